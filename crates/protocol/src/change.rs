@@ -1,0 +1,358 @@
+//! The change stream: what the capture worker writes into the ring, message by message.
+//!
+//! Hot, therefore encoded by hand: little-endian, no padding. Rows are written column by column in the order of
+//! [`TableLayout::columns`] (keys: in the order of [`Identity::Key`], or all columns for [`Identity::Full`]); the
+//! reader knows the types from the layout that came with [`StreamMessage::Watch`].
+//!
+//! A transaction is sent when it has committed, whole and in commit order: `Begin`, its changes, `Commit`. Nothing
+//! comes between but its own changes.
+
+use plan::{TableLayout, Type};
+
+use crate::{ProtocolError, Result, Snapshot};
+
+/// One message, borrowed from the bytes that it was read from.
+#[derive(Debug, PartialEq)]
+pub enum StreamMessage<'a> {
+    Begin {
+        xid: u64,
+    },
+    Insert {
+        relid: u32,
+        row: &'a [u8],
+    },
+    /// `old_key` is there if the identity changed, and always under [`plan::Identity::Full`]. Columns that were not
+    /// sent (unchanged TOAST) are [`Value::Unchanged`] in `row`.
+    Update {
+        relid: u32,
+        old_key: Option<&'a [u8]>,
+        row: &'a [u8],
+    },
+    Delete {
+        relid: u32,
+        key: &'a [u8],
+    },
+    /// `lsn`: end of the commit record. `time`: PostgreSQL's commit timestamp, microseconds since 2000-01-01.
+    Commit {
+        xid: u64,
+        lsn: u64,
+        time: i64,
+    },
+    /// Everything that was committed below `lsn` has been sent.
+    Position {
+        lsn: u64,
+    },
+    /// A snapshot that the capture side took itself: what it sees may be applied without being asked for.
+    Gate {
+        snapshot: Snapshot,
+    },
+    /// From here on the stream carries this table's changes (those of every transaction that commits from here on).
+    /// The rows from before come by a load of the same generation.
+    Watch {
+        generation: u64,
+        layout: TableLayout,
+    },
+    /// The table's mirror is void from here on: drop it. A `Watch` of the next generation may follow.
+    Retire {
+        relid: u32,
+    },
+}
+
+/// A value in a row of the stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    Null,
+    /// Not sent: the row has the value that the mirror has.
+    Unchanged,
+    /// The layout cannot hold it (NaN in a decimal, say).
+    Unholdable,
+    Bool(bool),
+    /// Int16, Int32, Int64, Date, Timestamp, TimestampTz, Decimal64.
+    Int(i64),
+    Float(f64),
+    /// Decimal128.
+    Decimal(i128),
+    /// Text and Char.
+    Text(&'a [u8]),
+}
+
+const BEGIN: u8 = 1;
+const INSERT: u8 = 2;
+const UPDATE: u8 = 3;
+const UPDATE_WITH_KEY: u8 = 4;
+const DELETE: u8 = 5;
+const COMMIT: u8 = 6;
+const POSITION: u8 = 7;
+const GATE: u8 = 8;
+const WATCH: u8 = 9;
+const RETIRE: u8 = 10;
+
+const NULL: u8 = 0;
+const UNCHANGED: u8 = 1;
+const UNHOLDABLE: u8 = 2;
+const PRESENT: u8 = 3;
+
+impl<'a> StreamMessage<'a> {
+    /// Appends the message, length first, to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        match self {
+            StreamMessage::Begin { xid } => {
+                out.push(BEGIN);
+                out.extend_from_slice(&xid.to_le_bytes());
+            }
+            StreamMessage::Insert { relid, row } => {
+                out.push(INSERT);
+                out.extend_from_slice(&relid.to_le_bytes());
+                out.extend_from_slice(row);
+            }
+            StreamMessage::Update { relid, old_key, row } => {
+                out.push(if old_key.is_some() { UPDATE_WITH_KEY } else { UPDATE });
+                out.extend_from_slice(&relid.to_le_bytes());
+                if let Some(key) = old_key {
+                    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+                    out.extend_from_slice(key);
+                }
+                out.extend_from_slice(row);
+            }
+            StreamMessage::Delete { relid, key } => {
+                out.push(DELETE);
+                out.extend_from_slice(&relid.to_le_bytes());
+                out.extend_from_slice(key);
+            }
+            StreamMessage::Commit { xid, lsn, time } => {
+                out.push(COMMIT);
+                out.extend_from_slice(&xid.to_le_bytes());
+                out.extend_from_slice(&lsn.to_le_bytes());
+                out.extend_from_slice(&time.to_le_bytes());
+            }
+            StreamMessage::Position { lsn } => {
+                out.push(POSITION);
+                out.extend_from_slice(&lsn.to_le_bytes());
+            }
+            StreamMessage::Gate { snapshot } => {
+                out.push(GATE);
+                encode_postcard(snapshot, out);
+            }
+            StreamMessage::Watch { generation, layout } => {
+                out.push(WATCH);
+                out.extend_from_slice(&generation.to_le_bytes());
+                encode_postcard(layout, out);
+            }
+            StreamMessage::Retire { relid } => {
+                out.push(RETIRE);
+                out.extend_from_slice(&relid.to_le_bytes());
+            }
+        }
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Decodes one message without its length.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self> {
+        let mut r = Reader { bytes };
+        Ok(match r.u8()? {
+            BEGIN => StreamMessage::Begin { xid: r.u64()? },
+            INSERT => StreamMessage::Insert { relid: r.u32()?, row: r.rest() },
+            UPDATE => StreamMessage::Update { relid: r.u32()?, old_key: None, row: r.rest() },
+            UPDATE_WITH_KEY => {
+                let relid = r.u32()?;
+                let length = r.u32()? as usize;
+                StreamMessage::Update { relid, old_key: Some(r.take(length)?), row: r.rest() }
+            }
+            DELETE => StreamMessage::Delete { relid: r.u32()?, key: r.rest() },
+            COMMIT => StreamMessage::Commit { xid: r.u64()?, lsn: r.u64()?, time: r.u64()? as i64 },
+            POSITION => StreamMessage::Position { lsn: r.u64()? },
+            GATE => StreamMessage::Gate { snapshot: postcard::from_bytes(r.rest())? },
+            WATCH => StreamMessage::Watch { generation: r.u64()?, layout: postcard::from_bytes(r.rest())? },
+            RETIRE => StreamMessage::Retire { relid: r.u32()? },
+            tag => return Err(ProtocolError::UnknownTag(tag)),
+        })
+    }
+}
+
+fn encode_postcard<T: serde::Serialize>(value: &T, out: &mut Vec<u8>) {
+    // Serialising plain data into memory has no way to fail.
+    let bytes = postcard::to_stdvec(value).expect("plain data serialises");
+    out.extend_from_slice(&bytes);
+}
+
+/// Appends one value of a column of type `ty`.
+///
+/// The caller passes a [`Value`] variant that belongs to the type.
+pub fn write_value(out: &mut Vec<u8>, ty: Type, value: Value<'_>) {
+    match value {
+        Value::Null => return out.push(NULL),
+        Value::Unchanged => return out.push(UNCHANGED),
+        Value::Unholdable => return out.push(UNHOLDABLE),
+        _ => out.push(PRESENT),
+    }
+    match (ty, value) {
+        (_, Value::Bool(b)) => out.push(b as u8),
+        (Type::Int16, Value::Int(i)) => out.extend_from_slice(&(i as i16).to_le_bytes()),
+        (Type::Int32 | Type::Date, Value::Int(i)) => out.extend_from_slice(&(i as i32).to_le_bytes()),
+        (_, Value::Int(i)) => out.extend_from_slice(&i.to_le_bytes()),
+        (_, Value::Float(f)) => out.extend_from_slice(&f.to_bits().to_le_bytes()),
+        (_, Value::Decimal(d)) => out.extend_from_slice(&d.to_le_bytes()),
+        (_, Value::Text(t)) => {
+            out.extend_from_slice(&(t.len() as u32).to_le_bytes());
+            out.extend_from_slice(t);
+        }
+        (_, Value::Null | Value::Unchanged | Value::Unholdable) => {}
+    }
+}
+
+/// Reads the values of a row, one [`RowReader::next`] per column.
+#[derive(Clone, Copy)]
+pub struct RowReader<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> RowReader<'a> {
+    pub fn new(row: &'a [u8]) -> Self {
+        RowReader { reader: Reader { bytes: row } }
+    }
+
+    /// The next column's value, given its type.
+    #[inline]
+    pub fn next(&mut self, ty: Type) -> Result<Value<'a>> {
+        let r = &mut self.reader;
+        Ok(match r.u8()? {
+            NULL => Value::Null,
+            UNCHANGED => Value::Unchanged,
+            UNHOLDABLE => Value::Unholdable,
+            PRESENT => match ty {
+                Type::Bool => Value::Bool(r.u8()? != 0),
+                Type::Int16 => Value::Int(i16::from_le_bytes(r.array()?) as i64),
+                Type::Int32 | Type::Date => Value::Int(i32::from_le_bytes(r.array()?) as i64),
+                Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => {
+                    Value::Int(i64::from_le_bytes(r.array()?))
+                }
+                Type::Float64 => Value::Float(f64::from_bits(r.u64()?)),
+                Type::Decimal128 { .. } => Value::Decimal(i128::from_le_bytes(r.array()?)),
+                Type::Text | Type::Char => {
+                    let length = r.u32()? as usize;
+                    Value::Text(r.take(length)?)
+                }
+            },
+            tag => return Err(ProtocolError::UnknownTag(tag)),
+        })
+    }
+
+    /// What has not been read yet: the next row, where rows stand one behind the other.
+    pub fn remaining(&self) -> &'a [u8] {
+        self.reader.bytes
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    #[inline]
+    fn take(&mut self, n: usize) -> Result<&'a [u8]> {
+        if n > self.bytes.len() {
+            return Err(ProtocolError::Truncated);
+        }
+        let (head, tail) = self.bytes.split_at(n);
+        self.bytes = tail;
+        Ok(head)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        match self.bytes.split_first_chunk::<N>() {
+            Some((head, tail)) => {
+                self.bytes = tail;
+                Ok(*head)
+            }
+            None => Err(ProtocolError::Truncated),
+        }
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::{Identity, MirrorColumn};
+
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_round_trip() {
+        let layout = TableLayout {
+            relid: 7,
+            fingerprint: 99,
+            columns: vec![MirrorColumn { attnum: 1, ty: Type::Decimal64 { scale: 2 } }],
+            identity: Identity::Key(vec![0]),
+        };
+        let messages = [
+            StreamMessage::Begin { xid: u64::MAX },
+            StreamMessage::Insert { relid: 1, row: b"row" },
+            StreamMessage::Update { relid: 1, old_key: None, row: b"" },
+            StreamMessage::Update { relid: 1, old_key: Some(b"key"), row: b"row" },
+            StreamMessage::Delete { relid: 2, key: b"k" },
+            StreamMessage::Commit { xid: 3, lsn: 4, time: -5 },
+            StreamMessage::Position { lsn: 6 },
+            StreamMessage::Gate { snapshot: Snapshot::new(9, vec![3, 1]) },
+            StreamMessage::Watch { generation: 2, layout },
+            StreamMessage::Retire { relid: 8 },
+        ];
+        let mut bytes = Vec::new();
+        messages.iter().for_each(|m| m.encode(&mut bytes));
+        let mut rest = &bytes[..];
+        for message in &messages {
+            let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+            assert_eq!(&StreamMessage::decode(&rest[4..4 + length]).unwrap(), message);
+            rest = &rest[4 + length..];
+        }
+        assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn values_survive_the_round_trip() {
+        let values = [
+            (Type::Bool, Value::Bool(true)),
+            (Type::Int16, Value::Int(-3)),
+            (Type::Int32, Value::Int(i32::MIN as i64)),
+            (Type::Date, Value::Int(i32::MAX as i64)),
+            (Type::Int64, Value::Int(i64::MIN)),
+            (Type::Decimal64 { scale: 2 }, Value::Int(-12345)),
+            (Type::Float64, Value::Float(-0.0)),
+            (Type::Decimal128 { scale: 30 }, Value::Decimal(i128::MIN)),
+            (Type::Text, Value::Text("Käse".as_bytes())),
+            (Type::Char, Value::Null),
+            (Type::Text, Value::Unchanged),
+            (Type::Decimal64 { scale: 0 }, Value::Unholdable),
+        ];
+        let mut row = Vec::new();
+        values.iter().for_each(|(ty, v)| write_value(&mut row, *ty, *v));
+        let mut reader = RowReader::new(&row);
+        for (ty, value) in values {
+            assert_eq!(reader.next(ty).unwrap(), value);
+        }
+        assert!(reader.remaining().is_empty());
+        for cut in 0..row.len() {
+            let mut reader = RowReader::new(&row[..cut]);
+            assert!(values.iter().any(|(ty, _)| reader.next(*ty).is_err()));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Between the capture worker and the engine that it owns: settings at the start, messages back.
+//!
+//! The control channel is a SOCK_SEQPACKET socketpair: one message, one packet. Its end means that the other side is
+//! gone.
+
+use serde::{Deserialize, Serialize};
+
+/// Engine to worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// First message: the engine is up and listens.
+    Hello { version: u32, pid: u32 },
+    /// The load of this generation is complete: the table serves queries.
+    Live { relid: u32, generation: u64, rows: u64 },
+    /// The mirror of this table was given up; it has to be watched and loaded anew.
+    /// `error` tells a fault (a row not found) from a lack of room (memory limit).
+    Broken { relid: u32, generation: u64, error: bool, reason: String },
+}
+
+impl ToWorker {
+    pub fn encode(&self) -> Vec<u8> {
+        // Serialising plain data into memory has no way to fail.
+        postcard::to_stdvec(self).expect("plain data serialises")
+    }
+
+    pub fn decode(bytes: &[u8]) -> crate::Result<Self> {
+        Ok(postcard::from_bytes(bytes)?)
+    }
+}
+
+/// What the engine is told when it starts; all of it comes from `anker.*` settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Columns, indexes, undo and everything else that follows the heap (`anker.memory`).
+    pub memory_bytes: u64,
+    /// Working memory of all running queries together (`anker.query_memory`).
+    pub query_memory_bytes: u64,
+    /// `anker.undo_memory`, part of `memory_bytes`.
+    pub undo_bytes: u64,
+    /// `anker.undo_time`
+    pub undo_seconds: u64,
+    /// Threads that one query may use (`anker.query_threads`).
+    pub query_threads: u32,
+    /// Queries that run at once, others queue (`anker.max_queries`).
+    pub max_queries: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            memory_bytes: 1 << 30,
+            query_memory_bytes: 512 << 20,
+            undo_bytes: 128 << 20,
+            undo_seconds: 60,
+            query_threads: 2,
+            max_queries: 8,
+        }
+    }
+}
+
+impl Settings {
+    pub fn to_text(&self) -> String {
+        format!(
+            "memory_bytes={}\nquery_memory_bytes={}\nundo_bytes={}\nundo_seconds={}\nquery_threads={}\nmax_queries={}\n",
+            self.memory_bytes,
+            self.query_memory_bytes,
+            self.undo_bytes,
+            self.undo_seconds,
+            self.query_threads,
+            self.max_queries
+        )
+    }
+
+    /// Unknown keys and bad numbers are errors: worker and engine are of one version.
+    pub fn from_text(text: &str) -> std::result::Result<Self, String> {
+        let mut settings = Settings::default();
+        for line in text.lines().filter(|l| !l.is_empty()) {
+            let (key, value) = line.split_once('=').ok_or_else(|| format!("not a setting: {line:?}"))?;
+            let number: u64 = value.parse().map_err(|_| format!("not a number: {line:?}"))?;
+            match key {
+                "memory_bytes" => settings.memory_bytes = number,
+                "query_memory_bytes" => settings.query_memory_bytes = number,
+                "undo_bytes" => settings.undo_bytes = number,
+                "undo_seconds" => settings.undo_seconds = number,
+                "query_threads" => settings.query_threads = number as u32,
+                "max_queries" => settings.max_queries = number as u32,
+                _ => return Err(format!("unknown setting {key:?}")),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_the_round_trip() {
+        let settings = Settings { memory_bytes: 5, query_threads: 3, ..Settings::default() };
+        assert_eq!(Settings::from_text(&settings.to_text()).unwrap(), settings);
+        assert!(Settings::from_text("speed=1").is_err());
+        assert!(Settings::from_text("undo_bytes=many").is_err());
+    }
+}
