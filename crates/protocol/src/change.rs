@@ -172,6 +172,18 @@ impl<'a> StreamMessage<'a> {
     }
 }
 
+/// Bytes of a message (behind its length) that [`changed_table`] looks at.
+pub const CHANGE_HEAD: usize = 5;
+
+/// The table of a row change (insert, update, delete), told from the message's first bytes; `None` for other messages.
+/// So a reader can sort out a change that it has not read yet.
+pub fn changed_table(head: [u8; CHANGE_HEAD]) -> Option<u32> {
+    match head[0] {
+        INSERT | UPDATE | UPDATE_WITH_KEY | DELETE => Some(u32::from_le_bytes([head[1], head[2], head[3], head[4]])),
+        _ => None,
+    }
+}
+
 fn encode_postcard<T: serde::Serialize>(value: &T, out: &mut Vec<u8>) {
     // Serialising plain data into memory has no way to fail.
     let bytes = postcard::to_stdvec(value).expect("plain data serialises");
@@ -322,6 +334,16 @@ mod tests {
         for message in &messages {
             let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
             assert_eq!(&StreamMessage::decode(&rest[4..4 + length]).unwrap(), message);
+            let table = rest.get(4..4 + CHANGE_HEAD).and_then(|head| changed_table(head.try_into().unwrap()));
+            assert_eq!(
+                table,
+                match message {
+                    StreamMessage::Insert { relid, .. }
+                    | StreamMessage::Update { relid, .. }
+                    | StreamMessage::Delete { relid, .. } => Some(*relid),
+                    _ => None,
+                }
+            );
             rest = &rest[4 + length..];
         }
         assert!(rest.is_empty());

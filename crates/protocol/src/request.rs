@@ -62,16 +62,17 @@ pub struct Ready {
     pub snapshot_us: u64,
     pub undone_transactions: u64,
     pub undone_changes: u64,
-    /// Time in the queue behind other queries (`anker.max_queries`).
-    pub queued_us: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     pub rows: u64,
     pub scanned_rows: u64,
-    /// From Ready until the last batch, time spent waiting for the client included.
+    /// From Ready until the last batch, time in the queue and time spent waiting for the client included.
     pub engine_us: u64,
+    /// Time in the queue behind other queries (`anker.max_queries`): spent after Ready, so that a query waits with its
+    /// snapshot bound.
+    pub queued_us: u64,
 }
 
 /// Why a request is not served; the backend uses the heap.
