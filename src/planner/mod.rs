@@ -1,0 +1,3 @@
+//! From a Query to an analytic plan.
+
+pub fn init() {}

@@ -1,0 +1,148 @@
+//! The `anker.*` settings: one place for names, defaults, units and descriptions (docs/settings.md follows it).
+
+use pgrx::prelude::*;
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum Route {
+    /// Queries that call `anker.olap()`.
+    #[name = c"hint"]
+    Hint,
+    /// Every query that the engine can answer exactly.
+    #[name = c"prefer"]
+    Prefer,
+    /// As `prefer`, but a query on mirrored tables alone that cannot run there is an error.
+    #[name = c"force"]
+    Force,
+    /// None.
+    #[name = c"off"]
+    Off,
+}
+
+pub static ROUTE: GucSetting<Route> = GucSetting::<Route>::new(Route::Hint);
+pub static FALLBACK: GucSetting<bool> = GucSetting::<bool>::new(true);
+pub static MAX_WAIT_MS: GucSetting<i32> = GucSetting::<i32>::new(1000);
+pub static MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(1024);
+pub static QUERY_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(512);
+pub static UNDO_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(128);
+pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
+pub static QUERY_THREADS: GucSetting<i32> = GucSetting::<i32>::new(2);
+pub static MAX_QUERIES: GucSetting<i32> = GucSetting::<i32>::new(8);
+pub static MAX_WAL_RETAINED_MB: GucSetting<i32> = GucSetting::<i32>::new(4096);
+
+pub fn init() {
+    GucRegistry::define_enum_guc(
+        c"anker.route",
+        c"Which queries run in the columnar engine.",
+        c"hint: those that call anker.olap(); prefer: all that it can answer exactly; force: as prefer, but a query on mirrored tables that cannot run there is an error; off: none.",
+        &ROUTE,
+        GucContext::Userset,
+        GucFlags::EXPLAIN,
+    );
+    GucRegistry::define_bool_guc(
+        c"anker.fallback",
+        c"Runs a query on the heap when the engine cannot answer it.",
+        c"When off, such a query is an error that names the reason.",
+        &FALLBACK,
+        GucContext::Userset,
+        GucFlags::EXPLAIN,
+    );
+    let int = |name, short, long, setting, min, max, context, unit| {
+        GucRegistry::define_int_guc(name, short, long, setting, min, max, context, unit)
+    };
+    int(
+        c"anker.max_wait",
+        c"How long a query waits for the mirror to have caught up with its snapshot.",
+        c"After that it runs on the heap.",
+        &MAX_WAIT_MS,
+        0,
+        i32::MAX,
+        GucContext::Userset,
+        GucFlags::UNIT_MS,
+    );
+    int(
+        c"anker.memory",
+        c"Memory for the mirror of each database: columns, indexes, undo.",
+        c"A table that does not fit is given up; its queries run on the heap. Takes effect when the engine starts.",
+        &MEMORY_MB,
+        16,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    int(
+        c"anker.query_memory",
+        c"Working memory of all engine queries of a database together.",
+        c"A query that needs more runs on the heap. Takes effect when the engine starts.",
+        &QUERY_MEMORY_MB,
+        1,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    int(
+        c"anker.undo_memory",
+        c"Memory for old versions, part of anker.memory.",
+        c"Older snapshots than it reaches back to read the heap. Takes effect when the engine starts.",
+        &UNDO_MEMORY_MB,
+        1,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    int(
+        c"anker.undo_time",
+        c"How long old versions are kept for older snapshots.",
+        c"Takes effect when the engine starts.",
+        &UNDO_TIME_S,
+        1,
+        86_400,
+        GucContext::Sighup,
+        GucFlags::UNIT_S,
+    );
+    int(
+        c"anker.query_threads",
+        c"Threads that one engine query may use.",
+        c"Takes effect when the engine starts.",
+        &QUERY_THREADS,
+        1,
+        256,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    int(
+        c"anker.max_queries",
+        c"Engine queries of a database that run at once; others queue.",
+        c"Takes effect when the engine starts.",
+        &MAX_QUERIES,
+        1,
+        1024,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    int(
+        c"anker.max_wal_retained",
+        c"WAL that a database's mirror may hold back.",
+        c"Beyond it the mirror is dropped and built anew, so that no disk fills up because of it.",
+        &MAX_WAL_RETAINED_MB,
+        16,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    // SAFETY: a constant string, on the main thread, after the settings above are defined.
+    unsafe { pg_sys::MarkGUCPrefixReserved(c"anker".as_ptr()) };
+}
+
+/// What the engine is started with.
+pub fn engine_settings() -> protocol::control::Settings {
+    let bytes = |mb: i32| (mb as u64) << 20;
+    protocol::control::Settings {
+        memory_bytes: bytes(MEMORY_MB.get()),
+        query_memory_bytes: bytes(QUERY_MEMORY_MB.get()),
+        undo_bytes: bytes(UNDO_MEMORY_MB.get()),
+        undo_seconds: UNDO_TIME_S.get() as u64,
+        query_threads: QUERY_THREADS.get() as u32,
+        max_queries: MAX_QUERIES.get() as u32,
+    }
+}

@@ -1,0 +1,35 @@
+//! WAL positions.
+
+use pgrx::prelude::*;
+
+const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
+/// MAXALIGN(sizeof(XLogPageHeaderData)) and of the long header that begins each segment.
+const SHORT_HEADER: u64 = size_of::<pg_sys::XLogPageHeaderData>().next_multiple_of(8) as u64;
+const LONG_HEADER: u64 = size_of::<pg_sys::XLogLongPageHeaderData>().next_multiple_of(8) as u64;
+
+/// L for a snapshot that was taken before the call: a position, already flushed, at or behind the commit record of
+/// everything that the snapshot sees.
+///
+/// A commit record is inserted before its transaction leaves the proc array, so the insert position of now covers it.
+/// Decoding reads only flushed WAL, and with synchronous_commit = off a visible commit need not be flushed: hence the
+/// flush, by the process that needs it.
+pub fn flushed_position() -> u64 {
+    // SAFETY: callable in any process attached to shared memory, outside recovery.
+    unsafe {
+        let lsn = end_of_record(pg_sys::GetXLogInsertRecPtr(), pg_sys::wal_segment_size as u64);
+        pg_sys::XLogFlush(lsn);
+        lsn
+    }
+}
+
+/// The insert position names where the next record will start. If the last record ended exactly at the end of a page
+/// that is behind the next page's header, which nobody has written yet: XLogFlush refuses to go there.
+fn end_of_record(insert: u64, segment_size: u64) -> u64 {
+    if insert % segment_size == LONG_HEADER {
+        insert - LONG_HEADER
+    } else if insert % PAGE == SHORT_HEADER && insert % segment_size >= PAGE {
+        insert - SHORT_HEADER
+    } else {
+        insert
+    }
+}
