@@ -1,0 +1,73 @@
+\echo Use "CREATE EXTENSION pg_anker" to load this file. \quit
+
+-- The tables that are mirrored. Written by anker.mirror() and anker.unmirror(), followed by the capture worker.
+CREATE TABLE anker.mirrored (
+    relation regclass PRIMARY KEY,
+    since timestamptz NOT NULL DEFAULT now()
+);
+SELECT pg_catalog.pg_extension_config_dump('anker.mirrored', '');
+
+-- Flagging
+
+CREATE FUNCTION anker.olap() RETURNS boolean
+    LANGUAGE c STABLE PARALLEL SAFE COST 1
+    AS 'MODULE_PATHNAME', 'olap_wrapper';
+COMMENT ON FUNCTION anker.olap() IS 'always true; a query that calls it runs in the columnar engine if that can answer it exactly';
+
+CREATE FUNCTION anker.engine_result() RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'engine_result_wrapper';
+COMMENT ON FUNCTION anker.engine_result() IS 'placeholder that the planner uses; not to be called';
+REVOKE ALL ON FUNCTION anker.engine_result() FROM PUBLIC;
+
+-- Mirroring
+
+CREATE FUNCTION anker.mirror(relation regclass) RETURNS void
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'mirror_wrapper';
+COMMENT ON FUNCTION anker.mirror(regclass) IS 'keep a columnar mirror of a table';
+
+CREATE FUNCTION anker.unmirror(relation regclass) RETURNS void
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'unmirror_wrapper';
+COMMENT ON FUNCTION anker.unmirror(regclass) IS 'drop the columnar mirror of a table';
+
+CREATE FUNCTION anker.wait_for_mirror(relation regclass, timeout interval DEFAULT '1 minute') RETURNS boolean
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'wait_for_mirror_wrapper';
+COMMENT ON FUNCTION anker.wait_for_mirror(regclass, interval) IS 'wait until the mirror of a table serves queries; false if the time is over first';
+
+CREATE FUNCTION anker.verify(relation regclass) RETURNS TABLE (side text, row_data text)
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'verify_wrapper';
+COMMENT ON FUNCTION anker.verify(regclass) IS 'rows in which heap and mirror differ under one snapshot; none if they are equal';
+
+-- Views
+
+CREATE FUNCTION anker.tables_info(
+    OUT relation regclass, OUT state text, OUT rows bigint, OUT bytes bigint, OUT generation bigint,
+    OUT rebuilds bigint, OUT errors bigint, OUT reason text, OUT excluded_columns text[]
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'tables_info_wrapper';
+
+CREATE VIEW anker.tables AS SELECT * FROM anker.tables_info();
+COMMENT ON VIEW anker.tables IS 'mirrored tables of this database';
+
+CREATE FUNCTION anker.engine_info(
+    OUT database name, OUT worker_pid integer, OUT engine_pid integer, OUT state text, OUT reason text,
+    OUT mechanism text, OUT memory_bytes bigint, OUT memory_limit_bytes bigint, OUT undo_bytes bigint,
+    OUT undo_transactions bigint, OUT pending_transactions bigint, OUT live_snapshots bigint, OUT copied_bytes bigint,
+    OUT lsn pg_lsn, OUT lag_bytes bigint, OUT transactions_applied bigint, OUT changes_applied bigint,
+    OUT queries_running bigint, OUT queries_served bigint, OUT queries_refused bigint, OUT queries_failed bigint,
+    OUT queries_cancelled bigint, OUT fallbacks bigint, OUT restarts bigint,
+    OUT commit_to_applied_us bigint[], OUT request_to_ready_us bigint[]
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'engine_info_wrapper';
+
+CREATE VIEW anker.engine AS SELECT * FROM anker.engine_info();
+COMMENT ON VIEW anker.engine IS 'the columnar engine of this database';
+
+GRANT USAGE ON SCHEMA anker TO PUBLIC;
+GRANT SELECT ON anker.tables, anker.engine, anker.mirrored TO PUBLIC;
