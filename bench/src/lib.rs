@@ -1,1 +1,40 @@
+//! Harness for private PostgreSQL clusters with pg_anker installed, TPC-C as a workload, and the benchmarks.
+//!
+//! Everything here is a client: it knows the server's binaries, SQL and `/proc`, and nothing of the extension's inside.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `server` | a private, relocated copy of PostgreSQL with the freshly built extension in it |
+//! | `cluster` | one running server: initdb, start, stop, crash, log |
+//! | `anker` | the extension's SQL surface, as far as tests and benchmarks need it |
+//! | `tpcc` | schema, loader and clients |
+//! | `queries` | AnKer's eight queries, and the comparison of their answers |
+//! | `analyst` | a session that asks them in turn |
+//! | `report` | percentiles and the JSON that the benchmarks write |
+//! | `demo`, `experiments` | what the commands run |
 
+pub mod analyst;
+pub mod anker;
+pub mod cluster;
+pub mod demo;
+pub mod experiments;
+pub mod os;
+pub mod queries;
+pub mod report;
+pub mod server;
+pub mod tpcc;
+
+/// Whatever goes wrong in a harness is reported to a person and ends the run.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error with everything the server said; the driver's own text is often no more than "db error".
+pub fn describe(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    match error.downcast_ref::<postgres::Error>().and_then(|e| e.as_db_error()) {
+        Some(db) => {
+            let more = [db.detail(), db.hint(), db.where_()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            format!("{db} [{}] {more}", db.code().code())
+        }
+        None => error.to_string(),
+    }
+}

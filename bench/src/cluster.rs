@@ -1,0 +1,229 @@
+//! One running PostgreSQL server on a fresh data directory.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+
+use crate::server::{Server, run};
+use crate::{Result, os};
+
+/// How a cluster is made. The default serves pg_anker.
+#[derive(Clone)]
+pub struct Options {
+    pub locale: &'static str,
+    pub encoding: &'static str,
+    settings: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let settings = [
+            ("shared_preload_libraries", "pg_anker"),
+            ("wal_level", "logical"),
+            ("max_connections", "60"),
+            ("max_worker_processes", "24"),
+            ("max_replication_slots", "10"),
+            ("shared_buffers", "512MB"),
+            ("max_wal_size", "8GB"),
+            ("autovacuum_naptime", "10s"),
+            // A crash of the machine is not what is tested, and an fsync measures the disk.
+            ("fsync", "off"),
+            ("log_line_prefix", "%m [%p] %q%u@%d "),
+            ("restart_after_crash", "on"),
+        ];
+        Options { locale: "C.UTF-8", encoding: "UTF8", settings: settings.map(|(k, v)| (k.into(), v.into())).into() }
+    }
+}
+
+impl Options {
+    /// Adds or replaces a line of `postgresql.conf`.
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.retain(|(k, _)| k != name);
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn unset(mut self, name: &str) -> Self {
+        self.settings.retain(|(k, _)| k != name);
+        self
+    }
+}
+
+#[derive(Clone, Copy)]
+pub enum Stop {
+    /// Sessions are ended, a checkpoint is written.
+    Fast,
+    /// As after a power failure.
+    Immediate,
+}
+
+pub struct Cluster {
+    server: Arc<Server>,
+    directory: PathBuf,
+    port: u16,
+}
+
+impl Cluster {
+    pub fn start(server: &Arc<Server>, options: &Options) -> Result<Cluster> {
+        let directory = server.cluster_directory()?;
+        let cluster = Cluster { server: server.clone(), port: free_port()?, directory };
+        let template = server.template(options.locale, options.encoding)?;
+        run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()))?;
+        let mut conf = format!(
+            "port = {}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n",
+            cluster.port,
+            cluster.directory.display()
+        );
+        for (name, value) in &options.settings {
+            conf += &format!("{name} = '{}'\n", value.replace('\'', "''"));
+        }
+        // Appended: the last line of a name wins, and initdb's own choices stay where nothing is said.
+        let path = cluster.data().join("postgresql.conf");
+        fs::write(&path, fs::read_to_string(&path)? + &conf)?;
+        cluster.resume()?;
+        Ok(cluster)
+    }
+
+    /// Starts the server again after `stop`.
+    pub fn resume(&self) -> Result<()> {
+        run(self.pg_ctl().args(["start", "-w", "-t", "60", "-s", "-l"]).arg(self.log_path()))
+            .map(drop)
+            .map_err(|e| format!("{e}\n{}", tail(&self.log(), 30)).into())
+    }
+
+    pub fn stop(&self, how: Stop) -> Result<()> {
+        let mode = match how {
+            Stop::Fast => "fast",
+            Stop::Immediate => "immediate",
+        };
+        run(self.pg_ctl().args(["stop", "-w", "-t", "60", "-s", "-m", mode])).map(drop)
+    }
+
+    pub fn restart(&self) -> Result<()> {
+        self.stop(Stop::Fast)?;
+        self.resume()
+    }
+
+    /// Lets the server outlive this value; returns the command that ends it.
+    pub fn leave_running(self) -> String {
+        let (pid, home) = (self.postmaster_pid().unwrap_or(0), self.server.home().display().to_string());
+        std::mem::forget(self);
+        format!("kill -QUIT {pid}; rm -r {home}")
+    }
+
+    /// How a person connects: `psql "<this>"`.
+    pub fn conninfo(&self, database: &str) -> String {
+        format!("host={} port={} user=postgres dbname={database}", self.directory.display(), self.port)
+    }
+
+    pub fn config(&self) -> postgres::Config {
+        let mut config = postgres::Config::new();
+        config.host_path(&self.directory).port(self.port).user("postgres").dbname("postgres");
+        config
+    }
+
+    pub fn connect(&self) -> Result<Client> {
+        self.connect_to("postgres")
+    }
+
+    pub fn connect_to(&self, database: &str) -> Result<Client> {
+        Ok(self.config().dbname(database).connect(NoTls)?)
+    }
+
+    pub fn connect_as(&self, user: &str) -> Result<Client> {
+        Ok(self.config().user(user).connect(NoTls)?)
+    }
+
+    /// Changes settings of the running server.
+    pub fn alter_system(&self, settings: &[(&str, &str)]) -> Result<()> {
+        let mut client = self.connect()?;
+        for (name, value) in settings {
+            client.batch_execute(&format!("ALTER SYSTEM SET {name} = '{}'", value.replace('\'', "''")))?;
+        }
+        client.batch_execute("SELECT pg_reload_conf()")?;
+        // The postmaster has passed the signal on when a new session sees the values; old ones follow at once.
+        std::thread::sleep(Duration::from_millis(200));
+        Ok(())
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub fn log(&self) -> String {
+        fs::read(self.log_path()).map_or_else(|_| String::new(), |b| String::from_utf8_lossy(&b).into_owned())
+    }
+
+    /// Lines of the log which say that a server process died or the server restarted: there must be none, whatever
+    /// happens to the engine.
+    pub fn crashes(&self) -> Vec<String> {
+        let signs = ["PANIC", "was terminated by signal", "terminating any other active server processes"];
+        self.log().lines().filter(|l| signs.iter().any(|s| l.contains(s))).map(str::to_owned).collect()
+    }
+
+    pub fn postmaster_pid(&self) -> Result<u32> {
+        let text = fs::read_to_string(self.data().join("postmaster.pid"))?;
+        Ok(text.lines().next().ok_or("empty postmaster.pid")?.trim().parse()?)
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    fn pg_ctl(&self) -> Command {
+        let mut command = self.server.command("pg_ctl");
+        command.arg("-D").arg(self.data());
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.data().join("postmaster.pid").exists() {
+            // The directory goes with the server's copy, whether this worked or not.
+            let _ = self.stop(Stop::Immediate);
+        }
+    }
+}
+
+/// A port that nobody listens on. Only the unix socket's name needs it: no server here listens on the network.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+pub fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// Asks again and again until the answer is yes; `false` after `limit`.
+pub fn wait_until(limit: Duration, mut done: impl FnMut() -> Result<bool>) -> Result<bool> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if done()? {
+            return Ok(true);
+        }
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until a process is gone.
+pub fn wait_for_exit(pid: u32, limit: Duration) -> Result<bool> {
+    wait_until(limit, || Ok(!os::alive(pid)))
+}

@@ -1,0 +1,111 @@
+//! The eight queries of AnKer's Figure 5, and the comparison of heap and mirror.
+
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+
+use crate::{Result, anker};
+
+pub struct Query {
+    pub name: &'static str,
+    select: &'static str,
+    from: &'static str,
+    filter: &'static str,
+    group_by: &'static str,
+}
+
+pub const ANKER: [Query; 8] = [
+    query("Q1", "w_id, count(*)", "warehouse, stock", "w_id = s_w_id", "w_id"),
+    query("Q2", "ol_d_id, avg(ol_amount)", "order_line", "", "ol_d_id"),
+    query("Q3", "ol_w_id, sum(ol_quantity), avg(ol_amount)", "order_line", "", "ol_w_id"),
+    query("Q4", "*", "orders", "", ""),
+    query("Q5", "*", "new_order", "", ""),
+    query("Q6", "avg(d_tax), avg(d_ytd)", "district", "", ""),
+    query("Q7", "avg(ol_amount)", "order_line", "", ""),
+    query("Q8", "avg(s_quantity)", "stock", "", ""),
+];
+
+/// The tables that the eight queries read.
+pub const TABLES: [&str; 6] = ["warehouse", "district", "stock", "orders", "new_order", "order_line"];
+
+const fn query(
+    name: &'static str,
+    select: &'static str,
+    from: &'static str,
+    filter: &'static str,
+    group_by: &'static str,
+) -> Query {
+    Query { name, select, from, filter, group_by }
+}
+
+impl Query {
+    pub fn heap(&self) -> String {
+        self.sql(&[self.filter])
+    }
+
+    pub fn flagged(&self) -> String {
+        self.sql(&[self.filter, "anker.olap()"])
+    }
+
+    fn sql(&self, filters: &[&str]) -> String {
+        let filters: Vec<&str> = filters.iter().copied().filter(|f| !f.is_empty()).collect();
+        let mut sql = format!("SELECT {} FROM {}", self.select, self.from);
+        if !filters.is_empty() {
+            sql += &format!(" WHERE {}", filters.join(" AND "));
+        }
+        if !self.group_by.is_empty() {
+            sql += &format!(" GROUP BY {}", self.group_by);
+        }
+        sql
+    }
+}
+
+/// The answers of heap and mirror under one snapshot.
+pub struct Compared {
+    pub heap: Vec<String>,
+    pub mirror: Vec<String>,
+}
+
+impl Compared {
+    /// Equal as multisets: neither side promises an order.
+    pub fn same(&self) -> bool {
+        let (mut heap, mut mirror) = (self.heap.clone(), self.mirror.clone());
+        heap.sort_unstable();
+        mirror.sort_unstable();
+        heap == mirror
+    }
+
+    /// The first rows that only one side has.
+    pub fn difference(&self) -> String {
+        let only = |a: &[String], b: &[String]| {
+            let mut b = b.to_vec();
+            b.sort_unstable();
+            let rows: Vec<String> = a.iter().filter(|r| b.binary_search(r).is_err()).take(3).cloned().collect();
+            rows.join(" / ")
+        };
+        format!(
+            "heap {} rows, mirror {} rows; only heap: {}; only mirror: {}",
+            self.heap.len(),
+            self.mirror.len(),
+            only(&self.heap, &self.mirror),
+            only(&self.mirror, &self.heap)
+        )
+    }
+}
+
+/// Runs both forms of a query in one REPEATABLE READ transaction.
+pub fn compare(client: &mut Client, query: &Query) -> Result<Compared> {
+    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
+    let both = anker::text_rows(client, &query.heap())
+        .and_then(|heap| Ok(Compared { heap, mirror: anker::text_rows(client, &query.flagged())? }));
+    client.batch_execute("ROLLBACK")?;
+    both
+}
+
+/// Time until the last row has arrived, and the number of rows. Values travel in binary form, unread.
+pub fn timed(client: &mut Client, sql: &str) -> Result<(Duration, usize)> {
+    use postgres::fallible_iterator::FallibleIterator;
+    let start = Instant::now();
+    let rows = client.query_raw(sql, std::iter::empty::<i32>())?.count()?;
+    Ok((start.elapsed(), rows))
+}

@@ -1,0 +1,213 @@
+//! A private copy of the installed PostgreSQL, with the freshly built extension in it.
+//!
+//! PostgreSQL finds its files relative to its own executable, so a copy that keeps the layout of the directories works
+//! anywhere. The system's installation is only read. A server refuses to run as root: then the copy, and everything
+//! that is started from it, belongs to the user `postgres`.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Result, os};
+
+const DEFAULT_PG_CONFIG: &str = "/usr/lib/postgresql/15/bin/pg_config";
+/// The account that Debian's packages make for the server.
+const SERVER_USER: &str = "postgres";
+
+/// A file of this name says that the directory may outlive the process that made it.
+const KEEP: &str = "keep";
+
+/// A directory of its own under `/var/tmp` (sockets want a short path) with the copy of PostgreSQL; clusters are made
+/// beside it. Removed on drop.
+pub struct Server {
+    home: PathBuf,
+    bin: PathBuf,
+    clusters: AtomicU32,
+    templates: Mutex<Vec<PathBuf>>,
+    keep: bool,
+}
+
+impl Server {
+    /// Copies PostgreSQL and installs the extension that lies beside the running executable.
+    pub fn install() -> Result<Server> {
+        let server = Server::without_extension()?;
+        let built = std::env::current_exe()?.parent().ok_or("executable without a directory")?.to_owned();
+        let lib = server.directory_of("--pkglibdir")?;
+        for (from, to) in [("libpg_anker.so", "pg_anker.so"), ("pg_anker_engine", "pg_anker_engine")] {
+            let from = built.join(from);
+            fs::copy(&from, lib.join(to))
+                .map_err(|e| format!("{}: {e} (build with: cargo build --release --workspace)", from.display()))?;
+        }
+        let extension = server.directory_of("--sharedir")?.join("extension");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pgrx-config");
+        for entry in fs::read_dir(&source).map_err(|e| format!("{}: {e}", source.display()))? {
+            let path = entry?.path();
+            if let (Some(name), Some("sql" | "control")) = (path.file_name(), path.extension().and_then(|e| e.to_str()))
+            {
+                fs::copy(&path, extension.join(name))?;
+            }
+        }
+        Ok(server)
+    }
+
+    pub fn without_extension() -> Result<Server> {
+        let home = PathBuf::from(format!("/var/tmp/pg_anker-{}", std::process::id()));
+        fs::create_dir(&home).map_err(|e| format!("{}: {e}", home.display()))?;
+        let mut server =
+            Server { home, bin: PathBuf::new(), clusters: AtomicU32::new(0), templates: Mutex::default(), keep: false };
+        fs::set_permissions(&server.home, fs::Permissions::from_mode(0o700))?;
+        server.own(&server.home)?;
+        let [bin, lib, share] = ["--bindir", "--pkglibdir", "--sharedir"].map(pg_config);
+        let (bin, lib, share) = (bin?, lib?, share?);
+        for directory in [&bin, &lib, &share] {
+            let copy = server.relocated(directory);
+            fs::create_dir_all(&copy)?;
+            // The contents, not the directory: where libraries and binaries share one directory both copies agree.
+            run(Command::new("cp").arg("-RPp").arg(directory.join(".")).arg(&copy))?;
+        }
+        server.bin = server.relocated(&bin);
+        Ok(server)
+    }
+
+    /// Leave everything where it is when this value goes away, and for later runs to keep.
+    pub fn keep(&mut self) -> Result<()> {
+        self.keep = true;
+        Ok(fs::write(self.home.join(KEEP), "")?)
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    pub fn bin(&self, program: &str) -> PathBuf {
+        self.bin.join(program)
+    }
+
+    /// A command that runs as the user who may run the server.
+    pub fn command(&self, program: &str) -> Command {
+        let program = self.bin(program);
+        let mut command = if os::is_root() {
+            let mut command = Command::new("runuser");
+            command.args(["-u", SERVER_USER, "--"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.current_dir(&self.home).env_remove("PGDATA").env_remove("PGHOST").env_remove("PGPORT");
+        command
+    }
+
+    /// A data directory as initdb leaves it, made once for each locale and encoding and then copied.
+    pub(crate) fn template(&self, locale: &str, encoding: &str) -> Result<PathBuf> {
+        let mut ready = self.templates.lock().expect("no thread panics with the lock");
+        let directory = self.home.join(format!("template-{locale}-{encoding}"));
+        if !ready.contains(&directory) {
+            run(self
+                .command("initdb")
+                .args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", encoding])
+                .arg(format!("--locale={locale}"))
+                .arg("-D")
+                .arg(&directory))?;
+            ready.push(directory.clone());
+        }
+        Ok(directory)
+    }
+
+    /// A new directory for a cluster.
+    pub(crate) fn cluster_directory(&self) -> Result<PathBuf> {
+        let directory = self.home.join(format!("c{}", self.clusters.fetch_add(1, Ordering::Relaxed)));
+        fs::create_dir(&directory)?;
+        self.own(&directory)?;
+        Ok(directory)
+    }
+
+    fn own(&self, path: &Path) -> Result<()> {
+        if os::is_root() {
+            let id = run(Command::new("id").args(["-u", SERVER_USER]))?;
+            chown(path, Some(id.trim().parse()?), None)?;
+        }
+        Ok(())
+    }
+
+    fn directory_of(&self, option: &str) -> Result<PathBuf> {
+        Ok(self.relocated(&pg_config(option)?))
+    }
+
+    fn relocated(&self, path: &Path) -> PathBuf {
+        self.home.join("tree").join(path.strip_prefix("/").unwrap_or(path))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Nobody is left who could do anything about a failure.
+            let _ = fs::remove_dir_all(&self.home);
+        }
+    }
+}
+
+fn pg_config(option: &str) -> Result<PathBuf> {
+    let program = std::env::var("PGRX_PG_CONFIG_PATH").unwrap_or_else(|_| DEFAULT_PG_CONFIG.into());
+    Ok(run(Command::new(program).arg(option))?.trim().into())
+}
+
+/// Runs a command to its end and returns its output; a failure carries what it printed.
+pub(crate) fn run(command: &mut Command) -> Result<String> {
+    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        Ok(text)
+    } else {
+        Err(format!("{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr)).into())
+    }
+}
+
+/// Removes what runs left behind whose process is gone (killed, so that it could not clean up).
+pub fn remove_leftovers() {
+    let Ok(entries) = fs::read_dir("/var/tmp") else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|n| n.strip_prefix("pg_anker-")).and_then(|p| p.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let kept = entry.path().join(KEEP).exists();
+        let ours = entry.metadata().is_ok_and(|m| m.is_dir() && (os::is_root() || m.uid() == own_uid()));
+        if !kept && ours && !Path::new(&format!("/proc/{pid}")).exists() {
+            remove(&entry.path());
+        }
+    }
+}
+
+fn own_uid() -> u32 {
+    fs::metadata("/proc/self").map_or(u32::MAX, |m| m.uid())
+}
+
+/// Stops the servers below a run's directory and removes it; what cannot be removed now is tried again by the next run.
+pub fn remove(home: &Path) {
+    stop_servers_under(home);
+    let _ = fs::remove_dir_all(home);
+}
+
+/// Kills the postmasters whose data directories lie below `home`, found by their pid files.
+fn stop_servers_under(home: &Path) {
+    for cluster in fs::read_dir(home).into_iter().flatten().flatten() {
+        let Ok(text) = fs::read_to_string(cluster.path().join("data/postmaster.pid")) else { continue };
+        let Some(pid) = text.lines().next().and_then(|l| l.trim().parse::<u32>().ok()) else { continue };
+        // A pid may have been given to another process since: only one that runs in this data directory is meant.
+        if fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(home)) {
+            // SIGQUIT is PostgreSQL's immediate shutdown: the children go, and shared memory is freed.
+            let _ = os::kill(pid, libc::SIGQUIT);
+            for _ in 0..100 {
+                if !os::alive(pid) {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! TPC-C as HammerDB lays it out: its column names and types, transactions as functions in the server.
+
+mod clients;
+mod load;
+
+pub use clients::{Clients, Totals, Workload};
+pub use load::load;
+
+use postgres::Client;
+
+use crate::Result;
+
+/// Every table; `history` has no key.
+pub const TABLES: [&str; 9] =
+    ["warehouse", "district", "customer", "history", "new_order", "orders", "order_line", "item", "stock"];
+
+/// How much data. The specification's numbers are those of [`Scale::standard`].
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    pub warehouses: u32,
+    pub districts: u32,
+    pub customers: u32,
+    pub orders: u32,
+    pub items: u32,
+}
+
+impl Scale {
+    pub fn standard(warehouses: u32) -> Scale {
+        Scale { warehouses, districts: 10, customers: 3000, orders: 3000, items: 100_000 }
+    }
+
+    /// Small enough for a test: some 30,000 order lines for a warehouse.
+    pub fn small(warehouses: u32) -> Scale {
+        Scale { warehouses, districts: 10, customers: 300, orders: 300, items: 10_000 }
+    }
+}
+
+pub fn create_schema(client: &mut Client) -> Result<()> {
+    Ok(client.batch_execute(include_str!("schema.sql"))?)
+}
+
+/// Keys and indexes, made after the rows are there; then the transactions.
+pub fn finish_schema(client: &mut Client) -> Result<()> {
+    client.batch_execute(include_str!("indexes.sql"))?;
+    client.batch_execute(include_str!("transactions.sql"))?;
+    Ok(client.batch_execute("VACUUM ANALYZE")?)
+}
+
+/// Lets a table without a key be mirrored.
+pub fn identify_history(client: &mut Client) -> Result<()> {
+    Ok(client.batch_execute("ALTER TABLE history REPLICA IDENTITY FULL")?)
+}
+
+/// A database with the whole of TPC-C in it.
+pub fn create(cluster: &crate::cluster::Cluster, scale: Scale) -> Result<()> {
+    let mut client = cluster.connect()?;
+    create_schema(&mut client)?;
+    load(cluster, scale)?;
+    finish_schema(&mut client)
+}

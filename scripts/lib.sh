@@ -1,0 +1,70 @@
+# Shared by demo, test and bench/run: prerequisites, where caches live, the build.
+
+set -euo pipefail
+
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+rust_wanted=1.95
+packages=(postgresql-15 postgresql-client-15 postgresql-server-dev-15 gcc libc6-dev clang libclang-dev pkg-config)
+export PGRX_PG_CONFIG_PATH=${PGRX_PG_CONFIG_PATH:-/usr/lib/postgresql/15/bin/pg_config}
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "$@"; exit 1; }
+
+check_rust() {
+    local found
+    PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+    found=$(rustc -V 2>/dev/null | cut -d ' ' -f 2) || found=
+    if [[ -z $found || $(printf '%s\n' "$rust_wanted" "${found%%-*}" | sort -V | head -n 1) != "$rust_wanted" ]] ||
+        ! command -v cargo >/dev/null; then
+        die "pg_anker needs Rust $rust_wanted or newer with cargo; found: ${found:-none}." \
+            $'\nGet it:    curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh' \
+            $'\nUpdate it: rustup update stable'
+    fi
+}
+
+# The system's packages, installed if something is missing and we may do so.
+install_packages() {
+    local missing=() package become=()
+    if command -v dpkg-query >/dev/null; then
+        for package in "${packages[@]}"; do
+            [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+        done
+    fi
+    if ((${#missing[@]})); then
+        if [[ $(id -u) != 0 ]]; then
+            if command -v sudo >/dev/null; then
+                become=(sudo)
+            else
+                die "Missing packages: ${missing[*]}. Install them as root: apt-get install ${missing[*]}"
+            fi
+        fi
+        say "Installing ${missing[*]}"
+        "${become[@]}" env DEBIAN_FRONTEND=noninteractive sh -ec 'apt-get update -q
+            apt-get install -q -y --no-install-recommends "$@"' sh "${missing[@]}" >&2 ||
+            die "The packages could not be installed. PostgreSQL 15 is in Debian 12; elsewhere it comes from" \
+                "https://wiki.postgresql.org/wiki/Apt"
+    fi
+    [[ -x $PGRX_PG_CONFIG_PATH ]] ||
+        die "$PGRX_PG_CONFIG_PATH is not there: install PostgreSQL 15 with its server headers, or set PGRX_PG_CONFIG_PATH."
+}
+
+# Build results live outside the tree, one directory for each state of the dependencies and compiler.
+choose_target() {
+    local cache=${PG_ANKER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_anker} key
+    key=$({ cat "$project/Cargo.lock" && rustc -V; } | sha256sum | cut -c 1-12)
+    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$key}
+    mkdir -p "$CARGO_TARGET_DIR"
+    release=$CARGO_TARGET_DIR/release
+}
+
+prepare() {
+    cd "$project"
+    check_rust
+    install_packages
+    choose_target
+}
+
+build() {
+    [[ -d $release/deps ]] || say "The first build compiles DataFusion: some twenty minutes of CPU time, once."
+    cargo build --release --workspace --locked
+}

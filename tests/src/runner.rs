@@ -1,0 +1,166 @@
+//! Runs the tests one after the other and counts.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bench::cluster::{Cluster, Options, tail};
+use bench::server::{self, Server};
+use bench::{Result, anker, describe, os};
+use postgres::Client;
+
+pub struct Test {
+    pub name: &'static str,
+    pub run: fn(&Context) -> Result<()>,
+}
+
+/// The list of a module's tests: `tests![first, second]`.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        pub const TESTS: &[crate::runner::Test] =
+            &[$(crate::runner::Test { name: stringify!($name), run: $name }),*];
+    };
+}
+pub(crate) use tests;
+
+/// Fails the test with a message, unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(format!($($message)+).into());
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// What a test may use.
+pub struct Context {
+    pub quick: bool,
+    server: Arc<Server>,
+    clusters: RefCell<Vec<Arc<Cluster>>>,
+}
+
+impl Context {
+    /// A running server with the extension preloaded.
+    pub fn cluster(&self) -> Result<Arc<Cluster>> {
+        self.cluster_with(&Options::default())
+    }
+
+    pub fn cluster_with(&self, options: &Options) -> Result<Arc<Cluster>> {
+        let cluster = Arc::new(Cluster::start(&self.server, options)?);
+        self.clusters.borrow_mut().push(cluster.clone());
+        Ok(cluster)
+    }
+
+    /// A cluster with the extension created in database `postgres`, and a session there.
+    pub fn anker(&self) -> Result<(Arc<Cluster>, Client)> {
+        let cluster = self.cluster()?;
+        let mut client = cluster.connect()?;
+        anker::create_extension(&mut client)?;
+        Ok((cluster, client))
+    }
+
+    /// This cluster's server was made to die on purpose.
+    pub fn expect_crash(&self, cluster: &Arc<Cluster>) {
+        self.clusters.borrow_mut().retain(|c| !Arc::ptr_eq(c, cluster));
+    }
+
+    /// The full size of something, or the size for a quick run.
+    pub fn size(&self, full: u32, quick: u32) -> u32 {
+        if self.quick { quick } else { full }
+    }
+
+    pub fn seconds(&self, full: u32, quick: u32) -> Duration {
+        Duration::from_secs(u64::from(self.size(full, quick)))
+    }
+}
+
+#[derive(Default)]
+struct Arguments {
+    quick: bool,
+    list: bool,
+    filter: Option<String>,
+}
+
+fn arguments() -> std::result::Result<Arguments, String> {
+    let mut arguments = Arguments::default();
+    let mut given = std::env::args().skip(1);
+    while let Some(argument) = given.next() {
+        match argument.as_str() {
+            "--quick" => arguments.quick = true,
+            "--list" => arguments.list = true,
+            "--filter" => arguments.filter = Some(given.next().ok_or("--filter wants a text")?),
+            other => return Err(format!("unknown argument {other}; known: --quick, --list, --filter TEXT")),
+        }
+    }
+    Ok(arguments)
+}
+
+pub fn main(modules: &[(&str, &[Test])]) -> ExitCode {
+    let arguments = match arguments() {
+        Ok(arguments) => arguments,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(2);
+        }
+    };
+    let all =
+        modules.iter().flat_map(|(module, tests)| tests.iter().map(move |t| (format!("{module}::{}", t.name), t)));
+    let (chosen, skipped): (Vec<_>, Vec<_>) =
+        all.partition(|(name, _)| arguments.filter.as_ref().is_none_or(|f| name.contains(f.as_str())));
+    if arguments.list {
+        chosen.iter().for_each(|(name, _)| println!("{name}"));
+        return ExitCode::SUCCESS;
+    }
+    server::remove_leftovers();
+    let server = match Server::install() {
+        Ok(server) => Arc::new(server),
+        Err(error) => {
+            eprintln!("cannot prepare a server: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let home = server.home().to_owned();
+    os::on_interrupt(move || server::remove(&home));
+
+    let mut failed = 0;
+    for (name, test) in &chosen {
+        let start = Instant::now();
+        let result = run(test, &server, arguments.quick);
+        let seconds = start.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => println!("ok     {name} ({seconds:.1} s)"),
+            Err(why) => {
+                failed += 1;
+                println!("FAILED {name} ({seconds:.1} s): {why}");
+            }
+        }
+    }
+    println!("{} passed, {failed} failed, {} skipped", chosen.len() - failed, skipped.len());
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(test: &Test, server: &Arc<Server>, quick: bool) -> std::result::Result<(), String> {
+    let context = Context { quick, server: server.clone(), clusters: RefCell::default() };
+    // The servers are stopped and dropped whatever happened in the test.
+    let outcome = catch_unwind(AssertUnwindSafe(|| (test.run)(&context)));
+    let mut why = match outcome {
+        Ok(Ok(())) => String::new(),
+        Ok(Err(error)) => describe(&*error),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or("panic".into())
+        }
+    };
+    for cluster in context.clusters.borrow().iter() {
+        for line in cluster.crashes() {
+            why += &format!("\n  server log: {line}");
+        }
+        if !why.is_empty() {
+            why += &format!("\n  end of the server log:\n{}", tail(&cluster.log(), 25));
+        }
+    }
+    if why.is_empty() { Ok(()) } else { Err(why) }
+}
