@@ -1,1 +1,88 @@
-fn main() {}
+//! `pg_anker_engine`: the process that holds a database's columnar mirror and runs queries on it.
+//!
+//! Started and owned by the capture worker, and good for nothing without it: descriptors and settings come by the
+//! environment (`protocol::env`), the change stream by the ring; when the worker is gone the engine is, too.
+//!
+//! ```text
+//!   ring ==> writer (main thread), owns the store   <--- connections (a thread each) <==> unix socket
+//!                |  events                                   |  plans
+//!   worker <== events thread                            query threads (tokio): DataFusion
+//!   worker ==> control thread: exits with the worker
+//! ```
+
+mod control;
+mod encode;
+mod load;
+mod log;
+mod peer;
+mod process;
+mod query;
+mod server;
+mod stats;
+mod stream;
+mod writer;
+
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use control::Control;
+use protocol::control::{Settings, ToWorker};
+use protocol::env;
+use protocol::ring::Consumer;
+use server::Shared;
+use stats::Stats;
+use stream::StreamError;
+use tokio::sync::Semaphore;
+use writer::Writer;
+
+fn main() {
+    log::panics();
+    // A panic of the writer leaves the store in an unknown state, and one of the setup no engine at all.
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Err(error)) => log::line(format_args!("{error}")),
+        Ok(Ok(error)) => log::line(format_args!("{error}")),
+        Err(_) => {}
+    }
+    // The worker sees the end and starts a new engine. No destructors: other threads still use what they would destroy.
+    std::process::exit(1);
+}
+
+/// Returns when the engine cannot go on.
+fn run() -> Result<StreamError, Box<dyn Error>> {
+    let control = Control::new(process::inherit(env::CONTROL_FD)?);
+    process::settle(control.socket())?;
+    let ring = Consumer::open(process::inherit(env::RING_FD)?)?;
+    let settings = Settings::from_text(&std::env::var(env::SETTINGS).map_err(|e| format!("{}: {e}", env::SETTINGS))?)?;
+    let path = PathBuf::from(std::env::var_os(env::SOCKET).ok_or_else(|| format!("{} is not set", env::SOCKET))?);
+    let listener = server::listen(&path).map_err(|e| format!("cannot listen at {}: {e}", path.display()))?;
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(settings.query_threads.max(2) as usize)
+        .thread_name("anker query")
+        .thread_stack_size(server::STACK)
+        .enable_time()
+        .build()?;
+    let olap = olap::Runtime::new(olap::RuntimeOptions {
+        memory_bytes: settings.query_memory_bytes,
+        threads: settings.query_threads,
+    });
+    let stats = Arc::new(Stats::default());
+
+    // First of all messages, by the same queue as the events.
+    let events = control.start()?;
+    events.send(ToWorker::Hello { version: protocol::VERSION, pid: std::process::id() })?;
+    let (writer, handle) = Writer::new(ring, &settings, events, stats.clone());
+    let shared = Shared {
+        mechanism: writer.mechanism(),
+        writer: handle,
+        olap: Arc::new(olap),
+        runtime,
+        places: Arc::new(Semaphore::new(settings.max_queries.max(1) as usize)),
+        stats,
+        settings,
+    };
+    server::start(listener, Arc::new(shared))?;
+    Ok(writer.run())
+}

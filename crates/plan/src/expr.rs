@@ -171,6 +171,16 @@ impl Expr {
         }
     }
 
+    /// Levels of nesting; 1 for a column or a constant.
+    pub fn depth(&self) -> usize {
+        1 + match self {
+            Expr::Column { .. } | Expr::Literal { .. } | Expr::Param { .. } => 0,
+            Expr::Cmp { left, right, .. } | Expr::Arith { left, right, .. } => left.depth().max(right.depth()),
+            Expr::Neg(e) | Expr::Not(e) | Expr::Cast { arg: e, .. } | Expr::IsNull { arg: e, .. } => e.depth(),
+            Expr::Bool { args, .. } => args.iter().map(Expr::depth).max().unwrap_or(0),
+        }
+    }
+
     /// Whether evaluating it on some row can be an error.
     pub fn can_raise(&self) -> bool {
         let mut raises = false;

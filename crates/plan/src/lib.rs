@@ -63,6 +63,13 @@ impl Plan {
         expr.ty(&self.relations, &self.params)
     }
 
+    /// Levels of the most deeply nested expression.
+    pub fn depth(&self) -> usize {
+        let grouped =
+            self.grouping.iter().flat_map(|g| g.keys.iter().chain(g.aggregates.iter().filter_map(Agg::argument)));
+        self.filters.iter().chain(&self.output).chain(grouped).map(Expr::depth).max().unwrap_or(0)
+    }
+
     /// Types of the result's columns, in order, as they travel.
     pub fn output_types(&self) -> Vec<Type> {
         match &self.grouping {

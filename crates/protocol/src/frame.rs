@@ -33,7 +33,7 @@ pub enum Kind {
     Go = 9,
     /// Rows of a load, one behind the other, as in [`crate::change`].
     Rows = 10,
-    /// All rows were sent; payload: their number as u64.
+    /// All rows were sent; a `u64`: their number.
     LoadEnd = 11,
     /// The load was taken over.
     Loaded = 12,
@@ -58,10 +58,15 @@ pub fn encode<T: Serialize>(kind: Kind, message: &T) -> Vec<u8> {
 
 pub fn encode_raw(kind: Kind, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(HEADER + payload.len());
-    frame.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-    frame.push(kind as u8);
+    frame.extend_from_slice(&encode_header(kind, payload.len()));
     frame.extend_from_slice(payload);
     frame
+}
+
+/// For a sender that writes header and payload on its own; the payload has at most [`MAX_PAYLOAD`] bytes.
+pub fn encode_header(kind: Kind, payload_bytes: usize) -> [u8; HEADER] {
+    let [a, b, c, d] = (payload_bytes as u32).to_le_bytes();
+    [a, b, c, d, kind as u8]
 }
 
 pub fn parse<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {

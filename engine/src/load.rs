@@ -1,0 +1,104 @@
+//! A load: a loader's rows, passed on to the writer as fast as it takes them.
+
+use std::io;
+use std::sync::mpsc::channel;
+
+use protocol::frame::{self, Kind};
+use protocol::request::{LoadRequest, Refusal};
+use protocol::{ProtocolError, Result};
+use tokio::sync::oneshot;
+
+use crate::peer::Peer;
+use crate::server::Shared;
+use crate::writer::{LoadStep, WriterHandle};
+
+/// Answers a request to load. An error means that the connection is of no use any more.
+pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<()> {
+    let (relid, generation) = (request.relid, request.generation);
+    let (reply, begun) = oneshot::channel();
+    shared.writer.load(LoadStep::Begin { request, reply });
+    if let Err(refusal) = verdict(begun)? {
+        return Ok(peer.refuse(&refusal)?);
+    }
+    let load = Load { relid, generation, writer: &shared.writer, over: false };
+    peer.send_raw(Kind::Go, &[], || ())?;
+    match load.receive(peer)? {
+        Ok(()) => Ok(peer.send_raw(Kind::Loaded, &[], || ())?),
+        Err((refusal, sent_all)) => {
+            peer.refuse(&refusal)?;
+            if sent_all { Ok(()) } else { discard(peer) }
+        }
+    }
+}
+
+/// A load under way. The store hears of its end, however it comes.
+struct Load<'a> {
+    relid: u32,
+    generation: u64,
+    writer: &'a WriterHandle,
+    over: bool,
+}
+
+impl Load<'_> {
+    /// Passes on all rows. A refusal comes with whether the loader has sent its last frame.
+    fn receive(mut self, peer: &mut Peer) -> Result<std::result::Result<(), (Refusal, bool)>> {
+        let (relid, generation) = (self.relid, self.generation);
+        let (refused, refusal) = channel();
+        let mut payload = Vec::new();
+        loop {
+            match peer.read(&mut payload)? {
+                Some(Kind::Rows) => {
+                    if let Ok(refusal) = refusal.try_recv() {
+                        return Ok(Err((refusal, false)));
+                    }
+                    let rows = std::mem::take(&mut payload);
+                    self.writer.load(LoadStep::Rows { relid, generation, rows, refused: refused.clone() });
+                }
+                Some(Kind::LoadEnd) => break,
+                Some(_) => return Err(unexpected()),
+                None => return Err(ProtocolError::Truncated),
+            }
+        }
+        let rows: u64 = frame::parse(&payload)?;
+        let (reply, ended) = oneshot::channel();
+        self.writer.load(LoadStep::End { relid, generation, rows, reply });
+        let end = verdict(ended)?;
+        // Steps are taken in order: a refusal of any rows is here by now.
+        match refusal.try_recv().map_or(end, Err) {
+            Ok(()) => {
+                self.over = true;
+                Ok(Ok(()))
+            }
+            Err(refusal) => Ok(Err((refusal, true))),
+        }
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.writer.load(LoadStep::Abort { relid: self.relid, generation: self.generation });
+        }
+    }
+}
+
+/// Reads on after a refusal: a loader that sends before it reads must not be cut off from the answer.
+fn discard(peer: &mut Peer) -> Result<()> {
+    let mut payload = Vec::new();
+    loop {
+        match peer.read(&mut payload)? {
+            Some(Kind::Rows) => {}
+            Some(Kind::LoadEnd) | None => return Ok(()),
+            Some(_) => return Err(unexpected()),
+        }
+    }
+}
+
+fn verdict(reply: oneshot::Receiver<std::result::Result<(), Refusal>>) -> Result<std::result::Result<(), Refusal>> {
+    // Without an answer the writer is gone, and soon the process.
+    reply.blocking_recv().map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted).into())
+}
+
+fn unexpected() -> ProtocolError {
+    io::Error::new(io::ErrorKind::InvalidData, "unexpected frame during a load").into()
+}

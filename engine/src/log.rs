@@ -1,0 +1,27 @@
+//! One line to the server log, for what an administrator should know.
+
+use std::io::Write;
+
+pub fn line(message: std::fmt::Arguments<'_>) {
+    // Not `eprintln`, which panics when nobody listens any more.
+    let _ = std::io::stderr().write_all(format!("pg_anker engine: {message}\n").as_bytes());
+}
+
+/// Panics are one line, too.
+pub fn panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("unnamed");
+        let place = panic.location().map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
+        line(format_args!("panic in thread {name:?}{place}: {}", message(panic.payload())));
+    }));
+}
+
+/// What a panic said.
+pub fn message(payload: &(dyn std::any::Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

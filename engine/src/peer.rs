@@ -1,0 +1,90 @@
+//! The other end of a connection: frames out, and whether anybody is still there.
+
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use protocol::frame::{self, Kind};
+use protocol::request::Refusal;
+use serde::Serialize;
+
+/// A peer that takes nothing for so long is stalled.
+const STALL: Duration = Duration::from_millis(100);
+
+pub struct Peer {
+    stream: UnixStream,
+}
+
+impl Peer {
+    /// Refuses strangers: the socket is for the server's own user.
+    pub fn new(stream: UnixStream) -> io::Result<Peer> {
+        if crate::process::peer(&stream)?.uid != crate::process::user() {
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "connection of another user"));
+        }
+        stream.set_write_timeout(Some(STALL))?;
+        Ok(Peer { stream })
+    }
+
+    /// The next frame; `None` at a clean end.
+    pub fn read(&mut self, payload: &mut Vec<u8>) -> protocol::Result<Option<Kind>> {
+        frame::read(&mut self.stream, payload)
+    }
+
+    pub fn send<T: Serialize>(&mut self, kind: Kind, message: &T) -> io::Result<()> {
+        self.write(&mut [IoSlice::new(&frame::encode(kind, message))], || ())
+    }
+
+    /// Sends bytes as they are; `stalled` is called whenever the peer does not take them for a while.
+    pub fn send_raw(&mut self, kind: Kind, payload: &[u8], stalled: impl FnMut()) -> io::Result<()> {
+        let header = frame::encode_header(kind, payload.len());
+        self.write(&mut [IoSlice::new(&header), IoSlice::new(payload)], stalled)
+    }
+
+    pub fn refuse(&mut self, refusal: &Refusal) -> io::Result<()> {
+        self.send(Kind::Refused, refusal)
+    }
+
+    pub fn hung_up(&self) -> bool {
+        crate::process::hung_up(&self.stream)
+    }
+
+    fn write(&mut self, mut parts: &mut [IoSlice<'_>], mut stalled: impl FnMut()) -> io::Result<()> {
+        while !parts.is_empty() {
+            match self.stream.write_vectored(parts) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut parts, n),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => stalled(),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_stalled_peer_gets_everything_in_the_end_and_a_gone_one_is_noticed() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut peer = Peer::new(ours).unwrap();
+        assert!(!peer.hung_up());
+        let payload: Vec<u8> = (0..3_000_000u32).map(|i| i as u8).collect();
+        let (stalled, is_stalled) = std::sync::mpsc::channel();
+        let expected = payload.clone();
+        let reader = std::thread::spawn(move || {
+            is_stalled.recv().unwrap();
+            let mut got = vec![0; frame::HEADER + expected.len()];
+            theirs.read_exact(&mut got).unwrap();
+            assert!(got[frame::HEADER..] == expected);
+        });
+        peer.send_raw(Kind::Arrow, &payload, || drop(stalled.send(()))).unwrap();
+        reader.join().unwrap();
+        assert!(peer.hung_up());
+        assert!(peer.send(Kind::Arrow, &0u8).is_err());
+    }
+}

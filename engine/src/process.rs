@@ -1,0 +1,99 @@
+//! What the engine asks of the operating system about itself and its peers. The only `unsafe` of this executable.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// How readily the kernel should pick this process when memory runs out: well before any part of the server (0).
+const OOM_SCORE_ADJ: &str = "800";
+
+/// Turns the process that the worker exec'ed into one that stands alone: signals as a fresh process has them, files
+/// for its owner only, and dead when its parent is.
+///
+/// `control` is the socketpair that the parent made: the kernel noted in it who that was.
+pub fn settle(control: &impl AsRawFd) -> io::Result<()> {
+    // SAFETY: sets a flag of this process.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The parent may have died before the flag was set; then we already belong to somebody else.
+    // SAFETY: has no preconditions.
+    if unsafe { libc::getppid() } != peer(control)?.pid {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the worker that started this process is gone"));
+    }
+    reset_signals();
+    // SAFETY: sets the mask of this process.
+    unsafe { libc::umask(0o077) };
+    // Only a preference: in a container it may be forbidden.
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
+    Ok(())
+}
+
+/// A PostgreSQL process blocks and ignores signals of its own choice, and exec keeps both.
+///
+/// SIGINT and SIGHUP stay ignored: a cancel of the worker reaches its whole process group, and means the worker.
+fn reset_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        let ignored = matches!(signal, libc::SIGPIPE | libc::SIGINT | libc::SIGHUP);
+        // SAFETY: `sigaction` is plain data, all-zero is valid; handlers that Rust installed (stack overflow) are left
+        // alone because only ignored signals are touched. Signals that cannot be set give an error, which changes
+        // nothing.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), &mut action) == 0;
+            if known && ignored != (action.sa_sigaction == libc::SIG_IGN) {
+                libc::signal(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+            }
+        }
+    }
+    // SAFETY: an empty set for this thread, before there are others.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+/// Takes over the descriptor that an environment variable names.
+pub fn inherit(variable: &str) -> io::Result<OwnedFd> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{variable} {what}"));
+    let text = std::env::var(variable).map_err(|_| invalid("is not set"))?;
+    let number: RawFd = text.parse().map_err(|_| invalid("is not a descriptor number"))?;
+    // SAFETY: asks and sets flags of a descriptor; one that is not open gives an error. 0 to 2 belong to std.
+    if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
+        return Err(invalid("is not an open descriptor"));
+    }
+    // SAFETY: open, and the worker passed it for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Who made the other end of a unix socket.
+pub fn peer(socket: &impl AsRawFd) -> io::Result<libc::ucred> {
+    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `who`; the result is checked.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut who).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(who) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The user that this process runs as.
+pub fn user() -> libc::uid_t {
+    // SAFETY: has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+/// Whether the other end of a socket was closed, without reading from it.
+pub fn hung_up(socket: &impl AsRawFd) -> bool {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one valid entry, no waiting.
+    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+}

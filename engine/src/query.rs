@@ -1,0 +1,214 @@
+//! One query: bind its snapshot, queue for a place, run, stream the result.
+//!
+//! ```text
+//!   connection's thread                      writer            query threads
+//!   request -> Serve ----------------------> snapshot of S
+//!   Ready  <-------------------------------- views
+//!   wait for a place (max_queries)
+//!   start  ------------------------------------------------->  plan, execute, encode
+//!   Arrow  <------------------------------------------------   pieces, a few ahead of the client
+//!   Done or Failed
+//! ```
+//!
+//! A client that closes the connection cancels: whenever this thread waits it looks for that. A client that does not
+//! read its result loses its place, so that open cursors neither starve other queries nor, all held by one session,
+//! wait for each other.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use colstore::{TableRequest, TableView};
+use futures::StreamExt;
+use olap::Runtime;
+use plan::{Literal, Plan};
+use protocol::frame::Kind;
+use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::encode::Encoder;
+use crate::log;
+use crate::peer::Peer;
+use crate::server::Shared;
+use crate::stats::Outcome;
+use crate::writer::{Bound, Command, ServeRequest};
+
+/// How often a waiting thread looks whether its client is still there.
+const HANG_UP_CHECK: Duration = Duration::from_millis(20);
+/// Pieces of a result that may wait for the client.
+const PIECES_AHEAD: usize = 4;
+/// Expressions nested deeper are refused: everybody walks them recursively.
+const DEEPEST_EXPRESSION: usize = 256;
+/// A wait that nobody can outlast, and that no clock overflows by.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// The client closed the connection, or cannot be reached.
+struct Gone;
+
+impl From<std::io::Error> for Gone {
+    fn from(_: std::io::Error) -> Self {
+        Gone
+    }
+}
+
+/// Answers a request. An error means that the connection is of no use any more.
+pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> std::io::Result<()> {
+    shared.stats.begin();
+    let outcome = run(peer, shared, request);
+    shared.stats.end(outcome.as_ref().map_or(Outcome::Cancelled, |o| *o));
+    outcome.map(|_| ()).map_err(|Gone| std::io::ErrorKind::ConnectionAborted.into())
+}
+
+fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<Outcome, Gone> {
+    let arrived = Instant::now();
+    let tables = match tables(&request) {
+        Ok(tables) => tables,
+        Err(what) => return refuse(peer, &Refusal::Protocol { what: what.into() }),
+    };
+    let (reply, answer) = oneshot::channel();
+    shared.writer.command(Command::Serve(ServeRequest {
+        snapshot: request.snapshot,
+        tables,
+        lsn: request.lsn,
+        arrived,
+        deadline: arrived + Duration::from_millis(request.max_wait_ms).min(LONGEST_WAIT),
+        reply,
+    }));
+    let bound = match attend(peer, shared, answer)? {
+        Ok(Ok(bound)) => bound,
+        Ok(Err(refusal)) => return refuse(peer, &refusal),
+        // The writer is gone, and soon the process.
+        Err(_) => return Err(Gone),
+    };
+    let Bound { served, waited, snapshot } = bound;
+    peer.send(
+        Kind::Ready,
+        &Ready {
+            mechanism: shared.mechanism.into(),
+            waited_us: micros(waited),
+            snapshot_us: micros(snapshot),
+            undone_transactions: served.undone_transactions,
+            undone_changes: served.undone_changes,
+        },
+    )?;
+    let ready = Instant::now();
+    shared.stats.ready(micros(ready - arrived));
+
+    let mut place = match attend(peer, shared, shared.places.clone().acquire_owned())? {
+        Ok(place) => Some(place),
+        // The places are never closed.
+        Err(_) => return Err(Gone),
+    };
+    let queued = ready.elapsed();
+    let scanned_rows = served.tables.iter().map(|t| t.row_count()).sum();
+    let (pieces, mut next_piece) = mpsc::channel(PIECES_AHEAD);
+    let job = execute(shared.olap.clone(), request.plan, request.params, served.tables, pieces);
+    let mut job = shared.runtime.spawn(job);
+
+    let relayed = loop {
+        match attend(peer, shared, next_piece.recv()) {
+            Ok(Some(piece)) => {
+                let piece: Vec<u8> = piece;
+                if peer.send_raw(Kind::Arrow, &piece, || drop(place.take())).is_err() {
+                    break Err(Gone);
+                }
+            }
+            Ok(None) => break Ok(()),
+            Err(Gone) => break Err(Gone),
+        }
+    };
+    if relayed.is_err() {
+        job.abort();
+    }
+    // Aborted or not: when the job has ended its views are released.
+    let ended = shared.runtime.block_on(&mut job);
+    drop(place);
+    relayed?;
+    let failure = match ended {
+        Ok(Ok(rows)) => {
+            let done = Done { rows, scanned_rows, engine_us: micros(ready.elapsed()), queued_us: micros(queued) };
+            peer.send(Kind::Done, &done)?;
+            return Ok(Outcome::Served);
+        }
+        Ok(Err(failure)) => failure,
+        Err(e) => match e.try_into_panic() {
+            Ok(panic) => internal(format!("panic: {}", log::message(&*panic))),
+            Err(e) => internal(e.to_string()),
+        },
+    };
+    peer.send(Kind::Failed, &failure)?;
+    Ok(Outcome::Failed)
+}
+
+fn refuse(peer: &mut Peer, refusal: &Refusal) -> Result<Outcome, Gone> {
+    peer.refuse(refusal)?;
+    Ok(Outcome::Refused)
+}
+
+/// What the store is asked for, if the request makes sense.
+fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
+    let plan = &request.plan;
+    if request.fingerprints.len() != plan.relations.len() {
+        return Err("as many fingerprints as relations are needed");
+    }
+    if request.params.len() != plan.params.len() {
+        return Err("as many values as parameters are needed");
+    }
+    if plan.depth() > DEEPEST_EXPRESSION {
+        return Err("an expression is nested too deeply");
+    }
+    let tables = plan.relations.iter().zip(&request.fingerprints);
+    Ok(tables
+        .map(|(relation, &fingerprint)| TableRequest {
+            relid: relation.relid,
+            fingerprint,
+            columns: relation.columns.clone(),
+        })
+        .collect())
+}
+
+/// Runs the plan and encodes its result; returns the number of rows.
+async fn execute(
+    olap: Arc<Runtime>,
+    plan: Plan,
+    params: Vec<Option<Literal>>,
+    views: Vec<Arc<dyn TableView>>,
+    pieces: mpsc::Sender<Vec<u8>>,
+) -> Result<u64, Failure> {
+    let mut running = olap.start(&plan, &params, views).await?;
+    let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));
+    let mut encoder = Encoder::new(&running.schema).map_err(encoding)?;
+    while let Some(batch) = running.batches.next().await {
+        let batch = batch.map_err(|e| Runtime::failure(&e))?;
+        for piece in encoder.push(&batch).map_err(encoding)? {
+            // Nobody receives: the query was cancelled, and this task ends at its next await.
+            let _ = pieces.send(piece).await;
+        }
+    }
+    for piece in encoder.finish().map_err(encoding)? {
+        let _ = pieces.send(piece).await;
+    }
+    Ok(encoder.rows())
+}
+
+/// Waits for something as long as the client is there.
+fn attend<F: Future>(peer: &Peer, shared: &Shared, wanted: F) -> Result<F::Output, Gone> {
+    let mut wanted = pin!(wanted);
+    loop {
+        let wait = async { tokio::time::timeout(HANG_UP_CHECK, wanted.as_mut()).await };
+        match shared.runtime.block_on(wait) {
+            Ok(value) => return Ok(value),
+            Err(_) if peer.hung_up() => return Err(Gone),
+            Err(_) => {}
+        }
+    }
+}
+
+fn internal(message: String) -> Failure {
+    Failure { kind: FailureKind::Internal, message }
+}
+
+fn micros(duration: Duration) -> u64 {
+    duration.as_micros() as u64
+}

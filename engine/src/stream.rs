@@ -1,0 +1,360 @@
+//! From bytes of the ring to whole transactions.
+//!
+//! ```text
+//!   ring -> input: messages, the last one perhaps cut
+//!             | row changes go on as they come, cut or not
+//!             v
+//!           transaction.changes: those of wanted tables, until Commit -> Sink::transaction
+//! ```
+//!
+//! A row change is told by its first bytes, so a change of an unwanted table is skipped without being held, and one of
+//! a wanted table is copied once. A transaction that outgrows the memory limit costs the tables that it changes, and
+//! only these: their changes so far are dropped, the others' go on.
+//!
+//! A message that cannot be understood is the end of the engine: what it said is lost, so nothing behind it is exact.
+
+use plan::TableLayout;
+use protocol::change::{CHANGE_HEAD, StreamMessage, changed_table};
+use protocol::ring::Consumer;
+use protocol::{ProtocolError, Snapshot};
+
+/// Bytes taken from the ring at once; requests and loads get their turn in between.
+const TURN: usize = 1 << 20;
+/// Changes beyond this are asked for room, in steps of this.
+const ROOM_STEP: usize = 1 << 20;
+/// No message but a row change is nearly as long as this.
+const LONGEST_MESSAGE: usize = 64 << 20;
+const LENGTH: usize = 4;
+
+/// Where the stream goes: the store, and those who care about what becomes of its tables.
+pub trait Sink {
+    /// Whether changes of this table are of any use.
+    fn wants(&self, relid: u32) -> bool;
+    /// Whether a transaction of this many bytes may be held.
+    fn has_room(&self, bytes: usize) -> bool;
+    /// There is no room for this table's changes.
+    fn give_up(&mut self, relid: u32, transaction_bytes: usize);
+    fn transaction(&mut self, xid: u64, lsn: u64, time: i64, changes: &[u8]);
+    fn gate(&mut self, snapshot: Snapshot);
+    fn watch(&mut self, generation: u64, layout: TableLayout);
+    fn retire(&mut self, relid: u32);
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    #[error("change stream: {0}")]
+    Message(#[from] ProtocolError),
+    #[error("change stream: {0}")]
+    Order(&'static str),
+}
+
+#[derive(Default)]
+pub struct Stream {
+    input: Vec<u8>,
+    /// How much of `input` is done with.
+    at: usize,
+    transaction: Option<Transaction>,
+    /// The row change that goes on in the next bytes.
+    change: Option<Change>,
+    position: u64,
+}
+
+struct Transaction {
+    xid: u64,
+    /// Changes of wanted tables, as they came.
+    changes: Vec<u8>,
+    /// The tables that `changes` is about.
+    tables: Vec<u32>,
+    /// Up to here there is room.
+    room: usize,
+}
+
+struct Change {
+    remaining: usize,
+    keep: bool,
+}
+
+impl Stream {
+    /// Every transaction committed below this LSN has been handed on.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Hands on what is in the ring, up to a limit, and stops early at `pause_at`, where somebody waits. Returns whether
+    /// there was anything.
+    pub fn turn(
+        &mut self,
+        ring: &mut Consumer,
+        sink: &mut impl Sink,
+        pause_at: Option<u64>,
+    ) -> Result<bool, StreamError> {
+        // After a pause there are whole messages left; then they come first.
+        let waiting = self.input.len() - self.at;
+        if waiting < TURN {
+            self.input.drain(..self.at);
+            self.at = 0;
+            ring.read(&mut self.input, TURN);
+        }
+        let before = self.input.len() - self.at;
+        self.advance(sink, pause_at)?;
+        Ok(self.input.len() - self.at < before)
+    }
+
+    fn advance(&mut self, sink: &mut impl Sink, pause_at: Option<u64>) -> Result<(), StreamError> {
+        loop {
+            if let Some(change) = &mut self.change {
+                let n = change.remaining.min(self.input.len() - self.at);
+                if change.keep {
+                    let transaction = self.transaction.as_mut().ok_or(StreamError::Order("a change without begin"))?;
+                    transaction.changes.extend_from_slice(&self.input[self.at..self.at + n]);
+                }
+                self.at += n;
+                change.remaining -= n;
+                if change.remaining > 0 {
+                    return Ok(());
+                }
+                self.change = None;
+            }
+            let rest = &self.input[self.at..];
+            let Some((length, message)) = rest.split_first_chunk::<LENGTH>() else { return Ok(()) };
+            let length = u32::from_le_bytes(*length) as usize;
+            // No message is shorter than that.
+            if length < CHANGE_HEAD {
+                return Err(ProtocolError::Truncated.into());
+            }
+            let Some(head) = message.first_chunk::<CHANGE_HEAD>() else { return Ok(()) };
+            if let Some(relid) = changed_table(*head) {
+                let transaction = self.transaction.as_mut().ok_or(StreamError::Order("a change without begin"))?;
+                let bytes = LENGTH + length;
+                let keep = sink.wants(relid) && transaction.make_room(sink, relid, bytes);
+                self.change = Some(Change { remaining: bytes, keep });
+                continue;
+            }
+            if length > LONGEST_MESSAGE {
+                return Err(ProtocolError::TooLong(length).into());
+            }
+            let Some(message) = message.get(..length) else { return Ok(()) };
+            let message = StreamMessage::decode(message)?;
+            self.at += LENGTH + length;
+            Self::handle(message, &mut self.transaction, &mut self.position, sink)?;
+            if pause_at.is_some_and(|lsn| self.position >= lsn) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Everything but row changes.
+    fn handle(
+        message: StreamMessage<'_>,
+        transaction: &mut Option<Transaction>,
+        position: &mut u64,
+        sink: &mut impl Sink,
+    ) -> Result<(), StreamError> {
+        if let StreamMessage::Commit { xid, lsn, time } = message {
+            let Some(whole) = transaction.take_if(|t| t.xid == xid) else {
+                return Err(StreamError::Order("a commit of another transaction"));
+            };
+            if !whole.changes.is_empty() {
+                sink.transaction(xid, lsn, time, &whole.changes);
+            }
+            *position = lsn.max(*position);
+            return Ok(());
+        }
+        if transaction.is_some() {
+            return Err(StreamError::Order("a transaction was interrupted"));
+        }
+        match message {
+            StreamMessage::Begin { xid } => {
+                *transaction = Some(Transaction { xid, changes: Vec::new(), tables: Vec::new(), room: 0 });
+            }
+            StreamMessage::Position { lsn } => *position = lsn.max(*position),
+            StreamMessage::Gate { snapshot } => sink.gate(snapshot),
+            StreamMessage::Watch { generation, layout } => sink.watch(generation, layout),
+            StreamMessage::Retire { relid } => sink.retire(relid),
+            StreamMessage::Insert { .. }
+            | StreamMessage::Update { .. }
+            | StreamMessage::Delete { .. }
+            | StreamMessage::Commit { .. } => return Err(StreamError::Order("a change out of place")),
+        }
+        Ok(())
+    }
+}
+
+impl Transaction {
+    /// Makes sure that `bytes` more of this table can be held, or gives up the tables of this transaction.
+    fn make_room(&mut self, sink: &mut impl Sink, relid: u32, bytes: usize) -> bool {
+        if self.tables.last() != Some(&relid) && !self.tables.contains(&relid) {
+            self.tables.push(relid);
+        }
+        let needed = self.changes.len() + bytes;
+        if needed > self.room {
+            let room = needed + ROOM_STEP;
+            if (needed > ROOM_STEP && !sink.has_room(room)) || self.changes.try_reserve(bytes).is_err() {
+                for table in self.tables.drain(..) {
+                    sink.give_up(table, needed);
+                }
+                // All that was held is about those tables.
+                self.changes = Vec::new();
+                self.room = 0;
+                return false;
+            }
+            self.room = room;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::Identity;
+    use protocol::ring::Producer;
+
+    use super::*;
+
+    /// Writes down what it is told.
+    #[derive(Default)]
+    struct Notes {
+        wanted: Vec<u32>,
+        room: usize,
+        told: Vec<String>,
+    }
+
+    impl Sink for Notes {
+        fn wants(&self, relid: u32) -> bool {
+            self.wanted.contains(&relid)
+        }
+        fn has_room(&self, bytes: usize) -> bool {
+            bytes <= self.room
+        }
+        fn give_up(&mut self, relid: u32, _: usize) {
+            self.wanted.retain(|&w| w != relid);
+            self.told.push(format!("give up {relid}"));
+        }
+        fn transaction(&mut self, xid: u64, lsn: u64, _: i64, mut changes: &[u8]) {
+            let mut text = format!("{xid} at {lsn}:");
+            while let Some((length, rest)) = changes.split_first_chunk::<4>() {
+                let (change, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+                match StreamMessage::decode(change).unwrap() {
+                    StreamMessage::Insert { relid, row } => text += &format!(" {relid}+{}", row.len()),
+                    other => text += &format!(" {other:?}"),
+                }
+                changes = rest;
+            }
+            self.told.push(text);
+        }
+        fn gate(&mut self, snapshot: Snapshot) {
+            self.told.push(format!("gate {}", snapshot.xmax));
+        }
+        fn watch(&mut self, generation: u64, layout: TableLayout) {
+            self.told.push(format!("watch {} {generation}", layout.relid));
+            self.wanted.push(layout.relid);
+        }
+        fn retire(&mut self, relid: u32) {
+            self.told.push(format!("retire {relid}"));
+        }
+    }
+
+    fn encode(messages: &[StreamMessage<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        messages.iter().for_each(|m| m.encode(&mut bytes));
+        bytes
+    }
+
+    /// Sends the bytes through a ring in pieces of at most `piece` bytes.
+    fn feed(notes: &mut Notes, stream: &mut Stream, bytes: &[u8], piece: usize) -> Result<(), StreamError> {
+        let (mut producer, fd) = Producer::create(4096).unwrap();
+        let mut ring = Consumer::open(fd).unwrap();
+        for piece in bytes.chunks(piece) {
+            assert_eq!(producer.write(piece), piece.len());
+            stream.turn(&mut ring, notes, None)?;
+        }
+        Ok(())
+    }
+
+    fn layout(relid: u32) -> TableLayout {
+        TableLayout { relid, fingerprint: 0, columns: Vec::new(), identity: Identity::Full }
+    }
+
+    #[test]
+    fn messages_arrive_whole_however_they_are_cut() {
+        let row = [7; 300];
+        let bytes = encode(&[
+            StreamMessage::Watch { generation: 4, layout: layout(1) },
+            StreamMessage::Begin { xid: 10 },
+            StreamMessage::Insert { relid: 1, row: &row },
+            StreamMessage::Insert { relid: 2, row: &row },
+            StreamMessage::Insert { relid: 1, row: &[] },
+            StreamMessage::Commit { xid: 10, lsn: 500, time: 0 },
+            StreamMessage::Begin { xid: 11 },
+            StreamMessage::Delete { relid: 2, key: &row },
+            StreamMessage::Commit { xid: 11, lsn: 600, time: 0 },
+            StreamMessage::Gate { snapshot: Snapshot::new(12, vec![]) },
+            StreamMessage::Position { lsn: 550 },
+            StreamMessage::Retire { relid: 1 },
+        ]);
+        for piece in (1..40).chain([299, 1000, 4096]) {
+            let (mut notes, mut stream) = (Notes::default(), Stream::default());
+            feed(&mut notes, &mut stream, &bytes, piece).unwrap();
+            assert_eq!(notes.told, ["watch 1 4", "10 at 500: 1+300 1+0", "gate 12", "retire 1"]);
+            assert_eq!(stream.position(), 600, "a position never goes back");
+            assert_eq!(stream.input.len(), stream.at);
+        }
+    }
+
+    #[test]
+    fn it_pauses_where_somebody_waits() {
+        let (mut producer, fd) = Producer::create(4096).unwrap();
+        let mut ring = Consumer::open(fd).unwrap();
+        let (mut notes, mut stream) = (Notes::default(), Stream::default());
+        let positions: Vec<_> = (1..=10).map(|i| StreamMessage::Position { lsn: i * 10 }).collect();
+        producer.write(&encode(&positions));
+        assert!(stream.turn(&mut ring, &mut notes, Some(35)).unwrap());
+        assert_eq!(stream.position(), 40);
+        assert!(stream.turn(&mut ring, &mut notes, None).unwrap());
+        assert_eq!(stream.position(), 100);
+        assert!(!stream.turn(&mut ring, &mut notes, None).unwrap());
+    }
+
+    #[test]
+    fn a_transaction_without_room_costs_its_tables_only() {
+        let row = vec![0; 900_000];
+        let mut messages = vec![StreamMessage::Begin { xid: 10 }];
+        messages.extend([1, 2, 1, 2].map(|relid| StreamMessage::Insert { relid, row: &row }));
+        messages.push(StreamMessage::Insert { relid: 3, row: &row });
+        messages.push(StreamMessage::Commit { xid: 10, lsn: 500, time: 0 });
+        let (mut notes, mut stream) =
+            (Notes { wanted: vec![1, 2, 3], room: 3 << 20, ..Notes::default() }, Stream::default());
+        feed(&mut notes, &mut stream, &encode(&messages), 4096).unwrap();
+        assert_eq!(notes.told, ["give up 1", "give up 2", "10 at 500: 3+900000"]);
+    }
+
+    #[test]
+    fn a_single_row_without_room_is_not_held() {
+        let row = vec![0; 8 << 20];
+        let bytes = encode(&[StreamMessage::Begin { xid: 10 }, StreamMessage::Insert { relid: 1, row: &row }]);
+        let (mut notes, mut stream) = (Notes { wanted: vec![1], room: 3 << 20, ..Notes::default() }, Stream::default());
+        feed(&mut notes, &mut stream, &bytes, 4096).unwrap();
+        assert_eq!(notes.told, ["give up 1"]);
+        assert!(stream.input.capacity() < 1 << 20);
+    }
+
+    #[test]
+    fn what_is_out_of_order_or_not_understood_is_an_error() {
+        let begin = StreamMessage::Begin { xid: 1 };
+        let insert = StreamMessage::Insert { relid: 1, row: b"row" };
+        let bad = [
+            encode(&[insert]),
+            encode(&[begin, StreamMessage::Begin { xid: 2 }]),
+            encode(&[StreamMessage::Commit { xid: 1, lsn: 1, time: 0 }]),
+            encode(&[StreamMessage::Begin { xid: 1 }, StreamMessage::Commit { xid: 2, lsn: 1, time: 0 }]),
+            encode(&[StreamMessage::Begin { xid: 1 }, StreamMessage::Position { lsn: 1 }]),
+            vec![1, 0, 0, 0, 99],
+            vec![0, 0, 0, 0, 1, 1, 1, 1, 1],
+            vec![255, 255, 255, 255, 7, 0, 0, 0, 0],
+        ];
+        for bytes in bad {
+            let (mut notes, mut stream) = (Notes::default(), Stream::default());
+            assert!(feed(&mut notes, &mut stream, &bytes, 4096).is_err(), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The writer: the one thread that owns the store.
+//!
+//! ```text
+//!   each turn:  some of the ring, up to where a request waits -> store
+//!               new requests; those whose L was reached       -> snapshots, to the query's thread
+//!               one piece of a load                           -> store
+//!               events                                        -> worker
+//!   nothing to do: sleep until the ring or another thread wakes us
+//! ```
+//!
+//! So a request waits for its L, for at most one piece of a load, and never for a backlog beyond its L.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use colstore::{Limits, Served, Store, StoreStatus, TableRequest};
+use plan::TableLayout;
+use protocol::Snapshot;
+use protocol::control::{Settings, ToWorker};
+use protocol::request::{LoadRequest, Refusal};
+use protocol::ring::{Consumer, Waker};
+use tokio::sync::oneshot;
+
+use crate::stats::Stats;
+use crate::stream::{Sink, Stream, StreamError};
+
+/// Pieces of loads that may wait; a loader that is faster is held up.
+const LOAD_QUEUE: usize = 4;
+/// The longest sleep: nothing depends on it, it only bounds what a lost wake-up could cost.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// What other threads ask of the writer.
+pub enum Command {
+    Serve(ServeRequest),
+    Status(oneshot::Sender<WriterStatus>),
+}
+
+pub struct ServeRequest {
+    pub snapshot: Snapshot,
+    pub tables: Vec<TableRequest>,
+    /// Not before the stream has reached this position.
+    pub lsn: u64,
+    pub arrived: Instant,
+    pub deadline: Instant,
+    /// Closed by an asker who is gone.
+    pub reply: oneshot::Sender<Result<Bound, Refusal>>,
+}
+
+/// A query bound to its column snapshot.
+pub struct Bound {
+    pub served: Served,
+    pub waited: Duration,
+    pub snapshot: Duration,
+}
+
+pub struct WriterStatus {
+    pub store: StoreStatus,
+    pub lsn: u64,
+}
+
+/// Steps of a load, in the order of its connection.
+pub enum LoadStep {
+    Begin { request: LoadRequest, reply: oneshot::Sender<Result<(), Refusal>> },
+    Rows { relid: u32, generation: u64, rows: Vec<u8>, refused: Sender<Refusal> },
+    End { relid: u32, generation: u64, rows: u64, reply: oneshot::Sender<Result<(), Refusal>> },
+    Abort { relid: u32, generation: u64 },
+}
+
+/// How other threads reach the writer. Sending fails only when the process is about to end.
+#[derive(Clone)]
+pub struct WriterHandle {
+    commands: Sender<Command>,
+    loads: SyncSender<LoadStep>,
+    waker: Waker,
+}
+
+impl WriterHandle {
+    pub fn command(&self, command: Command) {
+        if self.commands.send(command).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    /// Waits while the writer has enough to load.
+    pub fn load(&self, step: LoadStep) {
+        if self.loads.send(step).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+pub struct Writer {
+    ring: Consumer,
+    stream: Stream,
+    mirror: Mirror,
+    commands: Receiver<Command>,
+    loads: Receiver<LoadStep>,
+    /// Requests whose L was not reached yet, in order of arrival.
+    waiting: Vec<ServeRequest>,
+    events: Sender<ToWorker>,
+    stats: Arc<Stats>,
+}
+
+impl Writer {
+    pub fn new(
+        ring: Consumer,
+        settings: &Settings,
+        events: Sender<ToWorker>,
+        stats: Arc<Stats>,
+    ) -> (Writer, WriterHandle) {
+        let (commands, command_queue) = channel();
+        let (loads, load_queue) = sync_channel(LOAD_QUEUE);
+        let handle = WriterHandle { commands, loads, waker: ring.waker() };
+        let limits = Limits {
+            memory_bytes: settings.memory_bytes,
+            undo_bytes: settings.undo_bytes,
+            undo_seconds: settings.undo_seconds,
+        };
+        let writer = Writer {
+            ring,
+            stream: Stream::default(),
+            mirror: Mirror {
+                store: Store::new(limits),
+                memory_bytes: settings.memory_bytes,
+                generations: HashMap::new(),
+                given_up: Vec::new(),
+            },
+            commands: command_queue,
+            loads: load_queue,
+            waiting: Vec::new(),
+            events,
+            stats,
+        };
+        (writer, handle)
+    }
+
+    /// Name of the snapshot mechanism.
+    pub fn mechanism(&self) -> &'static str {
+        self.mirror.store.status().mechanism
+    }
+
+    /// Returns only when the stream cannot be followed any more.
+    pub fn run(mut self) -> StreamError {
+        loop {
+            // Taken before looking for work, so that no wake-up is missed in between.
+            let ticket = self.ring.ticket();
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => self.ring.wait(ticket, self.sleep()),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// A bounded amount of each kind of work; returns whether there may be more.
+    fn turn(&mut self) -> Result<bool, StreamError> {
+        let next = self.waiting.iter().map(|r| r.lsn).min();
+        let mut busy = self.stream.turn(&mut self.ring, &mut self.mirror, next)?;
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Serve(request) => self.waiting.push(request),
+                Command::Status(reply) => {
+                    // An asker who is gone needs no answer, here and below.
+                    let _ = reply.send(WriterStatus { store: self.mirror.store.status(), lsn: self.stream.position() });
+                }
+            }
+        }
+        self.serve_waiting();
+        if let Ok(step) = self.loads.try_recv() {
+            busy = true;
+            self.load(step);
+        }
+        for event in self.mirror.given_up.drain(..).chain(self.mirror.store.take_events()) {
+            // Without a receiver the process is about to end.
+            let _ = self.events.send(event);
+        }
+        self.stats.applied(&self.mirror.store.take_apply_delays());
+        Ok(busy)
+    }
+
+    fn sleep(&self) -> Duration {
+        let now = Instant::now();
+        self.waiting.iter().map(|r| r.deadline.saturating_duration_since(now)).fold(LONGEST_SLEEP, Duration::min)
+    }
+
+    /// Answers the requests that can be answered now, in order of arrival.
+    fn serve_waiting(&mut self) {
+        let reached = self.stream.position();
+        let due = |r: &mut ServeRequest| r.reply.is_closed() || r.lsn <= reached || r.deadline <= Instant::now();
+        for request in self.waiting.extract_if(.., due).collect::<Vec<_>>() {
+            if request.reply.is_closed() {
+                continue;
+            }
+            let answer = if request.lsn <= reached {
+                let start = Instant::now();
+                let waited = start.duration_since(request.arrived);
+                self.mirror.store.serve(&request.snapshot, &request.tables).map(|served| Bound {
+                    served,
+                    waited,
+                    snapshot: start.elapsed(),
+                })
+            } else {
+                Err(Refusal::TimedOut { reached, wanted: request.lsn })
+            };
+            let _ = request.reply.send(answer);
+        }
+    }
+
+    fn load(&mut self, step: LoadStep) {
+        let store = &mut self.mirror.store;
+        match step {
+            LoadStep::Begin { request, reply } => {
+                let _ = reply.send(store.load_begin(&request));
+            }
+            LoadStep::Rows { relid, generation, rows, refused } => {
+                if let Err(refusal) = store.load_rows(relid, generation, &rows) {
+                    // At once, so that no later step of this load can succeed.
+                    store.load_abort(relid, generation);
+                    let _ = refused.send(refusal);
+                }
+            }
+            LoadStep::End { relid, generation, rows, reply } => {
+                let _ = reply.send(store.load_end(relid, generation, rows));
+            }
+            LoadStep::Abort { relid, generation } => store.load_abort(relid, generation),
+        }
+    }
+}
+
+/// The store as the stream sees it.
+struct Mirror {
+    store: Store,
+    memory_bytes: u64,
+    /// Of the tables watched, to say which one was given up.
+    generations: HashMap<u32, u64>,
+    given_up: Vec<ToWorker>,
+}
+
+impl Sink for Mirror {
+    fn wants(&self, relid: u32) -> bool {
+        self.store.wants(relid)
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.store.status().memory_bytes.saturating_add(bytes as u64) <= self.memory_bytes
+    }
+
+    fn give_up(&mut self, relid: u32, transaction_bytes: usize) {
+        self.store.retire(relid);
+        if let Some(generation) = self.generations.remove(&relid) {
+            let reason = format!("no room for a transaction of {} MB or more", transaction_bytes >> 20);
+            self.given_up.push(ToWorker::Broken { relid, generation, error: false, reason });
+        }
+    }
+
+    fn transaction(&mut self, xid: u64, lsn: u64, time: i64, changes: &[u8]) {
+        self.store.transaction(xid, lsn, time, changes);
+    }
+
+    fn gate(&mut self, snapshot: Snapshot) {
+        self.store.gate(snapshot);
+    }
+
+    fn watch(&mut self, generation: u64, layout: TableLayout) {
+        self.generations.insert(layout.relid, generation);
+        self.store.watch(generation, layout);
+    }
+
+    fn retire(&mut self, relid: u32) {
+        self.generations.remove(&relid);
+        self.store.retire(relid);
+    }
+}
