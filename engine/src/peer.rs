@@ -82,7 +82,7 @@ mod tests {
             theirs.read_exact(&mut got).unwrap();
             assert!(got[frame::HEADER..] == expected);
         });
-        peer.send_raw(Kind::Arrow, &payload, || drop(stalled.send(()))).unwrap();
+        peer.send_raw(Kind::Arrow, &payload, || stalled.send(()).unwrap_or_default()).unwrap();
         reader.join().unwrap();
         assert!(peer.hung_up());
         assert!(peer.send(Kind::Arrow, &0u8).is_err());

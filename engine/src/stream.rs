@@ -118,12 +118,12 @@ impl Stream {
             let rest = &self.input[self.at..];
             let Some((length, message)) = rest.split_first_chunk::<LENGTH>() else { return Ok(()) };
             let length = u32::from_le_bytes(*length) as usize;
-            // No message is shorter than that.
-            if length < CHANGE_HEAD {
-                return Err(ProtocolError::Truncated.into());
+            if length >= CHANGE_HEAD && message.len() < CHANGE_HEAD {
+                return Ok(());
             }
-            let Some(head) = message.first_chunk::<CHANGE_HEAD>() else { return Ok(()) };
-            if let Some(relid) = changed_table(*head) {
+            // A message that is shorter than a change's head is no change.
+            let head = message.first_chunk().filter(|_| length >= CHANGE_HEAD);
+            if let Some(relid) = head.and_then(|head| changed_table(*head)) {
                 let transaction = self.transaction.as_mut().ok_or(StreamError::Order("a change without begin"))?;
                 let bytes = LENGTH + length;
                 let keep = sink.wants(relid) && transaction.make_room(sink, relid, bytes);
