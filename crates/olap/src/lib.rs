@@ -1,19 +1,66 @@
 //! Runs a [`plan::Plan`] over store views on DataFusion, with PostgreSQL's semantics.
+//!
+//! DataFusion provides the operators: filter, hash join, hash aggregation, exchange between threads, memory pool. What a
+//! value means is decided here: decimals reach it as plain integers, and all arithmetic, float comparison and summation
+//! goes through this crate's own functions.
+//!
+//! | file | job |
+//! |---|---|
+//! | `validate` | refuses plans that are not well-formed |
+//! | `physical` | decides on scans, filters, joins and puts them together |
+//! | `scan` | batches of a table view |
+//! | `expr` | translates expressions |
+//! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
+//! | `logic` | AND and OR that guard their later operands |
+//! | `aggregate`, `sum`, `extreme` | grouping and the aggregates |
+//! | `error` | errors and their meaning |
 
+mod aggregate;
+mod arrow_form;
+mod computed;
+mod error;
+mod expr;
+mod extreme;
+mod logic;
+mod numbers;
+mod operand;
+mod physical;
+mod scan;
+mod sum;
+mod validate;
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use colstore::TableView;
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::common::DataFusionError;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::prelude::SessionConfig;
+use futures::StreamExt;
 use plan::{Literal, Plan};
-use protocol::request::{Failure, FailureKind};
+use protocol::request::Failure;
 
-/// Shared by all queries: memory pool, functions, settings.
-pub struct Runtime {}
+use crate::error::internal;
+
+/// Shared by all queries: memory pool and settings.
+pub struct Runtime {
+    environment: Arc<RuntimeEnv>,
+    config: SessionConfig,
+    threads: usize,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeOptions {
+    /// Working memory of all queries together; there is no spilling to disk.
     pub memory_bytes: u64,
+    /// Partitions of a query.
     pub threads: u32,
 }
 
@@ -24,11 +71,19 @@ pub struct Running {
     pub batches: SendableRecordBatchStream,
 }
 
-#[allow(unused_variables, clippy::todo)]
 impl Runtime {
     pub fn new(options: RuntimeOptions) -> Runtime {
-        todo!()
+        let threads = options.threads.max(1) as usize;
+        let pool = GreedyMemoryPool::new(usize::try_from(options.memory_bytes).unwrap_or(usize::MAX));
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(pool))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .build_arc()
+            .expect("an environment without disk has nothing to fail on");
+        let config = SessionConfig::new().with_target_partitions(threads).with_batch_size(colstore::CHUNK_ROWS);
+        Runtime { environment, config, threads }
     }
+
     /// Plans and starts a query; must be called within a tokio runtime. `views` belong to `plan.relations`, column by
     /// column. A plan that is not well-formed is `Failure { kind: Internal }`, never a panic.
     pub async fn start(
@@ -37,10 +92,53 @@ impl Runtime {
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
     ) -> Result<Running, Failure> {
-        todo!()
+        let physical = self.physical(plan, params, views)?;
+        let schema = physical.schema();
+        let context = TaskContext::default().with_session_config(self.config.clone());
+        let context = Arc::new(context.with_runtime(self.environment.clone()));
+        let batches = execute_stream(physical, context).map_err(|e| error::failure(&e))?;
+        // DataFusion hands a panic of one of its tasks on to whoever waits for it; it must not end the engine.
+        let guarded = AssertUnwindSafe(batches).catch_unwind().map(|batch| batch.unwrap_or_else(|p| Err(panicked(&p))));
+        Ok(Running { schema: schema.clone(), batches: Box::pin(RecordBatchStreamAdapter::new(schema, guarded)) })
     }
+
+    /// The physical plan as text, one operator a line.
+    pub fn explain(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+    ) -> Result<String, Failure> {
+        let physical = self.physical(plan, params, views)?;
+        Ok(displayable(physical.as_ref()).indent(false).to_string())
+    }
+
     /// What an error of the stream means.
-    pub fn failure(error: &datafusion::error::DataFusionError) -> Failure {
-        Failure { kind: FailureKind::Internal, message: error.to_string() }
+    pub fn failure(error: &DataFusionError) -> Failure {
+        error::failure(error)
     }
+
+    fn physical(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+    ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+        validate::validate(plan)?;
+        if views.len() != plan.relations.len() {
+            return Err(internal(format!("{} views for {} relations", views.len(), plan.relations.len())));
+        }
+        for (relation, view) in plan.relations.iter().zip(&views) {
+            if !relation.columns.iter().map(|c| c.ty).eq(view.types().iter().copied()) {
+                return Err(internal(format!("view of relation {} has other columns", relation.relid)));
+            }
+        }
+        physical::build(plan, params, views, self.threads)
+    }
+}
+
+fn panicked(payload: &Box<dyn Any + Send>) -> DataFusionError {
+    let message = payload.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    DataFusionError::Internal(format!("panic: {}", message.unwrap_or("of unknown cause")))
 }

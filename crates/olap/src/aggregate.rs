@@ -1,0 +1,161 @@
+//! Grouping: keys and aggregates over rows, in one phase or, with several partitions, in two.
+//!
+//! ```text
+//!  one partition       Aggregate(Single)
+//!  no keys             Aggregate(Partial) -> one partition -> Aggregate(Final)
+//!  keys                Aggregate(Partial) -> partitions by hash of the keys -> Aggregate(FinalPartitioned)
+//! ```
+//!
+//! Aggregates that occur several times, be it as parts of others (`avg` is a sum and a count), are computed once.
+
+use std::sync::Arc;
+
+use datafusion::error::Result as DataFusionResult;
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::logical_expr::AggregateUDF;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion::scalar::ScalarValue;
+use plan::{Agg, Expr, Grouping, Type};
+use protocol::request::Failure;
+
+use crate::expr::{Translator, constant, planning};
+use crate::extreme::{Extreme, FloatExtreme};
+use crate::sum::{ExactSum, SumType};
+
+/// One aggregate function call.
+#[derive(Clone, Copy, PartialEq)]
+enum Function {
+    Count,
+    Sum(SumType),
+    Min,
+    Max,
+}
+
+/// Groups `input`, whose columns `translator` knows. Returns the plan and, for each column of the result, where it is
+/// in the plan's output.
+pub fn group(
+    grouping: &Grouping,
+    translator: &Translator<'_>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<(Arc<dyn ExecutionPlan>, Vec<usize>), Failure> {
+    let plan = translator.plan;
+    let mut calls = Calls::default();
+    let mut output = Vec::new();
+    for (i, key) in grouping.keys.iter().enumerate() {
+        // Rows are grouped by a canonical float, but returned is one that the group really has.
+        output.push(match plan.type_of(key) {
+            Type::Float64 => Output::Call(calls.index_of(Function::Min, Some(key))),
+            _ => Output::Key(i),
+        });
+    }
+    for agg in &grouping.aggregates {
+        let arg = agg.argument();
+        let narrow_sum = |arg| matches!(plan.type_of(arg), Type::Int16 | Type::Int32);
+        let mut call = |function| output.push(Output::Call(calls.index_of(function, arg)));
+        match agg {
+            Agg::CountStar | Agg::Count(_) => call(Function::Count),
+            Agg::Sum(arg) if narrow_sum(arg) => call(Function::Sum(SumType::Bigint)),
+            Agg::Sum(_) => call(Function::Sum(SumType::Decimal)),
+            Agg::Avg(_) => {
+                call(Function::Sum(SumType::Decimal));
+                call(Function::Count);
+            }
+            Agg::Min(_) => call(Function::Min),
+            Agg::Max(_) => call(Function::Max),
+        }
+    }
+    if grouping.keys.is_empty() && calls.0.is_empty() {
+        // One row without columns: something has to be counted for it.
+        calls.index_of(Function::Count, None);
+    }
+
+    let mut keys = Vec::new();
+    for (i, key) in grouping.keys.iter().enumerate() {
+        keys.push((translator.key(key)?, format!("k{i}")));
+    }
+    let mut functions = Vec::new();
+    for (i, (function, arg)) in calls.0.iter().enumerate() {
+        functions.push(Arc::new(build_call(*function, *arg, &format!("a{i}"), translator, &input)?));
+    }
+    let keys_count = keys.len();
+    let grouped = aggregate(PhysicalGroupBy::new_single(keys), functions, input).map_err(planning)?;
+    let positions = output.iter().map(|o| match o {
+        Output::Key(i) => *i,
+        Output::Call(i) => keys_count + i,
+    });
+    Ok((grouped, positions.collect()))
+}
+
+enum Output {
+    Key(usize),
+    Call(usize),
+}
+
+/// Distinct calls, in the order of their first use.
+#[derive(Default)]
+struct Calls<'a>(Vec<(Function, Option<&'a Expr>)>);
+
+impl<'a> Calls<'a> {
+    fn index_of(&mut self, function: Function, arg: Option<&'a Expr>) -> usize {
+        let call = (function, arg);
+        self.0.iter().position(|c| *c == call).unwrap_or_else(|| {
+            self.0.push(call);
+            self.0.len() - 1
+        })
+    }
+}
+
+fn build_call(
+    function: Function,
+    arg: Option<&Expr>,
+    name: &str,
+    translator: &Translator<'_>,
+    input: &Arc<dyn ExecutionPlan>,
+) -> Result<AggregateFunctionExpr, Failure> {
+    let float = arg.is_some_and(|arg| translator.plan.type_of(arg) == Type::Float64);
+    let udaf = match function {
+        Function::Count => count_udaf(),
+        Function::Sum(result) => Arc::new(AggregateUDF::from(ExactSum::new(result))),
+        Function::Min if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Min))),
+        Function::Max if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Max))),
+        Function::Min => min_udaf(),
+        Function::Max => max_udaf(),
+    };
+    let arg = match arg {
+        Some(arg) => translator.translate(arg)?,
+        None => constant(ScalarValue::Int64(Some(1))),
+    };
+    AggregateExprBuilder::new(udaf, vec![arg]).schema(input.schema()).alias(name).build().map_err(planning)
+}
+
+fn aggregate(
+    group_by: PhysicalGroupBy,
+    functions: Vec<Arc<AggregateFunctionExpr>>,
+    input: Arc<dyn ExecutionPlan>,
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let schema = input.schema();
+    let partitions = input.output_partitioning().partition_count();
+    let stage = |mode, group_by, input| -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        let filters = vec![None; functions.len()];
+        Ok(Arc::new(AggregateExec::try_new(mode, group_by, functions.clone(), filters, input, schema.clone())?))
+    };
+    if partitions == 1 {
+        return stage(AggregateMode::Single, group_by, input);
+    }
+    let final_keys = group_by.as_final();
+    let partial = stage(AggregateMode::Partial, group_by, input)?;
+    if final_keys.is_empty() {
+        return stage(AggregateMode::Final, final_keys, Arc::new(CoalescePartitionsExec::new(partial)));
+    }
+    let keys = (0..final_keys.expr().len())
+        .map(|i| Arc::new(Column::new(partial.schema().field(i).name(), i)) as Arc<dyn PhysicalExpr>);
+    let by_hash = RepartitionExec::try_new(partial.clone(), Partitioning::Hash(keys.collect(), partitions))?;
+    stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))
+}

@@ -1,0 +1,329 @@
+//! The expressions that DataFusion must not compute by its own rules, as one kind of [`PhysicalExpr`].
+//!
+//! All functions are strict: a null operand gives null, and never an error.
+
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{ArrayRef, Decimal128Array, RecordBatch};
+use arrow_schema::{DataType, Schema};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::scalar::ScalarValue;
+use plan::{ArithOp, CmpOp};
+use protocol::request::FailureKind;
+
+use crate::arrow_form::RAW_DECIMAL;
+use crate::error::QueryError;
+use crate::numbers::{Integer, dates, decimals, floats};
+use crate::operand::{Operand, binary, compare, unary};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// Both operands of this integer type.
+    Integer(IntegerType, ArithOp),
+    NegInteger(IntegerType),
+    Float(ArithOp),
+    NegFloat,
+    /// -0 becomes 0 and every NaN the same NaN, so that Arrow's total order is PostgreSQL's.
+    CanonicalFloat,
+    /// Operands of either width. They are multiplied by 10^digits first.
+    Decimal {
+        op: ArithOp,
+        digits: [u8; 2],
+    },
+    NegDecimal,
+    CompareDecimals {
+        op: CmpOp,
+        digits: [u8; 2],
+    },
+    /// An integer of any kind or a decimal, multiplied by 10^digits.
+    ToDecimal64 {
+        digits: u8,
+    },
+    ToDecimal128 {
+        digits: u8,
+    },
+    /// Like `ToDecimal128`, but null where the result has no room: there it equals no other decimal.
+    DecimalJoinKey {
+        digits: u8,
+    },
+    DatePlusDays,
+    DateMinusDays,
+    DateMinusDate,
+    DateToTimestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IntegerType {
+    Int16,
+    Int32,
+    Int64,
+}
+
+impl IntegerType {
+    fn arrow_type(self) -> DataType {
+        match self {
+            IntegerType::Int16 => DataType::Int16,
+            IntegerType::Int32 => DataType::Int32,
+            IntegerType::Int64 => DataType::Int64,
+        }
+    }
+}
+
+impl Function {
+    fn result_type(self) -> DataType {
+        match self {
+            Function::Integer(ty, _) | Function::NegInteger(ty) => ty.arrow_type(),
+            Function::Float(_) | Function::NegFloat | Function::CanonicalFloat => DataType::Float64,
+            Function::Decimal { .. }
+            | Function::NegDecimal
+            | Function::ToDecimal128 { .. }
+            | Function::DecimalJoinKey { .. } => RAW_DECIMAL,
+            Function::CompareDecimals { .. } => DataType::Boolean,
+            Function::ToDecimal64 { .. } | Function::DateToTimestamp => DataType::Int64,
+            Function::DatePlusDays | Function::DateMinusDays | Function::DateMinusDate => DataType::Int32,
+        }
+    }
+}
+
+/// A function applied to the results of other expressions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Computed {
+    function: Function,
+    args: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Computed {
+    /// One argument, or two where the function is binary.
+    pub fn new(function: Function, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
+        Arc::new(Computed { function, args })
+    }
+}
+
+impl PhysicalExpr for Computed {
+    fn data_type(&self, _: &Schema) -> Result<DataType> {
+        Ok(self.function.result_type())
+    }
+
+    fn nullable(&self, _: &Schema) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let args: Vec<ColumnarValue> = self.args.iter().map(|arg| arg.evaluate(batch)).collect::<Result<_>>()?;
+        if args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
+            let one = apply(self.function, &args, 1)?;
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?));
+        }
+        Ok(ColumnarValue::Array(apply(self.function, &args, batch.num_rows())?))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.args.iter().collect()
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Computed::new(self.function, children))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Computed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}(", self.function)?;
+        for (i, arg) in self.args.iter().enumerate() {
+            write!(f, "{}{arg}", if i > 0 { ", " } else { "" })?;
+        }
+        f.write_str(")")
+    }
+}
+
+fn apply(function: Function, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    match function {
+        Function::Integer(IntegerType::Int16, op) => integer::<Int16Type>(op, args, rows),
+        Function::Integer(IntegerType::Int32, op) => integer::<Int32Type>(op, args, rows),
+        Function::Integer(IntegerType::Int64, op) => integer::<Int64Type>(op, args, rows),
+        Function::NegInteger(IntegerType::Int16) => negated::<Int16Type>(args, rows),
+        Function::NegInteger(IntegerType::Int32) => negated::<Int32Type>(args, rows),
+        Function::NegInteger(IntegerType::Int64) => negated::<Int64Type>(args, rows),
+        Function::Float(op) => float(op, args, rows),
+        Function::NegFloat => map::<Float64Type, Float64Type>(args, rows, |a| (-a, false), FailureKind::Internal),
+        Function::CanonicalFloat => {
+            map::<Float64Type, Float64Type>(args, rows, |a| (floats::canonical(a), false), FailureKind::Internal)
+        }
+        Function::Decimal { op, digits } => decimal(op, digits, args, rows),
+        Function::CompareDecimals { op, digits } => compare_decimals(op, digits, args, rows),
+        Function::NegDecimal
+        | Function::ToDecimal64 { .. }
+        | Function::ToDecimal128 { .. }
+        | Function::DecimalJoinKey { .. } => match args[0].data_type() {
+            DataType::Int16 => to_decimal::<Int16Type>(function, args, rows),
+            DataType::Int32 => to_decimal::<Int32Type>(function, args, rows),
+            DataType::Int64 => to_decimal::<Int64Type>(function, args, rows),
+            _ => to_decimal::<Decimal128Type>(function, args, rows),
+        },
+        Function::DatePlusDays => date(args, rows, dates::plus_days),
+        Function::DateMinusDays => date(args, rows, dates::minus_days),
+        Function::DateMinusDate => date(args, rows, dates::difference),
+        Function::DateToTimestamp => {
+            map::<Int32Type, Int64Type>(args, rows, dates::to_timestamp, FailureKind::TimestampOutOfRange)
+        }
+    }
+}
+
+/// A unary function; `kind` is its only failure.
+fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+    args: &[ColumnarValue],
+    rows: usize,
+    f: impl Fn(A::Native) -> (O::Native, bool),
+    kind: FailureKind,
+) -> Result<ArrayRef> {
+    let arg = args[0].to_array(rows)?;
+    let Operand::Array(arg) = Operand::<A>::new(&ColumnarValue::Array(arg))? else {
+        return Err(DataFusionError::Internal("an array became a constant".into()));
+    };
+    Ok(Arc::new(unary::<A, O, _>(&arg, f, |_| QueryError(kind))?))
+}
+
+fn integer<T: ArrowPrimitiveType>(op: ArithOp, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
+where
+    T::Native: Integer,
+{
+    let (l, r) = (Operand::<T>::new(&args[0])?, Operand::<T>::new(&args[1])?);
+    let overflow = |_, _| QueryError(T::Native::OUT_OF_RANGE);
+    let zero_or_overflow = |_, divisor: T::Native| {
+        let by_zero = divisor == T::Native::default();
+        QueryError(if by_zero { FailureKind::DivisionByZero } else { T::Native::OUT_OF_RANGE })
+    };
+    Ok(Arc::new(match op {
+        ArithOp::Add => binary::<T, T, T, _>(&l, &r, rows, Integer::add, overflow),
+        ArithOp::Sub => binary::<T, T, T, _>(&l, &r, rows, Integer::sub, overflow),
+        ArithOp::Mul => binary::<T, T, T, _>(&l, &r, rows, Integer::mul, overflow),
+        ArithOp::Div => binary::<T, T, T, _>(&l, &r, rows, Integer::div, zero_or_overflow),
+        ArithOp::Mod => binary::<T, T, T, _>(&l, &r, rows, Integer::rem, zero_or_overflow),
+    }?))
+}
+
+fn negated<T: ArrowPrimitiveType>(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
+where
+    T::Native: Integer,
+{
+    map::<T, T>(args, rows, Integer::neg, T::Native::OUT_OF_RANGE)
+}
+
+fn float(op: ArithOp, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let (l, r) = (Operand::<Float64Type>::new(&args[0])?, Operand::<Float64Type>::new(&args[1])?);
+    let run = |f: fn(f64, f64) -> (f64, bool)| {
+        binary::<Float64Type, Float64Type, Float64Type, _>(&l, &r, rows, f, |a, b| QueryError(floats::why(f(a, b).0)))
+    };
+    Ok(Arc::new(match op {
+        ArithOp::Add => run(floats::add)?,
+        ArithOp::Sub => run(floats::sub)?,
+        ArithOp::Mul => run(floats::mul)?,
+        ArithOp::Div => binary::<Float64Type, Float64Type, Float64Type, _>(&l, &r, rows, floats::div, |a, b| {
+            QueryError(if b == 0.0 { FailureKind::DivisionByZero } else { floats::why(floats::div(a, b).0) })
+        })?,
+        ArithOp::Mod => return Err(DataFusionError::Internal("no remainder of floats".into())),
+    }))
+}
+
+fn date(args: &[ColumnarValue], rows: usize, f: fn(i32, i32) -> (i32, bool)) -> Result<ArrayRef> {
+    let (l, r) = (Operand::<Int32Type>::new(&args[0])?, Operand::<Int32Type>::new(&args[1])?);
+    let why = |_, _| QueryError(FailureKind::DateOutOfRange);
+    Ok(Arc::new(binary::<Int32Type, Int32Type, Int32Type, _>(&l, &r, rows, f, why)?))
+}
+
+fn is_wide(arg: &ColumnarValue) -> bool {
+    matches!(arg.data_type(), DataType::Decimal128(..))
+}
+
+/// Runs `$body` with both decimals as [`Operand`]s of their own width.
+macro_rules! with_decimals {
+    ($args:expr, |$l:ident: $L:ident, $r:ident: $R:ident| $body:expr) => {
+        match (is_wide(&$args[0]), is_wide(&$args[1])) {
+            (false, false) => with_decimals!(@ $args, Int64Type, Int64Type, $l, $L, $r, $R, $body),
+            (false, true) => with_decimals!(@ $args, Int64Type, Decimal128Type, $l, $L, $r, $R, $body),
+            (true, false) => with_decimals!(@ $args, Decimal128Type, Int64Type, $l, $L, $r, $R, $body),
+            (true, true) => with_decimals!(@ $args, Decimal128Type, Decimal128Type, $l, $L, $r, $R, $body),
+        }
+    };
+    (@ $args:expr, $LT:ty, $RT:ty, $l:ident, $L:ident, $r:ident, $R:ident, $body:expr) => {{
+        type $L = $LT;
+        type $R = $RT;
+        let ($l, $r) = (Operand::<$L>::new(&$args[0])?, Operand::<$R>::new(&$args[1])?);
+        $body
+    }};
+}
+
+fn raw(array: Decimal128Array) -> ArrayRef {
+    Arc::new(array.with_data_type(RAW_DECIMAL))
+}
+
+fn decimal(op: ArithOp, digits: [u8; 2], args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let powers = digits.map(decimals::power);
+    with_decimals!(args, |l: L, r: R| {
+        let why = |_, _| QueryError(FailureKind::DecimalTooWide);
+        let result = match op {
+            ArithOp::Add => binary::<L, R, Decimal128Type, _>(&l, &r, rows, |a, b| decimals::add(a, b, powers), why),
+            ArithOp::Sub => binary::<L, R, Decimal128Type, _>(&l, &r, rows, |a, b| decimals::sub(a, b, powers), why),
+            ArithOp::Mul => binary::<L, R, Decimal128Type, _>(&l, &r, rows, decimals::mul, why),
+            ArithOp::Div | ArithOp::Mod => {
+                return Err(DataFusionError::Internal("no division of decimals".into()));
+            }
+        };
+        Ok(raw(result?))
+    })
+}
+
+fn compare_decimals(op: CmpOp, digits: [u8; 2], args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let powers = digits.map(decimals::power);
+    with_decimals!(args, |l: L, r: R| {
+        let result = match op {
+            CmpOp::Eq => compare::<L, R>(&l, &r, rows, |a, b| decimals::order(a, b, powers).is_eq()),
+            CmpOp::Ne => compare::<L, R>(&l, &r, rows, |a, b| decimals::order(a, b, powers).is_ne()),
+            CmpOp::Lt => compare::<L, R>(&l, &r, rows, |a, b| decimals::order(a, b, powers).is_lt()),
+            CmpOp::Le => compare::<L, R>(&l, &r, rows, |a, b| decimals::order(a, b, powers).is_le()),
+            CmpOp::Gt => compare::<L, R>(&l, &r, rows, |a, b| decimals::order(a, b, powers).is_gt()),
+            CmpOp::Ge => compare::<L, R>(&l, &r, rows, |a, b| decimals::order(a, b, powers).is_ge()),
+        };
+        Ok(Arc::new(result) as ArrayRef)
+    })
+}
+
+/// The functions of one number that give a decimal.
+fn to_decimal<A: ArrowPrimitiveType>(function: Function, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
+where
+    A::Native: decimals::Slot,
+{
+    let too_wide = FailureKind::DecimalTooWide;
+    let widened = match function {
+        Function::NegDecimal => map::<A, Decimal128Type>(args, rows, decimals::neg, too_wide)?,
+        Function::ToDecimal64 { digits } => {
+            let power = decimals::power(digits);
+            return map::<A, Int64Type>(args, rows, |a| decimals::to_decimal64(a, power), too_wide);
+        }
+        Function::ToDecimal128 { digits } => {
+            let power = decimals::power(digits);
+            map::<A, Decimal128Type>(args, rows, |a| decimals::to_decimal128(a, power), too_wide)?
+        }
+        Function::DecimalJoinKey { digits } => {
+            let power = decimals::power(digits);
+            let arg = args[0].to_array(rows)?;
+            let fitting = arg.as_primitive::<A>().iter().map(|slot| {
+                let (value, overflow) = decimals::rescale(slot?, power);
+                (!overflow).then_some(value)
+            });
+            Arc::new(fitting.collect::<Decimal128Array>())
+        }
+        other => return Err(DataFusionError::Internal(format!("{other:?} does not give a decimal"))),
+    };
+    Ok(raw(widened.as_primitive::<Decimal128Type>().clone()))
+}

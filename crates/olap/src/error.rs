@@ -1,0 +1,99 @@
+//! Errors that carry their meaning through DataFusion.
+//!
+//! An expression or aggregate raises a [`QueryError`]; DataFusion passes it on inside its own error, wrapped an unknown
+//! number of times; [`failure`] finds it again.
+
+use std::error::Error;
+
+use datafusion::error::DataFusionError;
+use protocol::request::{Failure, FailureKind};
+
+/// What PostgreSQL would raise, or what the engine cannot hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryError(pub FailureKind);
+
+impl std::fmt::Display for QueryError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            FailureKind::DivisionByZero => "division by zero",
+            FailureKind::SmallintOutOfRange => "smallint out of range",
+            FailureKind::IntegerOutOfRange => "integer out of range",
+            FailureKind::BigintOutOfRange => "bigint out of range",
+            FailureKind::FloatOverflow => "value out of range: overflow",
+            FailureKind::FloatUnderflow => "value out of range: underflow",
+            FailureKind::DateOutOfRange => "date out of range",
+            FailureKind::TimestampOutOfRange => "date out of range for timestamp",
+            FailureKind::DecimalTooWide => "decimal of more than 38 digits",
+            FailureKind::OutOfMemory => "out of memory",
+            FailureKind::Internal => "internal error",
+        })
+    }
+}
+
+impl Error for QueryError {}
+
+impl From<QueryError> for DataFusionError {
+    fn from(error: QueryError) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+/// The error for a plan that is not well-formed.
+pub fn internal(message: impl Into<String>) -> Failure {
+    Failure { kind: FailureKind::Internal, message: message.into() }
+}
+
+/// What an error of DataFusion means.
+pub fn failure(error: &DataFusionError) -> Failure {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(e) = cause {
+        if let Some(raised) = e.downcast_ref::<QueryError>() {
+            return Failure { kind: raised.0, message: raised.to_string() };
+        }
+        if let Some(DataFusionError::ResourcesExhausted(message)) = e.downcast_ref() {
+            return Failure { kind: FailureKind::OutOfMemory, message: message.clone() };
+        }
+        cause = e.source();
+    }
+    internal(error.strip_backtrace())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::ArrowError;
+
+    use super::*;
+
+    fn raised() -> DataFusionError {
+        QueryError(FailureKind::DivisionByZero).into()
+    }
+
+    #[test]
+    fn the_cause_is_found_below_any_wrapping() {
+        let wrapped = [
+            raised(),
+            raised().context("a").context("b"),
+            DataFusionError::Shared(Arc::new(raised().context("c"))),
+            DataFusionError::External(Box::new(DataFusionError::Shared(Arc::new(raised())))),
+            DataFusionError::ArrowError(Box::new(ArrowError::ExternalError(Box::new(raised()))), None),
+            DataFusionError::from(ArrowError::from_external_error(Box::new(raised()))),
+            DataFusionError::External(Box::new(Arc::new(raised()))),
+        ];
+        for error in wrapped {
+            assert_eq!(failure(&error).kind, FailureKind::DivisionByZero, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_memory_pool_is_out_of_memory() {
+        let error = DataFusionError::ResourcesExhausted("pool".into()).context("join");
+        assert_eq!(failure(&DataFusionError::Shared(Arc::new(error))).kind, FailureKind::OutOfMemory);
+    }
+
+    #[test]
+    fn everything_else_is_internal() {
+        assert_eq!(failure(&DataFusionError::Execution("x".into())).kind, FailureKind::Internal);
+    }
+}

@@ -1,0 +1,233 @@
+//! Translates [`plan::Expr`] into DataFusion's physical expressions.
+//!
+//! Comparisons of integers, dates, timestamps, booleans and text are DataFusion's own (total orders without
+//! surprises); everything with overflow, scales or floats goes through [`Computed`].
+
+use std::sync::Arc;
+
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
+};
+use datafusion::scalar::ScalarValue;
+use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
+use protocol::request::Failure;
+
+use crate::arrow_form::{arrow_type, scalar};
+use crate::computed::{Computed, Function, IntegerType};
+use crate::error::internal;
+use crate::numbers::{decimals, floats};
+use crate::validate::is_decimal;
+
+type Physical = Arc<dyn PhysicalExpr>;
+
+/// A column of a relation of the plan.
+pub type ColumnId = (u16, u16);
+
+/// Expressions over rows that consist of `columns`, in this order.
+pub struct Translator<'a> {
+    pub plan: &'a Plan,
+    pub params: &'a [Option<Literal>],
+    pub columns: &'a [ColumnId],
+}
+
+impl Translator<'_> {
+    pub fn translate(&self, expr: &Expr) -> Result<Physical, Failure> {
+        Ok(match expr {
+            Expr::Column { rel, col } => {
+                let index = self.columns.iter().position(|c| *c == (*rel, *col));
+                let index = index.ok_or_else(|| internal(format!("column {rel}.{col} is not at hand")))?;
+                Arc::new(Column::new(&column_name((*rel, *col)), index))
+            }
+            Expr::Literal { ty, value } => constant(scalar(*ty, value.as_ref())?),
+            Expr::Param { index } => constant(self.param(*index)?),
+            Expr::Cmp { op, left, right } => self.comparison(*op, left, right)?,
+            Expr::Arith { op, ty, left, right } => self.arithmetic(*op, *ty, left, right)?,
+            Expr::Neg(arg) => {
+                let function = match self.plan.type_of(arg) {
+                    Type::Float64 => Function::NegFloat,
+                    ty if is_decimal(ty) => Function::NegDecimal,
+                    ty => Function::NegInteger(integer_type(ty)?),
+                };
+                Computed::new(function, vec![self.translate(arg)?])
+            }
+            Expr::Cast { to, arg } => self.cast(*to, arg)?,
+            Expr::Bool { op, args } => self.logic(*op, args)?,
+            Expr::Not(arg) => Arc::new(NotExpr::new(self.translate(arg)?)),
+            Expr::IsNull { arg, negated: false } => Arc::new(IsNullExpr::new(self.translate(arg)?)),
+            Expr::IsNull { arg, negated: true } => Arc::new(IsNotNullExpr::new(self.translate(arg)?)),
+        })
+    }
+
+    /// The expression as a key to group by or to join on: equal values have equal bits.
+    pub fn key(&self, expr: &Expr) -> Result<Physical, Failure> {
+        let key = self.translate(expr)?;
+        Ok(if self.plan.type_of(expr) == Type::Float64 { canonical_float(key) } else { key })
+    }
+
+    /// A key that is compared with one of type `other`: both sides get the same physical type and scale.
+    pub fn join_key(&self, expr: &Expr, other: Type) -> Result<Physical, Failure> {
+        let ty = self.plan.type_of(expr);
+        if ty == other || !is_decimal(ty) {
+            return self.key(expr);
+        }
+        let digits = other.scale().saturating_sub(ty.scale());
+        Ok(Computed::new(Function::DecimalJoinKey { digits }, vec![self.translate(expr)?]))
+    }
+
+    fn param(&self, index: u16) -> Result<ScalarValue, Failure> {
+        let index = index as usize;
+        let value = self.params.get(index).ok_or_else(|| internal(format!("no value for parameter {index}")))?;
+        scalar(self.plan.params[index], value.as_ref())
+    }
+
+    fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr) -> Result<Physical, Failure> {
+        let (left_type, right_type) = (self.plan.type_of(left), self.plan.type_of(right));
+        let (l, r) = (self.translate(left)?, self.translate(right)?);
+        if left_type == Type::Float64 {
+            return Ok(native(op, canonical_float(l), canonical_float(r)));
+        }
+        if left_type == right_type {
+            return Ok(native(op, l, r));
+        }
+        // A constant that the column's own type can hold turns the comparison into one of plain integers.
+        if let Some(r) = decimal_constant(&r).and_then(|value| as_decimal(value, right_type.scale(), left_type)) {
+            return Ok(native(op, l, constant(r)));
+        }
+        if let Some(l) = decimal_constant(&l).and_then(|value| as_decimal(value, left_type.scale(), right_type)) {
+            return Ok(native(op, constant(l), r));
+        }
+        let digits = common_scale(left_type, right_type);
+        Ok(Computed::new(Function::CompareDecimals { op, digits }, vec![l, r]))
+    }
+
+    fn arithmetic(&self, op: ArithOp, ty: Type, left: &Expr, right: &Expr) -> Result<Physical, Failure> {
+        let (left_type, right_type) = (self.plan.type_of(left), self.plan.type_of(right));
+        let function = match (op, left_type, right_type) {
+            (ArithOp::Add, Type::Date, Type::Int32) => Function::DatePlusDays,
+            (ArithOp::Sub, Type::Date, Type::Int32) => Function::DateMinusDays,
+            (ArithOp::Sub, Type::Date, Type::Date) => Function::DateMinusDate,
+            (_, Type::Float64, _) => Function::Float(op),
+            (ArithOp::Mul, l, _) if is_decimal(l) => Function::Decimal { op, digits: [0, 0] },
+            (_, l, r) if is_decimal(l) => Function::Decimal { op, digits: common_scale(l, r) },
+            _ => Function::Integer(integer_type(ty)?, op),
+        };
+        Ok(Computed::new(function, vec![self.translate(left)?, self.translate(right)?]))
+    }
+
+    fn cast(&self, to: Type, arg: &Expr) -> Result<Physical, Failure> {
+        let from = self.plan.type_of(arg);
+        let physical = self.translate(arg)?;
+        let digits = to.scale().saturating_sub(from.scale());
+        Ok(match to {
+            _ if to == from => physical,
+            Type::Timestamp => Computed::new(Function::DateToTimestamp, vec![physical]),
+            Type::Decimal64 { .. } => Computed::new(Function::ToDecimal64 { digits }, vec![physical]),
+            Type::Decimal128 { .. } => Computed::new(Function::ToDecimal128 { digits }, vec![physical]),
+            // Integers to wider ones and to double precision: rounds to nearest even, as C does.
+            _ => Arc::new(CastExpr::new(physical, arrow_type(to), None)),
+        })
+    }
+
+    fn logic(&self, op: BoolOp, args: &[Expr]) -> Result<Physical, Failure> {
+        let physical: Vec<Physical> = args.iter().map(|arg| self.translate(arg)).collect::<Result<_, _>>()?;
+        if args.iter().skip(1).any(can_raise) {
+            return Ok(crate::logic::Guarded::new(op, physical));
+        }
+        let operator = match op {
+            BoolOp::And => Operator::And,
+            BoolOp::Or => Operator::Or,
+        };
+        let joined = physical.into_iter().reduce(|l, r| Arc::new(BinaryExpr::new(l, operator, r)));
+        Ok(joined.unwrap_or_else(|| constant(ScalarValue::Boolean(Some(op == BoolOp::And)))))
+    }
+}
+
+pub fn column_name((rel, col): ColumnId) -> String {
+    format!("r{rel}.c{col}")
+}
+
+/// Whether evaluating it on some row can be an error, those included that PostgreSQL would not raise.
+pub fn can_raise(expr: &Expr) -> bool {
+    let mut raises = expr.can_raise();
+    expr.visit(&mut |e| raises |= matches!(e, Expr::Cast { to, .. } if is_decimal(*to)));
+    raises
+}
+
+/// Columns that the expression reads.
+pub fn columns_of(expr: &Expr, out: &mut Vec<ColumnId>) {
+    expr.visit(&mut |e| {
+        if let Expr::Column { rel, col } = e {
+            out.push((*rel, *col));
+        }
+    });
+}
+
+pub fn constant(value: ScalarValue) -> Physical {
+    Arc::new(Constant::new(value))
+}
+
+fn native(op: CmpOp, left: Physical, right: Physical) -> Physical {
+    let operator = match op {
+        CmpOp::Eq => Operator::Eq,
+        CmpOp::Ne => Operator::NotEq,
+        CmpOp::Lt => Operator::Lt,
+        CmpOp::Le => Operator::LtEq,
+        CmpOp::Gt => Operator::Gt,
+        CmpOp::Ge => Operator::GtEq,
+    };
+    Arc::new(BinaryExpr::new(left, operator, right))
+}
+
+fn canonical_float(arg: Physical) -> Physical {
+    match (&*arg as &dyn std::any::Any).downcast_ref::<Constant>().map(Constant::value) {
+        Some(ScalarValue::Float64(value)) => constant(ScalarValue::Float64(value.map(floats::canonical))),
+        _ => Computed::new(Function::CanonicalFloat, vec![arg]),
+    }
+}
+
+fn integer_type(ty: Type) -> Result<IntegerType, Failure> {
+    match ty {
+        Type::Int16 => Ok(IntegerType::Int16),
+        Type::Int32 => Ok(IntegerType::Int32),
+        Type::Int64 => Ok(IntegerType::Int64),
+        other => Err(internal(format!("{other:?} is not an integer"))),
+    }
+}
+
+/// Digits that bring two decimals to the larger scale.
+fn common_scale(left: Type, right: Type) -> [u8; 2] {
+    [right.scale().saturating_sub(left.scale()), left.scale().saturating_sub(right.scale())]
+}
+
+fn decimal_constant(expr: &Physical) -> Option<i128> {
+    match (&**expr as &dyn std::any::Any).downcast_ref::<Constant>()?.value() {
+        ScalarValue::Int64(Some(value)) => Some(*value as i128),
+        ScalarValue::Decimal128(Some(value), ..) => Some(*value),
+        _ => None,
+    }
+}
+
+/// The decimal `value` of `scale` as a constant of type `ty`, if `ty` holds exactly this value.
+fn as_decimal(value: i128, scale: u8, ty: Type) -> Option<ScalarValue> {
+    let rescaled = if scale <= ty.scale() {
+        value.checked_mul(decimals::power(ty.scale() - scale)?)?
+    } else {
+        let power = decimals::power(scale - ty.scale())?;
+        if value % power != 0 {
+            return None;
+        }
+        value / power
+    };
+    match ty {
+        Type::Decimal64 { .. } => Some(ScalarValue::Int64(Some(i64::try_from(rescaled).ok()?))),
+        _ => Some(ScalarValue::Decimal128(Some(rescaled), 38, 0)),
+    }
+}
+
+/// An error of DataFusion while the plan is put together.
+pub fn planning(error: DataFusionError) -> Failure {
+    crate::error::failure(&error)
+}

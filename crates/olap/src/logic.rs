@@ -1,0 +1,93 @@
+//! AND and OR whose later operands must not be evaluated where an earlier one has decided.
+//!
+//! PostgreSQL evaluates from left to right and stops, so that `b <> 0 AND a / b > 1` divides by no zero. DataFusion's
+//! own operator evaluates both sides on all rows when it finds that cheaper; this one is used where that could raise
+//! an error.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_schema::{DataType, Schema};
+use datafusion::arrow::compute::{and_kleene, or_kleene};
+use datafusion::error::Result;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use plan::BoolOp;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Guarded {
+    op: BoolOp,
+    args: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Guarded {
+    /// At least one argument.
+    pub fn new(op: BoolOp, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
+        Arc::new(Guarded { op, args })
+    }
+
+    /// Rows whose result depends on further operands.
+    fn undecided(&self, so_far: &BooleanArray) -> BooleanArray {
+        let decided = match self.op {
+            BoolOp::And => !so_far.values(),
+            BoolOp::Or => so_far.values().clone(),
+        };
+        let decided = match so_far.nulls() {
+            Some(nulls) => &decided & nulls.inner(),
+            None => decided,
+        };
+        BooleanArray::new(!&decided, None)
+    }
+}
+
+impl PhysicalExpr for Guarded {
+    fn data_type(&self, _: &Schema) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn nullable(&self, _: &Schema) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let rows = batch.num_rows();
+        let mut result = self.args[0].evaluate(batch)?.into_array(rows)?.as_boolean().clone();
+        for arg in &self.args[1..] {
+            let undecided = self.undecided(&result);
+            if !undecided.has_true() {
+                break;
+            }
+            // Rows that are decided get null or false here, which changes nothing for AND; for OR they are true.
+            let value = arg.evaluate_selection(batch, &undecided)?.into_array(rows)?;
+            result = match self.op {
+                BoolOp::And => and_kleene(&result, value.as_boolean())?,
+                BoolOp::Or => or_kleene(&result, value.as_boolean())?,
+            };
+        }
+        Ok(ColumnarValue::Array(Arc::new(result)))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.args.iter().collect()
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Guarded::new(self.op, children))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Guarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, arg) in self.args.iter().enumerate() {
+            let op = if self.op == BoolOp::And { "AND" } else { "OR" };
+            if i > 0 { write!(f, " {op} ({arg})")? } else { write!(f, "({arg})")? }
+        }
+        Ok(())
+    }
+}

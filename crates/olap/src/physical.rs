@@ -1,0 +1,266 @@
+//! Puts the physical plan together: scans, filters, joins, grouping, result columns.
+//!
+//! There is no logical plan and no optimizer in between: a [`Plan`] is one SELECT level, so the few decisions are made
+//! here, where they can be seen, and no rewriting rule can change a meaning.
+//!
+//! ```text
+//!              Projection c0, c1, …
+//!              [Aggregate]
+//!              [Filter]                   what needs several relations and is no join key
+//!              HashJoin  <- relation n    build side
+//!              HashJoin  <- relation 2    build side
+//!   [Filter] relation 1                   the largest: streams through all joins
+//! ```
+//!
+//! Each relation is filtered where it is scanned, and columns are dropped as soon as nothing above reads them.
+
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema};
+use colstore::TableView;
+use datafusion::common::{JoinType, NullEquality};
+use datafusion::error::Result as DataFusionResult;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExecBuilder;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use plan::{CmpOp, Expr, Literal, Plan};
+use protocol::request::Failure;
+
+use crate::aggregate;
+use crate::arrow_form::arrow_type;
+use crate::error::internal;
+use crate::expr::{ColumnId, Translator, can_raise, column_name, columns_of, planning};
+use crate::scan::ViewScan;
+
+/// Build sides beyond this many rows are split between the threads.
+const SHARED_BUILD_ROWS: f64 = 200_000.0;
+
+/// Rows of some relations, joined and filtered as far as that is possible.
+struct Stage {
+    plan: Arc<dyn ExecutionPlan>,
+    columns: Vec<ColumnId>,
+    relations: Vec<u16>,
+    /// A guess, from exact row counts and the kind of filters.
+    rows: f64,
+}
+
+/// A well-formed plan as DataFusion executes it; the views fit its relations.
+pub fn build(
+    plan: &Plan,
+    params: &[Option<Literal>],
+    views: Vec<Arc<dyn TableView>>,
+    threads: usize,
+) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+    let mut builder = Builder { plan, params, threads, pending: plan.filters.iter().collect() };
+    let mut waiting = Vec::new();
+    for (rel, view) in views.into_iter().enumerate() {
+        waiting.push(builder.scan(rel as u16, view)?);
+    }
+    let mut stage = take(&mut waiting, |s| -s.rows).ok_or_else(|| internal("plan without relations"))?;
+    while !waiting.is_empty() {
+        stage = builder.join_next(stage, &mut waiting)?;
+    }
+    builder.finish(stage)
+}
+
+/// Removes the stage with the smallest cost.
+fn take(stages: &mut Vec<Stage>, cost: impl Fn(&Stage) -> f64) -> Option<Stage> {
+    let costs = stages.iter().map(cost).enumerate();
+    let (cheapest, _) = costs.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(stages.remove(cheapest))
+}
+
+struct Builder<'a> {
+    plan: &'a Plan,
+    params: &'a [Option<Literal>],
+    threads: usize,
+    /// Filters that are not yet part of any stage.
+    pending: Vec<&'a Expr>,
+}
+
+/// Two sides of an equality: the key of the rows so far, and the key of the relation that joins them.
+type KeyPair<'a> = (&'a Expr, &'a Expr);
+
+impl<'a> Builder<'a> {
+    fn translator<'b>(&self, columns: &'b [ColumnId]) -> Translator<'b>
+    where
+        'a: 'b,
+    {
+        Translator { plan: self.plan, params: self.params, columns }
+    }
+
+    fn scan(&mut self, rel: u16, view: Arc<dyn TableView>) -> Result<Stage, Failure> {
+        let relation = &self.plan.relations[rel as usize];
+        let columns: Vec<ColumnId> = (0..relation.columns.len() as u16).map(|col| (rel, col)).collect();
+        let fields = columns.iter().zip(&relation.columns);
+        let fields = fields.map(|(id, column)| Field::new(column_name(*id), arrow_type(column.ty), true));
+        let schema = Schema::new(fields.collect::<Vec<_>>());
+        let rows = view.row_count() as f64;
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(ViewScan::new(view, schema, self.threads));
+        self.filter(Stage { plan, columns, relations: vec![rel], rows })
+    }
+
+    /// Applies the pending filters that the stage can evaluate: first those that cannot raise an error, so that they
+    /// guard the others.
+    fn filter(&mut self, mut stage: Stage) -> Result<Stage, Failure> {
+        let (ready, pending): (Vec<&Expr>, Vec<&Expr>) =
+            self.pending.iter().partition(|f| relations_of(f).iter().all(|rel| stage.relations.contains(rel)));
+        self.pending = pending;
+        let (raising, safe): (Vec<&Expr>, Vec<&Expr>) = ready.into_iter().partition(|f| can_raise(f));
+        for (i, filters) in [&safe, &raising].into_iter().enumerate() {
+            let still_read = if i == 0 { raising.as_slice() } else { &[] };
+            stage = self.filter_by(stage, filters, still_read)?;
+        }
+        Ok(stage)
+    }
+
+    fn filter_by(&self, mut stage: Stage, filters: &[&Expr], still_read: &[&Expr]) -> Result<Stage, Failure> {
+        let translator = self.translator(&stage.columns);
+        let predicates = filters.iter().map(|f| translator.translate(f)).collect::<Result<Vec<_>, _>>()?;
+        let all = predicates
+            .into_iter()
+            .reduce(|l, r| -> Arc<dyn PhysicalExpr> { Arc::new(BinaryExpr::new(l, Operator::And, r)) });
+        let Some(predicate) = all else { return Ok(stage) };
+        let kept = self.kept(&stage.columns, still_read);
+        let filter = FilterExecBuilder::new(predicate, stage.plan).apply_projection(Some(kept.clone()));
+        stage.plan = Arc::new(filter.and_then(|f| f.build()).map_err(planning)?);
+        stage.columns = kept.into_iter().map(|i| stage.columns[i]).collect();
+        stage.rows *= filters.iter().map(|f| selectivity(f)).product::<f64>();
+        Ok(stage)
+    }
+
+    /// Positions of the columns that something above still reads.
+    fn kept(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<usize> {
+        let mut read = Vec::new();
+        self.pending.iter().chain(still_read).for_each(|e| columns_of(e, &mut read));
+        self.plan.output.iter().for_each(|e| columns_of(e, &mut read));
+        if let Some(grouping) = &self.plan.grouping {
+            let args = grouping.aggregates.iter().filter_map(|a| a.argument());
+            grouping.keys.iter().chain(args).for_each(|e| columns_of(e, &mut read));
+        }
+        (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect()
+    }
+
+    /// Joins the smallest relation that an equality connects, or, if there is none, the smallest of all.
+    fn join_next(&mut self, stage: Stage, waiting: &mut Vec<Stage>) -> Result<Stage, Failure> {
+        let connected = |s: &Stage| self.pending.iter().any(|f| join_keys(f, &stage, s).is_some());
+        let cost = |s: &Stage| if connected(s) { s.rows } else { f64::MAX };
+        let Some(build) = take(waiting, cost) else { return Ok(stage) };
+        let keys: Vec<KeyPair<'a>> = self.pending.iter().filter_map(|f| join_keys(f, &stage, &build)).collect();
+        self.pending.retain(|f| join_keys(f, &stage, &build).is_none());
+
+        let columns: Vec<ColumnId> = build.columns.iter().chain(&stage.columns).copied().collect();
+        let relations = build.relations.iter().chain(&stage.relations).copied().collect();
+        let joined = if keys.is_empty() {
+            let rows = build.rows * stage.rows;
+            let plan = Arc::new(CrossJoinExec::new(one_partition(build.plan), stage.plan));
+            Stage { plan, columns, relations, rows }
+        } else {
+            let rows = build.rows.max(stage.rows);
+            let kept = self.kept(&columns, &[]);
+            let plan = self.hash_join(&keys, build, stage, kept.clone())?;
+            Stage { plan, columns: kept.into_iter().map(|i| columns[i]).collect(), relations, rows }
+        };
+        self.filter(joined)
+    }
+
+    fn hash_join(
+        &self,
+        keys: &[KeyPair<'_>],
+        build: Stage,
+        probe: Stage,
+        kept: Vec<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+        let mut on = Vec::new();
+        for (probe_key, build_key) in keys {
+            let (probe_type, build_type) = (self.plan.type_of(probe_key), self.plan.type_of(build_key));
+            on.push((
+                self.translator(&build.columns).join_key(build_key, probe_type)?,
+                self.translator(&probe.columns).join_key(probe_key, build_type)?,
+            ));
+        }
+        let partitions = probe.plan.output_partitioning().partition_count();
+        let shared = partitions > 1 && build.rows > SHARED_BUILD_ROWS;
+        let (build, probe, mode) = if shared {
+            let (build_keys, probe_keys) = on.iter().cloned().unzip();
+            let build = by_hash(build.plan, build_keys, partitions).map_err(planning)?;
+            let probe = by_hash(probe.plan, probe_keys, partitions).map_err(planning)?;
+            (build, probe, PartitionMode::Partitioned)
+        } else {
+            (one_partition(build.plan), probe.plan, PartitionMode::CollectLeft)
+        };
+        let nulls = NullEquality::NullEqualsNothing;
+        let join = HashJoinExec::try_new(build, probe, on, None, &JoinType::Inner, Some(kept), mode, nulls, false);
+        Ok(Arc::new(join.map_err(planning)?))
+    }
+
+    fn finish(self, stage: Stage) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+        let translator = self.translator(&stage.columns);
+        let (plan, output) = match &self.plan.grouping {
+            None => {
+                let output = self.plan.output.iter().map(|e| translator.translate(e)).collect::<Result<Vec<_>, _>>()?;
+                (stage.plan, output)
+            }
+            Some(grouping) => {
+                let (plan, positions) = aggregate::group(grouping, &translator, stage.plan)?;
+                let schema = plan.schema();
+                let column = |i| Arc::new(Column::new(schema.field(i).name(), i)) as Arc<dyn PhysicalExpr>;
+                (plan.clone(), positions.into_iter().map(column).collect())
+            }
+        };
+        let named = output.into_iter().enumerate().map(|(i, expr)| ProjectionExpr { expr, alias: format!("c{i}") });
+        Ok(Arc::new(ProjectionExec::try_new(named, plan).map_err(planning)?))
+    }
+}
+
+fn relations_of(expr: &Expr) -> Vec<u16> {
+    let mut columns = Vec::new();
+    columns_of(expr, &mut columns);
+    columns.into_iter().map(|(rel, _)| rel).collect()
+}
+
+/// The sides of an equality between two stages.
+fn join_keys<'a>(filter: &'a Expr, probe: &Stage, build: &Stage) -> Option<KeyPair<'a>> {
+    let Expr::Cmp { op: CmpOp::Eq, left, right } = filter else { return None };
+    let of = |expr: &Expr, stage: &Stage| {
+        let relations = relations_of(expr);
+        !relations.is_empty() && relations.iter().all(|rel| stage.relations.contains(rel))
+    };
+    if of(left, probe) && of(right, build) {
+        Some((left, right))
+    } else if of(left, build) && of(right, probe) {
+        Some((right, left))
+    } else {
+        None
+    }
+}
+
+/// A guess at the share of rows that pass.
+fn selectivity(filter: &Expr) -> f64 {
+    match filter {
+        Expr::Cmp { op: CmpOp::Eq, .. } => 0.05,
+        Expr::Cmp { op: CmpOp::Ne, .. } | Expr::IsNull { negated: true, .. } => 0.9,
+        _ => 0.3,
+    }
+}
+
+fn one_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match plan.output_partitioning().partition_count() {
+        1 => plan,
+        _ => Arc::new(CoalescePartitionsExec::new(plan)),
+    }
+}
+
+fn by_hash(
+    plan: Arc<dyn ExecutionPlan>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    partitions: usize,
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    Ok(Arc::new(RepartitionExec::try_new(plan, Partitioning::Hash(keys, partitions))?))
+}

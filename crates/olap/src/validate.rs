@@ -1,0 +1,128 @@
+//! Whether a plan is well-formed: everything that the documentation of [`plan::Expr`] promises about indexes and types.
+//!
+//! What passes here can be translated without a further look.
+
+use plan::{Agg, ArithOp, Expr, Plan, Type};
+use protocol::request::Failure;
+
+use crate::arrow_form::scalar;
+use crate::error::internal;
+
+pub fn validate(plan: &Plan) -> Result<(), Failure> {
+    if plan.relations.is_empty() {
+        return Err(internal("plan without relations"));
+    }
+    for filter in &plan.filters {
+        expect_bool(plan, filter)?;
+    }
+    match &plan.grouping {
+        None => plan.output.iter().try_for_each(|e| type_of(plan, e).map(drop)),
+        Some(_) if !plan.output.is_empty() => Err(internal("both grouping and output")),
+        Some(grouping) => {
+            grouping.keys.iter().try_for_each(|e| type_of(plan, e).map(drop))?;
+            grouping.aggregates.iter().try_for_each(|a| check_aggregate(plan, a))
+        }
+    }
+}
+
+fn check_aggregate(plan: &Plan, agg: &Agg) -> Result<(), Failure> {
+    let Some(arg) = agg.argument() else { return Ok(()) };
+    let ty = type_of(plan, arg)?;
+    let fits = match agg {
+        Agg::CountStar | Agg::Count(_) => true,
+        Agg::Sum(_) | Agg::Avg(_) => is_integer(ty) || is_decimal(ty),
+        Agg::Min(_) | Agg::Max(_) => ty != Type::Bool,
+    };
+    if fits { Ok(()) } else { Err(internal(format!("no such aggregate over {ty:?}: {agg:?}"))) }
+}
+
+fn expect_bool(plan: &Plan, expr: &Expr) -> Result<(), Failure> {
+    match type_of(plan, expr)? {
+        Type::Bool => Ok(()),
+        other => Err(internal(format!("{other:?} where Bool is expected: {expr:?}"))),
+    }
+}
+
+pub fn is_integer(ty: Type) -> bool {
+    matches!(ty, Type::Int16 | Type::Int32 | Type::Int64)
+}
+
+pub fn is_decimal(ty: Type) -> bool {
+    matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. })
+}
+
+/// The checked counterpart of [`Plan::type_of`].
+fn type_of(plan: &Plan, expr: &Expr) -> Result<Type, Failure> {
+    let wrong = |what: &str| internal(format!("{what}: {expr:?}"));
+    Ok(match expr {
+        Expr::Column { rel, col } => {
+            let relation = plan.relations.get(*rel as usize);
+            relation.and_then(|r| r.columns.get(*col as usize)).ok_or_else(|| wrong("no such column"))?.ty
+        }
+        Expr::Param { index } => *plan.params.get(*index as usize).ok_or_else(|| wrong("no such parameter"))?,
+        Expr::Literal { ty, value } => {
+            scalar(*ty, value.as_ref())?;
+            *ty
+        }
+        Expr::Cmp { left, right, .. } => {
+            let (l, r) = (type_of(plan, left)?, type_of(plan, right)?);
+            if l != r && !(is_decimal(l) && is_decimal(r)) {
+                return Err(wrong("comparison across types"));
+            }
+            Type::Bool
+        }
+        Expr::Arith { op, ty, left, right } => {
+            let (l, r) = (type_of(plan, left)?, type_of(plan, right)?);
+            if arith_type(*op, l, r) != Some(*ty) {
+                return Err(wrong("operands and result do not fit"));
+            }
+            *ty
+        }
+        Expr::Neg(arg) => match type_of(plan, arg)? {
+            Type::Decimal64 { scale } => Type::Decimal128 { scale },
+            ty if is_integer(ty) || is_decimal(ty) || ty == Type::Float64 => ty,
+            _ => return Err(wrong("no unary minus")),
+        },
+        Expr::Cast { to, arg } => {
+            if !is_cast(type_of(plan, arg)?, *to) {
+                return Err(wrong("no such cast"));
+            }
+            *to
+        }
+        Expr::Bool { args, .. } => {
+            args.iter().try_for_each(|arg| expect_bool(plan, arg))?;
+            Type::Bool
+        }
+        Expr::Not(arg) => {
+            expect_bool(plan, arg)?;
+            Type::Bool
+        }
+        Expr::IsNull { arg, .. } => {
+            type_of(plan, arg)?;
+            Type::Bool
+        }
+    })
+}
+
+fn arith_type(op: ArithOp, left: Type, right: Type) -> Option<Type> {
+    use ArithOp::*;
+    Some(match (op, left, right) {
+        (_, l, r) if is_integer(l) && l == r => l,
+        (Add | Sub | Mul | Div, Type::Float64, Type::Float64) => Type::Float64,
+        (Add | Sub, l, r) if is_decimal(l) && is_decimal(r) => Type::Decimal128 { scale: l.scale().max(r.scale()) },
+        (Mul, l, r) if is_decimal(l) && is_decimal(r) => Type::Decimal128 { scale: l.scale().checked_add(r.scale())? },
+        (Add | Sub, Type::Date, Type::Int32) => Type::Date,
+        (Sub, Type::Date, Type::Date) => Type::Int32,
+        _ => return None,
+    })
+}
+
+fn is_cast(from: Type, to: Type) -> bool {
+    match (from, to) {
+        (from, to) if from == to => true,
+        (Type::Int16, Type::Int32 | Type::Int64) | (Type::Int32, Type::Int64) | (Type::Date, Type::Timestamp) => true,
+        (from, Type::Float64) => is_integer(from),
+        (from, to) if is_decimal(to) => (is_integer(from) || is_decimal(from)) && to.scale() >= from.scale(),
+        _ => false,
+    }
+}

@@ -1,0 +1,381 @@
+//! Random tables and random plans over them.
+
+use std::sync::Arc;
+
+use colstore::TableView;
+use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+
+use crate::table::{Row, TestView, Value, chunk, grouping, plan_over};
+
+pub struct Case {
+    pub plan: Plan,
+    pub params: Vec<Value>,
+    pub tables: Vec<Vec<Row>>,
+    pub views: Vec<Arc<dyn TableView>>,
+}
+
+const INTEGERS: [Type; 3] = [Type::Int16, Type::Int32, Type::Int64];
+
+/// How wild the values are.
+#[derive(Clone, Copy, PartialEq)]
+enum Mood {
+    /// Few values: they meet in joins and groups, and hardly anything raises.
+    Calm,
+    /// Ends of ranges, infinities, NaN.
+    Wild,
+}
+
+pub fn case(rng: &mut StdRng) -> Case {
+    let mood = if rng.random_bool(0.6) { Mood::Calm } else { Mood::Wild };
+    let relations = *[1, 1, 1, 2, 2, 3].choose(rng).unwrap();
+    let mut types: Vec<Vec<Type>> = Vec::new();
+    let mut tables: Vec<Vec<Row>> = Vec::new();
+    let mut views: Vec<Arc<dyn TableView>> = Vec::new();
+    for rel in 0..relations {
+        if rel > 0 && rng.random_bool(0.3) {
+            // A self join.
+            types.push(types[0].clone());
+            tables.push(tables[0].clone());
+            views.push(views[0].clone());
+            continue;
+        }
+        let columns: Vec<Type> = (0..rng.random_range(0..6)).map(|_| any_type(rng)).collect();
+        let most = [60, 14, 8][relations - 1];
+        let rows = if rng.random_bool(0.1) { 0 } else { rng.random_range(0..most) };
+        let (table, view) = table(rng, mood, &columns, rows);
+        types.push(columns);
+        tables.push(table);
+        views.push(view);
+    }
+    let shapes: Vec<&[Type]> = types.iter().map(Vec::as_slice).collect();
+    let mut generator = Generator { rng, mood, plan: plan_over(&shapes), params: vec![] };
+    generator.fill();
+    Case { plan: generator.plan, params: generator.params, tables, views }
+}
+
+fn any_type(rng: &mut StdRng) -> Type {
+    let scale = *[0, 2, 2, 5].choose(rng).unwrap();
+    let wide = *[0, 2, 5, 20].choose(rng).unwrap();
+    *[
+        Type::Bool,
+        Type::Int16,
+        Type::Int32,
+        Type::Int64,
+        Type::Float64,
+        Type::Decimal64 { scale },
+        Type::Decimal64 { scale },
+        Type::Decimal128 { scale: wide },
+        Type::Date,
+        Type::Timestamp,
+        Type::TimestampTz,
+        Type::Text,
+        Type::Char,
+    ]
+    .choose(rng)
+    .unwrap()
+}
+
+/// A table in chunks of random size, some with rows that are not there.
+fn table(rng: &mut StdRng, mood: Mood, types: &[Type], rows: usize) -> (Vec<Row>, Arc<dyn TableView>) {
+    let nulls = *[0.0, 0.1, 0.5].choose(rng).unwrap();
+    let (mut all, mut chunks) = (Vec::new(), Vec::new());
+    while all.len() < rows {
+        let masked = rng.random_bool(0.4);
+        let slots = rng.random_range(1..=4);
+        let mut slot = |ty: &Type| if rng.random_bool(nulls) { None } else { Some(value(rng, mood, *ty)) };
+        let slots: Vec<Row> = (0..slots).map(|_| types.iter().map(&mut slot).collect()).collect();
+        let live: Vec<bool> = slots.iter().map(|_| !masked || rng.random_bool(0.6)).collect();
+        chunks.push(chunk(types, &slots, masked.then(|| live.clone())));
+        let wall = all.len();
+        all.extend(slots.into_iter().zip(live).filter(|(_, live)| *live).map(|(row, _)| row));
+        if all.len() == wall && rng.random_bool(0.2) {
+            break;
+        }
+    }
+    (all, TestView::of_chunks(types.to_vec(), chunks))
+}
+
+fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
+    let extreme = mood == Mood::Wild && rng.random_bool(0.25);
+    let small = rng.random_range(-3..=3i64);
+    let int = |rng: &mut StdRng, min: i64, max: i64| {
+        Literal::Int(if extreme { *[min, max, min + 1, max - 1, max / 2].choose(rng).unwrap() } else { small })
+    };
+    match ty {
+        Type::Bool => Literal::Bool(rng.random()),
+        Type::Int16 => int(rng, i16::MIN as i64, i16::MAX as i64),
+        Type::Int32 => int(rng, i32::MIN as i64, i32::MAX as i64),
+        Type::Date if extreme => Literal::Int(
+            *[i32::MIN as i64, i32::MAX as i64, -2_451_545, 2_145_031_948, 106_751_983].choose(rng).unwrap(),
+        ),
+        Type::Date => Literal::Int(small),
+        Type::Int64 | Type::Timestamp | Type::TimestampTz => int(rng, i64::MIN, i64::MAX),
+        Type::Decimal64 { scale } => match int(rng, i64::MIN, i64::MAX) {
+            Literal::Int(i) if !extreme && rng.random_bool(0.7) => Literal::Int(i * 10i64.pow(scale as u32)),
+            other => other,
+        },
+        Type::Decimal128 { scale } => {
+            let limit = 10i128.pow(38) - 1;
+            let raw = small as i128;
+            Literal::Decimal(if extreme {
+                *[i128::MIN, i128::MAX, limit, -limit, limit / 10, i64::MAX as i128 + 1].choose(rng).unwrap()
+            } else if rng.random_bool(0.7) {
+                raw * 10i128.pow(scale as u32)
+            } else {
+                raw
+            })
+        }
+        Type::Float64 if rng.random_bool(if mood == Mood::Wild { 0.5 } else { 0.1 }) => {
+            let negative_nan = f64::from_bits(0xfff8_0000_0000_0001);
+            let special = [0.0, -0.0, f64::NAN, negative_nan, f64::INFINITY, f64::NEG_INFINITY];
+            let finite = [f64::MAX, f64::MIN, 5e-324, 1e-200, 1e200];
+            Literal::Float(*[special.as_slice(), &finite].concat().choose(rng).unwrap())
+        }
+        Type::Float64 => Literal::Float(small as f64 / 2.0),
+        Type::Text | Type::Char => Literal::Text(
+            [
+                "",
+                "a",
+                "b",
+                "B",
+                "ä",
+                "aa",
+                "日本",
+                "a string that is longer than a view",
+                "a string that is longer too",
+            ]
+            .choose(rng)
+            .unwrap()
+            .to_string(),
+        ),
+    }
+}
+
+struct Generator<'a> {
+    rng: &'a mut StdRng,
+    mood: Mood,
+    plan: Plan,
+    params: Vec<Value>,
+}
+
+impl Generator<'_> {
+    fn chance(&mut self, p: f64) -> bool {
+        self.rng.random_bool(p)
+    }
+
+    fn fill(&mut self) {
+        for rel in 1..self.plan.relations.len() {
+            if self.chance(0.9) {
+                self.equality(rel as u16);
+            }
+        }
+        for _ in 0..self.rng.random_range(0..3) {
+            let filter = self.expr(Type::Bool, 3);
+            self.plan.filters.push(filter);
+        }
+        if self.chance(0.4) {
+            self.plan.output = (0..self.rng.random_range(0..4)).map(|_| self.any_expr()).collect();
+            return;
+        }
+        let keys = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
+        let aggregates = (0..self.rng.random_range(0..4)).map(|_| self.aggregate()).collect();
+        self.plan.grouping = grouping(keys, aggregates);
+    }
+
+    /// An equality that joins a relation with an earlier one, if their types allow it.
+    fn equality(&mut self, rel: u16) {
+        let other = self.rng.random_range(0..rel);
+        let mut pairs = Vec::new();
+        for (i, a) in self.plan.relations[other as usize].columns.iter().enumerate() {
+            for (j, b) in self.plan.relations[rel as usize].columns.iter().enumerate() {
+                let decimals = is_decimal(a.ty) && is_decimal(b.ty);
+                if a.ty == b.ty || decimals || (INTEGERS.contains(&a.ty) && INTEGERS.contains(&b.ty)) {
+                    pairs.push(((i, a.ty), (j, b.ty)));
+                }
+            }
+        }
+        let Some(((i, a), (j, b))) = pairs.choose(self.rng).copied() else { return };
+        let (mut left, mut right) = (column(other, i as u16), column(rel, j as u16));
+        if a != b && !is_decimal(a) {
+            left = cast(Type::Int64, left);
+            right = cast(Type::Int64, right);
+        }
+        if self.chance(0.5) {
+            std::mem::swap(&mut left, &mut right);
+        }
+        self.plan.filters.push(Expr::Cmp { op: CmpOp::Eq, left: left.into(), right: right.into() });
+    }
+
+    fn aggregate(&mut self) -> Agg {
+        match self.rng.random_range(0..6) {
+            0 => Agg::CountStar,
+            1 => Agg::Count(self.any_expr()),
+            2 => Agg::Sum(self.number()),
+            3 => Agg::Avg(self.number()),
+            n => {
+                let ty = loop {
+                    match any_type(self.rng) {
+                        Type::Bool => {}
+                        other => break other,
+                    }
+                };
+                let arg = self.expr(ty, 2);
+                if n == 4 { Agg::Min(arg) } else { Agg::Max(arg) }
+            }
+        }
+    }
+
+    /// Integers and decimals.
+    fn number(&mut self) -> Expr {
+        let ty = loop {
+            let ty = any_type(self.rng);
+            if is_decimal(ty) || INTEGERS.contains(&ty) {
+                break ty;
+            }
+        };
+        self.expr(ty, 2)
+    }
+
+    fn any_expr(&mut self) -> Expr {
+        let ty = any_type(self.rng);
+        self.expr(ty, 2)
+    }
+
+    fn leaf(&mut self, ty: Type) -> Expr {
+        let mut columns = Vec::new();
+        for (rel, relation) in self.plan.relations.iter().enumerate() {
+            for (col, c) in relation.columns.iter().enumerate() {
+                if c.ty == ty {
+                    columns.push(column(rel as u16, col as u16));
+                }
+            }
+        }
+        if let Some(column) = columns.choose(self.rng).filter(|_| self.rng.random_bool(0.85)) {
+            return column.clone();
+        }
+        let constant = (!self.chance(0.1)).then(|| value(self.rng, self.mood, ty));
+        if self.chance(0.5) {
+            return Expr::Literal { ty, value: constant };
+        }
+        self.plan.params.push(ty);
+        self.params.push(constant);
+        Expr::Param { index: self.params.len() as u16 - 1 }
+    }
+
+    fn expr(&mut self, ty: Type, depth: u32) -> Expr {
+        if depth == 0 || self.chance(0.35) {
+            return self.leaf(ty);
+        }
+        let d = depth - 1;
+        let arith = |op, ty, left: Expr, right: Expr| Expr::Arith { op, ty, left: left.into(), right: right.into() };
+        let sign = if self.chance(0.5) { ArithOp::Add } else { ArithOp::Sub };
+        match ty {
+            Type::Bool => self.condition(d),
+            Type::Int32 if self.chance(0.1) => {
+                let (l, r) = (self.expr(Type::Date, d), self.expr(Type::Date, d));
+                arith(ArithOp::Sub, ty, l, r)
+            }
+            Type::Int32 if self.chance(0.2) => cast(ty, self.expr(Type::Int16, d)),
+            Type::Int64 if self.chance(0.2) => {
+                let from = *[Type::Int16, Type::Int32].choose(self.rng).unwrap();
+                cast(ty, self.expr(from, d))
+            }
+            Type::Int16 | Type::Int32 | Type::Int64 => {
+                if self.chance(0.1) {
+                    return Expr::Neg(self.expr(ty, d).into());
+                }
+                let ops = [ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div, ArithOp::Mod];
+                let op = *ops.choose(self.rng).unwrap();
+                let (l, r) = (self.expr(ty, d), self.expr(ty, d));
+                arith(op, ty, l, r)
+            }
+            Type::Float64 if self.chance(0.3) => {
+                let from = *INTEGERS.choose(self.rng).unwrap();
+                cast(ty, self.expr(from, d))
+            }
+            Type::Float64 if self.chance(0.1) => Expr::Neg(self.expr(ty, d).into()),
+            Type::Float64 => {
+                let op = *[ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div].choose(self.rng).unwrap();
+                let (l, r) = (self.expr(ty, d), self.expr(ty, d));
+                arith(op, ty, l, r)
+            }
+            Type::Decimal64 { .. } => {
+                let from = *INTEGERS.choose(self.rng).unwrap();
+                cast(ty, self.expr(from, d))
+            }
+            Type::Decimal128 { scale } => self.decimal(scale, d),
+            Type::Date => {
+                let (l, r) = (self.expr(Type::Date, d), self.expr(Type::Int32, d));
+                arith(sign, ty, l, r)
+            }
+            Type::Timestamp => cast(ty, self.expr(Type::Date, d)),
+            Type::TimestampTz | Type::Text | Type::Char => self.leaf(ty),
+        }
+    }
+
+    fn decimal(&mut self, scale: u8, depth: u32) -> Expr {
+        let ty = Type::Decimal128 { scale };
+        let narrower = |s: u8, rng: &mut StdRng| {
+            if rng.random() && s <= 18 { Type::Decimal64 { scale: s } } else { Type::Decimal128 { scale: s } }
+        };
+        match self.rng.random_range(0..4) {
+            0 => Expr::Neg(self.expr(narrower(scale, &mut self.rng.clone()), depth).into()),
+            1 => {
+                let from = narrower(self.rng.random_range(0..=scale), &mut self.rng.clone());
+                cast(ty, self.expr(from, depth))
+            }
+            n => {
+                let op = *[ArithOp::Add, ArithOp::Sub, ArithOp::Mul].choose(self.rng).unwrap();
+                let other = self.rng.random_range(0..=scale);
+                let (a, b) = if op == ArithOp::Mul { (scale - other, other) } else { (scale, other) };
+                let (a, b) = if n == 2 { (a, b) } else { (b, a) };
+                let (a, b) = (narrower(a, &mut self.rng.clone()), narrower(b, &mut self.rng.clone()));
+                let (left, right) = (self.expr(a, depth).into(), self.expr(b, depth).into());
+                Expr::Arith { op, ty, left, right }
+            }
+        }
+    }
+
+    fn condition(&mut self, depth: u32) -> Expr {
+        match self.rng.random_range(0..10) {
+            0 => Expr::Not(self.expr(Type::Bool, depth).into()),
+            1 => {
+                let ty = any_type(self.rng);
+                Expr::IsNull { arg: self.expr(ty, depth).into(), negated: self.chance(0.5) }
+            }
+            2..=4 => {
+                let op = if self.chance(0.5) { BoolOp::And } else { BoolOp::Or };
+                let args = (0..self.rng.random_range(0..4)).map(|_| self.expr(Type::Bool, depth)).collect();
+                Expr::Bool { op, args }
+            }
+            _ => {
+                let ops = [CmpOp::Eq, CmpOp::Ne, CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge];
+                let op = *ops.choose(self.rng).unwrap();
+                let left = any_type(self.rng);
+                let right = loop {
+                    let right = if is_decimal(left) { any_type(self.rng) } else { left };
+                    if is_decimal(left) == is_decimal(right) {
+                        break right;
+                    }
+                };
+                let (left, right) = (self.expr(left, depth).into(), self.expr(right, depth).into());
+                Expr::Cmp { op, left, right }
+            }
+        }
+    }
+}
+
+fn is_decimal(ty: Type) -> bool {
+    matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. })
+}
+
+fn column(rel: u16, col: u16) -> Expr {
+    Expr::Column { rel, col }
+}
+
+fn cast(to: Type, arg: Expr) -> Expr {
+    Expr::Cast { to, arg: arg.into() }
+}

@@ -1,0 +1,6 @@
+//! The engine's answers against the documented semantics.
+
+mod generator;
+mod interpreter;
+mod random;
+mod table;

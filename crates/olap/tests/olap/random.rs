@@ -1,0 +1,59 @@
+//! Random plans over random tables: the engine and the interpreter must agree.
+
+use plan::Literal;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::generator::{Case, case};
+use crate::interpreter::Interpreter;
+use crate::table::{Row, Value, engine, rows, tokio_runtime};
+
+const CASES: u64 = 4000;
+
+/// `ANKER_SEED` repeats a single case.
+#[test]
+fn random_plans_agree_with_the_interpreter() {
+    let single = std::env::var("ANKER_SEED").ok().map(|s| s.parse().unwrap());
+    let first = single.unwrap_or_else(rand::random::<u64>);
+    let count = if single.is_some() { 1 } else { CASES };
+    println!("seeds from {first}");
+    let runtime = tokio_runtime();
+    let engines = [engine(1), engine(3)];
+    let (mut answers, mut errors, mut answered_rows) = (0, 0, 0);
+    for seed in (0..count).map(|i| first.wrapping_add(i)) {
+        let Case { plan, params, tables, views } = case(&mut StdRng::seed_from_u64(seed));
+        let interpreter = Interpreter { plan: &plan, params: &params, tables: &tables };
+        let expected = interpreter.run();
+        for engine in &engines {
+            let told = runtime.block_on(rows(engine, &plan, &params, &views));
+            let context = || format!("ANKER_SEED={seed}\n{plan:#?}\n{params:?}\n{tables:?}");
+            match (&told, &expected) {
+                (Ok(told), Ok(expected)) => {
+                    assert_eq!(multiset(told), multiset(expected), "{}", context());
+                    answers += 1;
+                    answered_rows += told.len();
+                }
+                (Ok(told), Err(_)) => panic!("no error but {told:?}\n{}", context()),
+                (Err(failure), _) => {
+                    assert!(interpreter.may_raise(), "{failure:?} out of nothing\n{}", context());
+                    assert_ne!(failure.kind, protocol::request::FailureKind::Internal, "{failure:?}\n{}", context());
+                    errors += 1;
+                }
+            }
+        }
+    }
+    println!("{answers} answers with {answered_rows} rows, {errors} errors");
+    assert!(single.is_some() || (answers > errors && answered_rows > answers));
+}
+
+/// Rows as text, in an order of their own. A group of equal floats may show any of them.
+fn multiset(rows: &[Row]) -> Vec<String> {
+    let show = |value: &Value| match value {
+        Some(Literal::Float(f)) if f.is_nan() => "NaN".into(),
+        Some(Literal::Float(f)) => format!("{:?}", f + 0.0),
+        other => format!("{other:?}"),
+    };
+    let mut all: Vec<String> = rows.iter().map(|r| r.iter().map(show).collect::<Vec<_>>().join("|")).collect();
+    all.sort();
+    all
+}

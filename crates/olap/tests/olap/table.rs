@@ -1,0 +1,196 @@
+//! Tables over plain Arrow arrays, and a way to run a plan over them.
+
+use std::sync::Arc;
+
+use anker_olap::{Runtime, RuntimeOptions};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int16Array, Int32Array, Int64Array, RecordBatch,
+    StringViewArray,
+};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::DataType;
+use colstore::{Chunk, TableView};
+use futures::TryStreamExt;
+use plan::{Grouping, Literal, Plan, Relation, RelationColumn, Type};
+use protocol::request::{Failure, FailureKind};
+
+pub type Value = Option<Literal>;
+pub type Row = Vec<Value>;
+
+/// A table whose chunks were laid out beforehand.
+#[derive(Debug)]
+pub struct TestView {
+    types: Vec<Type>,
+    chunks: Vec<Chunk>,
+}
+
+impl TableView for TestView {
+    fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    fn row_count(&self) -> u64 {
+        let live = |c: &Chunk| c.live.as_ref().map_or(c.rows, |live| live.count_set_bits());
+        self.chunks.iter().map(live).sum::<usize>() as u64
+    }
+
+    fn chunk_count(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn chunk(&self, index: usize) -> Chunk {
+        self.chunks[index].clone()
+    }
+}
+
+impl TestView {
+    pub fn of_chunks(types: Vec<Type>, chunks: Vec<Chunk>) -> Arc<dyn TableView> {
+        Arc::new(TestView { types, chunks })
+    }
+
+    /// Rows in one chunk.
+    pub fn new(types: &[Type], rows: &[Row]) -> Arc<dyn TableView> {
+        TestView::of_chunks(types.to_vec(), vec![chunk(types, rows, None)])
+    }
+}
+
+/// One chunk; a row is there if its bit in `live` is set.
+pub fn chunk(types: &[Type], rows: &[Row], live: Option<Vec<bool>>) -> Chunk {
+    let column = |(i, ty): (usize, &Type)| array(*ty, &rows.iter().map(|r| &r[i]).collect::<Vec<_>>());
+    Chunk {
+        rows: rows.len(),
+        arrays: types.iter().enumerate().map(column).collect(),
+        live: live.map(BooleanBuffer::from),
+    }
+}
+
+/// Null slots hold values that raise errors if anybody computes with them.
+fn array(ty: Type, values: &[&Value]) -> ArrayRef {
+    let nulls = Some(NullBuffer::from_iter(values.iter().map(|v| v.is_some()))).filter(|n| n.null_count() > 0);
+    let ints = |trap: i64| values.iter().map(move |v| v.as_ref().map_or(trap, int)).collect::<Vec<i64>>();
+    match ty {
+        Type::Bool => {
+            let bits: Vec<bool> = values.iter().map(|v| matches!(v, Some(Literal::Bool(true)))).collect();
+            Arc::new(BooleanArray::new(bits.into(), nulls))
+        }
+        Type::Int16 => Arc::new(Int16Array::new(ints(i16::MIN as i64).into_iter().map(|i| i as i16).collect(), nulls)),
+        Type::Int32 => Arc::new(Int32Array::new(ints(i32::MIN as i64).into_iter().map(|i| i as i32).collect(), nulls)),
+        Type::Date => Arc::new(Int32Array::new(ints(2_145_031_948).into_iter().map(|i| i as i32).collect(), nulls)),
+        Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => {
+            Arc::new(Int64Array::new(ints(i64::MIN).into(), nulls))
+        }
+        Type::Float64 => {
+            let floats = values.iter().map(|v| match v {
+                Some(Literal::Float(f)) => *f,
+                _ => f64::MAX,
+            });
+            Arc::new(Float64Array::new(floats.collect(), nulls))
+        }
+        Type::Decimal128 { .. } => {
+            let decimals = values.iter().map(|v| match v {
+                Some(Literal::Decimal(d)) => *d,
+                _ => i128::MIN,
+            });
+            Arc::new(Decimal128Array::new(decimals.collect(), nulls).with_data_type(DataType::Decimal128(38, 0)))
+        }
+        Type::Text | Type::Char => Arc::new(StringViewArray::from_iter(values.iter().map(|v| match v {
+            Some(Literal::Text(t)) => Some(t.as_str()),
+            _ => None,
+        }))),
+    }
+}
+
+pub fn int(literal: &Literal) -> i64 {
+    match literal {
+        Literal::Int(i) => *i,
+        other => panic!("{other:?} is not an integer"),
+    }
+}
+
+fn read(array: &ArrayRef, ty: Type, row: usize) -> Value {
+    if array.is_null(row) {
+        return None;
+    }
+    Some(match ty {
+        Type::Bool => Literal::Bool(array.as_boolean().value(row)),
+        Type::Int16 => Literal::Int(array.as_primitive::<Int16Type>().value(row) as i64),
+        Type::Int32 | Type::Date => Literal::Int(array.as_primitive::<Int32Type>().value(row) as i64),
+        Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => {
+            Literal::Int(array.as_primitive::<Int64Type>().value(row))
+        }
+        Type::Float64 => Literal::Float(array.as_primitive::<Float64Type>().value(row)),
+        Type::Decimal128 { .. } => {
+            assert_eq!(array.data_type(), &DataType::Decimal128(38, 0));
+            Literal::Decimal(array.as_primitive::<Decimal128Type>().value(row))
+        }
+        Type::Text | Type::Char => Literal::Text(array.as_string_view().value(row).to_string()),
+    })
+}
+
+pub fn engine(threads: u32) -> Runtime {
+    Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, threads })
+}
+
+pub fn tokio_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+}
+
+pub async fn batches(
+    engine: &Runtime,
+    plan: &Plan,
+    params: &[Value],
+    views: &[Arc<dyn TableView>],
+) -> Result<Vec<RecordBatch>, Failure> {
+    let running = engine.start(plan, params, views.to_vec()).await?;
+    let names: Vec<_> = running.schema.fields().iter().map(|f| f.name().clone()).collect();
+    assert!(names.iter().enumerate().all(|(i, name)| *name == format!("c{i}")), "{names:?}");
+    let batches: Vec<RecordBatch> = running.batches.try_collect().await.map_err(|e| Runtime::failure(&e))?;
+    assert!(batches.iter().all(|b| b.schema() == running.schema));
+    Ok(batches)
+}
+
+/// The plan's result, row by row.
+pub async fn rows(
+    engine: &Runtime,
+    plan: &Plan,
+    params: &[Value],
+    views: &[Arc<dyn TableView>],
+) -> Result<Vec<Row>, Failure> {
+    let types = plan.output_types();
+    let mut rows = Vec::new();
+    for batch in batches(engine, plan, params, views).await? {
+        assert_eq!(batch.num_columns(), types.len());
+        for row in 0..batch.num_rows() {
+            rows.push(types.iter().zip(batch.columns()).map(|(ty, array)| read(array, *ty, row)).collect());
+        }
+    }
+    Ok(rows)
+}
+
+/// A plan over tables with these columns.
+pub fn plan_over(tables: &[&[Type]]) -> Plan {
+    let relation = |(i, types): (usize, &&[Type])| Relation {
+        relid: 100 + i as u32,
+        columns: (1..).zip(types.iter()).map(|(attnum, ty)| RelationColumn { attnum, ty: *ty }).collect(),
+    };
+    Plan {
+        relations: tables.iter().enumerate().map(relation).collect(),
+        filters: vec![],
+        grouping: None,
+        output: vec![],
+        params: vec![],
+    }
+}
+
+pub fn grouping(keys: Vec<plan::Expr>, aggregates: Vec<plan::Agg>) -> Option<Grouping> {
+    Some(Grouping { keys, aggregates })
+}
+
+/// Runs a plan over one table.
+pub fn run(plan: &Plan, table: &[Row]) -> Result<Vec<Row>, FailureKind> {
+    let types: Vec<Type> = plan.relations[0].columns.iter().map(|c| c.ty).collect();
+    let views = [TestView::new(&types, table)];
+    tokio_runtime().block_on(rows(&engine(2), plan, &[], &views)).map_err(|f| f.kind)
+}
