@@ -93,16 +93,14 @@ impl Function {
 
 /// A function applied to the results of other expressions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Computed {
+struct Computed {
     function: Function,
     args: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-impl Computed {
-    /// One argument, or two where the function is binary.
-    pub fn new(function: Function, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
-        Arc::new(Computed { function, args })
-    }
+/// An expression that applies `function` to its one or two arguments.
+pub fn computed(function: Function, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Computed { function, args })
 }
 
 impl PhysicalExpr for Computed {
@@ -128,7 +126,7 @@ impl PhysicalExpr for Computed {
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Computed::new(self.function, children))
+        Ok(computed(self.function, children))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! Translates [`plan::Expr`] into DataFusion's physical expressions.
 //!
 //! Comparisons of integers, dates, timestamps, booleans and text are DataFusion's own (total orders without
-//! surprises); everything with overflow, scales or floats goes through [`Computed`].
+//! surprises); everything with overflow, scales or floats goes through [`computed`].
 
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
 use protocol::request::Failure;
 
 use crate::arrow_form::{arrow_type, scalar};
-use crate::computed::{Computed, Function, IntegerType};
+use crate::computed::{Function, IntegerType, computed};
 use crate::error::internal;
+use crate::logic::guarded;
 use crate::numbers::{decimals, floats};
 use crate::validate::is_decimal;
 
@@ -51,7 +52,7 @@ impl Translator<'_> {
                     ty if is_decimal(ty) => Function::NegDecimal,
                     ty => Function::NegInteger(integer_type(ty)?),
                 };
-                Computed::new(function, vec![self.translate(arg)?])
+                computed(function, vec![self.translate(arg)?])
             }
             Expr::Cast { to, arg } => self.cast(*to, arg)?,
             Expr::Bool { op, args } => self.logic(*op, args)?,
@@ -74,7 +75,7 @@ impl Translator<'_> {
             return self.key(expr);
         }
         let digits = other.scale().saturating_sub(ty.scale());
-        Ok(Computed::new(Function::DecimalJoinKey { digits }, vec![self.translate(expr)?]))
+        Ok(computed(Function::DecimalJoinKey { digits }, vec![self.translate(expr)?]))
     }
 
     fn param(&self, index: u16) -> Result<ScalarValue, Failure> {
@@ -100,7 +101,7 @@ impl Translator<'_> {
             return Ok(native(op, constant(l), r));
         }
         let digits = common_scale(left_type, right_type);
-        Ok(Computed::new(Function::CompareDecimals { op, digits }, vec![l, r]))
+        Ok(computed(Function::CompareDecimals { op, digits }, vec![l, r]))
     }
 
     fn arithmetic(&self, op: ArithOp, ty: Type, left: &Expr, right: &Expr) -> Result<Physical, Failure> {
@@ -114,7 +115,7 @@ impl Translator<'_> {
             (_, l, r) if is_decimal(l) => Function::Decimal { op, digits: common_scale(l, r) },
             _ => Function::Integer(integer_type(ty)?, op),
         };
-        Ok(Computed::new(function, vec![self.translate(left)?, self.translate(right)?]))
+        Ok(computed(function, vec![self.translate(left)?, self.translate(right)?]))
     }
 
     fn cast(&self, to: Type, arg: &Expr) -> Result<Physical, Failure> {
@@ -123,9 +124,9 @@ impl Translator<'_> {
         let digits = to.scale().saturating_sub(from.scale());
         Ok(match to {
             _ if to == from => physical,
-            Type::Timestamp => Computed::new(Function::DateToTimestamp, vec![physical]),
-            Type::Decimal64 { .. } => Computed::new(Function::ToDecimal64 { digits }, vec![physical]),
-            Type::Decimal128 { .. } => Computed::new(Function::ToDecimal128 { digits }, vec![physical]),
+            Type::Timestamp => computed(Function::DateToTimestamp, vec![physical]),
+            Type::Decimal64 { .. } => computed(Function::ToDecimal64 { digits }, vec![physical]),
+            Type::Decimal128 { .. } => computed(Function::ToDecimal128 { digits }, vec![physical]),
             // Integers to wider ones and to double precision: rounds to nearest even, as C does.
             _ => Arc::new(CastExpr::new(physical, arrow_type(to), None)),
         })
@@ -134,7 +135,7 @@ impl Translator<'_> {
     fn logic(&self, op: BoolOp, args: &[Expr]) -> Result<Physical, Failure> {
         let physical: Vec<Physical> = args.iter().map(|arg| self.translate(arg)).collect::<Result<_, _>>()?;
         if args.iter().skip(1).any(can_raise) {
-            return Ok(crate::logic::Guarded::new(op, physical));
+            return Ok(guarded(op, physical));
         }
         let operator = match op {
             BoolOp::And => Operator::And,
@@ -184,7 +185,7 @@ fn native(op: CmpOp, left: Physical, right: Physical) -> Physical {
 fn canonical_float(arg: Physical) -> Physical {
     match (&*arg as &dyn std::any::Any).downcast_ref::<Constant>().map(Constant::value) {
         Some(ScalarValue::Float64(value)) => constant(ScalarValue::Float64(value.map(floats::canonical))),
-        _ => Computed::new(Function::CanonicalFloat, vec![arg]),
+        _ => computed(Function::CanonicalFloat, vec![arg]),
     }
 }
 

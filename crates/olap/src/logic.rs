@@ -17,17 +17,17 @@ use datafusion::physical_expr::PhysicalExpr;
 use plan::BoolOp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Guarded {
+struct Guarded {
     op: BoolOp,
     args: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-impl Guarded {
-    /// At least one argument.
-    pub fn new(op: BoolOp, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
-        Arc::new(Guarded { op, args })
-    }
+/// `args`, of which there is at least one, evaluated from left to right as far as they matter.
+pub fn guarded(op: BoolOp, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Guarded { op, args })
+}
 
+impl Guarded {
     /// Rows whose result depends on further operands.
     fn undecided(&self, so_far: &BooleanArray) -> BooleanArray {
         let decided = match self.op {
@@ -74,7 +74,7 @@ impl PhysicalExpr for Guarded {
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Guarded::new(self.op, children))
+        Ok(guarded(self.op, children))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -51,7 +51,7 @@ impl TestView {
     }
 
     /// Rows in one chunk.
-    pub fn new(types: &[Type], rows: &[Row]) -> Arc<dyn TableView> {
+    pub fn of_rows(types: &[Type], rows: &[Row]) -> Arc<dyn TableView> {
         TestView::of_chunks(types.to_vec(), vec![chunk(types, rows, None)])
     }
 }
@@ -191,6 +191,6 @@ pub fn grouping(keys: Vec<plan::Expr>, aggregates: Vec<plan::Agg>) -> Option<Gro
 /// Runs a plan over one table.
 pub fn run(plan: &Plan, table: &[Row]) -> Result<Vec<Row>, FailureKind> {
     let types: Vec<Type> = plan.relations[0].columns.iter().map(|c| c.ty).collect();
-    let views = [TestView::new(&types, table)];
+    let views = [TestView::of_rows(&types, table)];
     tokio_runtime().block_on(rows(&engine(2), plan, &[], &views)).map_err(|f| f.kind)
 }
