@@ -1,8 +1,17 @@
 //! What a query reads: an immutable set of rows of one table, chunk by chunk, as Arrow arrays.
 
-use arrow_array::ArrayRef;
-use arrow_buffer::BooleanBuffer;
+use std::sync::Arc;
+
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use plan::Type;
+use snapmem::{FrameRef, Snapshot};
+
+use crate::column::{CellsSnapshot, ColumnSnapshot};
+use crate::text::VIEW_BYTES;
+use crate::zero_copy;
 
 /// Rows of a full chunk. All chunks of a table but the last are full.
 pub const CHUNK_ROWS: usize = 8192;
@@ -28,4 +37,89 @@ pub struct Chunk {
     pub arrays: Vec<ArrayRef>,
     /// Rows that are there; `None`: all of them.
     pub live: Option<BooleanBuffer>,
+}
+
+/// The view over snapshots of columns: every array points into one frame of its column.
+#[derive(Debug)]
+pub struct ColumnsView {
+    types: Vec<Type>,
+    columns: Vec<ColumnSnapshot>,
+    /// For each column asked for, where it is in `columns`.
+    order: Vec<usize>,
+    live: Snapshot,
+    live_counts: Vec<u32>,
+    slots: usize,
+    row_count: u64,
+    _alive: Arc<()>,
+}
+
+impl ColumnsView {
+    /// `alive` is held as long as the view is.
+    pub fn new(
+        mut columns: Vec<ColumnSnapshot>,
+        order: Vec<usize>,
+        live: Snapshot,
+        live_counts: Vec<u32>,
+        slots: usize,
+        alive: Arc<()>,
+    ) -> ColumnsView {
+        columns.iter_mut().for_each(ColumnSnapshot::seal);
+        let types = order.iter().map(|&index| columns[index].ty).collect();
+        let row_count = live_counts.iter().map(|&count| count as u64).sum();
+        ColumnsView { types, columns, order, live, live_counts, slots, row_count, _alive: alive }
+    }
+}
+
+impl TableView for ColumnsView {
+    fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    fn row_count(&self) -> u64 {
+        self.row_count
+    }
+
+    fn chunk_count(&self) -> usize {
+        self.slots.div_ceil(CHUNK_ROWS)
+    }
+
+    fn chunk(&self, index: usize) -> Chunk {
+        let rows = CHUNK_ROWS.min(self.slots - index * CHUNK_ROWS);
+        let arrays = self.order.iter().map(|&column| array(&self.columns[column], index, rows)).collect();
+        let all = self.live_counts[index] as usize == rows;
+        Chunk { rows, arrays, live: (!all).then(|| bits(self.live.frame(index), rows)) }
+    }
+}
+
+fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> ArrayRef {
+    let valid = column.valid(chunk).map(|frame| NullBuffer::new(bits(frame, rows)));
+    let nulls = valid.filter(|nulls| nulls.null_count() > 0);
+    match &column.cells {
+        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.frame(chunk), rows), nulls)),
+        CellsSnapshot::Text(text) => {
+            let views = zero_copy::buffer(text.views(chunk), rows * VIEW_BYTES);
+            Arc::new(zero_copy::strings(views, rows, text.buffers(chunk), nulls))
+        }
+        CellsSnapshot::Fixed { width, cells } => {
+            let values = zero_copy::buffer(cells.frame(chunk), rows * width);
+            match column.ty {
+                Type::Int16 => primitive::<Int16Type>(values, rows, nulls),
+                Type::Int32 | Type::Date => primitive::<Int32Type>(values, rows, nulls),
+                Type::Float64 => primitive::<Float64Type>(values, rows, nulls),
+                Type::Decimal128 { .. } => {
+                    let array = Decimal128Array::new(ScalarBuffer::new(values, 0, rows), nulls);
+                    Arc::new(array.with_data_type(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)))
+                }
+                _ => primitive::<Int64Type>(values, rows, nulls),
+            }
+        }
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(values: Buffer, rows: usize, nulls: Option<NullBuffer>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(values, 0, rows), nulls))
+}
+
+fn bits(frame: &FrameRef, rows: usize) -> BooleanBuffer {
+    BooleanBuffer::new(zero_copy::buffer(frame, rows.div_ceil(8)), 0, rows)
 }

@@ -1,0 +1,65 @@
+//! Transactions that wait to be applied, in commit order.
+
+use std::collections::VecDeque;
+
+use snapmem::{Charge, OutOfMemory, Pool};
+
+const ENTRY_BYTES: u64 = size_of::<Transaction>() as u64 + 16;
+/// The claim on memory moves in steps, so that it costs nothing per transaction.
+const CHARGE_STEP: u64 = 64 << 10;
+
+/// What a committed transaction did to one table.
+#[derive(Debug)]
+pub struct Transaction {
+    pub xid: u64,
+    /// PostgreSQL's commit time; only for the first of the tables that the transaction touched, so that it is counted once.
+    pub counted: Option<i64>,
+    /// Messages of the stream, each with its length.
+    pub changes: Box<[u8]>,
+}
+
+#[derive(Debug)]
+pub struct Backlog {
+    waiting: VecDeque<Transaction>,
+    bytes: u64,
+    charge: Charge,
+}
+
+impl Backlog {
+    pub fn new(pool: &Pool) -> Backlog {
+        Backlog { waiting: VecDeque::new(), bytes: 0, charge: pool.charge() }
+    }
+
+    pub fn push(&mut self, transaction: Transaction) -> Result<(), OutOfMemory> {
+        self.bytes += size(&transaction);
+        if self.bytes > self.charge.bytes() {
+            self.charge.set(self.bytes + CHARGE_STEP)?;
+        }
+        self.waiting.push_back(transaction);
+        Ok(())
+    }
+
+    /// Takes out, in commit order, the transactions that `wanted` names.
+    pub fn take(&mut self, wanted: impl Fn(u64) -> bool) -> Vec<Transaction> {
+        let Some(first) = self.waiting.iter().position(|transaction| wanted(transaction.xid)) else {
+            return Vec::new();
+        };
+        let behind = self.waiting.split_off(first);
+        let (taken, kept): (Vec<_>, Vec<_>) = behind.into_iter().partition(|transaction| wanted(transaction.xid));
+        self.waiting.extend(kept);
+        self.bytes -= taken.iter().map(size).sum::<u64>();
+        if self.bytes + 4 * CHARGE_STEP < self.charge.bytes() {
+            // Making a claim smaller does not fail.
+            let _ = self.charge.set(self.bytes + CHARGE_STEP);
+        }
+        taken
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+fn size(transaction: &Transaction) -> u64 {
+    ENTRY_BYTES + transaction.changes.len() as u64
+}

@@ -1,0 +1,70 @@
+//! Two clocks: a steady one for the age of undo, and PostgreSQL's for the delay of apply.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// From 1970-01-01 to 2000-01-01, where PostgreSQL's timestamps begin.
+const POSTGRES_EPOCH: Duration = Duration::from_secs(10_957 * 86_400);
+
+/// Most delays that are kept for the next call that asks for them.
+const MAX_DELAYS: usize = 4096;
+
+#[derive(Debug)]
+pub struct Clock {
+    start: Instant,
+    /// Lets tests age things without waiting.
+    ahead: Duration,
+}
+
+impl Clock {
+    pub fn new() -> Clock {
+        Clock { start: Instant::now(), ahead: Duration::ZERO }
+    }
+
+    pub fn millis(&self) -> u64 {
+        (self.start.elapsed() + self.ahead).as_millis() as u64
+    }
+
+    #[cfg(test)]
+    pub fn advance(&mut self, by: Duration) {
+        self.ahead += by;
+    }
+}
+
+/// From commit to apply, in microseconds of wall clock; the newest [`MAX_DELAYS`].
+#[derive(Debug, Default)]
+pub struct Delays {
+    micros: Vec<u64>,
+    /// Where the next one goes once there are enough.
+    next: usize,
+    total: u64,
+}
+
+impl Delays {
+    /// Transactions, given by commit time, that are applied now.
+    pub fn record(&mut self, committed: impl Iterator<Item = i64>) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH + POSTGRES_EPOCH).unwrap_or_default();
+        let now = since.as_micros() as i64;
+        for time in committed {
+            self.total += 1;
+            let delay = now.saturating_sub(time).max(0) as u64;
+            if self.micros.len() < MAX_DELAYS {
+                self.micros.push(delay);
+            } else {
+                self.micros[self.next] = delay;
+                self.next = (self.next + 1) % MAX_DELAYS;
+            }
+        }
+    }
+
+    /// How many were ever recorded.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Oldest first.
+    pub fn take(&mut self) -> Vec<u64> {
+        self.micros.rotate_left(self.next);
+        self.next = 0;
+        std::mem::take(&mut self.micros)
+    }
+}

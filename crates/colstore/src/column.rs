@@ -1,0 +1,267 @@
+//! A column: cells by slot, which of them are null, and which hold something that the layout cannot.
+
+use std::collections::HashSet;
+
+use plan::Type;
+use protocol::change::Value;
+use snapmem::{FrameRef, OutOfMemory, Pool, Region, Snapshot};
+
+use crate::bitmap::{self, Bitmap, split};
+use crate::text::{TextColumn, TextSnapshot};
+use crate::view::CHUNK_ROWS;
+
+/// What a row has in a column. Two cells are equal if their binary images are: that is equality of keys, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cell<'a> {
+    Null,
+    /// Something that the layout cannot hold. The column stores a null and remembers the slot.
+    Poison,
+    /// Integers, floats, decimals and booleans: the low bytes in the column's width, the others zero.
+    Fixed(u128),
+    /// Valid UTF-8.
+    Text(&'a [u8]),
+}
+
+/// A value does not belong to its column's type.
+#[derive(Debug, thiserror::Error)]
+pub enum BadValue {
+    #[error("text is not valid UTF-8")]
+    NotUtf8,
+    #[error("value does not belong to the column's type")]
+    Type,
+}
+
+impl<'a> Cell<'a> {
+    /// `None`: unchanged.
+    #[inline]
+    pub fn from_value(ty: Type, value: Value<'a>) -> Result<Option<Cell<'a>>, BadValue> {
+        Ok(Some(match value {
+            Value::Unchanged => return Ok(None),
+            Value::Null => Cell::Null,
+            Value::Unholdable => Cell::Poison,
+            Value::Bool(b) => Cell::Fixed(b as u128),
+            Value::Int(i) => match ty.slot_bytes() {
+                Some(2) => Cell::Fixed(i as u16 as u128),
+                Some(4) => Cell::Fixed(i as u32 as u128),
+                Some(8) => Cell::Fixed(i as u64 as u128),
+                _ => return Err(BadValue::Type),
+            },
+            Value::Float(f) => Cell::Fixed(f.to_bits() as u128),
+            Value::Decimal(d) => Cell::Fixed(d as u128),
+            Value::Text(t) if std::str::from_utf8(t).is_ok() => Cell::Text(t),
+            Value::Text(_) => return Err(BadValue::NotUtf8),
+        }))
+    }
+}
+
+#[derive(Debug)]
+pub struct Column {
+    pub ty: Type,
+    cells: Cells,
+    /// One bit per slot, 1: not null. Absent until the first null.
+    valid: Option<Bitmap>,
+    /// Live slots with [`Cell::Poison`].
+    poison: HashSet<u32>,
+    chunks: usize,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+enum Cells {
+    Bits(Bitmap),
+    Fixed { width: usize, region: Region },
+    Text(TextColumn),
+}
+
+impl Column {
+    pub fn new(ty: Type, pool: &Pool) -> Column {
+        let cells = match ty.slot_bytes() {
+            None => Cells::Bits(Bitmap::new(pool, false)),
+            Some(_) if ty.is_text() => Cells::Text(TextColumn::new(pool)),
+            Some(width) => Cells::Fixed { width, region: Region::new(pool, width * CHUNK_ROWS) },
+        };
+        Column { ty, cells, valid: None, poison: HashSet::new(), chunks: 0, pool: pool.clone() }
+    }
+
+    /// Room for one more chunk.
+    pub fn grow(&mut self) -> Result<(), OutOfMemory> {
+        match &mut self.cells {
+            Cells::Bits(bits) => bits.grow()?,
+            Cells::Fixed { region, .. } => region.grow()?,
+            Cells::Text(text) => text.grow()?,
+        }
+        if let Some(valid) = &mut self.valid {
+            valid.grow()?;
+        }
+        self.chunks += 1;
+        Ok(())
+    }
+
+    #[inline]
+    pub fn get(&self, slot: u32) -> Cell<'_> {
+        if let Some(valid) = &self.valid
+            && !valid.get(slot)
+        {
+            return if self.poison.contains(&slot) { Cell::Poison } else { Cell::Null };
+        }
+        match &self.cells {
+            Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
+            Cells::Fixed { width, region } => {
+                let (chunk, row) = split(slot);
+                Cell::Fixed(get_fixed(region.read(chunk), *width, row))
+            }
+            Cells::Text(text) => Cell::Text(text.get(slot)),
+        }
+    }
+
+    #[inline]
+    pub fn put(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
+        let null = matches!(cell, Cell::Null | Cell::Poison);
+        self.set_valid(slot, !null)?;
+        if matches!(cell, Cell::Poison) {
+            self.poison.insert(slot);
+        } else if !self.poison.is_empty() {
+            self.poison.remove(&slot);
+        }
+        match (&mut self.cells, cell) {
+            (Cells::Bits(bits), Cell::Fixed(image)) => bits.set(slot, image != 0),
+            (Cells::Fixed { width, region }, Cell::Fixed(image)) => {
+                let (chunk, row) = split(slot);
+                put_fixed(region.write(chunk)?, *width, row, image);
+                Ok(())
+            }
+            (Cells::Text(text), Cell::Text(bytes)) => text.put(slot, bytes),
+            (Cells::Text(text), _) => text.forget(slot),
+            // The bytes below a null do not matter.
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn set_valid(&mut self, slot: u32, valid: bool) -> Result<(), OutOfMemory> {
+        if self.valid.is_none() {
+            if valid {
+                return Ok(());
+            }
+            let mut bitmap = Bitmap::new(&self.pool, true);
+            for _ in 0..self.chunks {
+                bitmap.grow()?;
+            }
+            self.valid = Some(bitmap);
+        }
+        match &mut self.valid {
+            Some(bitmap) => bitmap.set(slot, valid),
+            None => Ok(()),
+        }
+    }
+
+    /// The row is deleted but may be taken back; returns whether its cell was poisoned, which is forgotten.
+    pub fn unpoison(&mut self, slot: u32) -> bool {
+        !self.poison.is_empty() && self.poison.remove(&slot)
+    }
+
+    /// The row is gone for good.
+    pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
+        match &mut self.cells {
+            Cells::Text(text) => text.forget(slot),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn poison(&self) -> &HashSet<u32> {
+        &self.poison
+    }
+
+    pub fn snapshot(&self) -> Result<ColumnSnapshot, OutOfMemory> {
+        let cells = match &self.cells {
+            Cells::Bits(bits) => CellsSnapshot::Bits(bits.snapshot()?),
+            Cells::Fixed { width, region } => CellsSnapshot::Fixed { width: *width, cells: region.snapshot()? },
+            Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
+        };
+        let valid = self.valid.as_ref().map(Bitmap::snapshot).transpose()?;
+        Ok(ColumnSnapshot { ty: self.ty, cells, valid })
+    }
+
+    pub fn bytes(&self) -> u64 {
+        let cells = match &self.cells {
+            Cells::Bits(bits) => bits.bytes(),
+            Cells::Fixed { region, .. } => (region.frame_count() * region.frame_bytes()) as u64,
+            Cells::Text(text) => text.bytes(),
+        };
+        cells + self.valid.as_ref().map_or(0, Bitmap::bytes)
+    }
+}
+
+/// A column as it was. Who made it may patch it before others see it.
+#[derive(Debug)]
+pub struct ColumnSnapshot {
+    pub ty: Type,
+    pub cells: CellsSnapshot,
+    valid: Option<Snapshot>,
+}
+
+#[derive(Debug)]
+pub enum CellsSnapshot {
+    Bits(Snapshot),
+    Fixed { width: usize, cells: Snapshot },
+    Text(TextSnapshot),
+}
+
+impl ColumnSnapshot {
+    pub fn patch(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
+        let null = matches!(cell, Cell::Null | Cell::Poison);
+        match &mut self.valid {
+            Some(valid) => {
+                bitmap::patch(valid, slot, !null)?;
+            }
+            None => debug_assert!(!null, "a column that ever held a null has its bitmap"),
+        }
+        match (&mut self.cells, cell) {
+            (CellsSnapshot::Bits(bits), Cell::Fixed(image)) => {
+                bitmap::patch(bits, slot, image != 0)?;
+            }
+            (CellsSnapshot::Fixed { width, cells }, Cell::Fixed(image)) => {
+                let (chunk, row) = split(slot);
+                put_fixed(cells.patch(chunk)?, *width, row, image);
+            }
+            (CellsSnapshot::Text(text), Cell::Text(bytes)) => text.patch(slot, bytes)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// No more patches.
+    pub fn seal(&mut self) {
+        if let CellsSnapshot::Text(text) = &mut self.cells {
+            text.seal();
+        }
+    }
+
+    /// The chunk's validity bits, if there are any.
+    pub fn valid(&self, chunk: usize) -> Option<&FrameRef> {
+        self.valid.as_ref().map(|valid| valid.frame(chunk))
+    }
+}
+
+#[inline]
+fn get_fixed(frame: &[u8], width: usize, row: usize) -> u128 {
+    fn image<const N: usize>(frame: &[u8], row: usize) -> [u8; N] {
+        frame.as_chunks::<N>().0[row]
+    }
+    match width {
+        2 => u16::from_le_bytes(image(frame, row)) as u128,
+        4 => u32::from_le_bytes(image(frame, row)) as u128,
+        8 => u64::from_le_bytes(image(frame, row)) as u128,
+        _ => u128::from_le_bytes(image(frame, row)),
+    }
+}
+
+#[inline]
+fn put_fixed(frame: &mut [u8], width: usize, row: usize, image: u128) {
+    match width {
+        2 => frame.as_chunks_mut().0[row] = (image as u16).to_le_bytes(),
+        4 => frame.as_chunks_mut().0[row] = (image as u32).to_le_bytes(),
+        8 => frame.as_chunks_mut().0[row] = (image as u64).to_le_bytes(),
+        _ => frame.as_chunks_mut().0[row] = image.to_le_bytes(),
+    }
+}

@@ -1,0 +1,200 @@
+//! The rows of one table: columns, liveness, key index, free slots.
+//!
+//! A row keeps its slot from insert to delete, whatever changes. A deleted row's cells stay in place until its undo is
+//! discarded ([`Rows::release`]); only then may the slot hold another row.
+
+use plan::{Identity, TableLayout};
+use snapmem::{OutOfMemory, Pool};
+
+use crate::bitmap::{Bitmap, split};
+use crate::column::{Cell, Column};
+use crate::index::{Duplicate, KeyIndex};
+use crate::undo::OpWriter;
+use crate::view::CHUNK_ROWS;
+
+/// Why a table's mirror has to be given up.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    #[error("{0}")]
+    OutOfMemory(#[from] OutOfMemory),
+    #[error("an update or delete found no row")]
+    RowMissing,
+    #[error("an insert found its key")]
+    Duplicate,
+    #[error("more rows than the mirror can number")]
+    TooManyRows,
+    #[error("change cannot be decoded: {0}")]
+    Undecodable(String),
+    #[error("loader announced {announced} rows and sent {sent}")]
+    RowCount { announced: u64, sent: u64 },
+}
+
+impl Fault {
+    /// A fault proper, as opposed to a lack of room.
+    pub fn is_error(&self) -> bool {
+        !matches!(self, Fault::OutOfMemory(_) | Fault::TooManyRows)
+    }
+}
+
+#[derive(Debug)]
+pub struct Rows {
+    pub columns: Vec<Column>,
+    pub live: Bitmap,
+    /// Live rows by chunk.
+    pub live_counts: Vec<u32>,
+    /// Slots in use or free: all slots below.
+    pub slots: u32,
+    pub count: u64,
+    free: Vec<u32>,
+    index: KeyIndex,
+    /// Positions of the identity's columns.
+    identity: Vec<usize>,
+}
+
+impl Rows {
+    pub fn new(layout: &TableLayout, pool: &Pool) -> Rows {
+        let identity = match &layout.identity {
+            Identity::Key(positions) => positions.iter().map(|&position| position as usize).collect(),
+            Identity::Full => (0..layout.columns.len()).collect(),
+        };
+        Rows {
+            columns: layout.columns.iter().map(|column| Column::new(column.ty, pool)).collect(),
+            live: Bitmap::new(pool, false),
+            live_counts: Vec::new(),
+            slots: 0,
+            count: 0,
+            free: Vec::new(),
+            index: KeyIndex::new(pool, layout.identity == Identity::Full),
+            identity,
+        }
+    }
+
+    pub fn identity(&self) -> &[usize] {
+        &self.identity
+    }
+
+    /// A row whose identity's cells are `key`.
+    #[inline]
+    pub fn locate(&self, key: &[Cell<'_>]) -> Option<u32> {
+        let equal = |slot| self.identity.iter().zip(key).all(|(&column, cell)| self.columns[column].get(slot) == *cell);
+        self.index.find(self.index.hash(key.iter().copied()), equal)
+    }
+
+    /// Every cell must be there. Returns the slot.
+    pub fn insert(&mut self, row: &[Option<Cell<'_>>]) -> Result<u32, Fault> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.append()?,
+        };
+        for (column, cell) in self.columns.iter_mut().zip(row) {
+            let cell = cell.ok_or_else(|| Fault::Undecodable("a new row lacks a value".into()))?;
+            column.put(slot, cell)?;
+        }
+        self.enter(slot)?;
+        self.set_live(slot, true)?;
+        Ok(slot)
+    }
+
+    pub fn delete(&mut self, slot: u32, undo: &mut OpWriter) -> Result<(), Fault> {
+        self.leave(slot)?;
+        self.set_live(slot, false)?;
+        let columns = self.columns.iter_mut().enumerate();
+        undo.delete(slot, columns.filter_map(|(i, column)| column.unpoison(slot).then_some(i)));
+        Ok(())
+    }
+
+    /// Writes the cells that differ; `None` stands for the one that is there.
+    pub fn update(&mut self, slot: u32, row: &[Option<Cell<'_>>], undo: &mut OpWriter) -> Result<(), Fault> {
+        let differs = |&&column: &&usize| row[column].is_some_and(|cell| self.columns[column].get(slot) != cell);
+        let moves = self.identity.iter().find(differs).is_some();
+        if moves {
+            self.leave(slot)?;
+        }
+        let mut changed = false;
+        undo.update(slot);
+        for (i, (column, cell)) in self.columns.iter_mut().zip(row).enumerate() {
+            let Some(cell) = *cell else { continue };
+            let old = column.get(slot);
+            if old != cell {
+                changed = true;
+                undo.old(i, old);
+                column.put(slot, cell)?;
+            }
+        }
+        if changed {
+            undo.end();
+        } else {
+            undo.cancel();
+        }
+        if moves { self.enter(slot) } else { Ok(()) }
+    }
+
+    /// Nobody can ask for this deleted row any more.
+    pub fn release(&mut self, slot: u32) -> Result<(), OutOfMemory> {
+        for column in &mut self.columns {
+            column.forget(slot)?;
+        }
+        self.free.push(slot);
+        Ok(())
+    }
+
+    fn append(&mut self) -> Result<u32, Fault> {
+        let slot = self.slots;
+        // The greatest number ends chains in the index.
+        if slot == u32::MAX {
+            return Err(Fault::TooManyRows);
+        }
+        if slot as usize == self.live_counts.len() * CHUNK_ROWS {
+            for column in &mut self.columns {
+                column.grow()?;
+            }
+            self.live.grow()?;
+            self.live_counts.push(0);
+        }
+        self.slots += 1;
+        Ok(slot)
+    }
+
+    fn set_live(&mut self, slot: u32, live: bool) -> Result<(), OutOfMemory> {
+        self.live.set(slot, live)?;
+        let (chunk, _) = split(slot);
+        if live {
+            self.live_counts[chunk] += 1;
+            self.count += 1;
+        } else {
+            self.live_counts[chunk] -= 1;
+            self.count -= 1;
+        }
+        Ok(())
+    }
+
+    /// Into the index, with the cells that the slot has now.
+    fn enter(&mut self, slot: u32) -> Result<(), Fault> {
+        let Rows { columns, identity, index, .. } = self;
+        let key_of = |slot| key(columns, identity, slot);
+        let hash = index.hash(key_of(slot));
+        match index.insert(hash, slot, |other| key_of(other).eq(key_of(slot)), key_of)? {
+            Ok(()) => Ok(()),
+            Err(Duplicate) => Err(Fault::Duplicate),
+        }
+    }
+
+    /// Out of the index, with the cells that it entered with.
+    fn leave(&mut self, slot: u32) -> Result<(), Fault> {
+        let Rows { columns, identity, index, .. } = self;
+        let key_of = |slot| key(columns, identity, slot);
+        let hash = index.hash(key_of(slot));
+        let found = index.remove(hash, slot, |other| key_of(other).eq(key_of(slot)));
+        if found { Ok(()) } else { Err(Fault::RowMissing) }
+    }
+
+    /// Columns, bitmaps, text, key index.
+    pub fn bytes(&self) -> u64 {
+        let columns: u64 = self.columns.iter().map(Column::bytes).sum();
+        columns + self.live.bytes() + self.index.bytes() + (self.free.capacity() * size_of::<u32>()) as u64
+    }
+}
+
+fn key<'a>(columns: &'a [Column], identity: &'a [usize], slot: u32) -> impl Iterator<Item = Cell<'a>> {
+    identity.iter().map(move |&column| columns[column].get(slot))
+}

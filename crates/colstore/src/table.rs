@@ -1,0 +1,199 @@
+//! One mirrored table through its life: watched, loading, live, broken.
+//!
+//! ```text
+//!   watch -> Waiting -- load_begin --> Loading -- load_end --> Live
+//!               ^                         |                     |
+//!               +------- load_abort ------+---- any fault ------+--> Broken
+//! ```
+//!
+//! Transactions that arrive are kept in the backlog in every state but Broken. Those that the load's snapshot sees are
+//! in the loaded rows already and are dropped.
+
+use std::sync::Arc;
+
+use plan::{TableLayout, Type};
+use protocol::Snapshot;
+use protocol::change::RowReader;
+use protocol::request::{Refusal, TableStatus};
+use snapmem::{OutOfMemory, Pool};
+
+use crate::apply::{apply, read_cells};
+use crate::backlog::{Backlog, Transaction};
+use crate::rows::{Fault, Rows};
+use crate::undo::{Op, Undo};
+
+#[derive(Debug)]
+pub struct Table {
+    pub layout: TableLayout,
+    pub generation: u64,
+    pub types: Vec<Type>,
+    pub changes_applied: u64,
+    backlog: Backlog,
+    state: State,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting,
+    Loading { snapshot: Arc<Snapshot>, rows: Rows },
+    Live(Live),
+    Broken,
+}
+
+#[derive(Debug)]
+pub struct Live {
+    pub rows: Rows,
+    pub undo: Undo,
+    /// The load's snapshot.
+    loaded: Arc<Snapshot>,
+}
+
+/// Transactions that were applied just now.
+pub struct Applied {
+    pub transactions: Vec<Transaction>,
+    pub changes: u64,
+}
+
+impl Table {
+    pub fn new(generation: u64, layout: TableLayout, pool: &Pool) -> Table {
+        let types = layout.columns.iter().map(|column| column.ty).collect();
+        let backlog = Backlog::new(pool);
+        Table { layout, generation, types, changes_applied: 0, backlog, state: State::Waiting, pool: pool.clone() }
+    }
+
+    pub fn is_broken(&self) -> bool {
+        matches!(self.state, State::Broken)
+    }
+
+    pub fn live(&self) -> Result<&Live, Refusal> {
+        let relid = self.layout.relid;
+        match &self.state {
+            State::Live(live) => Ok(live),
+            State::Waiting | State::Loading { .. } => Err(Refusal::Loading { relid }),
+            State::Broken => Err(Refusal::NotMirrored { relid }),
+        }
+    }
+
+    pub fn live_mut(&mut self) -> Option<&mut Live> {
+        match &mut self.state {
+            State::Live(live) => Some(live),
+            _ => None,
+        }
+    }
+
+    /// Gives everything up.
+    pub fn break_down(&mut self) {
+        self.state = State::Broken;
+        self.backlog = Backlog::new(&self.pool);
+    }
+
+    /// A transaction has committed.
+    pub fn enqueue(&mut self, transaction: Transaction) -> Result<(), OutOfMemory> {
+        match &self.state {
+            State::Broken => Ok(()),
+            State::Live(live) if live.loaded.sees(transaction.xid) => Ok(()),
+            _ => self.backlog.push(transaction),
+        }
+    }
+
+    /// Applies what `snapshot` sees.
+    pub fn apply(&mut self, snapshot: &Snapshot, now_ms: u64) -> Result<Applied, Fault> {
+        let State::Live(live) = &mut self.state else {
+            return Ok(Applied { transactions: Vec::new(), changes: 0 });
+        };
+        let transactions = self.backlog.take(|xid| snapshot.sees(xid));
+        let changes = apply(&mut live.rows, &mut live.undo, &self.types, &transactions, now_ms)?;
+        self.changes_applied += changes;
+        Ok(Applied { transactions, changes })
+    }
+
+    /// Discards the oldest undo; false if there is none, or no gate lets go of it.
+    pub fn discard_oldest(&mut self) -> Result<bool, Fault> {
+        let Some(live) = self.live_mut() else { return Ok(false) };
+        let Some(entry) = live.undo.discard_oldest() else { return Ok(false) };
+        for op in entry.ops_newest_first() {
+            if let Op::Delete { slot, .. } = op {
+                live.rows.release(slot)?;
+            }
+        }
+        Ok(true)
+    }
+
+    pub fn load_begin(&mut self, snapshot: Snapshot) -> Result<(), Refusal> {
+        match self.state {
+            State::Waiting => {
+                let rows = Rows::new(&self.layout, &self.pool);
+                self.state = State::Loading { snapshot: Arc::new(snapshot), rows };
+                Ok(())
+            }
+            _ => Err(self.not_loading()),
+        }
+    }
+
+    pub fn load_rows(&mut self, bytes: &[u8]) -> Result<Result<(), Fault>, Refusal> {
+        let State::Loading { rows, .. } = &mut self.state else { return Err(self.not_loading()) };
+        let mut reader = RowReader::new(bytes);
+        let mut row = Vec::with_capacity(self.types.len());
+        while !reader.remaining().is_empty() {
+            if let Err(fault) = read_cells(&mut reader, &self.types, &mut row).and_then(|()| rows.insert(&row)) {
+                return Ok(Err(fault));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Returns the number of rows that the table goes live with.
+    pub fn load_end(&mut self, announced: u64) -> Result<Result<u64, Fault>, Refusal> {
+        match std::mem::replace(&mut self.state, State::Broken) {
+            State::Loading { rows, .. } if rows.count != announced => {
+                Ok(Err(Fault::RowCount { announced, sent: rows.count }))
+            }
+            State::Loading { snapshot, rows } => {
+                self.backlog.take(|xid| snapshot.sees(xid));
+                let undo = Undo::new(&self.pool, snapshot.clone());
+                self.state = State::Live(Live { rows, undo, loaded: snapshot });
+                Ok(Ok(announced))
+            }
+            other => {
+                self.state = other;
+                Err(self.not_loading())
+            }
+        }
+    }
+
+    /// Waits for another load. The backlog stays: the next load may see less of it than this one did.
+    pub fn load_abort(&mut self) {
+        if matches!(self.state, State::Loading { .. }) {
+            self.state = State::Waiting;
+        }
+    }
+
+    fn not_loading(&self) -> Refusal {
+        match self.state {
+            State::Broken => Refusal::NotMirrored { relid: self.layout.relid },
+            _ => Refusal::Protocol { what: "the table is not waiting for these rows".into() },
+        }
+    }
+
+    pub fn pending(&self) -> u64 {
+        self.backlog.len() as u64
+    }
+
+    pub fn status(&self) -> TableStatus {
+        let (rows, bytes, undo_bytes) = match &self.state {
+            State::Live(live) => (live.rows.count, live.rows.bytes(), live.undo.bytes()),
+            State::Loading { rows, .. } => (rows.count, rows.bytes(), 0),
+            State::Waiting | State::Broken => (0, 0, 0),
+        };
+        TableStatus {
+            relid: self.layout.relid,
+            generation: self.generation,
+            live: matches!(self.state, State::Live(_)),
+            rows,
+            bytes,
+            undo_bytes,
+            changes_applied: self.changes_applied,
+        }
+    }
+}

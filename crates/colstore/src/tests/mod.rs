@@ -1,0 +1,3 @@
+mod heap;
+mod model;
+mod rig;

@@ -1,0 +1,135 @@
+//! Values, rows and layouts for tests, their encoding, and reading a view back.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef};
+use plan::{Identity, MirrorColumn, RelationColumn, TableLayout, Type};
+use protocol::change::{StreamMessage, Value, write_value};
+
+use crate::{TableRequest, TableView};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Val {
+    Null,
+    Unholdable,
+    Bool(bool),
+    Int(i64),
+    /// By bits.
+    Float(u64),
+    Decimal(i128),
+    Text(String),
+}
+
+pub type Row = Vec<Val>;
+
+impl Val {
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Val::Null => Value::Null,
+            Val::Unholdable => Value::Unholdable,
+            Val::Bool(b) => Value::Bool(*b),
+            Val::Int(i) => Value::Int(*i),
+            Val::Float(bits) => Value::Float(f64::from_bits(*bits)),
+            Val::Decimal(d) => Value::Decimal(*d),
+            Val::Text(t) => Value::Text(t.as_bytes()),
+        }
+    }
+}
+
+pub fn layout(relid: u32, types: &[Type], identity: Identity) -> TableLayout {
+    let columns = types.iter().enumerate().map(|(i, &ty)| MirrorColumn { attnum: i as i16 + 1, ty }).collect();
+    TableLayout { relid, fingerprint: relid as u64 * 1000, columns, identity }
+}
+
+pub fn request(layout: &TableLayout, positions: &[usize]) -> TableRequest {
+    let column = |&i: &usize| RelationColumn { attnum: layout.columns[i].attnum, ty: layout.columns[i].ty };
+    TableRequest {
+        relid: layout.relid,
+        fingerprint: layout.fingerprint,
+        columns: positions.iter().map(column).collect(),
+    }
+}
+
+pub fn encode_row(layout: &TableLayout, row: &[Val]) -> Vec<u8> {
+    let mut out = Vec::new();
+    layout.columns.iter().zip(row).for_each(|(column, val)| write_value(&mut out, column.ty, val.value()));
+    out
+}
+
+pub fn encode_key(layout: &TableLayout, row: &[Val]) -> Vec<u8> {
+    let mut out = Vec::new();
+    identity(layout).into_iter().for_each(|i| write_value(&mut out, layout.columns[i].ty, row[i].value()));
+    out
+}
+
+pub fn identity(layout: &TableLayout) -> Vec<usize> {
+    match &layout.identity {
+        Identity::Key(positions) => positions.iter().map(|&p| p as usize).collect(),
+        Identity::Full => (0..layout.columns.len()).collect(),
+    }
+}
+
+pub fn insert(layout: &TableLayout, row: &[Val], out: &mut Vec<u8>) {
+    StreamMessage::Insert { relid: layout.relid, row: &encode_row(layout, row) }.encode(out);
+}
+
+pub fn delete(layout: &TableLayout, old: &[Val], out: &mut Vec<u8>) {
+    StreamMessage::Delete { relid: layout.relid, key: &encode_key(layout, old) }.encode(out);
+}
+
+/// `unchanged`: columns that are not sent.
+pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize], out: &mut Vec<u8>) {
+    let key = encode_key(layout, old);
+    let mut row = Vec::new();
+    for (i, (column, val)) in layout.columns.iter().zip(new).enumerate() {
+        let value = if unchanged.contains(&i) { Value::Unchanged } else { val.value() };
+        write_value(&mut row, column.ty, value);
+    }
+    let key_needed = layout.identity == Identity::Full
+        || identity(layout).iter().any(|&i| old[i] != new[i] || unchanged.contains(&i));
+    let old_key = key_needed.then_some(&key[..]);
+    StreamMessage::Update { relid: layout.relid, old_key, row: &row }.encode(out);
+}
+
+/// All rows of a view, sorted.
+pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for index in 0..view.chunk_count() {
+        let chunk = view.chunk(index);
+        if index + 1 < view.chunk_count() {
+            assert_eq!(chunk.rows, crate::CHUNK_ROWS);
+        }
+        for array in &chunk.arrays {
+            array.to_data().validate_full().unwrap();
+            assert_eq!(array.len(), chunk.rows);
+        }
+        for row in (0..chunk.rows).filter(|&row| chunk.live.as_ref().is_none_or(|live| live.value(row))) {
+            rows.push(view.types().iter().zip(&chunk.arrays).map(|(&ty, array)| val_of(ty, array, row)).collect());
+        }
+    }
+    assert_eq!(rows.len() as u64, view.row_count());
+    rows.sort();
+    rows
+}
+
+fn val_of(ty: Type, array: &ArrayRef, row: usize) -> Val {
+    if array.is_null(row) {
+        return Val::Null;
+    }
+    match ty {
+        Type::Bool => Val::Bool(array.as_boolean().value(row)),
+        Type::Int16 => Val::Int(array.as_primitive::<Int16Type>().value(row) as i64),
+        Type::Int32 | Type::Date => Val::Int(array.as_primitive::<Int32Type>().value(row) as i64),
+        Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => {
+            Val::Int(array.as_primitive::<Int64Type>().value(row))
+        }
+        Type::Float64 => Val::Float(array.as_primitive::<Float64Type>().value(row).to_bits()),
+        Type::Decimal128 { .. } => {
+            assert_eq!(array.data_type(), &arrow_schema::DataType::Decimal128(38, 0));
+            Val::Decimal(array.as_primitive::<Decimal128Type>().value(row))
+        }
+        Type::Text | Type::Char => Val::Text(array.as_string_view().value(row).to_string()),
+    }
+}

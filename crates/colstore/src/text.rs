@@ -1,0 +1,303 @@
+//! Text: Arrow's 16-byte views, and the bytes of long values in a heap per chunk.
+//!
+//! ```text
+//!   up to 12 bytes   length: u32 | bytes, zero-padded
+//!   longer           length: u32 | first 4 bytes | block: u32 | offset: u32
+//! ```
+//!
+//! A heap is a list of append-only blocks. The last block is open: it is extended while nobody shares it, otherwise a
+//! new one begins. What is overwritten stays behind as dead bytes; when these dominate, or the blocks are too many,
+//! the chunk's heap is written anew. A snapshot holds the views and the lists of blocks of the same moment.
+
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use snapmem::{Charge, FrameRef, OutOfMemory, Pool, Region, Snapshot};
+
+use crate::bitmap::split;
+use crate::view::CHUNK_ROWS;
+use crate::zero_copy;
+
+pub const VIEW_BYTES: usize = 16;
+/// Longest text that lies in its view.
+const INLINE: usize = 12;
+const MIN_BLOCK: usize = 4 << 10;
+const MAX_BLOCK: usize = 1 << 20;
+/// More blocks than this (beyond those that the amount of text needs) make a heap be written anew.
+const SPARE_BLOCKS: usize = 24;
+/// Fewer dead bytes than this are not worth it.
+const MIN_DEAD: u64 = 16 << 10;
+
+#[derive(Debug)]
+pub struct TextColumn {
+    views: Region,
+    heaps: Vec<Heap>,
+    pool: Pool,
+}
+
+impl TextColumn {
+    pub fn new(pool: &Pool) -> TextColumn {
+        TextColumn { views: Region::new(pool, CHUNK_ROWS * VIEW_BYTES), heaps: Vec::new(), pool: pool.clone() }
+    }
+
+    pub fn grow(&mut self) -> Result<(), OutOfMemory> {
+        self.views.grow()?;
+        self.heaps.push(Heap::default());
+        Ok(())
+    }
+
+    #[inline]
+    pub fn get(&self, slot: u32) -> &[u8] {
+        let (chunk, row) = split(slot);
+        let bytes = view_bytes(self.views.read(chunk), row);
+        match View::parse(bytes) {
+            View::Inline { length } => &bytes[4..4 + length],
+            View::Long(place) => self.heaps[chunk].text(place),
+        }
+    }
+
+    pub fn put(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(slot);
+        let old = long_length(view_bytes(self.views.read(chunk), row));
+        let view = if text.len() <= INLINE {
+            inline_view(text)
+        } else {
+            let (block, offset) = self.heaps[chunk].append(text, &self.pool)?;
+            long_view(text, block, offset)
+        };
+        put_view(self.views.write(chunk)?, row, view);
+        if old > 0 {
+            self.heaps[chunk].live -= old;
+            self.compact_if_worthwhile(chunk)?;
+        }
+        Ok(())
+    }
+
+    /// The slot's text is not needed any more.
+    pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(slot);
+        if long_length(view_bytes(self.views.read(chunk), row)) > 0 { self.put(slot, &[]) } else { Ok(()) }
+    }
+
+    fn compact_if_worthwhile(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let heap = &self.heaps[chunk];
+        let dead = heap.written - heap.live;
+        let needed_blocks = 4 * (heap.live as usize / MAX_BLOCK);
+        if dead <= heap.live + MIN_DEAD && heap.blocks.len() <= needed_blocks + SPARE_BLOCKS {
+            return Ok(());
+        }
+        let mut fresh = Heap::default();
+        let views = self.views.write(chunk)?;
+        for row in 0..CHUNK_ROWS {
+            if let View::Long(place) = View::parse(view_bytes(views, row)) {
+                let text = heap.text(place);
+                let (block, offset) = fresh.append_sized(text, heap.live - fresh.live, &self.pool)?;
+                put_view(views, row, long_view(text, block, offset));
+            }
+        }
+        self.heaps[chunk] = fresh;
+        Ok(())
+    }
+
+    pub fn snapshot(&self) -> Result<TextSnapshot, OutOfMemory> {
+        Ok(TextSnapshot {
+            views: self.views.snapshot()?,
+            heaps: self.heaps.iter().map(SharedHeap::of).collect(),
+            charge: self.pool.charge(),
+        })
+    }
+
+    pub fn bytes(&self) -> u64 {
+        let views = self.views.frame_count() * CHUNK_ROWS * VIEW_BYTES;
+        views as u64 + self.heaps.iter().map(Heap::bytes).sum::<u64>()
+    }
+}
+
+/// The long texts of one chunk.
+#[derive(Debug, Default)]
+struct Heap {
+    blocks: Arc<Vec<Block>>,
+    /// Bytes that a view refers to.
+    live: u64,
+    /// Bytes written into blocks.
+    written: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    frame: FrameRef,
+    used: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    length: usize,
+    block: usize,
+    offset: usize,
+}
+
+impl Heap {
+    fn text(&self, place: Place) -> &[u8] {
+        &self.blocks[place.block].frame[place.offset..place.offset + place.length]
+    }
+
+    fn append(&mut self, text: &[u8], pool: &Pool) -> Result<(u32, u32), OutOfMemory> {
+        // A full block is followed by one as long as all before; one that is merely shared, by a short one.
+        let size = if self.is_shared() { self.live / 16 } else { self.written };
+        self.append_sized(text, size, pool)
+    }
+
+    fn is_shared(&mut self) -> bool {
+        match Arc::get_mut(&mut self.blocks) {
+            Some(blocks) => blocks.last_mut().is_some_and(|open| open.frame.get_mut().is_none()),
+            None => true,
+        }
+    }
+
+    /// Appends to the open block, or to a new one of about `size` bytes. Returns block and offset.
+    fn append_sized(&mut self, text: &[u8], size: u64, pool: &Pool) -> Result<(u32, u32), OutOfMemory> {
+        if !self.extend_open_block(text) {
+            let size = if text.len() > MAX_BLOCK {
+                text.len()
+            } else {
+                text.len().max(size.min(MAX_BLOCK as u64) as usize).max(MIN_BLOCK).next_power_of_two()
+            };
+            let block = Block { frame: pool.frame(size)?, used: 0 };
+            // A snapshot may hold the list; it keeps the old one then.
+            Arc::make_mut(&mut self.blocks).push(block);
+            let extended = self.extend_open_block(text);
+            debug_assert!(extended, "a new block is unshared and long enough");
+        }
+        self.live += text.len() as u64;
+        self.written += text.len() as u64;
+        let block = self.blocks.len() - 1;
+        Ok((block as u32, (self.blocks[block].used - text.len()) as u32))
+    }
+
+    fn extend_open_block(&mut self, text: &[u8]) -> bool {
+        let Some(block) = Arc::get_mut(&mut self.blocks).and_then(|blocks| blocks.last_mut()) else { return false };
+        let Some(room) = block.frame.get_mut().and_then(|bytes| bytes.get_mut(block.used..block.used + text.len()))
+        else {
+            return false;
+        };
+        room.copy_from_slice(text);
+        block.used += text.len();
+        true
+    }
+
+    fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| block.frame.len() as u64).sum()
+    }
+}
+
+/// A text column as it was, and private patches to it.
+#[derive(Debug)]
+pub struct TextSnapshot {
+    views: Snapshot,
+    heaps: Vec<SharedHeap>,
+    charge: Charge,
+}
+
+#[derive(Debug)]
+struct SharedHeap {
+    blocks: Arc<Vec<Block>>,
+    /// Text of patches; its block number is the one behind `blocks`.
+    own: Vec<u8>,
+    /// The same, once there will be no more of them.
+    sealed: Option<Buffer>,
+}
+
+impl SharedHeap {
+    fn of(heap: &Heap) -> SharedHeap {
+        SharedHeap { blocks: heap.blocks.clone(), own: Vec::new(), sealed: None }
+    }
+}
+
+impl TextSnapshot {
+    pub fn patch(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(slot);
+        let view = if text.len() <= INLINE {
+            inline_view(text)
+        } else {
+            let heap = &mut self.heaps[chunk];
+            self.charge.set(self.charge.bytes() + text.len() as u64)?;
+            let offset = heap.own.len();
+            heap.own.extend_from_slice(text);
+            long_view(text, heap.blocks.len() as u32, offset as u32)
+        };
+        put_view(self.views.patch(chunk)?, row, view);
+        Ok(())
+    }
+
+    /// No more patches.
+    pub fn seal(&mut self) {
+        for heap in self.heaps.iter_mut().filter(|heap| !heap.own.is_empty()) {
+            heap.sealed = Some(Buffer::from_vec(std::mem::take(&mut heap.own)));
+        }
+    }
+
+    pub fn views(&self, chunk: usize) -> &FrameRef {
+        self.views.frame(chunk)
+    }
+
+    /// The chunk's blocks, as the views number them.
+    pub fn buffers(&self, chunk: usize) -> Vec<Buffer> {
+        let heap = &self.heaps[chunk];
+        let blocks = heap.blocks.iter().map(|block| zero_copy::buffer(&block.frame, block.used));
+        blocks.chain(heap.sealed.clone()).collect()
+    }
+}
+
+enum View {
+    Inline { length: usize },
+    Long(Place),
+}
+
+impl View {
+    #[inline]
+    fn parse(bytes: &[u8; VIEW_BYTES]) -> View {
+        let word = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]) as usize;
+        let length = word(0);
+        if length <= INLINE {
+            View::Inline { length }
+        } else {
+            View::Long(Place { length, block: word(8), offset: word(12) })
+        }
+    }
+}
+
+/// Length of a text outside its view, else 0.
+fn long_length(bytes: &[u8; VIEW_BYTES]) -> u64 {
+    match View::parse(bytes) {
+        View::Inline { .. } => 0,
+        View::Long(place) => place.length as u64,
+    }
+}
+
+fn inline_view(text: &[u8]) -> [u8; VIEW_BYTES] {
+    let mut view = [0; VIEW_BYTES];
+    view[0] = text.len() as u8;
+    view[4..4 + text.len()].copy_from_slice(text);
+    view
+}
+
+fn long_view(text: &[u8], block: u32, offset: u32) -> [u8; VIEW_BYTES] {
+    let mut view = [0; VIEW_BYTES];
+    view[0..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+    view[4..8].copy_from_slice(&text[..4]);
+    view[8..12].copy_from_slice(&block.to_le_bytes());
+    view[12..16].copy_from_slice(&offset.to_le_bytes());
+    view
+}
+
+#[inline]
+fn view_bytes(frame: &[u8], row: usize) -> &[u8; VIEW_BYTES] {
+    let (views, _) = frame.as_chunks::<VIEW_BYTES>();
+    &views[row]
+}
+
+#[inline]
+fn put_view(frame: &mut [u8], row: usize, view: [u8; VIEW_BYTES]) {
+    let (views, _) = frame.as_chunks_mut::<VIEW_BYTES>();
+    views[row] = view;
+}

@@ -1,0 +1,109 @@
+//! Copy-on-write in user space.
+//!
+//! ```text
+//!   region    [0] [1] [2] [3]          frames are reference-counted; a snapshot is a second table of the same frames
+//!              |   |    \   |
+//!              |   |  2' |  |          the writer copied frame 2 before its first write after the snapshot
+//!   snapshot  [0] [1] [2] [3]
+//! ```
+//!
+//! A frame is written only by who holds the only reference to it. So the writer asks the count before each write, and
+//! that is all there is to safety: no page faults, no system calls, no TLB shoot-downs, and `unsafe` nowhere.
+
+use crate::pool::{FrameRef, OutOfMemory, Pool};
+
+/// Name of the mechanism, as shown to users.
+pub const MECHANISM: &str = "frames";
+
+/// Memory with one writer.
+#[derive(Debug)]
+pub struct Region {
+    frames: Vec<FrameRef>,
+    frame_bytes: usize,
+    pool: Pool,
+}
+
+impl Region {
+    /// Without frames at first.
+    pub fn new(pool: &Pool, frame_bytes: usize) -> Region {
+        Region { frames: Vec::new(), frame_bytes, pool: pool.clone() }
+    }
+
+    pub fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    pub fn frame_count(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Appends a frame of zeros.
+    pub fn grow(&mut self) -> Result<(), OutOfMemory> {
+        reserve(&mut self.frames, 1, &self.pool)?;
+        self.frames.push(self.pool.frame(self.frame_bytes)?);
+        Ok(())
+    }
+
+    #[inline]
+    pub fn read(&self, frame: usize) -> &[u8] {
+        &self.frames[frame]
+    }
+
+    /// A frame's bytes for writing; copies the frame first if a snapshot shares it.
+    #[inline]
+    pub fn write(&mut self, frame: usize) -> Result<&mut [u8], OutOfMemory> {
+        write(&mut self.frames[frame], &self.pool)
+    }
+
+    pub fn snapshot(&self) -> Result<Snapshot, OutOfMemory> {
+        let mut frames = Vec::new();
+        reserve(&mut frames, self.frames.len(), &self.pool)?;
+        frames.extend_from_slice(&self.frames);
+        self.pool.snapshot_born();
+        Ok(Snapshot { frames, pool: self.pool.clone() })
+    }
+}
+
+/// What a region held when the snapshot was taken, but for the patches of who took it.
+#[derive(Debug)]
+pub struct Snapshot {
+    frames: Vec<FrameRef>,
+    pool: Pool,
+}
+
+impl Snapshot {
+    pub fn frame_count(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// A clone of the reference keeps the frame's bytes beyond the snapshot's own life.
+    #[inline]
+    pub fn frame(&self, frame: usize) -> &FrameRef {
+        &self.frames[frame]
+    }
+
+    /// A frame's bytes for patching, in a private copy: neither the region nor another snapshot sees it.
+    pub fn patch(&mut self, frame: usize) -> Result<&mut [u8], OutOfMemory> {
+        write(&mut self.frames[frame], &self.pool)
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.pool.snapshot_died();
+    }
+}
+
+#[inline]
+fn write<'a>(frame: &'a mut FrameRef, pool: &Pool) -> Result<&'a mut [u8], OutOfMemory> {
+    if frame.get_mut().is_none() {
+        *frame = pool.copy(frame)?;
+    }
+    // Nobody can have got hold of the frame meanwhile: it is ours alone, and borrowed.
+    Ok(frame.get_mut().expect("the frame is not shared"))
+}
+
+fn reserve(frames: &mut Vec<FrameRef>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
+    let wanted = (more * size_of::<FrameRef>()) as u64;
+    frames.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
+}

@@ -1,0 +1,348 @@
+//! Frames of memory: shared, counted, limited, and kept warm.
+//!
+//! A frame's first touch costs page faults, which are dearer than copying it. Frames that are given back therefore wait
+//! on a list per size (powers of two) for the next one who asks. The list is bounded, and emptied before the limit
+//! refuses anybody.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::{Deref, DerefMut};
+use std::panic::RefUnwindSafe;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// Alignment of every frame: a cache line, and what Arrow asks for.
+const ALIGN: usize = 64;
+/// Frames of 2^0 up to 2^(CLASSES - 1) bytes are kept warm, larger and odd ones are not.
+const CLASSES: usize = 21;
+/// Warm memory: at most this, and at most an eighth of the limit.
+const MAX_WARM: u64 = 256 << 20;
+
+/// The pool's limit is reached, or the system has no memory to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room for {wanted} bytes more within the limit of {limit} bytes")]
+pub struct OutOfMemory {
+    pub wanted: u64,
+    pub limit: u64,
+}
+
+/// Where all memory comes from; clones are the same pool.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: u64,
+    /// Frames in use, warm frames and charges.
+    held: AtomicU64,
+    warm_bytes: AtomicU64,
+    warm: Mutex<[Vec<Block>; CLASSES]>,
+    snapshots: AtomicU64,
+    copied: AtomicU64,
+}
+
+impl Pool {
+    pub fn new(limit: u64) -> Pool {
+        Pool(Arc::new(Shared {
+            limit,
+            held: AtomicU64::new(0),
+            warm_bytes: AtomicU64::new(0),
+            warm: Mutex::new([const { Vec::new() }; CLASSES]),
+            snapshots: AtomicU64::new(0),
+            copied: AtomicU64::new(0),
+        }))
+    }
+
+    /// A frame of zeros.
+    pub fn frame(&self, bytes: usize) -> Result<FrameRef, OutOfMemory> {
+        let (mut block, fresh) = self.0.take(bytes)?;
+        if !fresh {
+            block.fill(0);
+        }
+        Ok(self.wrap(block))
+    }
+
+    /// A private frame with the same content, made because a snapshot shares the original.
+    pub(crate) fn copy(&self, of: &[u8]) -> Result<FrameRef, OutOfMemory> {
+        let (mut block, _) = self.0.take(of.len())?;
+        block.copy_from_slice(of);
+        self.0.copied.fetch_add(of.len() as u64, Ordering::Relaxed);
+        Ok(self.wrap(block))
+    }
+
+    fn wrap(&self, block: Block) -> FrameRef {
+        FrameRef(Arc::new(Frame { block: Some(block), pool: self.0.clone() }))
+    }
+
+    /// A claim on the limit, at first of nothing, for memory that lies elsewhere.
+    pub fn charge(&self) -> Charge {
+        Charge { pool: self.0.clone(), bytes: 0 }
+    }
+
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Bytes in use: frames and charges, without what merely waits to be used again.
+    pub fn used(&self) -> u64 {
+        self.0.held.load(Ordering::Relaxed).saturating_sub(self.0.warm_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Bytes copied so far because a snapshot shared them.
+    pub fn copied(&self) -> u64 {
+        self.0.copied.load(Ordering::Relaxed)
+    }
+
+    /// Snapshots alive.
+    pub fn snapshots(&self) -> u64 {
+        self.0.snapshots.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn snapshot_born(&self) {
+        self.0.snapshots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn snapshot_died(&self) {
+        self.0.snapshots.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// A block and whether it is fresh, that is, all zeros.
+    fn take(&self, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
+        if let Some(class) = class(bytes) {
+            let mut warm = self.warm.lock();
+            if let Some(block) = warm[class].pop() {
+                self.warm_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+                return Ok((block, false));
+            }
+        }
+        self.reserve(bytes as u64)?;
+        match Block::zeroed(bytes) {
+            Some(block) => Ok((block, true)),
+            None => {
+                self.release(bytes as u64);
+                Err(self.refusal(bytes as u64))
+            }
+        }
+    }
+
+    fn give_back(&self, block: Block) {
+        let bytes = block.len() as u64;
+        if let Some(class) = class(block.len())
+            && self.warm_bytes.load(Ordering::Relaxed) + bytes <= MAX_WARM.min(self.limit / 8)
+        {
+            let mut warm = self.warm.lock();
+            if warm[class].try_reserve(1).is_ok() {
+                warm[class].push(block);
+                self.warm_bytes.fetch_add(bytes, Ordering::Relaxed);
+                return;
+            }
+        }
+        drop(block);
+        self.release(bytes);
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), OutOfMemory> {
+        let claim = || {
+            let fits = |held: u64| held.checked_add(bytes).filter(|&sum| sum <= self.limit);
+            self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        };
+        if claim() {
+            return Ok(());
+        }
+        self.cool();
+        if claim() { Ok(()) } else { Err(self.refusal(bytes)) }
+    }
+
+    /// Frees all that is warm.
+    fn cool(&self) {
+        let blocks = std::mem::replace(&mut *self.warm.lock(), [const { Vec::new() }; CLASSES]);
+        let bytes = blocks.iter().flatten().map(|block| block.len() as u64).sum();
+        drop(blocks);
+        self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.release(bytes);
+    }
+
+    fn release(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn refusal(&self, wanted: u64) -> OutOfMemory {
+        OutOfMemory { wanted, limit: self.limit }
+    }
+}
+
+fn class(bytes: usize) -> Option<usize> {
+    let class = bytes.trailing_zeros() as usize;
+    (bytes.is_power_of_two() && class < CLASSES).then_some(class)
+}
+
+/// A frame, shared by all clones of the reference. Its memory returns to the pool with the last of them.
+#[derive(Clone, Debug)]
+pub struct FrameRef(Arc<Frame>);
+
+impl FrameRef {
+    /// The bytes for writing, if nobody else holds the frame.
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut [u8]> {
+        Arc::get_mut(&mut self.0)?.block.as_deref_mut()
+    }
+}
+
+impl Deref for FrameRef {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.0.block.as_deref().unwrap_or_default()
+    }
+}
+
+// A frame's bytes do not change while it is shared, so a panic elsewhere cannot leave them half changed.
+impl RefUnwindSafe for FrameRef {}
+
+#[derive(Debug)]
+struct Frame {
+    /// `None` only while it is being dropped.
+    block: Option<Block>,
+    pool: Arc<Shared>,
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.pool.give_back(block);
+        }
+    }
+}
+
+/// Part of the limit, in the name of memory that lies outside the pool. Given back when dropped.
+#[derive(Debug)]
+pub struct Charge {
+    pool: Arc<Shared>,
+    bytes: u64,
+}
+
+impl Charge {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Changes the claim; on error it stays what it was.
+    pub fn set(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        if bytes > self.bytes {
+            self.pool.reserve(bytes - self.bytes)?;
+        } else {
+            self.pool.release(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.pool.release(self.bytes);
+    }
+}
+
+/// Owned, aligned, initialised memory.
+#[derive(Debug)]
+struct Block {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a block owns its memory exclusively, as a Box<[u8]> does.
+unsafe impl Send for Block {}
+// SAFETY: as above; `&Block` only allows reading.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn layout(bytes: usize) -> Option<Layout> {
+        Layout::from_size_align(bytes, ALIGN).ok().filter(|layout| layout.size() > 0)
+    }
+
+    /// `None` if the system has no memory to give.
+    fn zeroed(bytes: usize) -> Option<Block> {
+        let layout = Block::layout(bytes)?;
+        // SAFETY: the layout's size is not zero; a null result becomes `None`.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Block { start, bytes })
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `bytes` initialised bytes, owned by us, borrowed as long as `self` is.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Block {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes us the only one.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(layout) = Block::layout(self.bytes) {
+            // SAFETY: allocated in `zeroed` with this very layout, and not used after.
+            unsafe { dealloc(self.start.as_ptr(), layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_counts_frames_and_charges_and_gives_all_back() {
+        let pool = Pool::new(1 << 20);
+        let mut charge = pool.charge();
+        charge.set(1 << 19).unwrap();
+        let frame = pool.frame(1 << 19).unwrap();
+        assert_eq!(frame.as_ptr() as usize % ALIGN, 0);
+        let refused = pool.frame(64).unwrap_err();
+        assert_eq!(refused, OutOfMemory { wanted: 64, limit: 1 << 20 });
+        assert!(charge.set((1 << 19) + 1).is_err());
+        assert_eq!((charge.bytes(), pool.used()), (1 << 19, 1 << 20));
+        drop((frame, charge));
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn warm_frames_are_zeroed_again_and_yield_to_other_sizes() {
+        let pool = Pool::new(1 << 20);
+        for size in [1 << 10, 1 << 12, 1 << 14, 1 << 16] {
+            let mut frame = pool.frame(size).unwrap();
+            frame.get_mut().unwrap().fill(7);
+            drop(frame);
+            assert!(pool.frame(size).unwrap().iter().all(|&byte| byte == 0));
+        }
+        assert_eq!(pool.used(), 0);
+        assert!(pool.0.warm_bytes.load(Ordering::Relaxed) > 0);
+        pool.frame(1 << 20).unwrap();
+        assert_eq!(pool.0.warm_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_an_error() {
+        let pool = Pool::new(u64::MAX);
+        assert!(pool.frame(isize::MAX as usize - 128).is_err());
+        assert!(pool.frame(usize::MAX - 64).is_err());
+        assert_eq!(pool.used(), 0);
+    }
+}
