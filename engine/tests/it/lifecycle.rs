@@ -1,0 +1,152 @@
+//! How the engine begins and ends, and how it takes what it does not understand.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt;
+
+use protocol::change::StreamMessage;
+use protocol::control::Settings;
+use protocol::env;
+use protocol::frame::{self, Kind};
+use protocol::request::{Hello, Refusal, Request};
+
+use crate::accounts::account;
+use crate::client::Client;
+use crate::worker::Worker;
+
+#[test]
+fn it_ends_with_the_control_channel() {
+    let mut worker = Worker::start(&Settings::default());
+    worker.mirror(1, 1, (0..1000).map(account));
+    worker.hang_up();
+    assert_eq!(worker.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn it_dies_with_its_parent() {
+    // The kernel sends the signal when the *thread* that started the engine ends.
+    let mut worker = std::thread::spawn(|| Worker::start(&Settings::default())).join().unwrap();
+    assert_eq!(worker.wait_for_exit().signal(), Some(9));
+}
+
+#[test]
+fn signals_are_those_of_a_process_of_its_own() {
+    let mut worker = Worker::start_with_blocked_signals();
+    worker.event();
+    let pid = worker.pid();
+    let mask = |name: &str| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|l| l.starts_with(name)).unwrap().to_owned();
+        u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
+    };
+    let bit = |signal: i32| 1u64 << (signal - 1);
+    assert_eq!(mask("SigBlk"), 0);
+    assert_eq!(mask("SigIgn"), bit(libc::SIGPIPE) | bit(libc::SIGINT) | bit(libc::SIGHUP));
+    worker.signal(libc::SIGINT);
+    worker.client().status();
+    worker.signal(libc::SIGTERM);
+    assert_eq!(worker.wait_for_exit().signal(), Some(libc::SIGTERM));
+}
+
+#[test]
+fn it_stands_in_for_the_server_when_memory_runs_out() {
+    let worker = Worker::start(&Settings::default());
+    let score: i32 =
+        fs::read_to_string(format!("/proc/{}/oom_score_adj", worker.pid())).unwrap().trim().parse().unwrap();
+    assert!(score >= 800);
+}
+
+#[test]
+fn the_socket_is_the_owners_and_replaces_a_stale_one() {
+    let mut worker = Worker::start_raw(&Settings::default().to_text(), |command| {
+        let dir = command.get_current_dir().unwrap();
+        drop(UnixListener::bind(dir.join("engine.sock")).unwrap());
+    });
+    worker.event();
+    worker.client().status();
+    let mode = fs::metadata(worker.socket()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn what_it_cannot_start_with_ends_it() {
+    let wrong: [fn(&mut std::process::Command); 5] = [
+        |c| {
+            c.env(env::RING_FD, "77");
+        },
+        |c| {
+            c.env_remove(env::CONTROL_FD);
+        },
+        |c| {
+            c.env(env::SETTINGS, "speed=1");
+        },
+        |c| {
+            c.env(env::SOCKET, "missing/engine.sock");
+        },
+        |c| fs::write(c.get_current_dir().unwrap().join("engine.sock"), "not a socket").unwrap(),
+    ];
+    for prepare in wrong {
+        let mut worker = Worker::start_raw(&Settings::default().to_text(), prepare);
+        assert_eq!(worker.wait_for_exit().code(), Some(1));
+    }
+}
+
+#[test]
+fn a_stream_that_is_not_understood_ends_it() {
+    for bytes in [&[1, 0, 0, 0, 99][..], &[255; 64]] {
+        let mut worker = Worker::start(&Settings::default());
+        worker.send_bytes(bytes);
+        assert_eq!(worker.wait_for_exit().code(), Some(1));
+    }
+    let mut worker = Worker::start(&Settings::default());
+    worker.send(&[StreamMessage::Insert { relid: 1, row: b"out of a transaction" }]);
+    assert_eq!(worker.wait_for_exit().code(), Some(1));
+}
+
+#[test]
+fn another_version_is_refused() {
+    let worker = Worker::start(&Settings::default());
+    let mut client = Client::connect_raw(&worker.socket());
+    client.send(Kind::Hello, &Hello { version: protocol::VERSION + 1 });
+    assert_eq!(client.refusal(), Refusal::Version { engine: protocol::VERSION });
+    assert_eq!(client.receive(&mut Vec::new()), None);
+}
+
+#[test]
+fn malformed_frames_cost_their_connection_only() {
+    let mut worker = Worker::start(&Settings::default());
+    worker.mirror(1, 1, (0..10).map(account));
+    let greeting = frame::encode(Kind::Hello, &Hello { version: protocol::VERSION });
+    let request = frame::encode(Kind::Request, &Request::Status);
+    let wires: [Vec<u8>; 7] = [
+        vec![0xff; 100],
+        request.clone(),
+        [&greeting[..], &[0, 0, 0, 0, 77]].concat(),
+        [&greeting[..], &[255, 255, 255, 255, Kind::Request as u8]].concat(),
+        [&greeting[..], &frame::encode_raw(Kind::Request, &[200; 40])].concat(),
+        [&greeting[..], &frame::encode_raw(Kind::Rows, b"")].concat(),
+        [&greeting[..], &greeting[..]].concat(),
+    ];
+    for wire in wires {
+        let mut client = Client::connect_raw(&worker.socket());
+        client.stream.write_all(&wire).unwrap();
+        assert!(matches!(client.refusal(), Refusal::Protocol { .. }), "{wire:?}");
+        // The end, or a reset if not all that was sent was read.
+        let mut rest = Vec::new();
+        assert!(client.stream.read_to_end(&mut rest).map_or(true, |n| n == 0));
+    }
+    // Frames cut short, and pseudo-random bytes.
+    let mut seed = 7u64;
+    for round in 0..200 {
+        let mut client = Client::connect_raw(&worker.socket());
+        let mut wire = if round % 2 == 0 { greeting.clone() } else { Vec::new() };
+        wire.extend((0..round).map(|_| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 56) as u8
+        }));
+        client.stream.write_all(&wire).unwrap();
+    }
+    assert_eq!(worker.client().status().tables[0].rows, 10);
+}

@@ -1,0 +1,131 @@
+//! Memory and places are limited: what is beyond costs a table or a wait, never the engine.
+
+use std::time::{Duration, Instant};
+
+use plan::Agg;
+use protocol::control::{Settings, ToWorker};
+use protocol::request::Refusal;
+
+use crate::accounts::{self, Account, account};
+use crate::client::{Answer, Load, request};
+use crate::worker::{PATIENCE, Worker};
+
+fn small() -> Settings {
+    Settings { memory_bytes: 24 << 20, undo_bytes: 4 << 20, ..Settings::default() }
+}
+
+#[test]
+fn a_table_beyond_the_memory_limit_is_given_up_and_the_others_stay() {
+    let mut worker = Worker::start(&small());
+    worker.mirror(1, 1, (0..1000).map(account));
+    worker.watch(2, 2);
+    let (snapshot, _) = worker.now();
+    let mut load = Load::begin(worker.client(), 2, 2, snapshot).unwrap();
+    (0..1_000_000).for_each(|id| load.row(&account(id)));
+    assert!(load.end().is_err());
+    match worker.event() {
+        ToWorker::Broken { relid: 2, generation: 2, error: false, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    let mut client = worker.client();
+    assert_eq!(client.rows(&request(accounts::totals(1, false), worker.now())).ints(1), [999]);
+    let refused = client.query(&request(accounts::totals(2, false), worker.now()));
+    assert!(matches!(refused, Answer::Refused(_)));
+    assert!(client.status().memory_bytes <= small().memory_bytes);
+    // Smaller now: it can be watched again.
+    worker.mirror(2, 3, (0..1000).map(account));
+}
+
+#[test]
+fn growth_beyond_the_memory_limit_is_told() {
+    let mut worker = Worker::start(&small());
+    worker.mirror(1, 1, (0..10).map(account));
+    worker.mirror(2, 2, (0..10).map(account));
+    for first in (10..).step_by(1000) {
+        let mut changes = Vec::new();
+        (first..first + 1000).for_each(|id| Account { name: "n".repeat(100), ..account(id) }.insert(1, &mut changes));
+        worker.transaction(&changes);
+        worker.gate();
+        if first % 50_000 == 10 && !worker.client().status().tables.iter().any(|t| t.relid == 1 && t.live) {
+            break;
+        }
+        assert!(first < 10_000_000, "no limit is felt");
+    }
+    match worker.event() {
+        ToWorker::Broken { relid: 1, generation: 1, error: false, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    let mut client = worker.client();
+    assert_eq!(client.rows(&request(accounts::totals(2, false), worker.now())).ints(1), [9]);
+}
+
+#[test]
+fn a_transaction_that_does_not_fit_costs_its_table_only() {
+    let mut worker = Worker::start(&small());
+    worker.mirror(1, 1, (0..10).map(account));
+    worker.mirror(2, 2, (0..10).map(account));
+    let mut changes = Vec::new();
+    Account { name: "n".repeat(1000), ..account(1) }.update(1, &mut changes);
+    let mut changes = changes.repeat((64 << 20) / changes.len());
+    accounts::delete(2, 5, &mut changes);
+    worker.transaction(&changes);
+    worker.gate();
+    match worker.event() {
+        ToWorker::Broken { relid: 1, generation: 1, error: false, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    let mut client = worker.client();
+    assert_eq!(client.rows(&request(accounts::totals(2, false), worker.now())).ints(1), [8]);
+    let refused = client.query(&request(accounts::totals(1, false), worker.now()));
+    assert!(matches!(refused, Answer::Refused(Refusal::NotMirrored { relid: 1 })));
+    assert!(client.status().memory_bytes <= small().memory_bytes);
+}
+
+#[test]
+fn a_client_that_does_not_read_loses_its_place() {
+    let mut worker = Worker::start(&Settings { max_queries: 1, ..Settings::default() });
+    worker.mirror(1, 1, (0..300_000).map(account));
+    // Cursors that are opened and not read: more than there are places.
+    let mut cursors: Vec<_> = (0..5).map(|_| worker.client()).collect();
+    for cursor in &mut cursors {
+        cursor.ask(&request(accounts::select(1, Vec::new()), worker.now()));
+    }
+    let mut client = worker.client();
+    let rows = client.rows(&request(accounts::totals(1, false), worker.now()));
+    assert_eq!(rows.ints(1), [299_999]);
+    assert!(rows.done.queued_us > 0 && rows.done.queued_us <= rows.done.engine_us);
+    // They are whole nevertheless, and as of their own time.
+    let mut changes = Vec::new();
+    accounts::delete(1, 17, &mut changes);
+    worker.transaction(&changes);
+    worker.gate();
+    for cursor in &mut cursors {
+        match cursor.answer() {
+            Answer::Rows(rows) => assert_eq!(rows.count(), 300_000),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(client.status().queries_served, 6);
+}
+
+#[test]
+fn queries_queue_with_their_snapshot_bound() {
+    let mut worker = Worker::start(&Settings { max_queries: 2, ..Settings::default() });
+    worker.mirror(1, 1, (0..200_000).map(account));
+    let plan = accounts::aggregate(1, Vec::new(), vec![accounts::column(accounts::ID)], vec![Agg::CountStar]);
+    let mut clients: Vec<_> = (0..10).map(|_| worker.client()).collect();
+    for client in &mut clients {
+        client.ask(&request(plan.clone(), worker.now()));
+    }
+    let start = Instant::now();
+    while worker.client().status().request_to_ready_us.len() < clients.len() {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for client in clients.iter_mut() {
+        match client.answer() {
+            Answer::Rows(rows) => assert_eq!(rows.count(), 200_000),
+            other => panic!("{other:?}"),
+        }
+    }
+}
