@@ -32,10 +32,16 @@ fn nothing_stays_of_five_hundred_cancelled_queries() {
     let all = request(accounts::select(1, Vec::new()), worker.now());
     let few = request(accounts::select(1, vec![compare(CmpOp::Lt, ID, 10)]), worker.now());
     let threads = || std::fs::read_dir(format!("/proc/{}/task", worker.pid())).unwrap().count();
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("VmRSS")).unwrap().to_owned();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    };
     let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", worker.pid())).unwrap().count();
     watcher.rows(&all);
     let (before, threads_before, descriptors_before) = (settled(&mut watcher), threads(), descriptors());
 
+    let resident_before = resident();
     let mut whole = 0;
     for round in 0..500 {
         let mut client = worker.client();
@@ -61,6 +67,7 @@ fn nothing_stays_of_five_hundred_cancelled_queries() {
     let after = settled(&mut watcher);
     assert_eq!(after.queries_served, before.queries_served + whole);
     assert_eq!(after.queries_cancelled, 500 - whole);
+    assert!(resident() < resident_before + 50, "{} MB, {resident_before} before", resident());
     assert_eq!(after.memory_bytes, before.memory_bytes);
     let start = Instant::now();
     while threads() > threads_before || descriptors() > descriptors_before {
