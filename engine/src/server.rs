@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::control::Settings;
 use protocol::frame::{self, Kind};
@@ -22,8 +22,9 @@ use crate::{load, log, query};
 
 /// Stack of every thread that walks expressions: decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
-/// Pause after a failed accept, which is a lack of descriptors or memory.
+/// Pause after a failed accept, which is a lack of descriptors or memory, and between two lines in the log about it.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 
 /// What all connections use.
 pub struct Shared {
@@ -53,10 +54,14 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 /// Accepts connections, for ever, in a thread of its own.
 pub fn start(listener: UnixListener, shared: Arc<Shared>) -> io::Result<()> {
     thread::Builder::new().name("anker accept".into()).spawn(move || {
+        let mut complained: Option<Instant> = None;
         loop {
             let connected = listener.accept().and_then(|(stream, _)| connect(stream, shared.clone()));
             if let Err(error) = connected {
-                log::line(format_args!("connection refused: {error}"));
+                if complained.is_none_or(|last| last.elapsed() > COMPLAINT_PAUSE) {
+                    log::line(format_args!("connection refused: {error}"));
+                    complained = Some(Instant::now());
+                }
                 thread::sleep(ACCEPT_PAUSE);
             }
         }

@@ -80,6 +80,11 @@ impl Stream {
         self.position
     }
 
+    /// Whether everything was handed on that had come as the ring's first `bytes` bytes.
+    pub fn has_handled(&self, ring: &Consumer, bytes: u64) -> bool {
+        ring.taken() - (self.input.len() - self.at) as u64 >= bytes
+    }
+
     /// Hands on what is in the ring, up to a limit, and stops early at `pause_at`, where somebody waits. Returns whether
     /// there was anything.
     pub fn turn(
@@ -308,10 +313,13 @@ mod tests {
         let (mut notes, mut stream) = (Notes::default(), Stream::default());
         let positions: Vec<_> = (1..=10).map(|i| StreamMessage::Position { lsn: i * 10 }).collect();
         producer.write(&encode(&positions));
+        let written = ring.written();
         assert!(stream.turn(&mut ring, &mut notes, Some(35)).unwrap());
         assert_eq!(stream.position(), 40);
+        assert!(stream.has_handled(&ring, 4) && !stream.has_handled(&ring, written));
         assert!(stream.turn(&mut ring, &mut notes, None).unwrap());
         assert_eq!(stream.position(), 100);
+        assert!(stream.has_handled(&ring, written));
         assert!(!stream.turn(&mut ring, &mut notes, None).unwrap());
     }
 

@@ -68,6 +68,12 @@ pub enum LoadStep {
     Abort { relid: u32, generation: u64 },
 }
 
+struct Beginning {
+    request: LoadRequest,
+    reply: oneshot::Sender<Result<(), Refusal>>,
+    ring_bytes: u64,
+}
+
 /// How other threads reach the writer. Sending fails only when the process is about to end.
 #[derive(Clone)]
 pub struct WriterHandle {
@@ -97,6 +103,8 @@ pub struct Writer {
     mirror: Mirror,
     commands: Receiver<Command>,
     loads: Receiver<LoadStep>,
+    /// A load that waits for what the ring held when it came, its table's Watch most likely.
+    beginning: Option<Beginning>,
     /// Requests whose L was not reached yet, in order of arrival.
     waiting: Vec<ServeRequest>,
     events: Sender<ToWorker>,
@@ -129,6 +137,7 @@ impl Writer {
             },
             commands: command_queue,
             loads: load_queue,
+            beginning: None,
             waiting: Vec::new(),
             events,
             stats,
@@ -168,10 +177,7 @@ impl Writer {
             }
         }
         self.serve_waiting();
-        if let Ok(step) = self.loads.try_recv() {
-            busy = true;
-            self.load(step);
-        }
+        busy |= self.load();
         for event in self.mirror.given_up.drain(..).chain(self.mirror.store.take_events()) {
             // Without a receiver the process is about to end.
             let _ = self.events.send(event);
@@ -208,11 +214,22 @@ impl Writer {
         }
     }
 
-    fn load(&mut self, step: LoadStep) {
+    /// Takes one step of a load; returns whether there was one.
+    fn load(&mut self) -> bool {
+        if let Some(Beginning { request, reply, .. }) =
+            self.beginning.take_if(|b| self.stream.has_handled(&self.ring, b.ring_bytes))
+        {
+            let _ = reply.send(self.mirror.store.load_begin(&request));
+            return true;
+        }
+        if self.beginning.is_some() {
+            return false;
+        }
+        let Ok(step) = self.loads.try_recv() else { return false };
         let store = &mut self.mirror.store;
         match step {
             LoadStep::Begin { request, reply } => {
-                let _ = reply.send(store.load_begin(&request));
+                self.beginning = Some(Beginning { request, reply, ring_bytes: self.ring.written() });
             }
             LoadStep::Rows { relid, generation, rows, refused } => {
                 if let Err(refusal) = store.load_rows(relid, generation, &rows) {
@@ -226,6 +243,7 @@ impl Writer {
             }
             LoadStep::Abort { relid, generation } => store.load_abort(relid, generation),
         }
+        true
     }
 }
 

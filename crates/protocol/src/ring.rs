@@ -211,6 +211,16 @@ impl Consumer {
         n
     }
 
+    /// Bytes taken since the beginning of the stream.
+    pub fn taken(&self) -> u64 {
+        self.tail
+    }
+
+    /// Bytes that the producer has written since the beginning of the stream.
+    pub fn written(&self) -> u64 {
+        self.map.header().head.load(Ordering::Acquire)
+    }
+
     /// Taken *before* looking for work of any kind (ring or other queues).
     pub fn ticket(&self) -> Ticket {
         Ticket(self.map.header().wake.load(Ordering::SeqCst))

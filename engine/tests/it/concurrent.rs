@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use protocol::Snapshot;
-use protocol::control::Settings;
+use protocol::control::{Settings, ToWorker};
 
 use crate::accounts::{self, Account, account};
-use crate::client::request;
+use crate::client::{Client, Load, request};
 use crate::worker::Worker;
 
 const ACCOUNTS: i64 = 20_000;
@@ -39,7 +39,7 @@ fn every_answer_is_that_of_its_snapshot() {
             let first = first.clone();
             std::thread::spawn(move || {
                 let mut random = Random(seed);
-                let mut client = crate::client::Client::connect(&socket);
+                let mut client = Client::connect(&socket);
                 let mut old: Option<(Snapshot, u64)> = None;
                 while !stop.load(Ordering::Relaxed) {
                     // Every other client takes its snapshots again, later.
@@ -49,7 +49,7 @@ fn every_answer_is_that_of_its_snapshot() {
                         _ => now.clone(),
                     };
                     if random.below(8) == 0 {
-                        client = crate::client::Client::connect(&socket);
+                        client = Client::connect(&socket);
                         old = Some(now);
                     }
                     let rows = client.rows(&request(accounts::totals(1, false), at.clone()));
@@ -95,4 +95,58 @@ fn every_answer_is_that_of_its_snapshot() {
     println!("{transactions} transactions, {} answers", answers.load(Ordering::Relaxed));
     assert!(answers.load(Ordering::Relaxed) > 100 && transactions > 1000);
     assert_eq!((status.queries_failed, status.queries_refused, status.live_snapshots), (0, 0, 0));
+}
+
+#[test]
+fn loads_and_a_backlog_do_not_hold_up_queries() {
+    let mut worker = Worker::start(&Settings::default());
+    worker.mirror(1, 1, (0..1000).map(account));
+    worker.watch(2, 2);
+    let (snapshot, _) = worker.now();
+    let (mut loader, mut client) = (worker.client(), worker.client());
+    loader.status();
+    let loader = std::thread::spawn(move || {
+        let mut load = Load::begin(loader, 2, 2, snapshot).unwrap();
+        (0..1_000_000).for_each(|id| load.row(&account(id)));
+        load.end().unwrap();
+    });
+    let at = worker.now();
+    let asker = std::thread::spawn(move || {
+        let mut waits = Vec::new();
+        while !loader.is_finished() {
+            let rows = client.rows(&request(accounts::totals(1, false), at.clone()));
+            assert_eq!(rows.sum(0), 999_000);
+            waits.push(rows.ready.waited_us);
+        }
+        loader.join().unwrap();
+        waits
+    });
+    // Changes of a table that nobody wants, far ahead of what the queries need.
+    let mut changes = Vec::new();
+    (0..1000).for_each(|id| account(id).insert(3, &mut changes));
+    let mut sent = 0;
+    while !asker.is_finished() {
+        worker.transaction(&changes);
+        sent += changes.len();
+    }
+    let mut waits = asker.join().unwrap();
+    waits.sort_unstable();
+    let [median, longest] = [waits[waits.len() / 2], waits[waits.len() - 1]];
+    println!("{} MB beside the load; waits: median {median} us, longest {longest} us", sent >> 20);
+    assert!(median < 20_000);
+    assert_eq!(worker.event(), ToWorker::Live { relid: 2, generation: 2, rows: 1_000_000 });
+}
+
+/// The loader is faster than the stream: its table's Watch is still in the ring.
+#[test]
+fn a_load_waits_for_its_watch() {
+    let mut worker = Worker::start(&Settings::default());
+    worker.mirror(1, 1, (0..10).map(account));
+    for relid in 2..40 {
+        let mut changes = Vec::new();
+        (0..2000).for_each(|_| account(5).update(1, &mut changes));
+        worker.transaction(&changes);
+        worker.gate();
+        worker.mirror(relid, relid as u64, (0..10).map(account));
+    }
 }
