@@ -8,6 +8,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use crate::build::{cast, column};
 use crate::table::{Row, TestView, Value, chunk, grouping, plan_over};
 
 pub struct Case {
@@ -370,12 +371,4 @@ impl Generator<'_> {
 
 fn is_decimal(ty: Type) -> bool {
     matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. })
-}
-
-fn column(rel: u16, col: u16) -> Expr {
-    Expr::Column { rel, col }
-}
-
-fn cast(to: Type, arg: Expr) -> Expr {
-    Expr::Cast { to, arg: arg.into() }
 }

@@ -1,6 +1,10 @@
 //! The engine's answers against the documented semantics.
 
+mod build;
+mod directed;
 mod generator;
 mod interpreter;
+mod measure;
 mod random;
+mod runtime;
 mod table;

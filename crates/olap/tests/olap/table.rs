@@ -158,9 +158,10 @@ pub async fn rows(
     params: &[Value],
     views: &[Arc<dyn TableView>],
 ) -> Result<Vec<Row>, Failure> {
+    let batches = batches(engine, plan, params, views).await?;
     let types = plan.output_types();
     let mut rows = Vec::new();
-    for batch in batches(engine, plan, params, views).await? {
+    for batch in batches {
         assert_eq!(batch.num_columns(), types.len());
         for row in 0..batch.num_rows() {
             rows.push(types.iter().zip(batch.columns()).map(|(ty, array)| read(array, *ty, row)).collect());

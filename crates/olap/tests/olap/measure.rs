@@ -1,0 +1,123 @@
+//! Times of the hot shapes over the sizes of a TPC-C database of five warehouses; run with `--ignored --nocapture`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, Int16Array, Int32Array, Int64Array};
+use colstore::{CHUNK_ROWS, Chunk, TableView};
+use plan::{Agg, CmpOp, Plan, Type};
+
+use crate::build::{cmp, column, integer};
+use crate::table::{TestView, batches, engine, grouping, plan_over, tokio_runtime};
+
+const MONEY: Type = Type::Decimal64 { scale: 2 };
+
+/// Chunks of `rows` rows whose columns are computed from the row's number.
+fn view(rows: usize, types: &[Type], value: impl Fn(usize, usize) -> i64) -> Arc<dyn TableView> {
+    let array = |ty: Type, numbers: Vec<i64>| -> ArrayRef {
+        match ty {
+            Type::Int16 => Arc::new(numbers.into_iter().map(|n| Some(n as i16)).collect::<Int16Array>()),
+            Type::Int32 => Arc::new(numbers.into_iter().map(|n| Some(n as i32)).collect::<Int32Array>()),
+            _ => Arc::new(Int64Array::from(numbers)),
+        }
+    };
+    let chunk = |first: usize| {
+        let length = CHUNK_ROWS.min(rows - first);
+        let numbers = |col: usize| (first..first + length).map(|row| value(col, row)).collect();
+        let arrays = types.iter().enumerate().map(|(col, ty)| array(*ty, numbers(col))).collect();
+        Chunk { rows: length, arrays, live: None }
+    };
+    TestView::of_chunks(types.to_vec(), (0..rows).step_by(CHUNK_ROWS).map(chunk).collect())
+}
+
+fn scramble(row: usize) -> usize {
+    row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+}
+
+#[test]
+#[ignore = "measures"]
+fn hot_shapes() {
+    // ol_w_id, ol_d_id, ol_quantity, ol_amount, ol_o_id
+    let line_types = [Type::Int32, Type::Int16, Type::Int16, MONEY, Type::Int32];
+    let lines = view(6_020_000, &line_types, |col, row| match col {
+        0 => (row / 1_204_000) as i64,
+        1 => (row / 10 % 10) as i64 + 1,
+        2 => (scramble(row) % 10) as i64,
+        3 => (scramble(row) % 999_999) as i64,
+        _ => (row / 10) as i64,
+    });
+    // s_w_id, s_quantity
+    let stock = view(500_000, &[Type::Int32, Type::Int16], |col, row| match col {
+        0 => (row / 100_000) as i64,
+        _ => (scramble(row) % 100) as i64,
+    });
+    let warehouses = view(5, &[Type::Int32], |_, row| row as i64);
+    // o_id, o_carrier
+    let orders = view(602_000, &[Type::Int32, Type::Int16], |col, row| if col == 0 { row as i64 } else { 3 });
+
+    let over = |columns: &[usize]| {
+        let types: Vec<Type> = columns.iter().map(|c| line_types[*c]).collect();
+        (plan_over(&[&types]), vec![projected(&lines, columns)])
+    };
+    let mut shapes: Vec<(&str, Plan, Vec<Arc<dyn TableView>>)> = Vec::new();
+    let mut shape = |name, (plan, views): (Plan, Vec<Arc<dyn TableView>>), change: &dyn Fn(&mut Plan)| {
+        let mut plan = plan;
+        change(&mut plan);
+        shapes.push((name, plan, views));
+    };
+    let join = (plan_over(&[&[Type::Int32], &[Type::Int32]]), vec![warehouses, projected(&stock, &[0])]);
+    shape("Q1 join, count by warehouse", join, &|p| {
+        p.filters = vec![cmp(CmpOp::Eq, column(0, 0), column(1, 0))];
+        p.grouping = grouping(vec![column(0, 0)], vec![Agg::CountStar]);
+    });
+    shape("Q2 avg by district", over(&[1, 3]), &|p| {
+        p.grouping = grouping(vec![column(0, 0)], vec![Agg::Avg(column(0, 1))]);
+    });
+    shape("Q3 sum, avg by warehouse", over(&[0, 2, 3]), &|p| {
+        p.grouping = grouping(vec![column(0, 0)], vec![Agg::Sum(column(0, 1)), Agg::Avg(column(0, 2))]);
+    });
+    shape("Q7 avg", over(&[3]), &|p| p.grouping = grouping(vec![], vec![Agg::Avg(column(0, 0))]));
+    let stock = (plan_over(&[&[Type::Int16]]), vec![projected(&stock, &[1])]);
+    shape("Q8 avg of stock", stock, &|p| p.grouping = grouping(vec![], vec![Agg::Avg(column(0, 0))]));
+    shape("count(*)", over(&[]), &|p| p.grouping = grouping(vec![], vec![Agg::CountStar]));
+    shape("avg where quantity < 5", over(&[2, 3]), &|p| {
+        p.filters = vec![cmp(CmpOp::Lt, column(0, 0), integer(Type::Int16, 5))];
+        p.grouping = grouping(vec![], vec![Agg::Avg(column(0, 1))]);
+    });
+    shape("avg by warehouse, district", over(&[0, 1, 3]), &|p| {
+        p.grouping = grouping(vec![column(0, 0), column(0, 1)], vec![Agg::Avg(column(0, 2))]);
+    });
+    shape("sum by order (602,000 groups)", over(&[4, 3]), &|p| {
+        p.grouping = grouping(vec![column(0, 0)], vec![Agg::Sum(column(0, 1))]);
+    });
+    let joined =
+        (plan_over(&[&[Type::Int32, Type::Int16], &[Type::Int32, MONEY]]), vec![orders, projected(&lines, &[4, 3])]);
+    shape("join with orders, avg by carrier", joined, &|p| {
+        p.filters = vec![cmp(CmpOp::Eq, column(0, 0), column(1, 0))];
+        p.grouping = grouping(vec![column(0, 1)], vec![Agg::Avg(column(1, 1))]);
+    });
+
+    let runtime = tokio_runtime();
+    println!("{:34} {:>9} {:>9}", "min of 12, ms", "1 thread", "2");
+    for (name, plan, views) in &shapes {
+        let times = [1, 2].map(|threads| {
+            let engine = engine(threads);
+            let time = || {
+                let start = Instant::now();
+                runtime.block_on(batches(&engine, plan, &[], views)).unwrap();
+                start.elapsed()
+            };
+            (0..12).map(|_| time()).min().unwrap_or(Duration::MAX).as_secs_f64() * 1e3
+        });
+        println!("{name:34} {:9.2} {:9.2}", times[0], times[1]);
+    }
+}
+
+fn projected(view: &Arc<dyn TableView>, columns: &[usize]) -> Arc<dyn TableView> {
+    let types = columns.iter().map(|c| view.types()[*c]).collect();
+    let chunks = (0..view.chunk_count()).map(|i| {
+        let chunk = view.chunk(i);
+        Chunk { arrays: columns.iter().map(|c| chunk.arrays[*c].clone()).collect(), ..chunk }
+    });
+    TestView::of_chunks(types, chunks.collect())
+}
