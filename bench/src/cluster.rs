@@ -15,8 +15,8 @@ use crate::{Result, os};
 /// How a cluster is made. The default serves pg_anker.
 #[derive(Clone)]
 pub struct Options {
-    pub locale: &'static str,
-    pub encoding: &'static str,
+    locale: &'static str,
+    encoding: &'static str,
     settings: Vec<(String, String)>,
 }
 
@@ -45,6 +45,11 @@ impl Options {
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.retain(|(k, _)| k != name);
         self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn locale(mut self, locale: &'static str, encoding: &'static str) -> Self {
+        (self.locale, self.encoding) = (locale, encoding);
         self
     }
 
@@ -153,6 +158,10 @@ impl Cluster {
 
     pub fn data(&self) -> PathBuf {
         self.directory.join("data")
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     pub fn server(&self) -> &Arc<Server> {

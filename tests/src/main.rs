@@ -7,9 +7,31 @@
 //! Every test starts its own cluster, so none can spoil another. Whatever a test does, no server process may die of it:
 //! the log of each cluster is searched for that at the end.
 
+mod answers;
+mod chaos;
+mod errors;
+mod faults;
+mod flagged;
+mod following;
 mod harness;
+mod loading;
+mod refusals;
 mod runner;
+mod snapshots;
+mod statements;
+mod tpcc_live;
 
 fn main() -> std::process::ExitCode {
-    runner::main(&[("harness", harness::TESTS)])
+    runner::main(&[
+        ("harness", harness::TESTS),
+        ("tpcc", tpcc_live::TESTS),
+        ("answers", answers::TESTS),
+        ("statements", statements::TESTS),
+        ("refusals", refusals::TESTS),
+        ("errors", errors::TESTS),
+        ("following", following::TESTS),
+        ("snapshots", snapshots::TESTS),
+        ("loading", loading::TESTS),
+        ("faults", faults::TESTS),
+    ])
 }

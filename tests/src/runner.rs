@@ -27,11 +27,12 @@ pub(crate) use tests;
 
 /// Fails the test with a message, unless the condition holds.
 macro_rules! ensure {
-    ($condition:expr, $($message:tt)+) => {
-        if !$condition {
+    ($condition:expr, $($message:tt)+) => {{
+        let holds: bool = $condition;
+        if !holds {
             return Err(format!($($message)+).into());
         }
-    };
+    }};
 }
 pub(crate) use ensure;
 

@@ -1,0 +1,313 @@
+//! Generated queries on hostile data: flagged and on the heap they return the same rows of the same types, or the same
+//! error.
+
+use std::time::Duration;
+
+use bench::{Result, anker};
+use postgres::Client;
+use rand::Rng;
+use rand::seq::IndexedRandom;
+
+use crate::chaos::{self, Values};
+use crate::flagged::{Answer, same, unflagged};
+use crate::runner::{Context, ensure, tests};
+
+tests![generated_queries, chosen_queries, results_have_postgresqls_types, empty_tables_and_dropped_columns];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+/// Columns of `kinds` by the kind of their type.
+const INTEGERS: [&str; 3] = ["i2", "i4", "i8"];
+const NUMBERS: [&str; 6] = ["i2", "i4", "i8", "n9", "n30", "f8"];
+const ALL: [&str; 14] = ["id", "b", "i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz"];
+
+/// Small tables, so that a query costs little, with every odd value of [`Values::value`] and a few more.
+fn hostile_tables(client: &mut Client) -> Result<()> {
+    chaos::create(client)?;
+    client.batch_execute(
+        "DELETE FROM kinds WHERE id >= 700;
+         UPDATE kinds SET t = repeat('long ', 3000) || id WHERE id % 50 = 3;
+         UPDATE kinds SET v = E'tab\\tand\\nline', c = 'ﬀ' WHERE id % 60 = 1;
+         UPDATE kinds SET f8 = '4.9e-324' WHERE id % 70 = 2;
+         UPDATE kinds SET n30 = 99999999999999999999.9999999999 WHERE id % 80 = 5;
+         UPDATE kinds SET n30 = -99999999999999999999.9999999999 WHERE id % 80 = 6;
+         DELETE FROM facts WHERE fid > 900; ANALYZE",
+    )?;
+    anker::mirror(client, &chaos::TABLES, LIVE)
+}
+
+fn generated_queries(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    hostile_tables(&mut client)?;
+    let count = context.size(800, 150);
+    let mut queries = Queries { values: Values::seeded(42) };
+    let (mut by_engine, mut errors) = (0, 0);
+    for _ in 0..count {
+        let sql = queries.query();
+        let answer = same(&mut client, &sql)?;
+        errors += u32::from(matches!(answer, Answer::Error { .. }));
+        by_engine += u32::from(anker::explained(&mut client, &sql)?.as_deref() == Some("engine"));
+    }
+    // Otherwise nothing was compared with anything.
+    ensure!(by_engine > count / 2, "only {by_engine} of {count} queries were for the engine");
+    ensure!(errors < count / 3, "{errors} of {count} queries raised errors");
+    Ok(())
+}
+
+struct Queries {
+    values: Values,
+}
+
+impl Queries {
+    fn query(&mut self) -> String {
+        let join = self.values.chance(5);
+        let from = if join { "kinds JOIN facts ON id = kid" } else { "kinds" };
+        let filter = self.filter(2);
+        match self.values.random().random_range(0..3) {
+            0 => {
+                let columns: Vec<String> =
+                    (0..self.values.random().random_range(1..5)).map(|_| self.scalar()).collect();
+                format!("SELECT {} FROM {from} WHERE {filter} AND anker.olap()", columns.join(", "))
+            }
+            1 => format!("SELECT {} FROM {from} WHERE {filter} AND anker.olap()", self.aggregates()),
+            _ => {
+                let keys: Vec<&str> =
+                    (0..self.values.random().random_range(1..3)).map(|_| self.pick(&ALL[1..])).collect();
+                let keys = keys.join(", ");
+                format!(
+                    "SELECT {keys}, {} FROM {from} WHERE {filter} AND anker.olap() GROUP BY {keys}",
+                    self.aggregates()
+                )
+            }
+        }
+    }
+
+    fn aggregates(&mut self) -> String {
+        let list: Vec<String> = (0..self.values.random().random_range(1..4)).map(|_| self.aggregate()).collect();
+        list.join(", ")
+    }
+
+    fn aggregate(&mut self) -> String {
+        match self.values.random().random_range(0..6) {
+            0 => "count(*)".into(),
+            1 => format!("count({})", self.pick(&ALL)),
+            2 => format!("sum({})", self.number(1)),
+            3 => format!("avg({})", self.number(0)),
+            4 => format!("min({})", self.scalar()),
+            _ => format!("max({})", self.scalar()),
+        }
+    }
+
+    /// An expression of any type that min and max know.
+    fn scalar(&mut self) -> String {
+        if self.values.chance(3) { self.number(1) } else { self.pick(&ALL[2..]).into() }
+    }
+
+    fn number(&mut self, depth: u32) -> String {
+        if depth == 0 || self.values.chance(2) {
+            // Float sums depend on the order of rows and are for the heap; they stay rare.
+            return if self.values.chance(12) { self.pick(&NUMBERS) } else { self.pick(&NUMBERS[..5]) }.into();
+        }
+        let constant = self.pick(&["1", "-2", "3", "0.5", "10", "7::smallint", "100000::bigint"]);
+        let operator = self.pick(&["+", "-", "*", "+", "-"]);
+        let column = self.pick(&NUMBERS[..5]);
+        if self.values.chance(10) {
+            format!("({} % {constant}::integer)", self.pick(&INTEGERS))
+        } else {
+            format!("({column} {operator} {constant})")
+        }
+    }
+
+    fn filter(&mut self, depth: u32) -> String {
+        if depth == 0 || self.values.chance(3) {
+            return self.condition();
+        }
+        let (left, right) = (self.filter(depth - 1), self.filter(depth - 1));
+        match self.values.random().random_range(0..4) {
+            0 => format!("({left} AND {right})"),
+            1 => format!("NOT ({left})"),
+            _ => format!("({left} OR {right})"),
+        }
+    }
+
+    fn condition(&mut self) -> String {
+        let operator = self.pick(&["=", "<>", "<", "<=", ">", ">="]);
+        let column = self.pick(&ALL[1..]);
+        match self.values.random().random_range(0..6) {
+            0 => format!("{column} IS NULL"),
+            1 => format!("{column} IS NOT NULL"),
+            2 => format!("{} {operator} {}", self.pick(&NUMBERS), self.number(1)),
+            3 => "b".into(),
+            _ if column == "b" => "b = true".into(),
+            _ => {
+                let text = ["t", "v", "c"].contains(&column);
+                let operator = if text { self.pick(&["=", "<>"]) } else { operator };
+                let cast = match column {
+                    "d" => "::date",
+                    "ts" => "::timestamp",
+                    "tz" => "::timestamptz",
+                    _ => "",
+                };
+                format!("{column} {operator} ({}){cast}", self.values.value(column))
+            }
+        }
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        *list.choose(self.values.random()).expect("a list to pick from is not empty")
+    }
+}
+
+/// What generation reaches rarely.
+fn chosen_queries(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    hostile_tables(&mut client)?;
+    for sql in [
+        "SELECT count(*) FROM kinds WHERE anker.olap()",
+        "SELECT 1 FROM kinds WHERE anker.olap()",
+        "SELECT * FROM facts WHERE anker.olap() AND false",
+        "SELECT sum(i4), avg(n9) FROM kinds WHERE id < -5 AND anker.olap()",
+        "SELECT i2, sum(i4) FROM kinds WHERE id < -5 AND anker.olap() GROUP BY i2",
+        "SELECT f8, count(*) FROM kinds WHERE anker.olap() GROUP BY f8",
+        "SELECT f8 FROM kinds WHERE f8 = 'NaN' AND anker.olap()",
+        "SELECT f8 FROM kinds WHERE f8 > 1e308 AND anker.olap()",
+        "SELECT min(f8), max(f8) FROM kinds WHERE anker.olap()",
+        "SELECT id FROM kinds WHERE f8 = 0 AND anker.olap()",
+        "SELECT id FROM kinds WHERE c = 'pad' AND anker.olap()",
+        "SELECT id FROM kinds WHERE c = 'pad   ' AND anker.olap()",
+        "SELECT id FROM kinds WHERE v = 'trailing' AND anker.olap()",
+        "SELECT id FROM kinds WHERE v = c AND anker.olap()",
+        "SELECT id FROM kinds WHERE d = 'infinity' AND anker.olap()",
+        "SELECT min(d), max(d), min(ts), max(ts), min(tz), max(tz) FROM kinds WHERE anker.olap()",
+        "SELECT id FROM kinds WHERE d < ts AND anker.olap()",
+        "SELECT id FROM kinds WHERE d = tz AND anker.olap()",
+        "SELECT id FROM kinds WHERE tz > now() - interval '20 years' AND anker.olap()",
+        "SELECT id FROM kinds WHERE i2 = i8 OR i4 = n9 OR i8 = f8 AND anker.olap()",
+        "SELECT id FROM kinds WHERE i4 = 1.5 AND anker.olap()",
+        "SELECT id FROM kinds WHERE n9 = 3 AND anker.olap()",
+        "SELECT id, i4 FROM kinds WHERE i4 IN (1, 2, 3, NULL) AND anker.olap()",
+        "SELECT id, i4 FROM kinds WHERE i4 NOT IN (1, 2, 3) AND anker.olap()",
+        "SELECT id, i4 FROM kinds WHERE i4 NOT IN (1, NULL) AND anker.olap()",
+        "SELECT id, i4 FROM kinds WHERE i4 BETWEEN 0 AND 100 AND anker.olap()",
+        "SELECT id FROM kinds WHERE (i4 > 0) IS TRUE AND anker.olap()",
+        "SELECT id FROM kinds WHERE b IS NOT TRUE AND anker.olap()",
+        "SELECT id FROM kinds WHERE i4 IS DISTINCT FROM i2 AND anker.olap()",
+        "SELECT id, CASE WHEN i4 > 0 THEN 'plus' ELSE 'minus' END FROM kinds WHERE anker.olap()",
+        "SELECT coalesce(i4, 0) + 1, upper(t), length(v) FROM kinds WHERE anker.olap()",
+        "SELECT t, count(*) FROM kinds WHERE anker.olap() GROUP BY t ORDER BY count(*) DESC, t LIMIT 5",
+        "SELECT t, count(*) AS n FROM kinds WHERE anker.olap() GROUP BY t HAVING count(*) > 3",
+        "SELECT DISTINCT b, i2 FROM kinds WHERE anker.olap()",
+        "SELECT id, rank() OVER (PARTITION BY b ORDER BY i4, id) FROM kinds WHERE anker.olap()",
+        "SELECT sum(count(*)) OVER () FROM kinds WHERE anker.olap() GROUP BY b",
+        "SELECT b, sum(i4) / count(*) + 1, round(avg(n9), 1) FROM kinds WHERE anker.olap() GROUP BY b",
+        "SELECT i4 / 10 AS tens, count(*) FROM kinds WHERE anker.olap() GROUP BY i4 / 10",
+        "SELECT max(amount) - min(amount), avg(amount) * 2 FROM facts WHERE anker.olap()",
+        "SELECT avg(i2), avg(i4), avg(i8), avg(n9), avg(n30) FROM kinds WHERE anker.olap()",
+        "SELECT sum(i2), sum(i4), sum(i8), sum(n9), sum(n30) FROM kinds WHERE anker.olap()",
+        "SELECT sum(n30 * n30), sum(n9 * n9 * n9) FROM kinds WHERE anker.olap()",
+        "SELECT sum(n30 * n30 * n30) FROM kinds WHERE anker.olap()",
+        "SELECT n9 / 3, n9 % 2, round(n9) FROM kinds WHERE anker.olap()",
+        "SELECT -n9, -i4, -f8, +i2 FROM kinds WHERE i4 > -2147483648 AND anker.olap()",
+        "SELECT d + 1, d - 1, d - date '2020-01-01' FROM kinds WHERE d > '1900-01-01' AND d < '2100-01-01' AND anker.olap()",
+        "SELECT a.id, b.id FROM kinds a, kinds b WHERE a.id = b.id + 1 AND anker.olap()",
+        "SELECT count(*) FROM kinds a, kinds b WHERE a.t = b.t AND a.id < b.id AND anker.olap()",
+        "SELECT count(*) FROM kinds a, kinds b WHERE a.f8 = b.f8 AND anker.olap()",
+        "SELECT count(*) FROM kinds a, kinds b WHERE a.c = b.v AND anker.olap()",
+        "SELECT count(*) FROM kinds a, kinds b WHERE a.i2 = b.i8 AND anker.olap()",
+        "SELECT count(*) FROM kinds, facts, coded WHERE id = kid AND part = i2 AND anker.olap()",
+        "SELECT count(*) FROM facts, coded WHERE anker.olap()",
+        "SELECT kinds.*, facts.* FROM kinds, facts WHERE id = fid AND anker.olap()",
+        "SELECT k, v, n, count(*) FROM bag WHERE anker.olap() GROUP BY k, v, n",
+        "SELECT * FROM bag WHERE anker.olap() ORDER BY k, v, n",
+        "SELECT long, count(*), max(x) FROM pairs WHERE anker.olap() GROUP BY long",
+        "SELECT * FROM (SELECT b, count(*) AS n FROM kinds WHERE anker.olap() GROUP BY b) s WHERE n > 1",
+        "WITH s AS (SELECT t, sum(i4) AS total FROM kinds WHERE anker.olap() GROUP BY t) SELECT max(total) FROM s",
+        "SELECT (SELECT count(*) FROM facts WHERE anker.olap()) AS facts",
+        "SELECT id FROM kinds WHERE anker.olap() ORDER BY id OFFSET 3 FETCH FIRST 4 ROWS ONLY",
+        "SELECT NULL::integer, 'constant', 1.50, count(*) FROM kinds WHERE anker.olap()",
+        "SELECT count(*) FROM kinds WHERE i4 > NULL AND anker.olap()",
+        "SELECT count(*) FROM kinds WHERE anker.olap() AND anker.olap()",
+        "SELECT count(*) FROM kinds WHERE anker.olap() OR id = 1",
+        "SELECT count(*) FROM kinds WHERE NOT anker.olap()",
+        "SELECT anker.olap(), count(*) FROM kinds",
+    ] {
+        same(&mut client, sql)?;
+    }
+    Ok(())
+}
+
+fn results_have_postgresqls_types(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    hostile_tables(&mut client)?;
+    for sql in [
+        "SELECT * FROM kinds WHERE anker.olap()",
+        "SELECT sum(i2), sum(i4), sum(i8), sum(n9), avg(i2), avg(n30), count(*) FROM kinds WHERE anker.olap()",
+        "SELECT min(d), max(ts), min(tz), max(c), max(v), min(t), max(f8) FROM kinds WHERE anker.olap()",
+        "SELECT i2 + i4, i2 * i2, n9 * n30, n9 + 1, d - d, d + 1, f8 * 2 FROM kinds WHERE anker.olap()",
+        "SELECT c, count(*) AS n FROM kinds WHERE anker.olap() GROUP BY c",
+    ] {
+        // The types that the server announces, and the modifiers that a table made of the rows gets.
+        let described = |client: &mut Client, sql: &str| -> Result<Vec<String>> {
+            let statement = client.prepare(sql)?;
+            Ok(statement.columns().iter().map(|c| format!("{} {}", c.name(), c.type_())).collect())
+        };
+        let (flagged, heap) = (described(&mut client, sql)?, described(&mut client, &unflagged(sql))?);
+        ensure!(flagged == heap, "{sql}: {flagged:?} instead of {heap:?}");
+    }
+    client.batch_execute(
+        "CREATE TABLE of_heap AS SELECT * FROM kinds; CREATE TABLE of_mirror AS SELECT * FROM kinds WHERE anker.olap()",
+    )?;
+    let shape = "SELECT string_agg(format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute
+        WHERE attnum > 0 AND attrelid = ";
+    let of = |client: &mut Client, name: &str| anker::text_rows(client, &format!("{shape}'{name}'::regclass"));
+    let (heap, mirror) = (of(&mut client, "of_heap")?, of(&mut client, "of_mirror")?);
+    ensure!(heap == mirror, "columns {mirror:?} instead of {heap:?}");
+    // Binary images: padding, display scale, the sign of zero.
+    let differ = anker::text_rows(
+        &mut client,
+        "(TABLE of_heap EXCEPT ALL TABLE of_mirror) UNION ALL (TABLE of_mirror EXCEPT ALL TABLE of_heap)"
+            .replace("TABLE of_heap", "SELECT id, n9::text, n30::text, c::bytea, f8::text, float8send(f8) FROM of_heap")
+            .replace(
+                "TABLE of_mirror",
+                "SELECT id, n9::text, n30::text, c::bytea, f8::text, float8send(f8) FROM of_mirror",
+            )
+            .replace("c::bytea", "convert_to(c, 'UTF8')")
+            .as_str(),
+    )?;
+    ensure!(differ.is_empty(), "different values: {:?}", &differ[..differ.len().min(3)]);
+    Ok(())
+}
+
+fn empty_tables_and_dropped_columns(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE nothing (id integer PRIMARY KEY, n numeric(5,1), x text);
+         CREATE TABLE gaps (gone1 text, id integer PRIMARY KEY, gone2 integer, v text, gone3 numeric(4,2), n integer);
+         INSERT INTO gaps SELECT 'g', i, i, 'v' || i, 1, i FROM generate_series(1, 100) i;
+         ALTER TABLE gaps DROP COLUMN gone1, DROP COLUMN gone2, DROP COLUMN gone3;
+         ALTER TABLE gaps ADD COLUMN late text DEFAULT 'default', ADD COLUMN later integer DEFAULT 5;
+         INSERT INTO gaps VALUES (1000, 'new', 1, NULL, NULL);
+         CREATE TABLE narrow (); ALTER TABLE narrow ADD COLUMN id integer PRIMARY KEY",
+    )?;
+    anker::mirror(&mut client, &["nothing", "gaps", "narrow"], LIVE)?;
+    for sql in [
+        "SELECT * FROM nothing WHERE anker.olap()",
+        "SELECT count(*), sum(n), avg(n), min(x), max(id) FROM nothing WHERE anker.olap()",
+        "SELECT x, count(*) FROM nothing WHERE anker.olap() GROUP BY x",
+        "SELECT count(*) FROM nothing, gaps WHERE nothing.id = gaps.id AND anker.olap()",
+        "SELECT * FROM gaps WHERE anker.olap()",
+        "SELECT late, later, count(*), sum(n) FROM gaps WHERE anker.olap() GROUP BY late, later",
+        "SELECT count(*) FROM narrow WHERE anker.olap()",
+    ] {
+        same(&mut client, sql)?;
+        let by = anker::analyzed(&mut client, sql)?;
+        ensure!(by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
+    }
+    client.batch_execute("UPDATE gaps SET later = id WHERE id < 50; INSERT INTO nothing VALUES (1, 1, 'x'); DELETE FROM gaps WHERE id > 90")?;
+    for table in ["nothing", "gaps", "narrow"] {
+        same(&mut client, &format!("SELECT * FROM {table} WHERE anker.olap()"))?;
+        let differences = anker::verify(&mut client, table)?;
+        ensure!(differences.is_empty(), "{table}: {differences:?}");
+    }
+    Ok(())
+}

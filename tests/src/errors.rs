@@ -1,0 +1,157 @@
+//! Errors of a flagged query are PostgreSQL's own, and a cancelled one leaves nothing behind.
+
+use std::time::{Duration, Instant};
+
+use bench::cluster::wait_until;
+use bench::{Result, anker, os};
+use postgres::error::SqlState;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::flagged::{Answer, same};
+use crate::runner::{Context, ensure, tests};
+
+tests![errors_are_postgresqls_own, a_cancelled_query_stops, nothing_leaks_after_many_cancels];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+fn errors_are_postgresqls_own(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, i2 smallint, i4 integer, i8 bigint, f8 float8, n numeric(10,2), d date);
+         INSERT INTO t SELECT i, i, i, i, i, i, date '2020-01-01' + i FROM generate_series(1, 3000) i;
+         INSERT INTO t VALUES (-1, -32768, -2147483648, -9223372036854775808, 1e308, 99999999.99, 'infinity');
+         INSERT INTO t VALUES (0, 0, 0, 0, 0, 0, '-infinity')",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let raising = [
+        ("SELECT sum(1 / i4) FROM t WHERE anker.olap()", "22012"),
+        ("SELECT count(*) FROM t WHERE 10 % i2 = 1 AND anker.olap()", "22012"),
+        ("SELECT 1 / i8 FROM t WHERE anker.olap()", "22012"),
+        ("SELECT sum(f8 / f8) FROM t WHERE anker.olap()", "22012"),
+        ("SELECT max(n / n) FROM t WHERE anker.olap()", "22012"),
+        ("SELECT i2 * 2::smallint FROM t WHERE anker.olap()", "22003"),
+        ("SELECT max(i4 - 1) FROM t WHERE anker.olap()", "22003"),
+        ("SELECT min(-i4) FROM t WHERE anker.olap()", "22003"),
+        ("SELECT sum(i8 * 3) FROM t WHERE anker.olap()", "22003"),
+        ("SELECT i4 / -1 FROM t WHERE id < 0 AND anker.olap()", "22003"),
+        ("SELECT max(f8 * 10) FROM t WHERE anker.olap()", "22003"),
+        ("SELECT count(*) FROM t WHERE d + 2147483647 > d AND anker.olap()", "22008"),
+        ("SELECT i4 + 2000000000 AS s, count(*) FROM t WHERE anker.olap() GROUP BY s", "22003"),
+    ];
+    for (sql, code) in raising {
+        let answer = same(&mut client, sql)?;
+        ensure!(
+            matches!(&answer, Answer::Error { code: c, .. } if c == code),
+            "{sql}: not error {code} but {answer:?}"
+        );
+    }
+    // None of these may raise, whatever order a plan chooses for the conditions of one CASE-free conjunction.
+    for sql in [
+        "SELECT count(*) FROM t WHERE id > 0 AND anker.olap() AND i4 * 2 > 10",
+        "SELECT sum(i4 + 1), sum(n * n), avg(i8) FROM t WHERE id > 0 AND anker.olap()",
+    ] {
+        let answer = same(&mut client, sql)?;
+        ensure!(matches!(answer, Answer::Rows(_)), "{sql}: {answer:?}");
+    }
+    Ok(())
+}
+
+/// Joins every row with a thousand others, and takes seconds.
+const LONG: &str =
+    "SELECT count(*), sum(a.id + b.id) FROM wide a, wide b WHERE a.g = b.g AND a.id + b.id > 0 AND anker.olap()";
+
+fn wide_table(client: &mut postgres::Client, rows: u32) -> Result<()> {
+    client.batch_execute(&format!(
+        "CREATE TABLE wide (id integer PRIMARY KEY, g integer, v text);
+         INSERT INTO wide SELECT i, i % 10, 'row number ' || i FROM generate_series(1, {rows}) i; ANALYZE wide"
+    ))?;
+    anker::mirror(client, &["wide"], LIVE)
+}
+
+fn a_cancelled_query_stops(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    wide_table(&mut client, 100_000)?;
+    let by = anker::explained(&mut client, LONG)?;
+    ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
+    let mut idle = || wait_until(Duration::from_secs(5), || Ok(anker::counter(&mut client, "queries_running")? == 0));
+
+    let mut session = cluster.connect()?;
+    session.batch_execute("SET statement_timeout = '300ms'")?;
+    let start = Instant::now();
+    let code = session.simple_query(LONG).err().and_then(|e| e.code().cloned());
+    ensure!(code == Some(SqlState::QUERY_CANCELED), "statement_timeout: {code:?} after {:?}", start.elapsed());
+    ensure!(start.elapsed() < Duration::from_secs(3), "statement_timeout took {:?}", start.elapsed());
+    ensure!(idle()?, "the engine goes on after statement_timeout");
+
+    session.batch_execute("RESET statement_timeout")?;
+    let cancel = session.cancel_token();
+    let running = std::thread::spawn(move || session.simple_query(LONG).err().and_then(|e| e.code().cloned()));
+    std::thread::sleep(Duration::from_millis(300));
+    let start = Instant::now();
+    cancel.cancel_query(postgres::NoTls)?;
+    let code = running.join().map_err(|_| "the session panicked")?;
+    ensure!(code == Some(SqlState::QUERY_CANCELED), "cancelled: {code:?}");
+    ensure!(start.elapsed() < Duration::from_secs(2), "a cancel took {:?}", start.elapsed());
+    ensure!(idle()?, "the engine goes on after a cancel");
+
+    // A client that goes away: pg_terminate_backend stands for it.
+    let mut session = cluster.connect()?;
+    let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    let running = std::thread::spawn(move || session.simple_query(LONG).is_err());
+    std::thread::sleep(Duration::from_millis(300));
+    cluster.connect()?.execute("SELECT pg_terminate_backend($1)", &[&pid])?;
+    ensure!(running.join().map_err(|_| "the session panicked")?, "a terminated session got its answer");
+    ensure!(idle()?, "the engine goes on after its client is gone");
+    Ok(())
+}
+
+fn nothing_leaks_after_many_cancels(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    wide_table(&mut client, 50_000)?;
+    let questions =
+        [LONG, "SELECT * FROM wide WHERE anker.olap()", "SELECT g, count(*) FROM wide WHERE anker.olap() GROUP BY g"];
+    let (worker, engine) = anker::processes(&mut client)?.ok_or("no engine")?;
+    let mut session = cluster.connect()?;
+    let backend: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    let descriptors = || -> Vec<Option<usize>> {
+        [engine, worker, backend as u32].iter().map(|pid| os::open_descriptors(*pid)).collect()
+    };
+    let mut random = StdRng::seed_from_u64(1);
+    let cancels = context.size(500, 60);
+    let (mut before, mut resident, mut cancelled) = (descriptors(), 0, 0);
+    for round in 0..cancels {
+        if round == cancels / 5 {
+            // By now every pool and cache has its size.
+            (before, resident) = (descriptors(), os::resident_bytes(engine).unwrap_or(0));
+        }
+        let cancel = session.cancel_token();
+        let delay = Duration::from_micros(random.random_range(0..60_000));
+        let canceller = std::thread::spawn(move || {
+            std::thread::sleep(delay);
+            cancel.cancel_query(postgres::NoTls)
+        });
+        let answer = session.simple_query(questions[random.random_range(0..questions.len())]);
+        canceller.join().map_err(|_| "the canceller panicked")??;
+        match answer {
+            Err(e) if e.code() == Some(&SqlState::QUERY_CANCELED) => cancelled += 1,
+            Err(e) => return Err(format!("round {round}: {}", bench::describe(&e)).into()),
+            Ok(_) => {
+                // The cancel may hit this statement instead.
+                let _ = session.simple_query("SELECT 1");
+            }
+        }
+    }
+    ensure!(cancelled > cancels / 4, "only {cancelled} of {cancels} queries were cancelled");
+    let mut quiet = |column| wait_until(Duration::from_secs(5), || Ok(anker::counter(&mut client, column)? == 0));
+    ensure!(quiet("queries_running")?, "queries still run");
+    ensure!(quiet("live_snapshots")?, "snapshots are still held");
+    let after = descriptors();
+    let grown = before.iter().zip(&after).any(|(b, a)| a > &b.map(|n| n + 3));
+    ensure!(!grown, "descriptors of engine, worker, backend: {before:?}, now {after:?}");
+    let now = os::resident_bytes(engine).unwrap_or(0);
+    ensure!(now < resident + (128 << 20), "the engine grew from {} to {} MB", resident >> 20, now >> 20);
+    ensure!(anker::engine_pid(&mut client)? == engine, "the engine was restarted");
+    same(&mut session, "SELECT g, count(*), min(id) FROM wide WHERE anker.olap() GROUP BY g")?;
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! A query asked twice under one snapshot: flagged, and as PostgreSQL alone understands it.
+
+use bench::{Result, describe};
+use postgres::Client;
+use postgres::error::SqlState;
+
+const FLAG: &str = "anker.olap()";
+
+/// What a session got for a statement: rows in text form, or the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Rows(Vec<String>),
+    Error { code: String, message: String },
+}
+
+impl Answer {
+    /// Rows in an order of their own, since neither side promises one.
+    fn normal(mut self) -> Answer {
+        if let Answer::Rows(rows) = &mut self {
+            rows.sort_unstable();
+        }
+        self
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    Flagged,
+    Heap,
+}
+
+/// The statement without its flag: pg_anker is not involved.
+pub fn unflagged(sql: &str) -> String {
+    assert!(sql.contains(FLAG), "not flagged: {sql}");
+    sql.replace(FLAG, "true")
+}
+
+/// An error of the server is an answer, anything else (a broken connection) is not.
+pub fn ask(client: &mut Client, sql: &str) -> Result<Answer> {
+    match bench::anker::text_rows(client, sql) {
+        Ok(rows) => Ok(Answer::Rows(rows)),
+        Err(error) => match error.downcast_ref::<postgres::Error>().and_then(|e| e.as_db_error()) {
+            Some(db) if *db.code() != SqlState::ADMIN_SHUTDOWN && *db.code() != SqlState::CRASH_SHUTDOWN => {
+                Ok(Answer::Error { code: db.code().code().into(), message: db.message().into() })
+            }
+            _ => Err(describe(&*error).into()),
+        },
+    }
+}
+
+/// Asks both forms in the current transaction; a difference is the error.
+pub fn same_in_transaction(client: &mut Client, sql: &str, first: First) -> Result<Answer> {
+    let plain = unflagged(sql);
+    // An answer that is an error must not end the transaction for the other one.
+    let mut guarded = |sql: &str| -> Result<Answer> {
+        client.batch_execute("SAVEPOINT pair")?;
+        let answer = ask(client, sql)?;
+        client.batch_execute("ROLLBACK TO pair; RELEASE pair")?;
+        Ok(answer.normal())
+    };
+    let (flagged, heap) = match first {
+        First::Flagged => {
+            let flagged = guarded(sql)?;
+            (flagged, guarded(&plain)?)
+        }
+        First::Heap => {
+            let heap = guarded(&plain)?;
+            (guarded(sql)?, heap)
+        }
+    };
+    if flagged == heap { Ok(heap) } else { Err(difference(sql, &heap, &flagged).into()) }
+}
+
+/// The same in a REPEATABLE READ transaction of its own.
+pub fn same(client: &mut Client, sql: &str) -> Result<Answer> {
+    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
+    let result = same_in_transaction(client, sql, First::Flagged);
+    client.batch_execute("ROLLBACK")?;
+    result
+}
+
+fn difference(sql: &str, heap: &Answer, flagged: &Answer) -> String {
+    match (heap, flagged) {
+        (Answer::Rows(heap), Answer::Rows(flagged)) => {
+            let only = |a: &[String], b: &[String]| -> Vec<String> {
+                a.iter().filter(|row| b.binary_search(row).is_err()).take(3).cloned().collect()
+            };
+            format!(
+                "different answers to {sql}: heap {} rows, flagged {} rows; only on the heap {:?}; only flagged {:?}",
+                heap.len(),
+                flagged.len(),
+                only(heap, flagged),
+                only(flagged, heap)
+            )
+        }
+        _ => format!("different answers to {sql}: heap {heap:?}, flagged {flagged:?}"),
+    }
+}

@@ -1,0 +1,211 @@
+//! The mirror follows whatever is done to its tables.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use bench::cluster::Cluster;
+use bench::{Result, anker};
+use postgres::Client;
+use rand::Rng;
+
+use crate::chaos::{self, Values, Writers};
+use crate::flagged::{Answer, same};
+use crate::runner::{Context, ensure, tests};
+
+tests![
+    mirror_equals_heap_after_random_changes_and_ddl,
+    mirror_equals_heap_while_it_changes,
+    large_transactions_and_copy,
+    unchanged_long_values_are_kept,
+    every_kind_of_ddl_is_noticed,
+    a_prepared_transaction_appears_when_it_commits,
+];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+fn verify_all(client: &mut Client, tables: &[&str]) -> Result<()> {
+    for table in tables {
+        anker::wait_live(client, table, LIVE)?;
+        let differences = anker::verify(client, table)?;
+        ensure!(differences.is_empty(), "{table}: {} differences, first {:?}", differences.len(), differences[0]);
+    }
+    let errors: i64 = client.query_one("SELECT coalesce(sum(errors), 0)::bigint FROM anker.tables", &[])?.get(0);
+    ensure!(errors == 0, "{errors} changes could not be applied");
+    Ok(())
+}
+
+fn mirror_equals_heap_after_random_changes_and_ddl(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    chaos::create(&mut client)?;
+    anker::mirror(&mut client, &chaos::TABLES, LIVE)?;
+    let writers = Writers::start(&cluster, 4, "", Duration::from_millis(1))?;
+    let ddl_ends = Instant::now() + context.seconds(60, 8);
+    let mut changes = Ddl::default();
+    while Instant::now() < ddl_ends {
+        std::thread::sleep(context.seconds(60, 8) / 24);
+        changes.next(&mut client)?;
+    }
+    ensure!(writers.stop()? > 100, "the writers got hardly anything done");
+    verify_all(&mut client, &chaos::TABLES)
+}
+
+/// Changes of definitions that the writers' statements survive, in turn.
+#[derive(Default)]
+struct Ddl {
+    done: usize,
+}
+
+impl Ddl {
+    fn next(&mut self, client: &mut Client) -> Result<()> {
+        const CHANGES: [&str; 12] = [
+            "TRUNCATE bag",
+            "ALTER TABLE kinds ADD COLUMN added integer DEFAULT 7",
+            "ALTER TABLE pairs ADD COLUMN other text",
+            "VACUUM FULL facts",
+            "ALTER TABLE kinds ALTER COLUMN i4 TYPE bigint",
+            "ALTER TABLE pairs RENAME COLUMN other TO renamed; ALTER TABLE bag RENAME TO sack; ALTER TABLE sack RENAME TO bag",
+            "ALTER TABLE kinds DROP COLUMN added",
+            "BEGIN; TRUNCATE coded; INSERT INTO coded VALUES ('a', 1, 1), ('b', 2, 2); COMMIT",
+            "ALTER TABLE kinds ALTER COLUMN i4 TYPE integer USING (i4 % 1000000)::integer",
+            "ALTER TABLE pairs DROP COLUMN renamed",
+            "BEGIN; ALTER TABLE facts ADD COLUMN never integer; UPDATE facts SET kid = 1 WHERE fid < 100; ROLLBACK",
+            "CLUSTER pairs USING pairs_pkey",
+        ];
+        let sql = CHANGES[self.done % CHANGES.len()];
+        self.done += 1;
+        match client.batch_execute(sql) {
+            // Deadlocks with the writers, and values that a writer has made too large for the type.
+            Err(e) if e.code().is_some_and(|c| ["40P01", "22003"].contains(&c.code())) => Ok(()),
+            other => Ok(other.map_err(|e| format!("{sql}: {}", bench::describe(&e)))?),
+        }
+    }
+}
+
+fn mirror_equals_heap_while_it_changes(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    chaos::create(&mut client)?;
+    anker::mirror(&mut client, &chaos::TABLES, LIVE)?;
+    let writers = Writers::start(&cluster, 3, "", Duration::from_millis(1))?;
+    for round in 0..context.size(60, 8) as usize {
+        let table = chaos::TABLES[round % chaos::TABLES.len()];
+        let differences = anker::verify(&mut client, table)?;
+        ensure!(differences.is_empty(), "round {round}, {table}: {:?}", &differences[..differences.len().min(4)]);
+    }
+    writers.stop()?;
+    verify_all(&mut client, &chaos::TABLES)
+}
+
+fn large_transactions_and_copy(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    chaos::create(&mut client)?;
+    anker::mirror(&mut client, &chaos::TABLES, LIVE)?;
+    let rows = context.size(400_000, 60_000);
+    // Larger than logical_decoding_work_mem, so that decoding spills to disk.
+    client.batch_execute(&format!(
+        "BEGIN;
+         INSERT INTO facts SELECT 10000 + i, i % 1500, i / 7.0, now() FROM generate_series(1, {rows}) i;
+         UPDATE facts SET amount = amount + 1 WHERE fid % 3 = 0;
+         DELETE FROM facts WHERE fid % 10 = 7;
+         COMMIT"
+    ))?;
+    copy_bag(&cluster, 20_000)?;
+    let count = "SELECT count(*), sum(amount) FROM facts WHERE anker.olap()";
+    ensure!(matches!(same(&mut client, count)?, Answer::Rows(_)), "no rows from {count}");
+    verify_all(&mut client, &["facts", "bag"])
+}
+
+fn copy_bag(cluster: &Cluster, rows: u32) -> Result<()> {
+    let mut client = cluster.connect()?;
+    let mut values = Values::seeded(7);
+    let mut copy = client.copy_in("COPY bag FROM STDIN")?;
+    for _ in 0..rows {
+        let (k, n) = (values.random().random_range(0..1000), values.random().random_range(-100..100));
+        writeln!(copy, "{k}\tcopied\t{n}.25")?;
+    }
+    copy.finish()?;
+    Ok(())
+}
+
+fn unchanged_long_values_are_kept(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE long_values (id integer PRIMARY KEY, n integer, v text, w text);
+         ALTER TABLE long_values ALTER COLUMN v SET STORAGE EXTERNAL;
+         INSERT INTO long_values SELECT i, 0, repeat(md5(i::text), 200), repeat(chr(64 + i % 26), 9000)
+         FROM generate_series(1, 200) i",
+    )?;
+    anker::mirror(&mut client, &["long_values"], LIVE)?;
+    client.batch_execute(
+        "UPDATE long_values SET n = n + 1;
+         UPDATE long_values SET v = repeat(md5(n::text), 300) WHERE id % 5 = 0;
+         UPDATE long_values SET n = n + 1 WHERE id % 2 = 0;
+         UPDATE long_values SET id = id + 1000 WHERE id % 3 = 0;
+         UPDATE long_values SET w = NULL WHERE id % 7 = 0;
+         UPDATE long_values SET n = n + 1",
+    )?;
+    same(&mut client, "SELECT id, n, v, w FROM long_values WHERE anker.olap()")?;
+    verify_all(&mut client, &["long_values"])
+}
+
+fn every_kind_of_ddl_is_noticed(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, a integer, b numeric(8,2), c text COLLATE \"C\");
+         INSERT INTO t SELECT i, i % 10, i / 3.0, 'row ' || i FROM generate_series(1, 2000) i",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let changes = [
+        "ALTER TABLE t ADD COLUMN d integer",
+        "ALTER TABLE t ADD COLUMN e text DEFAULT 'there before'",
+        "UPDATE t SET d = id WHERE id < 500",
+        "ALTER TABLE t DROP COLUMN a",
+        "ALTER TABLE t ALTER COLUMN b TYPE numeric(12,4)",
+        "ALTER TABLE t RENAME COLUMN b TO renamed",
+        "ALTER TABLE t ALTER COLUMN id TYPE bigint",
+        "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (c)",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "DELETE FROM t WHERE id % 4 = 1",
+        "TRUNCATE t",
+        "INSERT INTO t (id, c, renamed) VALUES (1, 'one', 1), (2, 'two', 2)",
+        "ALTER TABLE t SET TABLESPACE pg_default",
+        "VACUUM FULL t",
+        "BEGIN; TRUNCATE t; INSERT INTO t (id, c) VALUES (3, 'three'); ROLLBACK",
+        "CREATE INDEX ON t (renamed)",
+        "ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME TO t",
+        "ANALYZE t",
+        "DROP TABLE t; CREATE TABLE t (id integer PRIMARY KEY, renamed text); INSERT INTO t VALUES (1, 'new')",
+    ];
+    for sql in changes {
+        client.batch_execute(sql).map_err(|e| format!("{sql}: {}", bench::describe(&e)))?;
+        // At once, most likely on the heap, and again when the mirror is back.
+        let all = "SELECT * FROM t WHERE anker.olap()";
+        same(&mut client, all).map_err(|e| format!("right after {sql}: {e}"))?;
+        if sql.starts_with("DROP TABLE") {
+            client.batch_execute("SELECT anker.mirror('t')")?;
+        }
+        anker::wait_live(&mut client, "t", LIVE).map_err(|e| format!("after {sql}: {e}"))?;
+        same(&mut client, all).map_err(|e| format!("after {sql}: {e}"))?;
+        let by = anker::analyzed(&mut client, all)?;
+        ensure!(by.as_deref() == Some("engine"), "after {sql}: answered by {by:?}");
+    }
+    verify_all(&mut client, &["t"])
+}
+
+fn a_prepared_transaction_appears_when_it_commits(context: &Context) -> Result<()> {
+    let options = bench::cluster::Options::default().set("max_prepared_transactions", "5");
+    let cluster = context.cluster_with(&options)?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let all = "SELECT id FROM t WHERE anker.olap()";
+    client.batch_execute("BEGIN; INSERT INTO t VALUES (2); PREPARE TRANSACTION 'two'")?;
+    client.batch_execute("BEGIN; INSERT INTO t VALUES (3); PREPARE TRANSACTION 'three'")?;
+    client.batch_execute("INSERT INTO t VALUES (4)")?;
+    same(&mut client, all)?;
+    client.batch_execute("COMMIT PREPARED 'two'")?;
+    ensure!(same(&mut client, all)? == Answer::Rows(vec!["1".into(), "2".into(), "4".into()]), "after COMMIT PREPARED");
+    client.batch_execute("ROLLBACK PREPARED 'three'")?;
+    same(&mut client, all)?;
+    verify_all(&mut client, &["t"])
+}

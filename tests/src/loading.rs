@@ -1,0 +1,130 @@
+//! A table is loaded while others write to it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bench::cluster::Cluster;
+use bench::{Result, anker};
+use postgres::Client;
+
+use crate::chaos::{self, Writers};
+use crate::flagged::same;
+use crate::runner::{Context, ensure, tests};
+
+tests![
+    loads_while_writers_run,
+    loads_while_commits_linger_before_they_become_visible,
+    a_load_gives_way_to_ddl,
+    mirror_and_unmirror_again_and_again,
+];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+fn check(client: &mut Client, table: &str) -> Result<()> {
+    let differences = anker::verify(client, table)?;
+    ensure!(differences.is_empty(), "{table}: {:?}", &differences[..differences.len().min(4)]);
+    let errors: i64 = client.query_one("SELECT coalesce(sum(errors), 0)::bigint FROM anker.tables", &[])?.get(0);
+    ensure!(errors == 0, "{errors} changes could not be applied");
+    Ok(())
+}
+
+fn load_again_and_again(client: &mut Client, rounds: u32) -> Result<()> {
+    for round in 0..rounds as usize {
+        let table = chaos::TABLES[round % chaos::TABLES.len()];
+        anker::mirror(client, &[table], LIVE).map_err(|e| format!("load {round}: {e}"))?;
+        check(client, table).map_err(|e| format!("load {round}: {e}"))?;
+        same(client, &format!("SELECT count(*) FROM {table} WHERE anker.olap()"))?;
+        client.execute("SELECT anker.unmirror($1::text::regclass)", &[&table])?;
+    }
+    Ok(())
+}
+
+fn loads_while_writers_run(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    chaos::create(&mut client)?;
+    let writers = Writers::start(&cluster, 4, "", Duration::ZERO)?;
+    load_again_and_again(&mut client, context.size(50, 6))?;
+    writers.stop()?;
+    Ok(())
+}
+
+/// Half of the writers wait for a synchronous standby that never comes, after their commit record was flushed and
+/// before they leave the proc array: for a random time, until someone cancels the wait.
+fn loads_while_commits_linger_before_they_become_visible(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    chaos::create(&mut client)?;
+    cluster.alter_system(&[("synchronous_standby_names", "nobody")])?;
+    client.batch_execute("SET synchronous_commit = local")?;
+    let waiting = Writers::start(&cluster, 4, "SET synchronous_commit = on", Duration::ZERO)?;
+    let others = Writers::start(&cluster, 2, "SET synchronous_commit = local", Duration::from_millis(1))?;
+    let done = AtomicBool::new(false);
+    let (loaded, released) = std::thread::scope(|scope| {
+        let releasing = scope.spawn(|| release_waiting_commits(&cluster, &done));
+        let loaded = load_again_and_again(&mut client, context.size(40, 5));
+        done.store(true, Ordering::Relaxed);
+        (loaded, releasing.join())
+    });
+    let released = released.map_err(|_| "the releasing session panicked")?;
+    // Nobody waits any more, so the writers can end.
+    cluster.alter_system(&[("synchronous_standby_names", "")])?;
+    loaded?;
+    ensure!(released? > 10, "hardly any commit lingered");
+    others.stop()?;
+    waiting.stop()?;
+    Ok(())
+}
+
+/// Cancels waits that have lasted between 0 and 400 ms, until told to stop; how many.
+fn release_waiting_commits(cluster: &Cluster, done: &AtomicBool) -> Result<i64> {
+    let mut client = cluster.connect()?;
+    let mut released = 0;
+    while !done.load(Ordering::Relaxed) {
+        released += client
+            .query_one(
+                "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
+                 WHERE wait_event = 'SyncRep' AND state_change < clock_timestamp() - random() * interval '400 ms'",
+                &[],
+            )?
+            .get::<_, i64>(0);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(released)
+}
+
+fn a_load_gives_way_to_ddl(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(&format!(
+        "CREATE TABLE t (id integer PRIMARY KEY, v text);
+         INSERT INTO t SELECT i, repeat('x', 200) FROM generate_series(1, {}) i",
+        context.size(600_000, 200_000)
+    ))?;
+    client.batch_execute("SELECT anker.mirror('t'); SET lock_timeout = '5s'; SET deadlock_timeout = '10s'")?;
+    for round in 0..5 {
+        let start = std::time::Instant::now();
+        client.batch_execute(&format!("ALTER TABLE t ADD COLUMN c{round} integer"))?;
+        let waited = start.elapsed();
+        ensure!(waited < Duration::from_secs(2), "round {round}: DDL waited {waited:?} for the load");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    anker::wait_live(&mut client, "t", LIVE)?;
+    check(&mut client, "t")
+}
+
+fn mirror_and_unmirror_again_and_again(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)")?;
+    for round in 0..context.size(30, 10) {
+        client.batch_execute("SELECT anker.mirror('t')")?;
+        if round % 3 == 0 {
+            anker::wait_live(&mut client, "t", LIVE)?;
+        }
+        same(&mut client, "SELECT count(*), sum(id) FROM t WHERE anker.olap()")?;
+        client.batch_execute("BEGIN; SELECT anker.unmirror('t'); ROLLBACK; SELECT anker.unmirror('t')")?;
+        same(&mut client, "SELECT count(*), sum(id) FROM t WHERE anker.olap()")?;
+    }
+    client.batch_execute("BEGIN; SELECT anker.mirror('t'); ROLLBACK")?;
+    let mirrored: i64 = client.query_one("SELECT count(*) FROM anker.mirrored", &[])?.get(0);
+    ensure!(mirrored == 0, "a rolled back anker.mirror() left its row");
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    check(&mut client, "t")
+}

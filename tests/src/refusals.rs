@@ -1,0 +1,351 @@
+//! What the engine does not answer goes to the heap, with its reason, or is refused with a message that helps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::cluster::{Cluster, Options};
+use bench::{Result, anker};
+use postgres::{Client, NoTls};
+
+use crate::flagged::{Answer, ask, same};
+use crate::runner::{Context, ensure, tests};
+
+tests![
+    shapes_that_run_on_the_heap,
+    types_that_run_on_the_heap,
+    a_session_that_wrote_reads_its_own_rows,
+    serializable_reads_the_heap,
+    route_and_fallback,
+    tables_that_cannot_be_mirrored,
+    missing_preload,
+    wrong_wal_level,
+    a_database_without_the_extension,
+    other_encodings_and_collations,
+    privileges_hold,
+    row_security_holds,
+];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, g integer, n numeric(8,2), f float8, x text, j json, free numeric, r real);
+         CREATE TABLE u (id integer PRIMARY KEY, tid integer);
+         CREATE TABLE plain (id integer PRIMARY KEY, g integer);
+         CREATE TYPE mood AS ENUM ('calm', 'wild');
+         ALTER TABLE t ADD COLUMN m mood, ADD COLUMN a integer[];
+         INSERT INTO t SELECT i, i % 5, i / 4.0, i, 'x' || i, '{}', i, i, 'calm', '{1}' FROM generate_series(1, 500) i;
+         INSERT INTO u SELECT i, i % 100 FROM generate_series(1, 300) i;
+         INSERT INTO plain SELECT i, i FROM generate_series(1, 10) i",
+    )?;
+    anker::mirror(&mut client, &["t", "u"], LIVE)?;
+    Ok((cluster, client))
+}
+
+/// The answer is right and comes from the heap, for a reason that holds `because`.
+fn heap(client: &mut Client, sql: &str, because: &str) -> Result<()> {
+    same(client, sql)?;
+    let by = anker::explained(client, sql)?;
+    let reason = by.as_deref().and_then(|by| by.strip_prefix("heap, because "));
+    ensure!(
+        reason.is_some_and(|r| r.contains(because)),
+        "{sql}: expected the heap because of \"{because}\", got {by:?}"
+    );
+    Ok(())
+}
+
+fn engine(client: &mut Client, sql: &str) -> Result<()> {
+    same(client, sql)?;
+    let by = anker::analyzed(client, sql)?;
+    ensure!(by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
+    Ok(())
+}
+
+fn shapes_that_run_on_the_heap(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    for sql in [
+        "SELECT count(*) FROM plain WHERE anker.olap()",
+        "SELECT count(*) FROM t, plain WHERE t.id = plain.id AND anker.olap()",
+        "SELECT count(*) FROM t LEFT JOIN u ON t.id = tid WHERE anker.olap()",
+        "SELECT count(*) FROM t WHERE EXISTS (SELECT FROM u WHERE tid = t.id) AND anker.olap()",
+        "SELECT count(*) FROM t WHERE id IN (SELECT tid FROM u) AND anker.olap()",
+        "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY ROLLUP (g)",
+        "SELECT count(DISTINCT g) FROM t WHERE anker.olap()",
+        "SELECT count(*) FILTER (WHERE g = 1) FROM t WHERE anker.olap()",
+        "SELECT string_agg(x, ',' ORDER BY id) FROM t WHERE anker.olap()",
+        "SELECT sum(f) FROM t WHERE anker.olap()",
+        "SELECT count(*) FROM t WHERE x LIKE 'x1%' AND anker.olap()",
+        "SELECT count(*) FROM t WHERE sqrt(f) > 3 AND anker.olap()",
+        "SELECT count(*) FROM t TABLESAMPLE SYSTEM (100) WHERE anker.olap()",
+        "SELECT ctid, id FROM t WHERE anker.olap()",
+        "SELECT id FROM t WHERE anker.olap() UNION ALL SELECT id FROM u",
+        "SELECT t FROM t WHERE anker.olap()",
+        "SELECT count(*) FROM generate_series(1, 5) WHERE anker.olap()",
+        "SELECT id FROM t WHERE id = 1 AND anker.olap() FOR UPDATE",
+    ] {
+        heap(&mut client, sql, "").map_err(|e| format!("{e}"))?;
+    }
+    heap(&mut client, "SELECT count(*) FROM plain WHERE anker.olap()", "plain")
+}
+
+fn types_that_run_on_the_heap(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    for column in ["j", "free", "r", "m", "a"] {
+        heap(&mut client, &format!("SELECT id, {column} FROM t WHERE anker.olap()"), "")?;
+    }
+    heap(&mut client, "SELECT count(*) FROM t WHERE m = 'calm' AND anker.olap()", "")?;
+    // The rest of the table is there.
+    engine(&mut client, "SELECT id, g, n, f, x FROM t WHERE anker.olap()")?;
+    let excluded: Vec<String> = client
+        .query_one("SELECT excluded_columns FROM anker.tables WHERE relation = 't'::regclass", &[])?
+        .get::<_, Option<Vec<String>>>(0)
+        .unwrap_or_default();
+    ensure!(excluded.len() == 5, "excluded columns: {excluded:?}");
+    // Not a number has no place in a scaled integer; gone again, the column serves again.
+    client.batch_execute("UPDATE t SET n = 'NaN' WHERE id = 7")?;
+    same(&mut client, "SELECT sum(n), count(*), max(n) FROM t WHERE anker.olap()")?;
+    engine(&mut client, "SELECT sum(g), count(*) FROM t WHERE anker.olap()")?;
+    client.batch_execute("UPDATE t SET n = 1 WHERE id = 7")?;
+    same(&mut client, "SELECT sum(n), count(*), max(n) FROM t WHERE anker.olap()")?;
+    Ok(())
+}
+
+fn a_session_that_wrote_reads_its_own_rows(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    let sql = "SELECT count(*), sum(g) FROM t WHERE anker.olap()";
+    client.batch_execute("BEGIN; INSERT INTO t (id, g) VALUES (9000, 1000000)")?;
+    let rows = anker::text_rows(&mut client, sql)?;
+    ensure!(rows == ["501|1001000"], "a session does not see its own row: {rows:?}");
+    let by = anker::analyzed(&mut client, sql)?;
+    ensure!(by.as_deref().is_some_and(|b| b.starts_with("heap, because ")), "answered by {by:?}");
+    client.batch_execute("SAVEPOINT s; DELETE FROM t; ROLLBACK TO s")?;
+    ensure!(anker::text_rows(&mut client, sql)? == ["501|1001000"], "after a rolled back savepoint");
+    client.batch_execute("ROLLBACK")?;
+    engine(&mut client, sql)?;
+    client.batch_execute("BEGIN; SAVEPOINT s; UPDATE t SET g = g + 1; RELEASE s")?;
+    ensure!(anker::text_rows(&mut client, sql)? == ["500|1500"], "after a released savepoint");
+    client.batch_execute("ROLLBACK")?;
+    engine(&mut client, sql)
+}
+
+fn serializable_reads_the_heap(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    let sql = "SELECT count(*) FROM t WHERE anker.olap()";
+    client.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE")?;
+    let by = anker::analyzed(&mut client, sql)?;
+    client.batch_execute("COMMIT")?;
+    ensure!(
+        by.as_deref().is_some_and(|b| b.starts_with("heap, because ") && b.to_lowercase().contains("serializable")),
+        "{by:?}"
+    );
+    Ok(())
+}
+
+fn route_and_fallback(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    let (flagged, plain) = ("SELECT count(*) FROM t WHERE anker.olap()", "SELECT count(*) FROM t");
+    ensure!(anker::analyzed(&mut client, plain)?.is_none(), "an unflagged query is touched");
+    client.batch_execute("SET anker.route = 'off'")?;
+    let by = anker::analyzed(&mut client, flagged)?;
+    ensure!(by.as_deref() != Some("engine"), "anker.route = off: {by:?}");
+    client.batch_execute("SET anker.route = 'prefer'")?;
+    ensure!(anker::analyzed(&mut client, plain)?.as_deref() == Some("engine"), "anker.route = prefer");
+    client.batch_execute("SET anker.route = 'force'")?;
+    ensure!(anker::analyzed(&mut client, plain)?.as_deref() == Some("engine"), "anker.route = force");
+    let refused = ask(&mut client, "SELECT sum(f) FROM t")?;
+    ensure!(matches!(refused, Answer::Error { .. }), "anker.route = force ran {refused:?}");
+    ensure!(matches!(ask(&mut client, "SELECT count(*) FROM plain")?, Answer::Rows(_)), "force concerns plain tables");
+    client.batch_execute("SET anker.route = 'hint'; SET anker.fallback = off")?;
+    let refused = ask(&mut client, "SELECT sum(f) FROM t WHERE anker.olap()")?;
+    ensure!(matches!(refused, Answer::Error { .. }), "anker.fallback = off ran {refused:?}");
+    Ok(())
+}
+
+fn tables_that_cannot_be_mirrored(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE keyless (a integer); INSERT INTO keyless VALUES (1), (1), (2);
+         CREATE UNLOGGED TABLE unlogged (id integer PRIMARY KEY);
+         CREATE TABLE parted (id integer PRIMARY KEY) PARTITION BY RANGE (id);
+         CREATE TABLE odd_key (id uuid PRIMARY KEY);
+         CREATE VIEW seen AS SELECT 1 AS id;
+         CREATE TEMP TABLE fleeting (id integer PRIMARY KEY)",
+    )?;
+    for (table, word) in [
+        ("keyless", "identity"),
+        ("unlogged", "unlogged"),
+        ("parted", "partition"),
+        ("odd_key", "id"),
+        ("seen", "table"),
+        ("fleeting", "temporary"),
+        ("pg_class", "catalog"),
+    ] {
+        let error = client.execute("SELECT anker.mirror($1::text::regclass)", &[&table]).err();
+        let error = error.ok_or(format!("{table} was mirrored"))?;
+        let db = error.as_db_error().ok_or("connection lost")?;
+        ensure!(db.message().contains(word), "{table}: {}", db.message());
+        if table == "keyless" {
+            let hint = db.hint().unwrap_or_default().to_owned();
+            let statement =
+                hint.find("ALTER TABLE").map(|at| hint[at..].to_owned()).ok_or("no statement in the hint")?;
+            client.batch_execute(&statement).map_err(|e| format!("{statement}: {}", bench::describe(&e)))?;
+            anker::mirror(&mut client, &["keyless"], LIVE)?;
+            client
+                .batch_execute("DELETE FROM keyless WHERE ctid = '(0,1)'; INSERT INTO keyless VALUES (NULL), (NULL)")?;
+            engine(&mut client, "SELECT a, count(*) FROM keyless WHERE anker.olap() GROUP BY a")?;
+        }
+    }
+    Ok(())
+}
+
+fn missing_preload(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().unset("shared_preload_libraries"))?;
+    let mut client = cluster.connect()?;
+    let message = |client: &mut Client, sql: &str| -> Result<String> {
+        let error = client.batch_execute(sql).err().ok_or(format!("{sql} worked without preload"))?;
+        Ok(bench::describe(&error))
+    };
+    let said = message(&mut client, "CREATE EXTENSION pg_anker")?;
+    ensure!(said.contains("shared_preload_libraries"), "CREATE EXTENSION says: {said}");
+
+    // With the extension created earlier, and a server that was then started without it.
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    drop(client);
+    let conf = cluster.data().join("postgresql.conf");
+    let text = std::fs::read_to_string(&conf)?;
+    std::fs::write(&conf, text + "shared_preload_libraries = ''\n")?;
+    cluster.restart()?;
+    let mut client = cluster.connect()?;
+    client.batch_execute("INSERT INTO t VALUES (1); SELECT count(*) FROM t")?;
+    let said = message(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?;
+    ensure!(said.contains("shared_preload_libraries"), "a flagged query says: {said}");
+    Ok(())
+}
+
+fn wrong_wal_level(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("wal_level", "replica"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    // Refused at once, or accepted with the state telling why nothing happens: the name of the setting must be said.
+    let said = match client.batch_execute("SELECT anker.mirror('t')") {
+        Err(error) => bench::describe(&error),
+        Ok(()) => anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?.join("; "),
+    };
+    ensure!(said.contains("wal_level"), "anker.mirror says: {said}");
+    heap(&mut client, "SELECT id FROM t WHERE anker.olap()", "")
+}
+
+fn a_database_without_the_extension(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE DATABASE bare")?;
+    let mut bare = cluster.connect_to("bare")?;
+    bare.batch_execute("CREATE TABLE t (id integer); INSERT INTO t VALUES (1); SET anker.route = 'prefer'")?;
+    ensure!(anker::text_rows(&mut bare, "SELECT id FROM t")? == ["1"], "a plain database does not work");
+    drop(bare);
+    // Two databases with a mirror each, and one that is dropped while it has one.
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1), (2)")?;
+    client.batch_execute("CREATE DATABASE second")?;
+    let mut second = cluster.connect_to("second")?;
+    anker::create_extension(&mut second)?;
+    second.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (3)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    anker::mirror(&mut second, &["t"], LIVE)?;
+    engine(&mut client, "SELECT id FROM t WHERE anker.olap()")?;
+    engine(&mut second, "SELECT id FROM t WHERE anker.olap()")?;
+    second.batch_execute("SELECT anker.unmirror('t'); DROP EXTENSION pg_anker")?;
+    drop(second);
+    let dropped = bench::cluster::wait_until(Duration::from_secs(30), || {
+        Ok(client.batch_execute("DROP DATABASE IF EXISTS second WITH (FORCE)").is_ok())
+    })?;
+    ensure!(dropped, "a database cannot be dropped after its mirror was");
+    engine(&mut client, "SELECT id FROM t WHERE anker.olap()")
+}
+
+fn other_encodings_and_collations(context: &Context) -> Result<()> {
+    let latin = context.cluster_with(&Options::default().locale("C", "LATIN1"))?;
+    let mut client = latin.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY, x text); INSERT INTO t VALUES (1, 'é'), (2, 'e')")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    heap(&mut client, "SELECT x FROM t WHERE anker.olap()", "")?;
+    engine(&mut client, "SELECT sum(id) FROM t WHERE anker.olap()")?;
+
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE COLLATION ignoring_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         CREATE TABLE t (id integer PRIMARY KEY, loose text COLLATE ignoring_case, bytes text COLLATE \"C\", def text);
+         INSERT INTO t VALUES (1, 'a', 'a', 'a'), (2, 'A', 'A', 'A'), (3, 'b', 'b', 'Ä')",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    heap(&mut client, "SELECT loose, count(*) FROM t WHERE anker.olap() GROUP BY loose", "")?;
+    heap(&mut client, "SELECT id FROM t WHERE loose = 'A' AND anker.olap()", "")?;
+    engine(&mut client, "SELECT min(bytes), max(bytes) FROM t WHERE anker.olap()")?;
+    engine(&mut client, "SELECT id FROM t WHERE def = 'A' AND anker.olap()")?;
+    same(&mut client, "SELECT min(def), max(def) FROM t WHERE anker.olap()")?;
+    Ok(())
+}
+
+fn privileges_hold(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_tables(context)?;
+    client.batch_execute(
+        "CREATE ROLE reader LOGIN; CREATE ROLE stranger LOGIN; CREATE ROLE partial LOGIN;
+         GRANT SELECT ON u TO reader; GRANT SELECT (id, g) ON t TO partial;
+         CREATE VIEW counted AS SELECT g, count(*) AS n FROM t WHERE anker.olap() GROUP BY g;
+         GRANT SELECT ON counted TO reader",
+    )?;
+    let t = "SELECT count(*), sum(n) FROM t WHERE anker.olap()";
+    for (role, sql, allowed) in [
+        ("stranger", t, false),
+        ("reader", t, false),
+        ("reader", "SELECT count(*), sum(tid) FROM u WHERE anker.olap()", true),
+        ("reader", "SELECT count(*) FROM u, t WHERE t.id = tid AND anker.olap()", false),
+        ("partial", "SELECT id, g FROM t WHERE anker.olap()", true),
+        ("partial", "SELECT sum(g) FROM t WHERE anker.olap()", true),
+        ("partial", "SELECT * FROM t WHERE anker.olap()", false),
+        ("partial", "SELECT id FROM t WHERE n > 0 AND anker.olap()", false),
+    ] {
+        let mut session = cluster.config().user(role).connect(NoTls)?;
+        let answer = same(&mut session, sql).map_err(|e| format!("{role}: {e}"))?;
+        let denied = matches!(&answer, Answer::Error { code, .. } if code == "42501");
+        ensure!(denied != allowed, "{role}: {sql}: {answer:?}");
+    }
+    let mut session = cluster.config().user("reader").connect(NoTls)?;
+    let through_view = anker::text_rows(&mut session, "SELECT * FROM counted ORDER BY g")?;
+    ensure!(through_view.len() == 5, "through the view: {through_view:?}");
+    let mut session = cluster.config().user("stranger").connect(NoTls)?;
+    for sql in ["SELECT anker.mirror('t')", "SELECT anker.unmirror('t')", "SELECT * FROM anker.verify('t')"] {
+        let answer = ask(&mut session, sql)?;
+        ensure!(matches!(&answer, Answer::Error { code, .. } if code == "42501"), "{sql} as a stranger: {answer:?}");
+    }
+    // A right that is taken away from a prepared statement's owner.
+    let mut session = cluster.config().user("reader").connect(NoTls)?;
+    session.batch_execute("PREPARE p AS SELECT count(*) FROM u WHERE anker.olap(); EXECUTE p")?;
+    client.batch_execute("REVOKE SELECT ON u FROM reader")?;
+    let answer = ask(&mut session, "EXECUTE p")?;
+    ensure!(matches!(&answer, Answer::Error { code, .. } if code == "42501"), "after REVOKE: {answer:?}");
+    Ok(())
+}
+
+fn row_security_holds(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_tables(context)?;
+    client.batch_execute(
+        "CREATE ROLE tenant LOGIN; GRANT SELECT ON t TO tenant;
+         ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t FOR SELECT TO tenant USING (g = 1)",
+    )?;
+    let mut session = cluster.config().user("tenant").connect(NoTls)?;
+    let sql = "SELECT count(*) FROM t WHERE anker.olap()";
+    ensure!(anker::text_rows(&mut session, sql)? == ["100"], "a policy is not applied");
+    heap(&mut session, sql, "")?;
+    // The owner is not concerned.
+    ensure!(anker::text_rows(&mut client, sql)? == ["500"], "the owner sees less");
+    client.batch_execute(
+        "CREATE VIEW guarded WITH (security_barrier) AS SELECT id, g FROM u JOIN plain USING (id);
+         GRANT SELECT ON guarded TO tenant",
+    )?;
+    same(&mut session, "SELECT count(*) FROM guarded WHERE 1 / (id - 500) <= 0 AND anker.olap()")?;
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! A flagged query sees exactly what its snapshot sees: not less, not more, however old it is.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use bench::cluster::Cluster;
+use bench::{Result, anker};
+use postgres::Client;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::chaos::{self, Writers};
+use crate::flagged::{First, same_in_transaction};
+use crate::runner::{Context, ensure, tests};
+
+tests![
+    pairs_under_one_snapshot_are_equal,
+    a_flagged_query_sees_every_commit_that_was_told,
+    snapshots_in_reverse_order,
+    a_commit_that_waits_for_its_standby_is_not_seen,
+    truncate_between_snapshot_and_query,
+];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+const QUESTIONS: [&str; 8] = [
+    "SELECT * FROM facts WHERE anker.olap()",
+    "SELECT id, b, i2, i4, i8, f8, n9, n30, t, v, c, d, ts, tz FROM kinds WHERE anker.olap()",
+    "SELECT b, count(*), sum(i4), min(d), max(tz), avg(n9), sum(n30) FROM kinds WHERE anker.olap() GROUP BY b",
+    "SELECT count(*), count(amount), sum(amount), min(fid), max(fid), avg(amount) FROM facts WHERE anker.olap()",
+    "SELECT c, count(*), sum(amount), avg(amount) FROM kinds, facts WHERE id = kid AND anker.olap() GROUP BY c",
+    "SELECT i2, fid, amount FROM kinds JOIN facts ON id = kid WHERE amount > 100 AND anker.olap()",
+    "SELECT a, b, x, long FROM pairs WHERE anker.olap()",
+    "SELECT v, count(*), sum(n) FROM bag WHERE anker.olap() GROUP BY v",
+];
+
+fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    chaos::create(&mut client)?;
+    anker::mirror(&mut client, &chaos::TABLES, LIVE)?;
+    let wanted = context.size(2000, 150);
+    let writers = Writers::start(&cluster, 3, "SET synchronous_commit = off", Duration::from_millis(2))?;
+    let served = anker::counter(&mut client, "queries_served")?;
+
+    let asked = AtomicU32::new(0);
+    let failure = Mutex::new(None);
+    let oldest = context.seconds(30, 4);
+    std::thread::scope(|scope| {
+        let (cluster, asked, failure) = (&cluster, &asked, &failure);
+        for reader in 0..4 {
+            scope.spawn(move || {
+                // Two readers hold their snapshots for long, two take a new one every few pairs.
+                let age = if reader < 2 { oldest } else { oldest / 60 };
+                if let Err(error) = read_pairs(cluster, reader, wanted, age, asked) {
+                    failure.lock().expect("no reader panics with the lock").get_or_insert(error);
+                    asked.fetch_add(wanted, Ordering::Relaxed);
+                }
+            });
+        }
+        let changes = ["TRUNCATE bag", "ALTER TABLE pairs ADD COLUMN extra integer"];
+        for (i, sql) in changes.iter().enumerate() {
+            let due = wanted / 4 * (i as u32 + 1);
+            while asked.load(Ordering::Relaxed) < due {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            if let Err(error) = client.batch_execute(sql) {
+                failure.lock().expect("no reader panics with the lock").get_or_insert(error.into());
+            }
+        }
+    });
+    if let Some(error) = failure.into_inner().expect("no reader panics with the lock") {
+        return Err(error);
+    }
+    writers.stop()?;
+    let (asked, served) = (asked.into_inner(), anker::counter(&mut client, "queries_served")? - served);
+    let share = served as f64 / f64::from(asked);
+    ensure!(share >= 0.95, "only {served} of {asked} were answered by the engine; {}", refusals(&mut client)?);
+    Ok(())
+}
+
+fn refusals(client: &mut Client) -> Result<String> {
+    Ok(anker::text_rows(client, "SELECT relation, state, rebuilds, errors, reason FROM anker.tables")?.join("; "))
+}
+
+/// Transactions of pairs, spread over the age that their snapshot may reach, until enough were asked.
+fn read_pairs(cluster: &Cluster, seed: u64, wanted: u32, oldest: Duration, asked: &AtomicU32) -> Result<()> {
+    let mut client = cluster.connect()?;
+    let mut random = StdRng::seed_from_u64(seed);
+    while asked.load(Ordering::Relaxed) < wanted {
+        let started = Instant::now();
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
+        while started.elapsed() < oldest && asked.load(Ordering::Relaxed) < wanted {
+            let question = QUESTIONS.choose(&mut random).expect("there are questions");
+            let first = if random.random() { First::Flagged } else { First::Heap };
+            same_in_transaction(&mut client, question, first)
+                .map_err(|e| format!("{first:?} first, snapshot {:.1} s old: {e}", started.elapsed().as_secs_f64()))?;
+            asked.fetch_add(1, Ordering::Relaxed);
+            if oldest > Duration::from_secs(1) {
+                std::thread::sleep(Duration::from_millis(random.random_range(0..60)));
+            }
+        }
+        client.batch_execute("COMMIT")?;
+    }
+    Ok(())
+}
+
+fn a_flagged_query_sees_every_commit_that_was_told(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    chaos::create(&mut client)?;
+    client.batch_execute("CREATE TABLE counters (id integer PRIMARY KEY, n integer)")?;
+    client.batch_execute("INSERT INTO counters SELECT i, 0 FROM generate_series(0, 3) i")?;
+    anker::mirror(&mut client, &["counters", "facts"], LIVE)?;
+    let rounds = context.size(5000, 400) / 4;
+    let writers = Writers::start(&cluster, 2, "SET synchronous_commit = off", Duration::from_millis(3))?;
+    let served = anker::counter(&mut client, "queries_served")?;
+    std::thread::scope(|scope| {
+        let counting: Vec<_> = (0..4)
+            .map(|id| {
+                let cluster = &cluster;
+                scope.spawn(move || count_and_read(cluster, id, rounds))
+            })
+            .collect();
+        counting.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a counter panicked")?)
+    })?;
+    writers.stop()?;
+    let share = (anker::counter(&mut client, "queries_served")? - served) as f64 / f64::from(4 * rounds);
+    ensure!(share >= 0.95, "only {share:.3} of the queries were answered by the engine");
+    Ok(())
+}
+
+/// One session commits, another one that knows of it reads: half of the counters commit synchronously.
+fn count_and_read(cluster: &Cluster, id: i32, rounds: u32) -> Result<()> {
+    let (mut writer, mut reader) = (cluster.connect()?, cluster.connect()?);
+    writer.batch_execute(if id % 2 == 0 { "SET synchronous_commit = on" } else { "SET synchronous_commit = off" })?;
+    let update = writer.prepare("UPDATE counters SET n = n + 1 WHERE id = $1")?;
+    let select = reader.prepare("SELECT n FROM counters WHERE id = $1 AND anker.olap()")?;
+    for round in 1..=rounds as i32 {
+        writer.execute(&update, &[&id])?;
+        let seen: i32 = reader.query_one(&select, &[&id])?.get(0);
+        ensure!(seen == round, "counter {id}: {round} commits were told, the query saw {seen}");
+    }
+    Ok(())
+}
+
+fn snapshots_in_reverse_order(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY, n integer); INSERT INTO t VALUES (0, 0)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let all = "SELECT id, n FROM t WHERE anker.olap()";
+    let mut readers = Vec::new();
+    for round in 1..=10 {
+        let mut reader = cluster.connect()?;
+        reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")?;
+        readers.push(reader);
+        client.batch_execute(&format!(
+            "UPDATE t SET n = {round} WHERE id % 2 = 0; INSERT INTO t VALUES ({round}, -{round}); DELETE FROM t WHERE id = {} - 3",
+            round
+        ))?;
+    }
+    // The newest first: the older ones need what it applied taken back.
+    for reader in readers.iter_mut().rev() {
+        same_in_transaction(reader, all, First::Flagged)?;
+    }
+    for reader in &mut readers {
+        same_in_transaction(reader, all, First::Flagged)?;
+        let by = anker::analyzed(reader, all)?;
+        ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
+    }
+    Ok(())
+}
+
+/// Its record is in the WAL and flushed, so it is decoded, but no snapshot shows it yet.
+fn a_commit_that_waits_for_its_standby_is_not_seen(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY, n integer); INSERT INTO t VALUES (1, 1), (2, 1)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    cluster.alter_system(&[("synchronous_standby_names", "nobody")])?;
+    client.batch_execute("SET synchronous_commit = local")?;
+    let all = "SELECT id, n FROM t WHERE anker.olap()";
+    for round in 1..=context.size(20, 4) {
+        let mut waiting = cluster.connect()?;
+        let cancel = waiting.cancel_token();
+        let sql = format!("UPDATE t SET n = n + 1 WHERE id = 1; INSERT INTO t VALUES ({}, 0)", 10 + round);
+        let commit = std::thread::spawn(move || waiting.batch_execute(&sql));
+        let stuck = bench::cluster::wait_until(Duration::from_secs(10), || {
+            let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+            Ok(client.query_one(sql, &[])?.get::<_, i64>(0) == 1)
+        })?;
+        ensure!(stuck, "the commit does not wait");
+        // A later transaction is told of, is behind the waiting one in the WAL, and must be seen alone.
+        client.batch_execute("UPDATE t SET n = n + 1 WHERE id = 2")?;
+        for _ in 0..3 {
+            crate::flagged::same(&mut client, all)?;
+            let by = anker::analyzed(&mut client, all)?;
+            ensure!(by.as_deref() == Some("engine"), "while a commit waits: answered by {by:?}");
+        }
+        cancel.cancel_query(postgres::NoTls)?;
+        commit.join().map_err(|_| "the waiting session panicked")??;
+        crate::flagged::same(&mut client, all)?;
+    }
+    Ok(())
+}
+
+fn truncate_between_snapshot_and_query(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); CREATE TABLE other (id integer PRIMARY KEY)")?;
+    client.batch_execute("INSERT INTO t SELECT generate_series(1, 100)")?;
+    anker::mirror(&mut client, &["t", "other"], LIVE)?;
+    let mut reader = cluster.connect()?;
+    reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM other WHERE anker.olap()")?;
+    client.batch_execute("TRUNCATE t; INSERT INTO t VALUES (-1)")?;
+    anker::wait_live(&mut client, "t", LIVE)?;
+    // TRUNCATE is not MVCC-safe on the heap either: the old snapshot sees an empty table.
+    same_in_transaction(&mut reader, "SELECT id FROM t WHERE anker.olap()", First::Flagged)?;
+    crate::flagged::same(&mut client, "SELECT id FROM t WHERE anker.olap()")?;
+    Ok(())
+}
