@@ -15,6 +15,7 @@
 //! wait for each other.
 
 use std::future::Future;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ use olap::Runtime;
 use plan::{Literal, Plan};
 use protocol::frame::Kind;
 use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::encode::Encoder;
 use crate::log;
@@ -46,104 +47,116 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// The client closed the connection, or cannot be reached.
 struct Gone;
 
-impl From<std::io::Error> for Gone {
-    fn from(_: std::io::Error) -> Self {
+impl From<io::Error> for Gone {
+    fn from(_: io::Error) -> Self {
         Gone
     }
 }
 
-/// Answers a request. An error means that the connection is of no use any more.
-pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> std::io::Result<()> {
-    shared.stats.begin();
-    let outcome = run(peer, shared, request);
-    shared.stats.end(outcome.as_ref().map_or(Outcome::Cancelled, |o| *o));
-    outcome.map(|_| ()).map_err(|Gone| std::io::ErrorKind::ConnectionAborted.into())
+/// How a request ends for a client that is still there.
+enum End {
+    Done(Done),
+    Failed(Failure),
+    Refused(Refusal),
 }
 
-fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<Outcome, Gone> {
+/// Answers a request. An error means that the connection is of no use any more.
+pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> io::Result<()> {
+    shared.stats.begin();
+    let end = run(peer, shared, request);
+    // Counted first: who has the answer finds it counted.
+    shared.stats.end(match &end {
+        Ok(End::Done(_)) => Outcome::Served,
+        Ok(End::Failed(_)) => Outcome::Failed,
+        Ok(End::Refused(_)) => Outcome::Refused,
+        Err(Gone) => Outcome::Cancelled,
+    });
+    match end {
+        Ok(End::Done(done)) => peer.send(Kind::Done, &done),
+        Ok(End::Failed(failure)) => peer.send(Kind::Failed, &failure),
+        Ok(End::Refused(refusal)) => peer.refuse(&refusal),
+        Err(Gone) => Err(io::ErrorKind::ConnectionAborted.into()),
+    }
+}
+
+fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, Gone> {
     let arrived = Instant::now();
-    let tables = match tables(&request) {
+    let Bound { served, waited, snapshot } = match bind(peer, shared, &request, arrived)? {
+        Ok(bound) => bound,
+        Err(refusal) => return Ok(End::Refused(refusal)),
+    };
+    let ready = Ready {
+        mechanism: shared.mechanism.into(),
+        waited_us: micros(waited),
+        snapshot_us: micros(snapshot),
+        undone_transactions: served.undone_transactions,
+        undone_changes: served.undone_changes,
+    };
+    peer.send(Kind::Ready, &ready)?;
+    let start = Instant::now();
+    shared.stats.ready(micros(start - arrived));
+
+    // The places are never closed.
+    let mut place = attend(peer, shared, shared.places.clone().acquire_owned())?.ok();
+    let queued = start.elapsed();
+    let scanned_rows = served.tables.iter().map(|t| t.row_count()).sum();
+    let (pieces, result) = mpsc::channel(PIECES_AHEAD);
+    let job = execute(shared.olap.clone(), request.plan, request.params, served.tables, pieces);
+    let mut job = shared.runtime.spawn(job);
+    let relayed = relay(peer, shared, result, &mut place);
+    if relayed.is_err() {
+        job.abort();
+    }
+    // Aborted or not: when the job has ended its views are released.
+    let ended = shared.runtime.block_on(&mut job);
+    relayed?;
+    Ok(match ended {
+        Ok(Ok(rows)) => {
+            End::Done(Done { rows, scanned_rows, engine_us: micros(start.elapsed()), queued_us: micros(queued) })
+        }
+        Ok(Err(failure)) => End::Failed(failure),
+        Err(e) => End::Failed(internal(match e.try_into_panic() {
+            Ok(panic) => format!("panic: {}", log::message(&*panic)),
+            Err(e) => e.to_string(),
+        })),
+    })
+}
+
+/// Has the writer bind the request to its column snapshot.
+fn bind(
+    peer: &Peer,
+    shared: &Shared,
+    request: &QueryRequest,
+    arrived: Instant,
+) -> Result<Result<Bound, Refusal>, Gone> {
+    let tables = match tables(request) {
         Ok(tables) => tables,
-        Err(what) => return refuse(peer, &Refusal::Protocol { what: what.into() }),
+        Err(what) => return Ok(Err(Refusal::Protocol { what: what.into() })),
     };
     let (reply, answer) = oneshot::channel();
     shared.writer.command(Command::Serve(ServeRequest {
-        snapshot: request.snapshot,
+        snapshot: request.snapshot.clone(),
         tables,
         lsn: request.lsn,
         arrived,
         deadline: arrived + Duration::from_millis(request.max_wait_ms).min(LONGEST_WAIT),
         reply,
     }));
-    let bound = match attend(peer, shared, answer)? {
-        Ok(Ok(bound)) => bound,
-        Ok(Err(refusal)) => return refuse(peer, &refusal),
-        // The writer is gone, and soon the process.
-        Err(_) => return Err(Gone),
-    };
-    let Bound { served, waited, snapshot } = bound;
-    peer.send(
-        Kind::Ready,
-        &Ready {
-            mechanism: shared.mechanism.into(),
-            waited_us: micros(waited),
-            snapshot_us: micros(snapshot),
-            undone_transactions: served.undone_transactions,
-            undone_changes: served.undone_changes,
-        },
-    )?;
-    let ready = Instant::now();
-    shared.stats.ready(micros(ready - arrived));
-
-    let mut place = match attend(peer, shared, shared.places.clone().acquire_owned())? {
-        Ok(place) => Some(place),
-        // The places are never closed.
-        Err(_) => return Err(Gone),
-    };
-    let queued = ready.elapsed();
-    let scanned_rows = served.tables.iter().map(|t| t.row_count()).sum();
-    let (pieces, mut next_piece) = mpsc::channel(PIECES_AHEAD);
-    let job = execute(shared.olap.clone(), request.plan, request.params, served.tables, pieces);
-    let mut job = shared.runtime.spawn(job);
-
-    let relayed = loop {
-        match attend(peer, shared, next_piece.recv()) {
-            Ok(Some(piece)) => {
-                let piece: Vec<u8> = piece;
-                if peer.send_raw(Kind::Arrow, &piece, || drop(place.take())).is_err() {
-                    break Err(Gone);
-                }
-            }
-            Ok(None) => break Ok(()),
-            Err(Gone) => break Err(Gone),
-        }
-    };
-    if relayed.is_err() {
-        job.abort();
-    }
-    // Aborted or not: when the job has ended its views are released.
-    let ended = shared.runtime.block_on(&mut job);
-    drop(place);
-    relayed?;
-    let failure = match ended {
-        Ok(Ok(rows)) => {
-            let done = Done { rows, scanned_rows, engine_us: micros(ready.elapsed()), queued_us: micros(queued) };
-            peer.send(Kind::Done, &done)?;
-            return Ok(Outcome::Served);
-        }
-        Ok(Err(failure)) => failure,
-        Err(e) => match e.try_into_panic() {
-            Ok(panic) => internal(format!("panic: {}", log::message(&*panic))),
-            Err(e) => internal(e.to_string()),
-        },
-    };
-    peer.send(Kind::Failed, &failure)?;
-    Ok(Outcome::Failed)
+    // Without an answer the writer is gone, and soon the process.
+    attend(peer, shared, answer)?.map_err(|_| Gone)
 }
 
-fn refuse(peer: &mut Peer, refusal: &Refusal) -> Result<Outcome, Gone> {
-    peer.refuse(refusal)?;
-    Ok(Outcome::Refused)
+/// Passes the result on to the client as it comes.
+fn relay(
+    peer: &mut Peer,
+    shared: &Shared,
+    mut result: mpsc::Receiver<Vec<u8>>,
+    place: &mut Option<OwnedSemaphorePermit>,
+) -> Result<(), Gone> {
+    while let Some(piece) = attend(peer, shared, result.recv())? {
+        peer.send_raw(Kind::Arrow, &piece, || drop(place.take()))?;
+    }
+    Ok(())
 }
 
 /// What the store is asked for, if the request makes sense.

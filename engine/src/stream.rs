@@ -57,6 +57,8 @@ pub struct Stream {
     /// The row change that goes on in the next bytes.
     change: Option<Change>,
     position: u64,
+    /// The last turn ended early: whole messages are left in `input`.
+    paused: bool,
 }
 
 struct Transaction {
@@ -93,19 +95,18 @@ impl Stream {
         sink: &mut impl Sink,
         pause_at: Option<u64>,
     ) -> Result<bool, StreamError> {
-        // After a pause there are whole messages left; then they come first.
-        let waiting = self.input.len() - self.at;
-        if waiting < TURN {
+        if !self.paused {
             self.input.drain(..self.at);
             self.at = 0;
             ring.read(&mut self.input, TURN);
         }
         let before = self.input.len() - self.at;
-        self.advance(sink, pause_at)?;
+        self.paused = self.advance(sink, pause_at)?;
         Ok(self.input.len() - self.at < before)
     }
 
-    fn advance(&mut self, sink: &mut impl Sink, pause_at: Option<u64>) -> Result<(), StreamError> {
+    /// Hands on what `input` holds; returns whether it paused before the end of that.
+    fn advance(&mut self, sink: &mut impl Sink, pause_at: Option<u64>) -> Result<bool, StreamError> {
         loop {
             if let Some(change) = &mut self.change {
                 let n = change.remaining.min(self.input.len() - self.at);
@@ -116,15 +117,15 @@ impl Stream {
                 self.at += n;
                 change.remaining -= n;
                 if change.remaining > 0 {
-                    return Ok(());
+                    return Ok(false);
                 }
                 self.change = None;
             }
             let rest = &self.input[self.at..];
-            let Some((length, message)) = rest.split_first_chunk::<LENGTH>() else { return Ok(()) };
+            let Some((length, message)) = rest.split_first_chunk::<LENGTH>() else { return Ok(false) };
             let length = u32::from_le_bytes(*length) as usize;
             if length >= CHANGE_HEAD && message.len() < CHANGE_HEAD {
-                return Ok(());
+                return Ok(false);
             }
             // A message that is shorter than a change's head is no change.
             let head = message.first_chunk().filter(|_| length >= CHANGE_HEAD);
@@ -138,12 +139,12 @@ impl Stream {
             if length > LONGEST_MESSAGE {
                 return Err(ProtocolError::TooLong(length).into());
             }
-            let Some(message) = message.get(..length) else { return Ok(()) };
+            let Some(message) = message.get(..length) else { return Ok(false) };
             let message = StreamMessage::decode(message)?;
             self.at += LENGTH + length;
             Self::handle(message, &mut self.transaction, &mut self.position, sink)?;
             if pause_at.is_some_and(|lsn| self.position >= lsn) {
-                return Ok(());
+                return Ok(true);
             }
         }
     }
@@ -321,6 +322,16 @@ mod tests {
         assert_eq!(stream.position(), 100);
         assert!(stream.has_handled(&ring, written));
         assert!(!stream.turn(&mut ring, &mut notes, None).unwrap());
+    }
+
+    #[test]
+    fn a_message_may_be_longer_than_a_turn() {
+        let snapshot = Snapshot::new(u64::MAX, (1 << 62..(1 << 62) + 400_000).collect());
+        let bytes = encode(&[StreamMessage::Gate { snapshot }, StreamMessage::Position { lsn: 7 }]);
+        assert!(bytes.len() > 2 * TURN);
+        let (mut notes, mut stream) = (Notes::default(), Stream::default());
+        feed(&mut notes, &mut stream, &bytes, 4096).unwrap();
+        assert_eq!((notes.told.len(), stream.position()), (1, 7));
     }
 
     #[test]
