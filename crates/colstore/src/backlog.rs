@@ -39,15 +39,25 @@ impl Backlog {
         Ok(())
     }
 
-    /// Takes out, in commit order, the transactions that `wanted` names.
-    pub fn take(&mut self, wanted: impl Fn(u64) -> bool) -> Vec<Transaction> {
-        let Some(first) = self.waiting.iter().position(|transaction| wanted(transaction.xid)) else {
-            return Vec::new();
-        };
-        let behind = self.waiting.split_off(first);
-        let (taken, kept): (Vec<_>, Vec<_>) = behind.into_iter().partition(|transaction| wanted(transaction.xid));
-        self.waiting.extend(kept);
-        self.bytes -= taken.iter().map(size).sum::<u64>();
+    /// Takes out, in commit order, transactions that `wanted` names: all, or as many as make up `budget` bytes.
+    pub fn take(&mut self, wanted: impl Fn(u64) -> bool, budget: u64) -> Vec<Transaction> {
+        let (mut taken, mut kept) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        if !self.waiting.iter().any(|transaction| wanted(transaction.xid)) {
+            return taken;
+        }
+        while bytes < budget
+            && let Some(transaction) = self.waiting.pop_front()
+        {
+            if wanted(transaction.xid) {
+                bytes += size(&transaction);
+                taken.push(transaction);
+            } else {
+                kept.push(transaction);
+            }
+        }
+        kept.into_iter().rev().for_each(|transaction| self.waiting.push_front(transaction));
+        self.bytes -= bytes;
         if self.bytes + 4 * CHARGE_STEP < self.charge.bytes() {
             // Making a claim smaller does not fail.
             let _ = self.charge.set(self.bytes + CHARGE_STEP);

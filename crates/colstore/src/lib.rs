@@ -59,7 +59,6 @@ pub struct Store {
     events: Vec<ToWorker>,
     delays: Delays,
     clock: Clock,
-    transactions_applied: u64,
     changes_applied: u64,
     /// Every view holds a clone.
     alive: Arc<()>,
@@ -111,7 +110,6 @@ impl Store {
             events: Vec::new(),
             delays: Delays::default(),
             clock: Clock::new(),
-            transactions_applied: 0,
             changes_applied: 0,
             alive: Arc::new(()),
         }
@@ -174,46 +172,63 @@ impl Store {
         let now_ms = self.clock.millis();
         let relids: Vec<u32> = self.tables.keys().copied().collect();
         for &relid in &relids {
-            self.apply(relid, &gate);
-            if let Some(live) = self.tables.get_mut(&relid).and_then(Table::live_mut) {
-                live.undo.mark(&gate, now_ms);
+            loop {
+                let more = self.apply_some(relid, &gate);
+                if let Some(live) = self.tables.get_mut(&relid).and_then(Table::live_mut) {
+                    live.undo.mark(&gate, now_ms);
+                }
+                self.discard_undo_beyond_limit();
+                if !more {
+                    break;
+                }
             }
         }
-        self.discard_old_undo(now_ms.saturating_sub(self.limits.undo_seconds * 1000));
-        self.discard_undo_beyond_limit();
+        self.discard_old_undo(now_ms.saturating_sub(self.limits.undo_seconds.saturating_mul(1000)));
     }
 
-    /// Applies what `snapshot` sees of one table.
-    fn apply(&mut self, relid: u32, snapshot: &Snapshot) {
+    /// Applies what `snapshot` sees of one table, or part of it; false if there was nothing.
+    fn apply_some(&mut self, relid: u32, snapshot: &Snapshot) -> bool {
         let now_ms = self.clock.millis();
-        let Some(table) = self.tables.get_mut(&relid) else { return };
-        match table.apply(snapshot, now_ms) {
+        let Some(table) = self.tables.get_mut(&relid) else { return false };
+        match table.apply_some(snapshot, now_ms) {
             Ok(applied) => {
                 self.changes_applied += applied.changes;
-                let before = self.delays.total();
                 self.delays.record(applied.transactions.iter().filter_map(|transaction| transaction.counted));
-                self.transactions_applied += self.delays.total() - before;
+                !applied.transactions.is_empty()
             }
-            Err(fault) => self.break_on_fault(relid, Err(fault)),
+            Err(fault) => {
+                self.break_on_fault(relid, Err(fault));
+                false
+            }
         }
     }
 
     fn discard_old_undo(&mut self, before_ms: u64) {
         let relids: Vec<u32> = self.tables.keys().copied().collect();
         for relid in relids {
-            while self.oldest_undo(relid).is_some_and(|at_ms| at_ms < before_ms) && self.discard_oldest(relid) {}
+            while self.oldest_undo(relid).is_some_and(|at_ms| at_ms < before_ms) && self.discard_oldest(relid) > 0 {}
         }
     }
 
     /// The oldest first, whichever table it belongs to.
     fn discard_undo_beyond_limit(&mut self) {
         let mut stuck = Vec::new();
-        while self.undo_bytes() > self.limits.undo_bytes {
+        loop {
+            let mut excess = self.undo_bytes().saturating_sub(self.limits.undo_bytes);
+            if excess == 0 {
+                break;
+            }
             let candidates = self.tables.keys().copied().filter(|relid| !stuck.contains(relid));
             let oldest = candidates.filter_map(|relid| Some((self.oldest_undo(relid)?, relid))).min();
-            let Some((_, relid)) = oldest else { break };
-            if !self.discard_oldest(relid) {
-                stuck.push(relid);
+            let Some((at_ms, relid)) = oldest else { break };
+            // All that is as old, before the tables are compared again.
+            while excess > 0 && self.oldest_undo(relid) == Some(at_ms) {
+                let freed = self.discard_oldest(relid);
+                if freed == 0 {
+                    stuck.push(relid);
+                    break;
+                }
+                excess = excess.saturating_sub(freed);
             }
         }
     }
@@ -222,16 +237,13 @@ impl Store {
         self.tables.get(&relid)?.live().ok()?.undo.oldest_ms()
     }
 
-    /// False if there was nothing to discard.
-    fn discard_oldest(&mut self, relid: u32) -> bool {
-        let Some(table) = self.tables.get_mut(&relid) else { return false };
-        match table.discard_oldest() {
-            Ok(discarded) => discarded,
-            Err(fault) => {
-                self.break_on_fault(relid, Err(fault));
-                false
-            }
-        }
+    /// Bytes freed; 0 if there was nothing that may be discarded.
+    fn discard_oldest(&mut self, relid: u32) -> u64 {
+        let Some(table) = self.tables.get_mut(&relid) else { return 0 };
+        table.discard_oldest().unwrap_or_else(|fault| {
+            self.break_on_fault(relid, Err(fault));
+            0
+        })
     }
 
     pub fn load_begin(&mut self, request: &LoadRequest) -> Result<(), Refusal> {
@@ -286,7 +298,7 @@ impl Store {
         }
         let mut served = Served { tables: Vec::new(), undone_transactions: 0, undone_changes: 0 };
         for request in tables {
-            self.apply(request.relid, snapshot);
+            while self.apply_some(request.relid, snapshot) {}
             let table = self.table(request.relid)?.view(request, snapshot, &self.alive)?;
             served.tables.push(Arc::new(table.view));
             served.undone_transactions += table.undone_transactions;
@@ -340,7 +352,7 @@ impl Store {
             pending_transactions: self.tables.values().map(Table::pending).sum(),
             live_snapshots: Arc::strong_count(&self.alive) as u64 - 1,
             copied_bytes: self.pool.copied(),
-            transactions_applied: self.transactions_applied,
+            transactions_applied: self.delays.total(),
             changes_applied: self.changes_applied,
             tables,
         }

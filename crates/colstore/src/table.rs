@@ -22,6 +22,10 @@ use crate::backlog::{Backlog, Transaction};
 use crate::rows::{Fault, Rows};
 use crate::undo::{Op, Undo};
 
+/// Bytes of transactions that are applied in one go: a long backlog must not become as much undo before some of it can
+/// be discarded.
+const APPLY_BYTES: u64 = 16 << 20;
+
 #[derive(Debug)]
 pub struct Table {
     pub layout: TableLayout,
@@ -97,27 +101,27 @@ impl Table {
         }
     }
 
-    /// Applies what `snapshot` sees.
-    pub fn apply(&mut self, snapshot: &Snapshot, now_ms: u64) -> Result<Applied, Fault> {
+    /// Applies what `snapshot` sees, or the first part of it; nothing was left if nothing is returned.
+    pub fn apply_some(&mut self, snapshot: &Snapshot, now_ms: u64) -> Result<Applied, Fault> {
         let State::Live(live) = &mut self.state else {
             return Ok(Applied { transactions: Vec::new(), changes: 0 });
         };
-        let transactions = self.backlog.take(|xid| snapshot.sees(xid));
+        let transactions = self.backlog.take(|xid| snapshot.sees(xid), APPLY_BYTES);
         let changes = apply(&mut live.rows, &mut live.undo, &self.types, &transactions, now_ms)?;
         self.changes_applied += changes;
         Ok(Applied { transactions, changes })
     }
 
-    /// Discards the oldest undo; false if there is none, or no gate lets go of it.
-    pub fn discard_oldest(&mut self) -> Result<bool, Fault> {
-        let Some(live) = self.live_mut() else { return Ok(false) };
-        let Some(entry) = live.undo.discard_oldest() else { return Ok(false) };
+    /// Discards the oldest undo and returns its bytes; 0 if there is none, or no gate lets go of it.
+    pub fn discard_oldest(&mut self) -> Result<u64, Fault> {
+        let Some(live) = self.live_mut() else { return Ok(0) };
+        let Some(entry) = live.undo.discard_oldest() else { return Ok(0) };
         for op in entry.ops_newest_first() {
             if let Op::Delete { slot, .. } = op {
                 live.rows.release(slot)?;
             }
         }
-        Ok(true)
+        Ok(entry.bytes())
     }
 
     pub fn load_begin(&mut self, snapshot: Snapshot) -> Result<(), Refusal> {
@@ -150,7 +154,7 @@ impl Table {
                 Ok(Err(Fault::RowCount { announced, sent: rows.count }))
             }
             State::Loading { snapshot, rows } => {
-                self.backlog.take(|xid| snapshot.sees(xid));
+                self.backlog.take(|xid| snapshot.sees(xid), u64::MAX);
                 let undo = Undo::new(&self.pool, snapshot.clone());
                 self.state = State::Live(Live { rows, undo, loaded: snapshot });
                 Ok(Ok(announced))

@@ -9,6 +9,7 @@
 //! new one begins. What is overwritten stays behind as dead bytes; when these dominate, or the blocks are too many,
 //! the chunk's heap is written anew. A snapshot holds the views and the lists of blocks of the same moment.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
@@ -25,6 +26,8 @@ const MIN_BLOCK: usize = 4 << 10;
 const MAX_BLOCK: usize = 1 << 20;
 /// More blocks than this (beyond those that the amount of text needs) make a heap be written anew.
 const SPARE_BLOCKS: usize = 24;
+/// Offsets are 32 bits wide, with a sign.
+const MAX_PATCHES: usize = i32::MAX as usize;
 /// Fewer dead bytes than this are not worth it.
 const MIN_DEAD: u64 = 16 << 10;
 
@@ -102,7 +105,9 @@ impl TextColumn {
     pub fn snapshot(&self) -> Result<TextSnapshot, OutOfMemory> {
         Ok(TextSnapshot {
             views: self.views.snapshot()?,
-            heaps: self.heaps.iter().map(SharedHeap::of).collect(),
+            blocks: self.heaps.iter().map(|heap| heap.blocks.clone()).collect(),
+            patches: HashMap::new(),
+            sealed: HashMap::new(),
             charge: self.pool.charge(),
         })
     }
@@ -142,8 +147,9 @@ impl Heap {
     }
 
     fn append(&mut self, text: &[u8], pool: &Pool) -> Result<(u32, u32), OutOfMemory> {
-        // A full block is followed by one as long as all before; one that is merely shared, by a short one.
-        let size = if self.is_shared() { self.live / 16 } else { self.written };
+        // Blocks grow with the heap, but leave little of it empty. Who merely shares a block gets it followed by a short
+        // one: there will be many of them.
+        let size = if self.is_shared() { 0 } else { self.written.min(64 << 10).max(self.written / 4) };
         self.append_sized(text, size, pool)
     }
 
@@ -194,46 +200,39 @@ impl Heap {
 #[derive(Debug)]
 pub struct TextSnapshot {
     views: Snapshot,
-    heaps: Vec<SharedHeap>,
-    charge: Charge,
-}
-
-#[derive(Debug)]
-struct SharedHeap {
-    blocks: Arc<Vec<Block>>,
-    /// Text of patches; its block number is the one behind `blocks`.
-    own: Vec<u8>,
+    /// By chunk.
+    blocks: Vec<Arc<Vec<Block>>>,
+    /// Long texts of patches, by chunk. Their block is numbered behind the chunk's own.
+    patches: HashMap<usize, Vec<u8>>,
     /// The same, once there will be no more of them.
-    sealed: Option<Buffer>,
-}
-
-impl SharedHeap {
-    fn of(heap: &Heap) -> SharedHeap {
-        SharedHeap { blocks: heap.blocks.clone(), own: Vec::new(), sealed: None }
-    }
+    sealed: HashMap<usize, Buffer>,
+    charge: Charge,
 }
 
 impl TextSnapshot {
     pub fn patch(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
         let (chunk, row) = split(slot);
-        let view = if text.len() <= INLINE {
-            inline_view(text)
-        } else {
-            let heap = &mut self.heaps[chunk];
-            self.charge.set(self.charge.bytes() + text.len() as u64)?;
-            let offset = heap.own.len();
-            heap.own.extend_from_slice(text);
-            long_view(text, heap.blocks.len() as u32, offset as u32)
-        };
+        let view = if text.len() <= INLINE { inline_view(text) } else { self.add_long(chunk, text)? };
         put_view(self.views.patch(chunk)?, row, view);
         Ok(())
     }
 
+    fn add_long(&mut self, chunk: usize, text: &[u8]) -> Result<[u8; VIEW_BYTES], OutOfMemory> {
+        self.charge.set(self.charge.bytes() + text.len() as u64)?;
+        let block = self.blocks[chunk].len() as u32;
+        let patches = self.patches.entry(chunk).or_default();
+        let offset = patches.len();
+        if offset + text.len() > MAX_PATCHES {
+            return Err(OutOfMemory { wanted: text.len() as u64, limit: MAX_PATCHES as u64 });
+        }
+        patches.extend_from_slice(text);
+        Ok(long_view(text, block, offset as u32))
+    }
+
     /// No more patches.
     pub fn seal(&mut self) {
-        for heap in self.heaps.iter_mut().filter(|heap| !heap.own.is_empty()) {
-            heap.sealed = Some(Buffer::from_vec(std::mem::take(&mut heap.own)));
-        }
+        let patches = std::mem::take(&mut self.patches).into_iter();
+        self.sealed = patches.map(|(chunk, texts)| (chunk, Buffer::from_vec(texts))).collect();
     }
 
     pub fn views(&self, chunk: usize) -> &FrameRef {
@@ -242,9 +241,8 @@ impl TextSnapshot {
 
     /// The chunk's blocks, as the views number them.
     pub fn buffers(&self, chunk: usize) -> Vec<Buffer> {
-        let heap = &self.heaps[chunk];
-        let blocks = heap.blocks.iter().map(|block| zero_copy::buffer(&block.frame, block.used));
-        blocks.chain(heap.sealed.clone()).collect()
+        let blocks = self.blocks[chunk].iter().map(|block| zero_copy::buffer(&block.frame, block.used));
+        blocks.chain(self.sealed.get(&chunk).cloned()).collect()
     }
 }
 

@@ -25,7 +25,8 @@ use crate::column::Cell;
 
 /// A gate is kept as a mark at most this often; closer ones replace each other.
 const MARK_MILLIS: u64 = 250;
-const ENTRY_BYTES: u64 = size_of::<Entry>() as u64 + 16;
+/// What the allocator keeps beside an allocation, roughly.
+const ALLOCATION_BYTES: u64 = 16;
 /// The claim on memory moves in steps, so that it costs nothing per transaction.
 const CHARGE_STEP: u64 = 64 << 10;
 
@@ -62,11 +63,12 @@ impl Undo {
     }
 
     pub fn push(&mut self, xid: u64, applied_ms: u64, ops: &[u8]) -> Result<(), OutOfMemory> {
-        self.bytes += ENTRY_BYTES + ops.len() as u64;
+        let entry = Entry { xid, applied_ms, ops: ops.into() };
+        self.bytes += entry.bytes();
         if self.bytes > self.charge.bytes() {
             self.charge.set(self.bytes + CHARGE_STEP)?;
         }
-        self.entries.push_back(Entry { xid, applied_ms, ops: ops.into() });
+        self.entries.push_back(entry);
         Ok(())
     }
 
@@ -118,7 +120,7 @@ impl Undo {
         }
         let entry = self.entries.pop_front()?;
         self.first += 1;
-        self.bytes -= ENTRY_BYTES + entry.ops.len() as u64;
+        self.bytes -= entry.bytes();
         if self.bytes + 4 * CHARGE_STEP < self.charge.bytes() {
             // Making a claim smaller does not fail.
             let _ = self.charge.set(self.bytes + CHARGE_STEP);
@@ -136,6 +138,10 @@ impl Undo {
 }
 
 impl Entry {
+    pub fn bytes(&self) -> u64 {
+        size_of::<Entry>() as u64 + ALLOCATION_BYTES + self.ops.len() as u64
+    }
+
     pub fn ops_newest_first(&self) -> impl Iterator<Item = Op<'_>> {
         let mut rest = &*self.ops;
         std::iter::from_fn(move || {
