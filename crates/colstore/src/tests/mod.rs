@@ -1,3 +1,6 @@
+mod faults;
 mod heap;
+mod limits;
 mod model;
 mod rig;
+mod views;

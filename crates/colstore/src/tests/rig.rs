@@ -6,9 +6,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use plan::{Identity, MirrorColumn, RelationColumn, TableLayout, Type};
+use protocol::Snapshot;
 use protocol::change::{StreamMessage, Value, write_value};
+use protocol::control::ToWorker;
+use protocol::request::{LoadRequest, Refusal};
 
-use crate::{TableRequest, TableView};
+use crate::{Limits, Store, TableRequest, TableView};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Val {
@@ -132,4 +135,84 @@ fn val_of(ty: Type, array: &ArrayRef, row: usize) -> Val {
         }
         Type::Text | Type::Char => Val::Text(array.as_string_view().value(row).to_string()),
     }
+}
+
+/// A store with tables that were loaded under a snapshot that sees transactions below 10.
+pub struct Rig {
+    pub store: Store,
+    pub xid: u64,
+}
+
+pub const LIMITS: Limits = Limits { memory_bytes: 1 << 30, undo_bytes: 1 << 30, undo_seconds: 3600 };
+
+impl Rig {
+    pub fn new(limits: Limits) -> Rig {
+        Rig { store: Store::new(limits), xid: 10 }
+    }
+
+    /// Watches a table.
+    pub fn watch(&mut self, layout: &TableLayout) -> LoadRequest {
+        self.store.watch(1, layout.clone());
+        let snapshot = Snapshot::new(10, vec![]);
+        LoadRequest { relid: layout.relid, generation: 1, fingerprint: layout.fingerprint, snapshot }
+    }
+
+    pub fn load(&mut self, layout: &TableLayout, rows: &[Row]) {
+        let request = self.watch(layout);
+        self.store.load_begin(&request).unwrap();
+        let bytes: Vec<u8> = rows.iter().flat_map(|row| encode_row(layout, row)).collect();
+        self.store.load_rows(layout.relid, 1, &bytes).unwrap();
+        self.store.load_end(layout.relid, 1, rows.len() as u64).unwrap();
+        assert_eq!(
+            self.store.take_events(),
+            [ToWorker::Live { relid: layout.relid, generation: 1, rows: rows.len() as u64 }]
+        );
+    }
+
+    /// A transaction that commits; nothing is applied yet.
+    pub fn commit(&mut self, changes: &[u8]) -> u64 {
+        let xid = self.xid;
+        self.xid += 1;
+        self.store.transaction(xid, xid, 0, changes);
+        xid
+    }
+
+    /// What a snapshot taken now sees.
+    pub fn now(&self) -> Snapshot {
+        Snapshot::new(self.xid, vec![])
+    }
+
+    pub fn gate(&mut self) {
+        self.store.gate(self.now());
+    }
+
+    pub fn serve(&mut self, layout: &TableLayout, s: &Snapshot) -> Result<Arc<dyn TableView>, Refusal> {
+        let columns: Vec<usize> = (0..layout.columns.len()).collect();
+        Ok(self.store.serve(s, &[request(layout, &columns)])?.tables.remove(0))
+    }
+
+    /// The rows that are there now.
+    pub fn rows(&mut self, layout: &TableLayout) -> Vec<Row> {
+        let now = self.now();
+        rows_of(&self.serve(layout, &now).unwrap())
+    }
+
+    /// The one event that has come up: a broken table. Returns whether it was an error, and the reason.
+    pub fn broken(&mut self) -> (u32, bool, String) {
+        let mut events = self.store.take_events();
+        assert_eq!(events.len(), 1, "{events:?}");
+        match events.remove(0) {
+            ToWorker::Broken { relid, error, reason, .. } => (relid, error, reason),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A table of a key, a number and a text.
+pub fn simple(relid: u32) -> TableLayout {
+    layout(relid, &[Type::Int64, Type::Int32, Type::Text], Identity::Key(vec![0]))
+}
+
+pub fn simple_row(key: i64, number: i64, text: &str) -> Row {
+    vec![Val::Int(key), Val::Int(number), Val::Text(text.to_string())]
 }

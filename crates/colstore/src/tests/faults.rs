@@ -1,0 +1,220 @@
+//! Faults break their table and no other; requests that cannot be served are refused.
+
+use plan::{RelationColumn, Type};
+use protocol::Snapshot;
+use protocol::change::StreamMessage;
+use protocol::control::ToWorker;
+use protocol::request::Refusal;
+
+use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
+use crate::Limits;
+
+/// Two tables, the first with one row; `changes` break the first.
+fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
+    let (one, two) = (simple(1), simple(2));
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&one, &[simple_row(1, 1, "x")]);
+    rig.load(&two, &[simple_row(1, 1, "x")]);
+    let now = rig.now();
+    let view = rig.serve(&one, &now).unwrap();
+    let memory = rig.store.status().memory_bytes;
+    let mut bytes = Vec::new();
+    rig::insert(&two, &simple_row(2, 2, "y"), &mut bytes);
+    rig::insert(&one, &simple_row(3, 3, "z"), &mut bytes);
+    changes(&mut bytes);
+    rig.commit(&bytes);
+    rig.gate();
+    let (relid, error, reason) = rig.broken();
+    assert!(relid == 1 && error && reason.contains(wanted), "{reason}");
+    assert!(!rig.store.wants(1) && rig.store.wants(2));
+    let now = rig.now();
+    assert_eq!(rig.serve(&one, &now).unwrap_err(), Refusal::NotMirrored { relid: 1 });
+    assert_eq!(rig.rows(&two).len(), 2);
+    assert_eq!(rig::rows_of(&view), [simple_row(1, 1, "x")]);
+    drop(view);
+    assert!(rig.store.status().memory_bytes < memory, "a broken table gives its memory back");
+    // A later generation starts afresh.
+    rig.load(&one, &[simple_row(7, 7, "seven")]);
+    assert_eq!(rig.rows(&one), [simple_row(7, 7, "seven")]);
+}
+
+#[test]
+fn a_change_that_does_not_fit_breaks_the_table() {
+    let one = simple(1);
+    let row = simple_row(9, 9, "nine");
+    breaks(|out| rig::update(&one, &row, &row, &[], out), "no row");
+    breaks(|out| rig::delete(&one, &row, out), "no row");
+    breaks(|out| rig::insert(&one, &simple_row(1, 5, "again"), out), "found its key");
+    // The key moves to one that is taken.
+    breaks(|out| rig::update(&one, &simple_row(1, 1, "x"), &simple_row(3, 1, "x"), &[], out), "found its key");
+}
+
+#[test]
+fn bytes_that_cannot_be_decoded_break_the_table() {
+    let one = simple(1);
+    breaks(|out| StreamMessage::Insert { relid: 1, row: &[3, 0] }.encode(out), "too early");
+    breaks(|out| StreamMessage::Delete { relid: 1, key: &[77] }.encode(out), "tag 77");
+    let mut row = rig::encode_row(&one, &simple_row(5, 5, "xyz"));
+    row.push(0);
+    breaks(|out| StreamMessage::Insert { relid: 1, row: &row }.encode(out), "longer");
+    let mut row = rig::encode_row(&one, &simple_row(5, 5, "xyz"));
+    *row.last_mut().unwrap() = 0xff;
+    breaks(|out| StreamMessage::Insert { relid: 1, row: &row }.encode(out), "UTF-8");
+    let row = rig::encode_row(&one, &simple_row(5, 5, ""));
+    let unchanged = [&row[..row.len() - 5], &[1]].concat();
+    breaks(|out| StreamMessage::Insert { relid: 1, row: &unchanged }.encode(out), "lacks a value");
+}
+
+#[test]
+fn a_stream_that_cannot_be_decoded_breaks_all_tables() {
+    for bytes in [&[1u8, 2][..], &[9, 0, 0, 0, 1], &[1, 0, 0, 0, 99]] {
+        let mut rig = Rig::new(LIMITS);
+        rig.load(&simple(1), &[]);
+        rig.load(&simple(2), &[]);
+        rig.commit(bytes);
+        assert_eq!(rig.store.take_events().len(), 2);
+        assert!(!rig.store.wants(1) && !rig.store.wants(2));
+    }
+}
+
+#[test]
+fn loads_are_checked() {
+    let layout = simple(1);
+    let row = rig::encode_row(&layout, &simple_row(1, 1, "one"));
+    let load = |rows: &[u8], announced| {
+        let mut rig = Rig::new(LIMITS);
+        let request = rig.watch(&layout);
+        rig.store.load_begin(&request).unwrap();
+        let refusal = rig.store.load_rows(1, 1, rows).and_then(|()| rig.store.load_end(1, 1, announced)).unwrap_err();
+        assert!(matches!(refusal, Refusal::Protocol { .. }));
+        rig.broken().2
+    };
+    assert!(load(&[&row[..], &row].concat(), 2).contains("found its key"));
+    assert!(load(&row, 2).contains("announced 2 rows and sent 1"));
+    assert!(load(&row[..row.len() - 1], 1).contains("too early"));
+
+    let mut rig = Rig::new(LIMITS);
+    let request = rig.watch(&layout);
+    let mut wrong = request.clone();
+    wrong.generation = 2;
+    assert_eq!(rig.store.load_begin(&wrong), Err(Refusal::NotMirrored { relid: 1 }));
+    wrong = request.clone();
+    wrong.fingerprint += 1;
+    assert_eq!(rig.store.load_begin(&wrong), Err(Refusal::FingerprintDiffers { relid: 1 }));
+    assert!(rig.store.load_rows(1, 1, &row).is_err(), "not begun");
+    rig.store.load_begin(&request).unwrap();
+    assert!(rig.store.load_begin(&request).is_err(), "begun twice");
+    rig.store.load_rows(1, 1, &row).unwrap();
+    rig.store.load_abort(1, 1);
+    assert!(rig.store.load_end(1, 1, 1).is_err(), "aborted");
+    let now = rig.now();
+    assert_eq!(rig.serve(&layout, &now).unwrap_err(), Refusal::Loading { relid: 1 });
+    rig.store.load_begin(&request).unwrap();
+    rig.store.load_rows(1, 1, &row).unwrap();
+    rig.store.load_end(1, 1, 1).unwrap();
+    assert_eq!(rig.store.take_events(), [ToWorker::Live { relid: 1, generation: 1, rows: 1 }]);
+    assert_eq!(rig.rows(&layout), [simple_row(1, 1, "one")]);
+}
+
+#[test]
+fn requests_that_do_not_fit_are_refused() {
+    let layout = simple(1);
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&layout, &[simple_row(1, 1, "x")]);
+    let now = rig.now();
+    let mut serve = |request| rig.store.serve(&now, &[request]).map(|_| ()).unwrap_err();
+    let good = rig::request(&layout, &[0]);
+    let mut wrong = good.clone();
+    wrong.relid = 2;
+    assert_eq!(serve(wrong), Refusal::NotMirrored { relid: 2 });
+    let mut wrong = good.clone();
+    wrong.fingerprint += 1;
+    assert_eq!(serve(wrong), Refusal::FingerprintDiffers { relid: 1 });
+    for (attnum, ty) in [(9, Type::Int64), (1, Type::Int32), (2, Type::Date)] {
+        let mut wrong = good.clone();
+        wrong.columns = vec![RelationColumn { attnum, ty }];
+        assert_eq!(serve(wrong), Refusal::ColumnMissing { relid: 1, attnum });
+    }
+    assert_eq!(rig.serve(&layout, &Snapshot::new(9, vec![])).unwrap_err(), Refusal::SnapshotTooOld { relid: 1 });
+    assert_eq!(rig.serve(&layout, &Snapshot::new(11, vec![8])).unwrap_err(), Refusal::SnapshotTooOld { relid: 1 });
+    rig.store.retire(1);
+    let now = rig.now();
+    assert_eq!(rig.serve(&layout, &now).unwrap_err(), Refusal::NotMirrored { relid: 1 });
+}
+
+#[test]
+fn an_unholdable_value_refuses_its_column_as_long_as_it_is_visible() {
+    let layout = simple(1);
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&layout, &[simple_row(1, 1, "x"), simple_row(2, 2, "y")]);
+    let before = rig.now();
+    let poisoned = vec![Val::Int(1), Val::Unholdable, Val::Text("x".into())];
+    let mut bytes = Vec::new();
+    rig::update(&layout, &simple_row(1, 1, "x"), &poisoned, &[], &mut bytes);
+    rig.commit(&bytes);
+    let during = rig.now();
+    let refusal = Refusal::UnholdableValue { relid: 1, attnum: 2 };
+    assert_eq!(rig.serve(&layout, &during).unwrap_err(), refusal);
+    assert!(rig.store.serve(&during, &[rig::request(&layout, &[0, 2])]).is_ok());
+    assert_eq!(rig::rows_of(&rig.serve(&layout, &before).unwrap()).len(), 2);
+    for healing in [false, true] {
+        let mut bytes = Vec::new();
+        match healing {
+            true => rig::update(&layout, &poisoned, &simple_row(1, 3, "x"), &[], &mut bytes),
+            false => rig::update(&layout, &poisoned, &poisoned, &[], &mut bytes),
+        }
+        rig.commit(&bytes);
+        let now = rig.now();
+        assert_eq!(rig.serve(&layout, &now).is_ok(), healing);
+    }
+    assert_eq!(rig.serve(&layout, &during).unwrap_err(), refusal);
+    let mut bytes = Vec::new();
+    rig::delete(&layout, &simple_row(1, 3, "x"), &mut bytes);
+    rig::insert(&layout, &poisoned, &mut bytes);
+    rig::delete(&layout, &poisoned, &mut bytes);
+    rig.commit(&bytes);
+    assert_eq!(rig.rows(&layout), [simple_row(2, 2, "y")]);
+    assert_eq!(rig.serve(&layout, &during).unwrap_err(), refusal);
+}
+
+#[test]
+fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { memory_bytes: 4 << 20, ..LIMITS });
+    rig.load(&layout, &[]);
+    rig.load(&simple(2), &[simple_row(1, 1, "x")]);
+    let mut key = 0;
+    while rig.store.wants(1) {
+        let mut bytes = Vec::new();
+        for _ in 0..100 {
+            key += 1;
+            rig::insert(&layout, &simple_row(key, 1, &"long text ".repeat(10)), &mut bytes);
+        }
+        rig.commit(&bytes);
+        rig.gate();
+        assert!(rig.store.status().memory_bytes <= 4 << 20);
+        assert!(key < 100_000);
+    }
+    let (relid, error, reason) = rig.broken();
+    assert!(relid == 1 && !error && reason.contains("limit"), "{reason}");
+    assert_eq!(rig.rows(&simple(2)), [simple_row(1, 1, "x")]);
+    assert!(rig.store.status().memory_bytes < 2 << 20);
+
+    // A load that does not fit.
+    let request = rig.watch(&layout);
+    rig.store.load_begin(&request).unwrap();
+    let refusal = (0..100_000).find_map(|key| {
+        let row = rig::encode_row(&layout, &simple_row(key, 1, &"long text ".repeat(10)));
+        rig.store.load_rows(1, 1, &row).err()
+    });
+    assert!(matches!(refusal, Some(Refusal::OutOfMemory { .. })));
+    assert!(!rig.broken().1);
+
+    // A backlog that does not fit.
+    rig.watch(&layout);
+    let mut bytes = Vec::new();
+    rig::insert(&layout, &simple_row(1, 1, &"long text ".repeat(100)), &mut bytes);
+    (0..5000).for_each(|_| _ = rig.commit(&bytes));
+    assert!(!rig.broken().1);
+    assert!(rig.store.status().memory_bytes < 2 << 20);
+}

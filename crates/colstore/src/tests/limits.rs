@@ -1,0 +1,203 @@
+//! Undo is bounded in bytes and in time, the floor follows, slots are used again, text is compacted.
+
+use std::time::Duration;
+
+use plan::{Identity, Type};
+use protocol::Snapshot;
+use protocol::request::Refusal;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
+use crate::Limits;
+
+fn change_number(rig: &mut Rig, key: i64, number: i64) {
+    let layout = simple(1);
+    let mut bytes = Vec::new();
+    rig::update(&layout, &simple_row(key, 0, ""), &simple_row(key, number, ""), &[], &mut bytes);
+    rig.commit(&bytes);
+}
+
+#[test]
+fn undo_ends_after_its_time() {
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { undo_seconds: 10, ..LIMITS });
+    rig.load(&layout, &[simple_row(1, 0, "")]);
+    let mut snapshots = vec![rig.now()];
+    for second in 1..=30 {
+        change_number(&mut rig, 1, second);
+        rig.gate();
+        snapshots.push(rig.now());
+        rig.store.clock.advance(Duration::from_secs(1));
+    }
+    rig.gate();
+    for (number, s) in snapshots.iter().enumerate() {
+        let result = rig.serve(&layout, s);
+        match number {
+            0..=18 => assert_eq!(result.unwrap_err(), Refusal::SnapshotTooOld { relid: 1 }, "{number}"),
+            21..=30 => assert_eq!(rig::rows_of(&result.unwrap()), [simple_row(1, number as i64, "")]),
+            _ => {}
+        }
+    }
+    let status = rig.store.status();
+    assert!(status.undo_transactions <= 12, "{status:?}");
+    // Nothing new happens: the rest goes as well, and the newest snapshot is still served.
+    rig.store.clock.advance(Duration::from_secs(60));
+    rig.gate();
+    assert_eq!((rig.store.status().undo_bytes, rig.store.status().undo_transactions), (0, 0));
+    assert_eq!(rig.rows(&layout), [simple_row(1, 30, "")]);
+}
+
+#[test]
+fn undo_is_bounded_over_all_tables_together() {
+    let (one, two) = (simple(1), simple(2));
+    let mut rig = Rig::new(Limits { undo_bytes: 20_000, ..LIMITS });
+    rig.load(&one, &[simple_row(1, 0, "")]);
+    rig.load(&two, &[simple_row(1, 0, "")]);
+    // The first table is busy early, the second late: the early one's undo goes first.
+    for layout in [&one, &two] {
+        for number in 1..=200 {
+            let mut bytes = Vec::new();
+            rig::update(layout, &simple_row(1, 0, ""), &simple_row(1, number, ""), &[], &mut bytes);
+            rig.commit(&bytes);
+            rig.store.clock.advance(Duration::from_millis(300));
+            rig.gate();
+            assert!(rig.store.status().undo_bytes <= 20_000);
+        }
+    }
+    let status = rig.store.status();
+    assert!(status.tables[0].undo_bytes < status.tables[1].undo_bytes, "{status:?}");
+    assert!(status.tables[1].undo_bytes > 10_000);
+    let recent = Snapshot::new(rig.xid - 50, vec![]);
+    assert_eq!(rig::rows_of(&rig.serve(&two, &recent).unwrap()), [simple_row(1, 150, "")]);
+    let old = Snapshot::new(20, vec![]);
+    assert_eq!(rig.serve(&one, &old).unwrap_err(), Refusal::SnapshotTooOld { relid: 1 });
+}
+
+#[test]
+fn a_long_backlog_is_applied_within_the_undo_limit() {
+    let layout = simple(1);
+    let text = "text ".repeat(2000);
+    let mut rig = Rig::new(Limits { undo_bytes: 1 << 20, memory_bytes: 100 << 20, ..LIMITS });
+    rig.load(&layout, &[simple_row(1, 0, "")]);
+    for number in 1..=6000 {
+        let mut bytes = Vec::new();
+        rig::update(
+            &layout,
+            &simple_row(1, 0, ""),
+            &simple_row(1, number, &format!("{number}{text}")),
+            &[],
+            &mut bytes,
+        );
+        rig.commit(&bytes);
+    }
+    rig.gate();
+    assert_eq!(rig.rows(&layout), [simple_row(1, 6000, &format!("6000{text}"))]);
+    assert!(rig.store.status().undo_bytes <= 1 << 20);
+}
+
+#[test]
+fn nothing_is_discarded_that_no_gate_has_seen() {
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { undo_bytes: 0, ..LIMITS });
+    rig.load(&layout, &[simple_row(1, 0, ""), simple_row(2, 0, "")]);
+    change_number(&mut rig, 1, 1);
+    let gate = rig.now();
+    change_number(&mut rig, 2, 2);
+    // A request saw both before the gate, which sees the first only, arrived.
+    assert_eq!(rig.rows(&layout), [simple_row(1, 1, ""), simple_row(2, 2, "")]);
+    rig.store.gate(gate.clone());
+    assert_eq!(rig.store.status().undo_transactions, 1);
+    assert_eq!(rig::rows_of(&rig.serve(&layout, &gate).unwrap()), [simple_row(1, 1, ""), simple_row(2, 0, "")]);
+    rig.gate();
+    assert_eq!(rig.store.status().undo_transactions, 0);
+    assert_eq!(rig.serve(&layout, &gate).unwrap_err(), Refusal::SnapshotTooOld { relid: 1 });
+}
+
+#[test]
+fn slots_are_used_again_only_when_their_undo_is_gone() {
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { undo_seconds: 10, ..LIMITS });
+    rig.load(&layout, &[]);
+    let mut memory = 0;
+    for round in 0..60 {
+        let mut bytes = Vec::new();
+        for key in 0..1000 {
+            if round > 0 {
+                rig::delete(&layout, &simple_row(key, 0, ""), &mut bytes);
+            }
+            rig::insert(&layout, &simple_row(key, round, &format!("a text of round {round}")), &mut bytes);
+        }
+        let before = rig.now();
+        rig.commit(&bytes);
+        rig.gate();
+        assert_eq!(rig.rows(&layout).len(), 1000);
+        if round > 0 {
+            let view = rig.serve(&layout, &before).unwrap();
+            let text = format!("a text of round {}", round - 1);
+            assert!(rig::rows_of(&view).iter().all(|row| row[2] == Val::Text(text.clone())));
+        }
+        rig.store.clock.advance(Duration::from_secs(2));
+        if round == 30 {
+            memory = rig.store.status().memory_bytes;
+        }
+    }
+    let grown = rig.store.status().memory_bytes as f64 / memory as f64;
+    assert!(grown < 1.1, "{grown}");
+}
+
+#[test]
+fn endless_updates_of_long_text_need_bounded_memory() {
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { undo_bytes: 100_000, ..LIMITS });
+    let mut rnd = StdRng::seed_from_u64(5);
+    let text = |rnd: &mut StdRng| "0123456789".repeat(rnd.random_range(2..40));
+    let rows: Vec<_> = (0..2000).map(|key| simple_row(key, 0, &text(&mut rnd))).collect();
+    rig.load(&layout, &rows);
+    let mut want = rows;
+    let (mut memory, mut views) = (0, Vec::new());
+    for round in 0..300 {
+        let mut bytes = Vec::new();
+        for _ in 0..200 {
+            let key = rnd.random_range(0..2000);
+            let row = simple_row(key, round, &text(&mut rnd));
+            rig::update(&layout, &want[key as usize], &row, &[], &mut bytes);
+            want[key as usize] = row;
+        }
+        rig.commit(&bytes);
+        rig.gate();
+        // Views share blocks, which makes the writer begin new ones.
+        let now = rig.now();
+        views.push((rig.serve(&layout, &now).unwrap(), want.clone()));
+        if views.len() > 3 {
+            let (view, rows) = views.remove(0);
+            assert_eq!(rig::rows_of(&view), rows);
+        }
+        if round == 100 {
+            memory = rig.store.status().memory_bytes;
+        }
+    }
+    views.clear();
+    let status = rig.store.status();
+    assert!(status.memory_bytes < memory + (1 << 20), "{} {memory}", status.memory_bytes);
+    assert_eq!(rig.rows(&layout), want);
+}
+
+#[test]
+fn a_million_equal_rows_are_no_burden() {
+    let layout = rig::layout(1, &[Type::Int32], Identity::Full);
+    let mut rig = Rig::new(LIMITS);
+    let row = vec![Val::Int(7)];
+    rig.load(&layout, &vec![row.clone(); 500_000]);
+    let start = std::time::Instant::now();
+    let mut bytes = Vec::new();
+    for _ in 0..100_000 {
+        rig::delete(&layout, &row, &mut bytes);
+        rig::insert(&layout, &row, &mut bytes);
+        rig::update(&layout, &row, &[Val::Int(8)], &[], &mut bytes);
+    }
+    rig.commit(&bytes);
+    let rows = rig.rows(&layout);
+    assert_eq!((rows.len(), rows.partition_point(|r| *r == row)), (500_000, 400_000));
+    assert!(start.elapsed() < Duration::from_secs(30));
+}

@@ -1,0 +1,177 @@
+//! Views: of many chunks, without copies, and unchanged by what comes after.
+
+use std::sync::Arc;
+
+use arrow_array::Array;
+use plan::{Identity, Type};
+
+use super::rig::{self, LIMITS, Rig, Row, Val, simple, simple_row};
+use crate::CHUNK_ROWS;
+
+fn many_rows(count: i64) -> Vec<Row> {
+    (0..count).map(|key| simple_row(key, key % 100, &format!("the text of row {key}"))).collect()
+}
+
+#[test]
+fn views_stay_what_they_are_while_the_store_goes_on() {
+    let layout = simple(1);
+    let mut rig = Rig::new(LIMITS);
+    let count = 3 * CHUNK_ROWS as i64 + 100;
+    let mut want = many_rows(count);
+    rig.load(&layout, &want);
+    let now = rig.now();
+    let view = rig.serve(&layout, &now).unwrap();
+    assert_eq!((view.chunk_count(), view.row_count()), (4, count as u64));
+    assert!((0..4).all(|i| view.chunk(i).live.is_none()));
+    // Another thread reads the view again and again; the arrays outlive the view.
+    let reader = {
+        let (view, want) = (view.clone(), want.clone());
+        std::thread::spawn(move || {
+            (0..20).for_each(|_| assert_eq!(rig::rows_of(&view), want));
+            view.chunk(1)
+        })
+    };
+    for round in 0..20 {
+        let mut bytes = Vec::new();
+        for key in (round..count).step_by(50) {
+            let row = simple_row(key, 1000 + round, &"new text ".repeat(round as usize));
+            rig::update(&layout, &want[key as usize], &row, &[], &mut bytes);
+            want[key as usize] = row;
+        }
+        rig.commit(&bytes);
+        rig.gate();
+    }
+    assert_eq!(rig.store.status().live_snapshots, 1);
+    assert_eq!(rig::rows_of(&view), many_rows(count));
+    drop(view);
+    let chunk = reader.join().unwrap();
+    assert_eq!(rig.store.status().live_snapshots, 0);
+    assert_eq!(rig.rows(&layout), want);
+    rig.store.retire(1);
+    let values = chunk.arrays[0].to_data();
+    assert_eq!(values.buffers()[0].typed_data::<i64>()[..3], [8192, 8193, 8194]);
+}
+
+#[test]
+fn no_value_is_copied() {
+    let layout = simple(1);
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&layout, &many_rows(20_000));
+    let now = rig.now();
+    let (one, two) = (rig.serve(&layout, &now).unwrap(), rig.serve(&layout, &now).unwrap());
+    for index in 0..one.chunk_count() {
+        for (a, b) in one.chunk(index).arrays.iter().zip(&two.chunk(index).arrays) {
+            assert!(a.nulls().is_none());
+            for (a, b) in a.to_data().buffers().iter().zip(b.to_data().buffers()) {
+                assert_eq!(a.as_ptr(), b.as_ptr());
+                assert_eq!(a.as_ptr() as usize % 64, 0);
+            }
+        }
+    }
+    assert_eq!(rig.store.status().copied_bytes, 0);
+}
+
+#[test]
+fn chunks_say_which_rows_are_there() {
+    let layout = simple(1);
+    let mut rig = Rig::new(LIMITS);
+    let count = 2 * CHUNK_ROWS as i64;
+    rig.load(&layout, &many_rows(count));
+    let before = rig.now();
+    let mut bytes = Vec::new();
+    (0..5).for_each(|key| rig::delete(&layout, &many_rows(count)[key], &mut bytes));
+    rig::insert(&layout, &simple_row(-1, 0, "behind"), &mut bytes);
+    rig.commit(&bytes);
+    let now = rig.now();
+    let after = rig.serve(&layout, &now).unwrap();
+    assert_eq!((after.chunk_count(), after.row_count()), (3, count as u64 - 4));
+    assert_eq!(after.chunk(0).live.unwrap().count_set_bits(), CHUNK_ROWS - 5);
+    assert!(after.chunk(1).live.is_none());
+    assert_eq!((after.chunk(2).rows, after.chunk(2).live), (1, None));
+    let earlier = rig.serve(&layout, &before).unwrap();
+    assert_eq!(earlier.row_count(), count as u64);
+    assert!(earlier.chunk(0).live.is_none() && earlier.chunk(1).live.is_none());
+    assert_eq!(rig::rows_of(&earlier), many_rows(count));
+}
+
+#[test]
+fn columns_come_in_the_order_asked_for() {
+    let layout = simple(1);
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&layout, &[simple_row(1, 2, "three")]);
+    let before = rig.now();
+    let mut bytes = Vec::new();
+    rig::update(&layout, &simple_row(1, 2, "three"), &simple_row(1, 5, "a text that is long"), &[], &mut bytes);
+    rig.commit(&bytes);
+    let now = rig.now();
+    rig.serve(&layout, &now).unwrap();
+    let served = rig.store.serve(&before, &[rig::request(&layout, &[2, 0, 2, 1]), rig::request(&layout, &[])]).unwrap();
+    assert_eq!((served.undone_transactions, served.undone_changes), (2, 2));
+    let text = || Val::Text("three".into());
+    assert_eq!(rig::rows_of(&served.tables[0]), [vec![text(), Val::Int(1), text(), Val::Int(2)]]);
+    assert_eq!(served.tables[0].types(), [Type::Text, Type::Int64, Type::Text, Type::Int32]);
+    assert_eq!(rig::rows_of(&served.tables[1]), [vec![]]);
+}
+
+#[test]
+fn nulls_come_and_go() {
+    let layout = rig::layout(1, &[Type::Int32, Type::Bool, Type::Text], Identity::Key(vec![0]));
+    let row = |key: i64, null: bool| match null {
+        true => vec![Val::Int(key), Val::Null, Val::Null],
+        false => vec![Val::Int(key), Val::Bool(key % 2 == 0), Val::Text(format!("text of the row {key}"))],
+    };
+    let mut rig = Rig::new(LIMITS);
+    let count = CHUNK_ROWS as i64 + 10;
+    rig.load(&layout, &(0..count).map(|key| row(key, false)).collect::<Vec<_>>());
+    let mut snapshots = vec![(rig.now(), false)];
+    for null in [true, false, true] {
+        let mut bytes = Vec::new();
+        rig::update(&layout, &row(3, !null), &row(3, null), &[], &mut bytes);
+        rig.commit(&bytes);
+        rig.gate();
+        snapshots.push((rig.now(), null));
+    }
+    for (s, null) in &snapshots {
+        let view = rig.serve(&layout, s).unwrap();
+        let want: Vec<_> = (0..count).map(|key| row(key, *null && key == 3)).collect();
+        assert_eq!(rig::rows_of(&view), want);
+        assert_eq!(view.chunk(0).arrays[1].null_count(), *null as usize);
+        assert!(view.chunk(1).arrays[1].nulls().is_none());
+    }
+}
+
+#[test]
+fn an_empty_table_has_no_chunks() {
+    let layout = simple(1);
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&layout, &[]);
+    let now = rig.now();
+    let view: Arc<_> = rig.serve(&layout, &now).unwrap();
+    assert_eq!((view.chunk_count(), view.row_count()), (0, 0));
+}
+
+#[test]
+fn a_transaction_counts_once_whatever_it_touches() {
+    let (one, two) = (simple(1), simple(2));
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&one, &[]);
+    rig.load(&two, &[]);
+    let mut bytes = Vec::new();
+    rig::insert(&one, &simple_row(1, 1, ""), &mut bytes);
+    rig::insert(&two, &simple_row(1, 1, ""), &mut bytes);
+    rig::insert(&simple(99), &simple_row(1, 1, ""), &mut bytes);
+    rig.commit(&bytes);
+    assert_eq!(rig.store.status().pending_transactions, 2);
+    rig.gate();
+    let status = rig.store.status();
+    assert_eq!((status.transactions_applied, status.changes_applied, status.pending_transactions), (1, 2, 0));
+    let delays = rig.store.take_apply_delays();
+    // Committed in 2000, applied now.
+    assert!(delays.len() == 1 && delays[0] > 20 * 365 * 86_400 * 1_000_000, "{delays:?}");
+    assert!(rig.store.take_apply_delays().is_empty());
+    assert_eq!(
+        status.tables.iter().map(|t| (t.relid, t.rows, t.live)).collect::<Vec<_>>(),
+        [(1, 1, true), (2, 1, true)]
+    );
+    assert!(status.tables[0].bytes > 0 && status.memory_bytes > status.tables[0].bytes);
+}
