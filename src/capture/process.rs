@@ -1,0 +1,154 @@
+//! Background workers of ours: how they are described, started, watched and told to stop.
+
+use std::ffi::CStr;
+use std::ptr;
+
+use pgrx::prelude::*;
+
+use super::ffi::raw;
+
+/// What a dynamic worker runs: the name of an exported function of this library.
+#[derive(Clone, Copy)]
+pub struct Program {
+    pub function: &'static CStr,
+    /// Shown in pg_stat_activity as backend_type.
+    pub kind: &'static CStr,
+}
+
+pub const LAUNCHER: Program = Program { function: c"anker_launcher_main", kind: c"pg_anker launcher" };
+pub const CAPTURE: Program = Program { function: c"anker_capture_main", kind: c"pg_anker capture worker" };
+pub const LOADER: Program = Program { function: c"anker_loader_main", kind: c"pg_anker loader" };
+pub const REGISTRY_READER: Program =
+    Program { function: c"anker_registry_reader_main", kind: c"pg_anker registry reader" };
+
+/// Bytes that a worker gets with its start.
+pub type Extra = [u8; 128];
+
+/// A dynamic worker that was started.
+pub struct Worker {
+    handle: *mut pg_sys::BackgroundWorkerHandle,
+}
+
+impl Worker {
+    /// `None`: max_worker_processes is reached.
+    pub fn start(program: Program, database: pg_sys::Oid, extra: &Extra) -> Option<Worker> {
+        let mut worker = describe(program, pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished);
+        worker.bgw_restart_time = pg_sys::BGW_NEVER_RESTART;
+        worker.bgw_main_arg = database.into();
+        worker.bgw_extra = extra.map(|b| b as _);
+        // SAFETY: a plain variable of this process; the description is copied; the handle must outlive transactions.
+        unsafe {
+            worker.bgw_notify_pid = pg_sys::MyProcPid;
+            let outer = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
+            let mut handle = ptr::null_mut();
+            let started = pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle);
+            pg_sys::MemoryContextSwitchTo(outer);
+            started.then_some(Worker { handle })
+        }
+    }
+
+    /// Whether it has ended (or will never start).
+    pub fn ended(&self) -> bool {
+        let mut pid = 0;
+        // SAFETY: the handle is ours until drop.
+        let status = unsafe { pg_sys::GetBackgroundWorkerPid(self.handle, &mut pid) };
+        matches!(
+            status,
+            pg_sys::BgwHandleStatus::BGWH_STOPPED | pg_sys::BgwHandleStatus::BGWH_POSTMASTER_DIED
+        )
+    }
+
+    pub fn terminate(&self) {
+        // SAFETY: the handle is ours until drop.
+        unsafe { pg_sys::TerminateBackgroundWorker(self.handle) };
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: allocated in TopMemoryContext by `start`, and not used again.
+        unsafe { pg_sys::pfree(self.handle.cast()) };
+    }
+}
+
+/// Registers the one worker that the server itself starts and restarts. From `_PG_init` only.
+pub fn register_launcher() {
+    let mut worker = describe(LAUNCHER, pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished);
+    worker.bgw_restart_time = 5;
+    // SAFETY: within shared_preload_libraries; the description is copied.
+    unsafe { pg_sys::RegisterBackgroundWorker(&mut worker) };
+}
+
+fn describe(program: Program, start: pg_sys::BgWorkerStartTime::Type) -> pg_sys::BackgroundWorker {
+    let mut worker = pg_sys::BackgroundWorker::default();
+    copy(&mut worker.bgw_name, program.kind);
+    copy(&mut worker.bgw_type, program.kind);
+    copy(&mut worker.bgw_library_name, c"pg_anker");
+    copy(&mut worker.bgw_function_name, program.function);
+    worker.bgw_flags = (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION) as i32;
+    worker.bgw_start_time = start;
+    worker
+}
+
+fn copy(target: &mut [std::ffi::c_char], text: &CStr) {
+    for (to, &from) in target.iter_mut().zip(text.to_bytes_with_nul()) {
+        *to = from as _;
+    }
+}
+
+/// First thing in a worker's main function.
+///
+/// SIGTERM is handled as in an ordinary backend: by `die`, so that waits inside the server (for a lock, say) end too.
+pub fn begin() {
+    // SAFETY: the server's own handlers, installed before signals are unblocked.
+    unsafe {
+        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(raw::die));
+        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(raw::SignalHandlerForConfigReload));
+        pg_sys::BackgroundWorkerUnblockSignals();
+    }
+}
+
+/// Connects to a database as the bootstrap superuser.
+pub fn connect(database: pg_sys::Oid) {
+    // SAFETY: once, in a fresh worker.
+    unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0) };
+}
+
+/// What this worker was started with.
+pub fn my_extra() -> Extra {
+    // SAFETY: MyBgworkerEntry is set in every background worker.
+    unsafe { (*pg_sys::MyBgworkerEntry).bgw_extra.map(|b| b as u8) }
+}
+
+/// Sleeps until the latch is set or the time is over; serves interrupts and setting changes.
+pub fn sleep(milliseconds: i64) {
+    // SAFETY: our own latch, on the main thread.
+    unsafe {
+        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, milliseconds as _, pg_sys::PG_WAIT_EXTENSION);
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+    serve_interrupts();
+}
+
+pub fn serve_interrupts() {
+    pgrx::check_for_interrupts!();
+    // SAFETY: plain variables of this process, on its main thread.
+    unsafe {
+        if pg_sys::ConfigReloadPending != 0 {
+            pg_sys::ConfigReloadPending = 0;
+            pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+        }
+    }
+}
+
+/// Runs `work` in a transaction of its own, which is committed.
+pub fn in_transaction<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: outside of any transaction; an error leaves through the worker's end, which aborts.
+    unsafe {
+        pg_sys::StartTransactionCommand();
+        let result = work();
+        pg_sys::CommitTransactionCommand();
+        result
+    }
+}
