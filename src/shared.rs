@@ -59,6 +59,10 @@ pub struct Database {
     pub engine_pid: i32,
     /// Position up to which the worker has decoded.
     pub decoded_lsn: u64,
+    /// Position from which on the worker's slot keeps WAL; 0: no slot.
+    pub retained_lsn: u64,
+    /// The backend for which the database is suspended.
+    pub suspended_by: i32,
     pub restarts: u64,
     /// Queries that were meant for the engine and ran on the heap.
     pub fallbacks: u64,
@@ -142,6 +146,7 @@ impl std::fmt::Debug for Reason {
 #[derive(Clone, Copy)]
 struct State {
     launcher_proc: i32,
+    last_generation: u64,
     databases: [Option<Database>; MAX_DATABASES],
     tables: [Option<Table>; MAX_TABLES],
 }
@@ -150,7 +155,12 @@ struct State {
 unsafe impl PGRXSharedMemory for State {}
 
 impl State {
-    const EMPTY: State = State { launcher_proc: -1, databases: [None; MAX_DATABASES], tables: [None; MAX_TABLES] };
+    const EMPTY: State = State {
+        launcher_proc: -1,
+        last_generation: 0,
+        databases: [None; MAX_DATABASES],
+        tables: [None; MAX_TABLES],
+    };
 }
 
 // -- databases ---------------------------------------------------------------------------------------------------
@@ -177,6 +187,8 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
         worker_proc: -1,
         engine_pid: 0,
         decoded_lsn: 0,
+        retained_lsn: 0,
+        suspended_by: 0,
         restarts: 0,
         fallbacks: 0,
         reason: Reason::NONE,
@@ -184,9 +196,13 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
     true
 }
 
-/// Forgets a database and its tables.
-pub fn remove_database(oid: pg_sys::Oid) {
+/// Forgets a database and its tables, unless somebody wants something of it.
+pub fn remove_idle_database(oid: pg_sys::Oid) {
     let mut state = STATE.exclusive();
+    let idle = |d: &Database| d.oid == oid && d.state == DatabaseState::Idle && d.worker_pid == 0;
+    if !state.databases.iter().flatten().any(idle) {
+        return;
+    }
     state.databases.iter_mut().filter(|d| d.is_some_and(|d| d.oid == oid)).for_each(|d| *d = None);
     state.tables.iter_mut().filter(|t| t.is_some_and(|t| t.database == oid)).for_each(|t| *t = None);
 }
@@ -220,6 +236,14 @@ pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOn
     true
 }
 
+/// A number for a table's mirror that no other one has had since the server started: a loader that outlives its worker
+/// can then not be taken for one of the next worker's.
+pub fn next_generation() -> u64 {
+    let mut state = STATE.exclusive();
+    state.last_generation += 1;
+    state.last_generation
+}
+
 pub fn remove_table(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let mut state = STATE.exclusive();
     state
@@ -227,6 +251,16 @@ pub fn remove_table(database: pg_sys::Oid, relid: pg_sys::Oid) {
         .iter_mut()
         .filter(|t| t.is_some_and(|t| t.database == database && t.relid == relid))
         .for_each(|t| *t = None);
+}
+
+/// Without a worker nothing is mirrored; what is registered will be again.
+fn mark_tables_unserved(database: pg_sys::Oid) {
+    let mut state = STATE.exclusive();
+    for table in state.tables.iter_mut().flatten().filter(|t| t.database == database) {
+        if matches!(table.state, TableState::Loading | TableState::Live | TableState::Broken) {
+            table.state = TableState::Registered;
+        }
+    }
 }
 
 // -- waking ------------------------------------------------------------------------------------------------------
@@ -250,6 +284,25 @@ pub fn announce_worker(database: pg_sys::Oid) -> bool {
         d.worker_proc = number;
         d.worker_pid = pid;
     })
+}
+
+/// Called when a capture worker's process ends, however it ends.
+pub fn worker_left(database: pg_sys::Oid) {
+    // SAFETY: a plain variable of this process.
+    let pid = unsafe { pg_sys::MyProcPid };
+    update_database(database, |d| {
+        if d.worker_pid == pid {
+            d.worker_pid = 0;
+            d.worker_proc = -1;
+            d.engine_pid = 0;
+            d.retained_lsn = 0;
+            if matches!(d.state, DatabaseState::Starting | DatabaseState::Running) {
+                d.state = DatabaseState::Backoff;
+            }
+        }
+    });
+    mark_tables_unserved(database);
+    wake_launcher();
 }
 
 /// Makes the database's capture worker look for WAL at once.

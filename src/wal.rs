@@ -22,6 +22,12 @@ pub fn flushed_position() -> u64 {
     }
 }
 
+/// Where the next record will go.
+pub fn insert_position() -> u64 {
+    // SAFETY: callable in any process attached to shared memory, outside recovery.
+    unsafe { pg_sys::GetXLogInsertRecPtr() }
+}
+
 /// The insert position names where the next record will start. If the last record ended exactly at the end of a page
 /// that is behind the next page's header, which nobody has written yet: XLogFlush refuses to go there.
 fn end_of_record(insert: u64, segment_size: u64) -> u64 {

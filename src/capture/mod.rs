@@ -1,4 +1,30 @@
 //! Following the heap: launcher, capture workers, and the hook that keeps them out of the way of database DDL.
+//!
+//! ```text
+//!  launcher --starts--> worker: decoder --callbacks--> registry, tuple --outbox--> ring --> engine
+//!                         |                                                                   |
+//!                         `-- starts src/load's workers, hears the engine <-- control channel-'
+//! ```
+
+mod callbacks;
+mod decoder;
+mod engine_process;
+mod ffi;
+mod gate;
+mod launcher;
+pub mod note;
+mod numeric;
+mod outbox;
+mod patience;
+pub mod process;
+mod registry;
+pub mod tuple;
+mod utility;
+mod wait;
+mod worker;
 
 /// Called while the library is preloaded.
-pub fn init() {}
+pub fn init() {
+    process::register_launcher();
+    utility::install();
+}

@@ -120,7 +120,7 @@ pub fn my_extra() -> Extra {
     unsafe { (*pg_sys::MyBgworkerEntry).bgw_extra.map(|b| b as u8) }
 }
 
-/// Sleeps until the latch is set or the time is over; serves interrupts and setting changes.
+/// Sleeps until the latch is set or the time is over; serves interrupts.
 pub fn sleep(milliseconds: i64) {
     // SAFETY: our own latch, on the main thread.
     unsafe {
@@ -128,11 +128,11 @@ pub fn sleep(milliseconds: i64) {
         pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, milliseconds as _, pg_sys::PG_WAIT_EXTENSION);
         pg_sys::ResetLatch(pg_sys::MyLatch);
     }
-    serve_interrupts();
+    pgrx::check_for_interrupts!();
 }
 
-pub fn serve_interrupts() {
-    pgrx::check_for_interrupts!();
+/// Reads changed settings. From a main loop only: not while the server is decoding for us.
+pub fn reload_settings() {
     // SAFETY: plain variables of this process, on its main thread.
     unsafe {
         if pg_sys::ConfigReloadPending != 0 {

@@ -1,0 +1,180 @@
+//! The engine as a child process: started with nothing but its two descriptors, noticed when it dies.
+
+use std::collections::VecDeque;
+use std::ffi::CStr;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use pgrx::prelude::*;
+use protocol::control::ToWorker;
+use protocol::env;
+
+use crate::client::{SOCKET_DIRECTORY, socket_path};
+use crate::settings;
+
+const EXECUTABLE: &str = "pg_anker_engine";
+/// A message of the control channel is one packet; this is far above the longest.
+const PACKET_BYTES: usize = 64 << 10;
+/// First in line when the system runs out of memory: losing the engine costs a rebuild, losing a backend the server.
+const OOM_SCORE: &[u8] = b"500";
+
+pub struct EngineProcess {
+    child: Child,
+    control: OwnedFd,
+    inbox: VecDeque<ToWorker>,
+}
+
+impl EngineProcess {
+    /// Starts the engine with the ring's descriptor. It says Hello when it listens.
+    pub fn start(database: pg_sys::Oid, ring: &OwnedFd) -> Result<EngineProcess, String> {
+        match DirBuilder::new().mode(0o700).create(SOCKET_DIRECTORY) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(format!("could not create directory \"{SOCKET_DIRECTORY}\": {e}"));
+            }
+            _ => {}
+        }
+        let (control, theirs) = packet_pair().map_err(|e| format!("could not create a socket pair: {e}"))?;
+        let executable = library_directory().join(EXECUTABLE);
+        let inherited = [ring.as_raw_fd(), theirs.as_raw_fd()];
+        let parent = std::process::id();
+        let mut command = Command::new(&executable);
+        command
+            .env(env::RING_FD, inherited[0].to_string())
+            .env(env::CONTROL_FD, inherited[1].to_string())
+            .env(env::SOCKET, socket_path(database))
+            .env(env::SETTINGS, settings::engine_settings().to_text())
+            .stdin(Stdio::null());
+        // SAFETY: between fork and exec only async-signal-safe calls are made, and no memory is allocated.
+        unsafe { command.pre_exec(move || become_engine(parent, inherited)) };
+        let child = command.spawn().map_err(|e| format!("could not start \"{}\": {e}", executable.display()))?;
+        Ok(EngineProcess { child, control, inbox: VecDeque::new() })
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Readable when the engine says something, or is gone.
+    pub fn control_fd(&self) -> RawFd {
+        self.control.as_raw_fd()
+    }
+
+    /// Takes in what the engine has said. The error: it is gone, and how it went.
+    pub fn poll(&mut self) -> Result<(), String> {
+        let mut packet = [0u8; PACKET_BYTES];
+        loop {
+            // SAFETY: the buffer is ours and as long as we say.
+            let n = unsafe {
+                libc::recv(self.control.as_raw_fd(), packet.as_mut_ptr().cast(), PACKET_BYTES, libc::MSG_DONTWAIT)
+            };
+            match n {
+                0 => return Err(self.epitaph()),
+                1.. => {
+                    let message = ToWorker::decode(&packet[..n as usize])
+                        .map_err(|e| format!("the engine sent a message that cannot be read: {e}"))?;
+                    self.inbox.push_back(message);
+                }
+                _ => match io::Error::last_os_error() {
+                    e if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                    e if e.kind() == io::ErrorKind::Interrupted => {}
+                    e if e.kind() == io::ErrorKind::ConnectionReset => return Err(self.epitaph()),
+                    e => return Err(format!("the engine's control channel broke: {e}")),
+                },
+            }
+        }
+    }
+
+    pub fn next_message(&mut self) -> Option<ToWorker> {
+        self.inbox.pop_front()
+    }
+
+    fn epitaph(&mut self) -> String {
+        match self.child.try_wait() {
+            Ok(Some(status)) => format!("the engine ended ({status})"),
+            _ => "the engine closed its control channel".to_string(),
+        }
+    }
+}
+
+impl Drop for EngineProcess {
+    fn drop(&mut self) {
+        // Already dead is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where the server keeps libraries; the engine's executable is installed beside ours.
+fn library_directory() -> PathBuf {
+    // SAFETY: pkglib_path is a C string that the server has set at its start.
+    let path = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
+    PathBuf::from(path.to_string_lossy().into_owned())
+}
+
+fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut pair = [0; 2];
+    // SAFETY: the array has room for two descriptors, which nobody else owns.
+    unsafe {
+        if libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, pair.as_mut_ptr()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])))
+    }
+}
+
+/// In the child, before exec: nothing of the server may live on in the engine, and it may not outlive its worker.
+fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
+    // SAFETY: system calls with plain arguments and buffers of ours.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if libc::getppid() as u32 != parent {
+            // The worker died before it could be watched.
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        for signal in 1..=libc::SIGRTMAX() {
+            // Fails for SIGKILL and SIGSTOP, which need no reset.
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+
+        let score = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if score >= 0 {
+            // Raising one's own score is always allowed; where it is not, the engine is merely less modest.
+            libc::write(score, OOM_SCORE.as_ptr().cast(), OOM_SCORE.len());
+            libc::close(score);
+        }
+        close_on_exec_from(3);
+        for fd in inherited {
+            if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// Only for a process that is about to exec.
+unsafe fn close_on_exec_from(first: RawFd) {
+    // SAFETY: sets a flag of descriptors; those that are not open are skipped by the kernel.
+    unsafe {
+        let range = libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+        if range == 0 {
+            return;
+        }
+        // Kernels before 5.11.
+        for fd in first..libc::sysconf(libc::_SC_OPEN_MAX).clamp(1024, 1 << 20) as RawFd {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+}

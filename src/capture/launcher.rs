@@ -1,0 +1,246 @@
+//! The launcher: one capture worker for each database that has mirrored tables, and no slot that holds back too much.
+//!
+//! It reads shared catalogs only. Which databases have mirrored tables it learns by probing each once at its start (a
+//! capture worker without work ends at once), later from `anker.mirror()` by way of shared memory.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+
+use super::process::{self, Worker};
+use crate::settings::MAX_WAL_RETAINED_MB;
+use crate::shared::{self, Database, DatabaseState, Reason};
+use crate::wal;
+
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// A worker that lived so long starts with a short delay again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+/// Between two looks at retained WAL, and at what nobody wakes us for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
+    process::begin();
+    shared::announce_launcher();
+    // SAFETY: once, in a fresh worker; without a database only shared catalogs can be read.
+    unsafe { pg_sys::BackgroundWorkerInitializeConnection(ptr::null(), ptr::null(), 0) };
+    // SAFETY: a plain setting of the server, which cannot change while it runs.
+    if unsafe { pg_sys::wal_level } < pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32 {
+        ereport!(
+            PgLogLevel::LOG,
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "pg_anker mirrors nothing, because wal_level is not \"logical\"",
+            "Set wal_level = logical in postgresql.conf and restart the server."
+        );
+        loop {
+            process::sleep(LONGEST_DELAY.as_millis() as i64);
+            process::reload_settings();
+        }
+    }
+    Launcher { to_probe: connectable_databases(), probing: None, courses: HashMap::new() }.run();
+}
+
+struct Launcher {
+    /// Databases that nobody has looked into yet.
+    to_probe: VecDeque<pg_sys::Oid>,
+    probing: Option<pg_sys::Oid>,
+    courses: HashMap<u32, Course>,
+}
+
+/// How it goes with a database's worker.
+struct Course {
+    worker: Option<Worker>,
+    started: Instant,
+    not_before: Instant,
+    delay: Duration,
+}
+
+impl Launcher {
+    fn run(&mut self) -> ! {
+        loop {
+            process::reload_settings();
+            self.probe_next();
+            let databases = shared::databases();
+            self.courses.retain(|&oid, _| databases.iter().any(|d| d.oid.to_u32() == oid));
+            let mut next = LOOK_EVERY;
+            for database in &databases {
+                next = next.min(self.look_after(database));
+            }
+            process::sleep(next.as_millis() as i64);
+        }
+    }
+
+    /// Probes one database after the other, so that a start with many of them takes few worker places.
+    fn probe_next(&mut self) {
+        if let Some(oid) = self.probing {
+            let undecided = |d: Database| d.state == DatabaseState::Wanted || d.state == DatabaseState::Idle;
+            if shared::database(oid).is_some_and(undecided) {
+                return;
+            }
+        }
+        self.probing = self.to_probe.pop_front();
+        if let Some(oid) = self.probing {
+            want(oid);
+        }
+    }
+
+    /// Does what is due for a database; returns for how long that is enough.
+    fn look_after(&mut self, database: &Database) -> Duration {
+        let oid = database.oid;
+        let now = Instant::now();
+        let course = self.courses.entry(oid.to_u32()).or_insert(Course {
+            worker: None,
+            started: now,
+            not_before: now,
+            delay: FIRST_DELAY,
+        });
+        let started = course.worker.as_ref().is_some_and(|w| !w.ended());
+        if started || database.worker_pid != 0 {
+            stop_if_it_retains_too_much(database, course.worker.as_ref());
+            return LOOK_EVERY;
+        }
+        if course.worker.take().is_some() {
+            // It has just ended. What its end means stands in the state, which must be read after it.
+            return self.take_note_of_end(oid, now);
+        }
+        match database.state {
+            DatabaseState::Idle => {
+                shared::remove_idle_database(oid);
+                LOOK_EVERY
+            }
+            DatabaseState::Wanted | DatabaseState::Starting | DatabaseState::Running => {
+                start(oid, course);
+                LOOK_EVERY
+            }
+            DatabaseState::Backoff if now >= course.not_before => {
+                start(oid, course);
+                LOOK_EVERY
+            }
+            DatabaseState::Backoff => course.not_before - now,
+            DatabaseState::Suspended => {
+                // SAFETY: looks into shared memory under the server's own lock.
+                if unsafe { pg_sys::BackendPidGetProc(database.suspended_by) }.is_null() {
+                    // Its owner died without taking the suspension back.
+                    want(oid);
+                }
+                LOOK_EVERY
+            }
+        }
+    }
+
+    fn take_note_of_end(&mut self, oid: pg_sys::Oid, now: Instant) -> Duration {
+        let Some(course) = self.courses.get_mut(&oid.to_u32()) else {
+            return LOOK_EVERY;
+        };
+        if course.started.elapsed() >= HEALTHY_AFTER {
+            course.delay = FIRST_DELAY;
+        }
+        if shared::database(oid).is_some_and(|d| d.state == DatabaseState::Backoff) {
+            course.not_before = now + course.delay;
+            course.delay = (course.delay * 2).min(LONGEST_DELAY);
+            shared::update_database(oid, |d| d.restarts += 1);
+        } else {
+            course.not_before = now;
+        }
+        Duration::ZERO
+    }
+}
+
+fn start(oid: pg_sys::Oid, course: &mut Course) {
+    if !database_exists(oid) {
+        // Dropped; to the state's eyes it is as one that nobody wants.
+        shared::update_database(oid, |d| d.state = DatabaseState::Idle);
+        return;
+    }
+    course.started = Instant::now();
+    course.worker = Worker::start(process::CAPTURE, oid, &[0; 128]);
+    if course.worker.is_none() {
+        course.not_before = course.started + course.delay;
+        let reason = "no free background worker: raise max_worker_processes";
+        shared::update_database(oid, |d| {
+            d.state = DatabaseState::Backoff;
+            d.reason = Reason::new(reason);
+        });
+    }
+}
+
+/// A temporary slot goes with its process, and the WAL that it held back with it. The worker itself may be stuck in a
+/// long transaction, so it is judged from here.
+fn stop_if_it_retains_too_much(database: &Database, worker: Option<&Worker>) {
+    let limit = (MAX_WAL_RETAINED_MB.get() as u64) << 20;
+    if database.retained_lsn == 0 || database.worker_pid == 0 {
+        return;
+    }
+    let retained = wal::insert_position().saturating_sub(database.retained_lsn);
+    if retained <= limit {
+        return;
+    }
+    let reason = format!(
+        "the mirror held back {} MB of WAL, more than anker.max_wal_retained = {} MB",
+        retained >> 20,
+        limit >> 20
+    );
+    log!("pg_anker: {reason}; terminating the capture worker of database {}", database.oid.to_u32());
+    shared::update_database(database.oid, |d| {
+        d.state = DatabaseState::Backoff;
+        d.reason = Reason::new(&reason);
+        d.retained_lsn = 0;
+    });
+    match worker {
+        Some(worker) => worker.terminate(),
+        // SAFETY: the pid is that of a living worker of ours: it clears it when it ends.
+        None => unsafe {
+            libc::kill(database.worker_pid, libc::SIGTERM);
+        },
+    }
+}
+
+/// The launcher is to start a worker there.
+fn want(oid: pg_sys::Oid) {
+    shared::update_database(oid, |d| d.state = DatabaseState::Wanted);
+}
+
+fn connectable_databases() -> VecDeque<pg_sys::Oid> {
+    let mut found = VecDeque::new();
+    for_each_database(|oid, form| {
+        if form.datallowconn {
+            found.push_back(oid);
+        }
+    });
+    found
+}
+
+fn database_exists(oid: pg_sys::Oid) -> bool {
+    let mut found = HashSet::new();
+    for_each_database(|oid, _| {
+        found.insert(oid.to_u32());
+    });
+    found.contains(&oid.to_u32())
+}
+
+fn for_each_database(mut visit: impl FnMut(pg_sys::Oid, &pg_sys::FormData_pg_database)) {
+    process::in_transaction(|| {
+        // SAFETY: pg_database is a shared catalog; its tuples begin with the fixed columns.
+        unsafe {
+            // Shared catalogs, too, are read under a snapshot that holds the horizon.
+            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+            let relation = pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
+            let scan = pg_sys::table_beginscan_catalog(relation, 0, ptr::null_mut());
+            loop {
+                let tuple = pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
+                if tuple.is_null() {
+                    break;
+                }
+                let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
+                visit(form.oid, form);
+            }
+            pg_sys::table_endscan(scan);
+            pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
+            pg_sys::PopActiveSnapshot();
+        }
+    });
+}

@@ -1,0 +1,60 @@
+//! What goes to the engine: messages gathered in a buffer, then into the ring, waiting where the engine is slower.
+
+use pgrx::prelude::*;
+use protocol::change::StreamMessage;
+use protocol::ring::Producer;
+
+use super::engine_process::EngineProcess;
+use super::process;
+
+/// Room for some tens of milliseconds of changes at full speed; a slower engine makes the worker wait, not grow.
+pub const RING_BYTES: usize = 8 << 20;
+/// The buffer goes to the ring when it is this long.
+const BATCH_BYTES: usize = 64 << 10;
+/// How long to wait for room at a time. The consumer does not ring back; it empties the whole ring much faster.
+const FULL_WAIT_MS: i64 = 1;
+
+pub struct Outbox {
+    ring: Producer,
+    buffer: Vec<u8>,
+    engine: EngineProcess,
+}
+
+impl Outbox {
+    /// Makes the ring and starts the engine on its other end.
+    pub fn open(database: pg_sys::Oid) -> Result<Outbox, String> {
+        let (ring, fd) = Producer::create(RING_BYTES).map_err(|e| format!("could not create the ring: {e}"))?;
+        let engine = EngineProcess::start(database, &fd)?;
+        Ok(Outbox { ring, buffer: Vec::with_capacity(2 * BATCH_BYTES), engine })
+    }
+
+    pub fn engine(&mut self) -> &mut EngineProcess {
+        &mut self.engine
+    }
+
+    pub fn send(&mut self, message: &StreamMessage<'_>) {
+        message.encode(&mut self.buffer);
+        if self.buffer.len() >= BATCH_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Everything sent so far is in the ring when this returns.
+    pub fn flush(&mut self) {
+        let mut written = self.ring.write(&self.buffer);
+        while written < self.buffer.len() {
+            self.poll_engine();
+            process::sleep(FULL_WAIT_MS);
+            written += self.ring.write(&self.buffer[written..]);
+        }
+        self.buffer.clear();
+    }
+
+    /// Takes in the engine's messages. Without an engine there is nothing left to do for this process: it ends, and
+    /// the launcher starts another.
+    pub fn poll_engine(&mut self) {
+        if let Err(reason) = self.engine.poll() {
+            super::worker::give_up(&reason);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! When to create the slot.
+//!
+//! From the moment a slot exists WAL is kept for it, and it is of use only when every transaction that was running then
+//! has ended. So it is not created while an old one runs, but when none is older than a little while.
+
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+
+use super::outbox::Outbox;
+use super::process;
+use crate::shared::{self, Reason};
+
+/// A transaction that writes for longer is worth waiting for before WAL is held back.
+const OLD: Duration = Duration::from_secs(10);
+const LOOK_EVERY_MS: i64 = 200;
+
+pub fn wait_for_old_transactions(database: pg_sys::Oid, out: &mut Outbox) {
+    let mut seen: Option<(u32, Instant)> = None;
+    while let Some(oldest) = oldest_writer() {
+        // What we have watched for less than that may be older, but then it shows its start time.
+        let since = match seen {
+            Some((xid, since)) if xid == oldest.xid => since,
+            _ => Instant::now(),
+        };
+        seen = Some((oldest.xid, since));
+        if oldest.age.max(since.elapsed()) < OLD {
+            return;
+        }
+        shared::update_database(database, |d| d.reason = Reason::new(&oldest.describe()));
+        out.poll_engine();
+        process::sleep(LOOK_EVERY_MS);
+    }
+}
+
+struct Writer {
+    xid: u32,
+    /// `None`: prepared, or of no process.
+    pid: Option<i32>,
+    age: Duration,
+}
+
+impl Writer {
+    fn describe(&self) -> String {
+        match self.pid {
+            Some(pid) => format!("waiting for the transaction of process {pid} to end before the slot is created"),
+            None => {
+                format!("waiting for prepared transaction {} to end before the slot is created", self.xid)
+            }
+        }
+    }
+}
+
+/// The oldest transaction with an id, in any database.
+fn oldest_writer() -> Option<Writer> {
+    // SAFETY: looks into shared memory under the server's own locks.
+    let xid = unsafe { pg_sys::GetOldestActiveTransactionId() };
+    // SAFETY: as above. Without any such transaction it returns the next id to be given out.
+    let next = unsafe { pg_sys::ReadNextFullTransactionId().value } as u32;
+    let xid = u32::from(xid);
+    if xid == next {
+        return None;
+    }
+    let mut writer = Writer { xid, pid: None, age: Duration::ZERO };
+    // SAFETY: the local copy of the status array is made anew, and read before anything else can replace it.
+    unsafe {
+        pg_sys::pgstat_clear_backend_activity_snapshot();
+        for number in 1..=pg_sys::pgstat_fetch_stat_numbackends() {
+            let Some(entry) = pg_sys::pgstat_fetch_stat_local_beentry(number).as_ref() else {
+                continue;
+            };
+            if u32::from(entry.backend_xid) == xid {
+                let age = pg_sys::GetCurrentTimestamp() - entry.backendStatus.st_xact_start_timestamp;
+                writer.pid = Some(entry.backendStatus.st_procpid);
+                writer.age = Duration::from_micros(age.max(0) as u64);
+            }
+        }
+    }
+    Some(writer)
+}

@@ -1,0 +1,38 @@
+//! Sleeping until there is something to do: the latch is set, the engine speaks, or time is over.
+
+use std::os::fd::RawFd;
+use std::ptr;
+use std::time::Duration;
+
+use pgrx::prelude::*;
+
+/// Made once and kept: the capture worker sleeps hundreds of times a second.
+pub struct WaitSet {
+    set: *mut pg_sys::WaitEventSet,
+}
+
+impl WaitSet {
+    pub fn new(control: RawFd) -> WaitSet {
+        let no_socket = pg_sys::PGINVALID_SOCKET;
+        // SAFETY: latch and descriptor live as long as the process, and so does the set.
+        unsafe {
+            let set = pg_sys::CreateWaitEventSet(pg_sys::TopMemoryContext, 3);
+            pg_sys::AddWaitEventToSet(set, pg_sys::WL_LATCH_SET, no_socket, pg_sys::MyLatch, ptr::null_mut());
+            let parent = pg_sys::WL_EXIT_ON_PM_DEATH;
+            pg_sys::AddWaitEventToSet(set, parent, no_socket, ptr::null_mut(), ptr::null_mut());
+            pg_sys::AddWaitEventToSet(set, pg_sys::WL_SOCKET_READABLE, control, ptr::null_mut(), ptr::null_mut());
+            WaitSet { set }
+        }
+    }
+
+    pub fn wait(&self, time: Duration) {
+        let milliseconds = time.as_micros().div_ceil(1000).min(i32::MAX as u128);
+        let mut event = pg_sys::WaitEvent::default();
+        // SAFETY: the set is ours; room for one event is given.
+        unsafe {
+            pg_sys::WaitEventSetWait(self.set, milliseconds as _, &mut event, 1, pg_sys::PG_WAIT_EXTENSION);
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+        pgrx::check_for_interrupts!();
+    }
+}

@@ -1,0 +1,245 @@
+//! The capture worker's life: look whether there is anything to do, start the engine, make a slot, decode.
+//!
+//! Once it decodes, the process carries PROC_IN_LOGICAL_DECODING: vacuum ignores its xmin. So from then on it reads no
+//! user data, only catalogs under decoding's own snapshots.
+
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+use protocol::change::StreamMessage;
+use protocol::control::ToWorker;
+
+use super::callbacks::Follower;
+use super::decoder::{Advance, Decoder};
+use super::outbox::Outbox;
+use super::patience;
+use super::process::{self, Worker};
+use super::registry::Registry;
+use super::wait::WaitSet;
+use crate::load::{self, ListOrder};
+use crate::shared::{self, DatabaseState, Reason};
+
+/// How long the engine may take to say that it listens.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
+/// Decode at most so long before positions, gates and messages get their turn.
+const BATCH_TIME: Duration = Duration::from_millis(5);
+/// Between two looks at the WAL when nobody wakes us: ordinary commits do not.
+const ACTIVE_WAIT: Duration = Duration::from_millis(5);
+const IDLE_WAIT: Duration = Duration::from_millis(100);
+const ACTIVE_FOR: Duration = Duration::from_secs(1);
+const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
+/// The reader of the list of tables is started again if it brought nothing.
+const LIST_RETRY: Duration = Duration::from_secs(5);
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
+    let database = pg_sys::Oid::from(database.value() as u32);
+    process::begin();
+    process::connect(database);
+    // SAFETY: a plain registration; runs when everything else of this process (the slot above all) is cleaned up.
+    unsafe { pg_sys::on_shmem_exit(Some(left), database.into()) };
+    if !shared::announce_worker(database) {
+        ereport!(
+            PgLogLevel::LOG,
+            PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+            "pg_anker: too many databases have mirrored tables"
+        );
+        return;
+    }
+    // From here on anker.mirror() marks the database as wanted, should we miss its row below.
+    set_state(database, DatabaseState::Idle, "");
+    let Some(list) = process::in_transaction(load::list_if_not_empty) else {
+        return;
+    };
+    set_state(database, DatabaseState::Starting, "starting the engine");
+    let worker = random_token();
+    let registry = Registry::new(database, list, worker);
+    let mut out = Outbox::open(database).unwrap_or_else(|reason| give_up(&reason));
+    wait_for_hello(&mut out);
+    let engine_pid = out.engine().pid();
+    shared::update_database(database, |d| d.engine_pid = engine_pid);
+
+    patience::wait_for_old_transactions(database, &mut out);
+    set_state(database, DatabaseState::Starting, "creating the slot: waiting for transactions that were running");
+    let decoder = Decoder::create(database, Follower::new(registry, out, worker));
+    Capture { database, worker, decoder, list_reader: None, last_work: Instant::now() }.run();
+}
+
+struct Capture {
+    database: pg_sys::Oid,
+    worker: u64,
+    decoder: Decoder,
+    /// Reads `anker.mirrored`; when it was started.
+    list_reader: Option<(Worker, Instant)>,
+    last_work: Instant,
+}
+
+impl Capture {
+    /// Returns when nothing is mirrored any more.
+    fn run(&mut self) {
+        let wait_set = WaitSet::new(self.decoder.follower().out.engine().control_fd());
+        self.find_start(&wait_set);
+        set_state(self.database, DatabaseState::Running, "");
+        let mut sent_position = 0;
+        let mut confirmed = Instant::now();
+        loop {
+            process::reload_settings();
+            let outcome = self.decoder.advance(BATCH_TIME);
+            let position = self.decoder.position();
+            if position != sent_position {
+                sent_position = position;
+                self.last_work = Instant::now();
+                self.decoder.follower().out.send(&StreamMessage::Position { lsn: position });
+            }
+            let follower = self.decoder.follower();
+            if follower.gates.due_in().is_zero()
+                && let Some(snapshot) = follower.gates.take()
+            {
+                follower.out.send(&StreamMessage::Gate { snapshot });
+            }
+            follower.out.flush();
+            self.hear_engine();
+            let next = self.tend();
+            if self.decoder.follower().list_dropped || self.decoder.follower().registry.is_empty() {
+                return self.stop();
+            }
+            if confirmed.elapsed() >= CONFIRM_INTERVAL {
+                confirmed = Instant::now();
+                self.decoder.confirm();
+                self.publish_position();
+            }
+            if outcome == Advance::CaughtUp {
+                wait_set.wait(self.pause(next));
+            }
+        }
+    }
+
+    /// Decodes without sending until the catalog can be followed.
+    fn find_start(&mut self, wait_set: &WaitSet) {
+        self.publish_position();
+        while !self.decoder.ready() {
+            if self.decoder.advance(BATCH_TIME) == Advance::CaughtUp {
+                wait_set.wait(ACTIVE_WAIT);
+            }
+            self.decoder.follower().out.poll_engine();
+        }
+        self.decoder.confirm();
+        self.publish_position();
+    }
+
+    /// What the engine had to say.
+    fn hear_engine(&mut self) {
+        let follower = self.decoder.follower();
+        follower.out.poll_engine();
+        while let Some(message) = follower.out.engine().next_message() {
+            match message {
+                ToWorker::Hello { .. } => {}
+                ToWorker::Live { relid, generation, .. } => follower.registry.live(relid, generation),
+                ToWorker::Broken { relid, generation, error, reason } => {
+                    follower.registry.broken(relid, generation, error, &reason, &mut follower.out);
+                    follower.out.flush();
+                }
+            }
+        }
+    }
+
+    /// Keeps loaders and the list's reader going; returns when to look again.
+    fn tend(&mut self) -> Option<Instant> {
+        let registry = &mut self.decoder.follower().registry;
+        let next = registry.tend();
+        if registry.list_was_seen() {
+            self.list_reader = None;
+            return next;
+        }
+        let due = match &self.list_reader {
+            None => true,
+            Some((reader, started)) => reader.ended() && started.elapsed() > LIST_RETRY,
+        };
+        if due {
+            let order = ListOrder { worker: self.worker, list: self.decoder.follower().registry.list().to_u32() };
+            match Worker::start(process::REGISTRY_READER, self.database, &order.to_extra()) {
+                Some(reader) => self.list_reader = Some((reader, Instant::now())),
+                None => {
+                    let reason = "no free background worker: raise max_worker_processes";
+                    set_state(self.database, DatabaseState::Running, reason);
+                    return Some(Instant::now() + LIST_RETRY);
+                }
+            }
+        }
+        next
+    }
+
+    fn pause(&mut self, next: Option<Instant>) -> Duration {
+        let wait = if self.last_work.elapsed() < ACTIVE_FOR { ACTIVE_WAIT } else { IDLE_WAIT };
+        let until_next = next.map_or(wait, |n| n.saturating_duration_since(Instant::now()));
+        wait.min(until_next).min(self.decoder.follower().gates.due_in())
+    }
+
+    fn publish_position(&self) {
+        let (decoded, retained) = (self.decoder.position(), self.decoder.retained_from());
+        shared::update_database(self.database, |d| {
+            d.decoded_lsn = decoded;
+            d.retained_lsn = retained;
+        });
+    }
+
+    /// The next worker, should one be wanted meanwhile, finds out anew.
+    fn stop(&mut self) {
+        let registry = &self.decoder.follower().registry;
+        registry.stop_loaders();
+        for relid in registry.relids() {
+            shared::remove_table(self.database, relid.into());
+        }
+        set_state(self.database, DatabaseState::Wanted, "");
+    }
+}
+
+fn wait_for_hello(out: &mut Outbox) {
+    let deadline = Instant::now() + HELLO_TIMEOUT;
+    loop {
+        out.poll_engine();
+        match out.engine().next_message() {
+            Some(ToWorker::Hello { version, .. }) if version == protocol::VERSION => return,
+            Some(ToWorker::Hello { version, .. }) => give_up(&format!(
+                "the engine speaks protocol version {version}, this library {}: install both from one build",
+                protocol::VERSION
+            )),
+            Some(other) => give_up(&format!("the engine began with {other:?}")),
+            None if Instant::now() > deadline => give_up("the engine did not start in time"),
+            None => process::sleep(5),
+        }
+    }
+}
+
+/// Ends the worker so that the launcher starts another, which begins from nothing.
+pub fn give_up(reason: &str) -> ! {
+    // SAFETY: plain variables; ending the process by its own means runs all its cleanup, from any depth.
+    unsafe {
+        set_state(pg_sys::MyDatabaseId, DatabaseState::Backoff, reason);
+        log!("pg_anker: capture worker of database {} ends: {reason}", pg_sys::MyDatabaseId.to_u32());
+        pg_sys::proc_exit(1)
+    }
+}
+
+fn set_state(database: pg_sys::Oid, state: DatabaseState, reason: &str) {
+    shared::update_database(database, |d| {
+        d.state = state;
+        d.reason = Reason::new(reason);
+    });
+}
+
+fn random_token() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: fills so many bytes of ours.
+    if !unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) } {
+        give_up("could not get random bytes");
+    }
+    u64::from_ne_bytes(bytes)
+}
+
+/// The process is gone but for its place in the proc array: slot dropped, engine dying with us.
+#[pg_guard]
+unsafe extern "C-unwind" fn left(_code: std::ffi::c_int, database: pg_sys::Datum) {
+    shared::worker_left(pg_sys::Oid::from(database.value() as u32));
+}

@@ -1,0 +1,85 @@
+//! A snapshot that misses nothing which the stream has already passed.
+//!
+//! A load fills in what was committed before the stream's position C, where the mirror began to follow. A transaction
+//! may have its commit record below C and still be in the proc array, where snapshots do not see it: it would be
+//! neither decoded nor loaded. So a snapshot is taken only
+//!
+//! 1. when every backend that was between its commit record and the commit log has got over it: what committed below C
+//!    is in the commit log now; and
+//! 2. kept only if no transaction that it does not see is committed there.
+//!
+//! Anything else that it does not see commits behind C, and the stream will bring it.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+use protocol::Snapshot;
+
+use crate::capture::process;
+use crate::snapshot;
+
+/// Transactions leave the proc array within microseconds of their commit, unless they wait for a standby.
+const RETRY_MS: i64 = 2;
+/// Waiting longer than this is told.
+const NOTICEABLE: Duration = Duration::from_secs(1);
+
+/// Opens a REPEATABLE READ transaction with such a snapshot active, and returns it. The caller has made sure that C lies
+/// behind it. `prepare` runs in each transaction tried, before its snapshot is taken; `waiting` is told for which
+/// transaction, when that takes long.
+pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(u64)) -> Snapshot {
+    wait_for_commit_log();
+    let start = Instant::now();
+    loop {
+        // SAFETY: no transaction is open; the isolation level is set before the first snapshot.
+        let taken = unsafe {
+            pg_sys::StartTransactionCommand();
+            pg_sys::XactIsoLevel = pg_sys::XACT_REPEATABLE_READ as i32;
+            prepare();
+            pg_sys::GetTransactionSnapshot()
+        };
+        // SAFETY: just taken, valid until the transaction ends.
+        let Some(snapshot) = (unsafe { snapshot::from_pg(taken) }) else {
+            error!("could not take a snapshot outside of recovery");
+        };
+        match unseen_commit(&snapshot) {
+            None => {
+                // SAFETY: the snapshot is valid; the end of the transaction pops it.
+                unsafe { pg_sys::PushActiveSnapshot(taken) };
+                return snapshot;
+            }
+            Some(xid) => {
+                if start.elapsed() > NOTICEABLE {
+                    waiting(xid);
+                }
+                // SAFETY: the transaction of above, which did nothing.
+                unsafe { pg_sys::CommitTransactionCommand() };
+                process::sleep(RETRY_MS);
+            }
+        }
+    }
+}
+
+/// Waits until nobody who is now between commit record and commit log is there any more.
+fn wait_for_commit_log() {
+    let kind = pg_sys::DELAY_CHKPT_START as i32;
+    // SAFETY: the array is palloc'd with so many elements, and freed once.
+    unsafe {
+        let mut count = 0;
+        let delaying = pg_sys::GetVirtualXIDsDelayingChkpt(&mut count, kind);
+        while count > 0 && pg_sys::HaveVirtualXIDsDelayingChkpt(delaying, count, kind) {
+            process::sleep(1);
+        }
+        pg_sys::pfree(delaying.cast());
+    }
+}
+
+/// A transaction that has committed and that the snapshot does not see, if there is one.
+fn unseen_commit(snapshot: &Snapshot) -> Option<u64> {
+    let later: Range<u64> = snapshot.xmax..snapshot::next_full_xid();
+    snapshot.xip().iter().copied().chain(later).find(|&xid| {
+        let xid = pg_sys::TransactionId::from(xid as u32);
+        // SAFETY: looks into the commit log, which has a place for every id that was given out.
+        u32::from(xid) >= pg_sys::FirstNormalTransactionId.into() && unsafe { pg_sys::TransactionIdDidCommit(xid) }
+    })
+}
