@@ -155,12 +155,8 @@ struct State {
 unsafe impl PGRXSharedMemory for State {}
 
 impl State {
-    const EMPTY: State = State {
-        launcher_proc: -1,
-        last_generation: 0,
-        databases: [None; MAX_DATABASES],
-        tables: [None; MAX_TABLES],
-    };
+    const EMPTY: State =
+        State { launcher_proc: -1, last_generation: 0, databases: [None; MAX_DATABASES], tables: [None; MAX_TABLES] };
 }
 
 // -- databases ---------------------------------------------------------------------------------------------------

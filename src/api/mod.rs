@@ -1,1 +1,3 @@
 //! SQL functions.
+
+mod mirror;

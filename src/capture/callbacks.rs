@@ -262,10 +262,7 @@ unsafe fn follower<'a>(context: *mut pg_sys::LogicalDecodingContext) -> &'a mut 
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn begin(
-    context: *mut pg_sys::LogicalDecodingContext,
-    txn: *mut pg_sys::ReorderBufferTXN,
-) {
+unsafe extern "C-unwind" fn begin(context: *mut pg_sys::LogicalDecodingContext, txn: *mut pg_sys::ReorderBufferTXN) {
     // SAFETY: called by the decoder with its context and a valid transaction.
     unsafe { follower(context).begin((*txn).xid) }
 }

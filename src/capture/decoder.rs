@@ -40,12 +40,7 @@ impl Decoder {
         // the slot with `need_full_snapshot` unset holds back old catalog rows only.
         unsafe {
             pg_sys::CheckLogicalDecodingRequirements();
-            pg_sys::ReplicationSlotCreate(
-                name.as_ptr(),
-                true,
-                pg_sys::ReplicationSlotPersistency::RS_TEMPORARY,
-                false,
-            );
+            pg_sys::ReplicationSlotCreate(name.as_ptr(), true, pg_sys::ReplicationSlotPersistency::RS_TEMPORARY, false);
             let memory = pg_sys::AllocSetContextCreateInternal(
                 pg_sys::TopMemoryContext,
                 c"pg_anker decoding".as_ptr(),

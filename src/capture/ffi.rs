@@ -15,6 +15,16 @@ pub mod raw {
         pub fn wal_segment_close(reader: *mut pg_sys::XLogReaderState);
         pub fn die(signal: c_int);
         pub fn SignalHandlerForConfigReload(signal: c_int);
+        pub fn standard_ProcessUtility(
+            statement: *mut pg_sys::PlannedStmt,
+            query: *const c_char,
+            read_only_tree: bool,
+            context: pg_sys::ProcessUtilityContext::Type,
+            parameters: pg_sys::ParamListInfo,
+            environment: *mut pg_sys::QueryEnvironment,
+            receiver: *mut pg_sys::DestReceiver,
+            completion: *mut pg_sys::QueryCompletion,
+        );
         pub(super) fn LogicalDecodingProcessRecord(
             context: *mut pg_sys::LogicalDecodingContext,
             reader: *mut pg_sys::XLogReaderState,

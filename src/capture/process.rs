@@ -52,10 +52,7 @@ impl Worker {
         let mut pid = 0;
         // SAFETY: the handle is ours until drop.
         let status = unsafe { pg_sys::GetBackgroundWorkerPid(self.handle, &mut pid) };
-        matches!(
-            status,
-            pg_sys::BgwHandleStatus::BGWH_STOPPED | pg_sys::BgwHandleStatus::BGWH_POSTMASTER_DIED
-        )
+        matches!(status, pg_sys::BgwHandleStatus::BGWH_STOPPED | pg_sys::BgwHandleStatus::BGWH_POSTMASTER_DIED)
     }
 
     pub fn terminate(&self) {

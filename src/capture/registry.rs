@@ -79,14 +79,7 @@ enum Load {
 
 impl Registry {
     pub fn new(database: pg_sys::Oid, list: pg_sys::Oid, worker: u64) -> Registry {
-        Registry {
-            database,
-            list,
-            worker,
-            tables: HashMap::new(),
-            removed: HashSet::new(),
-            list_read: false,
-        }
+        Registry { database, list, worker, tables: HashMap::new(), removed: HashSet::new(), list_read: false }
     }
 
     pub fn list(&self) -> pg_sys::Oid {

@@ -1,11 +1,12 @@
 //! DROP, RENAME, SET TABLESPACE of a database, and CREATE DATABASE from it as a template, want nobody connected to it
 //! and no active slot in it. Ours gets out of the way first, and comes back afterwards.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char, c_void};
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
+use super::ffi::raw;
 use super::process;
 use crate::shared::{self, DatabaseState};
 
@@ -21,10 +22,12 @@ pub fn install() {
     }
 }
 
-#[pg_guard]
+/// Every utility statement of the server comes through here, and so do its errors. pgrx's guards would rebuild them
+/// without position, context and names, so the statement itself runs outside of any: an error jumps over this frame,
+/// which owns nothing.
 unsafe extern "C-unwind" fn hook(
     statement: *mut pg_sys::PlannedStmt,
-    query: *const std::ffi::c_char,
+    query: *const c_char,
     read_only_tree: bool,
     context: pg_sys::ProcessUtilityContext::Type,
     parameters: pg_sys::ParamListInfo,
@@ -34,31 +37,33 @@ unsafe extern "C-unwind" fn hook(
 ) {
     // SAFETY: called by the server with a valid statement; everything is passed on as it came.
     unsafe {
-        let _suspension = database_in_the_way((*statement).utilityStmt).map(Suspension::begin);
-        match PREVIOUS {
-            Some(previous) => pg_sys::ffi::pg_guard_ffi_boundary(|| {
-                previous(
-                    statement,
-                    query,
-                    read_only_tree,
-                    context,
-                    parameters,
-                    environment,
-                    receiver,
-                    completion,
-                )
-            }),
-            None => pg_sys::standard_ProcessUtility(
-                statement,
-                query,
-                read_only_tree,
-                context,
-                parameters,
-                environment,
-                receiver,
-                completion,
-            ),
+        if concerns_databases((*statement).utilityStmt) {
+            make_way((*statement).utilityStmt);
         }
+        PREVIOUS.unwrap_or(raw::standard_ProcessUtility)(
+            statement,
+            query,
+            read_only_tree,
+            context,
+            parameters,
+            environment,
+            receiver,
+            completion,
+        );
+    }
+}
+
+unsafe fn concerns_databases(statement: *mut pg_sys::Node) -> bool {
+    use pg_sys::NodeTag::*;
+    // SAFETY: a parse node.
+    matches!(unsafe { (*statement).type_ }, T_DropdbStmt | T_RenameStmt | T_AlterDatabaseStmt | T_CreatedbStmt)
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn make_way(statement: *mut pg_sys::Node) {
+    // SAFETY: the caller's statement.
+    if let Some(database) = unsafe { database_in_the_way(statement) } {
+        suspend(database);
     }
 }
 
@@ -111,45 +116,49 @@ unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<*mut pg_sys:
     }
 }
 
-/// While it lives, the database has no worker. Ends with the statement, however that ends.
-struct Suspension {
-    database: pg_sys::Oid,
-}
-
-impl Suspension {
-    fn begin(database: pg_sys::Oid) -> Suspension {
-        // SAFETY: a plain variable of this process.
-        let me = unsafe { pg_sys::MyProcPid };
+/// Stops the database's worker and keeps the launcher from starting another until the statement has ended, however it
+/// ends: its memory goes in any case.
+fn suspend(database: pg_sys::Oid) {
+    // SAFETY: a plain variable of this process; the callback and its memory belong to the context that calls it.
+    unsafe {
+        let me = pg_sys::MyProcPid;
+        let statement = match pg_sys::PortalContext.is_null() {
+            true => pg_sys::CurrentMemoryContext,
+            false => pg_sys::PortalContext,
+        };
+        let size = size_of::<pg_sys::MemoryContextCallback>();
+        let callback = pg_sys::MemoryContextAllocZero(statement, size).cast::<pg_sys::MemoryContextCallback>();
+        (*callback).func = Some(resume);
+        (*callback).arg = database.to_u32() as usize as *mut c_void;
+        pg_sys::MemoryContextRegisterResetCallback(statement, callback);
         shared::update_database(database, |d| {
             d.state = DatabaseState::Suspended;
             d.suspended_by = me;
         });
-        let suspension = Suspension { database };
-        let start = Instant::now();
-        loop {
-            match shared::database(database).map_or(0, |d| d.worker_pid) {
-                0 => return suspension,
-                // SAFETY: a living worker of ours: it clears its pid when it ends.
-                pid => unsafe { libc::kill(pid, libc::SIGTERM) },
-            };
-            if start.elapsed() > LEAVE_TIMEOUT {
-                // The statement will fail by itself, and say that somebody is connected.
-                return suspension;
-            }
-            process::sleep(10);
+    }
+    let start = Instant::now();
+    while let Some(pid) = shared::database(database).map(|d| d.worker_pid).filter(|&pid| pid != 0) {
+        // SAFETY: a living worker of ours: it clears its pid when it ends.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+        if start.elapsed() > LEAVE_TIMEOUT {
+            // The statement will fail by itself, and say that somebody is connected.
+            return;
         }
+        process::sleep(10);
     }
 }
 
-impl Drop for Suspension {
-    fn drop(&mut self) {
-        // If the database is no more, the launcher finds that out.
-        shared::update_database(self.database, |d| {
-            if d.state == DatabaseState::Suspended {
-                d.state = DatabaseState::Wanted;
-                d.suspended_by = 0;
-            }
-        });
-        shared::wake_launcher();
-    }
+#[pg_guard]
+unsafe extern "C-unwind" fn resume(database: *mut c_void) {
+    let database = pg_sys::Oid::from(database as usize as u32);
+    // SAFETY: a plain variable of this process.
+    let me = unsafe { pg_sys::MyProcPid };
+    // If the database is no more, the launcher finds that out.
+    shared::update_database(database, |d| {
+        if d.state == DatabaseState::Suspended && d.suspended_by == me {
+            d.state = DatabaseState::Wanted;
+            d.suspended_by = 0;
+        }
+    });
+    shared::wake_launcher();
 }

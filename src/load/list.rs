@@ -38,8 +38,8 @@ pub fn list_oid() -> Option<pg_sys::Oid> {
         }
         let list = pg_sys::get_relname_relid(TABLE.as_ptr(), schema);
         // A table of that name that is not ours is nobody's list.
-        let ours = list != pg_sys::InvalidOid
-            && pg_sys::getExtensionOfObject(pg_sys::RelationRelationId, list) == extension;
+        let ours =
+            list != pg_sys::InvalidOid && pg_sys::getExtensionOfObject(pg_sys::RelationRelationId, list) == extension;
         ours.then_some(list)
     }
 }

@@ -5,7 +5,7 @@ mod clean_snapshot;
 mod list;
 mod table;
 
-pub use list::{ListOrder, list_if_not_empty};
+pub use list::{ListOrder, list_if_not_empty, list_oid};
 pub use table::LoadOrder;
 
 use serde::Serialize;

@@ -72,12 +72,8 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
         return Err("the table was altered when its load began".into());
     }
     let mut engine = Engine::connect(database)?;
-    let request = LoadRequest {
-        relid: order.relid,
-        generation: order.generation,
-        fingerprint: order.fingerprint,
-        snapshot,
-    };
+    let request =
+        LoadRequest { relid: order.relid, generation: order.generation, fingerprint: order.fingerprint, snapshot };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
     expect(&mut engine, Kind::Go)?;
     // SAFETY: the relation is open, described by this layout, and the snapshot active.
@@ -90,11 +86,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
 }
 
 /// Sends all rows of the relation under the active snapshot; returns their number.
-unsafe fn send_rows(
-    relation: pg_sys::Relation,
-    mut encoder: RowEncoder,
-    engine: &mut Engine,
-) -> Result<u64, String> {
+unsafe fn send_rows(relation: pg_sys::Relation, mut encoder: RowEncoder, engine: &mut Engine) -> Result<u64, String> {
     let mut rows = 0u64;
     let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 2));
     // SAFETY: the relation is open and its access method the heap, as for all ordinary tables that were described;
@@ -121,7 +113,7 @@ unsafe fn send_rows(
                 engine.send(&frame::encode_raw(Kind::Rows, &chunk))?;
                 chunk.clear();
                 pgrx::check_for_interrupts!();
-                if pg_sys::LockHasWaitersRelation(relation, LOCK) {
+                if somebody_waits_for(relation) {
                     return Err("the load gave way to a lock on the table".into());
                 }
             }
@@ -132,6 +124,28 @@ unsafe fn send_rows(
         pg_sys::table_endscan(scan);
     }
     Ok(rows)
+}
+
+/// Whether some process waits for a lock on the relation, which we may be the one to hold up.
+///
+/// LockHasWaiters cannot tell: an AccessShareLock taken by the fast path has no entry in the lock table that it could
+/// look at.
+unsafe fn somebody_waits_for(relation: pg_sys::Relation) -> bool {
+    // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read without
+    // a lock: at worst we give way for nothing, or one chunk later.
+    unsafe {
+        let id = (*relation).rd_lockInfo.lockRelId;
+        let processes = &*pg_sys::ProcGlobal;
+        (0..processes.allProcCount as usize).any(|i| {
+            let lock = (&raw const (*processes.allProcs.add(i)).waitLock).read_volatile();
+            let tag = lock.as_ref().map(|lock| (&raw const lock.tag).read_volatile());
+            tag.is_some_and(|tag| {
+                tag.locktag_type as u32 == pg_sys::LockTagType::LOCKTAG_RELATION
+                    && tag.locktag_field1 == id.dbId.to_u32()
+                    && tag.locktag_field2 == id.relId.to_u32()
+            })
+        })
+    }
 }
 
 /// Waits for the engine's answer, which is `wanted` or a refusal.

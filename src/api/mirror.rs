@@ -1,0 +1,196 @@
+//! `anker.mirror`, `anker.unmirror`, `anker.wait_for_mirror`: which tables are mirrored.
+//!
+//! The truth is the table `anker.mirrored`; capture workers follow it through the stream like any other. What is done
+//! here beyond writing it is to say early and clearly what cannot work, and to wake who must know.
+
+use std::time::{Duration, Instant};
+
+use pgrx::PgXactCallbackEvent;
+use pgrx::datum::{DatumWithOid, Interval};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use pgrx::spi::Spi;
+
+use crate::capture::process;
+use crate::layout::{self, Described, NotMirrorable};
+use crate::load;
+use crate::shared::{self, DatabaseState, TableState};
+
+const POLL_MS: i64 = 10;
+
+#[pg_extern]
+fn mirror(relation: pg_sys::Oid) {
+    check_server();
+    let described = describe_own_table(relation);
+    for column in &described.excluded {
+        notice!("column \"{}\" is not mirrored: {}", column.name, column.reason);
+    }
+    let added = as_owner_of_list(|| {
+        forget_dropped_tables();
+        run("INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING", relation)
+    });
+    if added == 0 {
+        notice!("table is already mirrored");
+    }
+    wake_after_commit();
+}
+
+#[pg_extern]
+fn unmirror(relation: pg_sys::Oid) {
+    check_owner(relation);
+    let removed = as_owner_of_list(|| {
+        let removed = run("DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1", relation);
+        forget_dropped_tables();
+        removed
+    });
+    if removed == 0 {
+        notice!("table is not mirrored");
+    }
+    wake_after_commit();
+}
+
+/// True once the table's mirror serves queries; false if the time is over first.
+#[pg_extern]
+fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
+    let start = Instant::now();
+    let timeout = Duration::from_micros(timeout.as_micros().clamp(0, u64::MAX as i128) as u64);
+    loop {
+        // SAFETY: a plain variable of this process.
+        let database = unsafe { pg_sys::MyDatabaseId };
+        if shared::table(database, relation).is_some_and(|t| t.state == TableState::Live) {
+            return true;
+        }
+        if start.elapsed() >= timeout {
+            return false;
+        }
+        process::sleep(POLL_MS);
+    }
+}
+
+/// What the whole server must have for anything to be mirrored.
+fn check_server() {
+    // SAFETY: plain settings of the server, and its own look at whether it is a standby.
+    let (wal_level, standby) = unsafe { (pg_sys::wal_level, pg_sys::RecoveryInProgress()) };
+    if standby {
+        report(
+            PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+            "tables cannot be mirrored on a standby",
+            Some("Mirror them on the primary server.".into()),
+        );
+    }
+    if wal_level < pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32 {
+        report(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "mirroring needs wal_level = logical",
+            Some("Set wal_level = logical in postgresql.conf and restart the server.".into()),
+        );
+    }
+}
+
+fn describe_own_table(relid: pg_sys::Oid) -> Described {
+    // SAFETY: in a transaction, whose end closes the relation if an error does not let us; the lock stays until then,
+    // so that the table is at commit what it was found to be.
+    unsafe {
+        let relation = pg_sys::relation_open(relid, pg_sys::AccessShareLock as i32);
+        check_owner(relid);
+        let described = layout::describe(relation);
+        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+        match described {
+            Ok(described) => described,
+            Err(NotMirrorable { message, hint }) => {
+                report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message, hint)
+            }
+        }
+    }
+}
+
+/// Mirroring costs memory and CPU: it is for who may alter the table.
+fn check_owner(relid: pg_sys::Oid) {
+    // SAFETY: catalog look-ups in a transaction; the name is a palloc'd C string or null.
+    unsafe {
+        if pg_sys::superuser() {
+            return;
+        }
+        if !pg_sys::pg_class_ownercheck(relid, pg_sys::GetUserId()) {
+            let name = pg_sys::get_rel_name(relid);
+            pg_sys::aclcheck_error(pg_sys::AclResult::ACLCHECK_NOT_OWNER, pg_sys::ObjectType::OBJECT_TABLE, name);
+        }
+    }
+}
+
+/// Runs as the owner of `anker.mirrored`, who alone may write it.
+fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
+    let Some(list) = load::list_oid() else {
+        report(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+            "table anker.mirrored is missing",
+            Some("Create the extension anew: DROP EXTENSION pg_anker; CREATE EXTENSION pg_anker;".into()),
+        );
+    };
+    // SAFETY: the user is set back below; after an error the transaction's abort does that.
+    unsafe {
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        let local =
+            context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32 | pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
+        pg_sys::SetUserIdAndSecContext(owner_of(list), local);
+        let result = work();
+        pg_sys::SetUserIdAndSecContext(user, context);
+        result
+    }
+}
+
+fn owner_of(relid: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: in a transaction; the relation is open while its form is read.
+    unsafe {
+        let relation = pg_sys::relation_open(relid, pg_sys::AccessShareLock as i32);
+        let owner = (*(*relation).rd_rel).relowner;
+        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+        owner
+    }
+}
+
+/// DROP TABLE leaves the row of a mirrored table behind.
+fn forget_dropped_tables() {
+    let statement = "DELETE FROM anker.mirrored m WHERE NOT EXISTS \
+         (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) m.relation)";
+    if let Err(e) = Spi::run(statement) {
+        error!("could not write anker.mirrored: {e}");
+    }
+}
+
+/// Runs a statement on one relation; returns the number of rows that it touched.
+fn run(statement: &str, relation: pg_sys::Oid) -> usize {
+    // SAFETY: an oid is a regclass.
+    let argument = unsafe { DatumWithOid::new(relation, pg_sys::REGCLASSOID) };
+    let outcome = Spi::connect_mut(|client| {
+        client.update(statement, None, &[argument])?;
+        // SAFETY: a plain variable that the statement has just set.
+        Ok::<_, pgrx::spi::Error>(unsafe { pg_sys::SPI_processed } as usize)
+    });
+    outcome.unwrap_or_else(|e| error!("could not write anker.mirrored: {e}"))
+}
+
+/// A worker that runs finds the change in the stream; without one the launcher has to start it.
+fn wake_after_commit() {
+    // SAFETY: a plain variable of this process.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    pgrx::register_xact_callback(PgXactCallbackEvent::Commit, move || {
+        shared::update_database(database, |d| {
+            if matches!(d.state, DatabaseState::Idle) {
+                d.state = DatabaseState::Wanted;
+            }
+        });
+        shared::wake_launcher();
+        shared::wake_worker(database);
+    });
+}
+
+fn report(code: PgSqlErrorCode, message: &str, hint: Option<String>) -> ! {
+    let mut report = ErrorReport::new(code, message.to_string(), "pg_anker");
+    if let Some(hint) = hint {
+        report = report.set_hint(hint);
+    }
+    report.report(PgLogLevel::ERROR);
+    unreachable!("an error does not return")
+}
