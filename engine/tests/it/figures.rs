@@ -76,6 +76,46 @@ fn figures() {
     let [p50, p99] = [50, 99].map(|p| percentile(&mut status.commit_to_applied_us, p));
     println!("stream: {:.0} k one-row transactions/s; commit to applied p50 {p50} us, p99 {p99} us", rate / 1e3);
 
+    // The same at a tenth of that rate, in bursts of a millisecond, and a query every now and then.
+    let (asker, mut random) = (worker.client(), 1u64);
+    let moment = std::sync::Arc::new(std::sync::Mutex::new(worker.now()));
+    let now = moment.clone();
+    let asker = std::thread::spawn(move || {
+        let (mut client, mut ready, mut undone) = (asker, Vec::new(), 0);
+        for _ in 0..1000 {
+            std::thread::sleep(Duration::from_millis(5));
+            let at = now.lock().unwrap().clone();
+            let start = Instant::now();
+            client.ask(&request(plan.clone(), at));
+            let mut payload = Vec::new();
+            client.receive(&mut payload);
+            ready.push(start.elapsed().as_micros() as u64);
+            undone += protocol::frame::parse::<protocol::request::Ready>(&payload).unwrap().undone_changes;
+            while client.receive(&mut payload) != Some(protocol::frame::Kind::Done) {}
+        }
+        (ready, undone)
+    });
+    let (start, mut sent) = (Instant::now(), 0u64);
+    while !asker.is_finished() {
+        for _ in 0..(rate / 10_000.0) as u64 {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let mut changes = Vec::new();
+            Account { balance: sent as i64, ..account((random >> 33) as i64 % ROWS) }.update(1, &mut changes);
+            worker.transaction(&changes);
+            sent += 1;
+        }
+        worker.gate();
+        *moment.lock().unwrap() = worker.now();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let per_second = sent as f64 / start.elapsed().as_secs_f64();
+    let (mut ready, undone) = asker.join().unwrap();
+    let mut status = client.status();
+    let [p50, p99] = [50, 99].map(|p| percentile(&mut ready, p));
+    println!("request to ready at {:.0} k/s: p50 {p50} us, p99 {p99} us ({undone} undone changes)", per_second / 1e3);
+    let [p50, p99] = [50, 99].map(|p| percentile(&mut status.commit_to_applied_us, p));
+    println!("commit to applied at {:.0} k/s: p50 {p50} us, p99 {p99} us", per_second / 1e3);
+
     let start = Instant::now();
     let rows = client.rows(&request(accounts::select(1, Vec::new()), worker.now()));
     println!("select *: {:.2} M rows/s", rows.count() as f64 / start.elapsed().as_secs_f64() / 1e6);
