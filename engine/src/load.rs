@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::mpsc::channel;
 
-use protocol::frame::{self, Kind};
+use protocol::frame::Kind;
 use protocol::request::{LoadRequest, Refusal};
 use protocol::{ProtocolError, Result};
 use tokio::sync::oneshot;
@@ -59,7 +59,7 @@ impl Load<'_> {
                 None => return Err(ProtocolError::Truncated),
             }
         }
-        let rows: u64 = frame::parse(&payload)?;
+        let rows = payload.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| ProtocolError::Truncated)?;
         let (reply, ended) = oneshot::channel();
         self.writer.load(LoadStep::End { relid, generation, rows, reply });
         let end = verdict(ended)?;

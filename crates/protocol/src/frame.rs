@@ -33,7 +33,7 @@ pub enum Kind {
     Go = 9,
     /// Rows of a load, one behind the other, as in [`crate::change`].
     Rows = 10,
-    /// All rows were sent; a `u64`: their number.
+    /// All rows were sent; payload: their number, eight bytes, little-endian.
     LoadEnd = 11,
     /// The load was taken over.
     Loaded = 12,

@@ -181,7 +181,8 @@ impl Load {
         if !self.buffer.is_empty() {
             self.flush();
         }
-        self.client.send(Kind::LoadEnd, &self.rows);
+        let end = frame::encode_raw(Kind::LoadEnd, &self.rows.to_le_bytes());
+        self.client.stream.write_all(&end).unwrap();
         let mut payload = Vec::new();
         match self.client.receive(&mut payload) {
             Some(Kind::Loaded) => Ok(()),
