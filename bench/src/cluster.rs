@@ -188,7 +188,7 @@ impl Cluster {
         Ok(text.lines().next().ok_or("empty postmaster.pid")?.trim().parse()?)
     }
 
-    fn log_path(&self) -> PathBuf {
+    pub fn log_path(&self) -> PathBuf {
         self.directory.join("log")
     }
 

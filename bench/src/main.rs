@@ -1,18 +1,27 @@
-//! `anker-bench demo`, `anker-bench capture`, `anker-bench queries`: see `./demo` and `bench/run`.
+//! `anker-bench demo`, `anker-bench capture`, `anker-bench queries`: see `./demo` and `bench/run`; `anker-bench server`
+//! is a server to try things on.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anker_bench::cluster::{Cluster, Options};
 use anker_bench::server::{self, Server};
 use anker_bench::{Result, demo, experiments, os};
 
 const USAGE: &str = "usage: anker-bench demo [--warehouses N] [--seconds N] [--clients N] [--keep]
-       anker-bench capture|queries [--quick] [--json FILE]";
+       anker-bench capture|queries [--quick] [--json FILE]
+       anker-bench server [NAME=VALUE ...]";
 
 enum Command {
     Demo(demo::Options),
-    Experiment { run: experiments::Experiment, quick: bool, json: Option<PathBuf> },
+    Experiment {
+        run: experiments::Experiment,
+        quick: bool,
+        json: Option<PathBuf>,
+    },
+    /// With these settings, until interrupted.
+    Server(Vec<(String, String)>),
 }
 
 fn main() -> ExitCode {
@@ -35,7 +44,7 @@ fn main() -> ExitCode {
 fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command, String> {
     let name = given.next().ok_or("no command")?;
     let mut options = demo::Options::default();
-    let (mut quick, mut json) = (false, None);
+    let (mut quick, mut json, mut settings) = (false, None, Vec::new());
     while let Some(argument) = given.next() {
         let mut number = || {
             let value = given.next().ok_or(format!("{argument} wants a number"))?;
@@ -48,6 +57,10 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
             ("demo", "--keep") => options.keep = true,
             ("capture" | "queries", "--quick") => quick = true,
             ("capture" | "queries", "--json") => json = Some(given.next().ok_or("--json wants a file")?.into()),
+            ("server", setting) => {
+                let (name, value) = setting.split_once('=').ok_or(format!("{setting} is not NAME=VALUE"))?;
+                settings.push((name.to_owned(), value.to_owned()));
+            }
             _ => return Err(format!("unknown argument {argument}")),
         }
     }
@@ -55,6 +68,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
         "demo" => Ok(Command::Demo(options)),
         "capture" => Ok(Command::Experiment { run: experiments::capture, quick, json }),
         "queries" => Ok(Command::Experiment { run: experiments::queries, quick, json }),
+        "server" => Ok(Command::Server(settings)),
         _ => Err(format!("unknown command {name}")),
     }
 }
@@ -70,9 +84,19 @@ fn run(command: Command) -> Result<()> {
     let server = Arc::new(server);
     match command {
         Command::Demo(options) => demo::run(&server, &options),
+        Command::Server(settings) => serve(&server, &settings),
         Command::Experiment { run, quick, json } => {
             let report = run(&server, quick)?;
             json.map_or(Ok(()), |path| report.write(&path))
         }
+    }
+}
+
+fn serve(server: &Arc<Server>, settings: &[(String, String)]) -> Result<()> {
+    let options = settings.iter().fold(Options::default(), |options, (name, value)| options.set(name, value));
+    let cluster = Cluster::start(server, &options)?;
+    println!("psql \"{}\"\nlog: {}", cluster.conninfo("postgres"), cluster.log_path().display());
+    loop {
+        std::thread::park();
     }
 }
