@@ -1,9 +1,9 @@
 //! When to create the slot.
 //!
 //! From the moment a slot exists WAL is kept for it, and it is of use only when every transaction that was running then
-//! has ended. So it is not created while an old one runs, but when none is older than a little while.
+//! has ended. So it is not created while an old one runs, or a prepared one waits, but when the oldest is young.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pgrx::prelude::*;
 
@@ -16,17 +16,7 @@ const OLD: Duration = Duration::from_secs(10);
 const LOOK_EVERY_MS: i64 = 200;
 
 pub fn wait_for_old_transactions(database: pg_sys::Oid, out: &mut Outbox) {
-    let mut seen: Option<(u32, Instant)> = None;
-    while let Some(oldest) = oldest_writer() {
-        // What we have watched for less than that may be older, but then it shows its start time.
-        let since = match seen {
-            Some((xid, since)) if xid == oldest.xid => since,
-            _ => Instant::now(),
-        };
-        seen = Some((oldest.xid, since));
-        if oldest.age.max(since.elapsed()) < OLD {
-            return;
-        }
+    while let Some(oldest) = oldest_writer().filter(Writer::is_old) {
         shared::update_database(database, |d| d.reason = Reason::new(&oldest.describe()));
         out.poll_engine();
         process::sleep(LOOK_EVERY_MS);
@@ -35,12 +25,17 @@ pub fn wait_for_old_transactions(database: pg_sys::Oid, out: &mut Outbox) {
 
 struct Writer {
     xid: u32,
-    /// `None`: prepared, or of no process.
+    /// `None`: prepared.
     pid: Option<i32>,
     age: Duration,
 }
 
 impl Writer {
+    /// Prepared transactions may wait for days.
+    fn is_old(&self) -> bool {
+        self.pid.is_none() || self.age >= OLD
+    }
+
     fn describe(&self) -> String {
         match self.pid {
             Some(pid) => format!("waiting for the transaction of process {pid} to end before the slot is created"),

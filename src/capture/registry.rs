@@ -215,10 +215,12 @@ impl Registry {
 
     /// The engine drops what it has of the table, and a loader that is at work gives up.
     fn retire(&mut self, relid: u32, out: &mut Outbox) {
-        if let Some(Table { phase: Phase::Watched(watched), .. }) = self.tables.get(&relid) {
-            if let Load::Running(loader) = &watched.load {
-                loader.terminate();
-            }
+        let Some(table) = self.tables.get_mut(&relid) else {
+            return;
+        };
+        if matches!(table.phase, Phase::Watched(_)) {
+            table.loader().into_iter().for_each(Worker::terminate);
+            table.phase = Phase::Unwatched { again_at: Instant::now() };
             out.send(&StreamMessage::Retire { relid });
         }
     }
@@ -350,7 +352,7 @@ impl OpenRelation {
     pub fn get(relid: u32) -> Option<OpenRelation> {
         // SAFETY: a transaction is open and the historic snapshot set.
         let relation = unsafe { pg_sys::RelationIdGetRelation(relid.into()) };
-        (!relation.is_null()).then_some(OpenRelation(relation))
+        (!relation.is_null()).then(|| OpenRelation(relation))
     }
 }
 
