@@ -81,7 +81,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
         let encoder = RowEncoder::new(&described.layout, (*relation).rd_att);
         send_rows(relation, encoder, &mut engine)?
     };
-    engine.send(&frame::encode(Kind::LoadEnd, &rows))?;
+    engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
     expect(&mut engine, Kind::Loaded)
 }
 
