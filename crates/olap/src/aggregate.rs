@@ -1,6 +1,7 @@
 //! Grouping: keys and aggregates over rows, in one phase or, with several partitions, in two.
 //!
 //! ```text
+//!  integer keys        DenseGroups -> as below, where it stands for Aggregate(Partial)
 //!  one partition       Aggregate(Single)
 //!  no keys             Aggregate(Partial) -> one partition -> Aggregate(Final)
 //!  keys                Aggregate(Partial) -> partitions by hash of the keys -> Aggregate(FinalPartitioned)
@@ -10,6 +11,7 @@
 
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -25,6 +27,7 @@ use datafusion::scalar::ScalarValue;
 use plan::{Agg, Expr, Grouping, Type};
 use protocol::request::Failure;
 
+use crate::dense::{DenseGroups, Shape};
 use crate::expr::{Translator, constant, planning};
 use crate::extreme::{Extreme, FloatExtreme};
 use crate::sum::{ExactSum, SumType};
@@ -76,16 +79,23 @@ pub fn group(
         calls.index_of(Function::Count, None);
     }
 
+    let schema = input.schema();
     let mut keys = Vec::new();
     for (i, key) in grouping.keys.iter().enumerate() {
         keys.push((translator.key(key)?, format!("k{i}")));
     }
+    let mut dense = Shape::new(keys.iter().map(|(key, _)| key.clone()).collect(), &schema);
     let mut functions = Vec::new();
     for (i, (function, arg)) in calls.0.iter().enumerate() {
-        functions.push(Arc::new(build_call(*function, *arg, &format!("a{i}"), translator, &input)?));
+        let arg_type = arg.map(|arg| plan.type_of(arg));
+        let arg = arg.map(|arg| translator.translate(arg)).transpose()?;
+        dense = dense.and_then(|dense| with_call(dense, *function, arg.clone(), &schema));
+        let args = vec![arg.unwrap_or_else(|| constant(ScalarValue::Int64(Some(1))))];
+        let call = AggregateExprBuilder::new(udaf(*function, arg_type), args).schema(schema.clone());
+        functions.push(Arc::new(call.alias(format!("a{i}")).build().map_err(planning)?));
     }
     let keys_count = keys.len();
-    let grouped = aggregate(PhysicalGroupBy::new_single(keys), functions, input).map_err(planning)?;
+    let grouped = aggregate(PhysicalGroupBy::new_single(keys), functions, dense, input).map_err(planning)?;
     let positions = output.iter().map(|o| match o {
         Output::Key(i) => *i,
         Output::Call(i) => keys_count + i,
@@ -112,50 +122,70 @@ impl<'a> Calls<'a> {
     }
 }
 
-fn build_call(
-    function: Function,
-    arg: Option<&Expr>,
-    name: &str,
-    translator: &Translator<'_>,
-    input: &Arc<dyn ExecutionPlan>,
-) -> Result<AggregateFunctionExpr, Failure> {
-    let float = arg.is_some_and(|arg| translator.plan.type_of(arg) == Type::Float64);
-    let udaf = match function {
+fn udaf(function: Function, arg_type: Option<Type>) -> Arc<AggregateUDF> {
+    let float = arg_type == Some(Type::Float64);
+    match function {
         Function::Count => count_udaf(),
         Function::Sum(result) => Arc::new(AggregateUDF::from(ExactSum::new(result))),
         Function::Min if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Min))),
         Function::Max if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Max))),
         Function::Min => min_udaf(),
         Function::Max => max_udaf(),
+    }
+}
+
+/// The shape with one more call; `None` if that needs the general operator.
+fn with_call(
+    mut shape: Shape,
+    function: Function,
+    arg: Option<Arc<dyn PhysicalExpr>>,
+    input: &SchemaRef,
+) -> Option<Shape> {
+    let fits = match function {
+        Function::Count => {
+            shape.count(arg);
+            true
+        }
+        Function::Sum(_) => shape.sum(arg?, input),
+        Function::Min | Function::Max => false,
     };
-    let arg = match arg {
-        Some(arg) => translator.translate(arg)?,
-        None => constant(ScalarValue::Int64(Some(1))),
-    };
-    AggregateExprBuilder::new(udaf, vec![arg]).schema(input.schema()).alias(name).build().map_err(planning)
+    fits.then_some(shape)
 }
 
 fn aggregate(
     group_by: PhysicalGroupBy,
     functions: Vec<Arc<AggregateFunctionExpr>>,
+    dense: Option<Shape>,
     input: Arc<dyn ExecutionPlan>,
 ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     let schema = input.schema();
     let partitions = input.output_partitioning().partition_count();
-    let stage = |mode, group_by, input| -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let stage = |mode, group_by, input| {
         let filters = vec![None; functions.len()];
-        Ok(Arc::new(AggregateExec::try_new(mode, group_by, functions.clone(), filters, input, schema.clone())?))
+        AggregateExec::try_new(mode, group_by, functions.clone(), filters, input, schema.clone())
     };
-    if partitions == 1 {
-        return stage(AggregateMode::Single, group_by, input);
+    if partitions == 1 && dense.is_none() {
+        return Ok(Arc::new(stage(AggregateMode::Single, group_by, input)?));
     }
     let final_keys = group_by.as_final();
-    let partial = stage(AggregateMode::Partial, group_by, input)?;
-    if final_keys.is_empty() {
-        return stage(AggregateMode::Final, final_keys, Arc::new(CoalescePartitionsExec::new(partial)));
+    let general = stage(AggregateMode::Partial, group_by, input)?;
+    let partial: Arc<dyn ExecutionPlan> = match dense {
+        Some(shape) => Arc::new(DenseGroups::new(shape, general)),
+        None => Arc::new(general),
+    };
+    if final_keys.is_empty() || partitions == 1 {
+        return Ok(Arc::new(stage(AggregateMode::Final, final_keys, one_partition(partial))?));
     }
     let keys = (0..final_keys.expr().len())
         .map(|i| Arc::new(Column::new(partial.schema().field(i).name(), i)) as Arc<dyn PhysicalExpr>);
     let by_hash = RepartitionExec::try_new(partial.clone(), Partitioning::Hash(keys.collect(), partitions))?;
-    stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))
+    Ok(Arc::new(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?))
+}
+
+/// The same rows in one partition.
+pub fn one_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match plan.output_partitioning().partition_count() {
+        1 => plan,
+        _ => Arc::new(CoalescePartitionsExec::new(plan)),
+    }
 }

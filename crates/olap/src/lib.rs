@@ -13,11 +13,13 @@
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `sum`, `extreme` | grouping and the aggregates |
+//! | `dense` | grouping by integers that take few values |
 //! | `error` | errors and their meaning |
 
 mod aggregate;
 mod arrow_form;
 mod computed;
+mod dense;
 mod error;
 mod expr;
 mod extreme;

@@ -23,7 +23,6 @@ use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExecBuilder;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
@@ -32,7 +31,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use plan::{CmpOp, Expr, Literal, Plan};
 use protocol::request::Failure;
 
-use crate::aggregate;
+use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
 use crate::error::internal;
 use crate::expr::{ColumnId, Translator, can_raise, column_name, columns_of, planning};
@@ -247,13 +246,6 @@ fn selectivity(filter: &Expr) -> f64 {
         Expr::Cmp { op: CmpOp::Eq, .. } => 0.05,
         Expr::Cmp { op: CmpOp::Ne, .. } | Expr::IsNull { negated: true, .. } => 0.9,
         _ => 0.3,
-    }
-}
-
-fn one_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    match plan.output_partitioning().partition_count() {
-        1 => plan,
-        _ => Arc::new(CoalescePartitionsExec::new(plan)),
     }
 }
 

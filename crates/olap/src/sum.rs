@@ -82,8 +82,8 @@ fn bigint(sum: i128) -> Result<i64> {
     i64::try_from(sum).map_err(|_| QueryError(FailureKind::BigintOutOfRange).into())
 }
 
-/// Sums whole slices.
-trait Summand: ArrowPrimitiveType {
+/// Numbers that are summed.
+pub trait Summand: ArrowPrimitiveType {
     fn sum(values: &[Self::Native]) -> Result<i128>;
     fn widen(value: Self::Native) -> i128;
 }
@@ -264,21 +264,26 @@ impl GroupsAccumulator for GroupTotals {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        fn widened<T: Summand>(array: &ArrayRef, filter: Option<&BooleanArray>) -> ArrayRef {
-            let array = array.as_primitive::<T>();
-            let sums: Vec<i128> = array.values().iter().map(|&v| T::widen(v)).collect();
-            let nulls = included(array.nulls(), filter);
-            Arc::new(Decimal128Array::new(sums.into(), nulls).with_data_type(RAW_DECIMAL))
-        }
-        Ok(vec![match values[0].data_type() {
-            DataType::Int16 => widened::<Int16Type>(&values[0], filter),
-            DataType::Int32 => widened::<Int32Type>(&values[0], filter),
-            DataType::Int64 => widened::<Int64Type>(&values[0], filter),
-            _ => widened::<Decimal128Type>(&values[0], filter),
-        }])
+        Ok(vec![states_of_rows(&values[0], filter)])
     }
 
     fn size(&self) -> usize {
         self.sums.capacity() * size_of::<i128>() + self.seen.capacity()
+    }
+}
+
+/// The partial sum of each row on its own.
+pub fn states_of_rows(values: &ArrayRef, filter: Option<&BooleanArray>) -> ArrayRef {
+    fn widened<T: Summand>(array: &ArrayRef, filter: Option<&BooleanArray>) -> ArrayRef {
+        let array = array.as_primitive::<T>();
+        let sums: Vec<i128> = array.values().iter().map(|&v| T::widen(v)).collect();
+        let nulls = included(array.nulls(), filter);
+        Arc::new(Decimal128Array::new(sums.into(), nulls).with_data_type(RAW_DECIMAL))
+    }
+    match values.data_type() {
+        DataType::Int16 => widened::<Int16Type>(values, filter),
+        DataType::Int32 => widened::<Int32Type>(values, filter),
+        DataType::Int64 => widened::<Int64Type>(values, filter),
+        _ => widened::<Decimal128Type>(values, filter),
     }
 }

@@ -226,6 +226,15 @@ fn logic_is_three_valued() {
             };
             assert_eq!(of(l, r, and), both, "{l:?} AND {r:?}");
             assert_eq!(of(l, r, or), either, "{l:?} OR {r:?}");
+            // An operand that could raise, though it does not, takes another code path.
+            let one = || integer(Type::Int32, 1);
+            let risky =
+                || or(vec![column(0, 1), cmp(CmpOp::Lt, arith(ArithOp::Div, Type::Int32, one(), one()), one())]);
+            let guarded = |e: fn(Vec<Expr>) -> Expr| {
+                eval(&[Type::Bool; 2], &[l.clone(), r.clone()], e(vec![column(0, 0), risky()])).unwrap()
+            };
+            assert_eq!(guarded(and), both, "{l:?} AND {r:?}");
+            assert_eq!(guarded(or), either, "{l:?} OR {r:?}");
         }
     }
     let not = |v: Value| eval(&[Type::Bool], &[v], Expr::Not(column(0, 0).into())).unwrap();

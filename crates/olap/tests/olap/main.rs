@@ -1,6 +1,7 @@
 //! The engine's answers against the documented semantics.
 
 mod build;
+mod dense;
 mod directed;
 mod generator;
 mod interpreter;
