@@ -92,31 +92,25 @@ impl KeyIndex {
         Ok(Ok(()))
     }
 
-    /// Removes `slot`, whose cells must still be those it was added with. Returns whether it was there.
+    /// Removes `slot`, which [`KeyIndex::find`] returned and whose cells are still the same. Returns whether it was there.
     pub fn remove(&mut self, hash: u64, slot: u32, equal: impl Fn(u32) -> bool) -> bool {
         let shard = &mut self.shards[shard(hash)];
-        let Ok(entry) = shard.find_entry(hash, |&other| other == slot || equal(other)) else { return false };
-        let head = *entry.get();
-        let Some(next) = &mut self.next else {
-            entry.remove();
-            return head == slot;
-        };
-        if head == slot {
-            match next[slot as usize] {
-                END => drop(entry.remove()),
-                heir => *entry.into_mut() = heir,
+        let Ok(head) = shard.find_entry(hash, |&other| other == slot || equal(other)) else { return false };
+        if let Some(next) = &mut self.next {
+            let first = *head.get() as usize;
+            if next[first] != END {
+                let found = next[first] == slot;
+                if found {
+                    next[first] = next[slot as usize];
+                }
+                return found;
             }
-            return true;
         }
-        let mut before = head as usize;
-        while next[before] != slot {
-            if next[before] == END {
-                return false;
-            }
-            before = next[before] as usize;
+        let found = *head.get() == slot;
+        if found {
+            head.remove();
         }
-        next[before] = next[slot as usize];
-        true
+        found
     }
 
     /// Room for one more row in its shard: claimed before it is allocated.

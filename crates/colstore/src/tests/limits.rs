@@ -144,6 +144,14 @@ fn slots_are_used_again_only_when_their_undo_is_gone() {
     }
     let grown = rig.store.status().memory_bytes as f64 / memory as f64;
     assert!(grown < 1.1, "{grown}");
+    let full = rig.store.status().tables[0].bytes;
+    let mut bytes = Vec::new();
+    (0..1000).for_each(|key| rig::delete(&layout, &simple_row(key, 0, ""), &mut bytes));
+    rig.commit(&bytes);
+    rig.gate();
+    rig.store.clock.advance(Duration::from_secs(20));
+    rig.gate();
+    assert!(rig.store.status().tables[0].bytes + 10_000 < full, "text of rows that are gone");
 }
 
 #[test]
@@ -176,6 +184,10 @@ fn endless_updates_of_long_text_need_bounded_memory() {
         if round == 100 {
             memory = rig.store.status().memory_bytes;
         }
+    }
+    let (view, _) = &views[0];
+    for array in (0..view.chunk_count()).flat_map(|i| view.chunk(i).arrays) {
+        assert!(array.to_data().buffers().len() < 40, "few blocks to a chunk");
     }
     views.clear();
     let status = rig.store.status();
