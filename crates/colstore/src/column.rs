@@ -1,7 +1,5 @@
 //! A column: cells by slot, which of them are null, and which hold something that the layout cannot.
 
-use std::collections::HashSet;
-
 use plan::Type;
 use protocol::change::Value;
 use snapmem::{FrameRef, OutOfMemory, Pool, Region, Snapshot};
@@ -60,10 +58,17 @@ pub struct Column {
     cells: Cells,
     /// One bit per slot, 1: not null. Absent until the first null.
     valid: Option<Bitmap>,
-    /// Live slots with [`Cell::Poison`].
-    poison: HashSet<u32>,
+    /// Which live slots have [`Cell::Poison`]. Absent until the first.
+    poison: Option<Poison>,
     chunks: usize,
     pool: Pool,
+}
+
+#[derive(Debug)]
+struct Poison {
+    bits: Bitmap,
+    /// Bits that are set.
+    count: u64,
 }
 
 #[derive(Debug)]
@@ -80,7 +85,7 @@ impl Column {
             Some(_) if ty.is_text() => Cells::Text(TextColumn::new(pool)),
             Some(width) => Cells::Fixed { width, region: Region::new(pool, width * CHUNK_ROWS) },
         };
-        Column { ty, cells, valid: None, poison: HashSet::new(), chunks: 0, pool: pool.clone() }
+        Column { ty, cells, valid: None, poison: None, chunks: 0, pool: pool.clone() }
     }
 
     /// Room for one more chunk.
@@ -93,6 +98,9 @@ impl Column {
         if let Some(valid) = &mut self.valid {
             valid.grow()?;
         }
+        if let Some(poison) = &mut self.poison {
+            poison.bits.grow()?;
+        }
         self.chunks += 1;
         Ok(())
     }
@@ -102,7 +110,7 @@ impl Column {
         if let Some(valid) = &self.valid
             && !valid.get(slot)
         {
-            return if self.poison.contains(&slot) { Cell::Poison } else { Cell::Null };
+            return if self.is_poisoned(slot) { Cell::Poison } else { Cell::Null };
         }
         match &self.cells {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
@@ -118,11 +126,7 @@ impl Column {
     pub fn put(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
         let null = matches!(cell, Cell::Null | Cell::Poison);
         self.set_valid(slot, !null)?;
-        if matches!(cell, Cell::Poison) {
-            self.poison.insert(slot);
-        } else if !self.poison.is_empty() {
-            self.poison.remove(&slot);
-        }
+        self.set_poisoned(slot, matches!(cell, Cell::Poison))?;
         match (&mut self.cells, cell) {
             (Cells::Bits(bits), Cell::Fixed(image)) => bits.set(slot, image != 0),
             (Cells::Fixed { width, region }, Cell::Fixed(image)) => {
@@ -139,25 +143,43 @@ impl Column {
 
     #[inline]
     fn set_valid(&mut self, slot: u32, valid: bool) -> Result<(), OutOfMemory> {
-        if self.valid.is_none() {
-            if valid {
-                return Ok(());
-            }
-            let mut bitmap = Bitmap::new(&self.pool, true);
-            for _ in 0..self.chunks {
-                bitmap.grow()?;
-            }
-            self.valid = Some(bitmap);
+        if self.valid.is_none() && !valid {
+            self.valid = Some(self.new_bitmap(true)?);
         }
-        match &mut self.valid {
-            Some(bitmap) => bitmap.set(slot, valid),
-            None => Ok(()),
+        self.valid.as_mut().map_or(Ok(()), |bitmap| bitmap.set(slot, valid))
+    }
+
+    #[inline]
+    fn set_poisoned(&mut self, slot: u32, poisoned: bool) -> Result<(), OutOfMemory> {
+        if self.poison.is_none() && poisoned {
+            self.poison = Some(Poison { bits: self.new_bitmap(false)?, count: 0 });
         }
+        if let Some(poison) = &mut self.poison
+            && poison.bits.get(slot) != poisoned
+        {
+            poison.bits.set(slot, poisoned)?;
+            poison.count = if poisoned { poison.count + 1 } else { poison.count - 1 };
+        }
+        Ok(())
+    }
+
+    fn new_bitmap(&self, initial: bool) -> Result<Bitmap, OutOfMemory> {
+        let mut bitmap = Bitmap::new(&self.pool, initial);
+        for _ in 0..self.chunks {
+            bitmap.grow()?;
+        }
+        Ok(bitmap)
+    }
+
+    fn is_poisoned(&self, slot: u32) -> bool {
+        self.poison.as_ref().is_some_and(|poison| poison.bits.get(slot))
     }
 
     /// The row is deleted but may be taken back; returns whether its cell was poisoned, which is forgotten.
-    pub fn unpoison(&mut self, slot: u32) -> bool {
-        !self.poison.is_empty() && self.poison.remove(&slot)
+    pub fn unpoison(&mut self, slot: u32) -> Result<bool, OutOfMemory> {
+        let poisoned = self.is_poisoned(slot);
+        self.set_poisoned(slot, false)?;
+        Ok(poisoned)
     }
 
     /// The row is gone for good.
@@ -168,10 +190,6 @@ impl Column {
         }
     }
 
-    pub fn poison(&self) -> &HashSet<u32> {
-        &self.poison
-    }
-
     pub fn snapshot(&self) -> Result<ColumnSnapshot, OutOfMemory> {
         let cells = match &self.cells {
             Cells::Bits(bits) => CellsSnapshot::Bits(bits.snapshot()?),
@@ -179,7 +197,11 @@ impl Column {
             Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
         };
         let valid = self.valid.as_ref().map(Bitmap::snapshot).transpose()?;
-        Ok(ColumnSnapshot { ty: self.ty, cells, valid })
+        let poison = match &self.poison {
+            Some(poison) => Some(PoisonSnapshot { bits: poison.bits.snapshot()?, count: poison.count }),
+            None => None,
+        };
+        Ok(ColumnSnapshot { ty: self.ty, cells, valid, poison })
     }
 
     pub fn bytes(&self) -> u64 {
@@ -188,7 +210,8 @@ impl Column {
             Cells::Fixed { region, .. } => (region.frame_count() * region.frame_bytes()) as u64,
             Cells::Text(text) => text.bytes(),
         };
-        cells + self.valid.as_ref().map_or(0, Bitmap::bytes)
+        let poison = self.poison.as_ref().map(|poison| &poison.bits);
+        cells + self.valid.iter().chain(poison).map(Bitmap::bytes).sum::<u64>()
     }
 }
 
@@ -198,6 +221,13 @@ pub struct ColumnSnapshot {
     pub ty: Type,
     pub cells: CellsSnapshot,
     valid: Option<Snapshot>,
+    poison: Option<PoisonSnapshot>,
+}
+
+#[derive(Debug)]
+struct PoisonSnapshot {
+    bits: Snapshot,
+    count: u64,
 }
 
 #[derive(Debug)]
@@ -209,6 +239,7 @@ pub enum CellsSnapshot {
 
 impl ColumnSnapshot {
     pub fn patch(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
+        self.patch_poisoned(slot, cell == Cell::Poison)?;
         let null = matches!(cell, Cell::Null | Cell::Poison);
         match &mut self.valid {
             Some(valid) => {
@@ -228,6 +259,23 @@ impl ColumnSnapshot {
             _ => {}
         }
         Ok(())
+    }
+
+    pub fn patch_poisoned(&mut self, slot: u32, poisoned: bool) -> Result<(), OutOfMemory> {
+        match &mut self.poison {
+            Some(poison) => {
+                if bitmap::patch(&mut poison.bits, slot, poisoned)? {
+                    poison.count = if poisoned { poison.count + 1 } else { poison.count - 1 };
+                }
+            }
+            None => debug_assert!(!poisoned, "a column that was ever poisoned has its bitmap"),
+        }
+        Ok(())
+    }
+
+    /// Whether some row has a value that the layout cannot hold.
+    pub fn is_poisoned(&self) -> bool {
+        self.poison.as_ref().is_some_and(|poison| poison.count > 0)
     }
 
     /// No more patches.

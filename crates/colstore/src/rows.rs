@@ -4,7 +4,7 @@
 //! discarded ([`Rows::release`]); only then may the slot hold another row.
 
 use plan::{Identity, TableLayout};
-use snapmem::{OutOfMemory, Pool};
+use snapmem::{Charge, OutOfMemory, Pool};
 
 use crate::bitmap::{Bitmap, split};
 use crate::column::{Cell, Column};
@@ -46,9 +46,11 @@ pub struct Rows {
     pub slots: u32,
     pub count: u64,
     free: Vec<u32>,
+    free_charge: Charge,
     index: KeyIndex,
     /// Positions of the identity's columns.
     identity: Vec<usize>,
+    pool: Pool,
 }
 
 impl Rows {
@@ -64,8 +66,10 @@ impl Rows {
             slots: 0,
             count: 0,
             free: Vec::new(),
+            free_charge: pool.charge(),
             index: KeyIndex::new(pool, layout.identity == Identity::Full),
             identity,
+            pool: pool.clone(),
         }
     }
 
@@ -98,8 +102,13 @@ impl Rows {
     pub fn delete(&mut self, slot: u32, undo: &mut OpWriter) -> Result<(), Fault> {
         self.leave(slot)?;
         self.set_live(slot, false)?;
-        let columns = self.columns.iter_mut().enumerate();
-        undo.delete(slot, columns.filter_map(|(i, column)| column.unpoison(slot).then_some(i)));
+        undo.delete(slot);
+        for (i, column) in self.columns.iter_mut().enumerate() {
+            if column.unpoison(slot)? {
+                undo.poisoned(i);
+            }
+        }
+        undo.end();
         Ok(())
     }
 
@@ -133,6 +142,13 @@ impl Rows {
     pub fn release(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         for column in &mut self.columns {
             column.forget(slot)?;
+        }
+        if self.free.len() == self.free.capacity() {
+            let more = self.free.len().max(1024);
+            let wanted = (more * size_of::<u32>()) as u64;
+            self.free_charge.set(self.free_charge.bytes() + wanted)?;
+            let limit = self.pool.limit();
+            self.free.try_reserve_exact(more).map_err(|_| OutOfMemory { wanted, limit })?;
         }
         self.free.push(slot);
         Ok(())
@@ -191,7 +207,7 @@ impl Rows {
     /// Columns, bitmaps, text, key index.
     pub fn bytes(&self) -> u64 {
         let columns: u64 = self.columns.iter().map(Column::bytes).sum();
-        columns + self.live.bytes() + self.index.bytes() + (self.free.capacity() * size_of::<u32>()) as u64
+        columns + self.live.bytes() + self.index.bytes() + self.free_charge.bytes()
     }
 }
 

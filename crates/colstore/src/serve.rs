@@ -8,7 +8,6 @@
 //! the first is visible. Under REPLICA IDENTITY FULL this holds for PostgreSQL's rows but not always for slots, since the
 //! mirror may have chosen another of several equal rows. Such a snapshot is refused.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use snapmem::OutOfMemory;
 
 use crate::TableRequest;
 use crate::bitmap::{self, split};
-use crate::column::{Cell, ColumnSnapshot};
+use crate::column::ColumnSnapshot;
 use crate::table::{Live, Table};
 use crate::undo::{Op, Undo};
 use crate::view::ColumnsView;
@@ -90,8 +89,9 @@ fn inverts_slots(undo: &Undo, s: &Snapshot) -> bool {
 }
 
 /// A private snapshot on its way back to S.
-struct Past<'a> {
-    columns: Vec<PastColumn<'a>>,
+struct Past {
+    /// Position in the layout, and the column.
+    columns: Vec<(usize, ColumnSnapshot)>,
     /// By position in the layout: where in `columns`.
     wanted: Vec<Option<usize>>,
     live: snapmem::Snapshot,
@@ -100,23 +100,15 @@ struct Past<'a> {
     undone_changes: u64,
 }
 
-struct PastColumn<'a> {
-    position: usize,
-    snapshot: ColumnSnapshot,
-    poison: Cow<'a, HashSet<u32>>,
-}
-
-impl<'a> Past<'a> {
-    fn new(live: &'a Live, positions: &[usize], width: usize) -> Result<Past<'a>, OutOfMemory> {
+impl Past {
+    fn new(live: &Live, positions: &[usize], width: usize) -> Result<Past, OutOfMemory> {
         let mut columns = Vec::with_capacity(positions.len());
         let mut wanted = vec![None; width];
         for &position in positions {
             // A column may be asked for twice.
             if wanted[position].is_none() {
                 wanted[position] = Some(columns.len());
-                let column = &live.rows.columns[position];
-                let poison = Cow::Borrowed(column.poison());
-                columns.push(PastColumn { position, snapshot: column.snapshot()?, poison });
+                columns.push((position, live.rows.columns[position].snapshot()?));
             }
         }
         let live_counts = live.rows.live_counts.clone();
@@ -142,21 +134,22 @@ impl<'a> Past<'a> {
         match op {
             Op::Insert { slot } => {
                 self.show(slot, false)?;
-                self.columns.iter_mut().for_each(|column| column.set_poisoned(slot, false));
+                for (_, column) in &mut self.columns {
+                    column.patch_poisoned(slot, false)?;
+                }
             }
             Op::Delete { slot, poisoned } => {
                 self.show(slot, true)?;
                 for position in poisoned.as_chunks::<2>().0 {
                     if let Some(index) = self.wanted[u16::from_le_bytes(*position) as usize] {
-                        self.columns[index].set_poisoned(slot, true);
+                        self.columns[index].1.patch_poisoned(slot, true)?;
                     }
                 }
             }
             Op::Update { slot, old } => {
                 for (position, cell) in old {
                     if let Some(index) = self.wanted[position] {
-                        self.columns[index].snapshot.patch(slot, cell)?;
-                        self.columns[index].set_poisoned(slot, cell == Cell::Poison);
+                        self.columns[index].1.patch(slot, cell)?;
                     }
                 }
             }
@@ -174,30 +167,17 @@ impl<'a> Past<'a> {
 
     /// A column with a value, in some row that S sees, that its layout cannot hold.
     fn poisoned_column(&self) -> Option<usize> {
-        self.columns.iter().find(|column| !column.poison.is_empty()).map(|column| column.position)
+        self.columns.iter().find(|(_, column)| column.is_poisoned()).map(|(position, _)| *position)
     }
 
     fn into_served(self, live: &Live, positions: &[usize], alive: &Arc<()>) -> ServedTable {
         let order = positions.iter().filter_map(|&position| self.wanted[position]).collect();
-        let columns = self.columns.into_iter().map(|column| column.snapshot).collect();
+        let columns = self.columns.into_iter().map(|(_, column)| column).collect();
         let slots = live.rows.slots as usize;
         ServedTable {
             view: ColumnsView::new(columns, order, self.live, self.live_counts, slots, alive.clone()),
             undone_transactions: self.undone_transactions,
             undone_changes: self.undone_changes,
-        }
-    }
-}
-
-impl PastColumn<'_> {
-    fn set_poisoned(&mut self, slot: u32, poisoned: bool) {
-        if self.poison.contains(&slot) != poisoned {
-            let poison = self.poison.to_mut();
-            if poisoned {
-                poison.insert(slot);
-            } else {
-                poison.remove(&slot);
-            }
         }
     }
 }

@@ -80,7 +80,7 @@ impl Undo {
             return;
         }
         let known = self.marks.back().map_or(self.first, |mark| mark.upto.max(self.first));
-        let unknown = self.entries.iter().skip((known - self.first) as usize);
+        let unknown = self.entries.range((known - self.first) as usize..);
         let upto = known + unknown.take_while(|entry| gate.sees(entry.xid)).count() as u64;
         if upto == known {
             return;
@@ -244,10 +244,13 @@ impl OpWriter {
         self.end();
     }
 
-    pub fn delete(&mut self, slot: u32, poisoned: impl Iterator<Item = usize>) {
+    /// To be followed by the poisoned columns and [`OpWriter::end`].
+    pub fn delete(&mut self, slot: u32) {
         self.begin(DELETE, slot);
-        poisoned.for_each(|column| self.bytes.extend_from_slice(&(column as u16).to_le_bytes()));
-        self.end();
+    }
+
+    pub fn poisoned(&mut self, column: usize) {
+        self.bytes.extend_from_slice(&(column as u16).to_le_bytes());
     }
 
     /// To be followed by the old cells and [`OpWriter::end`].
