@@ -1,3 +1,4 @@
 //! SQL functions.
 
 mod mirror;
+mod query;

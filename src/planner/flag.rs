@@ -1,0 +1,130 @@
+//! `anker.olap()`: is it in the query, and away with it.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+
+use pgrx::prelude::*;
+
+use super::server::{self, bare};
+
+/// The function's oid as far as this backend knows it.
+#[derive(Clone, Copy)]
+enum Known {
+    Nothing,
+    Absent,
+    Function(pg_sys::Oid),
+}
+
+struct Cache {
+    known: Cell<Known>,
+    registered: Cell<bool>,
+}
+
+// SAFETY: a backend has one thread.
+unsafe impl Sync for Cache {}
+
+static CACHE: Cache = Cache { known: Cell::new(Known::Nothing), registered: Cell::new(false) };
+
+/// Replaces every call of `anker.olap()` in the query by `true`; whether there was one.
+///
+/// # Safety
+///
+/// `query` is a query that the caller may change.
+pub unsafe fn take(query: *mut pg_sys::Query) -> bool {
+    let Some(mut function) = function() else {
+        return false;
+    };
+    let context = (&raw mut function).cast();
+    // SAFETY: a valid query; walker and mutator get the oid that they expect.
+    unsafe {
+        if !bare::query_tree_walker(query, is_flag, context, 0) {
+            return false;
+        }
+        server::mutate_query(query, without_flag, context, pg_sys::QTW_DONT_COPY_QUERY);
+    }
+    true
+}
+
+/// Runs for every node of every query: owns nothing, so that an error may jump over it.
+unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `take`.
+    unsafe {
+        if node.is_null() {
+            return false;
+        }
+        match (*node).type_ {
+            pg_sys::NodeTag::T_FuncExpr
+                if (*node.cast::<pg_sys::FuncExpr>()).funcid == *context.cast::<pg_sys::Oid>() =>
+            {
+                true
+            }
+            pg_sys::NodeTag::T_Query => bare::query_tree_walker(node.cast(), is_flag, context, 0),
+            _ => bare::expression_tree_walker(node, is_flag, context),
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
+    // SAFETY: as in `is_flag`.
+    unsafe {
+        if node.is_null() {
+            return node;
+        }
+        match (*node).type_ {
+            pg_sys::NodeTag::T_FuncExpr
+                if (*node.cast::<pg_sys::FuncExpr>()).funcid == *context.cast::<pg_sys::Oid>() =>
+            {
+                pg_sys::makeBoolConst(true, false)
+            }
+            pg_sys::NodeTag::T_Query => server::mutate_query(node.cast(), without_flag, context, 0).cast(),
+            _ => server::mutate_children(node, without_flag, context),
+        }
+    }
+}
+
+fn function() -> Option<pg_sys::Oid> {
+    if let Known::Nothing = CACHE.known.get() {
+        if !CACHE.registered.replace(true) {
+            // SAFETY: the callback only clears the cache; registered once a process.
+            unsafe {
+                for cache in [pg_sys::SysCacheIdentifier::PROCOID, pg_sys::SysCacheIdentifier::NAMESPACEOID] {
+                    pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(forget), pg_sys::Datum::null());
+                }
+            }
+        }
+        CACHE.known.set(look_up("olap").map_or(Known::Absent, Known::Function));
+    }
+    match CACHE.known.get() {
+        Known::Function(oid) => Some(oid),
+        _ => None,
+    }
+}
+
+unsafe extern "C-unwind" fn forget(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
+    CACHE.known.set(Known::Nothing);
+}
+
+/// A function of the extension that takes no arguments.
+pub fn look_up(name: &str) -> Option<pg_sys::Oid> {
+    // SAFETY: catalog lookups in a transaction; absence is an invalid oid.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"anker".as_ptr(), true);
+        if schema == pg_sys::InvalidOid {
+            return None;
+        }
+        let function = pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32,
+            pg_sys::Anum_pg_proc_oid as i16,
+            pg_sys::Datum::from(super::tree::text(name)),
+            pg_sys::Datum::from(pg_sys::buildoidvector(std::ptr::null(), 0)),
+            pg_sys::Datum::from(schema),
+            pg_sys::Datum::null(),
+        );
+        let extension = pg_sys::get_extension_oid(c"pg_anker".as_ptr(), true);
+        (function != pg_sys::InvalidOid
+            && extension != pg_sys::InvalidOid
+            && pg_sys::getExtensionOfObject(pg_sys::ProcedureRelationId, function) == extension)
+            .then_some(function)
+    }
+}

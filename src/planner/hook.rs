@@ -1,0 +1,152 @@
+//! What happens when PostgreSQL plans a query.
+//!
+//! Most queries are none of our business: for them this is one walk over the query that looks for `anker.olap()`.
+
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use super::server::bare;
+use super::split::split;
+use super::translate::Reason;
+use super::tree::Tree;
+use super::{flag, nodes};
+use crate::settings::{ROUTE, Route};
+use crate::shared;
+
+static mut PREVIOUS: pg_sys::planner_hook_type = None;
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+pub fn init() {
+    if !INSTALLED.swap(true, Ordering::Relaxed) {
+        // SAFETY: on the main thread while the library is loaded.
+        unsafe {
+            PREVIOUS = pg_sys::planner_hook;
+            pg_sys::planner_hook = Some(plan_query);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn plan_query(
+    query: *mut pg_sys::Query,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
+    unsafe {
+        let flagged = flag::take(query);
+        let plain = || match PREVIOUS {
+            Some(previous) => previous(query, source, options, params),
+            None => pg_sys::standard_planner(query, source, options, params),
+        };
+        let route = ROUTE.get();
+        let asked = match route {
+            Route::Off => false,
+            Route::Hint => flagged,
+            Route::Prefer | Route::Force => flagged || all_mirrored(query),
+        };
+        if !asked || (*query).commandType != pg_sys::CmdType::CMD_SELECT || !(*query).utilityStmt.is_null() {
+            return plain();
+        }
+        if !flagged && !(*query).rowMarks.is_null() {
+            // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap.
+            return plain();
+        }
+        let copy = pg_sys::copyObjectImpl(query.cast()).cast::<pg_sys::Query>();
+        let heap = plain();
+        match analytic(&*copy, source, options, params) {
+            Ok(side) => nodes::with_engine(heap, side, options),
+            Err(reason) if route == Route::Force && all_mirrored(copy) => refuse(&reason),
+            Err(reason) => nodes::with_reason(heap, &reason, options),
+        }
+    }
+}
+
+/// The engine's side of the plan.
+///
+/// # Safety
+///
+/// `query` is a rewritten SELECT whose relations are locked.
+unsafe fn analytic(
+    query: &pg_sys::Query,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
+) -> Result<nodes::EngineSide, Reason> {
+    let placeholder = flag::look_up("engine_result").ok_or("extension pg_anker is not installed in this database")?;
+    // SAFETY: the tree of the query stays in place; the upper query is a new one.
+    unsafe {
+        let split = split(Tree::new(), query, placeholder)?;
+        // Scrolling is made possible above both sides.
+        let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
+        let upper = pg_sys::standard_planner(split.upper, source, options, params);
+        nodes::engine_side(upper, split)
+    }
+}
+
+fn refuse(reason: &str) -> ! {
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "the columnar engine cannot run this query",
+        "plan_query",
+    )
+    .set_detail(reason)
+    .set_hint("Set anker.route to another value than force.")
+    .report(PgLogLevel::ERROR);
+    unreachable!("ERROR does not return")
+}
+
+/// Relations seen so far.
+struct Census {
+    any: bool,
+    all: bool,
+}
+
+/// Whether the query reads tables, and all of them are mirrored.
+///
+/// # Safety
+///
+/// `query` is a valid query.
+unsafe fn all_mirrored(query: *mut pg_sys::Query) -> bool {
+    let mut census = Census { any: false, all: true };
+    // SAFETY: by the caller's promise; the walker gets the context that it expects.
+    unsafe {
+        let flags = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
+        bare::query_tree_walker(query, count_relations, (&raw mut census).cast(), flags);
+    }
+    census.any && census.all
+}
+
+/// Stops at the first relation that is not mirrored. Owns nothing: errors jump over it.
+unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `all_mirrored`.
+    unsafe {
+        if node.is_null() {
+            return false;
+        }
+        match (*node).type_ {
+            pg_sys::NodeTag::T_RangeTblEntry => {
+                let entry = &*node.cast::<pg_sys::RangeTblEntry>();
+                // A view's own entry stays beside the subquery that took its place.
+                if entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW {
+                    let census = &mut *context.cast::<Census>();
+                    census.any = true;
+                    census.all &= shared::table(pg_sys::MyDatabaseId, entry.relid).is_some();
+                    return !census.all;
+                }
+                false
+            }
+            pg_sys::NodeTag::T_Query => bare::query_tree_walker(
+                node.cast(),
+                count_relations,
+                context,
+                pg_sys::QTW_EXAMINE_RTES_BEFORE as i32,
+            ),
+            _ => bare::expression_tree_walker(node, count_relations, context),
+        }
+    }
+}

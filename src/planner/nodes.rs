@@ -1,0 +1,260 @@
+//! The plan tree: PostgreSQL's nodes over our scan, both sides under the node that chooses.
+//!
+//! The statement stays the one that PostgreSQL made for the heap: range table, permissions, locks, invalidation all
+//! come from there. Two entries are added to its range table that stand for nothing but names in EXPLAIN.
+
+use pgrx::prelude::*;
+
+use super::split::{ScanColumn, Split};
+use super::translate::Reason;
+use super::tree::{Tree, make, push, string_node, text};
+use crate::scan::{self, spec::ScanSpec};
+
+/// The plan of the upper query, its function scan replaced by the engine's.
+pub struct EngineSide {
+    plan: *mut pg_sys::Plan,
+    leaf: *mut pg_sys::CustomScan,
+    columns: Vec<ScanColumn>,
+}
+
+const ENGINE_NUMBERS: i32 = 1 << 24;
+const CHOOSER_NUMBERS: i32 = 1 << 25;
+
+/// # Safety
+///
+/// `upper` is a plan, owned by the caller, for the upper query of [`super::split`].
+pub unsafe fn engine_side(
+    upper: *mut pg_sys::PlannedStmt,
+    split: Split,
+) -> Result<EngineSide, Reason> {
+    // SAFETY: the plan is ours to change, tree and list pointers are what PostgreSQL's planner made.
+    unsafe {
+        let statement = &*upper;
+        if !statement.subplans.is_null() || !statement.paramExecTypes.is_null() || !statement.rowMarks.is_null() {
+            return Err("subplan above the engine".into());
+        }
+        let tree = Tree::new();
+        let mut link: *mut *mut pg_sys::Plan = &raw mut (*upper).planTree;
+        while let Some(plan) = (*link).as_mut() {
+            if !plan.initPlan.is_null() || !plan.righttree.is_null() {
+                break;
+            }
+            match plan.type_ {
+                pg_sys::NodeTag::T_FunctionScan => {
+                    let leaf = leaf(tree, plan, &split.spec, split.params);
+                    *link = &raw mut (*leaf).scan.plan;
+                    return Ok(EngineSide { plan: (*upper).planTree, leaf, columns: split.columns });
+                }
+                pg_sys::NodeTag::T_Agg
+                | pg_sys::NodeTag::T_Group
+                | pg_sys::NodeTag::T_IncrementalSort
+                | pg_sys::NodeTag::T_Limit
+                | pg_sys::NodeTag::T_Material
+                | pg_sys::NodeTag::T_Result
+                | pg_sys::NodeTag::T_Sort
+                | pg_sys::NodeTag::T_Unique
+                | pg_sys::NodeTag::T_WindowAgg => link = &raw mut plan.lefttree,
+                _ => break,
+            }
+        }
+        Err("nothing to compute, or a plan shape above the engine that is not known".into())
+    }
+}
+
+/// Our scan in the place of a function scan on the placeholder.
+unsafe fn leaf(
+    tree: Tree<'_>,
+    function_scan: &pg_sys::Plan,
+    spec: &ScanSpec,
+    params: *mut pg_sys::List,
+) -> *mut pg_sys::CustomScan {
+    let leaf = make::<pg_sys::CustomScan>();
+    leaf.scan.plan = *function_scan;
+    leaf.scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
+    leaf.custom_exprs = params;
+    leaf.custom_private = spec.to_list();
+    leaf.methods = scan::engine_methods();
+    // SAFETY: a well-formed plan that is ours: its only variables are those of the placeholder, entry 1.
+    unsafe {
+        pg_sys::fix_opfuncids(params.cast());
+        for list in [function_scan.targetlist, function_scan.qual] {
+            let variables = pg_sys::pull_var_clause(list.cast(), 0);
+            for var in tree.list_of::<pg_sys::Var>(variables) {
+                (*std::ptr::from_ref(var).cast_mut()).varno = pg_sys::INDEX_VAR;
+            }
+        }
+    }
+    leaf
+}
+
+/// Both sides under the node that chooses.
+///
+/// # Safety
+///
+/// `heap` is a finished plan that the caller owns; `side` was made of the same query.
+pub unsafe fn with_engine(
+    heap: *mut pg_sys::PlannedStmt,
+    side: EngineSide,
+    options: i32,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let tree = Tree::new();
+        if !same_columns(tree, (*(*heap).planTree).targetlist, (*side.plan).targetlist) {
+            return with_reason(heap, "the engine's side has other result columns", options);
+        }
+        name_columns(side.leaf, heap, &side.columns);
+        number_from(ENGINE_NUMBERS, side.plan);
+        let node = chooser(tree, heap, &*side.plan);
+        push(&mut node.custom_plans, side.plan);
+        push(&mut node.custom_plans, (*heap).planTree);
+        finish(heap, node, options)
+    }
+}
+
+/// The heap plan alone under the node that chooses, so that EXPLAIN names the reason.
+///
+/// # Safety
+///
+/// `heap` is a finished plan that the caller owns.
+pub unsafe fn with_reason(
+    heap: *mut pg_sys::PlannedStmt,
+    reason: &str,
+    options: i32,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let node = chooser(Tree::new(), heap, &*(*heap).planTree);
+        push(&mut node.custom_plans, (*heap).planTree);
+        push(&mut node.custom_private, string_node(reason));
+        finish(heap, node, options)
+    }
+}
+
+/// Costs matter only for the choice between generic and custom plans. Those of the engine's side do not depend on
+/// parameters, so that a prepared statement comes to its generic plan; with the heap plan alone its own are right.
+unsafe fn chooser(
+    tree: Tree<'_>,
+    heap: *mut pg_sys::PlannedStmt,
+    costs: &pg_sys::Plan,
+) -> &'static mut pg_sys::CustomScan {
+    let node = make::<pg_sys::CustomScan>();
+    node.scan.plan.startup_cost = costs.startup_cost;
+    node.scan.plan.total_cost = costs.total_cost;
+    node.scan.plan.plan_rows = costs.plan_rows;
+    node.scan.plan.plan_width = costs.plan_width;
+    node.methods = scan::chooser_methods();
+    // SAFETY: the caller's plan, which it owns.
+    unsafe {
+        let index = pg_sys::list_length((*heap).rtable) + 1;
+        let mut names = std::ptr::null_mut();
+        let entries = tree.list_of::<pg_sys::TargetEntry>((*(*heap).planTree).targetlist).filter(|e| !e.resjunk);
+        for (position, entry) in entries.enumerate() {
+            let number = (position + 1) as i16;
+            let expr = tree.required(entry.expr);
+            let var = |varno| {
+                pg_sys::makeVar(varno, number, expr.sql_type(), expr.type_modifier(), expr.collation(), 0)
+            };
+            let column = make::<pg_sys::TargetEntry>();
+            *column = *entry;
+            column.expr = var(pg_sys::INDEX_VAR).cast();
+            column.resno = number;
+            push(&mut node.scan.plan.targetlist, std::ptr::from_mut(column));
+            let target = pg_sys::makeTargetEntry(var(index).cast(), number, std::ptr::null_mut(), false);
+            push(&mut node.custom_scan_tlist, target);
+            let name = if entry.resname.is_null() { text("?column?") } else { entry.resname };
+            push(&mut names, pg_sys::makeString(name));
+        }
+        push(&mut (*heap).rtable, name_entry("anker", names));
+        node.custom_relids = pg_sys::bms_make_singleton(index);
+    }
+    node
+}
+
+/// Puts the node on top of the statement; above it what makes a cursor scroll, if that is wanted.
+unsafe fn finish(
+    heap: *mut pg_sys::PlannedStmt,
+    node: &'static mut pg_sys::CustomScan,
+    options: i32,
+) -> *mut pg_sys::PlannedStmt {
+    let mut top = &raw mut node.scan.plan;
+    // SAFETY: the caller's plan, which it owns; the node is new.
+    unsafe {
+        if options & pg_sys::CURSOR_OPT_SCROLL as i32 != 0 {
+            top = material(Tree::new(), &mut *top);
+        }
+        (*heap).planTree = top;
+        number_from(CHOOSER_NUMBERS, top);
+    }
+    heap
+}
+
+unsafe fn material(tree: Tree<'_>, below: &'static mut pg_sys::Plan) -> *mut pg_sys::Plan {
+    let node = make::<pg_sys::Material>();
+    node.plan.startup_cost = below.startup_cost;
+    node.plan.total_cost = below.total_cost;
+    node.plan.plan_rows = below.plan_rows;
+    node.plan.plan_width = below.plan_width;
+    for entry in tree.list_of::<pg_sys::TargetEntry>(below.targetlist) {
+        let column = make::<pg_sys::TargetEntry>();
+        *column = *entry;
+        let expr = tree.required(entry.expr);
+        let (ty, modifier, collation) = (expr.sql_type(), expr.type_modifier(), expr.collation());
+        // SAFETY: makes a node.
+        column.expr = unsafe { pg_sys::makeVar(pg_sys::OUTER_VAR, entry.resno, ty, modifier, collation, 0) }.cast();
+        push(&mut node.plan.targetlist, std::ptr::from_mut(column));
+    }
+    node.plan.lefttree = below;
+    &raw mut node.plan
+}
+
+/// The scan's own columns, over a range table entry that gives them names.
+unsafe fn name_columns(leaf: *mut pg_sys::CustomScan, heap: *mut pg_sys::PlannedStmt, columns: &[ScanColumn]) {
+    let mut names = std::ptr::null_mut();
+    // SAFETY: the caller's plan, which it owns; new nodes.
+    unsafe {
+        let index = pg_sys::list_length((*heap).rtable) + 1;
+        for (position, column) in columns.iter().enumerate() {
+            let number = (position + 1) as i16;
+            let var = pg_sys::makeVar(index, number, column.ty, column.modifier, column.collation, 0);
+            let target = pg_sys::makeTargetEntry(var.cast(), number, std::ptr::null_mut(), false);
+            push(&mut (*leaf).custom_scan_tlist, target);
+            push(&mut names, string_node(&column.name));
+        }
+        push(&mut (*heap).rtable, name_entry("engine", names));
+        (*leaf).custom_relids = pg_sys::bms_make_singleton(index);
+    }
+}
+
+/// A range table entry as the planner leaves it of a function: nothing but names.
+fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEntry {
+    let entry = make::<pg_sys::RangeTblEntry>();
+    entry.rtekind = pg_sys::RTEKind::RTE_FUNCTION;
+    // SAFETY: makes a node of valid parts.
+    entry.eref = unsafe { pg_sys::makeAlias(text(name), columns) };
+    entry.inFromCl = true;
+    entry
+}
+
+/// Whether executor and client see the same row type from both sides.
+fn same_columns(tree: Tree<'_>, a: *mut pg_sys::List, b: *mut pg_sys::List) -> bool {
+    let types = |list| {
+        tree.list_of::<pg_sys::TargetEntry>(list).filter(|e| !e.resjunk).map(move |e| {
+            let expr = tree.required(e.expr);
+            (expr.sql_type(), expr.type_modifier(), expr.collation())
+        })
+    };
+    types(a).eq(types(b))
+}
+
+/// Numbers of nodes must differ within a statement: those of the heap plan stay, ours begin far behind.
+fn number_from(start: i32, top: *mut pg_sys::Plan) {
+    let mut next = start;
+    let mut plan = top;
+    // SAFETY: a chain of plan nodes that the caller owns.
+    while let Some(node) = unsafe { plan.as_mut() } {
+        node.plan_node_id = next;
+        next += 1;
+        plan = node.lefttree;
+    }
+}

@@ -1,0 +1,194 @@
+//! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
+
+use pgrx::prelude::*;
+use plan::{ArithOp, CmpOp, Type};
+
+use super::tree::Tree;
+
+// Operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL names only some in C.
+const BOOL_FAMILY: u32 = 424;
+const BPCHAR_FAMILY: u32 = 426;
+const DATETIME_FAMILY: u32 = 434;
+const FLOAT_FAMILY: u32 = 1970;
+const INTEGER_FAMILY: u32 = 1976;
+const NUMERIC_FAMILY: u32 = 1988;
+const TEXT_FAMILY: u32 = 1994;
+
+/// What an operator means, if it is a comparison of one of the families above.
+pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
+    // Operators made by users may join a family: their meaning is theirs.
+    if operator.to_u32() >= pg_sys::FirstNormalObjectId {
+        return None;
+    }
+    // SAFETY: a catalog lookup; the list is freshly made.
+    let (tree, list) = unsafe { (Tree::new(), pg_sys::get_op_btree_interpretation(operator)) };
+    tree.pointers(list).find_map(|entry| {
+        // SAFETY: the elements of this list are OpBtreeInterpretation.
+        let entry = unsafe { &*entry.cast::<pg_sys::OpBtreeInterpretation>() };
+        let op = match entry.strategy as u32 {
+            pg_sys::BTLessStrategyNumber => CmpOp::Lt,
+            pg_sys::BTLessEqualStrategyNumber => CmpOp::Le,
+            pg_sys::BTEqualStrategyNumber => CmpOp::Eq,
+            pg_sys::BTGreaterEqualStrategyNumber => CmpOp::Ge,
+            pg_sys::BTGreaterStrategyNumber => CmpOp::Gt,
+            pg_sys::RowCompareType::ROWCOMPARE_NE => CmpOp::Ne,
+            _ => return None,
+        };
+        let family = entry.opfamily_id.to_u32();
+        is_known(family).then_some((family, op))
+    })
+}
+
+fn is_known(family: u32) -> bool {
+    matches!(
+        family,
+        BOOL_FAMILY
+            | BPCHAR_FAMILY
+            | DATETIME_FAMILY
+            | FLOAT_FAMILY
+            | INTEGER_FAMILY
+            | NUMERIC_FAMILY
+            | TEXT_FAMILY
+    )
+}
+
+/// The type to which both sides of a comparison are brought; for decimals, which are compared by value, their own.
+pub fn common_type(family: u32, left: Type, right: Type) -> Option<(Type, Type)> {
+    use Type::*;
+    let both = |ty| Some((ty, ty));
+    match (family, left, right) {
+        (INTEGER_FAMILY, Int16 | Int32 | Int64, Int16 | Int32 | Int64) => both(wider(left, right)),
+        (NUMERIC_FAMILY, Decimal64 { .. } | Decimal128 { .. }, Decimal64 { .. } | Decimal128 { .. }) => {
+            Some((left, right))
+        }
+        (FLOAT_FAMILY, Float64, Float64) => both(Float64),
+        (BOOL_FAMILY, Bool, Bool) => both(Bool),
+        (DATETIME_FAMILY, Date, Date) => both(Date),
+        (DATETIME_FAMILY, Date | Timestamp, Date | Timestamp) => both(Timestamp),
+        (DATETIME_FAMILY, TimestampTz, TimestampTz) => both(TimestampTz),
+        (TEXT_FAMILY, Text, Text) => both(Text),
+        (BPCHAR_FAMILY, Char, Char) => both(Char),
+        _ => None,
+    }
+}
+
+fn wider(a: Type, b: Type) -> Type {
+    if a.slot_bytes() >= b.slot_bytes() { a } else { b }
+}
+
+/// Functions behind operators and casts that the engine has.
+#[derive(Clone, Copy, Debug)]
+pub enum Function {
+    /// Both operands are cast to the type, which is the result's.
+    Integer(ArithOp, Type),
+    Decimal(ArithOp),
+    Float(ArithOp),
+    /// date + integer, date - integer
+    DateShift(ArithOp),
+    /// date - date
+    DateDifference,
+    Negate,
+    CastTo(Type),
+    /// Integer to numeric.
+    ToDecimal,
+}
+
+pub fn function(oid: pg_sys::Oid) -> Option<Function> {
+    use ArithOp::*;
+    use Function::*;
+    use Type::*;
+    Some(match oid.to_u32() {
+        pg_sys::F_INT2PL => Integer(Add, Int16),
+        pg_sys::F_INT2MI => Integer(Sub, Int16),
+        pg_sys::F_INT2MUL => Integer(Mul, Int16),
+        pg_sys::F_INT2DIV => Integer(Div, Int16),
+        pg_sys::F_INT2MOD => Integer(Mod, Int16),
+        pg_sys::F_INT4PL | pg_sys::F_INT24PL | pg_sys::F_INT42PL => Integer(Add, Int32),
+        pg_sys::F_INT4MI | pg_sys::F_INT24MI | pg_sys::F_INT42MI => Integer(Sub, Int32),
+        pg_sys::F_INT4MUL | pg_sys::F_INT24MUL | pg_sys::F_INT42MUL => Integer(Mul, Int32),
+        pg_sys::F_INT4DIV | pg_sys::F_INT24DIV | pg_sys::F_INT42DIV => Integer(Div, Int32),
+        pg_sys::F_INT4MOD => Integer(Mod, Int32),
+        pg_sys::F_INT8PL | pg_sys::F_INT48PL | pg_sys::F_INT84PL | pg_sys::F_INT28PL | pg_sys::F_INT82PL => {
+            Integer(Add, Int64)
+        }
+        pg_sys::F_INT8MI | pg_sys::F_INT48MI | pg_sys::F_INT84MI | pg_sys::F_INT28MI | pg_sys::F_INT82MI => {
+            Integer(Sub, Int64)
+        }
+        pg_sys::F_INT8MUL | pg_sys::F_INT48MUL | pg_sys::F_INT84MUL | pg_sys::F_INT28MUL | pg_sys::F_INT82MUL => {
+            Integer(Mul, Int64)
+        }
+        pg_sys::F_INT8DIV | pg_sys::F_INT48DIV | pg_sys::F_INT84DIV | pg_sys::F_INT28DIV | pg_sys::F_INT82DIV => {
+            Integer(Div, Int64)
+        }
+        pg_sys::F_INT8MOD => Integer(Mod, Int64),
+        pg_sys::F_NUMERIC_ADD => Decimal(Add),
+        pg_sys::F_NUMERIC_SUB => Decimal(Sub),
+        pg_sys::F_NUMERIC_MUL => Decimal(Mul),
+        pg_sys::F_FLOAT8PL => Float(Add),
+        pg_sys::F_FLOAT8MI => Float(Sub),
+        pg_sys::F_FLOAT8MUL => Float(Mul),
+        pg_sys::F_FLOAT8DIV => Float(Div),
+        pg_sys::F_DATE_PLI => DateShift(Add),
+        pg_sys::F_DATE_MII => DateShift(Sub),
+        pg_sys::F_DATE_MI => DateDifference,
+        pg_sys::F_INT2UM
+        | pg_sys::F_INT4UM
+        | pg_sys::F_INT8UM
+        | pg_sys::F_FLOAT8UM
+        | pg_sys::F_NUMERIC_UMINUS => Negate,
+        pg_sys::F_INT4_INT2 => CastTo(Int32),
+        pg_sys::F_INT8_INT2 | pg_sys::F_INT8_INT4 => CastTo(Int64),
+        pg_sys::F_FLOAT8_INT2 | pg_sys::F_FLOAT8_INT4 | pg_sys::F_FLOAT8_INT8 => CastTo(Float64),
+        pg_sys::F_NUMERIC_INT2 | pg_sys::F_NUMERIC_INT4 | pg_sys::F_NUMERIC_INT8 => ToDecimal,
+        pg_sys::F_TIMESTAMP_DATE => CastTo(Timestamp),
+        _ => return None,
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregate {
+    CountStar,
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+}
+
+pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
+    Some(match oid.to_u32() {
+        pg_sys::F_COUNT_ => Aggregate::CountStar,
+        pg_sys::F_COUNT_ANY => Aggregate::Count,
+        pg_sys::F_SUM_INT2 | pg_sys::F_SUM_INT4 | pg_sys::F_SUM_INT8 | pg_sys::F_SUM_NUMERIC => Aggregate::Sum,
+        pg_sys::F_AVG_INT2 | pg_sys::F_AVG_INT4 | pg_sys::F_AVG_INT8 | pg_sys::F_AVG_NUMERIC => Aggregate::Avg,
+        pg_sys::F_MIN_INT2
+        | pg_sys::F_MIN_INT4
+        | pg_sys::F_MIN_INT8
+        | pg_sys::F_MIN_NUMERIC
+        | pg_sys::F_MIN_FLOAT8
+        | pg_sys::F_MIN_DATE
+        | pg_sys::F_MIN_TIMESTAMP
+        | pg_sys::F_MIN_TIMESTAMPTZ
+        | pg_sys::F_MIN_TEXT
+        | pg_sys::F_MIN_BPCHAR => Aggregate::Min,
+        pg_sys::F_MAX_INT2
+        | pg_sys::F_MAX_INT4
+        | pg_sys::F_MAX_INT8
+        | pg_sys::F_MAX_NUMERIC
+        | pg_sys::F_MAX_FLOAT8
+        | pg_sys::F_MAX_DATE
+        | pg_sys::F_MAX_TIMESTAMP
+        | pg_sys::F_MAX_TIMESTAMPTZ
+        | pg_sys::F_MAX_TEXT
+        | pg_sys::F_MAX_BPCHAR => Aggregate::Max,
+        _ => return None,
+    })
+}
+
+/// Aggregates that the engine leaves alone on purpose.
+pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
+    matches!(
+        oid.to_u32(),
+        pg_sys::F_SUM_FLOAT4 | pg_sys::F_SUM_FLOAT8 | pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8
+    )
+}

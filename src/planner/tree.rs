@@ -1,0 +1,170 @@
+//! A safe view of the node trees that parser and planner hand around.
+
+use std::ffi::{c_char, c_void};
+use std::marker::PhantomData;
+
+use pgrx::prelude::*;
+
+/// Node types that can be told by their tag.
+pub trait Tagged {
+    const TAG: pg_sys::NodeTag;
+}
+
+macro_rules! tagged {
+    ($($node:ident => $tag:ident),* $(,)?) => {
+        $(impl Tagged for pg_sys::$node {
+            const TAG: pg_sys::NodeTag = pg_sys::NodeTag::$tag;
+        })*
+    };
+}
+
+tagged! {
+    Aggref => T_Aggref,
+    BoolExpr => T_BoolExpr,
+    BooleanTest => T_BooleanTest,
+    CollateExpr => T_CollateExpr,
+    Const => T_Const,
+    CustomScan => T_CustomScan,
+    FromExpr => T_FromExpr,
+    FuncExpr => T_FuncExpr,
+    FunctionScan => T_FunctionScan,
+    JoinExpr => T_JoinExpr,
+    Material => T_Material,
+    NullTest => T_NullTest,
+    OpExpr => T_OpExpr,
+    Query => T_Query,
+    RangeTblEntry => T_RangeTblEntry,
+    RangeTblFunction => T_RangeTblFunction,
+    RangeTblRef => T_RangeTblRef,
+    RelabelType => T_RelabelType,
+    ScalarArrayOpExpr => T_ScalarArrayOpExpr,
+    SortGroupClause => T_SortGroupClause,
+    TargetEntry => T_TargetEntry,
+    Var => T_Var,
+}
+
+/// A tree that PostgreSQL owns and that nobody changes during `'a`.
+#[derive(Clone, Copy)]
+pub struct Tree<'a>(PhantomData<&'a ()>);
+
+/// A node of it.
+#[derive(Clone, Copy)]
+pub struct Node<'a> {
+    node: &'a pg_sys::Node,
+}
+
+impl<'a> Tree<'a> {
+    /// # Safety
+    ///
+    /// Every pointer that is passed to this value's methods comes from fields of a well-formed tree that stays in place
+    /// and unchanged during `'a`.
+    pub unsafe fn new() -> Tree<'a> {
+        Tree(PhantomData)
+    }
+
+    pub fn node<T>(self, pointer: *mut T) -> Option<Node<'a>> {
+        // SAFETY: null or a node, by the promise of `new`.
+        unsafe { pointer.cast::<pg_sys::Node>().as_ref() }.map(|node| Node { node })
+    }
+
+    /// A child that PostgreSQL never leaves out.
+    pub fn required<T>(self, pointer: *mut T) -> Node<'a> {
+        self.node(pointer).expect("a node where the tree must have one")
+    }
+
+    /// The elements of a list of nodes.
+    pub fn list(self, list: *mut pg_sys::List) -> impl ExactSizeIterator<Item = Node<'a>> + Clone {
+        self.pointers(list).map(move |pointer| self.required(pointer))
+    }
+
+    /// The elements of a list of pointers to anything.
+    pub fn pointers(self, list: *mut pg_sys::List) -> impl ExactSizeIterator<Item = *mut c_void> + Clone {
+        // SAFETY: null or a list, by the promise of `new`.
+        let cells: &'a [pg_sys::ListCell] = match unsafe { list.as_ref() } {
+            None => &[],
+            // SAFETY: a list has `length` cells.
+            Some(list) => unsafe { std::slice::from_raw_parts(list.elements, list.length as usize) },
+        };
+        // SAFETY: cells of a list of pointers hold pointers.
+        cells.iter().map(|cell| unsafe { cell.ptr_value })
+    }
+
+    /// The elements of a list whose nodes are all of one type.
+    pub fn list_of<T: Tagged + 'a>(self, list: *mut pg_sys::List) -> impl Iterator<Item = &'a T> + Clone {
+        self.list(list).filter_map(Node::cast::<T>)
+    }
+}
+
+impl<'a> Node<'a> {
+    pub fn tag(self) -> pg_sys::NodeTag {
+        self.node.type_
+    }
+
+    pub fn cast<T: Tagged>(self) -> Option<&'a T> {
+        // SAFETY: the tag tells the type.
+        (self.tag() == T::TAG).then(|| unsafe { &*std::ptr::from_ref(self.node).cast::<T>() })
+    }
+
+    pub fn as_ptr<T>(self) -> *mut T {
+        std::ptr::from_ref(self.node).cast_mut().cast()
+    }
+
+    pub fn sql_type(self) -> pg_sys::Oid {
+        // SAFETY: a valid expression.
+        unsafe { pg_sys::exprType(self.as_ptr()) }
+    }
+
+    pub fn type_modifier(self) -> i32 {
+        // SAFETY: a valid expression.
+        unsafe { pg_sys::exprTypmod(self.as_ptr()) }
+    }
+
+    pub fn collation(self) -> pg_sys::Oid {
+        // SAFETY: a valid expression.
+        unsafe { pg_sys::exprCollation(self.as_ptr()) }
+    }
+
+    pub fn equals(self, other: Node<'_>) -> bool {
+        // SAFETY: two valid nodes.
+        unsafe { pg_sys::equal(self.as_ptr(), other.as_ptr()) }
+    }
+
+    pub fn is_volatile(self) -> bool {
+        // SAFETY: a valid expression.
+        unsafe { pg_sys::contain_volatile_functions(self.as_ptr()) }
+    }
+
+    pub fn has_columns(self) -> bool {
+        // SAFETY: a valid expression.
+        unsafe { pg_sys::contain_var_clause(self.as_ptr()) }
+    }
+}
+
+/// A new, zeroed node.
+pub fn make<T: Tagged>() -> &'static mut T {
+    // SAFETY: zeroes are valid for every node type, which consist of numbers and pointers; the memory lives as long as
+    // the memory context, which outlives the planning that the node is for.
+    unsafe {
+        let node = pg_sys::palloc0(size_of::<T>());
+        *node.cast::<pg_sys::NodeTag>() = T::TAG;
+        &mut *node.cast::<T>()
+    }
+}
+
+/// Appends to a list that the caller owns.
+pub fn push<T>(list: &mut *mut pg_sys::List, node: *mut T) {
+    // SAFETY: null or a list of nodes that the caller owns.
+    *list = unsafe { pg_sys::lappend(*list, node.cast()) };
+}
+
+/// A string in the current memory context.
+pub fn text(s: &str) -> *mut c_char {
+    // SAFETY: copies len bytes and adds the terminator.
+    unsafe { pg_sys::pnstrdup(s.as_ptr().cast(), s.len()) }
+}
+
+/// A String node.
+pub fn string_node(s: &str) -> *mut pg_sys::Node {
+    // SAFETY: the node takes the fresh copy.
+    unsafe { pg_sys::makeString(text(s)) }.cast()
+}

@@ -1,0 +1,202 @@
+//! A batch of the engine's result as PostgreSQL's values.
+//!
+//! Values are converted column by column when the batch arrives. What does not fit a Datum lies in one arena of the
+//! batch: it stays valid until the next batch is loaded, which is longer than a slot must hold a row.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{Array, RecordBatch};
+use pgrx::prelude::*;
+use plan::Type;
+
+use super::numeric;
+use super::spec::{Conversion, ResultColumn};
+
+#[derive(Default)]
+pub struct Batch {
+    rows: usize,
+    next: usize,
+    columns: Vec<Values>,
+    /// Values that are pointed to. Its words keep them aligned as varlenas must be.
+    arena: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Values {
+    /// Datums; for values in the arena their word offset until the batch is complete.
+    datums: Vec<usize>,
+    nulls: Vec<bool>,
+}
+
+impl Batch {
+    /// Takes over a batch; an error means that the engine sent something else than was agreed.
+    pub fn load(&mut self, batch: &RecordBatch, columns: &[ResultColumn]) -> Result<(), String> {
+        self.rows = batch.num_rows();
+        self.next = 0;
+        self.arena.clear();
+        self.columns.resize_with(columns.len(), Values::default);
+        for (values, column) in self.columns.iter_mut().zip(columns) {
+            values.datums.clear();
+            values.nulls.clear();
+            let array = batch.columns().get(column.at as usize).ok_or("the engine sent too few columns")?;
+            values.nulls.extend((0..array.len()).map(|row| array.is_null(row)));
+            match column.conversion {
+                Conversion::Plain(ty) => plain(array.as_ref(), ty, values, &mut self.arena)?,
+                Conversion::Padded(width) => padded(array.as_ref(), width as usize, values, &mut self.arena)?,
+                Conversion::Average { scale } => {
+                    let count = batch.columns().get(column.at as usize + 1).ok_or("the engine sent too few columns")?;
+                    averages(array.as_ref(), count.as_ref(), scale, values, &mut self.arena)?
+                }
+            }
+        }
+        // The arena has stopped growing: offsets become addresses.
+        let base = self.arena.as_ptr() as usize;
+        for (values, column) in self.columns.iter_mut().zip(columns) {
+            if by_reference(column.conversion) {
+                values.datums.iter_mut().for_each(|datum| *datum = base + *datum * size_of::<u32>());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the next row; false if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `values` and `nulls` have room for the columns of the batch.
+    #[inline]
+    pub unsafe fn next_row(&mut self, values: *mut pg_sys::Datum, nulls: *mut bool) -> bool {
+        if self.next == self.rows {
+            return false;
+        }
+        for (position, column) in self.columns.iter().enumerate() {
+            // SAFETY: by the caller's promise.
+            unsafe {
+                *values.add(position) = pg_sys::Datum::from(column.datums[self.next]);
+                *nulls.add(position) = column.nulls[self.next];
+            }
+        }
+        self.next += 1;
+        true
+    }
+}
+
+fn by_reference(conversion: Conversion) -> bool {
+    match conversion {
+        Conversion::Plain(ty) => {
+            matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. } | Type::Text | Type::Char)
+        }
+        Conversion::Padded(_) | Conversion::Average { .. } => true,
+    }
+}
+
+fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Vec<u32>) -> Result<(), String> {
+    const WRONG: &str = "the engine sent a column of another type";
+    let datums = &mut out.datums;
+    match ty {
+        Type::Bool => {
+            let array = array.as_boolean_opt().ok_or(WRONG)?;
+            datums.extend(array.values().iter().map(|b| b as usize));
+        }
+        Type::Int16 => {
+            let array = array.as_primitive_opt::<Int16Type>().ok_or(WRONG)?;
+            datums.extend(array.values().iter().map(|&v| v as usize));
+        }
+        Type::Int32 | Type::Date => {
+            let array = array.as_primitive_opt::<Int32Type>().ok_or(WRONG)?;
+            datums.extend(array.values().iter().map(|&v| v as usize));
+        }
+        Type::Int64 | Type::Timestamp | Type::TimestampTz => {
+            let array = array.as_primitive_opt::<Int64Type>().ok_or(WRONG)?;
+            datums.extend(array.values().iter().map(|&v| v as usize));
+        }
+        Type::Float64 => {
+            let array = array.as_primitive_opt::<Float64Type>().ok_or(WRONG)?;
+            datums.extend(array.values().iter().map(|&v| v.to_bits() as usize));
+        }
+        Type::Decimal64 { scale } => {
+            let array = array.as_primitive_opt::<Int64Type>().ok_or(WRONG)?;
+            datums.extend(array.values().iter().map(|&v| push_numeric(arena, v as i128, scale)));
+        }
+        Type::Decimal128 { scale } => {
+            let array = array.as_primitive_opt::<Decimal128Type>().ok_or(WRONG)?;
+            datums.extend(array.values().iter().map(|&v| push_numeric(arena, v, scale)));
+        }
+        Type::Text | Type::Char => {
+            let array = array.as_string_view_opt().ok_or(WRONG)?;
+            for row in 0..array.len() {
+                // A null's view may hold anything.
+                let text = if array.is_null(row) { "" } else { array.value(row) };
+                datums.push(push_varlena(arena, text.as_bytes(), 0));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// char(n): with blanks up to n characters.
+fn padded(array: &dyn Array, width: usize, out: &mut Values, arena: &mut Vec<u32>) -> Result<(), String> {
+    let array = array.as_string_view_opt().ok_or("the engine sent a column of another type")?;
+    for row in 0..array.len() {
+        let text = if array.is_null(row) { "" } else { array.value(row) };
+        let blanks = width.saturating_sub(text.chars().count());
+        out.datums.push(push_varlena(arena, text.as_bytes(), blanks));
+    }
+    Ok(())
+}
+
+fn averages(
+    sums: &dyn Array,
+    counts: &dyn Array,
+    scale: u8,
+    out: &mut Values,
+    arena: &mut Vec<u32>,
+) -> Result<(), String> {
+    let sums = sums.as_primitive_opt::<Decimal128Type>().ok_or("the engine sent a sum of another type")?;
+    let counts = counts.as_primitive_opt::<Int64Type>().ok_or("the engine sent a count of another type")?;
+    let (mut sum, mut count) = (Vec::new(), Vec::new());
+    for row in 0..sums.len() {
+        if sums.is_null(row) {
+            out.datums.push(0);
+            continue;
+        }
+        sum.clear();
+        count.clear();
+        push_numeric(&mut sum, sums.value(row), scale);
+        push_numeric(&mut count, counts.value(row) as i128, 0);
+        // SAFETY: two numerics; the quotient is a fresh varlena with a long header.
+        unsafe {
+            let quotient = pg_sys::OidFunctionCall2Coll(
+                pg_sys::Oid::from(pg_sys::F_NUMERIC_DIV),
+                pg_sys::InvalidOid,
+                pg_sys::Datum::from(sum.as_ptr()),
+                pg_sys::Datum::from(count.as_ptr()),
+            );
+            let varlena = quotient.cast_mut_ptr::<pg_sys::varlena>();
+            out.datums.push(push_varlena(arena, pgrx::varlena::varlena_to_byte_slice(varlena), 0));
+            pg_sys::pfree(varlena.cast());
+        }
+    }
+    Ok(())
+}
+
+fn push_numeric(arena: &mut Vec<u32>, value: i128, scale: u8) -> usize {
+    push_varlena(arena, numeric::encode(value, scale).bytes(), 0)
+}
+
+/// Appends a varlena with a four-byte header; returns its offset in words.
+#[inline]
+fn push_varlena(arena: &mut Vec<u32>, bytes: &[u8], blanks: usize) -> usize {
+    const HEADER: usize = pg_sys::VARHDRSZ;
+    let offset = arena.len();
+    let size = HEADER + bytes.len() + blanks;
+    arena.resize(offset + size.div_ceil(size_of::<u32>()), 0);
+    // SAFETY: the words were just made; `size` bytes fit into them.
+    unsafe {
+        let start = arena.as_mut_ptr().add(offset).cast::<u8>();
+        pgrx::varlena::set_varsize_4b(start.cast(), size as i32);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(HEADER), bytes.len());
+        std::ptr::write_bytes(start.add(HEADER + bytes.len()), b' ', blanks);
+    }
+    offset
+}

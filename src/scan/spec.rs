@@ -1,0 +1,69 @@
+//! What the planner tells the scan: travels in the plan node, and so through plan caches.
+
+use pgrx::prelude::*;
+use plan::{Plan, Type};
+use serde::{Deserialize, Serialize};
+
+use crate::planner::tree::{Tree, push, string_node};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanSpec {
+    pub plan: Plan,
+    /// How each column of the scan is made of the columns of the engine's result.
+    pub columns: Vec<ResultColumn>,
+    /// The engine may fail in the middle of its result, which must be complete before the first row is handed out.
+    pub can_raise: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultColumn {
+    /// Position in the engine's result; an average takes this one and the next.
+    pub at: u16,
+    pub conversion: Conversion,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Conversion {
+    Plain(Type),
+    /// char(n): padded to so many characters.
+    Padded(u32),
+    /// Decimal sum and count, divided by PostgreSQL.
+    Average { scale: u8 },
+}
+
+impl ScanSpec {
+    /// As a list for `custom_private`, which may hold only nodes that can be copied and printed.
+    pub fn to_list(&self) -> *mut pg_sys::List {
+        // Serialising plain data into memory has no way to fail.
+        let bytes = postcard::to_stdvec(self).expect("plain data serialises");
+        let mut list = std::ptr::null_mut();
+        push(&mut list, string_node(&hex(&bytes)));
+        list
+    }
+
+    pub fn from_list(tree: Tree<'_>, list: *mut pg_sys::List) -> Option<ScanSpec> {
+        let text = string_value(tree, list)?;
+        postcard::from_bytes(&unhex(&text)?).ok()
+    }
+}
+
+/// The first element of a list of String nodes.
+pub fn string_value(tree: Tree<'_>, list: *mut pg_sys::List) -> Option<String> {
+    let node = tree.list(list).next()?;
+    if node.tag() != pg_sys::NodeTag::T_String {
+        return None;
+    }
+    // SAFETY: a String node holds a C string.
+    let text = unsafe { std::ffi::CStr::from_ptr((*node.as_ptr::<pg_sys::String>()).sval) };
+    Some(text.to_string_lossy().into_owned())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|b| [DIGITS[(b >> 4) as usize] as char, DIGITS[(b & 15) as usize] as char]).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |c: u8| (c as char).to_digit(16).map(|d| d as u8);
+    text.as_bytes().chunks(2).map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.get(1)?)?)).collect()
+}
