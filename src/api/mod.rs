@@ -2,3 +2,5 @@
 
 mod mirror;
 mod query;
+mod verify;
+mod views;

@@ -140,12 +140,9 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
                 }
                 false
             }
-            pg_sys::NodeTag::T_Query => bare::query_tree_walker(
-                node.cast(),
-                count_relations,
-                context,
-                pg_sys::QTW_EXAMINE_RTES_BEFORE as i32,
-            ),
+            pg_sys::NodeTag::T_Query => {
+                bare::query_tree_walker(node.cast(), count_relations, context, pg_sys::QTW_EXAMINE_RTES_BEFORE as i32)
+            }
             _ => bare::expression_tree_walker(node, count_relations, context),
         }
     }

@@ -23,10 +23,7 @@ const CHOOSER_NUMBERS: i32 = 1 << 25;
 /// # Safety
 ///
 /// `upper` is a plan, owned by the caller, for the upper query of [`super::split`].
-pub unsafe fn engine_side(
-    upper: *mut pg_sys::PlannedStmt,
-    split: Split,
-) -> Result<EngineSide, Reason> {
+pub unsafe fn engine_side(upper: *mut pg_sys::PlannedStmt, split: Split) -> Result<EngineSide, Reason> {
     // SAFETY: the plan is ours to change, tree and list pointers are what PostgreSQL's planner made.
     unsafe {
         let statement = &*upper;
@@ -92,11 +89,7 @@ unsafe fn leaf(
 /// # Safety
 ///
 /// `heap` is a finished plan that the caller owns; `side` was made of the same query.
-pub unsafe fn with_engine(
-    heap: *mut pg_sys::PlannedStmt,
-    side: EngineSide,
-    options: i32,
-) -> *mut pg_sys::PlannedStmt {
+pub unsafe fn with_engine(heap: *mut pg_sys::PlannedStmt, side: EngineSide, options: i32) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
         let tree = Tree::new();
@@ -117,11 +110,7 @@ pub unsafe fn with_engine(
 /// # Safety
 ///
 /// `heap` is a finished plan that the caller owns.
-pub unsafe fn with_reason(
-    heap: *mut pg_sys::PlannedStmt,
-    reason: &str,
-    options: i32,
-) -> *mut pg_sys::PlannedStmt {
+pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &str, options: i32) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
         let node = chooser(Tree::new(), heap, &*(*heap).planTree);
@@ -152,9 +141,8 @@ unsafe fn chooser(
         for (position, entry) in entries.enumerate() {
             let number = (position + 1) as i16;
             let expr = tree.required(entry.expr);
-            let var = |varno| {
-                pg_sys::makeVar(varno, number, expr.sql_type(), expr.type_modifier(), expr.collation(), 0)
-            };
+            let var =
+                |varno| pg_sys::makeVar(varno, number, expr.sql_type(), expr.type_modifier(), expr.collation(), 0);
             let column = make::<pg_sys::TargetEntry>();
             *column = *entry;
             column.expr = var(pg_sys::INDEX_VAR).cast();

@@ -42,13 +42,7 @@ pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
 fn is_known(family: u32) -> bool {
     matches!(
         family,
-        BOOL_FAMILY
-            | BPCHAR_FAMILY
-            | DATETIME_FAMILY
-            | FLOAT_FAMILY
-            | INTEGER_FAMILY
-            | NUMERIC_FAMILY
-            | TEXT_FAMILY
+        BOOL_FAMILY | BPCHAR_FAMILY | DATETIME_FAMILY | FLOAT_FAMILY | INTEGER_FAMILY | NUMERIC_FAMILY | TEXT_FAMILY
     )
 }
 
@@ -131,11 +125,9 @@ pub fn function(oid: pg_sys::Oid) -> Option<Function> {
         pg_sys::F_DATE_PLI => DateShift(Add),
         pg_sys::F_DATE_MII => DateShift(Sub),
         pg_sys::F_DATE_MI => DateDifference,
-        pg_sys::F_INT2UM
-        | pg_sys::F_INT4UM
-        | pg_sys::F_INT8UM
-        | pg_sys::F_FLOAT8UM
-        | pg_sys::F_NUMERIC_UMINUS => Negate,
+        pg_sys::F_INT2UM | pg_sys::F_INT4UM | pg_sys::F_INT8UM | pg_sys::F_FLOAT8UM | pg_sys::F_NUMERIC_UMINUS => {
+            Negate
+        }
         pg_sys::F_INT4_INT2 => CastTo(Int32),
         pg_sys::F_INT8_INT2 | pg_sys::F_INT8_INT4 => CastTo(Int64),
         pg_sys::F_FLOAT8_INT2 | pg_sys::F_FLOAT8_INT4 | pg_sys::F_FLOAT8_INT8 => CastTo(Float64),
@@ -187,8 +179,5 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
 
 /// Aggregates that the engine leaves alone on purpose.
 pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
-    matches!(
-        oid.to_u32(),
-        pg_sys::F_SUM_FLOAT4 | pg_sys::F_SUM_FLOAT8 | pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8
-    )
+    matches!(oid.to_u32(), pg_sys::F_SUM_FLOAT4 | pg_sys::F_SUM_FLOAT8 | pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8)
 }

@@ -29,10 +29,7 @@ pub mod bare {
         ) -> *mut pg_sys::Query;
         pub(super) fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
         pub(super) fn has_subclass(relation: pg_sys::Oid) -> bool;
-        pub(super) fn find_inheritance_children(
-            parent: pg_sys::Oid,
-            lockmode: pg_sys::LOCKMODE,
-        ) -> *mut pg_sys::List;
+        pub(super) fn find_inheritance_children(parent: pg_sys::Oid, lockmode: pg_sys::LOCKMODE) -> *mut pg_sys::List;
     }
 }
 
@@ -72,8 +69,7 @@ pub fn has_children(relation: pg_sys::Oid) -> bool {
     // SAFETY: catalog lookups. The flag that the first reads may be left over from children that are gone.
     unsafe {
         pg_guard_ffi_boundary(|| {
-            bare::has_subclass(relation)
-                && !bare::find_inheritance_children(relation, pg_sys::NoLock as i32).is_null()
+            bare::has_subclass(relation) && !bare::find_inheritance_children(relation, pg_sys::NoLock as i32).is_null()
         })
     }
 }

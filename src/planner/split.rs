@@ -64,11 +64,7 @@ struct Splitter<'a> {
 /// # Safety
 ///
 /// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked.
-pub unsafe fn split<'a>(
-    tree: Tree<'a>,
-    query: &'a pg_sys::Query,
-    placeholder: pg_sys::Oid,
-) -> Attempt<Split> {
+pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, placeholder: pg_sys::Oid) -> Attempt<Split> {
     check_shape(query)?;
     // SAFETY: by the caller's promise.
     let (source, conjuncts) = unsafe { Source::open(tree, query)? };
@@ -147,9 +143,8 @@ impl<'a> Splitter<'a> {
             match self.translator.condition(conjunct) {
                 Ok(filter) => filters.push(filter),
                 Err(reason) => {
-                    let stays = self.grouped
-                        || conjunct.is_volatile()
-                        || !self.translator.source.concerns_one_table(conjunct);
+                    let stays =
+                        self.grouped || conjunct.is_volatile() || !self.translator.source.concerns_one_table(conjunct);
                     if stays {
                         return Err(reason);
                     }

@@ -375,16 +375,7 @@ unsafe fn elements(datum: pg_sys::Datum) -> (pg_sys::Oid, Vec<Option<pg_sys::Dat
         let (mut length, mut by_value, mut align) = (0, false, 0);
         pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
         let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
-        pg_sys::deconstruct_array(
-            array,
-            element,
-            length as i32,
-            by_value,
-            align,
-            &mut values,
-            &mut nulls,
-            &mut count,
-        );
+        pg_sys::deconstruct_array(array, element, length as i32, by_value, align, &mut values, &mut nulls, &mut count);
         let all = (0..count as usize).map(|i| (!*nulls.add(i)).then(|| *values.add(i))).collect();
         (element, all)
     }
@@ -393,7 +384,8 @@ unsafe fn elements(datum: pg_sys::Datum) -> (pg_sys::Oid, Vec<Option<pg_sys::Dat
 /// Columns, aggregates and the like below this node.
 fn contains_more_than_values(node: Node<'_>) -> bool {
     // SAFETY: a valid expression.
-    node.has_columns() || unsafe { pg_sys::contain_agg_clause(node.as_ptr()) || pg_sys::contain_subplans(node.as_ptr()) }
+    node.has_columns()
+        || unsafe { pg_sys::contain_agg_clause(node.as_ptr()) || pg_sys::contain_subplans(node.as_ptr()) }
 }
 
 fn operator_reason(operator: pg_sys::Oid) -> Reason {

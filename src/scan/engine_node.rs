@@ -88,9 +88,8 @@ unsafe extern "C-unwind" fn begin(node: *mut pg_sys::CustomScanState, estate: *m
         let Some(spec) = ScanSpec::from_list(tree, (*plan).custom_private) else {
             error!("pg_anker: a plan node cannot be read");
         };
-        let init = |expr: crate::planner::tree::Node<'_>| {
-            pg_sys::ExecInitExpr(expr.as_ptr(), (&raw mut (*node).ss.ps).cast())
-        };
+        let init =
+            |expr: crate::planner::tree::Node<'_>| pg_sys::ExecInitExpr(expr.as_ptr(), (&raw mut (*node).ss.ps).cast());
         let params = tree.list((*plan).custom_exprs).map(init).collect();
         let scan = Box::new(EngineScan {
             spec,

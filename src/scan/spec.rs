@@ -28,7 +28,9 @@ pub enum Conversion {
     /// char(n): padded to so many characters.
     Padded(u32),
     /// Decimal sum and count, divided by PostgreSQL.
-    Average { scale: u8 },
+    Average {
+        scale: u8,
+    },
 }
 
 impl ScanSpec {

@@ -1,0 +1,178 @@
+//! `anker.verify`: does the mirror hold what the heap holds?
+//!
+//! Both are read under the snapshot of the calling statement. Memory stays constant however large the table is: rows
+//! are hashed into buckets of (number, sum of hashes), where order does not matter and equal sides cancel out. Only
+//! what lies in buckets that differ is read again and listed.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::hash::{DefaultHasher, Hasher};
+
+use pgrx::prelude::*;
+
+use crate::layout;
+
+const BUCKETS: usize = 1 << 16;
+/// Differing buckets whose rows are listed.
+const LISTED: usize = 256;
+const FETCH: i64 = 1000;
+
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Bucket {
+    rows: i64,
+    hashes: u128,
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Heap,
+    Mirror,
+}
+
+#[pg_extern]
+fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String), name!(row_data, String))> {
+    let query = rows_query(relation);
+    let mut buckets = vec![Bucket::default(); BUCKETS];
+    read(&query, Side::Heap, |row| {
+        let hash = hash(row);
+        let bucket = &mut buckets[hash as usize % BUCKETS];
+        bucket.rows += 1;
+        bucket.hashes = bucket.hashes.wrapping_add(hash);
+    });
+    read(&query, Side::Mirror, |row| {
+        let hash = hash(row);
+        let bucket = &mut buckets[hash as usize % BUCKETS];
+        bucket.rows -= 1;
+        bucket.hashes = bucket.hashes.wrapping_sub(hash);
+    });
+    let differs: Vec<usize> = (0..BUCKETS).filter(|&b| buckets[b] != Bucket::default()).collect();
+    if differs.len() > LISTED {
+        notice!("heap and mirror differ in {} of {BUCKETS} parts; rows of {LISTED} are listed", differs.len());
+    }
+    TableIterator::new(differing_rows(&query, &differs[..differs.len().min(LISTED)]))
+}
+
+fn differing_rows(query: &CStr, buckets: &[usize]) -> Vec<(String, String)> {
+    if buckets.is_empty() {
+        return Vec::new();
+    }
+    let mut rows: HashMap<String, i64> = HashMap::new();
+    for (side, step) in [(Side::Heap, 1), (Side::Mirror, -1)] {
+        read(query, side, |row| {
+            if buckets.binary_search(&(hash(row) as usize % BUCKETS)).is_ok() {
+                *rows.entry(String::from_utf8_lossy(row).into_owned()).or_default() += step;
+            }
+        });
+    }
+    let mut listed = Vec::new();
+    for (row, surplus) in rows {
+        let side = if surplus > 0 { "heap" } else { "mirror" };
+        for _ in 0..surplus.unsigned_abs() {
+            listed.push((side.to_string(), row.clone()));
+        }
+    }
+    listed.sort();
+    listed
+}
+
+fn hash(row: &[u8]) -> u128 {
+    let half = |seed: u8| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u8(seed);
+        hasher.write(row);
+        hasher.finish() as u128
+    };
+    half(1) << 64 | half(2)
+}
+
+/// A query for the rows, as text, of the mirrored columns. The table stays locked until the end of the transaction, so
+/// that its columns stay what they are.
+fn rows_query(relid: pg_sys::Oid) -> CString {
+    // SAFETY: the relation is open while it is described; names are C strings.
+    unsafe {
+        let relation = pg_sys::relation_open(relid, pg_sys::AccessShareLock as i32);
+        let described = layout::describe(relation);
+        let described = described.unwrap_or_else(|e| error!("{}", e.message));
+        let columns: Vec<String> = described
+            .layout
+            .columns
+            .iter()
+            .map(|column| {
+                let name = pg_sys::get_attname(relid, column.attnum, false);
+                CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
+            })
+            .collect();
+        let schema = pg_sys::get_namespace_name((*(*relation).rd_rel).relnamespace);
+        let table = pg_sys::quote_qualified_identifier(schema, (*(*relation).rd_rel).relname.data.as_ptr());
+        let table = CStr::from_ptr(table).to_string_lossy().into_owned();
+        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+        // No names of functions or types: nothing here depends on the search path.
+        let query =
+            format!("SELECT (ROW({})::pg_catalog.record)::pg_catalog.text FROM ONLY {table}", columns.join(", "));
+        CString::new(query).unwrap_or_else(|_| error!("a name contains a zero byte"))
+    }
+}
+
+/// Reads one side, under the snapshot of the statement that we run in.
+fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
+    let route = match side {
+        Side::Heap => c"off",
+        Side::Mirror => c"force",
+    };
+    Spi::connect(|_| {
+        // SAFETY: within SPI. `read_only` makes the cursor use the active snapshot instead of one of its own. Settings
+        // go back with their nesting level, after an error with the transaction's.
+        unsafe {
+            let level = pg_sys::NewGUCNestLevel();
+            set(c"anker.route", route);
+            set(c"extra_float_digits", c"3");
+            let plan = pg_sys::SPI_prepare_cursor(
+                query.as_ptr(),
+                0,
+                std::ptr::null_mut(),
+                pg_sys::CURSOR_OPT_NO_SCROLL as i32,
+            );
+            if plan.is_null() {
+                error!("could not prepare the comparison");
+            }
+            let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, std::ptr::null_mut(), std::ptr::null(), true);
+            loop {
+                pg_sys::SPI_cursor_fetch(portal, true, FETCH);
+                let count = pg_sys::SPI_processed as usize;
+                let table = pg_sys::SPI_tuptable;
+                for row in 0..count {
+                    let mut is_null = false;
+                    let tuple = *(*table).vals.add(row);
+                    let value = pg_sys::SPI_getbinval(tuple, (*table).tupdesc, 1, &mut is_null);
+                    let text = pg_sys::pg_detoast_datum_packed(value.cast_mut_ptr());
+                    each(pgrx::varlena::varlena_to_byte_slice(text));
+                }
+                pg_sys::SPI_freetuptable(table);
+                if count == 0 {
+                    break;
+                }
+            }
+            pg_sys::SPI_cursor_close(portal);
+            pg_sys::AtEOXact_GUC(true, level);
+        }
+    });
+}
+
+/// # Safety
+///
+/// Between NewGUCNestLevel and AtEOXact_GUC.
+unsafe fn set(name: &CStr, value: &CStr) {
+    // SAFETY: by the caller's promise; both are C strings.
+    unsafe {
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+    }
+}

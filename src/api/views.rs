@@ -1,0 +1,196 @@
+//! `anker.tables` and `anker.engine`: what shared memory and the engine know.
+
+use std::ffi::CStr;
+use std::time::Duration;
+
+use pgrx::prelude::*;
+use protocol::frame::{self, Kind};
+use protocol::request::{Request, Status, TableStatus};
+
+use crate::client::{Engine, Received};
+use crate::shared::{self, Table};
+use crate::{layout, wal};
+
+/// An engine that is up answers at once; one that hangs must not hang the view.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+type TableRow = (
+    pg_sys::Oid,
+    String,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<String>,
+    Option<Vec<String>>,
+);
+
+#[pg_extern]
+fn tables_info() -> TableIterator<
+    'static,
+    (
+        name!(relation, pg_sys::Oid),
+        name!(state, String),
+        name!(rows, Option<i64>),
+        name!(bytes, Option<i64>),
+        name!(generation, Option<i64>),
+        name!(rebuilds, Option<i64>),
+        name!(errors, Option<i64>),
+        name!(reason, Option<String>),
+        name!(excluded_columns, Option<Vec<String>>),
+    ),
+> {
+    let database = my_database();
+    let status = status(database);
+    let shared = shared::tables_of(database);
+    let mut relations: Vec<pg_sys::Oid> = shared.iter().map(|table| table.relid).collect();
+    relations.extend(registered());
+    relations.sort_unstable_by_key(|oid| oid.to_u32());
+    relations.dedup();
+    let rows: Vec<TableRow> = relations
+        .into_iter()
+        .map(|relid| {
+            let table = shared.iter().find(|table| table.relid == relid);
+            let engine = status.as_ref().and_then(|s| s.tables.iter().find(|t| t.relid == relid.to_u32()));
+            table_row(relid, table, engine)
+        })
+        .collect();
+    TableIterator::new(rows)
+}
+
+fn table_row(relid: pg_sys::Oid, table: Option<&Table>, engine: Option<&TableStatus>) -> TableRow {
+    let reason = table.map(|t| t.reason.as_str()).filter(|reason| !reason.is_empty());
+    (
+        relid,
+        table.map_or("registered", |t| t.state.name()).to_string(),
+        engine.map(|e| e.rows as i64),
+        engine.map(|e| e.bytes as i64),
+        table.map(|t| t.generation as i64),
+        table.map(|t| t.rebuilds as i64),
+        table.map(|t| t.errors as i64),
+        reason.map(str::to_string),
+        excluded_columns(relid),
+    )
+}
+
+/// Tables that are to be mirrored, whether a worker knows of them or not.
+fn registered() -> Vec<pg_sys::Oid> {
+    let relations = Spi::connect(|client| {
+        let found = client.select("SELECT relation::oid FROM anker.mirrored", None, &[])?;
+        found.map(|row| row.get::<pg_sys::Oid>(1)).collect::<Result<Vec<_>, _>>()
+    });
+    match relations {
+        Ok(relations) => relations.into_iter().flatten().collect(),
+        Err(e) => error!("could not read anker.mirrored: {e}"),
+    }
+}
+
+fn excluded_columns(relid: pg_sys::Oid) -> Option<Vec<String>> {
+    // SAFETY: null if the relation is gone; otherwise open, and closed right here.
+    unsafe {
+        let relation = pg_sys::try_relation_open(relid, pg_sys::AccessShareLock as i32);
+        if relation.is_null() {
+            return None;
+        }
+        let described = layout::describe(relation);
+        pg_sys::relation_close(relation, pg_sys::AccessShareLock as i32);
+        Some(described.ok()?.excluded.into_iter().map(|column| column.name).collect())
+    }
+}
+
+#[pg_extern]
+#[allow(clippy::type_complexity)]
+fn engine_info() -> TableIterator<
+    'static,
+    (
+        name!(database, Option<String>),
+        name!(worker_pid, Option<i32>),
+        name!(engine_pid, Option<i32>),
+        name!(state, String),
+        name!(reason, Option<String>),
+        name!(mechanism, Option<String>),
+        name!(memory_bytes, Option<i64>),
+        name!(memory_limit_bytes, Option<i64>),
+        name!(undo_bytes, Option<i64>),
+        name!(undo_transactions, Option<i64>),
+        name!(pending_transactions, Option<i64>),
+        name!(live_snapshots, Option<i64>),
+        name!(copied_bytes, Option<i64>),
+        name!(lsn, Option<i64>),
+        name!(lag_bytes, Option<i64>),
+        name!(transactions_applied, Option<i64>),
+        name!(changes_applied, Option<i64>),
+        name!(queries_running, Option<i64>),
+        name!(queries_served, Option<i64>),
+        name!(queries_refused, Option<i64>),
+        name!(queries_failed, Option<i64>),
+        name!(queries_cancelled, Option<i64>),
+        name!(fallbacks, Option<i64>),
+        name!(restarts, Option<i64>),
+        name!(commit_to_applied_us, Option<Vec<i64>>),
+        name!(request_to_ready_us, Option<Vec<i64>>),
+    ),
+> {
+    let database = my_database();
+    let entry = shared::database(database);
+    let engine = status(database);
+    let of = |field: fn(&Status) -> u64| engine.as_ref().map(|e| field(e) as i64);
+    let times = |field: fn(&Status) -> &Vec<u64>| {
+        engine.as_ref().map(|e| field(e).iter().map(|&us| us as i64).collect::<Vec<i64>>())
+    };
+    let pid = |pid: i32| (pid != 0).then_some(pid);
+    let reason = entry.as_ref().map(|e| e.reason.as_str()).filter(|reason| !reason.is_empty());
+    let lag = engine.as_ref().map(|e| wal::insert_position().saturating_sub(e.lsn) as i64);
+    TableIterator::once((
+        database_name(database),
+        entry.and_then(|e| pid(e.worker_pid)),
+        engine.as_ref().map(|e| e.pid as i32).or_else(|| entry.and_then(|e| pid(e.engine_pid))),
+        entry.map_or("idle", |e| e.state.name()).to_string(),
+        reason.map(str::to_string),
+        engine.as_ref().map(|e| e.mechanism.clone()),
+        of(|e| e.memory_bytes),
+        of(|e| e.memory_limit_bytes),
+        of(|e| e.undo_bytes),
+        of(|e| e.undo_transactions),
+        of(|e| e.pending_transactions),
+        of(|e| e.live_snapshots),
+        of(|e| e.copied_bytes),
+        of(|e| e.lsn),
+        lag,
+        of(|e| e.transactions_applied),
+        of(|e| e.changes_applied),
+        of(|e| e.queries_running),
+        of(|e| e.queries_served),
+        of(|e| e.queries_refused),
+        of(|e| e.queries_failed),
+        of(|e| e.queries_cancelled),
+        entry.map(|e| e.fallbacks as i64),
+        entry.map(|e| e.restarts as i64),
+        times(|e| &e.commit_to_applied_us),
+        times(|e| &e.request_to_ready_us),
+    ))
+}
+
+/// The engine's own account; `None` if it is not there.
+fn status(database: pg_sys::Oid) -> Option<Status> {
+    let mut engine = Engine::connect(database).ok()?;
+    engine.send(&frame::encode(Kind::Request, &Request::Status)).ok()?;
+    match engine.receive(Some(PATIENCE)).ok()? {
+        Received::Frame(Kind::Status, payload) => frame::parse(payload).ok(),
+        _ => None,
+    }
+}
+
+fn my_database() -> pg_sys::Oid {
+    // SAFETY: a plain variable of this process.
+    unsafe { pg_sys::MyDatabaseId }
+}
+
+fn database_name(database: pg_sys::Oid) -> Option<String> {
+    // SAFETY: a catalog look-up; null or a C string.
+    unsafe {
+        let name = pg_sys::get_database_name(database);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+    }
+}
