@@ -105,9 +105,10 @@ impl Decoder {
         let mut records = 0u32;
         let outcome = loop {
             let mut error: *mut c_char = ptr::null_mut();
-            // SAFETY: the context is live; decoding may leave another memory context current.
+            // SAFETY: the context is live; decoding may leave another memory context current. The reader's own buffers
+            // must outlive the batch.
             unsafe {
-                pg_sys::MemoryContextSwitchTo(self.memory);
+                pg_sys::MemoryContextSwitchTo((*self.context).context);
                 let record = pg_sys::XLogReadRecord((*self.context).reader, &mut error);
                 if record.is_null() {
                     if !error.is_null() {
@@ -115,6 +116,7 @@ impl Decoder {
                     }
                     break Advance::CaughtUp;
                 }
+                pg_sys::MemoryContextSwitchTo(self.memory);
                 ffi::process_record(self.context);
             }
             records += 1;
