@@ -43,7 +43,7 @@ impl Bitmap {
         Ok(())
     }
 
-    pub fn snapshot(&self) -> Result<Snapshot, OutOfMemory> {
+    pub fn snapshot(&mut self) -> Result<Snapshot, OutOfMemory> {
         self.region.snapshot()
     }
 

@@ -190,14 +190,14 @@ impl Column {
         }
     }
 
-    pub fn snapshot(&self) -> Result<ColumnSnapshot, OutOfMemory> {
-        let cells = match &self.cells {
+    pub fn snapshot(&mut self) -> Result<ColumnSnapshot, OutOfMemory> {
+        let cells = match &mut self.cells {
             Cells::Bits(bits) => CellsSnapshot::Bits(bits.snapshot()?),
             Cells::Fixed { width, region } => CellsSnapshot::Fixed { width: *width, cells: region.snapshot()? },
             Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
         };
-        let valid = self.valid.as_ref().map(Bitmap::snapshot).transpose()?;
-        let poison = match &self.poison {
+        let valid = self.valid.as_mut().map(Bitmap::snapshot).transpose()?;
+        let poison = match &mut self.poison {
             Some(poison) => Some(PoisonSnapshot { bits: poison.bits.snapshot()?, count: poison.count }),
             None => None,
         };

@@ -174,7 +174,7 @@ impl Store {
         for &relid in &relids {
             loop {
                 let more = self.apply_some(relid, &gate);
-                if let Some(live) = self.tables.get_mut(&relid).and_then(Table::live_mut) {
+                if let Some(Ok(live)) = self.tables.get_mut(&relid).map(Table::live_mut) {
                     live.undo.mark(&gate, now_ms);
                 }
                 self.discard_undo_beyond_limit();
@@ -294,21 +294,20 @@ impl Store {
     /// The caller has made sure that the stream's position is at or beyond the request's L.
     pub fn serve(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Served, Refusal> {
         for request in tables {
-            self.table(request.relid)?.check(request, snapshot)?;
+            let relid = request.relid;
+            self.tables.get(&relid).ok_or(Refusal::NotMirrored { relid })?.check(request, snapshot)?;
         }
         let mut served = Served { tables: Vec::new(), undone_transactions: 0, undone_changes: 0 };
         for request in tables {
             while self.apply_some(request.relid, snapshot) {}
-            let table = self.table(request.relid)?.view(request, snapshot, &self.alive)?;
-            served.tables.push(Arc::new(table.view));
-            served.undone_transactions += table.undone_transactions;
-            served.undone_changes += table.undone_changes;
+            let relid = request.relid;
+            let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
+            let past = table.view(request, snapshot, &self.alive)?;
+            served.tables.push(Arc::new(past.view));
+            served.undone_transactions += past.undone_transactions;
+            served.undone_changes += past.undone_changes;
         }
         Ok(served)
-    }
-
-    fn table(&self, relid: u32) -> Result<&Table, Refusal> {
-        self.tables.get(&relid).ok_or(Refusal::NotMirrored { relid })
     }
 
     /// A table with a fault is given up; the others go on.

@@ -19,7 +19,8 @@ use snapmem::OutOfMemory;
 use crate::TableRequest;
 use crate::bitmap::{self, split};
 use crate::column::ColumnSnapshot;
-use crate::table::{Live, Table};
+use crate::rows::Rows;
+use crate::table::Table;
 use crate::undo::{Op, Undo};
 use crate::view::ColumnsView;
 
@@ -55,20 +56,21 @@ impl Table {
     }
 
     /// Everything that S sees must have been applied.
-    pub fn view(&self, request: &TableRequest, s: &Snapshot, alive: &Arc<()>) -> Result<ServedTable, Refusal> {
+    pub fn view(&mut self, request: &TableRequest, s: &Snapshot, alive: &Arc<()>) -> Result<ServedTable, Refusal> {
         let positions = self.positions(request)?;
-        let live = self.live()?;
+        let (relid, full, width) = (self.layout.relid, self.layout.identity == Identity::Full, self.types.len());
+        let live = self.live_mut()?;
+        if full && inverts_slots(&live.undo, s) {
+            return Err(Refusal::SnapshotTooOld { relid });
+        }
         let out_of_memory = |error: OutOfMemory| Refusal::OutOfMemory { what: error.to_string() };
-        if self.layout.identity == Identity::Full && inverts_slots(&live.undo, s) {
-            return Err(Refusal::SnapshotTooOld { relid: self.layout.relid });
+        let mut past = Past::new(&mut live.rows, &positions, width).map_err(out_of_memory)?;
+        past.take_back(&live.undo, s).map_err(out_of_memory)?;
+        let slots = live.rows.slots as usize;
+        match past.poisoned_column() {
+            Some(position) => Err(Refusal::UnholdableValue { relid, attnum: self.layout.columns[position].attnum }),
+            None => Ok(past.into_served(&positions, slots, alive)),
         }
-        let mut past = Past::new(live, &positions, self.types.len()).map_err(out_of_memory)?;
-        past.take_back(live, s).map_err(out_of_memory)?;
-        if let Some(position) = past.poisoned_column() {
-            let attnum = self.layout.columns[position].attnum;
-            return Err(Refusal::UnholdableValue { relid: self.layout.relid, attnum });
-        }
-        Ok(past.into_served(live, &positions, alive))
     }
 }
 
@@ -101,24 +103,24 @@ struct Past {
 }
 
 impl Past {
-    fn new(live: &Live, positions: &[usize], width: usize) -> Result<Past, OutOfMemory> {
+    fn new(rows: &mut Rows, positions: &[usize], width: usize) -> Result<Past, OutOfMemory> {
         let mut columns = Vec::with_capacity(positions.len());
         let mut wanted = vec![None; width];
         for &position in positions {
             // A column may be asked for twice.
             if wanted[position].is_none() {
                 wanted[position] = Some(columns.len());
-                columns.push((position, live.rows.columns[position].snapshot()?));
+                columns.push((position, rows.columns[position].snapshot()?));
             }
         }
-        let live_counts = live.rows.live_counts.clone();
-        let live = live.rows.live.snapshot()?;
+        let live_counts = rows.live_counts.clone();
+        let live = rows.live.snapshot()?;
         Ok(Past { columns, wanted, live, live_counts, undone_transactions: 0, undone_changes: 0 })
     }
 
-    fn take_back(&mut self, live: &Live, s: &Snapshot) -> Result<(), OutOfMemory> {
+    fn take_back(&mut self, undo: &Undo, s: &Snapshot) -> Result<(), OutOfMemory> {
         let mut last = None;
-        for entry in live.undo.recent(s).filter(|entry| !s.sees(entry.xid)) {
+        for entry in undo.recent(s).filter(|entry| !s.sees(entry.xid)) {
             if last.replace(entry.xid) != Some(entry.xid) {
                 self.undone_transactions += 1;
             }
@@ -170,10 +172,9 @@ impl Past {
         self.columns.iter().find(|(_, column)| column.is_poisoned()).map(|(position, _)| *position)
     }
 
-    fn into_served(self, live: &Live, positions: &[usize], alive: &Arc<()>) -> ServedTable {
+    fn into_served(self, positions: &[usize], slots: usize, alive: &Arc<()>) -> ServedTable {
         let order = positions.iter().filter_map(|&position| self.wanted[position]).collect();
         let columns = self.columns.into_iter().map(|(_, column)| column).collect();
-        let slots = live.rows.slots as usize;
         ServedTable {
             view: ColumnsView::new(columns, order, self.live, self.live_counts, slots, alive.clone()),
             undone_transactions: self.undone_transactions,

@@ -45,6 +45,16 @@ enum State {
     Broken,
 }
 
+impl State {
+    /// Why a table that is not live serves nothing.
+    fn refusal(&self, relid: u32) -> Refusal {
+        match self {
+            State::Broken => Refusal::NotMirrored { relid },
+            _ => Refusal::Loading { relid },
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Live {
     pub rows: Rows,
@@ -71,18 +81,16 @@ impl Table {
     }
 
     pub fn live(&self) -> Result<&Live, Refusal> {
-        let relid = self.layout.relid;
         match &self.state {
             State::Live(live) => Ok(live),
-            State::Waiting | State::Loading { .. } => Err(Refusal::Loading { relid }),
-            State::Broken => Err(Refusal::NotMirrored { relid }),
+            other => Err(other.refusal(self.layout.relid)),
         }
     }
 
-    pub fn live_mut(&mut self) -> Option<&mut Live> {
+    pub fn live_mut(&mut self) -> Result<&mut Live, Refusal> {
         match &mut self.state {
-            State::Live(live) => Some(live),
-            _ => None,
+            State::Live(live) => Ok(live),
+            other => Err(other.refusal(self.layout.relid)),
         }
     }
 
@@ -114,7 +122,7 @@ impl Table {
 
     /// Discards the oldest undo and returns its bytes; 0 if there is none, or no gate lets go of it.
     pub fn discard_oldest(&mut self) -> Result<u64, Fault> {
-        let Some(live) = self.live_mut() else { return Ok(0) };
+        let Ok(live) = self.live_mut() else { return Ok(0) };
         let Some(entry) = live.undo.discard_oldest() else { return Ok(0) };
         for op in entry.ops_newest_first() {
             if let Op::Delete { slot, .. } = op {

@@ -102,7 +102,7 @@ impl TextColumn {
         Ok(())
     }
 
-    pub fn snapshot(&self) -> Result<TextSnapshot, OutOfMemory> {
+    pub fn snapshot(&mut self) -> Result<TextSnapshot, OutOfMemory> {
         Ok(TextSnapshot {
             views: self.views.snapshot()?,
             blocks: self.heaps.iter().map(|heap| heap.blocks.clone()).collect(),

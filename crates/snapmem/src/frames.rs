@@ -7,8 +7,11 @@
 //!   snapshot  [0] [1] [2] [3]
 //! ```
 //!
-//! A frame is written only by who holds the only reference to it. So the writer asks the count before each write, and
-//! that is all there is to safety: no page faults, no system calls, no TLB shoot-downs, and `unsafe` nowhere.
+//! A frame is written only by who holds the only reference to it. The writer asks the reference count once, and
+//! remembers the answer until the next snapshot: so neither reading nor writing touches the count as a rule. No page
+//! faults, no system calls, no TLB shoot-downs.
+
+#![allow(unsafe_code)]
 
 use crate::pool::{FrameRef, OutOfMemory, Pool};
 
@@ -18,7 +21,7 @@ pub const MECHANISM: &str = "frames";
 /// Memory with one writer.
 #[derive(Debug)]
 pub struct Region {
-    frames: Vec<FrameRef>,
+    frames: Vec<OwnedFrame>,
     frame_bytes: usize,
     pool: Pool,
 }
@@ -40,25 +43,25 @@ impl Region {
     /// Appends a frame of zeros.
     pub fn grow(&mut self) -> Result<(), OutOfMemory> {
         reserve(&mut self.frames, 1, &self.pool)?;
-        self.frames.push(self.pool.frame(self.frame_bytes)?);
+        self.frames.push(OwnedFrame { frame: self.pool.frame(self.frame_bytes)?, private: true });
         Ok(())
     }
 
     #[inline]
     pub fn read(&self, frame: usize) -> &[u8] {
-        &self.frames[frame]
+        &self.frames[frame].frame
     }
 
     /// A frame's bytes for writing; copies the frame first if a snapshot shares it.
     #[inline]
     pub fn write(&mut self, frame: usize) -> Result<&mut [u8], OutOfMemory> {
-        write(&mut self.frames[frame], &self.pool)
+        self.frames[frame].write(&self.pool)
     }
 
-    pub fn snapshot(&self) -> Result<Snapshot, OutOfMemory> {
+    pub fn snapshot(&mut self) -> Result<Snapshot, OutOfMemory> {
         let mut frames = Vec::new();
         reserve(&mut frames, self.frames.len(), &self.pool)?;
-        frames.extend_from_slice(&self.frames);
+        frames.extend(self.frames.iter_mut().map(OwnedFrame::share));
         self.pool.snapshot_born();
         Ok(Snapshot { frames, pool: self.pool.clone() })
     }
@@ -84,7 +87,7 @@ impl Snapshot {
 
     /// A frame's bytes for patching, in a private copy: neither the region nor another snapshot sees it.
     pub fn patch(&mut self, frame: usize) -> Result<&mut [u8], OutOfMemory> {
-        write(&mut self.frames[frame], &self.pool)
+        unshare(&mut self.frames[frame], &self.pool)
     }
 }
 
@@ -94,8 +97,33 @@ impl Drop for Snapshot {
     }
 }
 
-#[inline]
-fn write<'a>(frame: &'a mut FrameRef, pool: &Pool) -> Result<&'a mut [u8], OutOfMemory> {
+/// A frame of a region. The only way to get another reference to it is [`OwnedFrame::share`].
+#[derive(Debug)]
+struct OwnedFrame {
+    frame: FrameRef,
+    /// Nobody else holds the frame; unset: somebody may.
+    private: bool,
+}
+
+impl OwnedFrame {
+    fn share(&mut self) -> FrameRef {
+        self.private = false;
+        self.frame.clone()
+    }
+
+    #[inline]
+    fn write(&mut self, pool: &Pool) -> Result<&mut [u8], OutOfMemory> {
+        if !self.private {
+            unshare(&mut self.frame, pool)?;
+            self.private = true;
+        }
+        // SAFETY: `private` says that nobody else holds the frame, and every clone goes through `share`, which unsets it.
+        Ok(unsafe { self.frame.get_mut_unchecked() })
+    }
+}
+
+/// The frame's bytes for writing, after copying them if somebody else holds the frame.
+fn unshare<'a>(frame: &'a mut FrameRef, pool: &Pool) -> Result<&'a mut [u8], OutOfMemory> {
     if frame.get_mut().is_none() {
         *frame = pool.copy(frame)?;
     }
@@ -103,7 +131,7 @@ fn write<'a>(frame: &'a mut FrameRef, pool: &Pool) -> Result<&'a mut [u8], OutOf
     Ok(frame.get_mut().expect("the frame is not shared"))
 }
 
-fn reserve(frames: &mut Vec<FrameRef>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
-    let wanted = (more * size_of::<FrameRef>()) as u64;
+fn reserve<T>(frames: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
+    let wanted = (more * size_of::<T>()) as u64;
     frames.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
 }

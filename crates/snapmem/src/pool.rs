@@ -75,7 +75,8 @@ impl Pool {
     }
 
     fn wrap(&self, block: Block) -> FrameRef {
-        FrameRef(Arc::new(Frame { block: Some(block), pool: self.0.clone() }))
+        let (start, bytes) = (block.start, block.bytes);
+        FrameRef { frame: Arc::new(Frame { block: Some(block), pool: self.0.clone() }), start, bytes }
     }
 
     /// A claim on the limit, at first of nothing, for memory that lies elsewhere.
@@ -184,13 +185,36 @@ fn class(bytes: usize) -> Option<usize> {
 
 /// A frame, shared by all clones of the reference. Its memory returns to the pool with the last of them.
 #[derive(Clone, Debug)]
-pub struct FrameRef(Arc<Frame>);
+pub struct FrameRef {
+    frame: Arc<Frame>,
+    /// The frame's bytes, at hand without a look at the frame.
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a reference gives access to the frame's block only, which may be sent and shared.
+unsafe impl Send for FrameRef {}
+// SAFETY: as above.
+unsafe impl Sync for FrameRef {}
 
 impl FrameRef {
     /// The bytes for writing, if nobody else holds the frame.
     #[inline]
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
-        Arc::get_mut(&mut self.0)?.block.as_deref_mut()
+        Arc::get_mut(&mut self.frame)?;
+        // SAFETY: nobody else holds the frame, and we are borrowed for writing.
+        Some(unsafe { self.get_mut_unchecked() })
+    }
+
+    /// As [`FrameRef::get_mut`], without asking.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else holds the frame.
+    #[inline]
+    pub(crate) unsafe fn get_mut_unchecked(&mut self) -> &mut [u8] {
+        // SAFETY: `bytes` initialised bytes, kept by `frame`; the caller ensures that nobody else looks at them.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
 
@@ -199,7 +223,8 @@ impl Deref for FrameRef {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.0.block.as_deref().unwrap_or_default()
+        // SAFETY: `bytes` initialised bytes, kept by `frame`; writing takes an exclusive borrow of the only reference.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
 
