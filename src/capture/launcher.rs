@@ -1,7 +1,7 @@
 //! The launcher: one capture worker for each database that has mirrored tables, and no slot that holds back too much.
 //!
-//! It reads shared catalogs only. Which databases have mirrored tables it learns by probing each once at its start (a
-//! capture worker without work ends at once), later from `anker.mirror()` by way of shared memory.
+//! It reads shared catalogs only. Which databases have mirrored tables it learns by probing each once when it first sees
+//! it (a capture worker without work ends at once), later from `anker.mirror()` by way of shared memory.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ptr;
@@ -20,6 +20,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// Between two looks at retained WAL, and at what nobody wakes us for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A database made from a template has the mirrored tables of the template.
+const LOOK_FOR_DATABASES_EVERY: Duration = Duration::from_secs(10);
 
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -41,10 +43,14 @@ pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
             process::reload_settings();
         }
     }
-    Launcher { to_probe: connectable_databases(), probing: None, courses: HashMap::new() }.run();
+    Launcher::default().run();
 }
 
+#[derive(Default)]
 struct Launcher {
+    /// Databases that were seen to exist, and when that was.
+    known: HashSet<u32>,
+    looked: Option<Instant>,
     /// Databases that nobody has looked into yet.
     to_probe: VecDeque<pg_sys::Oid>,
     probing: Option<pg_sys::Oid>,
@@ -63,6 +69,10 @@ impl Launcher {
     fn run(&mut self) -> ! {
         loop {
             process::reload_settings();
+            if self.looked.is_none_or(|at| at.elapsed() >= LOOK_FOR_DATABASES_EVERY) {
+                self.looked = Some(Instant::now());
+                self.find_databases();
+            }
             self.probe_next();
             let databases = shared::databases();
             self.courses.retain(|&oid, _| databases.iter().any(|d| d.oid.to_u32() == oid));
@@ -74,16 +84,31 @@ impl Launcher {
         }
     }
 
+    fn find_databases(&mut self) {
+        let mut found = HashSet::new();
+        for_each_database(|form| {
+            if form.datallowconn {
+                found.insert(form.oid.to_u32());
+            }
+        });
+        self.to_probe.extend(found.difference(&self.known).map(|&oid| pg_sys::Oid::from(oid)));
+        self.known = found;
+    }
+
     /// Probes one database after the other, so that a start with many of them takes few worker places.
     fn probe_next(&mut self) {
         if let Some(oid) = self.probing {
-            let undecided = |d: Database| d.state == DatabaseState::Wanted || d.state == DatabaseState::Idle;
+            let undecided = |d: Database| match d.state {
+                DatabaseState::Wanted | DatabaseState::Idle => true,
+                DatabaseState::Starting => d.worker_pid == 0,
+                _ => false,
+            };
             if shared::database(oid).is_some_and(undecided) {
                 return;
             }
         }
         self.probing = self.to_probe.pop_front();
-        if let Some(oid) = self.probing {
+        if let Some(oid) = self.probing.filter(|&oid| shared::database(oid).is_none()) {
             want(oid);
         }
     }
@@ -139,12 +164,14 @@ impl Launcher {
         if course.started.elapsed() >= HEALTHY_AFTER {
             course.delay = FIRST_DELAY;
         }
-        if shared::database(oid).is_some_and(|d| d.state == DatabaseState::Backoff) {
+        // Still starting: it has not even come to say that it is there.
+        if shared::database(oid).is_some_and(|d| matches!(d.state, DatabaseState::Backoff | DatabaseState::Starting)) {
             course.not_before = now + course.delay;
             course.delay = (course.delay * 2).min(LONGEST_DELAY);
-            shared::update_database(oid, |d| d.restarts += 1);
-        } else {
-            course.not_before = now;
+            shared::update_database(oid, |d| {
+                d.state = DatabaseState::Backoff;
+                d.restarts += 1;
+            });
         }
         Duration::ZERO
     }
@@ -157,6 +184,8 @@ fn start(oid: pg_sys::Oid, course: &mut Course) {
         return;
     }
     course.started = Instant::now();
+    // Before the start: from then on the state is the worker's.
+    shared::update_database(oid, |d| d.state = DatabaseState::Starting);
     course.worker = Worker::start(process::CAPTURE, oid, &[0; 128]);
     if course.worker.is_none() {
         course.not_before = course.started + course.delay;
@@ -204,25 +233,13 @@ fn want(oid: pg_sys::Oid) {
     shared::update_database(oid, |d| d.state = DatabaseState::Wanted);
 }
 
-fn connectable_databases() -> VecDeque<pg_sys::Oid> {
-    let mut found = VecDeque::new();
-    for_each_database(|oid, form| {
-        if form.datallowconn {
-            found.push_back(oid);
-        }
-    });
+fn database_exists(oid: pg_sys::Oid) -> bool {
+    let mut found = false;
+    for_each_database(|form| found |= form.oid == oid);
     found
 }
 
-fn database_exists(oid: pg_sys::Oid) -> bool {
-    let mut found = HashSet::new();
-    for_each_database(|oid, _| {
-        found.insert(oid.to_u32());
-    });
-    found.contains(&oid.to_u32())
-}
-
-fn for_each_database(mut visit: impl FnMut(pg_sys::Oid, &pg_sys::FormData_pg_database)) {
+fn for_each_database(mut visit: impl FnMut(&pg_sys::FormData_pg_database)) {
     process::in_transaction(|| {
         // SAFETY: pg_database is a shared catalog; its tuples begin with the fixed columns.
         unsafe {
@@ -235,8 +252,7 @@ fn for_each_database(mut visit: impl FnMut(pg_sys::Oid, &pg_sys::FormData_pg_dat
                 if tuple.is_null() {
                     break;
                 }
-                let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
-                visit(form.oid, form);
+                visit(&*pg_sys::GETSTRUCT(tuple).cast());
             }
             pg_sys::table_endscan(scan);
             pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
