@@ -137,12 +137,7 @@ impl Translator<'_> {
         if args.iter().skip(1).any(can_raise) {
             return Ok(guarded(op, physical));
         }
-        let operator = match op {
-            BoolOp::And => Operator::And,
-            BoolOp::Or => Operator::Or,
-        };
-        let joined = physical.into_iter().reduce(|l, r| Arc::new(BinaryExpr::new(l, operator, r)));
-        Ok(joined.unwrap_or_else(|| constant(ScalarValue::Boolean(Some(op == BoolOp::And)))))
+        Ok(joined(op, physical))
     }
 }
 
@@ -168,6 +163,22 @@ pub fn columns_of(expr: &Expr, out: &mut Vec<ColumnId>) {
 
 pub fn constant(value: ScalarValue) -> Physical {
     Arc::new(Constant::new(value))
+}
+
+/// `args` joined by AND or OR, as a balanced tree: its depth is that of the call stack when it is evaluated.
+pub fn joined(op: BoolOp, mut args: Vec<Physical>) -> Physical {
+    let operator = match op {
+        BoolOp::And => Operator::And,
+        BoolOp::Or => Operator::Or,
+    };
+    match args.len() {
+        0 => constant(ScalarValue::Boolean(Some(op == BoolOp::And))),
+        1 => args.remove(0),
+        n => {
+            let right = args.split_off(n / 2);
+            Arc::new(BinaryExpr::new(joined(op, args), operator, joined(op, right)))
+        }
+    }
 }
 
 fn native(op: CmpOp, left: Physical, right: Physical) -> Physical {

@@ -20,21 +20,21 @@ use arrow_schema::{Field, Schema};
 use colstore::TableView;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::error::Result as DataFusionResult;
-use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExecBuilder;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use plan::{CmpOp, Expr, Literal, Plan};
+use plan::{BoolOp, CmpOp, Expr, Literal, Plan};
 use protocol::request::Failure;
 
 use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
 use crate::error::internal;
-use crate::expr::{ColumnId, Translator, can_raise, column_name, columns_of, planning};
+use crate::expr::{ColumnId, Translator, can_raise, column_name, columns_of, joined, planning};
 use crate::scan::ViewScan;
 
 /// Build sides beyond this many rows are split between the threads.
@@ -120,12 +120,12 @@ impl<'a> Builder<'a> {
     }
 
     fn filter_by(&self, mut stage: Stage, filters: &[&Expr], still_read: &[&Expr]) -> Result<Stage, Failure> {
+        if filters.is_empty() {
+            return Ok(stage);
+        }
         let translator = self.translator(&stage.columns);
         let predicates = filters.iter().map(|f| translator.translate(f)).collect::<Result<Vec<_>, _>>()?;
-        let all = predicates
-            .into_iter()
-            .reduce(|l, r| -> Arc<dyn PhysicalExpr> { Arc::new(BinaryExpr::new(l, Operator::And, r)) });
-        let Some(predicate) = all else { return Ok(stage) };
+        let predicate = joined(BoolOp::And, predicates);
         let kept = self.kept(&stage.columns, still_read);
         let filter = FilterExecBuilder::new(predicate, stage.plan).apply_projection(Some(kept.clone()));
         stage.plan = Arc::new(filter.and_then(|f| f.build()).map_err(planning)?);
@@ -158,7 +158,7 @@ impl<'a> Builder<'a> {
         let relations = build.relations.iter().chain(&stage.relations).copied().collect();
         let joined = if keys.is_empty() {
             let rows = build.rows * stage.rows;
-            let plan = Arc::new(CrossJoinExec::new(one_partition(build.plan), stage.plan));
+            let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), stage.plan));
             Stage { plan, columns, relations, rows }
         } else {
             let rows = build.rows.max(stage.rows);
@@ -196,7 +196,7 @@ impl<'a> Builder<'a> {
         };
         let nulls = NullEquality::NullEqualsNothing;
         let join = HashJoinExec::try_new(build, probe, on, None, &JoinType::Inner, Some(kept), mode, nulls, false);
-        Ok(Arc::new(join.map_err(planning)?))
+        Ok(cooperative(join.map_err(planning)?))
     }
 
     fn finish(self, stage: Stage) -> Result<Arc<dyn ExecutionPlan>, Failure> {
@@ -247,6 +247,11 @@ fn selectivity(filter: &Expr) -> f64 {
         Expr::Cmp { op: CmpOp::Ne, .. } | Expr::IsNull { negated: true, .. } => 0.9,
         _ => 0.3,
     }
+}
+
+/// A join can make any number of batches from one that it reads: it has to leave its thread to others by itself.
+fn cooperative(join: impl ExecutionPlan + 'static) -> Arc<dyn ExecutionPlan> {
+    Arc::new(CooperativeExec::new(Arc::new(join)))
 }
 
 fn by_hash(

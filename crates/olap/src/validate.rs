@@ -8,12 +8,17 @@ use protocol::request::Failure;
 use crate::arrow_form::scalar;
 use crate::error::internal;
 
+/// Expressions nested deeper could exhaust the stack of a thread when they are evaluated.
+const MAX_DEPTH: u32 = 100;
+
 pub fn validate(plan: &Plan) -> Result<(), Failure> {
     if plan.relations.is_empty() {
         return Err(internal("plan without relations"));
     }
     for filter in &plan.filters {
-        expect_bool(plan, filter)?;
+        if type_of(plan, filter)? != Type::Bool {
+            return Err(internal(format!("a filter that is not Bool: {filter:?}")));
+        }
     }
     match &plan.grouping {
         None => plan.output.iter().try_for_each(|e| type_of(plan, e).map(drop)),
@@ -36,13 +41,6 @@ fn check_aggregate(plan: &Plan, agg: &Agg) -> Result<(), Failure> {
     if fits { Ok(()) } else { Err(internal(format!("no such aggregate over {ty:?}: {agg:?}"))) }
 }
 
-fn expect_bool(plan: &Plan, expr: &Expr) -> Result<(), Failure> {
-    match type_of(plan, expr)? {
-        Type::Bool => Ok(()),
-        other => Err(internal(format!("{other:?} where Bool is expected: {expr:?}"))),
-    }
-}
-
 pub fn is_integer(ty: Type) -> bool {
     matches!(ty, Type::Int16 | Type::Int32 | Type::Int64)
 }
@@ -53,6 +51,16 @@ pub fn is_decimal(ty: Type) -> bool {
 
 /// The checked counterpart of [`Plan::type_of`].
 fn type_of(plan: &Plan, expr: &Expr) -> Result<Type, Failure> {
+    type_within(plan, expr, MAX_DEPTH)
+}
+
+fn type_within(plan: &Plan, expr: &Expr, depth: u32) -> Result<Type, Failure> {
+    let depth = depth.checked_sub(1).ok_or_else(|| internal("expression is nested too deeply"))?;
+    let type_of = |expr: &Expr| type_within(plan, expr, depth);
+    let expect_bool = |expr: &Expr| match type_of(expr)? {
+        Type::Bool => Ok(()),
+        other => Err(internal(format!("{other:?} where Bool is expected: {expr:?}"))),
+    };
     let wrong = |what: &str| internal(format!("{what}: {expr:?}"));
     Ok(match expr {
         Expr::Column { rel, col } => {
@@ -65,40 +73,40 @@ fn type_of(plan: &Plan, expr: &Expr) -> Result<Type, Failure> {
             *ty
         }
         Expr::Cmp { left, right, .. } => {
-            let (l, r) = (type_of(plan, left)?, type_of(plan, right)?);
+            let (l, r) = (type_of(left)?, type_of(right)?);
             if l != r && !(is_decimal(l) && is_decimal(r)) {
                 return Err(wrong("comparison across types"));
             }
             Type::Bool
         }
         Expr::Arith { op, ty, left, right } => {
-            let (l, r) = (type_of(plan, left)?, type_of(plan, right)?);
+            let (l, r) = (type_of(left)?, type_of(right)?);
             if arith_type(*op, l, r) != Some(*ty) {
                 return Err(wrong("operands and result do not fit"));
             }
             *ty
         }
-        Expr::Neg(arg) => match type_of(plan, arg)? {
+        Expr::Neg(arg) => match type_of(arg)? {
             Type::Decimal64 { scale } => Type::Decimal128 { scale },
             ty if is_integer(ty) || is_decimal(ty) || ty == Type::Float64 => ty,
             _ => return Err(wrong("no unary minus")),
         },
         Expr::Cast { to, arg } => {
-            if !is_cast(type_of(plan, arg)?, *to) {
+            if !is_cast(type_of(arg)?, *to) {
                 return Err(wrong("no such cast"));
             }
             *to
         }
         Expr::Bool { args, .. } => {
-            args.iter().try_for_each(|arg| expect_bool(plan, arg))?;
+            args.iter().try_for_each(|arg| expect_bool(arg))?;
             Type::Bool
         }
         Expr::Not(arg) => {
-            expect_bool(plan, arg)?;
+            expect_bool(arg)?;
             Type::Bool
         }
         Expr::IsNull { arg, .. } => {
-            type_of(plan, arg)?;
+            type_of(arg)?;
             Type::Bool
         }
     })

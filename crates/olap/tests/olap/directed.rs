@@ -459,3 +459,18 @@ fn plans_that_are_not_well_formed_are_refused() {
         plan.output = vec![column(0, 0)];
     });
 }
+
+#[test]
+fn long_lists_are_no_deep_trees_and_deep_trees_are_refused() {
+    let mut plan = plan_over(&[&[Type::Int32]]);
+    let any_of = |n: i64| or((0..n).map(|i| equal(column(0, 0), integer(Type::Int32, 2 * i))).collect());
+    plan.filters = (0..5000).map(|_| cmp(CmpOp::Ge, column(0, 0), integer(Type::Int32, 0))).collect();
+    plan.filters.push(any_of(20_000));
+    let table: Vec<Row> = (0..100).map(|i| vec![int(i)]).collect();
+    assert_eq!(run(&plan, &table).unwrap().len(), 50);
+
+    let sum_of = |n| (0..n).fold(column(0, 0), |sum, _| arith(ArithOp::Add, Type::Int32, sum, integer(Type::Int32, 1)));
+    let of = |n| eval(&[Type::Int32], &[int(7)], sum_of(n));
+    assert_eq!(of(90), Ok(int(97)));
+    assert_eq!(of(1000), Err(Internal));
+}

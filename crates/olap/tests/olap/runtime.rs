@@ -8,10 +8,10 @@ use anker_olap::{Runtime, RuntimeOptions};
 use arrow_array::{ArrayRef, Float64Array, Int16Array, Int64Array, StringViewArray};
 use colstore::{CHUNK_ROWS, Chunk, TableView};
 use futures::{StreamExt, TryStreamExt};
-use plan::{Agg, Expr, Plan, Type};
+use plan::{Agg, CmpOp, Expr, Plan, Type};
 use protocol::request::FailureKind;
 
-use crate::build::{column, decimal, equal, float, int};
+use crate::build::{cmp, column, decimal, equal, float, int};
 use crate::table::{TestView, engine, grouping, plan_over, rows, tokio_runtime};
 
 const BIG: Type = Type::Int64;
@@ -176,6 +176,34 @@ fn dropping_the_stream_stops_the_work() {
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert_eq!(read.load(Ordering::Relaxed), at_drop);
         });
+    }
+}
+
+#[test]
+fn a_join_that_explodes_can_be_dropped() {
+    let always = |plan: &mut Plan| plan.filters = vec![equal(column(0, 1), column(1, 1))];
+    let never = |plan: &mut Plan| plan.filters = vec![cmp(CmpOp::Gt, column(0, 0), column(1, 0))];
+    for (shape, change) in [("HashJoin", &always as &dyn Fn(&mut Plan)), ("CrossJoin", &never)] {
+        let mut plan = plan_over(&[&[BIG, BIG], &[BIG, BIG]]);
+        plan.grouping = grouping(vec![], vec![Agg::Sum(column(0, 0))]);
+        change(&mut plan);
+        let view = || -> Arc<dyn TableView> {
+            let constant = |_: usize| -> Vec<ArrayRef> {
+                let array: ArrayRef = Arc::new(Int64Array::from_value(1, CHUNK_ROWS));
+                vec![array.clone(), array]
+            };
+            Arc::new(Made { types: vec![BIG, BIG], chunks: 40, read: Arc::default(), make: constant })
+        };
+        assert!(engine(1).explain(&plan, &[], vec![view(), view()]).unwrap().contains(shape));
+        // On a single thread the timer fires only if the query lets go of it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let start = std::time::Instant::now();
+        runtime.block_on(async {
+            let running = engine(1).start(&plan, &[], vec![view(), view()]).await.unwrap();
+            let pending = tokio::time::timeout(Duration::from_millis(100), running.batches.try_collect::<Vec<_>>());
+            assert!(pending.await.is_err(), "{shape} was ready");
+        });
+        assert!(start.elapsed() < Duration::from_secs(5), "{shape} held its thread for {:?}", start.elapsed());
     }
 }
 
