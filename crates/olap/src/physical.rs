@@ -7,10 +7,15 @@
 //!              Projection c0, c1, …
 //!              [Aggregate]
 //!              [Filter]                   what needs several relations and is no join key
-//!              HashJoin  <- relation n    build side
-//!              HashJoin  <- relation 2    build side
-//!   [Filter] relation 1                   the largest: streams through all joins
+//!              HashJoin                  of two stages, the smaller one as build side
+//!              /      \
+//!           Scan      HashJoin
+//!                     /      \
+//!           [Filter] Scan   [Filter] Scan
 //! ```
+//!
+//! Joins are chosen greedily, the pair with the fewest rows first, so that the largest table usually streams through all
+//! of them while small ones are joined among themselves. Row counts are exact below filters and guesses above.
 //!
 //! Each relation is filtered where it is scanned, and columns are dropped as soon as nothing above reads them.
 
@@ -47,6 +52,15 @@ struct Stage {
     relations: Vec<u16>,
     /// A guess, from exact row counts and the kind of filters.
     rows: f64,
+    /// Rows of the largest relation in it, before any filter.
+    unfiltered: f64,
+}
+
+impl Stage {
+    /// Rows of an equality join, taking the smaller table's key as unique.
+    fn joined_rows(&self, other: &Stage) -> f64 {
+        self.rows * other.rows / self.unfiltered.min(other.unfiltered).max(1.0)
+    }
 }
 
 /// A well-formed plan as DataFusion executes it; the views fit its relations.
@@ -57,22 +71,16 @@ pub fn build(
     threads: usize,
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
     let mut builder = Builder { plan, params, threads, pending: plan.filters.iter().collect() };
-    let mut waiting = Vec::new();
+    let mut stages = Vec::new();
     for (rel, view) in views.into_iter().enumerate() {
-        waiting.push(builder.scan(rel as u16, view)?);
+        stages.push(builder.scan(rel as u16, view)?);
     }
-    let mut stage = take(&mut waiting, |s| -s.rows).ok_or_else(|| internal("plan without relations"))?;
-    while !waiting.is_empty() {
-        stage = builder.join_next(stage, &mut waiting)?;
+    while stages.len() > 1 {
+        let joined = builder.join_next(&mut stages)?;
+        stages.push(joined);
     }
-    builder.finish(stage)
-}
-
-/// Removes the stage with the smallest cost.
-fn take(stages: &mut Vec<Stage>, cost: impl Fn(&Stage) -> f64) -> Option<Stage> {
-    let costs = stages.iter().map(cost).enumerate();
-    let (cheapest, _) = costs.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(stages.remove(cheapest))
+    let all = stages.pop().ok_or_else(|| internal("plan without relations"))?;
+    builder.finish(all)
 }
 
 struct Builder<'a> {
@@ -83,7 +91,7 @@ struct Builder<'a> {
     pending: Vec<&'a Expr>,
 }
 
-/// Two sides of an equality: the key of the rows so far, and the key of the relation that joins them.
+/// The sides of an equality: the probe side's key and the build side's.
 type KeyPair<'a> = (&'a Expr, &'a Expr);
 
 impl<'a> Builder<'a> {
@@ -102,7 +110,7 @@ impl<'a> Builder<'a> {
         let schema = Schema::new(fields.collect::<Vec<_>>());
         let rows = view.row_count() as f64;
         let plan: Arc<dyn ExecutionPlan> = Arc::new(ViewScan::new(view, schema, self.threads));
-        self.filter(Stage { plan, columns, relations: vec![rel], rows })
+        self.filter(Stage { plan, columns, relations: vec![rel], rows, unfiltered: rows })
     }
 
     /// Applies the pending filters that the stage can evaluate: first those that cannot raise an error, so that they
@@ -146,25 +154,35 @@ impl<'a> Builder<'a> {
         (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect()
     }
 
-    /// Joins the smallest relation that an equality connects, or, if there is none, the smallest of all.
-    fn join_next(&mut self, stage: Stage, waiting: &mut Vec<Stage>) -> Result<Stage, Failure> {
-        let connected = |s: &Stage| self.pending.iter().any(|f| join_keys(f, &stage, s).is_some());
-        let cost = |s: &Stage| if connected(s) { s.rows } else { f64::MAX };
-        let Some(build) = take(waiting, cost) else { return Ok(stage) };
-        let keys: Vec<KeyPair<'a>> = self.pending.iter().filter_map(|f| join_keys(f, &stage, &build)).collect();
-        self.pending.retain(|f| join_keys(f, &stage, &build).is_none());
+    /// Takes two stages, of which there are at least two, and joins them: those that an equality connects with the
+    /// fewest rows in the result or, if there are none, the smallest.
+    fn join_next(&mut self, stages: &mut Vec<Stage>) -> Result<Stage, Failure> {
+        let pairs = (0..stages.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
+        let cost = |(i, j): (usize, usize)| {
+            let (a, b) = (&stages[i], &stages[j]);
+            let connected = self.pending.iter().any(|f| join_keys(f, a, b).is_some());
+            (!connected, if connected { a.joined_rows(b) } else { a.rows * b.rows })
+        };
+        let costs = pairs.map(|pair| (cost(pair), pair));
+        let best = costs.min_by(|(a, _), (b, _)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let (_, (i, j)) = best.ok_or_else(|| internal("nothing to join"))?;
+        let (later, earlier) = (stages.remove(j), stages.remove(i));
+        let (build, probe) = if later.rows < earlier.rows { (later, earlier) } else { (earlier, later) };
+        let keys: Vec<KeyPair<'a>> = self.pending.iter().filter_map(|f| join_keys(f, &probe, &build)).collect();
+        self.pending.retain(|f| join_keys(f, &probe, &build).is_none());
 
-        let columns: Vec<ColumnId> = build.columns.iter().chain(&stage.columns).copied().collect();
-        let relations = build.relations.iter().chain(&stage.relations).copied().collect();
+        let columns: Vec<ColumnId> = build.columns.iter().chain(&probe.columns).copied().collect();
+        let relations = build.relations.iter().chain(&probe.relations).copied().collect();
+        let unfiltered = build.unfiltered.max(probe.unfiltered);
         let joined = if keys.is_empty() {
-            let rows = build.rows * stage.rows;
-            let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), stage.plan));
-            Stage { plan, columns, relations, rows }
+            let rows = build.rows * probe.rows;
+            let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan));
+            Stage { plan, columns, relations, rows, unfiltered }
         } else {
-            let rows = build.rows.max(stage.rows);
+            let rows = build.joined_rows(&probe);
             let kept = self.kept(&columns, &[]);
-            let plan = self.hash_join(&keys, build, stage, kept.clone())?;
-            Stage { plan, columns: kept.into_iter().map(|i| columns[i]).collect(), relations, rows }
+            let plan = self.hash_join(&keys, build, probe, kept.clone())?;
+            Stage { plan, columns: kept.into_iter().map(|i| columns[i]).collect(), relations, rows, unfiltered }
         };
         self.filter(joined)
     }

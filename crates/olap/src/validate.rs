@@ -98,7 +98,7 @@ fn type_within(plan: &Plan, expr: &Expr, depth: u32) -> Result<Type, Failure> {
             *to
         }
         Expr::Bool { args, .. } => {
-            args.iter().try_for_each(|arg| expect_bool(arg))?;
+            args.iter().try_for_each(expect_bool)?;
             Type::Bool
         }
         Expr::Not(arg) => {

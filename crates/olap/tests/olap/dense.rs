@@ -32,9 +32,14 @@ fn chunk_of(rng: &mut StdRng, pattern: &Pattern, rows: usize) -> Vec<Row> {
     (0..rows).map(|_| row()).collect()
 }
 
+type Keys = [Option<i64>; 2];
+
+/// The number of rows; sum and count of each argument.
+type Totals = (i64, [(i128, i64); 2]);
+
 /// Key values, then rows, sum and count of the two arguments.
 fn expected(table: &[Row]) -> Vec<Row> {
-    let mut groups: BTreeMap<[Option<i64>; 2], (i64, [(i128, i64); 2])> = BTreeMap::new();
+    let mut groups: BTreeMap<Keys, Totals> = BTreeMap::new();
     for row in table {
         let key = [0, 1].map(|i| row[i].as_ref().map(number));
         let (rows, sums) = groups.entry(key).or_default();
@@ -45,7 +50,7 @@ fn expected(table: &[Row]) -> Vec<Row> {
             }
         }
     }
-    let back = |(key, (rows, sums)): ([Option<i64>; 2], (i64, [(i128, i64); 2]))| {
+    let back = |(key, (rows, sums)): (Keys, Totals)| {
         let avg = sums.map(|(sum, count)| -> [Value; 2] { [decimal(sum).filter(|_| count > 0), int(count)] });
         let narrow = avg[1][0].as_ref().map(|_| plan::Literal::Int(sums[1].0 as i64));
         let keys = key.map(|k| k.and_then(int));
@@ -66,12 +71,12 @@ fn check(patterns: &[Pattern]) {
         chunks.push(chunk(&types, &rows, None));
         table.extend(rows);
     }
-    let view = TestView::of_chunks(types.to_vec(), chunks);
-    let text = engine(2).explain(&plan, &[], vec![view.clone()]).unwrap();
+    let views = [TestView::of_chunks(types.to_vec(), chunks)];
+    let text = engine(2).explain(&plan, &[], views.to_vec()).unwrap();
     assert!(text.contains("DenseGroups"), "{text}");
     let expected = expected(&table);
     for threads in [1, 2] {
-        let mut told = tokio_runtime().block_on(rows(&engine(threads), &plan, &[], &[view.clone()])).unwrap();
+        let mut told = tokio_runtime().block_on(rows(&engine(threads), &plan, &[], &views)).unwrap();
         told.sort_by_key(|row| [0, 1].map(|i| row[i].as_ref().map(number)));
         assert!(told == expected, "{} groups for {}", told.len(), expected.len());
     }

@@ -34,6 +34,8 @@ fn scramble(row: usize) -> usize {
     row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
+type Shape = (&'static str, Plan, Vec<Arc<dyn TableView>>);
+
 #[test]
 #[ignore = "measures"]
 fn hot_shapes() {
@@ -59,7 +61,7 @@ fn hot_shapes() {
         let types: Vec<Type> = columns.iter().map(|c| line_types[*c]).collect();
         (plan_over(&[&types]), vec![projected(&lines, columns)])
     };
-    let mut shapes: Vec<(&str, Plan, Vec<Arc<dyn TableView>>)> = Vec::new();
+    let mut shapes: Vec<Shape> = Vec::new();
     let mut shape = |name, (plan, views): (Plan, Vec<Arc<dyn TableView>>), change: &dyn Fn(&mut Plan)| {
         let mut plan = plan;
         change(&mut plan);

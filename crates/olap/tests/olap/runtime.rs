@@ -85,6 +85,24 @@ fn equalities_become_hash_joins_that_the_largest_relation_streams_through() {
 }
 
 #[test]
+fn small_relations_are_joined_among_themselves_first() {
+    // Lines, their orders, the orders' customers, one of whom is wanted.
+    let mut plan = plan_over(&[&[BIG], &[BIG], &[BIG]]);
+    let wanted = equal(column(2, 0), crate::build::integer(BIG, 3));
+    plan.filters = vec![equal(column(0, 0), column(1, 0)), equal(column(1, 0), column(2, 0)), wanted];
+    plan.output = vec![column(0, 0)];
+    let views: Vec<_> = [50, 10, 5].map(|chunks| numbers(chunks).0).into();
+    let text = engine(2).explain(&plan, &[], views.clone()).unwrap();
+    let depth = |rows: usize| {
+        let scan = text.lines().find(|line| line.contains(&format!("rows={}", rows * CHUNK_ROWS))).unwrap();
+        scan.len() - scan.trim_start().len()
+    };
+    assert!(depth(50) < depth(10) && depth(10) < depth(5), "{text}");
+    let told = tokio_runtime().block_on(rows(&engine(2), &plan, &[], &views)).unwrap();
+    assert_eq!(told, vec![vec![int(3)]]);
+}
+
+#[test]
 fn filters_run_where_the_rows_are_scanned() {
     let mut plan = plan_over(&[&[BIG, BIG], &[BIG]]);
     let selective = equal(column(0, 1), crate::build::integer(BIG, 3));
