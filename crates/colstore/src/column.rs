@@ -5,6 +5,7 @@ use protocol::change::Value;
 use snapmem::{FrameRef, OutOfMemory, Pool, Region, Snapshot};
 
 use crate::bitmap::{self, Bitmap, split};
+use crate::fixed::{self, Patches};
 use crate::text::{TextColumn, TextSnapshot};
 use crate::view::CHUNK_ROWS;
 
@@ -116,7 +117,7 @@ impl Column {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
             Cells::Fixed { width, region } => {
                 let (chunk, row) = split(slot);
-                Cell::Fixed(get_fixed(region.read(chunk), *width, row))
+                Cell::Fixed(fixed::get(region.read(chunk), *width, row))
             }
             Cells::Text(text) => Cell::Text(text.get(slot)),
         }
@@ -131,7 +132,7 @@ impl Column {
             (Cells::Bits(bits), Cell::Fixed(image)) => bits.set(slot, image != 0),
             (Cells::Fixed { width, region }, Cell::Fixed(image)) => {
                 let (chunk, row) = split(slot);
-                put_fixed(region.write(chunk)?, *width, row, image);
+                fixed::put(region.write(chunk)?, *width, row, image);
                 Ok(())
             }
             (Cells::Text(text), Cell::Text(bytes)) => text.put(slot, bytes),
@@ -193,7 +194,9 @@ impl Column {
     pub fn snapshot(&mut self) -> Result<ColumnSnapshot, OutOfMemory> {
         let cells = match &mut self.cells {
             Cells::Bits(bits) => CellsSnapshot::Bits(bits.snapshot()?),
-            Cells::Fixed { width, region } => CellsSnapshot::Fixed { width: *width, cells: region.snapshot()? },
+            Cells::Fixed { width, region } => {
+                CellsSnapshot::Fixed { cells: region.snapshot()?, patches: Patches::new(&self.pool, *width) }
+            }
             Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
         };
         let valid = self.valid.as_mut().map(Bitmap::snapshot).transpose()?;
@@ -233,7 +236,7 @@ struct PoisonSnapshot {
 #[derive(Debug)]
 pub enum CellsSnapshot {
     Bits(Snapshot),
-    Fixed { width: usize, cells: Snapshot },
+    Fixed { cells: Snapshot, patches: Patches },
     Text(TextSnapshot),
 }
 
@@ -251,10 +254,7 @@ impl ColumnSnapshot {
             (CellsSnapshot::Bits(bits), Cell::Fixed(image)) => {
                 bitmap::patch(bits, slot, image != 0)?;
             }
-            (CellsSnapshot::Fixed { width, cells }, Cell::Fixed(image)) => {
-                let (chunk, row) = split(slot);
-                put_fixed(cells.patch(chunk)?, *width, row, image);
-            }
+            (CellsSnapshot::Fixed { patches, .. }, Cell::Fixed(image)) => patches.add(slot, image)?,
             (CellsSnapshot::Text(text), Cell::Text(bytes)) => text.patch(slot, bytes)?,
             _ => {}
         }
@@ -288,28 +288,5 @@ impl ColumnSnapshot {
     /// The chunk's validity bits, if there are any.
     pub fn valid(&self, chunk: usize) -> Option<&FrameRef> {
         self.valid.as_ref().map(|valid| valid.frame(chunk))
-    }
-}
-
-#[inline]
-fn get_fixed(frame: &[u8], width: usize, row: usize) -> u128 {
-    fn image<const N: usize>(frame: &[u8], row: usize) -> [u8; N] {
-        frame.as_chunks::<N>().0[row]
-    }
-    match width {
-        2 => u16::from_le_bytes(image(frame, row)) as u128,
-        4 => u32::from_le_bytes(image(frame, row)) as u128,
-        8 => u64::from_le_bytes(image(frame, row)) as u128,
-        _ => u128::from_le_bytes(image(frame, row)),
-    }
-}
-
-#[inline]
-fn put_fixed(frame: &mut [u8], width: usize, row: usize, image: u128) {
-    match width {
-        2 => frame.as_chunks_mut().0[row] = (image as u16).to_le_bytes(),
-        4 => frame.as_chunks_mut().0[row] = (image as u32).to_le_bytes(),
-        8 => frame.as_chunks_mut().0[row] = (image as u64).to_le_bytes(),
-        _ => frame.as_chunks_mut().0[row] = image.to_le_bytes(),
     }
 }

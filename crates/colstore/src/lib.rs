@@ -11,7 +11,7 @@
 //! | `table` | one table's life from watch to retire |
 //! | `backlog`, `apply` | transactions that wait; their changes onto rows and undo |
 //! | `rows`, `index` | slots, key index |
-//! | `column`, `bitmap`, `text` | cells in Arrow's layout, copied on write |
+//! | `column`, `fixed`, `bitmap`, `text` | cells in Arrow's layout, copied on write |
 //! | `undo` | old values, gates, floor |
 //! | `serve`, `view`, `zero_copy` | a table as S sees it, as Arrow arrays |
 
@@ -20,6 +20,7 @@ mod backlog;
 mod bitmap;
 mod clock;
 mod column;
+mod fixed;
 mod index;
 mod rows;
 mod serve;

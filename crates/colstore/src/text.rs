@@ -16,10 +16,11 @@ use arrow_buffer::Buffer;
 use snapmem::{Charge, FrameRef, OutOfMemory, Pool, Region, Snapshot};
 
 use crate::bitmap::split;
+use crate::fixed::Patches;
 use crate::view::CHUNK_ROWS;
 use crate::zero_copy;
 
-pub const VIEW_BYTES: usize = 16;
+const VIEW_BYTES: usize = 16;
 /// Longest text that lies in its view.
 const INLINE: usize = 12;
 const MIN_BLOCK: usize = 4 << 10;
@@ -105,6 +106,7 @@ impl TextColumn {
     pub fn snapshot(&mut self) -> Result<TextSnapshot, OutOfMemory> {
         Ok(TextSnapshot {
             views: self.views.snapshot()?,
+            view_patches: Patches::new(&self.pool, VIEW_BYTES),
             blocks: self.heaps.iter().map(|heap| heap.blocks.clone()).collect(),
             patches: HashMap::new(),
             sealed: HashMap::new(),
@@ -200,6 +202,7 @@ impl Heap {
 #[derive(Debug)]
 pub struct TextSnapshot {
     views: Snapshot,
+    view_patches: Patches,
     /// By chunk.
     blocks: Vec<Arc<Vec<Block>>>,
     /// Long texts of patches, by chunk. Their block is numbered behind the chunk's own.
@@ -211,10 +214,8 @@ pub struct TextSnapshot {
 
 impl TextSnapshot {
     pub fn patch(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
-        let (chunk, row) = split(slot);
-        let view = if text.len() <= INLINE { inline_view(text) } else { self.add_long(chunk, text)? };
-        put_view(self.views.patch(chunk)?, row, view);
-        Ok(())
+        let view = if text.len() <= INLINE { inline_view(text) } else { self.add_long(split(slot).0, text)? };
+        self.view_patches.add(slot, u128::from_le_bytes(view))
     }
 
     fn add_long(&mut self, chunk: usize, text: &[u8]) -> Result<[u8; VIEW_BYTES], OutOfMemory> {
@@ -235,8 +236,9 @@ impl TextSnapshot {
         self.sealed = patches.map(|(chunk, texts)| (chunk, Buffer::from_vec(texts))).collect();
     }
 
-    pub fn views(&self, chunk: usize) -> &FrameRef {
-        self.views.frame(chunk)
+    /// The first `rows` views of a chunk.
+    pub fn views(&self, chunk: usize, rows: usize) -> Buffer {
+        self.view_patches.buffer(chunk, self.views.frame(chunk), rows)
     }
 
     /// The chunk's blocks, as the views number them.

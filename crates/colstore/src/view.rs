@@ -10,7 +10,6 @@ use plan::Type;
 use snapmem::{FrameRef, Snapshot};
 
 use crate::column::{CellsSnapshot, ColumnSnapshot};
-use crate::text::VIEW_BYTES;
 use crate::zero_copy;
 
 /// Rows of a full chunk. All chunks of a table but the last are full.
@@ -24,7 +23,7 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
     /// Rows that are there (not those that a chunk merely has room for).
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
-    /// Cheap: no value is copied.
+    /// Cheap: no value is copied, but in chunks where some have to be replaced by older ones.
     fn chunk(&self, index: usize) -> Chunk;
 }
 
@@ -39,7 +38,7 @@ pub struct Chunk {
     pub live: Option<BooleanBuffer>,
 }
 
-/// The view over snapshots of columns: every array points into one frame of its column.
+/// The view over snapshots of columns: an array points into one frame of its column, unless the chunk has patches.
 #[derive(Debug)]
 pub struct ColumnsView {
     types: Vec<Type>,
@@ -97,11 +96,10 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> ArrayRef {
     match &column.cells {
         CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.frame(chunk), rows), nulls)),
         CellsSnapshot::Text(text) => {
-            let views = zero_copy::buffer(text.views(chunk), rows * VIEW_BYTES);
-            Arc::new(zero_copy::strings(views, rows, text.buffers(chunk), nulls))
+            Arc::new(zero_copy::strings(text.views(chunk, rows), rows, text.buffers(chunk), nulls))
         }
-        CellsSnapshot::Fixed { width, cells } => {
-            let values = zero_copy::buffer(cells.frame(chunk), rows * width);
+        CellsSnapshot::Fixed { cells, patches } => {
+            let values = patches.buffer(chunk, cells.frame(chunk), rows);
             match column.ty {
                 Type::Int16 => primitive::<Int16Type>(values, rows, nulls),
                 Type::Int32 | Type::Date => primitive::<Int32Type>(values, rows, nulls),
