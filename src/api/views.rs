@@ -27,6 +27,7 @@ type TableRow = (
 );
 
 #[pg_extern]
+#[allow(clippy::type_complexity)]
 fn tables_info() -> TableIterator<
     'static,
     (

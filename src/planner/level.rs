@@ -1,4 +1,6 @@
-//! FROM and WHERE of a SELECT level: which mirrored tables, joined how, restricted by what.
+//! FROM and WHERE of a SELECT level: which tables, joined how, restricted by what.
+//!
+//! Whether the tables are mirrored right now is asked when the query runs: a plan may live longer than that.
 
 use std::ffi::CStr;
 
@@ -9,7 +11,6 @@ use super::server;
 use super::translate::{Attempt, Typed, type_reason};
 use super::tree::{Node, Tree, push};
 use crate::layout::{self, Described};
-use crate::shared;
 
 /// The tables of a level, and which of their columns are used.
 pub struct Source {
@@ -125,13 +126,8 @@ impl Table {
             _ => return Err("something that is not a table in FROM".into()),
         }
         let name = relation_name(entry.relid);
-        // SAFETY: a plain variable of this process.
-        let database = unsafe { pg_sys::MyDatabaseId };
         if entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
             return Err(format!("table \"{name}\" is partitioned"));
-        }
-        if shared::table(database, entry.relid).is_none() {
-            return Err(format!("table \"{name}\" is not mirrored"));
         }
         if !entry.tablesample.is_null() {
             return Err("TABLESAMPLE".into());

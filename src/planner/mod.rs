@@ -1,17 +1,17 @@
 //! From a Query to an analytic plan, or to the reason why not: see "A flagged query" in docs/internals.md.
 //!
-//! - [`hook`]: what happens when PostgreSQL plans a query
-//! - [`flag`]: `anker.olap()`
-//! - [`split`]: what the engine computes and what stays above; with [`level`] for FROM and WHERE, [`translate`] for
-//!   expressions, [`operators`] for the whitelist and [`value`] for constants
-//! - [`nodes`]: the plan tree that comes out
+//! - `hook`: what happens when PostgreSQL plans a query
+//! - `flag`: `anker.olap()`
+//! - `split`: what the engine computes and what stays above; with `level` for FROM and WHERE, `translate` for
+//!   expressions, `operators` for the whitelist and `value` for constants
+//! - `nodes`: the plan tree that comes out
 
 mod flag;
 mod hook;
 mod level;
 mod nodes;
 mod operators;
-mod server;
+pub mod server;
 mod split;
 mod translate;
 pub mod tree;

@@ -8,13 +8,18 @@ use pgrx::prelude::*;
 pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
 pub type Mutator = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> *mut pg_sys::Node;
 
-/// Not guarded: for code that owns nothing, so that errors may jump over it. The walkers run for every query.
+/// Not guarded: for code that owns nothing, so that errors may jump over it. They run for every query, or every row.
 pub mod bare {
     use super::*;
 
     unsafe extern "C-unwind" {
         pub fn expression_tree_walker(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool;
         pub fn query_tree_walker(query: *mut pg_sys::Query, walker: Walker, context: *mut c_void, flags: i32) -> bool;
+        pub fn ExecScan(
+            node: *mut pg_sys::ScanState,
+            access: pg_sys::ExecScanAccessMtd,
+            recheck: pg_sys::ExecScanRecheckMtd,
+        ) -> *mut pg_sys::TupleTableSlot;
 
         pub(super) fn expression_tree_mutator(
             node: *mut pg_sys::Node,

@@ -81,8 +81,7 @@ unsafe extern "C-unwind" fn begin(node: *mut pg_sys::CustomScanState, estate: *m
             if running {
                 chooser.use_heap(Trouble::Reason(reason));
             } else {
-                chooser.reason = text(&reason);
-                chooser.init_heap();
+                chooser.init_heap(&reason);
             }
             return;
         }
@@ -95,8 +94,12 @@ unsafe extern "C-unwind" fn begin(node: *mut pg_sys::CustomScanState, estate: *m
             bottom = (*bottom).lefttree;
         }
         chooser.leaf = engine_node::from_state(bottom).expect("the engine's scan below its side");
-        if running && let Err(reason) = (*chooser.leaf).ask() {
-            chooser.use_heap(Trouble::Reason(reason));
+        if running {
+            if let Err(reason) = (*chooser.leaf).ask() {
+                chooser.use_heap(Trouble::Reason(reason));
+            }
+        } else if let Err(reason) = (*chooser.leaf).check() {
+            chooser.init_heap(&reason);
         }
     }
 }
@@ -126,22 +129,21 @@ impl Chooser {
                 (*self.leaf).release();
             }
             count_fallback();
-            let reason = trouble.reason();
-            self.reason = in_context((*self.custom.ss.ps.state).es_query_cxt, || text(&reason));
-            self.init_heap();
+            self.init_heap(&trouble.reason());
         }
     }
 
     /// # Safety
     ///
     /// The node was begun; its query may be running already.
-    unsafe fn init_heap(&mut self) {
+    unsafe fn init_heap(&mut self, reason: &str) {
         // SAFETY: by the caller's promise. The plan is the last of ours; its locks are held, its permissions checked.
         unsafe {
             let estate = self.custom.ss.ps.state;
             let plan = &*self.custom.ss.ps.plan.cast::<pg_sys::CustomScan>();
             let heap = Tree::new().list(plan.custom_plans).last().expect("a heap plan").as_ptr();
             in_context((*estate).es_query_cxt, || {
+                self.reason = text(reason);
                 self.heap = pg_sys::ExecInitNode(heap, estate, self.eflags);
                 self.custom.custom_ps = std::ptr::null_mut();
                 push(&mut self.custom.custom_ps, self.heap);

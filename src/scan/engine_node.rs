@@ -10,9 +10,10 @@ use plan::Literal;
 use protocol::request::{Failure, FailureKind};
 
 use super::batch::Batch;
-use super::request::{Conversation, Trouble};
+use super::request::{self, Conversation, Trouble};
 use super::spec::ScanSpec;
 use super::{Methods, explain, in_context};
+use crate::planner::server::bare;
 use crate::planner::tree::Tree;
 use crate::planner::value;
 
@@ -128,6 +129,17 @@ impl EngineNode {
     pub fn scan(&mut self) -> &mut EngineScan {
         // SAFETY: set by `begin`, which comes before everything else, and alive as long as the query.
         unsafe { &mut *self.scan }
+    }
+
+    /// What stands against asking the engine, as far as this process knows without asking.
+    ///
+    /// # Safety
+    ///
+    /// The node was begun in this query.
+    pub unsafe fn check(&mut self) -> Result<(), String> {
+        let estate = self.custom.ss.ps.state;
+        // SAFETY: by the caller's promise.
+        unsafe { request::check(&self.scan().spec.plan, estate) }.map(drop)
     }
 
     /// Evaluates the parameters and sends the request.
@@ -311,7 +323,7 @@ unsafe extern "C-unwind" fn execute(node: *mut pg_sys::CustomScanState) -> *mut 
         if (*scan).ps.qual.is_null() && (*scan).ps.ps_ProjInfo.is_null() {
             return next(scan);
         }
-        pg_sys::ExecScan(scan, Some(next), Some(recheck))
+        bare::ExecScan(scan, Some(next), Some(recheck))
     }
 }
 

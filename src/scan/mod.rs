@@ -1,10 +1,10 @@
 //! The two custom scan nodes: see "A flagged query" in docs/internals.md.
 //!
-//! - [`chooser`]: "Anker", on top: engine or heap, decided once, before the first row
-//! - [`engine_node`]: "Anker Engine", the scan of the engine's result
-//! - [`request`]: what goes to the engine, what comes back, and what stands against asking at all
-//! - [`batch`], [`numeric`]: Arrow to PostgreSQL's values
-//! - [`spec`]: what the planner tells the scan
+//! - `chooser`: "Anker", on top: engine or heap, decided once, before the first row
+//! - `engine_node`: "Anker Engine", the scan of the engine's result
+//! - `request`: what goes to the engine, what comes back, and what stands against asking at all
+//! - `batch`, `numeric`: Arrow to PostgreSQL's values
+//! - `spec`: what the planner tells the scan
 
 mod batch;
 mod chooser;

@@ -65,17 +65,12 @@ impl Conversation {
         params: Vec<Option<Literal>>,
         estate: *mut pg_sys::EState,
     ) -> Result<Conversation, String> {
-        // SAFETY: plain variables of this process; the estate and its snapshot are alive.
-        let (database, snapshot) = unsafe {
-            check_transaction(estate)?;
+        // SAFETY: by the caller's promise; the estate's snapshot is alive.
+        let (fingerprints, snapshot, database) = unsafe {
+            let fingerprints = check(plan, estate)?;
             let snapshot = snapshot::from_pg((*estate).es_snapshot).ok_or("not an ordinary MVCC snapshot")?;
-            (pg_sys::MyDatabaseId, snapshot)
+            (fingerprints, snapshot, pg_sys::MyDatabaseId)
         };
-        let mut fingerprints = Vec::with_capacity(plan.relations.len());
-        for relation in &plan.relations {
-            // SAFETY: the query holds a lock on the relation.
-            fingerprints.push(unsafe { check_relation(database, pg_sys::Oid::from(relation.relid))? });
-        }
         let mut engine = Engine::connect(database)?;
         let request = Request::Query(QueryRequest {
             plan: plan.clone(),
@@ -185,7 +180,21 @@ fn describe(refusal: &Refusal) -> String {
     }
 }
 
-/// What stands against asking the engine, whatever the tables.
+/// What stands against asking the engine; the relations' fingerprints if nothing does.
+///
+/// # Safety
+///
+/// As for [`Conversation::begin`].
+pub unsafe fn check(plan: &plan::Plan, estate: *mut pg_sys::EState) -> Result<Vec<u64>, String> {
+    // SAFETY: by the caller's promise; a plain variable of this process.
+    unsafe {
+        check_transaction(estate)?;
+        let database = pg_sys::MyDatabaseId;
+        plan.relations.iter().map(|relation| check_relation(database, pg_sys::Oid::from(relation.relid))).collect()
+    }
+}
+
+/// What stands against it whatever the tables.
 unsafe fn check_transaction(estate: *mut pg_sys::EState) -> Result<(), String> {
     const SERIALIZABLE: i32 = pg_sys::XACT_SERIALIZABLE as i32;
     // SAFETY: plain variables of this process; the estate is alive by the caller's promise.
