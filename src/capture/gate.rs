@@ -12,8 +12,9 @@ use protocol::Snapshot;
 
 use crate::snapshot;
 
-/// Between two gates while transactions wait for one.
+/// Between two gates while transactions wait for one; longer when they have waited for long (for a standby, say).
 const PENDING_INTERVAL: Duration = Duration::from_millis(2);
+const LONG_PENDING_INTERVAL: Duration = Duration::from_millis(50);
 /// While anything was sent lately: the engine's floors get their grain from this.
 const ACTIVE_INTERVAL: Duration = Duration::from_millis(250);
 const ACTIVE_FOR: Duration = Duration::from_secs(5);
@@ -48,7 +49,7 @@ impl Gates {
             return Duration::ZERO;
         };
         let interval = if !self.unseen.is_empty() {
-            PENDING_INTERVAL
+            (self.last_sent.elapsed() / 8).clamp(PENDING_INTERVAL, LONG_PENDING_INTERVAL)
         } else if self.last_sent.elapsed() < ACTIVE_FOR {
             ACTIVE_INTERVAL
         } else {
