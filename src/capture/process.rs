@@ -1,8 +1,10 @@
 //! Background workers of ours: how they are described, started, watched and told to stop.
 
 use std::ffi::CStr;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use super::ffi::raw;
@@ -109,6 +111,22 @@ pub fn begin() {
 pub fn connect(database: pg_sys::Oid) {
     // SAFETY: once, in a fresh worker.
     unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0) };
+}
+
+/// Runs a worker's work. If it fails, `tell` hears why before the error ends the process: the views show more than the
+/// server's log then.
+pub fn telling_errors<T>(
+    work: impl FnOnce() -> T + UnwindSafe,
+    tell: impl Fn(&str) + UnwindSafe + RefUnwindSafe + Copy,
+) -> T {
+    let told = move |error: CaughtError| -> T {
+        let (CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. }) = &error;
+        tell(report.message());
+        error.rethrow()
+    };
+    PgTryBuilder::new(work).catch_others(told).catch_rust_panic(told).execute()
 }
 
 /// What this worker was started with.

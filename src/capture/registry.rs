@@ -358,8 +358,9 @@ impl OpenRelation {
 
 impl Drop for OpenRelation {
     fn drop(&mut self) {
-        // SAFETY: opened by `get`; after an error the transaction's end has closed it, and unwinding ends this process.
+        // While an error unwinds, the transaction's end closes it, and after that the process ends.
         if !std::thread::panicking() {
+            // SAFETY: opened by `get`, and closed once.
             unsafe { pg_sys::RelationClose(self.0) };
         }
     }

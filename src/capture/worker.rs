@@ -47,6 +47,12 @@ pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
         );
         return;
     }
+    let blame = move |reason: &str| set_state(database, DatabaseState::Backoff, reason);
+    process::telling_errors(|| follow(database), blame);
+}
+
+/// Returns when there is nothing to follow (any more).
+fn follow(database: pg_sys::Oid) {
     // From here on anker.mirror() marks the database as wanted, should we miss its row below.
     set_state(database, DatabaseState::Idle, "");
     let Some(list) = process::in_transaction(load::list_if_not_empty) else {

@@ -29,8 +29,8 @@ pub struct LoadOrder {
 }
 
 impl LoadOrder {
-    pub fn to_extra(&self) -> Extra {
-        super::to_extra(self)
+    pub fn to_extra(self) -> Extra {
+        super::to_extra(&self)
     }
 }
 
@@ -41,9 +41,9 @@ pub extern "C-unwind" fn anker_loader_main(database: pg_sys::Datum) {
     process::begin();
     process::connect(database);
     let order: LoadOrder = super::from_extra(&process::my_extra());
-    let outcome = load(database, order);
-    if let Err(reason) = &outcome {
-        tell(database, order, reason);
+    let blame = move |reason: &str| tell(database, order, reason);
+    if let Err(reason) = process::telling_errors(|| load(database, order), blame) {
+        blame(&reason);
     }
     // SAFETY: the transaction that `load` opened; it changed nothing, and aborting releases whatever a half-done scan
     // still holds.
