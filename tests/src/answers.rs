@@ -292,7 +292,7 @@ fn empty_tables_and_dropped_columns(context: &Context) -> Result<()> {
     anker::mirror(&mut client, &["nothing", "gaps", "narrow"], LIVE)?;
     for sql in [
         "SELECT * FROM nothing WHERE anker.olap()",
-        "SELECT count(*), sum(n), avg(n), min(x), max(id) FROM nothing WHERE anker.olap()",
+        "SELECT count(*), sum(n), avg(n), min(n), count(x), max(id) FROM nothing WHERE anker.olap()",
         "SELECT x, count(*) FROM nothing WHERE anker.olap() GROUP BY x",
         "SELECT count(*) FROM nothing, gaps WHERE nothing.id = gaps.id AND anker.olap()",
         "SELECT * FROM gaps WHERE anker.olap()",
