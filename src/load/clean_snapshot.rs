@@ -6,9 +6,11 @@
 //!
 //! 1. when every backend that was between its commit record and the commit log has got over it: what committed below C
 //!    is in the commit log now; and
-//! 2. kept only if no transaction that it does not see is committed there.
+//! 2. and when every transaction that is committed there by then, and that a snapshot of then does not see, has left
+//!    the proc array.
 //!
-//! Anything else that it does not see commits behind C, and the stream will bring it.
+//! Anything else that it does not see commits behind C, and the stream will bring it. The transactions of 2. are found
+//! once: later ones may come and linger without end, and none of them matters.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -30,6 +32,7 @@ const NOTICEABLE: Duration = Duration::from_secs(1);
 pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(u64)) -> Snapshot {
     wait_for_commit_log();
     let start = Instant::now();
+    let mut lingering: Option<Vec<u64>> = None;
     loop {
         // SAFETY: no transaction is open; the isolation level is set before the first snapshot.
         let taken = unsafe {
@@ -42,7 +45,11 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(u64)) -> Snapsho
         let Some(snapshot) = (unsafe { snapshot::from_pg(taken) }) else {
             error!("could not take a snapshot outside of recovery");
         };
-        match unseen_commit(&snapshot) {
+        let left: Vec<u64> = match lingering.take() {
+            None => unseen_commits(&snapshot).collect(),
+            Some(before) => before.into_iter().filter(|xid| !snapshot.sees(*xid)).collect(),
+        };
+        match left.first() {
             None => {
                 // SAFETY: the snapshot is valid; the end of the transaction pops it.
                 unsafe { pg_sys::PushActiveSnapshot(taken) };
@@ -50,8 +57,9 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(u64)) -> Snapsho
             }
             Some(xid) => {
                 if start.elapsed() > NOTICEABLE {
-                    waiting(xid);
+                    waiting(*xid);
                 }
+                lingering = Some(left);
                 // SAFETY: the transaction of above, which did nothing.
                 unsafe { pg_sys::CommitTransactionCommand() };
                 process::sleep(RETRY_MS);
@@ -74,10 +82,10 @@ fn wait_for_commit_log() {
     }
 }
 
-/// A transaction that has committed and that the snapshot does not see, if there is one.
-fn unseen_commit(snapshot: &Snapshot) -> Option<u64> {
+/// Transactions that have committed and that the snapshot does not see.
+fn unseen_commits(snapshot: &Snapshot) -> impl Iterator<Item = u64> {
     let later: Range<u64> = snapshot.xmax..snapshot::next_full_xid();
-    snapshot.xip().iter().copied().chain(later).find(|&xid| {
+    snapshot.xip().iter().copied().chain(later).filter(|&xid| {
         let xid = pg_sys::TransactionId::from(xid as u32);
         // SAFETY: looks into the commit log, which has a place for every id that was given out.
         u32::from(xid) >= pg_sys::FirstNormalTransactionId.into() && unsafe { pg_sys::TransactionIdDidCommit(xid) }
