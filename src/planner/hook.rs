@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use super::pull_up::pull_up_subqueries;
 use super::server::bare;
 use super::split::split;
 use super::translate::Reason;
@@ -56,11 +57,13 @@ unsafe extern "C-unwind" fn plan_query(
             // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap.
             return plain();
         }
+        // The planner scribbles on its query.
         let copy = pg_sys::copyObjectImpl(query.cast()).cast::<pg_sys::Query>();
+        let must_run = route == Route::Force && all_mirrored(copy);
         let heap = plain();
-        match analytic(&*copy, source, options, params) {
+        match analytic(copy, source, options, params) {
             Ok(side) => nodes::with_engine(heap, side, options),
-            Err(reason) if route == Route::Force && all_mirrored(copy) => refuse(&reason),
+            Err(reason) if must_run => refuse(&reason),
             Err(reason) => nodes::with_reason(heap, &reason, options),
         }
     }
@@ -70,9 +73,9 @@ unsafe extern "C-unwind" fn plan_query(
 ///
 /// # Safety
 ///
-/// `query` is a rewritten SELECT whose relations are locked.
+/// `query` is a rewritten SELECT, owned by the caller, whose relations are locked.
 unsafe fn analytic(
-    query: &pg_sys::Query,
+    query: *mut pg_sys::Query,
     source: *const c_char,
     options: i32,
     params: pg_sys::ParamListInfo,
@@ -80,7 +83,7 @@ unsafe fn analytic(
     let placeholder = flag::look_up("engine_result").ok_or("extension pg_anker is not installed in this database")?;
     // SAFETY: the tree of the query stays in place; the upper query is a new one.
     unsafe {
-        let split = split(Tree::new(), query, placeholder)?;
+        let split = split(Tree::new(), &*pull_up_subqueries(query), placeholder)?;
         // Scrolling is made possible above both sides.
         let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
         let upper = pg_sys::standard_planner(split.upper, source, options, params);

@@ -2,6 +2,7 @@
 //!
 //! - `hook`: what happens when PostgreSQL plans a query
 //! - `flag`: `anker.olap()`
+//! - `pull_up`: simple views and subqueries
 //! - `split`: what the engine computes and what stays above; with `level` for FROM and WHERE, `translate` for
 //!   expressions, `operators` for the whitelist and `value` for constants
 //! - `nodes`: the plan tree that comes out
@@ -11,6 +12,7 @@ mod hook;
 mod level;
 mod nodes;
 mod operators;
+mod pull_up;
 pub mod server;
 mod split;
 mod translate;

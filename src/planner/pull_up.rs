@@ -1,0 +1,109 @@
+//! Plain subqueries in FROM, which is what simple views become: merged into the query around them, as the planner does
+//! with its own copy.
+
+use pgrx::prelude::*;
+
+/// The query with merged what can be merged; what cannot stays, and is a reason later.
+///
+/// # Safety
+///
+/// `query` is a rewritten query that the caller owns.
+pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::Query {
+    // SAFETY: by the caller's promise. Entries are appended to the range table while it is walked, so that subqueries
+    // within subqueries have their turn, too.
+    unsafe {
+        let mut index = 1;
+        while index <= pg_sys::list_length((*query).rtable) {
+            let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
+            if is_plain(&*entry) {
+                query = merge(query, entry, index);
+            }
+            index += 1;
+        }
+    }
+    query
+}
+
+fn is_plain(entry: &pg_sys::RangeTblEntry) -> bool {
+    if entry.rtekind != pg_sys::RTEKind::RTE_SUBQUERY || entry.lateral || entry.security_barrier {
+        return false;
+    }
+    // SAFETY: a subquery's entry has its query.
+    let sub = unsafe { &*entry.subquery };
+    let lists = [
+        sub.cteList,
+        sub.groupClause,
+        sub.groupingSets,
+        sub.distinctClause,
+        sub.sortClause,
+        sub.windowClause,
+        sub.rowMarks,
+        entry.securityQuals,
+    ];
+    let nodes = [sub.havingQual, sub.limitOffset, sub.limitCount, sub.setOperations];
+    sub.commandType == pg_sys::CmdType::CMD_SELECT
+        && !(sub.hasAggs || sub.hasWindowFuncs || sub.hasTargetSRFs || sub.hasSubLinks || sub.hasRowSecurity)
+        && lists.iter().all(|list| list.is_null())
+        && nodes.iter().all(|node| node.is_null())
+        // A column that is used twice would be computed twice.
+        // SAFETY: a list of expressions.
+        && !unsafe { pg_sys::contain_volatile_functions(sub.targetList.cast()) }
+}
+
+/// # Safety
+///
+/// `entry`, number `index` of the range table of `query`, is a plain subquery; the caller owns both.
+unsafe fn merge(query: *mut pg_sys::Query, entry: *mut pg_sys::RangeTblEntry, index: i32) -> *mut pg_sys::Query {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let sub = (*entry).subquery;
+        pg_sys::OffsetVarNodes(sub.cast(), pg_sys::list_length((*query).rtable), 0);
+        let merged = pg_sys::ReplaceVarsFromTargetList(
+            query.cast(),
+            index,
+            0,
+            entry,
+            (*sub).targetList,
+            pg_sys::ReplaceVarsNoMatchOption::REPLACEVARS_REPORT_ERROR,
+            0,
+            std::ptr::null_mut(),
+        )
+        .cast::<pg_sys::Query>();
+        put_in_place((*merged).jointree.cast(), index, (*sub).jointree.cast());
+        (*merged).rtable = pg_sys::list_concat((*merged).rtable, (*sub).rtable);
+        merged
+    }
+}
+
+/// Replaces the reference to range table entry `index`, somewhere below `item`, by `tree`.
+///
+/// # Safety
+///
+/// `item` is a join tree that the caller owns.
+unsafe fn put_in_place(item: *mut pg_sys::Node, index: i32, tree: *mut pg_sys::Node) {
+    // SAFETY: tags tell types; by the caller's promise.
+    unsafe {
+        let replace = |link: *mut *mut pg_sys::Node| match (**link).type_ {
+            pg_sys::NodeTag::T_RangeTblRef => {
+                if (*(*link).cast::<pg_sys::RangeTblRef>()).rtindex == index {
+                    *link = tree;
+                }
+            }
+            _ => put_in_place(*link, index, tree),
+        };
+        match (*item).type_ {
+            pg_sys::NodeTag::T_FromExpr => {
+                let list = (*item.cast::<pg_sys::FromExpr>()).fromlist;
+                for position in 0..pg_sys::list_length(list) {
+                    replace((&raw mut (*(*list).elements.add(position as usize)).ptr_value).cast());
+                }
+            }
+            pg_sys::NodeTag::T_JoinExpr => {
+                let join = item.cast::<pg_sys::JoinExpr>();
+                replace(&raw mut (*join).larg);
+                replace(&raw mut (*join).rarg);
+            }
+            _ => {}
+        }
+    }
+}
