@@ -96,7 +96,11 @@ impl Server {
         } else {
             Command::new(program)
         };
-        command.current_dir(&self.home).env_remove("PGDATA").env_remove("PGHOST").env_remove("PGPORT");
+        command.current_dir(&self.home);
+        // The caller's server is not meant, and no server of anyone runs with backtraces on.
+        for name in ["PGDATA", "PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "RUST_BACKTRACE"] {
+            command.env_remove(name);
+        }
         command
     }
 

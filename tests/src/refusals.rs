@@ -282,7 +282,8 @@ fn other_encodings_and_collations(context: &Context) -> Result<()> {
     )?;
     anker::mirror(&mut client, &["t"], LIVE)?;
     heap(&mut client, "SELECT loose, count(*) FROM t WHERE anker.olap() GROUP BY loose", "")?;
-    heap(&mut client, "SELECT id FROM t WHERE loose = 'A' AND anker.olap()", "")?;
+    heap(&mut client, "SELECT count(*) FROM t WHERE loose = 'A' AND anker.olap()", "collation")?;
+    same(&mut client, "SELECT id FROM t WHERE loose = 'A' AND anker.olap()")?;
     engine(&mut client, "SELECT min(bytes), max(bytes) FROM t WHERE anker.olap()")?;
     engine(&mut client, "SELECT id FROM t WHERE def = 'A' AND anker.olap()")?;
     same(&mut client, "SELECT min(def), max(def) FROM t WHERE anker.olap()")?;
