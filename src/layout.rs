@@ -54,6 +54,9 @@ pub unsafe fn describe(relation: pg_sys::Relation) -> Result<Described, NotMirro
         pg_sys::RELPERSISTENCE_TEMP => return refuse("temporary tables cannot be mirrored"),
         _ => return refuse("unlogged tables cannot be mirrored: their changes are not in the WAL"),
     }
+    if form.relam != pg_sys::HEAP_TABLE_AM_OID {
+        return refuse("only tables with the access method heap can be mirrored");
+    }
     if relid.to_u32() < pg_sys::FirstNormalObjectId {
         return refuse("system catalogs cannot be mirrored");
     }

@@ -135,7 +135,7 @@ impl Launcher {
         match database.state {
             DatabaseState::Idle => {
                 shared::remove_idle_database(oid);
-                LOOK_EVERY
+                Duration::ZERO
             }
             DatabaseState::Wanted | DatabaseState::Starting | DatabaseState::Running => {
                 start(oid, course);

@@ -155,7 +155,9 @@ impl Capture {
         let registry = &mut self.decoder.follower().registry;
         let next = registry.tend();
         if registry.list_was_seen() {
-            self.list_reader = None;
+            if self.list_reader.take().is_some() {
+                set_state(self.database, DatabaseState::Running, "");
+            }
             return next;
         }
         let due = match &self.list_reader {
