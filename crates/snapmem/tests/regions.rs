@@ -1,7 +1,6 @@
 //! Regions against plain vectors, readers against a busy writer, and what happens at the limit.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, TrySendError};
 use std::thread;
 
 use anker_snapmem::{FrameRef, Pool, Region, Snapshot};
@@ -95,12 +94,10 @@ fn snapshots_are_not_torn_while_the_writer_runs_flat_out() {
     let pool = Pool::new(64 << 20);
     let mut region = Region::new(&pool, 4096);
     (0..64).for_each(|_| region.grow().unwrap());
-    let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let (send, receive) = mpsc::sync_channel::<Snapshot>(4);
-        let done = &done;
         scope.spawn(move || {
-            for snapshot in receive.iter().take(2000) {
+            for snapshot in receive.into_iter().take(2000) {
                 let sums = || (0..64).map(|i| checksum(snapshot.frame(i))).collect::<Vec<_>>();
                 let before = sums();
                 for i in 0..64 {
@@ -109,18 +106,19 @@ fn snapshots_are_not_torn_while_the_writer_runs_flat_out() {
                 }
                 assert_eq!(sums(), before);
             }
-            done.store(true, Ordering::Relaxed);
         });
         let mut rnd = StdRng::seed_from_u64(1);
         let mut written = 0u64;
-        while !done.load(Ordering::Relaxed) {
+        loop {
             for _ in 0..100 {
                 written += 1;
                 let frame = region.write(rnd.random_range(0..64)).unwrap();
                 frame[..8].copy_from_slice(&written.to_le_bytes());
                 frame[4088..].copy_from_slice(&written.to_le_bytes());
             }
-            let _ = send.try_send(region.snapshot().unwrap());
+            if let Err(TrySendError::Disconnected(_)) = send.try_send(region.snapshot().unwrap()) {
+                break;
+            }
         }
     });
     assert!(pool.copied() > 0);
