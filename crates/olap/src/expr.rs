@@ -134,7 +134,7 @@ impl Translator<'_> {
 
     fn logic(&self, op: BoolOp, args: &[Expr]) -> Result<Physical, Failure> {
         let physical: Vec<Physical> = args.iter().map(|arg| self.translate(arg)).collect::<Result<_, _>>()?;
-        if args.iter().skip(1).any(can_raise) {
+        if args.iter().skip(1).any(Expr::can_raise) {
             return Ok(guarded(op, physical));
         }
         Ok(joined(op, physical))
@@ -143,13 +143,6 @@ impl Translator<'_> {
 
 pub fn column_name((rel, col): ColumnId) -> String {
     format!("r{rel}.c{col}")
-}
-
-/// Whether evaluating it on some row can be an error, those included that PostgreSQL would not raise.
-pub fn can_raise(expr: &Expr) -> bool {
-    let mut raises = expr.can_raise();
-    expr.visit(&mut |e| raises |= matches!(e, Expr::Cast { to, .. } if is_decimal(*to)));
-    raises
 }
 
 /// Columns that the expression reads.

@@ -14,6 +14,7 @@
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `sum`, `extreme` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
+//! | `results` | the stream of result batches |
 //! | `error` | errors and their meaning |
 
 mod aggregate;
@@ -27,12 +28,11 @@ mod logic;
 mod numbers;
 mod operand;
 mod physical;
+mod results;
 mod scan;
 mod sum;
 mod validate;
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -42,10 +42,8 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionConfig;
-use futures::StreamExt;
 use plan::{Literal, Plan};
 use protocol::request::Failure;
 
@@ -68,6 +66,9 @@ pub struct RuntimeOptions {
 
 /// A query ready to run: the result's schema (columns `c0`, `c1`, … in the Arrow form of `Plan::output_types`) and its
 /// batches. Dropping the stream cancels the query.
+///
+/// With grouping, a query that has returned its first batch does not fail any more. Without, only expressions that
+/// can raise an error can still do so.
 pub struct Running {
     pub schema: SchemaRef,
     pub batches: SendableRecordBatchStream,
@@ -98,10 +99,9 @@ impl Runtime {
         let schema = physical.schema();
         let context = TaskContext::default().with_session_config(self.config.clone());
         let context = Arc::new(context.with_runtime(self.environment.clone()));
-        let batches = execute_stream(physical, context).map_err(|e| error::failure(&e))?;
-        // DataFusion hands a panic of one of its tasks on to whoever waits for it; it must not end the engine.
-        let guarded = AssertUnwindSafe(batches).catch_unwind().map(|batch| batch.unwrap_or_else(|p| Err(panicked(&p))));
-        Ok(Running { schema: schema.clone(), batches: Box::pin(RecordBatchStreamAdapter::new(schema, guarded)) })
+        let start = if plan.grouping.is_some() { results::all_or_nothing } else { results::streaming };
+        let batches = start(physical, context).map_err(|e| error::failure(&e))?;
+        Ok(Running { schema, batches })
     }
 
     /// The physical plan as text, one operator a line.
@@ -137,10 +137,4 @@ impl Runtime {
         }
         physical::build(plan, params, views, self.threads)
     }
-}
-
-fn panicked(payload: &Box<dyn Any + Send>) -> DataFusionError {
-    let message = payload.downcast_ref::<&str>().copied();
-    let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    DataFusionError::Internal(format!("panic: {}", message.unwrap_or("of unknown cause")))
 }

@@ -39,10 +39,10 @@ use protocol::request::Failure;
 use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
 use crate::error::internal;
-use crate::expr::{ColumnId, Translator, can_raise, column_name, columns_of, joined, planning};
+use crate::expr::{ColumnId, Translator, column_name, columns_of, joined, planning};
 use crate::scan::ViewScan;
 
-/// Build sides beyond this many rows are split between the threads.
+/// Build sides beyond this many rows are split between the threads, where that is possible.
 const SHARED_BUILD_ROWS: f64 = 200_000.0;
 
 /// Rows of some relations, joined and filtered as far as that is possible.
@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
         let (ready, pending): (Vec<&Expr>, Vec<&Expr>) =
             self.pending.iter().partition(|f| relations_of(f).iter().all(|rel| stage.relations.contains(rel)));
         self.pending = pending;
-        let (raising, safe): (Vec<&Expr>, Vec<&Expr>) = ready.into_iter().partition(|f| can_raise(f));
+        let (raising, safe): (Vec<&Expr>, Vec<&Expr>) = ready.into_iter().partition(|f| f.can_raise());
         for (i, filters) in [&safe, &raising].into_iter().enumerate() {
             let still_read = if i == 0 { raising.as_slice() } else { &[] };
             stage = self.filter_by(stage, filters, still_read)?;
@@ -203,7 +203,8 @@ impl<'a> Builder<'a> {
             ));
         }
         let partitions = probe.plan.output_partitioning().partition_count();
-        let shared = partitions > 1 && build.rows > SHARED_BUILD_ROWS;
+        // The exchange needs memory as long as it runs. A result that streams must not fail on that half way.
+        let shared = partitions > 1 && build.rows > SHARED_BUILD_ROWS && self.plan.grouping.is_some();
         let (build, probe, mode) = if shared {
             let (build_keys, probe_keys) = on.iter().cloned().unzip();
             let build = by_hash(build.plan, build_keys, partitions).map_err(planning)?;

@@ -46,7 +46,8 @@ pub enum Expr {
     /// Unary minus, checked.
     Neg(Box<Expr>),
     /// Value-preserving: Int16 -> Int32 -> Int64, integers -> Decimal (scale 0 or more), Decimal -> Decimal of no
-    /// smaller scale, integers -> Float64, Date -> Timestamp (infinities map; out of range is an error).
+    /// smaller scale (without room for the value: an error), integers -> Float64, Date -> Timestamp (infinities map;
+    /// out of range is an error).
     Cast {
         to: Type,
         arg: Box<Expr>,
@@ -187,7 +188,9 @@ impl Expr {
         self.visit(&mut |e| {
             raises |= match e {
                 Expr::Arith { .. } | Expr::Neg(_) => true,
-                Expr::Cast { to, .. } => *to == Type::Timestamp,
+                Expr::Cast { to, .. } => {
+                    matches!(to, Type::Timestamp | Type::Decimal64 { .. } | Type::Decimal128 { .. })
+                }
                 _ => false,
             }
         });

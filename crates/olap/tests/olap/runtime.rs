@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anker_olap::{Runtime, RuntimeOptions};
-use arrow_array::{ArrayRef, Float64Array, Int16Array, Int64Array, StringViewArray};
+use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int16Array, Int64Array, StringViewArray};
+use arrow_schema::DataType;
 use colstore::{CHUNK_ROWS, Chunk, TableView};
 use futures::{StreamExt, TryStreamExt};
 use plan::{Agg, CmpOp, Expr, Plan, Type};
@@ -132,6 +133,10 @@ fn large_builds_are_shared_between_threads() {
         let told = tokio_runtime().block_on(rows(&engine(threads), &plan, &[], &views)).unwrap();
         assert_eq!(told, vec![vec![int(count), decimal(sum)]]);
     }
+    // A result that streams does without: its exchange could run out of memory half way.
+    plan.grouping = None;
+    let text = engine(2).explain(&plan, &[], views).unwrap();
+    assert!(text.contains("mode=CollectLeft") && !text.contains("Repartition"), "{text}");
 }
 
 #[test]
@@ -303,6 +308,29 @@ fn a_panic_below_is_an_internal_failure() {
         let failure = told.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Internal);
         assert!(failure.message.contains("there is no chunk"), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_grouped_query_fails_before_its_first_batch_or_not_at_all() {
+    // Among many groups one whose sum has no room; only the last phase finds out, in one of its partitions.
+    let wide = Type::Decimal128 { scale: 0 };
+    let mut plan = plan_over(&[&[BIG, wide]]);
+    plan.grouping = grouping(vec![column(0, 0)], vec![Agg::Sum(column(0, 1))]);
+    let make = |index: usize| -> Vec<ArrayRef> {
+        let keys = (0..CHUNK_ROWS as i64).map(|i| i * 1_000_003);
+        let values = (0..CHUNK_ROWS).map(|i| if i == 4711 { i128::MAX / 8 } else { index as i128 });
+        let values = Decimal128Array::from_iter_values(values).with_data_type(DataType::Decimal128(38, 0));
+        vec![Arc::new(Int64Array::from_iter_values(keys)), Arc::new(values)]
+    };
+    for attempt in 0..20 {
+        let view: Arc<dyn TableView> =
+            Arc::new(Made { types: vec![BIG, wide], chunks: 12, read: Arc::default(), make });
+        tokio_runtime().block_on(async {
+            let mut running = engine(2 + attempt % 3).start(&plan, &[], vec![view]).await.unwrap();
+            let first = running.batches.next().await.unwrap();
+            assert_eq!(Runtime::failure(&first.unwrap_err()).kind, FailureKind::DecimalTooWide);
+        });
     }
 }
 

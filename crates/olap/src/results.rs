@@ -1,0 +1,57 @@
+//! From a physical plan to its stream of batches.
+//!
+//! Who reads the stream may hand rows on only when no failure can come any more: see [`crate::Running`].
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
+use futures::{StreamExt, TryStreamExt, stream};
+
+/// Batches as soon as any partition has some.
+pub fn streaming(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    Ok(without_panics(execute_stream(plan, context)?))
+}
+
+/// Batches when every partition has its first one, or ended: for plans that fail before a partition's first batch, if
+/// at all.
+pub fn all_or_nothing(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    let schema = plan.schema();
+    let begun = execute_stream_partitioned(plan, context)?.into_iter().map(begin).collect::<Vec<_>>();
+    let batches = stream::once(async move {
+        let mut partitions = Vec::with_capacity(begun.len());
+        for task in begun {
+            let begun = task.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+            partitions.push(begun);
+        }
+        let batches = partitions.into_iter().map(|(first, rest)| stream::iter(first.map(Ok)).chain(rest));
+        Ok::<_, DataFusionError>(stream::iter(batches).flatten())
+    });
+    Ok(without_panics(Box::pin(RecordBatchStreamAdapter::new(schema, batches.try_flatten()))))
+}
+
+type Begun = (Option<RecordBatch>, SendableRecordBatchStream);
+
+/// Runs a partition up to its first batch. Dropping the task ends it.
+fn begin(mut partition: SendableRecordBatchStream) -> SpawnedTask<Result<Begun>> {
+    SpawnedTask::spawn(async move { Ok((partition.try_next().await?, partition)) })
+}
+
+/// DataFusion hands a panic of one of its tasks on to whoever waits for it; it must not end the engine.
+fn without_panics(batches: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = batches.schema();
+    let caught = AssertUnwindSafe(batches).catch_unwind().map(|batch| batch.unwrap_or_else(|p| Err(panicked(p))));
+    Box::pin(RecordBatchStreamAdapter::new(schema, caught))
+}
+
+fn panicked(payload: Box<dyn Any + Send>) -> DataFusionError {
+    let message = payload.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    DataFusionError::Internal(format!("panic: {}", message.unwrap_or("of unknown cause")))
+}
