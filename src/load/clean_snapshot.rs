@@ -27,10 +27,10 @@ const RETRY_MS: i64 = 2;
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
 /// Opens a REPEATABLE READ transaction with such a snapshot active, and returns it. The caller has made sure that C lies
-/// behind it. `prepare` runs in each transaction tried, before its snapshot is taken; `waiting` is told for which
-/// transaction, when that takes long.
-pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(u64)) -> Snapshot {
-    wait_for_commit_log();
+/// behind it. `prepare` runs in each transaction tried, before its snapshot is taken; `waiting` is told what for, when that
+/// takes long.
+pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapshot {
+    wait_for_commit_log(&mut waiting);
     let start = Instant::now();
     let mut lingering: Option<Vec<u64>> = None;
     loop {
@@ -57,7 +57,7 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(u64)) -> Snapsho
             }
             Some(xid) => {
                 if start.elapsed() > NOTICEABLE {
-                    waiting(*xid);
+                    waiting(&format!("waiting for transaction {xid}, which has committed, to leave the proc array"));
                 }
                 lingering = Some(left);
                 // SAFETY: the transaction of above, which did nothing.
@@ -69,14 +69,18 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(u64)) -> Snapsho
 }
 
 /// Waits until nobody who is now between commit record and commit log is there any more.
-fn wait_for_commit_log() {
+fn wait_for_commit_log(waiting: &mut impl FnMut(&str)) {
     let kind = pg_sys::DELAY_CHKPT_START as i32;
+    let start = Instant::now();
     // SAFETY: the array is palloc'd with so many elements, and freed once.
     unsafe {
         let mut count = 0;
         let delaying = pg_sys::GetVirtualXIDsDelayingChkpt(&mut count, kind);
         while count > 0 && pg_sys::HaveVirtualXIDsDelayingChkpt(delaying, count, kind) {
-            process::sleep(1);
+            if start.elapsed() > NOTICEABLE {
+                waiting("waiting for a transaction that is just committing to reach the commit log");
+            }
+            process::sleep(RETRY_MS);
         }
         pg_sys::pfree(delaying.cast());
     }

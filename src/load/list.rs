@@ -90,7 +90,13 @@ pub extern "C-unwind" fn anker_registry_reader_main(database: pg_sys::Datum) {
     process::begin();
     process::connect(pg_sys::Oid::from(database.value() as u32));
     let order: ListOrder = super::from_extra(&process::my_extra());
-    clean_snapshot::begin(|| {}, |xid| log!("pg_anker: waiting for transaction {xid} to leave the proc array"));
+    let mut told = false;
+    let tell_once = |reason: &str| {
+        if !std::mem::replace(&mut told, true) {
+            log!("pg_anker: reading the list of mirrored tables: {reason}");
+        }
+    };
+    clean_snapshot::begin(|| {}, tell_once);
     // SAFETY: the snapshot is active.
     let relids = unsafe { read(order.list.into()) };
     Note { worker: order.worker, content: Content::Registry { relids } }.write();

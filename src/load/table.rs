@@ -58,9 +58,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
         // SAFETY: in a transaction.
         unsafe { pg_sys::LockRelationOid(relid, LOCK) };
     };
-    let snapshot = clean_snapshot::begin(lock, |xid| {
-        tell(database, order, &format!("waiting for transaction {xid}, which has committed, to leave the proc array"));
-    });
+    let snapshot = clean_snapshot::begin(lock, |reason| tell(database, order, reason));
     // SAFETY: locked above; closed by the transaction's end.
     let relation = unsafe { pg_sys::try_relation_open(relid, pg_sys::NoLock as i32) };
     if relation.is_null() {
