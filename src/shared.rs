@@ -131,10 +131,6 @@ impl Reason {
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..self.length as usize]).unwrap_or_default()
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.length == 0
-    }
 }
 
 impl std::fmt::Debug for Reason {
