@@ -8,9 +8,12 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::hash::{DefaultHasher, Hasher};
 
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::layout;
+use crate::planner::relation_name;
+use crate::shared::{self, TableState};
 
 const BUCKETS: usize = 1 << 16;
 /// Differing buckets whose rows are listed.
@@ -31,6 +34,7 @@ enum Side {
 
 #[pg_extern]
 fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String), name!(row_data, String))> {
+    check_state(relation);
     let query = rows_query(relation);
     let mut buckets = vec![Bucket::default(); BUCKETS];
     read(&query, Side::Heap, |row| {
@@ -50,6 +54,25 @@ fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String),
         notice!("heap and mirror differ in {} of {BUCKETS} parts; rows of {LISTED} are listed", differs.len());
     }
     TableIterator::new(differing_rows(&query, &differs[..differs.len().min(LISTED)]))
+}
+
+fn check_state(relation: pg_sys::Oid) {
+    // SAFETY: a plain variable of this process.
+    let table = shared::table(unsafe { pg_sys::MyDatabaseId }, relation);
+    if table.is_some_and(|table| table.state == TableState::Live) {
+        return;
+    }
+    let (state, hint) = match table {
+        None => ("not there".to_string(), "Call anker.mirror() first."),
+        Some(table) => (table.state.name().to_string(), "anker.wait_for_mirror() waits until it serves queries."),
+    };
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("the mirror of table \"{}\" is {state}", relation_name(relation)),
+        "verify",
+    )
+    .set_hint(hint)
+    .report(PgLogLevel::ERROR);
 }
 
 fn differing_rows(query: &CStr, buckets: &[usize]) -> Vec<(String, String)> {
