@@ -53,8 +53,10 @@ unsafe extern "C-unwind" fn plan_query(
         if !asked || (*query).commandType != pg_sys::CmdType::CMD_SELECT || !(*query).utilityStmt.is_null() {
             return plain();
         }
-        if !flagged && !(*query).rowMarks.is_null() {
-            // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap.
+        // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
+        // cursor rows may be updated (WHERE CURRENT OF).
+        let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
+        if !flagged && (!(*query).rowMarks.is_null() || is_cursor && route == Route::Prefer) {
             return plain();
         }
         // The planner scribbles on its query.

@@ -130,11 +130,11 @@ unsafe fn chooser(
     let node = make::<pg_sys::CustomScan>();
     node.scan.plan.startup_cost = costs.startup_cost;
     node.scan.plan.total_cost = costs.total_cost;
-    node.scan.plan.plan_rows = costs.plan_rows;
-    node.scan.plan.plan_width = costs.plan_width;
     node.methods = scan::chooser_methods();
     // SAFETY: the caller's plan, which it owns.
     unsafe {
+        node.scan.plan.plan_rows = (*(*heap).planTree).plan_rows;
+        node.scan.plan.plan_width = (*(*heap).planTree).plan_width;
         let index = pg_sys::list_length((*heap).rtable) + 1;
         let mut names = std::ptr::null_mut();
         let entries = tree.list_of::<pg_sys::TargetEntry>((*(*heap).planTree).targetlist).filter(|e| !e.resjunk);
@@ -168,13 +168,22 @@ unsafe fn finish(
     let mut top = &raw mut node.scan.plan;
     // SAFETY: the caller's plan, which it owns; the node is new.
     unsafe {
-        if options & pg_sys::CURSOR_OPT_SCROLL as i32 != 0 {
+        if must_scroll(&*heap, options) {
             top = material(Tree::new(), &mut *top);
         }
         (*heap).planTree = top;
         number_from(CHOOSER_NUMBERS, top);
     }
     heap
+}
+
+/// A cursor scrolls if it was declared so, or, unless it was declared not to, if its heap plan can run backwards.
+unsafe fn must_scroll(heap: &pg_sys::PlannedStmt, options: i32) -> bool {
+    let has = |option: u32| options & option as i32 != 0;
+    // SAFETY: the heap's finished plan.
+    let may_scroll = || unsafe { pg_sys::ExecSupportsBackwardScan(heap.planTree) };
+    let declared = has(pg_sys::CURSOR_OPT_FAST_PLAN) && !has(pg_sys::CURSOR_OPT_NO_SCROLL);
+    has(pg_sys::CURSOR_OPT_SCROLL) || declared && may_scroll()
 }
 
 unsafe fn material(tree: Tree<'_>, below: &'static mut pg_sys::Plan) -> *mut pg_sys::Plan {

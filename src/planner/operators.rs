@@ -181,3 +181,8 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
 pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
     matches!(oid.to_u32(), pg_sys::F_SUM_FLOAT4 | pg_sys::F_SUM_FLOAT8 | pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8)
 }
+
+/// Functions whose result is not a matter of the value alone.
+pub fn looks_at_storage(oid: pg_sys::Oid) -> bool {
+    matches!(oid.to_u32(), pg_sys::F_PG_COLUMN_SIZE | pg_sys::F_PG_COLUMN_COMPRESSION)
+}

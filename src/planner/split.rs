@@ -16,6 +16,7 @@ use pgrx::prelude::*;
 use plan::{Agg, Expr, Grouping, Type};
 
 use super::level::{Source, simplified};
+use super::operators;
 use super::server;
 use super::translate::{Attempt, Reason, Translator, Typed, require_deterministic};
 use super::tree::{Node, Tree, make, push, string_node, text};
@@ -212,6 +213,11 @@ impl<'a> Splitter<'a> {
             let typed = self.translator.expression(node)?;
             let position = self.column(node, Computed::Value(typed));
             return Ok(Some(self.var(position)));
+        }
+        if let Some(call) = node.cast::<pg_sys::FuncExpr>()
+            && operators::looks_at_storage(call.funcid)
+        {
+            return Err("function that looks at how a value is stored".into());
         }
         match node.tag() {
             pg_sys::NodeTag::T_GroupingFunc => Err("GROUPING".into()),
