@@ -50,11 +50,15 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<()> {
     let totals = clients.stop();
 
     latencies(&heap, &mirror, &answers);
-    println!("\nNew orders a minute");
-    for (name, totals) in [("alone", &alone), ("beside the queries on the heap", &with_heap)] {
-        println!("  {name:<34}{:>9.0}", totals.new_orders_per_minute());
+    println!("\nNew orders a minute, and queries answered beside them");
+    let count = |latencies: &Latencies| latencies.iter().map(Vec::len).sum();
+    for (name, totals, queries) in [
+        ("alone", &alone, 0),
+        ("with queries on the heap", &with_heap, count(&heap)),
+        ("with queries on the mirror", &with_mirror, count(&mirror)),
+    ] {
+        println!("  {name:<28}{:>9.0}{queries:>7}", totals.new_orders_per_minute());
     }
-    println!("  {:<34}{:>9.0}", "beside the queries on the mirror", with_mirror.new_orders_per_minute());
     for error in totals.errors.iter().take(5) {
         println!("  client error: {error}");
     }

@@ -1,6 +1,5 @@
 //! A flagged query sees exactly what its snapshot sees: not less, not more, however old it is.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -40,70 +39,78 @@ fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     chaos::create(&mut client)?;
     anker::mirror(&mut client, &chaos::TABLES, LIVE)?;
-    let wanted = context.size(2000, 150);
+    let wanted = context.size(2000, 160);
+    let oldest = context.seconds(30, 4);
     let writers = Writers::start(&cluster, 3, "SET synchronous_commit = off", Duration::from_millis(2))?;
     let served = anker::counter(&mut client, "queries_served")?;
 
     let asked = AtomicU32::new(0);
-    let failure = Mutex::new(None);
-    let oldest = context.seconds(30, 4);
-    std::thread::scope(|scope| {
-        let (cluster, asked, failure) = (&cluster, &asked, &failure);
-        for reader in 0..4 {
-            scope.spawn(move || {
-                // Two readers hold their snapshots for long, two take a new one every few pairs.
-                let age = if reader < 2 { oldest } else { oldest / 60 };
-                if let Err(error) = read_pairs(cluster, reader, wanted, age, asked) {
-                    failure.lock().expect("no reader panics with the lock").get_or_insert(error);
-                    asked.fetch_add(wanted, Ordering::Relaxed);
-                }
-            });
-        }
-        let changes = ["TRUNCATE bag", "ALTER TABLE pairs ADD COLUMN extra integer"];
-        for (i, sql) in changes.iter().enumerate() {
-            let due = wanted / 4 * (i as u32 + 1);
-            while asked.load(Ordering::Relaxed) < due {
+    let ages = std::thread::scope(|scope| -> Result<Vec<Duration>> {
+        let readers: Vec<_> = (0..READERS)
+            .map(|reader| {
+                // Two readers hold their snapshots for long, one for a while, one takes a new one for each pair.
+                let age = [oldest, oldest, oldest / 10, Duration::ZERO][reader as usize];
+                let (cluster, asked) = (&cluster, &asked);
+                // Three of the oldest snapshots fit into a reader's share.
+                let pause = 3 * oldest / (wanted / READERS);
+                scope.spawn(move || read_pairs(cluster, reader, wanted / READERS, age, pause, asked))
+            })
+            .collect();
+        for (i, sql) in ["TRUNCATE bag", "ALTER TABLE pairs ADD COLUMN extra integer"].iter().enumerate() {
+            while asked.load(Ordering::Relaxed) < wanted / 4 * (i as u32 + 1)
+                && !readers.iter().any(|r| r.is_finished())
+            {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            if let Err(error) = client.batch_execute(sql) {
-                failure.lock().expect("no reader panics with the lock").get_or_insert(error.into());
-            }
+            client.batch_execute(sql)?;
         }
-    });
-    if let Some(error) = failure.into_inner().expect("no reader panics with the lock") {
-        return Err(error);
-    }
+        readers.into_iter().map(|r| r.join().map_err(|_| "a reader panicked")?).collect()
+    })?;
     writers.stop()?;
+    let age = ages.iter().max().copied().unwrap_or_default();
+    ensure!(age > oldest * 9 / 10, "the oldest snapshot was {age:?} old");
     let (asked, served) = (asked.into_inner(), anker::counter(&mut client, "queries_served")? - served);
     let share = served as f64 / f64::from(asked);
-    ensure!(share >= 0.95, "only {served} of {asked} were answered by the engine; {}", refusals(&mut client)?);
+    ensure!(share >= 0.95, "only {served} of {asked} were answered by the engine; {}", states(&mut client)?);
     Ok(())
 }
 
-fn refusals(client: &mut Client) -> Result<String> {
+const READERS: u32 = 4;
+
+fn states(client: &mut Client) -> Result<String> {
     Ok(anker::text_rows(client, "SELECT relation, state, rebuilds, errors, reason FROM anker.tables")?.join("; "))
 }
 
-/// Transactions of pairs, spread over the age that their snapshot may reach, until enough were asked.
-fn read_pairs(cluster: &Cluster, seed: u64, wanted: u32, oldest: Duration, asked: &AtomicU32) -> Result<()> {
+/// So many pairs, in transactions whose snapshots get as old as `oldest`; returns the age of the oldest one used.
+fn read_pairs(
+    cluster: &Cluster,
+    seed: u32,
+    pairs: u32,
+    oldest: Duration,
+    pause: Duration,
+    asked: &AtomicU32,
+) -> Result<Duration> {
     let mut client = cluster.connect()?;
-    let mut random = StdRng::seed_from_u64(seed);
-    while asked.load(Ordering::Relaxed) < wanted {
-        let started = Instant::now();
-        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
-        while started.elapsed() < oldest && asked.load(Ordering::Relaxed) < wanted {
-            let question = QUESTIONS.choose(&mut random).expect("there are questions");
-            let first = if random.random() { First::Flagged } else { First::Heap };
-            same_in_transaction(&mut client, question, first)
-                .map_err(|e| format!("{first:?} first, snapshot {:.1} s old: {e}", started.elapsed().as_secs_f64()))?;
-            asked.fetch_add(1, Ordering::Relaxed);
-            if oldest > Duration::from_secs(1) {
-                std::thread::sleep(Duration::from_millis(random.random_range(0..60)));
-            }
+    let mut random = StdRng::seed_from_u64(u64::from(seed));
+    let (mut started, mut reached) = (None, Duration::ZERO);
+    for _ in 0..pairs {
+        if started.is_none() {
+            client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
         }
-        client.batch_execute("COMMIT")?;
+        let start = *started.get_or_insert_with(Instant::now);
+        let question = QUESTIONS.choose(&mut random).expect("there are questions");
+        let first = if random.random() { First::Flagged } else { First::Heap };
+        let age = start.elapsed();
+        same_in_transaction(&mut client, question, first).map_err(|e| format!("{first:?} first, {age:?} old: {e}"))?;
+        reached = reached.max(age);
+        asked.fetch_add(1, Ordering::Relaxed);
+        if start.elapsed() >= oldest {
+            client.batch_execute("COMMIT")?;
+            started = None;
+        }
+        std::thread::sleep(pause.mul_f64(random.random_range(0.0..2.0)));
     }
-    Ok(())
+    Ok(reached)
 }
 
 fn a_flagged_query_sees_every_commit_that_was_told(context: &Context) -> Result<()> {
