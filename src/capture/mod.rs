@@ -13,7 +13,6 @@ mod ffi;
 mod gate;
 mod launcher;
 pub mod note;
-mod numeric;
 mod outbox;
 mod patience;
 pub mod process;

@@ -9,7 +9,7 @@ use pgrx::varlena;
 use plan::{Identity, TableLayout, Type};
 use protocol::change::{Value, write_value};
 
-use super::numeric;
+use plan::numeric;
 
 /// What a TOAST pointer in a tuple stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use arrow_array::{Array, RecordBatch};
 use pgrx::prelude::*;
 use plan::Type;
 
-use super::numeric;
 use super::spec::{Conversion, ResultColumn};
+use plan::numeric;
 
 #[derive(Default)]
 pub struct Batch {

@@ -10,7 +10,6 @@ mod batch;
 mod chooser;
 mod engine_node;
 mod explain;
-mod numeric;
 mod request;
 pub mod spec;
 

@@ -9,6 +9,7 @@
 //! [`Expr`] only where the engine's result is PostgreSQL's, bit for bit, or an error.
 
 mod expr;
+pub mod numeric;
 mod types;
 
 pub use expr::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal};
