@@ -2,8 +2,9 @@
 //!
 //! It is started and primed by the chooser above it. Usually rows go from the batch that came last straight into the
 //! slot. Where the whole result must be there before the first row is handed out (a node above reads ahead, the engine
-//! may yet fail, or the scan may be rewound) rows go through a tuple store.
+//! may yet fail, or the scan may be rewound) it is kept: as batches, or in a tuple store beyond `work_mem`.
 
+use arrow_array::RecordBatch;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use plan::Literal;
@@ -32,15 +33,15 @@ pub struct EngineScan {
     pub conversation: Option<Conversation>,
     batch: Batch,
     /// The whole result, if it had to be fetched ahead.
-    store: Option<Store>,
+    kept: Option<Kept>,
     rewindable: bool,
     handed_out: bool,
     pub rows: u64,
 }
 
-struct Store {
-    tuples: *mut pg_sys::Tuplestorestate,
-    slot: *mut pg_sys::TupleTableSlot,
+enum Kept {
+    Batches { batches: Vec<RecordBatch>, next: usize },
+    Tuples { store: *mut pg_sys::Tuplestorestate, slot: *mut pg_sys::TupleTableSlot },
 }
 
 static METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
@@ -98,7 +99,7 @@ unsafe extern "C-unwind" fn begin(node: *mut pg_sys::CustomScanState, estate: *m
             context: (*estate).es_query_cxt,
             conversation: None,
             batch: Batch::default(),
-            store: None,
+            kept: None,
             rewindable: eflags & pg_sys::EXEC_FLAG_REWIND as i32 != 0,
             handed_out: false,
             rows: 0,
@@ -213,49 +214,90 @@ impl EngineScan {
         self.spec.can_raise && self.spec.plan.grouping.is_none()
     }
 
-    /// Loads the next batch that has rows; false at the end.
-    fn next_batch(&mut self) -> Result<bool, Trouble> {
-        let Some(conversation) = &mut self.conversation else {
-            return Ok(false);
+    /// The next batch that has rows, from the engine.
+    fn receive(&mut self) -> Result<Option<RecordBatch>, Trouble> {
+        let Some(conversation) = self.conversation.as_mut().filter(|c| c.done.is_none()) else {
+            return Ok(None);
         };
-        if conversation.done.is_some() {
-            return Ok(false);
-        }
         while let Some(batch) = conversation.next_batch()? {
             pgrx::check_for_interrupts!();
             if batch.num_rows() > 0 {
                 self.rows += batch.num_rows() as u64;
-                self.batch.load(&batch, &self.spec.columns)?;
-                return Ok(true);
+                return Ok(Some(batch));
             }
         }
-        Ok(false)
+        Ok(None)
+    }
+
+    /// Makes the next batch the current one; false at the end.
+    fn next_batch(&mut self) -> Result<bool, Trouble> {
+        let batch = match &mut self.kept {
+            Some(Kept::Batches { batches, next }) => {
+                *next += 1;
+                // Cheap: the columns are shared.
+                batches.get(*next - 1).cloned()
+            }
+            _ => self.receive()?,
+        };
+        let Some(batch) = batch else {
+            return Ok(false);
+        };
+        self.batch.load(&batch, &self.spec.columns)?;
+        Ok(true)
     }
 
     /// # Safety
     ///
     /// `descriptor` is that of the scan's rows.
     unsafe fn fetch_all(&mut self, descriptor: pg_sys::TupleDesc) -> Result<(), Trouble> {
+        // SAFETY: a plain setting.
+        let limit = unsafe { pg_sys::work_mem } as usize * 1024;
+        let mut batches = Vec::new();
+        while let Some(batch) = self.receive()? {
+            batches.push(batch);
+            if self.conversation.as_ref().is_some_and(|c| c.received > limit) {
+                // SAFETY: by the caller's promise.
+                return unsafe { self.store_all(batches, descriptor) };
+            }
+        }
+        self.kept = Some(Kept::Batches { batches, next: 0 });
+        Ok(())
+    }
+
+    /// Moves what came and what will come to a tuple store.
+    ///
+    /// # Safety
+    ///
+    /// `descriptor` is that of the scan's rows.
+    unsafe fn store_all(&mut self, came: Vec<RecordBatch>, descriptor: pg_sys::TupleDesc) -> Result<(), Trouble> {
         let columns = self.spec.columns.len();
         let mut values = vec![pg_sys::Datum::null(); columns];
         let mut nulls = vec![false; columns];
         // SAFETY: the query's context is alive; the store ends with it or with the node.
-        let tuples = unsafe {
+        let (store, slot) = unsafe {
             in_context(self.context, || {
-                let tuples = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
-                let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple);
-                self.store = Some(Store { tuples, slot });
-                tuples
+                let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
+                (store, pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple))
             })
         };
-        while self.next_batch()? {
+        let mut came = came.into_iter();
+        loop {
+            let batch = match came.next() {
+                Some(batch) => batch,
+                None => match self.receive()? {
+                    Some(batch) => batch,
+                    None => break,
+                },
+            };
+            self.batch.load(&batch, &self.spec.columns)?;
             // SAFETY: as many values as the descriptor has columns.
             unsafe {
                 while self.batch.next_row(values.as_mut_ptr(), nulls.as_mut_ptr()) {
-                    pg_sys::tuplestore_putvalues(tuples, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+                    pg_sys::tuplestore_putvalues(store, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
                 }
             }
         }
+        self.kept = Some(Kept::Tuples { store, slot });
         Ok(())
     }
 
@@ -264,14 +306,14 @@ impl EngineScan {
     unsafe fn next_row(&mut self, slot: *mut pg_sys::TupleTableSlot) -> bool {
         // SAFETY: the slot is the scan's own, virtual, with room for its columns.
         unsafe {
-            if let Some(store) = &self.store {
-                if !pg_sys::tuplestore_gettupleslot(store.tuples, true, false, store.slot) {
+            if let Some(Kept::Tuples { store, slot: stored }) = self.kept {
+                if !pg_sys::tuplestore_gettupleslot(store, true, false, stored) {
                     return false;
                 }
                 let columns = self.spec.columns.len();
-                pg_sys::slot_getsomeattrs_int(store.slot, columns as i32);
-                std::ptr::copy_nonoverlapping((*store.slot).tts_values, (*slot).tts_values, columns);
-                std::ptr::copy_nonoverlapping((*store.slot).tts_isnull, (*slot).tts_isnull, columns);
+                pg_sys::slot_getsomeattrs_int(stored, columns as i32);
+                std::ptr::copy_nonoverlapping((*stored).tts_values, (*slot).tts_values, columns);
+                std::ptr::copy_nonoverlapping((*stored).tts_isnull, (*slot).tts_isnull, columns);
                 return true;
             }
             loop {
@@ -333,9 +375,9 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
     unsafe {
         let node = &mut *node.cast::<EngineNode>();
         node.release();
-        if let Some(store) = node.scan().store.take() {
-            pg_sys::ExecDropSingleTupleTableSlot(store.slot);
-            pg_sys::tuplestore_end(store.tuples);
+        if let Some(Kept::Tuples { store, slot }) = node.scan().kept.take() {
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+            pg_sys::tuplestore_end(store);
         }
     }
 }
@@ -346,8 +388,12 @@ unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
     unsafe {
         pg_sys::ExecScanReScan(&raw mut (*node).ss);
         let scan = (*node.cast::<EngineNode>()).scan();
-        match &scan.store {
-            Some(store) => pg_sys::tuplestore_rescan(store.tuples),
+        match &mut scan.kept {
+            Some(Kept::Tuples { store, .. }) => pg_sys::tuplestore_rescan(*store),
+            Some(Kept::Batches { next, .. }) => {
+                *next = 0;
+                scan.batch = Batch::default();
+            }
             None if scan.handed_out => error!("pg_anker: a result that was not kept cannot be read again"),
             None => {}
         }

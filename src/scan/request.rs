@@ -47,6 +47,8 @@ pub struct Conversation {
     decoder: StreamDecoder,
     /// Bytes of the Arrow stream that the decoder has not taken yet.
     undecoded: Buffer,
+    /// Bytes of the result so far.
+    pub received: usize,
     sent: Instant,
     pub ready: Option<Ready>,
     pub done: Option<Done>,
@@ -86,6 +88,7 @@ impl Conversation {
             engine: Some(engine),
             decoder: StreamDecoder::new(),
             undecoded: Buffer::from(&[] as &[u8]),
+            received: 0,
             sent: Instant::now(),
             ready: None,
             done: None,
@@ -125,7 +128,10 @@ impl Conversation {
             }
             match self.engine.as_mut().ok_or_else(closed)?.receive(None)? {
                 Received::TimedOut => {}
-                Received::Frame(Kind::Arrow, payload) => self.undecoded = Buffer::from(payload),
+                Received::Frame(Kind::Arrow, payload) => {
+                    self.received += payload.len();
+                    self.undecoded = Buffer::from(payload);
+                }
                 Received::Frame(Kind::Done, payload) => {
                     self.done = Some(frame::parse(payload).map_err(|e| e.to_string())?);
                     return Ok(None);
