@@ -42,6 +42,13 @@ CREATE FUNCTION anker.verify(relation regclass) RETURNS TABLE (side text, row_da
     AS 'MODULE_PATHNAME', 'verify_wrapper';
 COMMENT ON FUNCTION anker.verify(regclass) IS 'rows in which heap and mirror differ under one snapshot; none if they are equal';
 
+CREATE FUNCTION anker.mirrored_changed() RETURNS trigger
+    LANGUAGE c
+    AS 'MODULE_PATHNAME', 'mirrored_changed_wrapper';
+REVOKE ALL ON FUNCTION anker.mirrored_changed() FROM PUBLIC;
+CREATE TRIGGER wake AFTER INSERT OR DELETE OR TRUNCATE ON anker.mirrored
+    FOR EACH STATEMENT EXECUTE FUNCTION anker.mirrored_changed();
+
 -- Views
 
 CREATE FUNCTION anker.tables_info(

@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use pgrx::PgXactCallbackEvent;
 use pgrx::datum::{DatumWithOid, Interval};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use pgrx::spi::Spi;
+use pgrx::{AllocatedByPostgres, PgXactCallbackEvent};
 
 use crate::capture::process;
 use crate::layout::{self, Described, NotMirrorable};
@@ -32,7 +32,6 @@ fn mirror(relation: pg_sys::Oid) {
     if added == 0 {
         notice!("table is already mirrored");
     }
-    wake_after_commit();
 }
 
 #[pg_extern]
@@ -46,12 +45,33 @@ fn unmirror(relation: pg_sys::Oid) {
     if removed == 0 {
         notice!("table is not mirrored");
     }
-    wake_after_commit();
+}
+
+/// Trigger of `anker.mirrored`: whoever writes it, pg_restore included, wakes who must know.
+///
+/// A worker that runs finds the change in the stream; without one the launcher has to start it.
+#[pg_trigger]
+fn mirrored_changed<'a>(
+    _trigger: &'a PgTrigger<'a>,
+) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, std::convert::Infallible> {
+    // SAFETY: a plain variable of this process.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    pgrx::register_xact_callback(PgXactCallbackEvent::Commit, move || {
+        shared::update_database(database, |d| {
+            if matches!(d.state, DatabaseState::Idle) {
+                d.state = DatabaseState::Wanted;
+            }
+        });
+        shared::wake_launcher();
+        shared::wake_worker(database);
+    });
+    Ok(None)
 }
 
 /// True once the table's mirror serves queries; false if the time is over first.
 #[pg_extern]
 fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
+    check_listed(relation);
     let start = Instant::now();
     let timeout = Duration::from_micros(timeout.as_micros().clamp(0, u64::MAX as i128) as u64);
     loop {
@@ -65,6 +85,26 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
         }
         process::sleep(POLL_MS);
     }
+}
+
+/// Waiting is of use for a table that is listed, by a transaction that has ended.
+fn check_listed(relation: pg_sys::Oid) {
+    let statement = "SELECT m.xmin OPERATOR(pg_catalog.=) \
+         COALESCE(pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid, '0'::pg_catalog.xid) \
+         FROM anker.mirrored m WHERE m.relation OPERATOR(pg_catalog.=) $1";
+    // SAFETY: an oid is a regclass.
+    let argument = unsafe { DatumWithOid::new(relation, pg_sys::REGCLASSOID) };
+    let listed_here = Spi::connect(|client| match client.select(statement, Some(1), &[argument])?.next() {
+        Some(row) => row.get::<bool>(1),
+        None => Ok(None),
+    });
+    let (message, hint) = match listed_here {
+        Ok(Some(false)) => return,
+        Ok(Some(true)) => ("cannot wait for a mirror in the transaction that asks for it", "Commit first."),
+        Ok(None) => ("table is not mirrored", "Call anker.mirror first."),
+        Err(e) => error!("could not read anker.mirrored: {e}"),
+    };
+    report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, Some(hint.into()))
 }
 
 /// What the whole server must have for anything to be mirrored.
@@ -169,21 +209,6 @@ fn run(statement: &str, relation: pg_sys::Oid) -> usize {
         Ok::<_, pgrx::spi::Error>(unsafe { pg_sys::SPI_processed } as usize)
     });
     outcome.unwrap_or_else(|e| error!("could not write anker.mirrored: {e}"))
-}
-
-/// A worker that runs finds the change in the stream; without one the launcher has to start it.
-fn wake_after_commit() {
-    // SAFETY: a plain variable of this process.
-    let database = unsafe { pg_sys::MyDatabaseId };
-    pgrx::register_xact_callback(PgXactCallbackEvent::Commit, move || {
-        shared::update_database(database, |d| {
-            if matches!(d.state, DatabaseState::Idle) {
-                d.state = DatabaseState::Wanted;
-            }
-        });
-        shared::wake_launcher();
-        shared::wake_worker(database);
-    });
 }
 
 fn report(code: PgSqlErrorCode, message: &str, hint: Option<String>) -> ! {
