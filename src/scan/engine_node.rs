@@ -154,11 +154,13 @@ impl EngineNode {
             let context = self.custom.ss.ps.ps_ExprContext;
             let estate = self.custom.ss.ps.state;
             let scan = self.scan();
+            // First, so that no expression is evaluated in vain: it might raise what the heap plan does not.
+            let fingerprints = request::check(&scan.spec.plan, estate)?;
             let mut values = Vec::with_capacity(scan.params.len());
             for (state, ty) in scan.params.iter().zip(&scan.spec.plan.params) {
                 values.push(evaluate(*state, context, *ty)?);
             }
-            scan.conversation = Some(Conversation::begin(&scan.spec.plan, values, estate)?);
+            scan.conversation = Some(Conversation::begin(&scan.spec.plan, values, fingerprints, estate)?);
         }
         Ok(())
     }

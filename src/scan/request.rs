@@ -57,22 +57,20 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Sends the request: from here on the engine works.
+    /// Sends the request: from here on the engine works. `fingerprints` come from [`check`].
     ///
     /// # Safety
     ///
-    /// `estate` is that of a running query whose relations, those of the plan, are locked.
+    /// `estate` is that of a running query.
     pub unsafe fn begin(
         plan: &plan::Plan,
         params: Vec<Option<Literal>>,
+        fingerprints: Vec<u64>,
         estate: *mut pg_sys::EState,
     ) -> Result<Conversation, String> {
-        // SAFETY: by the caller's promise; the estate's snapshot is alive.
-        let (fingerprints, snapshot, database) = unsafe {
-            let fingerprints = check(plan, estate)?;
-            let snapshot = snapshot::from_pg((*estate).es_snapshot).ok_or("not an ordinary MVCC snapshot")?;
-            (fingerprints, snapshot, pg_sys::MyDatabaseId)
-        };
+        // SAFETY: by the caller's promise the estate's snapshot is alive; a plain variable of this process.
+        let (snapshot, database) = unsafe { (snapshot::from_pg((*estate).es_snapshot), pg_sys::MyDatabaseId) };
+        let snapshot = snapshot.ok_or("not an ordinary MVCC snapshot")?;
         let mut engine = Engine::connect(database)?;
         let request = Request::Query(QueryRequest {
             plan: plan.clone(),
@@ -190,7 +188,7 @@ fn describe(refusal: &Refusal) -> String {
 ///
 /// # Safety
 ///
-/// As for [`Conversation::begin`].
+/// `estate` is that of a query whose relations, those of the plan, are locked.
 pub unsafe fn check(plan: &plan::Plan, estate: *mut pg_sys::EState) -> Result<Vec<u64>, String> {
     // SAFETY: by the caller's promise; a plain variable of this process.
     unsafe {
