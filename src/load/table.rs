@@ -42,12 +42,30 @@ pub extern "C-unwind" fn anker_loader_main(database: pg_sys::Datum) {
     process::connect(database);
     let order: LoadOrder = super::from_extra(&process::my_extra());
     let blame = move |reason: &str| tell(database, order, reason);
-    if let Err(reason) = process::telling_errors(|| load(database, order), blame) {
-        blame(&reason);
-    }
+    let outcome = process::telling_errors(|| load(database, order), blame);
     // SAFETY: the transaction that `load` opened; it changed nothing, and aborting releases whatever a half-done scan
     // still holds.
     unsafe { pg_sys::AbortCurrentTransaction() };
+    match outcome {
+        Ok(()) => make_plans_anew(order.relid.into()),
+        Err(reason) => blame(&reason),
+    }
+}
+
+/// Plans of prepared statements that were made without the mirror are thought over again, where `anker.route` routes
+/// statements that are not flagged.
+fn make_plans_anew(relid: pg_sys::Oid) {
+    process::in_transaction(|| {
+        let key = pg_sys::Datum::from(relid);
+        let none = pg_sys::Datum::from(0);
+        // SAFETY: in a transaction, whose end sends the message; looked up first, since an unknown relation is an error.
+        unsafe {
+            let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
+            if pg_sys::SearchSysCacheExists(cache, key, none, none, none) {
+                pg_sys::CacheInvalidateRelcacheByRelid(relid);
+            }
+        }
+    });
 }
 
 /// The error is a reason for the view; the capture worker starts another load after a while.

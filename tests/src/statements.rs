@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench::cluster::Cluster;
 use bench::{Result, anker};
-use postgres::Client;
+use postgres::{Client, SimpleQueryMessage};
 
 use crate::flagged::same;
 use crate::runner::{Context, ensure, tests};
@@ -13,6 +13,7 @@ use crate::runner::{Context, ensure, tests};
 tests![
     prepared_statements_with_parameters,
     prepared_statements_survive_ddl,
+    plans_are_made_anew_when_a_mirror_appears,
     cursors,
     rows_written_from_flagged_queries,
     functions_and_procedures,
@@ -109,6 +110,30 @@ fn prepared_statements_survive_ddl(context: &Context) -> Result<()> {
     }
     let by = anker::analyzed(&mut session, "EXECUTE p")?;
     ensure!(by.as_deref() == Some("engine"), "at last answered by {by:?}");
+    Ok(())
+}
+
+fn plans_are_made_anew_when_a_mirror_appears(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_table(context)?;
+    client.batch_execute(
+        "CREATE TABLE later (id integer PRIMARY KEY); INSERT INTO later SELECT generate_series(1, 1000)",
+    )?;
+    let mut session = cluster.connect()?;
+    session.batch_execute(
+        "SET plan_cache_mode = force_generic_plan; SET anker.route = prefer; PREPARE p AS SELECT count(*) FROM later",
+    )?;
+    let execute = |session: &mut Client| -> Result<i64> {
+        let rows = session.simple_query("EXECUTE p")?;
+        ensure!(
+            rows.iter().any(|m| matches!(m, SimpleQueryMessage::Row(r) if r.get(0) == Some("1000"))),
+            "wrong count"
+        );
+        served(session)
+    };
+    let unmirrored = execute(&mut session)?;
+    ensure!(execute(&mut session)? == unmirrored, "the engine cannot have served a table that is not mirrored");
+    anker::mirror(&mut client, &["later"], LIVE)?;
+    ensure!(execute(&mut session)? == unmirrored + 1, "the plan from before the mirror is still used");
     Ok(())
 }
 
