@@ -76,6 +76,10 @@ unsafe extern "C-unwind" fn begin(node: *mut pg_sys::CustomScanState, estate: *m
         let tree = Tree::new();
         let running = eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 == 0;
 
+        // A plan from before the setting was changed.
+        if ROUTE.get() == Route::Off {
+            return chooser.init_heap("anker.route is off");
+        }
         if tree.list(plan.custom_plans).len() == 1 {
             let reason = string_value(tree, plan.custom_private).unwrap_or_default();
             if running {

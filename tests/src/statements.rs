@@ -134,6 +134,8 @@ fn plans_are_made_anew_when_a_mirror_appears(context: &Context) -> Result<()> {
     ensure!(execute(&mut session)? == unmirrored, "the engine cannot have served a table that is not mirrored");
     anker::mirror(&mut client, &["later"], LIVE)?;
     ensure!(execute(&mut session)? == unmirrored + 1, "the plan from before the mirror is still used");
+    session.batch_execute("SET anker.route = off")?;
+    ensure!(execute(&mut session)? == unmirrored + 1, "the engine is used although anker.route is off");
     Ok(())
 }
 
