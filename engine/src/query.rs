@@ -18,6 +18,8 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use colstore::{TableRequest, TableView};
@@ -97,13 +99,13 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     shared.stats.ready(micros(start - arrived));
 
     // The places are never closed.
-    let mut place = attend(peer, shared, shared.places.clone().acquire_owned())?.ok();
+    let mut place = attend(peer, shared.places.clone().acquire_owned())?.ok();
     let queued = start.elapsed();
     let scanned_rows = served.tables.iter().map(|t| t.row_count()).sum();
     let (pieces, result) = mpsc::channel(PIECES_AHEAD);
     let job = execute(shared.olap.clone(), request.plan, request.params, served.tables, pieces);
     let mut job = shared.runtime.spawn(job);
-    let relayed = relay(peer, shared, result, &mut place);
+    let relayed = relay(peer, result, &mut place);
     if relayed.is_err() {
         job.abort();
     }
@@ -143,17 +145,16 @@ fn bind(
         reply,
     }));
     // Without an answer the writer is gone, and soon the process.
-    attend(peer, shared, answer)?.map_err(|_| Gone)
+    attend(peer, answer)?.map_err(|_| Gone)
 }
 
 /// Passes the result on to the client as it comes.
 fn relay(
     peer: &mut Peer,
-    shared: &Shared,
     mut result: mpsc::Receiver<Vec<u8>>,
     place: &mut Option<OwnedSemaphorePermit>,
 ) -> Result<(), Gone> {
-    while let Some(piece) = attend(peer, shared, result.recv())? {
+    while let Some(piece) = attend(peer, result.recv())? {
         peer.send_raw(Kind::Arrow, &piece, || drop(place.take()))?;
     }
     Ok(())
@@ -206,15 +207,28 @@ async fn execute(
 }
 
 /// Waits for something as long as the client is there.
-fn attend<F: Future>(peer: &Peer, shared: &Shared, wanted: F) -> Result<F::Output, Gone> {
+///
+/// The clock is this thread's own: that of the query threads stands still while all of them compute.
+fn attend<F: Future>(peer: &Peer, wanted: F) -> Result<F::Output, Gone> {
     let mut wanted = pin!(wanted);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
     loop {
-        let wait = async { tokio::time::timeout(HANG_UP_CHECK, wanted.as_mut()).await };
-        match shared.runtime.block_on(wait) {
-            Ok(value) => return Ok(value),
-            Err(_) if peer.hung_up() => return Err(Gone),
-            Err(_) => {}
+        if let Poll::Ready(value) = wanted.as_mut().poll(&mut context) {
+            return Ok(value);
         }
+        if peer.hung_up() {
+            return Err(Gone);
+        }
+        thread::park_timeout(HANG_UP_CHECK);
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

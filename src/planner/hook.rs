@@ -30,7 +30,9 @@ pub fn init() {
     }
 }
 
-#[pg_guard]
+/// Every query of the server comes through here, and so do the errors of its planning, among them those of functions
+/// that are evaluated already. pgrx's guards would rebuild them without context and names, so PostgreSQL plans outside of
+/// any: an error jumps over this frame, which owns nothing.
 unsafe extern "C-unwind" fn plan_query(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -39,31 +41,53 @@ unsafe extern "C-unwind" fn plan_query(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
     unsafe {
+        let copy = copy_if_asked(query, options);
+        let heap = PREVIOUS.unwrap_or(bare::standard_planner)(query, source, options, params);
+        match copy.is_null() {
+            true => heap,
+            false => with_choice(heap, copy, source, options, params),
+        }
+    }
+}
+
+/// Takes the flag out of the query; returns a copy of the rest if it is meant for the engine, otherwise null.
+#[pg_guard]
+unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i32) -> *mut pg_sys::Query {
+    // SAFETY: the caller's query.
+    unsafe {
         let flagged = flag::take(query);
-        let plain = || match PREVIOUS {
-            Some(previous) => previous(query, source, options, params),
-            None => pg_sys::standard_planner(query, source, options, params),
-        };
         let route = ROUTE.get();
         let asked = match route {
             Route::Off => false,
             Route::Hint => flagged,
             Route::Prefer | Route::Force => flagged || all_mirrored(query),
         };
-        if !asked || (*query).commandType != pg_sys::CmdType::CMD_SELECT || !(*query).utilityStmt.is_null() {
-            return plain();
-        }
+        let is_select = (*query).commandType == pg_sys::CmdType::CMD_SELECT && (*query).utilityStmt.is_null();
         // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
         // cursor rows may be updated (WHERE CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
-        if !flagged && (!(*query).rowMarks.is_null() || is_cursor && route == Route::Prefer) {
-            return plain();
-        }
+        let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route == Route::Prefer);
         // The planner scribbles on its query.
-        let copy = pg_sys::copyObjectImpl(query.cast()).cast::<pg_sys::Query>();
-        let must_run = route == Route::Force && all_mirrored(copy);
-        let heap = plain();
-        match analytic(copy, source, options, params) {
+        match asked && is_select && !about_heap {
+            true => pg_sys::copyObjectImpl(query.cast()).cast(),
+            false => std::ptr::null_mut(),
+        }
+    }
+}
+
+/// The heap's plan with the engine's side, or with the reason why there is none.
+#[pg_guard]
+unsafe extern "C-unwind" fn with_choice(
+    heap: *mut pg_sys::PlannedStmt,
+    query: *mut pg_sys::Query,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: the heap's plan is ours to change; the query is the copy from before it was planned.
+    unsafe {
+        let must_run = ROUTE.get() == Route::Force && all_mirrored(query);
+        match analytic(query, source, options, params) {
             Ok(side) => nodes::with_engine(heap, side, options),
             Err(reason) if must_run => refuse(&reason),
             Err(reason) => nodes::with_reason(heap, &reason, options),

@@ -1,6 +1,6 @@
 //! Functions of the server that pgrx does not declare, or not with the types that they really take.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
@@ -20,6 +20,12 @@ pub mod bare {
             access: pg_sys::ExecScanAccessMtd,
             recheck: pg_sys::ExecScanRecheckMtd,
         ) -> *mut pg_sys::TupleTableSlot;
+        pub fn standard_planner(
+            query: *mut pg_sys::Query,
+            source: *const c_char,
+            options: i32,
+            params: pg_sys::ParamListInfo,
+        ) -> *mut pg_sys::PlannedStmt;
 
         pub(super) fn expression_tree_mutator(
             node: *mut pg_sys::Node,

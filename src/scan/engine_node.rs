@@ -4,8 +4,10 @@
 //! slot. Where the whole result must be there before the first row is handed out (a node above reads ahead, the engine
 //! may yet fail, or the scan may be rewound) it is kept: as batches, or in a tuple store beyond `work_mem`.
 
+use std::panic::{AssertUnwindSafe, UnwindSafe};
+
 use arrow_array::RecordBatch;
-use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::prelude::*;
 use plan::Literal;
 use protocol::request::{Failure, FailureKind};
@@ -153,13 +155,19 @@ impl EngineNode {
         unsafe {
             let context = self.custom.ss.ps.ps_ExprContext;
             let estate = self.custom.ss.ps.state;
+            let plan = self.custom.ss.ps.plan.cast::<pg_sys::CustomScan>();
+            let given = |expr: crate::planner::tree::Node<'_>| expr.tag() == pg_sys::NodeTag::T_Param;
             let scan = self.scan();
-            // First, so that no expression is evaluated in vain: it might raise what the heap plan does not.
+            // First, so that nothing is evaluated in vain.
             let fingerprints = request::check(&scan.spec.plan, estate)?;
-            let mut values = Vec::with_capacity(scan.params.len());
-            for (state, ty) in scan.params.iter().zip(&scan.spec.plan.params) {
-                values.push(evaluate(*state, context, *ty)?);
-            }
+            let evaluate_all = || {
+                let params = scan.params.iter().zip(&scan.spec.plan.params);
+                params.map(|(state, ty)| evaluate(*state, context, *ty)).collect::<Result<Vec<_>, _>>()
+            };
+            let values = match Tree::new().list((*plan).custom_exprs).all(given) {
+                true => evaluate_all()?,
+                false => in_subtransaction(AssertUnwindSafe(evaluate_all))?,
+            };
             scan.conversation = Some(Conversation::begin(&scan.spec.plan, values, fingerprints, estate)?);
         }
         Ok(())
@@ -191,6 +199,39 @@ impl EngineNode {
             conversation.hang_up();
         }
         scan.batch = Batch::default();
+    }
+}
+
+/// Does what PostgreSQL might not have come to do: an error in it is a reason for the heap, which raises it if need be.
+///
+/// # Safety
+///
+/// In a transaction that is not in parallel mode.
+unsafe fn in_subtransaction<T>(work: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
+    // SAFETY: by the caller's promise; what a subtransaction replaces is put back after it, however it ends.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let result = PgTryBuilder::new(|| {
+            let result = work();
+            pg_sys::ReleaseCurrentSubTransaction();
+            result
+        })
+        .catch_when(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, |error| error.rethrow())
+        .catch_others(|error| {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            match error {
+                CaughtError::PostgresError(error) | CaughtError::ErrorReport(error) => {
+                    Err(format!("a value in it raises: {}", error.message()))
+                }
+                panic => panic.rethrow(),
+            }
+        })
+        .execute();
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        result
     }
 }
 

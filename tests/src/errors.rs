@@ -11,7 +11,14 @@ use rand::{Rng, SeedableRng};
 use crate::flagged::{Answer, same};
 use crate::runner::{Context, ensure, tests};
 
-tests![errors_are_postgresqls_own, a_cancelled_query_stops, nothing_leaks_after_many_cancels];
+tests![
+    errors_are_postgresqls_own,
+    errors_keep_context_and_names,
+    a_value_that_is_never_used_raises_nothing,
+    a_cancelled_query_stops,
+    cancelled_queries_leave_the_queue,
+    nothing_leaks_after_many_cancels,
+];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -54,6 +61,53 @@ fn errors_are_postgresqls_own(context: &Context) -> Result<()> {
         let answer = same(&mut client, sql)?;
         ensure!(matches!(answer, Answer::Rows(_)), "{sql}: {answer:?}");
     }
+    Ok(())
+}
+
+fn errors_keep_context_and_names(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1);
+         CREATE FUNCTION refuse(n integer) RETURNS integer LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+             RAISE EXCEPTION 'refused: %', n USING SCHEMA = 's', TABLE = 't', COLUMN = 'c', CONSTRAINT = 'k';
+         END $$",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let raising = [
+        // By the planner, which evaluates what is constant; above the engine; on the heap.
+        "SELECT refuse(1)",
+        "SELECT refuse(2) FROM t WHERE anker.olap()",
+        "SELECT refuse(id) FROM t WHERE anker.olap()",
+        "SELECT id FROM t WHERE refuse(id) > 0 AND anker.olap()",
+    ];
+    for sql in raising {
+        let error = client.simple_query(sql).err().ok_or_else(|| format!("{sql}: no error"))?;
+        let error = error.as_db_error().ok_or_else(|| format!("{sql}: {error}"))?;
+        let names = [error.schema(), error.table(), error.column(), error.constraint()];
+        ensure!(names == ["s", "t", "c", "k"].map(Some), "{sql}: names {names:?}");
+        let place = error.where_().unwrap_or_default();
+        ensure!(place.starts_with("PL/pgSQL function refuse(integer) line 2 at RAISE"), "{sql}: context {place:?}");
+    }
+    Ok(())
+}
+
+fn a_value_that_is_never_used_raises_nothing(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, v integer); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i;
+         CREATE FUNCTION refuse() RETURNS integer LANGUAGE plpgsql STABLE AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+         CREATE FUNCTION two() RETURNS integer LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN 2; END $$",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let unused = "SELECT sum(v * refuse()) FROM t WHERE id < 0 AND anker.olap()";
+    let answer = same(&mut client, unused)?;
+    ensure!(matches!(answer, Answer::Rows(_)), "{answer:?}");
+    let answer = same(&mut client, "SELECT sum(v * refuse()) FROM t WHERE id > 0 AND anker.olap()")?;
+    ensure!(matches!(answer, Answer::Error { .. }), "{answer:?}");
+    let by = anker::explained(&mut client, "SELECT sum(v * two()) FROM t WHERE id > 0 AND anker.olap()")?;
+    ensure!(by.as_deref() == Some("engine"), "a value that raises nothing: answered by {by:?}");
+    // The transaction goes on, whoever evaluated what.
+    client.batch_execute(&format!("BEGIN; INSERT INTO t VALUES (-1, 1); ROLLBACK; BEGIN; {unused}; {unused}; COMMIT"))?;
     Ok(())
 }
 
@@ -105,6 +159,30 @@ fn a_cancelled_query_stops(context: &Context) -> Result<()> {
     cluster.connect()?.execute("SELECT pg_terminate_backend($1)", &[&pid])?;
     ensure!(running.join().map_err(|_| "the session panicked")?, "a terminated session got its answer");
     ensure!(idle()?, "the engine goes on after its client is gone");
+    Ok(())
+}
+
+fn cancelled_queries_leave_the_queue(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    wide_table(&mut client, 30_000)?;
+    // More than run at once, each for so long that the queue as a whole would take minutes.
+    let mut sessions = Vec::new();
+    for _ in 0..30 {
+        let mut session = cluster.connect()?;
+        let cancel = session.cancel_token();
+        sessions.push((cancel, std::thread::spawn(move || session.simple_query(LONG).is_err())));
+    }
+    let all = wait_until(Duration::from_secs(20), || Ok(anker::counter(&mut client, "queries_running")? == 30))?;
+    ensure!(all, "the queries did not come together");
+    for (cancel, _) in &sessions {
+        cancel.cancel_query(postgres::NoTls)?;
+    }
+    for (_, session) in sessions {
+        ensure!(session.join().map_err(|_| "a session panicked")?, "a cancelled session got its answer");
+    }
+    let mut gone = |column| wait_until(Duration::from_secs(4), || Ok(anker::counter(&mut client, column)? == 0));
+    ensure!(gone("queries_running")?, "queries of sessions that have gone stand in the queue");
+    ensure!(gone("live_snapshots")?, "snapshots are still held");
     Ok(())
 }
 
