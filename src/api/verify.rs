@@ -129,9 +129,11 @@ fn rows_query(relid: pg_sys::Oid) -> CString {
         let table = pg_sys::quote_qualified_identifier(schema, (*(*relation).rd_rel).relname.data.as_ptr());
         let table = CStr::from_ptr(table).to_string_lossy().into_owned();
         pg_sys::relation_close(relation, pg_sys::NoLock as i32);
-        // No names of functions or types: nothing here depends on the search path.
-        let query =
-            format!("SELECT (ROW({})::pg_catalog.record)::pg_catalog.text FROM ONLY {table}", columns.join(", "));
+        // Every name with its schema: nothing here depends on the search path.
+        let query = format!(
+            "SELECT (ROW({})::pg_catalog.record)::pg_catalog.text FROM ONLY {table} WHERE anker.olap()",
+            columns.join(", ")
+        );
         CString::new(query).unwrap_or_else(|_| error!("a name contains a zero byte"))
     }
 }
@@ -140,7 +142,7 @@ fn rows_query(relid: pg_sys::Oid) -> CString {
 fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
     let route = match side {
         Side::Heap => c"off",
-        Side::Mirror => c"force",
+        Side::Mirror => c"hint",
     };
     Spi::connect(|_| {
         // SAFETY: within SPI. `read_only` makes the cursor use the active snapshot instead of one of its own. Settings
@@ -148,6 +150,8 @@ fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
         unsafe {
             let level = pg_sys::NewGUCNestLevel();
             set(c"anker.route", route);
+            // What cannot be asked of the mirror must not count as equal.
+            set(c"anker.fallback", c"off");
             set(c"extra_float_digits", c"3");
             let plan = pg_sys::SPI_prepare_cursor(
                 query.as_ptr(),

@@ -23,6 +23,7 @@ tests![
     other_encodings_and_collations,
     privileges_hold,
     row_security_holds,
+    only_a_mirror_can_be_verified,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -350,5 +351,19 @@ fn row_security_holds(context: &Context) -> Result<()> {
          GRANT SELECT ON guarded TO tenant",
     )?;
     same(&mut session, "SELECT count(*) FROM guarded WHERE 1 / (id - 500) <= 0 AND anker.olap()")?;
+    Ok(())
+}
+
+fn only_a_mirror_can_be_verified(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    ensure!(anker::verify(&mut client, "t")?.is_empty(), "heap and mirror differ");
+    client.batch_execute("SET anker.route = 'off'")?;
+    for table in ["plain", "u"] {
+        if table == "u" {
+            client.batch_execute("ALTER TABLE u ENABLE ROW LEVEL SECURITY")?;
+        }
+        let answer = ask(&mut client, &format!("SELECT * FROM anker.verify('{table}')"))?;
+        ensure!(matches!(&answer, Answer::Error { code, .. } if code == "55000"), "{table}: {answer:?}");
+    }
     Ok(())
 }
