@@ -16,6 +16,7 @@ use super::patience;
 use super::process::{self, Worker};
 use super::registry::Registry;
 use super::wait::WaitSet;
+use crate::client;
 use crate::load::{self, ListOrder};
 use crate::shared::{self, DatabaseState, Reason};
 
@@ -249,5 +250,8 @@ fn random_token() -> u64 {
 /// The process is gone but for its place in the proc array: slot dropped, engine dying with us.
 #[pg_guard]
 unsafe extern "C-unwind" fn left(_code: std::ffi::c_int, database: pg_sys::Datum) {
-    shared::worker_left(pg_sys::Oid::from(database.value() as u32));
+    let database = pg_sys::Oid::from(database.value() as u32);
+    // Before another worker can start: its engine makes a new one.
+    let _ = std::fs::remove_file(client::socket_path(database));
+    shared::worker_left(database);
 }

@@ -107,7 +107,8 @@ fn a_value_that_is_never_used_raises_nothing(context: &Context) -> Result<()> {
     let by = anker::explained(&mut client, "SELECT sum(v * two()) FROM t WHERE id > 0 AND anker.olap()")?;
     ensure!(by.as_deref() == Some("engine"), "a value that raises nothing: answered by {by:?}");
     // The transaction goes on, whoever evaluated what.
-    client.batch_execute(&format!("BEGIN; INSERT INTO t VALUES (-1, 1); ROLLBACK; BEGIN; {unused}; {unused}; COMMIT"))?;
+    client
+        .batch_execute(&format!("BEGIN; INSERT INTO t VALUES (-1, 1); ROLLBACK; BEGIN; {unused}; {unused}; COMMIT"))?;
     Ok(())
 }
 
