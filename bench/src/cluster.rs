@@ -118,7 +118,7 @@ impl Cluster {
     pub fn leave_running(self) -> String {
         let (pid, home) = (self.postmaster_pid().unwrap_or(0), self.server.home().display().to_string());
         std::mem::forget(self);
-        format!("kill -QUIT {pid}; rm -r {home}")
+        format!("kill -QUIT {pid} && sleep 1 && rm -r {home}")
     }
 
     /// How a person connects: `psql "<this>"`.
