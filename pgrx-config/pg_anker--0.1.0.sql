@@ -5,7 +5,9 @@ CREATE TABLE anker.mirrored (
     relation regclass PRIMARY KEY,
     since timestamptz NOT NULL DEFAULT now()
 );
-SELECT pg_catalog.pg_extension_config_dump('anker.mirrored', '');
+-- A table that was dropped leaves its row behind until the next change of the list.
+SELECT pg_catalog.pg_extension_config_dump('anker.mirrored',
+    'WHERE relation::pg_catalog.oid IN (SELECT oid FROM pg_catalog.pg_class)');
 
 -- Flagging
 
@@ -58,7 +60,8 @@ CREATE FUNCTION anker.tables_info(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED
     AS 'MODULE_PATHNAME', 'tables_info_wrapper';
 
-CREATE VIEW anker.tables AS SELECT * FROM anker.tables_info();
+CREATE VIEW anker.tables AS
+    SELECT * FROM anker.tables_info() WHERE relation::oid IN (SELECT oid FROM pg_catalog.pg_class);
 COMMENT ON VIEW anker.tables IS 'mirrored tables of this database';
 
 CREATE FUNCTION anker.engine_info(

@@ -14,6 +14,7 @@ use pgrx::{AllocatedByPostgres, PgXactCallbackEvent};
 use crate::capture::process;
 use crate::layout::{self, Described, NotMirrorable};
 use crate::load;
+use crate::planner::relation_name;
 use crate::shared::{self, DatabaseState, TableState};
 
 const POLL_MS: i64 = 10;
@@ -30,7 +31,7 @@ fn mirror(relation: pg_sys::Oid) {
         run("INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING", relation)
     });
     if added == 0 {
-        notice!("table is already mirrored");
+        notice!("table \"{}\" is already mirrored", relation_name(relation));
     }
 }
 
@@ -43,7 +44,7 @@ fn unmirror(relation: pg_sys::Oid) {
         removed
     });
     if removed == 0 {
-        notice!("table is not mirrored");
+        notice!("table \"{}\" is not mirrored", relation_name(relation));
     }
 }
 

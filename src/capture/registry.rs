@@ -254,6 +254,7 @@ impl Registry {
         } else {
             MEMORY_DELAY
         };
+        let reason = if error { reason.to_string() } else { format!("{reason}; the limit is anker.memory") };
         log!("pg_anker: the mirror of table {relid} is built anew in {} s: {reason}", delay.as_secs());
         self.retire(relid, out);
         if let Some(table) = self.tables.get_mut(&relid) {
@@ -262,7 +263,7 @@ impl Registry {
         self.mark(relid, |t| {
             t.state = TableState::Broken;
             t.errors += error as u64;
-            t.reason = Reason::new(reason);
+            t.reason = Reason::new(&reason);
         });
     }
 

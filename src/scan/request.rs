@@ -12,7 +12,7 @@ use protocol::request::{Done, Failure, QueryRequest, Ready, Refusal, Request};
 
 use crate::client::{Engine, Received};
 use crate::planner::relation_name;
-use crate::shared::{self, TableState};
+use crate::shared::{self, DatabaseState, TableState};
 use crate::{layout, settings, snapshot, wal};
 
 /// Why the engine's answer did not come.
@@ -179,7 +179,7 @@ fn describe(refusal: &Refusal) -> String {
             format!("column {attnum} of table \"{}\" is not in the mirror", name(relid))
         }
         Refusal::TimedOut { .. } => "mirror did not catch up within anker.max_wait".into(),
-        Refusal::OutOfMemory { what } => format!("engine out of memory: {what}"),
+        Refusal::OutOfMemory { what } => format!("engine is at its memory limit (anker.memory): {what}"),
         Refusal::Protocol { what } => format!("engine did not understand the request: {what}"),
     }
 }
@@ -219,10 +219,22 @@ unsafe fn check_transaction(estate: *mut pg_sys::EState) -> Result<(), String> {
     Ok(())
 }
 
+/// Why shared memory has no entry of a table.
+pub fn not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> String {
+    let name = relation_name(relid);
+    match shared::database(database) {
+        Some(d) if !matches!(d.state, DatabaseState::Idle | DatabaseState::Running) => {
+            let why = if d.reason.as_str().is_empty() { d.state.name() } else { d.reason.as_str() };
+            format!("table \"{name}\" is not mirrored as yet; the mirror of this database: {why}")
+        }
+        _ => format!("table \"{name}\" is not mirrored"),
+    }
+}
+
 /// What stands against asking for a table; its fingerprint if nothing does.
 unsafe fn check_relation(database: pg_sys::Oid, relid: pg_sys::Oid) -> Result<u64, String> {
     let Some(entry) = shared::table(database, relid) else {
-        return Err(format!("table \"{}\" is not mirrored", relation_name(relid)));
+        return Err(not_mirrored(database, relid));
     };
     if entry.state != TableState::Live {
         let (name, state, why) = (relation_name(relid), entry.state.name(), entry.reason.as_str());
