@@ -10,11 +10,12 @@
 //! | `tpcc` | schema, loader and clients |
 //! | `queries` | AnKer's eight queries, and the comparison of their answers |
 //! | `analyst` | a session that asks them in turn |
-//! | `report` | percentiles and the JSON that the benchmarks write |
+//! | `report`, `chart` | percentiles, the JSON that the benchmarks write, a picture of it |
 //! | `demo`, `experiments` | what the commands run |
 
 pub mod analyst;
 pub mod anker;
+pub mod chart;
 pub mod cluster;
 pub mod demo;
 pub mod experiments;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use anker_bench::cluster::{Cluster, Options};
 use anker_bench::server::{self, Server};
-use anker_bench::{Result, demo, experiments, os};
+use anker_bench::{Result, chart, demo, experiments, os};
 
 const USAGE: &str = "usage: anker-bench demo [--warehouses N] [--seconds N] [--clients N] [--keep]
-       anker-bench capture|queries [--quick] [--json FILE]
+       anker-bench capture [--quick] [--json FILE]
+       anker-bench queries [--quick] [--json FILE] [--svg FILE]
        anker-bench server [NAME=VALUE ...]";
 
 enum Command {
@@ -19,6 +20,7 @@ enum Command {
         run: experiments::Experiment,
         quick: bool,
         json: Option<PathBuf>,
+        svg: Option<PathBuf>,
     },
     /// With these settings, until interrupted.
     Server(Vec<(String, String)>),
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
 fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command, String> {
     let name = given.next().ok_or("no command")?;
     let mut options = demo::Options::default();
-    let (mut quick, mut json, mut settings) = (false, None, Vec::new());
+    let (mut quick, mut json, mut svg, mut settings) = (false, None, None, Vec::new());
     while let Some(argument) = given.next() {
         let mut number = || {
             let value = given.next().ok_or(format!("{argument} wants a number"))?;
@@ -57,6 +59,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
             ("demo", "--keep") => options.keep = true,
             ("capture" | "queries", "--quick") => quick = true,
             ("capture" | "queries", "--json") => json = Some(given.next().ok_or("--json wants a file")?.into()),
+            ("queries", "--svg") => svg = Some(given.next().ok_or("--svg wants a file")?.into()),
             ("server", setting) => {
                 let (name, value) = setting.split_once('=').ok_or(format!("{setting} is not NAME=VALUE"))?;
                 settings.push((name.to_owned(), value.to_owned()));
@@ -66,8 +69,8 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
     }
     match name.as_str() {
         "demo" => Ok(Command::Demo(options)),
-        "capture" => Ok(Command::Experiment { run: experiments::capture, quick, json }),
-        "queries" => Ok(Command::Experiment { run: experiments::queries, quick, json }),
+        "capture" => Ok(Command::Experiment { run: experiments::capture, quick, json, svg }),
+        "queries" => Ok(Command::Experiment { run: experiments::queries, quick, json, svg }),
         "server" => Ok(Command::Server(settings)),
         _ => Err(format!("unknown command {name}")),
     }
@@ -85,8 +88,12 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo(options) => demo::run(&server, &options),
         Command::Server(settings) => serve(&server, &settings),
-        Command::Experiment { run, quick, json } => {
+        Command::Experiment { run, quick, json, svg } => {
             let report = run(&server, quick)?;
+            if let Some(path) = svg {
+                std::fs::write(&path, chart::heap_against_mirror(&report))
+                    .map_err(|e| format!("{}: {e}", path.display()))?;
+            }
             json.map_or(Ok(()), |path| report.write(&path))
         }
     }

@@ -74,6 +74,11 @@ impl Report {
         });
     }
 
+    pub fn value(&self, figure: &str, query: &str) -> Option<f64> {
+        let row = self.rows.iter().find(|r| r.figure == figure && r.query.as_deref() == Some(query));
+        row.and_then(|r| r.value.as_f64())
+    }
+
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(&json!({ "meta": self.meta, "rows": self.rows }))?;
         std::fs::write(path, text + "\n").map_err(|e| format!("{}: {e}", path.display()).into())
