@@ -55,6 +55,11 @@ choose_target() {
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$key}
     mkdir -p "$CARGO_TARGET_DIR"
     release=$CARGO_TARGET_DIR/release
+    # Cargo goes by modification times: what another checkout has built into this directory could pass for ours.
+    if [[ $(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null) != "$project" ]]; then
+        find "$project"/{src,crates,engine,bench,tests} -name '*.rs' -exec touch {} +
+        printf '%s\n' "$project" >"$CARGO_TARGET_DIR/checkout"
+    fi
 }
 
 prepare() {
