@@ -1,6 +1,6 @@
 //! One bit per slot: liveness, validity, and columns of type boolean.
 
-use snapmem::{OutOfMemory, Pool, Region, Snapshot};
+use snapmem::{LegacyRegion as Region, LegacySnapshot as Snapshot, OutOfMemory, Pool};
 
 use crate::view::CHUNK_ROWS;
 

@@ -2,7 +2,7 @@
 
 use plan::Type;
 use protocol::change::Value;
-use snapmem::{FrameRef, OutOfMemory, Pool, Region, Snapshot};
+use snapmem::{FrameRef, LegacyRegion as Region, LegacySnapshot as Snapshot, OutOfMemory, Pool};
 
 use crate::bitmap::{self, Bitmap, split};
 use crate::fixed::{self, Patches};

@@ -96,7 +96,7 @@ struct Past {
     columns: Vec<(usize, ColumnSnapshot)>,
     /// By position in the layout: where in `columns`.
     wanted: Vec<Option<usize>>,
-    live: snapmem::Snapshot,
+    live: snapmem::LegacySnapshot,
     live_counts: Vec<u32>,
     undone_transactions: u64,
     undone_changes: u64,

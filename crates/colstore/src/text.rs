@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use snapmem::{Charge, FrameRef, OutOfMemory, Pool, Region, Snapshot};
+use snapmem::{Charge, FrameRef, LegacyRegion as Region, LegacySnapshot as Snapshot, OutOfMemory, Pool};
 
 use crate::bitmap::split;
 use crate::fixed::Patches;

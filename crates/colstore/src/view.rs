@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use plan::Type;
-use snapmem::{FrameRef, Snapshot};
+use snapmem::{FrameRef, LegacySnapshot as Snapshot};
 
 use crate::column::{CellsSnapshot, ColumnSnapshot};
 use crate::zero_copy;

@@ -1,4 +1,4 @@
-//! Copy-on-write in user space.
+//! Copy-on-write in user space, a run at a time.
 //!
 //! ```text
 //!   region    [0] [1] [2] [3]          frames are reference-counted; a snapshot is a second table of the same frames
@@ -9,90 +9,132 @@
 //!
 //! A frame is written only by who holds the only reference to it. The writer asks the reference count once, and
 //! remembers the answer until the next snapshot: so neither reading nor writing touches the count as a rule. No page
-//! faults, no system calls, no TLB shoot-downs.
+//! faults, no system calls, no TLB shoot-downs. Creating a snapshot costs a reference per frame.
 
 #![allow(unsafe_code)]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Error;
 use crate::pool::{FrameRef, OutOfMemory, Pool};
+use crate::region::{Region, Run, Snapshot, Usage, locate};
 
-/// Name of the mechanism, as shown to users.
-pub const MECHANISM: &str = "frames";
-
-/// Memory with one writer.
+/// A growable table of frames, each one run.
 #[derive(Debug)]
-pub struct Region {
+pub struct FramesRegion {
     frames: Vec<OwnedFrame>,
-    frame_bytes: usize,
+    run_bytes: usize,
     pool: Pool,
+    copied_bytes: u64,
+    live: Arc<AtomicU64>,
 }
 
-impl Region {
+impl FramesRegion {
     /// Without frames at first.
-    pub fn new(pool: &Pool, frame_bytes: usize) -> Region {
-        Region { frames: Vec::new(), frame_bytes, pool: pool.clone() }
+    pub fn new(pool: &Pool, run_bytes: usize) -> FramesRegion {
+        FramesRegion { frames: Vec::new(), run_bytes, pool: pool.clone(), copied_bytes: 0, live: Arc::default() }
+    }
+}
+
+impl Region for FramesRegion {
+    fn len(&self) -> usize {
+        self.frames.len() * self.run_bytes
     }
 
-    pub fn frame_bytes(&self) -> usize {
-        self.frame_bytes
+    fn run_bytes(&self) -> usize {
+        self.run_bytes
     }
 
-    pub fn frame_count(&self) -> usize {
-        self.frames.len()
-    }
-
-    /// Appends a frame of zeros.
-    pub fn grow(&mut self) -> Result<(), OutOfMemory> {
-        reserve(&mut self.frames, 1, &self.pool)?;
-        self.frames.push(OwnedFrame { frame: self.pool.frame(self.frame_bytes)?, private: true });
+    fn grow(&mut self, len: usize) -> Result<(), Error> {
+        let (before, wanted) = (self.frames.len(), len.div_ceil(self.run_bytes));
+        reserve(&mut self.frames, wanted.saturating_sub(before), &self.pool)?;
+        for _ in before..wanted {
+            match self.pool.frame(self.run_bytes) {
+                Ok(frame) => self.frames.push(OwnedFrame { frame, private: true }),
+                Err(error) => {
+                    self.frames.truncate(before);
+                    return Err(error.into());
+                }
+            }
+        }
         Ok(())
     }
 
-    #[inline]
-    pub fn read(&self, frame: usize) -> &[u8] {
-        &self.frames[frame].frame
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
+        let frame = &mut self.frames[run];
+        if !frame.private {
+            self.copied_bytes += frame.unshare(&self.pool)? as u64;
+        }
+        frame.bytes_mut()[within..within + bytes.len()].copy_from_slice(bytes);
+        Ok(())
     }
 
-    /// A frame's bytes for writing; copies the frame first if a snapshot shares it.
-    #[inline]
-    pub fn write(&mut self, frame: usize) -> Result<&mut [u8], OutOfMemory> {
-        self.frames[frame].write(&self.pool)
+    fn read(&self, offset: usize, into: &mut [u8]) {
+        let (run, within) = locate(self.len(), self.run_bytes, offset, into.len());
+        into.copy_from_slice(&self.frames[run].frame[within..within + into.len()]);
     }
 
-    pub fn snapshot(&mut self) -> Result<Snapshot, OutOfMemory> {
+    fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
         let mut frames = Vec::new();
         reserve(&mut frames, self.frames.len(), &self.pool)?;
         frames.extend(self.frames.iter_mut().map(OwnedFrame::share));
         self.pool.snapshot_born();
-        Ok(Snapshot { frames, pool: self.pool.clone() })
+        self.live.fetch_add(1, Ordering::Relaxed);
+        let (run_bytes, pool, live) = (self.run_bytes, self.pool.clone(), self.live.clone());
+        Ok(Box::new(FramesSnapshot { frames, run_bytes, pool, live }))
+    }
+
+    fn usage(&self) -> Usage {
+        let shared = self.frames.iter().filter(|frame| frame.frame.strong_count() > 1).count();
+        Usage {
+            bytes: self.len() as u64,
+            snapshots: self.live.load(Ordering::Relaxed),
+            shared_bytes: (shared * self.run_bytes) as u64,
+            copied_bytes: self.copied_bytes,
+        }
     }
 }
 
-/// What a region held when the snapshot was taken, but for the patches of who took it.
 #[derive(Debug)]
-pub struct Snapshot {
+struct FramesSnapshot {
     frames: Vec<FrameRef>,
+    run_bytes: usize,
     pool: Pool,
+    /// The region's count of live snapshots.
+    live: Arc<AtomicU64>,
 }
 
-impl Snapshot {
-    pub fn frame_count(&self) -> usize {
-        self.frames.len()
+impl Snapshot for FramesSnapshot {
+    fn len(&self) -> usize {
+        self.frames.len() * self.run_bytes
     }
 
-    /// A clone of the reference keeps the frame's bytes beyond the snapshot's own life.
-    #[inline]
-    pub fn frame(&self, frame: usize) -> &FrameRef {
-        &self.frames[frame]
+    fn run_bytes(&self) -> usize {
+        self.run_bytes
     }
 
-    /// A frame's bytes for patching, in a private copy: neither the region nor another snapshot sees it.
-    pub fn patch(&mut self, frame: usize) -> Result<&mut [u8], OutOfMemory> {
-        unshare(&mut self.frames[frame], &self.pool)
+    fn run(&self, index: usize) -> Result<Run, Error> {
+        Ok(self.frames[index].clone().into_run())
+    }
+
+    fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
+        let frame = &mut self.frames[run];
+        if frame.get_mut().is_none() {
+            *frame = self.pool.copy(frame)?;
+        }
+        // Nobody can have got hold of the frame meanwhile: it is ours alone, and borrowed.
+        let own = frame.get_mut().expect("the frame is not shared");
+        own[within..within + bytes.len()].copy_from_slice(bytes);
+        Ok(())
     }
 }
 
-impl Drop for Snapshot {
+impl Drop for FramesSnapshot {
     fn drop(&mut self) {
+        self.live.fetch_sub(1, Ordering::Relaxed);
         self.pool.snapshot_died();
     }
 }
@@ -111,24 +153,22 @@ impl OwnedFrame {
         self.frame.clone()
     }
 
-    #[inline]
-    fn write(&mut self, pool: &Pool) -> Result<&mut [u8], OutOfMemory> {
-        if !self.private {
-            unshare(&mut self.frame, pool)?;
-            self.private = true;
+    /// Makes the frame private; returns how many bytes had to be copied.
+    fn unshare(&mut self, pool: &Pool) -> Result<usize, OutOfMemory> {
+        let shared = self.frame.get_mut().is_none();
+        if shared {
+            self.frame = pool.copy(&self.frame)?;
         }
-        // SAFETY: `private` says that nobody else holds the frame, and every clone goes through `share`, which unsets it.
-        Ok(unsafe { self.frame.get_mut_unchecked() })
+        self.private = true;
+        Ok(if shared { self.frame.len() } else { 0 })
     }
-}
 
-/// The frame's bytes for writing, after copying them if somebody else holds the frame.
-fn unshare<'a>(frame: &'a mut FrameRef, pool: &Pool) -> Result<&'a mut [u8], OutOfMemory> {
-    if frame.get_mut().is_none() {
-        *frame = pool.copy(frame)?;
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        debug_assert!(self.private);
+        // SAFETY: the caller made the frame private, and every clone goes through `share`, which ends that.
+        unsafe { self.frame.get_mut_unchecked() }
     }
-    // Nobody can have got hold of the frame meanwhile: it is ours alone, and borrowed.
-    Ok(frame.get_mut().expect("the frame is not shared"))
 }
 
 fn reserve<T>(frames: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {

@@ -1,16 +1,22 @@
 //! Memory that can be snapshotted while one writer goes on changing it.
 //!
-//! A [`Region`] is a growable table of equally long frames with one writer, which reads and writes in place. A
-//! [`Snapshot`] of it is cheap, belongs to nobody in particular (`Send + Sync`), and keeps what the region held at
-//! that moment; any number may be alive and they end in any order, on any thread. Whoever made a snapshot may still
-//! patch it; once it is shared it cannot change any more.
+//! A [`Region`] has one writer, which reads and writes in place. A [`Snapshot`] of it is cheap, belongs to nobody in
+//! particular (`Send + Sync`), and keeps what the region held at that moment; any number may be alive and they end in
+//! any order, on any thread. Whoever made a snapshot may still patch it; once it is shared it cannot change any more.
 //!
-//! All memory comes from a [`Pool`], which enforces a limit: what does not fit is an error, never an abort.
+//! All memory is charged to a [`Pool`], which enforces a limit: what does not fit is an error, never an abort.
 //!
-//! The crate knows only the operating system. Each mechanism is one file; `frames` is the one in use.
+//! The crate knows only the operating system. Each [`Mechanism`] is one file; docs/snapshots.md compares them.
 
+mod error;
 mod frames;
+mod legacy;
+mod mechanism;
 mod pool;
+mod region;
 
-pub use frames::{MECHANISM, Region, Snapshot};
+pub use error::Error;
+pub use legacy::{LegacyRegion, LegacySnapshot, MECHANISM};
+pub use mechanism::{Mechanism, UnknownMechanism};
 pub use pool::{Charge, FrameRef, OutOfMemory, Pool};
+pub use region::{Region, Run, Snapshot, Usage};

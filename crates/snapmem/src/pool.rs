@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::region::Run;
+
 /// Alignment of every frame: a cache line, and what Arrow asks for.
 const ALIGN: usize = 64;
 /// Frames of 2^0 up to 2^(CLASSES - 1) bytes are kept warm, larger and odd ones are not.
@@ -198,6 +200,17 @@ unsafe impl Send for FrameRef {}
 unsafe impl Sync for FrameRef {}
 
 impl FrameRef {
+    pub(crate) fn strong_count(&self) -> usize {
+        Arc::strong_count(&self.frame)
+    }
+
+    /// The frame as a run, which nobody can write to any more.
+    pub(crate) fn into_run(self) -> Run {
+        let (start, bytes, owner) = (self.start, self.bytes, self.frame);
+        // SAFETY: the frame keeps the bytes; it is shared with the run from now on, and a shared frame is not written.
+        unsafe { Run::new(start, bytes, owner) }
+    }
+
     /// The bytes for writing, if nobody else holds the frame.
     #[inline]
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {

@@ -1,0 +1,30 @@
+//! What can go wrong: always an error, never an abort, and everything is as it was before the call.
+
+use std::io;
+
+use crate::pool::OutOfMemory;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The pool's limit is reached, or the system has no memory to give.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+    /// The system refused a call.
+    #[error("{call} failed: {source}{}{hint}", if hint.is_empty() { "" } else { "; " })]
+    System {
+        call: &'static str,
+        source: io::Error,
+        /// What the administrator can do, or nothing.
+        hint: &'static str,
+    },
+    /// The mechanism cannot work here at all.
+    #[error("{0}")]
+    Unavailable(&'static str),
+}
+
+impl Error {
+    /// The last call's error, read from `errno`.
+    pub(crate) fn last(call: &'static str, hint: &'static str) -> Error {
+        Error::System { call, source: io::Error::last_os_error(), hint }
+    }
+}

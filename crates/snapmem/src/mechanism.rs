@@ -1,0 +1,58 @@
+//! The mechanisms by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::region::Region;
+
+/// How a region is snapshotted. `fork` is not among them: its snapshot is another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    Frames,
+}
+
+impl Mechanism {
+    pub const ALL: [Mechanism; 1] = [Mechanism::Frames];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Frames => "frames",
+        }
+    }
+
+    /// Whether this kernel has it; if not, why.
+    pub fn probe(self) -> Result<(), Error> {
+        match self {
+            _ => Ok(()),
+        }
+    }
+
+    /// An empty region whose runs have `run_bytes`: a power of two; for the mechanisms that work on pages at least 4096.
+    pub fn region(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn Region>, Error> {
+        self.probe()?;
+        Ok(match self {
+            Mechanism::Frames => Box::new(crate::frames::FramesRegion::new(pool, run_bytes)),
+        })
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name is not one of the mechanisms'.
+#[derive(Debug, thiserror::Error)]
+#[error("no snapshot mechanism is called {0:?}")]
+pub struct UnknownMechanism(String);
+
+impl FromStr for Mechanism {
+    type Err = UnknownMechanism;
+
+    fn from_str(name: &str) -> Result<Mechanism, UnknownMechanism> {
+        Mechanism::ALL.into_iter().find(|m| m.name() == name).ok_or_else(|| UnknownMechanism(name.to_owned()))
+    }
+}

@@ -1,0 +1,152 @@
+//! What every mechanism offers.
+//!
+//! ```text
+//!   writer --write--> Region --snapshot--> Snapshot --run--> Run (bytes that stay what they are)
+//!                     one owner            patched by its     kept alive by whoever
+//!                                          maker, then shared holds it
+//! ```
+
+use std::any::Any;
+use std::fmt::{self, Debug};
+use std::ops::Deref;
+use std::panic::RefUnwindSafe;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::error::Error;
+
+/// Memory with one writer, cut into runs of equal length. New bytes are zero.
+///
+/// A snapshot of several regions is one snapshot of each, taken while the writer, who owns them all, does nothing else.
+pub trait Region: Send {
+    /// In bytes; a multiple of the run length.
+    fn len(&self) -> usize;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn run_bytes(&self) -> usize;
+
+    /// Appends zeroed runs until the region has `len` bytes. Live snapshots neither grow nor move.
+    fn grow(&mut self, len: usize) -> Result<(), Error>;
+
+    /// Writes within one run. On error nothing has changed.
+    ///
+    /// # Panics
+    ///
+    /// If the bytes do not lie within one run of the region.
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Reads within one run what was last written.
+    ///
+    /// # Panics
+    ///
+    /// As [`Region::write`].
+    fn read(&self, offset: usize, into: &mut [u8]);
+
+    /// The region as it is now.
+    fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error>;
+
+    fn usage(&self) -> Usage;
+}
+
+/// What a region held when the snapshot was taken, but for the patches of who took it.
+///
+/// Any number may be alive, and they end in any order, on any thread.
+pub trait Snapshot: Send + Sync + Debug {
+    /// In bytes: the region's length when the snapshot was taken.
+    fn len(&self) -> usize;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn run_bytes(&self) -> usize;
+
+    /// The run with that index. Fails only where a run has to be put together first and there is no memory for it.
+    ///
+    /// # Panics
+    ///
+    /// If the snapshot does not have so many runs.
+    fn run(&self, index: usize) -> Result<Run, Error>;
+
+    /// Changes bytes within one run, for this snapshot only. Whoever shares a snapshot gives up the exclusive borrow
+    /// that this takes, so a published snapshot cannot change.
+    ///
+    /// # Panics
+    ///
+    /// As [`Region::write`].
+    fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
+}
+
+/// What a region costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The region's own memory.
+    pub bytes: u64,
+    /// Snapshots of it that are alive.
+    pub snapshots: u64,
+    /// Bytes that the region shares with live snapshots. Mechanisms that do not know every page count an upper bound.
+    pub shared_bytes: u64,
+    /// Bytes copied so far because of snapshots.
+    pub copied_bytes: u64,
+}
+
+/// Immutable bytes, aligned for Arrow, that stay where and what they are until the last clone is gone.
+#[derive(Clone)]
+pub struct Run {
+    start: NonNull<u8>,
+    bytes: usize,
+    owner: Arc<dyn Any + Send + Sync>,
+}
+
+impl Run {
+    /// # Safety
+    ///
+    /// As long as `owner` or a clone of it lives, the bytes are initialised, stay in place, and nobody writes to them.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Run {
+        Run { start, bytes, owner }
+    }
+
+    /// What keeps the bytes alive.
+    pub fn owner(&self) -> &Arc<dyn Any + Send + Sync> {
+        &self.owner
+    }
+}
+
+// SAFETY: a run only allows reading bytes that nobody writes to, and its owner may be sent and shared.
+#[allow(unsafe_code)]
+unsafe impl Send for Run {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl Sync for Run {}
+
+// The bytes never change, so a panic elsewhere cannot leave them half changed.
+impl RefUnwindSafe for Run {}
+
+impl Deref for Run {
+    type Target = [u8];
+
+    #[inline]
+    #[allow(unsafe_code)]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `new`'s caller ensures initialised, unchanging bytes as long as `owner` lives.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Run({} bytes)", self.bytes)
+    }
+}
+
+/// Run and offset in it, checked: `bytes` from `offset` on lie in one run of `len`.
+#[inline]
+pub(crate) fn locate(len: usize, run_bytes: usize, offset: usize, bytes: usize) -> (usize, usize) {
+    let (run, within) = (offset / run_bytes, offset % run_bytes);
+    assert!(offset < len && bytes <= run_bytes - within, "not within one run of the region");
+    (run, within)
+}
