@@ -7,6 +7,9 @@ rust_wanted=1.95
 packages=(postgresql-15 postgresql-client-15 postgresql-server-dev-15 gcc libc6-dev clang libclang-dev pkg-config)
 export PGRX_PG_CONFIG_PATH=${PGRX_PG_CONFIG_PATH:-/usr/lib/postgresql/15/bin/pg_config}
 
+# Downloads and build results live outside the tree.
+cache=${PG_ANKER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_anker}
+
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 
@@ -22,11 +25,11 @@ check_rust() {
     fi
 }
 
-# The system's packages, installed if something is missing and we may do so.
+# The named packages of the system, installed if something is missing and we may do so.
 install_packages() {
     local missing=() package become=()
     if command -v dpkg-query >/dev/null; then
-        for package in "${packages[@]}"; do
+        for package in "$@"; do
             [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
         done
     fi
@@ -41,16 +44,19 @@ install_packages() {
         say "Installing ${missing[*]}"
         "${become[@]}" env DEBIAN_FRONTEND=noninteractive sh -ec 'apt-get update -q
             apt-get install -q -y --no-install-recommends "$@"' sh "${missing[@]}" >&2 ||
-            die "The packages could not be installed. PostgreSQL 15 is in Debian 12; elsewhere it comes from" \
+            die "The packages could not be installed. Debian 12 has them all; PostgreSQL 15 for other systems comes from" \
                 "https://wiki.postgresql.org/wiki/Apt"
     fi
+}
+
+check_postgresql() {
     [[ -x $PGRX_PG_CONFIG_PATH ]] ||
         die "$PGRX_PG_CONFIG_PATH is not there: install PostgreSQL 15 with its server headers, or set PGRX_PG_CONFIG_PATH."
 }
 
 # Build results live outside the tree, one directory for each state of the dependencies and compiler.
 choose_target() {
-    local cache=${PG_ANKER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_anker} key
+    local key
     key=$({ cat "$project/Cargo.lock" && rustc -V; } | sha256sum | cut -c 1-12)
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$key}
     mkdir -p "$CARGO_TARGET_DIR"
@@ -65,7 +71,8 @@ choose_target() {
 prepare() {
     cd "$project"
     check_rust
-    install_packages
+    install_packages "${packages[@]}"
+    check_postgresql
     choose_target
 }
 
