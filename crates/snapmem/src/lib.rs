@@ -8,6 +8,7 @@
 //!
 //! The crate knows only the operating system. Each [`Mechanism`] is one file; docs/snapshots.md compares them.
 
+mod epochs;
 mod error;
 mod frames;
 mod legacy;
@@ -15,6 +16,7 @@ mod mechanism;
 mod pool;
 mod region;
 
+pub use epochs::{EpochRegion, EpochSnapshot};
 pub use error::Error;
 pub use legacy::{LegacyRegion, LegacySnapshot, MECHANISM};
 pub use mechanism::{Mechanism, UnknownMechanism};

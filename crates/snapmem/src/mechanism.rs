@@ -11,14 +11,16 @@ use crate::region::Region;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     Frames,
+    Epochs,
 }
 
 impl Mechanism {
-    pub const ALL: [Mechanism; 1] = [Mechanism::Frames];
+    pub const ALL: [Mechanism; 2] = [Mechanism::Frames, Mechanism::Epochs];
 
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Frames => "frames",
+            Mechanism::Epochs => "epochs",
         }
     }
 
@@ -34,6 +36,7 @@ impl Mechanism {
         self.probe()?;
         Ok(match self {
             Mechanism::Frames => Box::new(crate::frames::FramesRegion::new(pool, run_bytes)),
+            Mechanism::Epochs => Box::new(crate::epochs::EpochRegion::new(pool, run_bytes)),
         })
     }
 }

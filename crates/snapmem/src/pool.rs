@@ -68,12 +68,22 @@ impl Pool {
         Ok(self.wrap(block))
     }
 
+    /// A frame of whatever bytes.
+    pub(crate) fn any_frame(&self, bytes: usize) -> Result<FrameRef, OutOfMemory> {
+        let (block, _) = self.0.take(bytes)?;
+        Ok(self.wrap(block))
+    }
+
     /// A private frame with the same content, made because a snapshot shares the original.
     pub(crate) fn copy(&self, of: &[u8]) -> Result<FrameRef, OutOfMemory> {
         let (mut block, _) = self.0.take(of.len())?;
         block.copy_from_slice(of);
-        self.0.copied.fetch_add(of.len() as u64, Ordering::Relaxed);
+        self.count_copied(of.len() as u64);
         Ok(self.wrap(block))
+    }
+
+    pub(crate) fn count_copied(&self, bytes: u64) {
+        self.0.copied.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn wrap(&self, block: Block) -> FrameRef {
@@ -200,6 +210,11 @@ unsafe impl Send for FrameRef {}
 unsafe impl Sync for FrameRef {}
 
 impl FrameRef {
+    #[inline]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     pub(crate) fn strong_count(&self) -> usize {
         Arc::strong_count(&self.frame)
     }

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{self, TrySendError};
 use std::thread;
 
-use anker_snapmem::{FrameRef, Pool, Region, Snapshot};
+use anker_snapmem::{FrameRef, LegacyRegion as Region, LegacySnapshot as Snapshot, Pool};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

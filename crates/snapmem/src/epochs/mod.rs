@@ -1,0 +1,424 @@
+//! Copy-on-write in user space, a line at a time, by epochs.
+//!
+//! ```text
+//!   frame   version born in 1 --------------> base [line 0][line 1][line 2] ...   written in place while no live
+//!             |  log: (line 2, born in 7) (line 0, born in 9)                     snapshot can see it, else the
+//!             |        the new content of each line                               line is written aside
+//!   snapshot of epoch 7 = base + the log's entries born in 7 or before
+//! ```
+//!
+//! A snapshot is a number: taking one writes the region's epoch down among the live ones and counts the epoch up,
+//! whatever the region's size. Frames have versions; a version, and each entry of its log, is born in an epoch and seen
+//! by the snapshots from that epoch on. The writer compares a birth with the newest live snapshot: what was born later
+//! is the writer's alone and is changed in place. Else the writer
+//!
+//! - appends the changed line to the frame's log, 64 bytes instead of a frame or a page;
+//! - or, when the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to
+//!   the version before.
+//!
+//! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied at
+//! most once per so many lines written, and only while snapshots are alive.
+//!
+//! A reader gets a pointer to the base if its snapshot sees no entry of the log, else a merged copy, which the reader
+//! pays for, not the writer. Nothing that a live snapshot sees is ever written to. That is the whole protocol: births,
+//! places, bases and older versions do not change once published, the log's length and the newest version are stored
+//! with Release and loaded with Acquire, and so is the newest live snapshot, whose fall tells the writer that all reads
+//! of the ended snapshots are over. No page faults, no system calls, no TLB shoot-downs, no reference count per frame.
+
+#![allow(unsafe_code)]
+
+mod live;
+mod snapshot;
+mod table;
+mod version;
+
+use std::collections::VecDeque;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use self::live::{Live, NEVER, Retired};
+pub use self::snapshot::EpochSnapshot;
+use self::table::Table;
+use self::version::{LINE, Log, MAX_ENTRIES, UNBORN, Version};
+use crate::error::Error;
+use crate::pool::{FrameRef, OutOfMemory, Pool};
+use crate::region::{Region, Snapshot, Usage};
+
+/// Frames below this are copied whole: a log would cost as much.
+const MIN_LOGGED: usize = 4096;
+/// A log is full when it holds this part of its frame's lines.
+const FULL_SHARE: usize = 8;
+/// A write of more lines at once copies the frame instead.
+const MAX_LINES_ASIDE: usize = 8;
+/// Frames looked after at each snapshot.
+const TIDY_AT_SNAPSHOT: usize = 4;
+/// Epochs after which a log that nobody appends to is merged even though snapshots see its version.
+const COLD: u64 = 16;
+
+/// A growable table of frames, each one run.
+pub struct EpochRegion {
+    frames: Vec<Frame>,
+    run_shift: u32,
+    /// What is written now is born in this epoch; the next snapshot gets it.
+    epoch: u64,
+    /// Entries that a log may have; 0: frames are copied whole.
+    max_entries: usize,
+    /// Bytes copied into logs, not yet counted in `shared`.
+    written_aside: u64,
+    /// Frames that have, or had, a log: each at most once.
+    logged: VecDeque<u32>,
+    shared: Arc<Shared>,
+    pool: Pool,
+}
+
+/// What readers and the writer share.
+struct Shared {
+    live: Live,
+    heads: Table,
+    copied_bytes: AtomicU64,
+}
+
+/// The writer's end of a frame.
+struct Frame {
+    /// The newest version's birth.
+    birth: u64,
+    base: FrameRef,
+    log: Option<Box<Log>>,
+    /// The frame is among `logged`.
+    listed: bool,
+    version: NonNull<Version>,
+}
+
+// SAFETY: versions are reached through pointers, and owned by exactly one frame or one retired entry; the region hands
+// nothing out that is bound to a thread.
+unsafe impl Send for EpochRegion {}
+
+impl EpochRegion {
+    /// Without frames at first. Runs are a power of two of at least a line.
+    pub fn new(pool: &Pool, run_bytes: usize) -> EpochRegion {
+        assert!(run_bytes.is_power_of_two() && run_bytes >= LINE);
+        let lines = run_bytes / LINE;
+        let max_entries = if run_bytes < MIN_LOGGED { 0 } else { (lines / FULL_SHARE).min(MAX_ENTRIES) };
+        EpochRegion {
+            frames: Vec::new(),
+            run_shift: run_bytes.trailing_zeros(),
+            epoch: NEVER + 1,
+            max_entries,
+            written_aside: 0,
+            logged: VecDeque::new(),
+            shared: Arc::new(Shared { live: Live::new(), heads: Table::new(), copied_bytes: AtomicU64::new(0) }),
+            pool: pool.clone(),
+        }
+    }
+
+    #[inline]
+    pub fn run_bytes(&self) -> usize {
+        1 << self.run_shift
+    }
+
+    #[inline]
+    pub fn run_count(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Appends a run of zeros.
+    pub fn push_run(&mut self) -> Result<(), OutOfMemory> {
+        let index = self.frames.len();
+        reserve(&mut self.frames, 1, &self.pool)?;
+        self.shared.heads.ensure(index, &self.pool)?;
+        let base = self.pool.frame(self.run_bytes())?;
+        let version = Version::allocate(self.epoch, base.start(), ptr::null(), &self.pool)?;
+        self.frames.push(Frame { birth: self.epoch, base, log: None, listed: false, version });
+        self.shared.heads.at(index).store(version.as_ptr(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Reads within one run.
+    #[inline]
+    pub fn read_into(&self, offset: usize, into: &mut [u8]) {
+        let (run, within) = self.locate(offset, into.len());
+        let frame = &self.frames[run];
+        if frame.log.is_none() {
+            // SAFETY: within the frame; only this thread writes to the region.
+            unsafe { ptr::copy_nonoverlapping(frame.base.start().as_ptr().add(within), into.as_mut_ptr(), into.len()) };
+        } else {
+            for piece in pieces(within, into.len()) {
+                let from = frame.line(piece.line);
+                // SAFETY: within the line, and within `into`.
+                unsafe {
+                    ptr::copy_nonoverlapping(from.as_ptr().add(piece.at), into[piece.done..].as_mut_ptr(), piece.len)
+                };
+            }
+        }
+    }
+
+    /// Bytes that lie within one line, where they are.
+    #[inline]
+    pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        let (run, within) = self.locate(offset, len);
+        let (line, at) = (within / LINE, within % LINE);
+        assert!(at + len <= LINE, "not within one line");
+        // SAFETY: within the line; the region is borrowed, so nobody writes.
+        unsafe { std::slice::from_raw_parts(self.frames[run].line(line).as_ptr().add(at), len) }
+    }
+
+    /// Writes within one run. On error nothing has changed.
+    #[inline]
+    pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+        let (run, within) = self.locate(offset, bytes.len());
+        let frame = &mut self.frames[run];
+        if frame.birth <= self.shared.live.newest() || frame.log.is_some() {
+            return self.write_shared(run, within, bytes);
+        }
+        // SAFETY: within the frame, which no live snapshot sees.
+        unsafe { frame.put(within, bytes) };
+        Ok(())
+    }
+
+    #[inline]
+    fn locate(&self, offset: usize, bytes: usize) -> (usize, usize) {
+        let (run, within) = (offset >> self.run_shift, offset & (self.run_bytes() - 1));
+        assert!(run < self.frames.len() && bytes <= self.run_bytes() - within, "not within one run of the region");
+        (run, within)
+    }
+
+    #[inline(never)]
+    fn write_shared(&mut self, run: usize, within: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+        let newest = self.shared.live.newest();
+        let frame = &mut self.frames[run];
+        if frame.birth > newest {
+            frame.fold();
+        } else if !self.write_aside(run, within, bytes, newest)? {
+            self.renew(run)?;
+        } else {
+            return Ok(());
+        }
+        // SAFETY: within the frame, which no live snapshot sees, and which has no log.
+        unsafe { self.frames[run].put(within, bytes) };
+        Ok(())
+    }
+
+    /// Writes into the log, if that is the place: false if the frame is to be copied instead.
+    fn write_aside(&mut self, run: usize, within: usize, bytes: &[u8], newest: u64) -> Result<bool, OutOfMemory> {
+        let frame = &mut self.frames[run];
+        let lines = (within + bytes.len()).div_ceil(LINE) - within / LINE;
+        if lines > MAX_LINES_ASIDE || frame.log_len() + lines > self.max_entries {
+            return Ok(false);
+        }
+        if frame.log.is_none() {
+            frame.log = Some(Box::new(Log::new(1 << self.run_shift >> LINE.ilog2(), &self.pool)?));
+            if !std::mem::replace(&mut frame.listed, true) {
+                self.logged.push_back(run as u32);
+            }
+        }
+        let log = frame.log.as_mut().expect("made above");
+        log.reserve(lines, frame.version, &self.pool)?;
+        for piece in pieces(within, bytes.len()) {
+            let part = &bytes[piece.done..piece.done + piece.len];
+            let entry = log.find(piece.line);
+            let put = |line: NonNull<u8>| {
+                // SAFETY: within a line that no live snapshot sees.
+                unsafe { ptr::copy_nonoverlapping(part.as_ptr(), line.as_ptr().add(piece.at), piece.len) };
+            };
+            match entry {
+                Some(entry) if log.birth(entry) > newest => put(log.line(entry)),
+                _ => {
+                    // SAFETY: a line of the frame; `reserve` made room.
+                    let from =
+                        entry.map_or(unsafe { frame.base.start().add(piece.line * LINE) }, |entry| log.line(entry));
+                    // SAFETY: there is room, and that is where the line is.
+                    unsafe { log.append(frame.version, piece.line, self.epoch, from, put) };
+                    self.written_aside += LINE as u64;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// A new version of a frame that live snapshots see: a copy with the log merged.
+    fn renew(&mut self, run: usize) -> Result<(), OutOfMemory> {
+        let frame = &mut self.frames[run];
+        let mut base = self.pool.copy(&frame.base)?;
+        self.shared.copied_bytes.fetch_add(base.len() as u64, Ordering::Relaxed);
+        if let Some(log) = &frame.log {
+            // SAFETY: the copy is ours alone.
+            unsafe { merge(base.start(), log) };
+        }
+        let version = Version::allocate(self.epoch, base.start(), frame.version.as_ptr(), &self.pool)?;
+        self.shared.heads.at(run).store(version.as_ptr(), Ordering::Release);
+        std::mem::swap(&mut base, &mut frame.base);
+        let old = Frame { birth: frame.birth, base, log: frame.log.take(), listed: false, version: frame.version };
+        (frame.birth, frame.version) = (self.epoch, version);
+        self.shared.live.retire(old.into_retired());
+        Ok(())
+    }
+
+    fn count_copied(&mut self) {
+        let bytes = std::mem::take(&mut self.written_aside);
+        self.shared.copied_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.pool.count_copied(bytes);
+    }
+
+    pub fn take_snapshot(&mut self) -> Result<EpochSnapshot, OutOfMemory> {
+        self.count_copied();
+        self.tidy(TIDY_AT_SNAPSHOT);
+        let snapshot = EpochSnapshot::new(&self.shared, self.epoch, self.frames.len(), self.run_bytes(), &self.pool)?;
+        self.epoch += 1;
+        Ok(snapshot)
+    }
+
+    /// Merges some logs into their frames, so that readers need not: at most so many. Worth a call when the writer has
+    /// nothing else to do. Returns whether there may be more.
+    pub fn tidy(&mut self, frames: usize) -> bool {
+        for _ in 0..frames {
+            let Some(run) = self.logged.pop_front() else { break };
+            let frame = &mut self.frames[run as usize];
+            let cold = frame.log.as_ref().is_none_or(|log| log.last_birth() + COLD <= self.epoch);
+            if frame.birth > self.shared.live.newest() {
+                frame.fold();
+            } else if frame.log.is_some() && !(cold && self.renew(run as usize).is_ok()) {
+                self.logged.push_back(run);
+                continue;
+            }
+            self.frames[run as usize].listed = false;
+        }
+        !self.logged.is_empty()
+    }
+
+    fn usage(&self) -> Usage {
+        let newest = self.shared.live.newest();
+        let shared = self.frames.iter().filter(|frame| frame.birth <= newest).count();
+        Usage {
+            bytes: (self.frames.len() * self.run_bytes()) as u64,
+            snapshots: self.shared.live.count(),
+            shared_bytes: (shared * self.run_bytes()) as u64,
+            copied_bytes: self.shared.copied_bytes.load(Ordering::Relaxed) + self.written_aside,
+        }
+    }
+}
+
+impl Drop for EpochRegion {
+    fn drop(&mut self) {
+        self.count_copied();
+        self.shared.live.retire(self.frames.drain(..).flat_map(Frame::into_retired));
+    }
+}
+
+impl Frame {
+    #[inline]
+    fn log_len(&self) -> usize {
+        self.log.as_ref().map_or(0, |log| log.len())
+    }
+
+    /// Where a line is now.
+    #[inline]
+    fn line(&self, line: usize) -> NonNull<u8> {
+        let entry = self.log.as_ref().and_then(|log| Some(log.line(log.find(line)?)));
+        // SAFETY: a line of the frame.
+        entry.unwrap_or_else(|| unsafe { self.base.start().add(line * LINE) })
+    }
+
+    /// # Safety
+    ///
+    /// The bytes lie within the frame, and no live snapshot sees this version.
+    #[inline]
+    unsafe fn put(&mut self, within: usize, bytes: &[u8]) {
+        // SAFETY: as the caller ensures.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.start().as_ptr().add(within), bytes.len()) };
+    }
+
+    /// Merges the log into the base of a version that no live snapshot sees.
+    fn fold(&mut self) {
+        if let Some(log) = self.log.take() {
+            // SAFETY: no live snapshot sees the version, so nobody reads its base or its log.
+            unsafe {
+                merge(self.base.start(), &log);
+                self.version.as_ref().logged_since.store(UNBORN, Ordering::Release);
+                self.version.as_ref().log.store(ptr::null_mut(), Ordering::Release);
+            }
+        }
+    }
+
+    fn into_retired(self) -> [Retired; 2] {
+        let mut frames = self.log.map_or_else(Vec::new, |log| log.into_segments());
+        frames.push(self.base);
+        // SAFETY: the frame was the version's owner; a newer version has taken its place, or the region is gone.
+        [Retired::frames(self.birth, frames), unsafe { Retired::version(self.version) }]
+    }
+}
+
+/// # Safety
+///
+/// `base` is the frame that the log belongs to, or a copy, and nobody reads it.
+unsafe fn merge(base: NonNull<u8>, log: &Log) {
+    for (line, from) in log.latest() {
+        // SAFETY: a line of the frame, and one of the log.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), base.as_ptr().add(line * LINE), LINE) };
+    }
+}
+
+/// The part of a read or write that lies in one line.
+struct Piece {
+    line: usize,
+    /// Where in the line.
+    at: usize,
+    /// Bytes before this piece.
+    done: usize,
+    len: usize,
+}
+
+#[inline]
+fn pieces(within: usize, len: usize) -> impl Iterator<Item = Piece> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let (line, at) = ((within + done) / LINE, (within + done) % LINE);
+        let piece = Piece { line, at, done, len: (LINE - at).min(len - done) };
+        done += piece.len;
+        (piece.len > 0).then_some(piece)
+    })
+}
+
+fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
+    let wanted = (more * size_of::<T>()) as u64;
+    list.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
+}
+
+impl Region for EpochRegion {
+    fn len(&self) -> usize {
+        self.frames.len() * EpochRegion::run_bytes(self)
+    }
+
+    fn run_bytes(&self) -> usize {
+        EpochRegion::run_bytes(self)
+    }
+
+    fn grow(&mut self, len: usize) -> Result<(), Error> {
+        let (before, wanted) = (self.frames.len(), len.div_ceil(self.run_bytes()));
+        for _ in before..wanted {
+            if let Err(error) = self.push_run() {
+                // They are zero, and no snapshot has seen them: they may as well go.
+                let fresh = self.frames.drain(before..);
+                self.shared.live.retire(fresh.flat_map(Frame::into_retired));
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        Ok(self.write_at(offset, bytes)?)
+    }
+
+    fn read(&self, offset: usize, into: &mut [u8]) {
+        self.read_into(offset, into);
+    }
+
+    fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
+        Ok(Box::new(self.take_snapshot()?))
+    }
+
+    fn usage(&self) -> Usage {
+        EpochRegion::usage(self)
+    }
+}
