@@ -17,16 +17,15 @@ boot() {
     local image=$1 initramfs=$2 logs=$3 limit=$4 memory=$5 swap status=0
     shift 5
     swap=$logs.swap
-    rm -f "$swap" "$logs.console" "$logs.job"
+    rm -f "$swap"
     truncate -s "$swap_size" "$swap"
-    : >"$logs.job"
     timeout --foreground --kill-after=10 "$limit" nice qemu-system-x86_64 -accel tcg,thread=multi -cpu max \
         -nodefaults -no-user-config -display none -no-reboot \
-        -smp 4 -m "$memory" \
+        -smp 4,sockets=2 -m "$memory" \
         -object memory-backend-ram,id=low,size="$((memory / 2))M" -numa node,memdev=low,cpus=0-1 \
         -object memory-backend-ram,id=high,size="$((memory / 2))M" -numa node,memdev=high,cpus=2-3 \
         -kernel "$image" -initrd "$initramfs" \
-        -append "console=ttyS0 quiet loglevel=7 panic=-1 oops=panic softlockup_panic=1 $kernel_arguments" \
+        -append "console=ttyS0 loglevel=7 panic=-1 oops=panic softlockup_panic=1" \
         -serial "file:$logs.console" -serial "file:$logs.job" \
         -drive "file=$swap,format=raw,if=virtio,cache=unsafe" "$@" || status=$?
     rm -f "$swap"

@@ -23,10 +23,10 @@ run_selftests() {
     initramfs "$root" "$logs.initramfs"
     rm -r "$root"
 
-    : >"$results"
+    tee "$results" "$logs.console" "$logs.job" </dev/null
     boot "$image" "$logs.initramfs" "$logs" "$seconds" 2048 &
     guest=$!
-    tail --quiet --lines=+1 --follow=name --retry --pid="$guest" "$logs.job" 2>/dev/null |
+    tail --quiet --lines=+1 --follow --pid="$guest" "$logs.job" |
         gawk -v results="$results" -f "$here/lib/tap.awk" >&2
     if wait "$guest"; then
         verdict ok guest "ran to its end"

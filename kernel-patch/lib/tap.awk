@@ -47,7 +47,7 @@ function result(outcome, test) {
     next
 }
 
-/^# (Starting|Totals)|^#  +(RUN|OK)|^TAP version|^@/ { next }
+/^# (Starting|Totals)|^#  +(RUN|OK|FAIL)|^TAP version|^@/ { next }
 { remark[++remarks] = $0 }
 
 END { if (program) result("FAIL", "ended with the guest") }
