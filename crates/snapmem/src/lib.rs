@@ -8,17 +8,34 @@
 //!
 //! The crate knows only the operating system. Each [`Mechanism`] is one file; docs/snapshots.md compares them.
 
+mod areas;
+mod copiers;
 mod epochs;
 mod error;
 mod frames;
+mod history;
 mod legacy;
 mod mechanism;
+mod overlay;
+mod page_file;
+mod paged;
+mod physical;
 mod pool;
 mod region;
+mod rewired;
+mod scoot;
+mod sys;
+#[cfg(test)]
+mod testing;
 
 pub use epochs::{EpochRegion, EpochSnapshot};
 pub use error::Error;
 pub use legacy::{LegacyRegion, LegacySnapshot, MECHANISM};
 pub use mechanism::{Mechanism, UnknownMechanism};
+pub use physical::PhysicalRegion;
 pub use pool::{Charge, FrameRef, OutOfMemory, Pool};
 pub use region::{Region, Run, Snapshot, Usage};
+pub use rewired::RewiredRegion;
+pub use scoot::ScootRegion;
+#[cfg(feature = "faults")]
+pub use sys::faults;

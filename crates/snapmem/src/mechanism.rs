@@ -3,22 +3,35 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::epochs::EpochRegion;
 use crate::error::Error;
+use crate::frames::FramesRegion;
+use crate::physical::PhysicalRegion;
 use crate::pool::Pool;
 use crate::region::Region;
+use crate::rewired::RewiredRegion;
+use crate::scoot::ScootRegion;
+use crate::sys::require_page_size;
 
 /// How a region is snapshotted. `fork` is not among them: its snapshot is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
+    Physical,
+    Rewired,
+    Scoot,
     Frames,
     Epochs,
 }
 
 impl Mechanism {
-    pub const ALL: [Mechanism; 2] = [Mechanism::Frames, Mechanism::Epochs];
+    pub const ALL: [Mechanism; 5] =
+        [Mechanism::Physical, Mechanism::Rewired, Mechanism::Scoot, Mechanism::Frames, Mechanism::Epochs];
 
     pub fn name(self) -> &'static str {
         match self {
+            Mechanism::Physical => "physical",
+            Mechanism::Rewired => "rewired",
+            Mechanism::Scoot => "scoot",
             Mechanism::Frames => "frames",
             Mechanism::Epochs => "epochs",
         }
@@ -27,7 +40,8 @@ impl Mechanism {
     /// Whether this kernel has it; if not, why.
     pub fn probe(self) -> Result<(), Error> {
         match self {
-            _ => Ok(()),
+            Mechanism::Rewired | Mechanism::Scoot => require_page_size(),
+            Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs => Ok(()),
         }
     }
 
@@ -35,8 +49,11 @@ impl Mechanism {
     pub fn region(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn Region>, Error> {
         self.probe()?;
         Ok(match self {
-            Mechanism::Frames => Box::new(crate::frames::FramesRegion::new(pool, run_bytes)),
-            Mechanism::Epochs => Box::new(crate::epochs::EpochRegion::new(pool, run_bytes)),
+            Mechanism::Physical => Box::new(PhysicalRegion::new(pool, run_bytes)),
+            Mechanism::Rewired => Box::new(RewiredRegion::new(pool, run_bytes)?),
+            Mechanism::Scoot => Box::new(ScootRegion::new(pool, run_bytes)?),
+            Mechanism::Frames => Box::new(FramesRegion::new(pool, run_bytes)),
+            Mechanism::Epochs => Box::new(EpochRegion::new(pool, run_bytes)),
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A frame's first touch costs page faults, which are dearer than copying it. Frames that are given back therefore wait
 //! on a list per size (powers of two) for the next one who asks. The list is bounded, and emptied before the limit
-//! refuses anybody.
+//! refuses anybody. Others may keep memory warm in the same way ([`KeepsWarm`]).
 
 #![allow(unsafe_code)]
 
@@ -10,8 +10,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::{Deref, DerefMut};
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -43,6 +43,7 @@ struct Shared {
     held: AtomicU64,
     warm_bytes: AtomicU64,
     warm: Mutex<[Vec<Block>; CLASSES]>,
+    keepers: Mutex<Vec<Weak<dyn KeepsWarm>>>,
     snapshots: AtomicU64,
     copied: AtomicU64,
 }
@@ -54,6 +55,7 @@ impl Pool {
             held: AtomicU64::new(0),
             warm_bytes: AtomicU64::new(0),
             warm: Mutex::new([const { Vec::new() }; CLASSES]),
+            keepers: Mutex::default(),
             snapshots: AtomicU64::new(0),
             copied: AtomicU64::new(0),
         }))
@@ -82,10 +84,6 @@ impl Pool {
         Ok(self.wrap(block))
     }
 
-    pub(crate) fn count_copied(&self, bytes: u64) {
-        self.0.copied.fetch_add(bytes, Ordering::Relaxed);
-    }
-
     fn wrap(&self, block: Block) -> FrameRef {
         let (start, bytes) = (block.start, block.bytes);
         FrameRef { frame: Arc::new(Frame { block: Some(block), pool: self.0.clone() }), start, bytes }
@@ -93,7 +91,7 @@ impl Pool {
 
     /// A claim on the limit, at first of nothing, for memory that lies elsewhere.
     pub fn charge(&self) -> Charge {
-        Charge { pool: self.0.clone(), bytes: 0 }
+        Charge { pool: self.0.clone(), bytes: 0, warm: 0 }
     }
 
     pub fn limit(&self) -> u64 {
@@ -113,6 +111,23 @@ impl Pool {
     /// Snapshots alive.
     pub fn snapshots(&self) -> u64 {
         self.0.snapshots.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that the system, or a mechanism outside the pool, copied because a snapshot shared them.
+    pub(crate) fn count_copied(&self, bytes: u64) {
+        self.0.copied.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Asks `keeper` from now on to give its warm memory back before the limit refuses anybody.
+    pub(crate) fn may_cool(&self, keeper: Weak<dyn KeepsWarm>) {
+        let mut keepers = self.0.keepers.lock();
+        keepers.retain(|keeper| keeper.strong_count() > 0);
+        keepers.push(keeper);
+    }
+
+    /// Bytes that may yet be kept warm.
+    pub(crate) fn room_for_warm(&self) -> u64 {
+        self.0.room_for_warm()
     }
 
     pub(crate) fn snapshot_born(&self) {
@@ -147,7 +162,7 @@ impl Shared {
     fn give_back(&self, block: Block) {
         let bytes = block.len() as u64;
         if let Some(class) = class(block.len())
-            && self.warm_bytes.load(Ordering::Relaxed) + bytes <= MAX_WARM.min(self.limit / 8)
+            && bytes <= self.room_for_warm()
         {
             let mut warm = self.warm.lock();
             if warm[class].try_reserve(1).is_ok() {
@@ -172,6 +187,10 @@ impl Shared {
         if claim() { Ok(()) } else { Err(self.refusal(bytes)) }
     }
 
+    fn room_for_warm(&self) -> u64 {
+        MAX_WARM.min(self.limit / 8).saturating_sub(self.warm_bytes.load(Ordering::Relaxed))
+    }
+
     /// Frees all that is warm.
     fn cool(&self) {
         let blocks = std::mem::replace(&mut *self.warm.lock(), [const { Vec::new() }; CLASSES]);
@@ -179,6 +198,8 @@ impl Shared {
         drop(blocks);
         self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.release(bytes);
+        let keepers: Vec<_> = self.keepers.lock().iter().filter_map(Weak::upgrade).collect();
+        keepers.iter().for_each(|keeper| keeper.cool());
     }
 
     fn release(&self, bytes: u64) {
@@ -274,11 +295,41 @@ impl Drop for Frame {
     }
 }
 
+/// One live snapshot in the counts of its pool and of its region.
+#[derive(Debug)]
+pub(crate) struct Alive {
+    pool: Pool,
+    of_region: Arc<AtomicU64>,
+}
+
+impl Alive {
+    pub fn new(pool: &Pool, of_region: &Arc<AtomicU64>) -> Alive {
+        pool.snapshot_born();
+        of_region.fetch_add(1, Ordering::Relaxed);
+        Alive { pool: pool.clone(), of_region: of_region.clone() }
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.of_region.fetch_sub(1, Ordering::Relaxed);
+        self.pool.snapshot_died();
+    }
+}
+
+/// Memory outside the pool that merely waits to be used again.
+pub(crate) trait KeepsWarm: Send + Sync {
+    /// Frees it and gives its charge back, as far as possible without waiting: the caller may hold any lock.
+    fn cool(&self);
+}
+
 /// Part of the limit, in the name of memory that lies outside the pool. Given back when dropped.
 #[derive(Debug)]
 pub struct Charge {
     pool: Arc<Shared>,
     bytes: u64,
+    /// How many of the bytes are merely warm.
+    warm: u64,
 }
 
 impl Charge {
@@ -296,10 +347,18 @@ impl Charge {
         self.bytes = bytes;
         Ok(())
     }
+
+    /// Says how many of the claimed bytes are not in use but warm.
+    pub(crate) fn set_warm(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.bytes);
+        self.pool.warm_bytes.fetch_add(bytes.wrapping_sub(self.warm), Ordering::Relaxed);
+        self.warm = bytes;
+    }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        self.set_warm(0);
         self.pool.release(self.bytes);
     }
 }

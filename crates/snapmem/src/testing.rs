@@ -1,0 +1,154 @@
+//! What the mechanisms' own tests have in common.
+
+use parking_lot::RwLock;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::region::{Region, Snapshot};
+use crate::sys::faults;
+
+/// Held for writing by who uses up the process's areas, for reading by who needs some.
+pub(crate) static AREAS: RwLock<()> = RwLock::new(());
+
+pub(crate) fn content(snapshot: &dyn Snapshot) -> Vec<u8> {
+    (0..snapshot.len() / snapshot.run_bytes()).flat_map(|i| snapshot.run(i).unwrap().to_vec()).collect()
+}
+
+pub(crate) fn content_of_region(region: &dyn Region) -> Vec<u8> {
+    let mut bytes = vec![0; region.len()];
+    bytes.chunks_mut(region.run_bytes()).enumerate().for_each(|(i, run)| region.read(i * region.run_bytes(), run));
+    bytes
+}
+
+/// A region beside plain vectors.
+struct Rig {
+    region: Box<dyn Region>,
+    model: Vec<u8>,
+    run: usize,
+    snapshots: Vec<(Box<dyn Snapshot>, Vec<u8>)>,
+    rnd: StdRng,
+}
+
+impl Rig {
+    fn new(seed: u64, run: usize, region: Box<dyn Region>) -> Rig {
+        Rig { region, model: Vec::new(), run, snapshots: Vec::new(), rnd: StdRng::seed_from_u64(seed) }
+    }
+
+    /// Where to write in `len` bytes, within one run: mostly a little, now and then more than a page.
+    fn place(&mut self, len: usize) -> (usize, Vec<u8>) {
+        let offset = self.rnd.random_range(0..len);
+        let longest = (self.run - offset % self.run).min(if self.rnd.random_bool(0.1) { 10_000 } else { 20 });
+        let bytes = vec![self.rnd.random(); self.rnd.random_range(1..=longest)];
+        (offset, bytes)
+    }
+
+    /// One random thing, done to both or to neither.
+    fn step(&mut self) -> Result<(), Error> {
+        match self.rnd.random_range(0..12) {
+            0 if self.model.len() < 12 * self.run => {
+                let len = self.model.len() + self.rnd.random_range(1..4) * self.run;
+                self.region.grow(len)?;
+                self.model.resize(len, 0);
+            }
+            1..8 if !self.model.is_empty() => {
+                let (offset, bytes) = self.place(self.model.len());
+                self.region.write(offset, &bytes)?;
+                self.model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+            }
+            8..10 => {
+                let mut snapshot = self.region.snapshot()?;
+                let mut seen = self.model.clone();
+                if !seen.is_empty() && self.rnd.random_bool(0.3) {
+                    let (offset, bytes) = self.place(seen.len());
+                    snapshot.patch(offset, &bytes)?;
+                    seen[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                }
+                self.snapshots.push((snapshot, seen));
+            }
+            _ if !self.snapshots.is_empty() => {
+                let (snapshot, seen) = self.snapshots.swap_remove(self.rnd.random_range(0..self.snapshots.len()));
+                let run = (!seen.is_empty()).then(|| snapshot.run(0).unwrap());
+                assert!(content(&*snapshot) == seen);
+                drop(snapshot);
+                assert!(run.is_none_or(|run| run[..] == seen[..self.run]), "a run outlives its snapshot");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn check(&self) {
+        assert!(content_of_region(&*self.region) == self.model);
+        self.snapshots.iter().for_each(|(snapshot, seen)| assert!(content(&**snapshot) == *seen));
+        let usage = self.region.usage();
+        assert_eq!((usage.bytes, usage.snapshots), (self.model.len() as u64, self.snapshots.len() as u64));
+        assert!(usage.shared_bytes <= usage.bytes);
+    }
+}
+
+/// Random writes, growth, snapshots, patches and drops; then all memory has returned.
+pub(crate) fn equals_a_model(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
+    for seed in 0..30 {
+        let pool = Pool::new(1 << 30);
+        let mut rig = Rig::new(seed, run, region(&pool));
+        for i in 0..300 {
+            rig.step().unwrap();
+            if i % 10 == 0 {
+                rig.check();
+            }
+        }
+        rig.check();
+        rig.snapshots.clear();
+        assert_eq!((pool.used(), pool.snapshots()), (rig.region.len() as u64, 0), "seed {seed}");
+        drop(rig);
+        assert_eq!(pool.used(), 0, "seed {seed}");
+    }
+}
+
+/// As [`equals_a_model`], with one system call in some steps failing, and a limit that some steps run into: a step that
+/// fails leaves everything as it was, and the region works on.
+pub(crate) fn survives_refusals(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
+    let mut refused = 0;
+    for seed in 0..30 {
+        let pool = Pool::new(14 * run as u64);
+        let mut rig = Rig::new(seed, run, region(&pool));
+        for i in 0..300 {
+            let armed = faults::fail_call(rig.rnd.random_range(0..8));
+            refused += u32::from(rig.step().is_err());
+            drop(armed);
+            assert!(pool.used() <= pool.limit());
+            if i % 10 == 0 {
+                rig.check();
+            }
+        }
+        rig.check();
+        rig.snapshots.clear();
+        assert_eq!((pool.used(), pool.snapshots()), (rig.region.len() as u64, 0), "seed {seed}");
+        drop(rig);
+        assert_eq!(pool.used(), 0, "seed {seed}");
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+/// Snapshots come and go while pages are written: nothing is left behind.
+pub(crate) fn returns_all_memory(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
+    let pool = Pool::new(1 << 30);
+    let mut region = region(&pool);
+    region.grow(8 * run).unwrap();
+    let mut rnd = StdRng::seed_from_u64(3);
+    let mut alive = Vec::new();
+    for _ in 0..2_000 {
+        alive.push(region.snapshot().unwrap());
+        if alive.len() > 5 {
+            alive.swap_remove(rnd.random_range(0..alive.len()));
+        }
+        region.write(rnd.random_range(0..8 * run), &[rnd.random()]).unwrap();
+        assert!(pool.used() <= 6 * 8 * run as u64);
+    }
+    assert!(region.usage().copied_bytes > 1000);
+    assert_eq!(pool.snapshots(), alive.len() as u64);
+    drop(alive);
+    assert_eq!((pool.used(), pool.snapshots()), (8 * run as u64, 0));
+}
