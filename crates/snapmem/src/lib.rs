@@ -14,8 +14,11 @@ mod epochs;
 mod error;
 mod frames;
 mod history;
+mod kernel_cow;
+mod lazy;
 mod legacy;
 mod mechanism;
+mod mremap_cow;
 mod overlay;
 mod page_file;
 mod paged;
@@ -27,9 +30,11 @@ mod scoot;
 mod sys;
 #[cfg(test)]
 mod testing;
+mod vm_snapshot;
 
 pub use epochs::{EpochRegion, EpochSnapshot};
 pub use error::Error;
+pub use lazy::LazyRegion;
 pub use legacy::{LegacyRegion, LegacySnapshot, MECHANISM};
 pub use mechanism::{Mechanism, UnknownMechanism};
 pub use physical::PhysicalRegion;

@@ -12,6 +12,7 @@ use crate::region::Region;
 use crate::rewired::RewiredRegion;
 use crate::scoot::ScootRegion;
 use crate::sys::require_page_size;
+use crate::{mremap_cow, vm_snapshot};
 
 /// How a region is snapshotted. `fork` is not among them: its snapshot is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,19 +20,30 @@ pub enum Mechanism {
     Physical,
     Rewired,
     Scoot,
+    VmSnapshot,
+    MremapCow,
     Frames,
     Epochs,
 }
 
 impl Mechanism {
-    pub const ALL: [Mechanism; 5] =
-        [Mechanism::Physical, Mechanism::Rewired, Mechanism::Scoot, Mechanism::Frames, Mechanism::Epochs];
+    pub const ALL: [Mechanism; 7] = [
+        Mechanism::Physical,
+        Mechanism::Rewired,
+        Mechanism::Scoot,
+        Mechanism::VmSnapshot,
+        Mechanism::MremapCow,
+        Mechanism::Frames,
+        Mechanism::Epochs,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Physical => "physical",
             Mechanism::Rewired => "rewired",
             Mechanism::Scoot => "scoot",
+            Mechanism::VmSnapshot => "vm_snapshot",
+            Mechanism::MremapCow => "mremap_cow",
             Mechanism::Frames => "frames",
             Mechanism::Epochs => "epochs",
         }
@@ -41,6 +53,8 @@ impl Mechanism {
     pub fn probe(self) -> Result<(), Error> {
         match self {
             Mechanism::Rewired | Mechanism::Scoot => require_page_size(),
+            Mechanism::VmSnapshot => vm_snapshot::probe(),
+            Mechanism::MremapCow => mremap_cow::probe(),
             Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs => Ok(()),
         }
     }
@@ -52,6 +66,8 @@ impl Mechanism {
             Mechanism::Physical => Box::new(PhysicalRegion::new(pool, run_bytes)),
             Mechanism::Rewired => Box::new(RewiredRegion::new(pool, run_bytes)?),
             Mechanism::Scoot => Box::new(ScootRegion::new(pool, run_bytes)?),
+            Mechanism::VmSnapshot => Box::new(vm_snapshot::region(pool, run_bytes)?),
+            Mechanism::MremapCow => Box::new(mremap_cow::region(pool, run_bytes)?),
             Mechanism::Frames => Box::new(FramesRegion::new(pool, run_bytes)),
             Mechanism::Epochs => Box::new(EpochRegion::new(pool, run_bytes)),
         })

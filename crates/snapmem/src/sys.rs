@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -118,7 +118,19 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return Err(Error::last("mmap", MEMORY));
         }
-        Ok(Mapping { start: NonNull::new(start.cast()).expect("the kernel maps nothing at zero"), bytes })
+        Ok(Mapping { start: NonNull::new(start.cast()).expect("nothing is mapped at zero"), bytes })
+    }
+
+    /// The result of a system call that maps as many bytes as it was given.
+    ///
+    /// # Safety
+    ///
+    /// If it is not -1, the bytes are newly mapped there and belong to nobody else.
+    pub unsafe fn from_call(result: c_long, bytes: usize, call: &'static str) -> Result<Mapping, Error> {
+        match result {
+            -1 => Err(Error::last(call, MEMORY)),
+            start => Ok(Mapping { start: NonNull::new(start as *mut u8).expect("nothing is mapped at zero"), bytes }),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -294,7 +306,7 @@ pub mod faults {
 }
 
 #[cfg(not(any(test, feature = "faults")))]
-mod faults {
+pub(crate) mod faults {
     #[inline(always)]
     pub fn check(_call: &'static str, _hint: &'static str) -> Result<(), crate::error::Error> {
         Ok(())

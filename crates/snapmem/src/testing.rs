@@ -152,3 +152,10 @@ pub(crate) fn returns_all_memory(run: usize, region: impl Fn(&Pool) -> Box<dyn R
     drop(alive);
     assert_eq!((pool.used(), pool.snapshots()), (8 * run as u64, 0));
 }
+
+/// All of the above.
+pub(crate) fn all(run: usize, region: impl Fn(&Pool) -> Box<dyn Region> + Copy) {
+    equals_a_model(run, region);
+    survives_refusals(run, region);
+    returns_all_memory(run, region);
+}
