@@ -5,7 +5,7 @@
 //!               new requests; those whose L was reached       -> snapshots, to the query's thread
 //!               one piece of a load                           -> store
 //!               events                                        -> worker
-//!   nothing to do: sleep until the ring or another thread wakes us
+//!   nothing to do: tidy, then sleep until the ring or another thread wakes us
 //! ```
 //!
 //! So a request waits for its L, for at most one piece of a load, and never for a backlog beyond its L.
@@ -157,6 +157,7 @@ impl Writer {
             let ticket = self.ring.ticket();
             match self.turn() {
                 Ok(true) => {}
+                Ok(false) if self.mirror.store.tidy() => {}
                 Ok(false) => self.ring.wait(ticket, self.sleep()),
                 Err(error) => return error,
             }

@@ -2,12 +2,11 @@
 
 use plan::Type;
 use protocol::change::Value;
-use snapmem::{FrameRef, LegacyRegion as Region, LegacySnapshot as Snapshot, OutOfMemory, Pool};
+use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool, Run};
 
-use crate::bitmap::{self, Bitmap, split};
-use crate::fixed::{self, Patches};
+use crate::bitmap::{self, Bitmap};
+use crate::fixed;
 use crate::text::{TextColumn, TextSnapshot};
-use crate::view::CHUNK_ROWS;
 
 /// What a row has in a column. Two cells are equal if their binary images are: that is equality of keys, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +74,7 @@ struct Poison {
 #[derive(Debug)]
 enum Cells {
     Bits(Bitmap),
-    Fixed { width: usize, region: Region },
+    Fixed { width: usize, region: EpochRegion },
     Text(TextColumn),
 }
 
@@ -84,7 +83,7 @@ impl Column {
         let cells = match ty.slot_bytes() {
             None => Cells::Bits(Bitmap::new(pool, false)),
             Some(_) if ty.is_text() => Cells::Text(TextColumn::new(pool)),
-            Some(width) => Cells::Fixed { width, region: Region::new(pool, width * CHUNK_ROWS) },
+            Some(width) => Cells::Fixed { width, region: fixed::new_region(pool, width) },
         };
         Column { ty, cells, valid: None, poison: None, chunks: 0, pool: pool.clone() }
     }
@@ -93,7 +92,7 @@ impl Column {
     pub fn grow(&mut self) -> Result<(), OutOfMemory> {
         match &mut self.cells {
             Cells::Bits(bits) => bits.grow()?,
-            Cells::Fixed { region, .. } => region.grow()?,
+            Cells::Fixed { region, .. } => region.push_run()?,
             Cells::Text(text) => text.grow()?,
         }
         if let Some(valid) = &mut self.valid {
@@ -115,10 +114,7 @@ impl Column {
         }
         match &self.cells {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
-            Cells::Fixed { width, region } => {
-                let (chunk, row) = split(slot);
-                Cell::Fixed(fixed::get(region.read(chunk), *width, row))
-            }
+            Cells::Fixed { width, region } => Cell::Fixed(fixed::get(region, *width, slot)),
             Cells::Text(text) => Cell::Text(text.get(slot)),
         }
     }
@@ -130,11 +126,7 @@ impl Column {
         self.set_poisoned(slot, matches!(cell, Cell::Poison))?;
         match (&mut self.cells, cell) {
             (Cells::Bits(bits), Cell::Fixed(image)) => bits.set(slot, image != 0),
-            (Cells::Fixed { width, region }, Cell::Fixed(image)) => {
-                let (chunk, row) = split(slot);
-                fixed::put(region.write(chunk)?, *width, row, image);
-                Ok(())
-            }
+            (Cells::Fixed { width, region }, Cell::Fixed(image)) => fixed::put(region, *width, slot, image),
             (Cells::Text(text), Cell::Text(bytes)) => text.put(slot, bytes),
             (Cells::Text(text), _) => text.forget(slot),
             // The bytes below a null do not matter.
@@ -194,9 +186,7 @@ impl Column {
     pub fn snapshot(&mut self) -> Result<ColumnSnapshot, OutOfMemory> {
         let cells = match &mut self.cells {
             Cells::Bits(bits) => CellsSnapshot::Bits(bits.snapshot()?),
-            Cells::Fixed { width, region } => {
-                CellsSnapshot::Fixed { cells: region.snapshot()?, patches: Patches::new(&self.pool, *width) }
-            }
+            Cells::Fixed { width, region } => CellsSnapshot::Fixed { width: *width, cells: region.take_snapshot()? },
             Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
         };
         let valid = self.valid.as_mut().map(Bitmap::snapshot).transpose()?;
@@ -207,10 +197,21 @@ impl Column {
         Ok(ColumnSnapshot { ty: self.ty, cells, valid, poison })
     }
 
+    /// See [`EpochRegion::tidy`].
+    pub fn tidy(&mut self, runs: usize) -> usize {
+        let cells = match &mut self.cells {
+            Cells::Bits(bits) => bits.tidy(runs),
+            Cells::Fixed { region, .. } => region.tidy(runs),
+            Cells::Text(text) => text.tidy(runs),
+        };
+        let poison = self.poison.as_mut().map(|poison| &mut poison.bits);
+        cells + self.valid.iter_mut().chain(poison).map(|bits| bits.tidy(runs)).sum::<usize>()
+    }
+
     pub fn bytes(&self) -> u64 {
         let cells = match &self.cells {
             Cells::Bits(bits) => bits.bytes(),
-            Cells::Fixed { region, .. } => (region.frame_count() * region.frame_bytes()) as u64,
+            Cells::Fixed { region, .. } => (region.run_count() * region.run_bytes()) as u64,
             Cells::Text(text) => text.bytes(),
         };
         let poison = self.poison.as_ref().map(|poison| &poison.bits);
@@ -223,20 +224,20 @@ impl Column {
 pub struct ColumnSnapshot {
     pub ty: Type,
     pub cells: CellsSnapshot,
-    valid: Option<Snapshot>,
+    valid: Option<EpochSnapshot>,
     poison: Option<PoisonSnapshot>,
 }
 
 #[derive(Debug)]
 struct PoisonSnapshot {
-    bits: Snapshot,
+    bits: EpochSnapshot,
     count: u64,
 }
 
 #[derive(Debug)]
 pub enum CellsSnapshot {
-    Bits(Snapshot),
-    Fixed { cells: Snapshot, patches: Patches },
+    Bits(EpochSnapshot),
+    Fixed { width: usize, cells: EpochSnapshot },
     Text(TextSnapshot),
 }
 
@@ -254,7 +255,7 @@ impl ColumnSnapshot {
             (CellsSnapshot::Bits(bits), Cell::Fixed(image)) => {
                 bitmap::patch(bits, slot, image != 0)?;
             }
-            (CellsSnapshot::Fixed { patches, .. }, Cell::Fixed(image)) => patches.add(slot, image)?,
+            (CellsSnapshot::Fixed { width, cells }, Cell::Fixed(image)) => fixed::patch(cells, *width, slot, image)?,
             (CellsSnapshot::Text(text), Cell::Text(bytes)) => text.patch(slot, bytes)?,
             _ => {}
         }
@@ -286,7 +287,7 @@ impl ColumnSnapshot {
     }
 
     /// The chunk's validity bits, if there are any.
-    pub fn valid(&self, chunk: usize) -> Option<&FrameRef> {
-        self.valid.as_ref().map(|valid| valid.frame(chunk))
+    pub fn valid(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
+        self.valid.as_ref().map(|valid| valid.get(chunk)).transpose()
     }
 }

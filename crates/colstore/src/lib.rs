@@ -41,7 +41,7 @@ use protocol::Snapshot;
 use protocol::change::StreamMessage;
 use protocol::control::ToWorker;
 use protocol::request::{LoadRequest, Refusal, TableStatus};
-use snapmem::Pool;
+use snapmem::{Mechanism, Pool};
 
 use apply::Messages;
 use backlog::Transaction;
@@ -49,6 +49,7 @@ use clock::{Clock, Delays};
 use rows::Fault;
 use table::Table;
 
+pub use snapmem::OutOfMemory;
 pub use view::{CHUNK_ROWS, Chunk, TableView};
 
 /// All mirrored tables of a database. One thread owns it; views may go to any thread.
@@ -311,6 +312,12 @@ impl Store {
         Ok(served)
     }
 
+    /// For a writer with nothing else to do: work now that spares queries some later. Returns whether there was any.
+    pub fn tidy(&mut self) -> bool {
+        let live = self.tables.values_mut().filter_map(|table| table.live_mut().ok());
+        live.fold(false, |worked, live| live.rows.tidy() | worked)
+    }
+
     /// A table with a fault is given up; the others go on.
     fn break_on_fault(&mut self, relid: u32, result: Result<(), Fault>) {
         let (Err(fault), Some(table)) = (result, self.tables.get_mut(&relid)) else { return };
@@ -345,7 +352,7 @@ impl Store {
         let mut tables: Vec<TableStatus> = self.tables.values().map(Table::status).collect();
         tables.sort_by_key(|table| table.relid);
         StoreStatus {
-            mechanism: snapmem::MECHANISM,
+            mechanism: Mechanism::Epochs.name(),
             memory_bytes: self.pool.used(),
             undo_bytes: self.undo_bytes(),
             undo_transactions: live().map(|live| live.undo.len() as u64).sum(),

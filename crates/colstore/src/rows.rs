@@ -12,6 +12,9 @@ use crate::index::{Duplicate, KeyIndex};
 use crate::undo::OpWriter;
 use crate::view::CHUNK_ROWS;
 
+/// Runs of a column merged at a time.
+const TIDY_RUNS: usize = 16;
+
 /// Why a table's mirror has to be given up.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
@@ -71,6 +74,12 @@ impl Rows {
             identity,
             pool: pool.clone(),
         }
+    }
+
+    /// Merges what was written beside the columns while snapshots were alive, some of it; returns whether there was any.
+    pub fn tidy(&mut self) -> bool {
+        let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
+        columns + self.live.tidy(TIDY_RUNS) > 0
     }
 
     pub fn identity(&self) -> &[usize] {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use plan::Identity;
 use protocol::Snapshot;
 use protocol::request::Refusal;
-use snapmem::OutOfMemory;
+use snapmem::{EpochSnapshot, OutOfMemory};
 
 use crate::TableRequest;
 use crate::bitmap::{self, split};
@@ -96,7 +96,7 @@ struct Past {
     columns: Vec<(usize, ColumnSnapshot)>,
     /// By position in the layout: where in `columns`.
     wanted: Vec<Option<usize>>,
-    live: snapmem::LegacySnapshot,
+    live: EpochSnapshot,
     live_counts: Vec<u32>,
     undone_transactions: u64,
     undone_changes: u64,

@@ -13,11 +13,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use snapmem::{Charge, FrameRef, LegacyRegion as Region, LegacySnapshot as Snapshot, OutOfMemory, Pool};
+use snapmem::{Charge, EpochRegion, EpochSnapshot, FrameRef, OutOfMemory, Pool};
 
 use crate::bitmap::split;
-use crate::fixed::Patches;
-use crate::view::CHUNK_ROWS;
+use crate::fixed;
 use crate::zero_copy;
 
 const VIEW_BYTES: usize = 16;
@@ -34,42 +33,46 @@ const MIN_DEAD: u64 = 16 << 10;
 
 #[derive(Debug)]
 pub struct TextColumn {
-    views: Region,
+    views: EpochRegion,
     heaps: Vec<Heap>,
     pool: Pool,
 }
 
 impl TextColumn {
     pub fn new(pool: &Pool) -> TextColumn {
-        TextColumn { views: Region::new(pool, CHUNK_ROWS * VIEW_BYTES), heaps: Vec::new(), pool: pool.clone() }
+        TextColumn { views: fixed::new_region(pool, VIEW_BYTES), heaps: Vec::new(), pool: pool.clone() }
     }
 
     pub fn grow(&mut self) -> Result<(), OutOfMemory> {
-        self.views.grow()?;
+        self.views.push_run()?;
         self.heaps.push(Heap::default());
         Ok(())
     }
 
     #[inline]
     pub fn get(&self, slot: u32) -> &[u8] {
-        let (chunk, row) = split(slot);
-        let bytes = view_bytes(self.views.read(chunk), row);
+        let bytes = self.view(slot);
         match View::parse(bytes) {
             View::Inline { length } => &bytes[4..4 + length],
-            View::Long(place) => self.heaps[chunk].text(place),
+            View::Long(place) => self.heaps[split(slot).0].text(place),
         }
     }
 
+    #[inline]
+    fn view(&self, slot: u32) -> &[u8; VIEW_BYTES] {
+        &self.views.bytes(slot as usize * VIEW_BYTES, VIEW_BYTES).as_chunks().0[0]
+    }
+
     pub fn put(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
-        let (chunk, row) = split(slot);
-        let old = long_length(view_bytes(self.views.read(chunk), row));
+        let chunk = split(slot).0;
+        let old = long_length(self.view(slot));
         let view = if text.len() <= INLINE {
             inline_view(text)
         } else {
             let (block, offset) = self.heaps[chunk].append(text, &self.pool)?;
             long_view(text, block, offset)
         };
-        put_view(self.views.write(chunk)?, row, view);
+        self.views.write_at(slot as usize * VIEW_BYTES, &view)?;
         if old > 0 {
             self.heaps[chunk].live -= old;
             self.compact_if_worthwhile(chunk)?;
@@ -79,8 +82,7 @@ impl TextColumn {
 
     /// The slot's text is not needed any more.
     pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
-        let (chunk, row) = split(slot);
-        if long_length(view_bytes(self.views.read(chunk), row)) > 0 { self.put(slot, &[]) } else { Ok(()) }
+        if long_length(self.view(slot)) > 0 { self.put(slot, &[]) } else { Ok(()) }
     }
 
     fn compact_if_worthwhile(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
@@ -91,22 +93,24 @@ impl TextColumn {
             return Ok(());
         }
         let mut fresh = Heap::default();
-        let views = self.views.write(chunk)?;
-        for row in 0..CHUNK_ROWS {
-            if let View::Long(place) = View::parse(view_bytes(views, row)) {
+        let run_bytes = self.views.run_bytes();
+        let mut views = vec![0; run_bytes];
+        self.views.read_into(chunk * run_bytes, &mut views);
+        for view in views.as_chunks_mut::<VIEW_BYTES>().0 {
+            if let View::Long(place) = View::parse(view) {
                 let text = heap.text(place);
                 let (block, offset) = fresh.append_sized(text, heap.live - fresh.live, &self.pool)?;
-                put_view(views, row, long_view(text, block, offset));
+                *view = long_view(text, block, offset);
             }
         }
+        self.views.write_at(chunk * run_bytes, &views)?;
         self.heaps[chunk] = fresh;
         Ok(())
     }
 
     pub fn snapshot(&mut self) -> Result<TextSnapshot, OutOfMemory> {
         Ok(TextSnapshot {
-            views: self.views.snapshot()?,
-            view_patches: Patches::new(&self.pool, VIEW_BYTES),
+            views: self.views.take_snapshot()?,
             blocks: self.heaps.iter().map(|heap| heap.blocks.clone()).collect(),
             patches: HashMap::new(),
             sealed: HashMap::new(),
@@ -114,8 +118,13 @@ impl TextColumn {
         })
     }
 
+    /// See [`EpochRegion::tidy`].
+    pub fn tidy(&mut self, runs: usize) -> usize {
+        self.views.tidy(runs)
+    }
+
     pub fn bytes(&self) -> u64 {
-        let views = self.views.frame_count() * CHUNK_ROWS * VIEW_BYTES;
+        let views = self.views.run_count() * self.views.run_bytes();
         views as u64 + self.heaps.iter().map(Heap::bytes).sum::<u64>()
     }
 }
@@ -201,8 +210,7 @@ impl Heap {
 /// A text column as it was, and private patches to it.
 #[derive(Debug)]
 pub struct TextSnapshot {
-    views: Snapshot,
-    view_patches: Patches,
+    views: EpochSnapshot,
     /// By chunk.
     blocks: Vec<Arc<Vec<Block>>>,
     /// Long texts of patches, by chunk. Their block is numbered behind the chunk's own.
@@ -215,7 +223,7 @@ pub struct TextSnapshot {
 impl TextSnapshot {
     pub fn patch(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
         let view = if text.len() <= INLINE { inline_view(text) } else { self.add_long(split(slot).0, text)? };
-        self.view_patches.add(slot, u128::from_le_bytes(view))
+        self.views.patch_at(slot as usize * VIEW_BYTES, &view)
     }
 
     fn add_long(&mut self, chunk: usize, text: &[u8]) -> Result<[u8; VIEW_BYTES], OutOfMemory> {
@@ -237,13 +245,14 @@ impl TextSnapshot {
     }
 
     /// The first `rows` views of a chunk.
-    pub fn views(&self, chunk: usize, rows: usize) -> Buffer {
-        self.view_patches.buffer(chunk, self.views.frame(chunk), rows)
+    pub fn views(&self, chunk: usize, rows: usize) -> Result<Buffer, OutOfMemory> {
+        Ok(zero_copy::buffer(self.views.get(chunk)?, rows * VIEW_BYTES))
     }
 
     /// The chunk's blocks, as the views number them.
     pub fn buffers(&self, chunk: usize) -> Vec<Buffer> {
-        let blocks = self.blocks[chunk].iter().map(|block| zero_copy::buffer(&block.frame, block.used));
+        let blocks =
+            self.blocks[chunk].iter().map(|block| zero_copy::buffer(block.frame.clone().into_run(), block.used));
         blocks.chain(self.sealed.get(&chunk).cloned()).collect()
     }
 }
@@ -288,16 +297,4 @@ fn long_view(text: &[u8], block: u32, offset: u32) -> [u8; VIEW_BYTES] {
     view[8..12].copy_from_slice(&block.to_le_bytes());
     view[12..16].copy_from_slice(&offset.to_le_bytes());
     view
-}
-
-#[inline]
-fn view_bytes(frame: &[u8], row: usize) -> &[u8; VIEW_BYTES] {
-    let (views, _) = frame.as_chunks::<VIEW_BYTES>();
-    &views[row]
-}
-
-#[inline]
-fn put_view(frame: &mut [u8], row: usize, view: [u8; VIEW_BYTES]) {
-    let (views, _) = frame.as_chunks_mut::<VIEW_BYTES>();
-    views[row] = view;
 }

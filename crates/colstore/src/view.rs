@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use plan::Type;
-use snapmem::{FrameRef, LegacySnapshot as Snapshot};
+use snapmem::{EpochSnapshot, OutOfMemory, Run};
 
 use crate::column::{CellsSnapshot, ColumnSnapshot};
 use crate::zero_copy;
@@ -23,8 +23,9 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
     /// Rows that are there (not those that a chunk merely has room for).
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
-    /// Cheap: no value is copied, but in chunks where some have to be replaced by older ones.
-    fn chunk(&self, index: usize) -> Chunk;
+    /// Cheap: no value is copied, but in chunks where some have to be replaced by older or newer ones. Those need memory,
+    /// which may not be there.
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory>;
 }
 
 /// A run of rows.
@@ -38,14 +39,14 @@ pub struct Chunk {
     pub live: Option<BooleanBuffer>,
 }
 
-/// The view over snapshots of columns: an array points into one frame of its column, unless the chunk has patches.
+/// The view over snapshots of columns: an array points into one run of its column.
 #[derive(Debug)]
 pub struct ColumnsView {
     types: Vec<Type>,
     columns: Vec<ColumnSnapshot>,
     /// For each column asked for, where it is in `columns`.
     order: Vec<usize>,
-    live: Snapshot,
+    live: EpochSnapshot,
     live_counts: Vec<u32>,
     slots: usize,
     row_count: u64,
@@ -57,7 +58,7 @@ impl ColumnsView {
     pub fn new(
         mut columns: Vec<ColumnSnapshot>,
         order: Vec<usize>,
-        live: Snapshot,
+        live: EpochSnapshot,
         live_counts: Vec<u32>,
         slots: usize,
         alive: Arc<()>,
@@ -82,24 +83,26 @@ impl TableView for ColumnsView {
         self.slots.div_ceil(CHUNK_ROWS)
     }
 
-    fn chunk(&self, index: usize) -> Chunk {
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
         let rows = CHUNK_ROWS.min(self.slots - index * CHUNK_ROWS);
-        let arrays = self.order.iter().map(|&column| array(&self.columns[column], index, rows)).collect();
+        let arrays = self.order.iter().map(|&column| array(&self.columns[column], index, rows));
+        let arrays = arrays.collect::<Result<_, _>>()?;
         let all = self.live_counts[index] as usize == rows;
-        Chunk { rows, arrays, live: (!all).then(|| bits(self.live.frame(index), rows)) }
+        let live = if all { None } else { Some(bits(self.live.get(index)?, rows)) };
+        Ok(Chunk { rows, arrays, live })
     }
 }
 
-fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> ArrayRef {
-    let valid = column.valid(chunk).map(|frame| NullBuffer::new(bits(frame, rows)));
+fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef, OutOfMemory> {
+    let valid = column.valid(chunk)?.map(|frame| NullBuffer::new(bits(frame, rows)));
     let nulls = valid.filter(|nulls| nulls.null_count() > 0);
-    match &column.cells {
-        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.frame(chunk), rows), nulls)),
+    Ok(match &column.cells {
+        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.get(chunk)?, rows), nulls)),
         CellsSnapshot::Text(text) => {
-            Arc::new(zero_copy::strings(text.views(chunk, rows), rows, text.buffers(chunk), nulls))
+            Arc::new(zero_copy::strings(text.views(chunk, rows)?, rows, text.buffers(chunk), nulls))
         }
-        CellsSnapshot::Fixed { cells, patches } => {
-            let values = patches.buffer(chunk, cells.frame(chunk), rows);
+        CellsSnapshot::Fixed { width, cells } => {
+            let values = zero_copy::buffer(cells.get(chunk)?, rows * width);
             match column.ty {
                 Type::Int16 => primitive::<Int16Type>(values, rows, nulls),
                 Type::Int32 | Type::Date => primitive::<Int32Type>(values, rows, nulls),
@@ -111,13 +114,13 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> ArrayRef {
                 _ => primitive::<Int64Type>(values, rows, nulls),
             }
         }
-    }
+    })
 }
 
 fn primitive<T: ArrowPrimitiveType>(values: Buffer, rows: usize, nulls: Option<NullBuffer>) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(values, 0, rows), nulls))
 }
 
-fn bits(frame: &FrameRef, rows: usize) -> BooleanBuffer {
-    BooleanBuffer::new(zero_copy::buffer(frame, rows.div_ceil(8)), 0, rows)
+fn bits(run: Run, rows: usize) -> BooleanBuffer {
+    BooleanBuffer::new(zero_copy::buffer(run, rows.div_ceil(8)), 0, rows)
 }

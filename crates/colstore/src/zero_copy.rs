@@ -1,4 +1,4 @@
-//! Frames as Arrow buffers. The only unsafe code of the crate.
+//! Snapshots as Arrow buffers. The only unsafe code of the crate.
 
 #![allow(unsafe_code)]
 
@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use arrow_array::StringViewArray;
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
-use snapmem::FrameRef;
+use snapmem::Run;
 
-/// The first bytes of a frame, which the buffer keeps alive.
-pub fn buffer(frame: &FrameRef, bytes: usize) -> Buffer {
-    let owner = frame.clone();
-    let start = NonNull::from(&owner[..bytes]).cast();
-    // SAFETY: the frame has at least `bytes` initialised bytes (the slice above), they stay where they are as long as
-    // a reference to the frame exists, which the buffer owns, and nobody writes to a frame that is shared.
-    unsafe { Buffer::from_custom_allocation(start, bytes, Arc::new(owner)) }
+/// The first bytes of a run, which the buffer keeps alive.
+pub fn buffer(run: Run, bytes: usize) -> Buffer {
+    let start = NonNull::from(&run[..bytes]).cast();
+    // SAFETY: the run has at least `bytes` initialised bytes (the slice above), which stay where and what they are as
+    // long as the run exists, which the buffer owns.
+    unsafe { Buffer::from_custom_allocation(start, bytes, Arc::new(run)) }
 }
 
 /// An array over views that a text column wrote.

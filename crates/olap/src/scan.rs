@@ -48,7 +48,7 @@ impl ViewScan {
 }
 
 fn read_chunk(view: &dyn TableView, schema: &SchemaRef, index: usize) -> Result<RecordBatch> {
-    let chunk = view.chunk(index);
+    let chunk = view.chunk(index).map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
     let options = RecordBatchOptions::new().with_row_count(Some(chunk.rows));
     let batch = RecordBatch::try_new_with_options(schema.clone(), chunk.arrays, &options)?;
     match chunk.live {

@@ -24,10 +24,11 @@ pub enum Mechanism {
     MremapCow,
     Frames,
     Epochs,
+    Auto,
 }
 
 impl Mechanism {
-    pub const ALL: [Mechanism; 7] = [
+    pub const ALL: [Mechanism; 8] = [
         Mechanism::Physical,
         Mechanism::Rewired,
         Mechanism::Scoot,
@@ -35,6 +36,7 @@ impl Mechanism {
         Mechanism::MremapCow,
         Mechanism::Frames,
         Mechanism::Epochs,
+        Mechanism::Auto,
     ];
 
     pub fn name(self) -> &'static str {
@@ -46,6 +48,7 @@ impl Mechanism {
             Mechanism::MremapCow => "mremap_cow",
             Mechanism::Frames => "frames",
             Mechanism::Epochs => "epochs",
+            Mechanism::Auto => "auto",
         }
     }
 
@@ -55,7 +58,7 @@ impl Mechanism {
             Mechanism::Rewired | Mechanism::Scoot => require_page_size(),
             Mechanism::VmSnapshot => vm_snapshot::probe(),
             Mechanism::MremapCow => mremap_cow::probe(),
-            Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs => Ok(()),
+            Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => Ok(()),
         }
     }
 
@@ -70,6 +73,7 @@ impl Mechanism {
             Mechanism::MremapCow => Box::new(mremap_cow::region(pool, run_bytes)?),
             Mechanism::Frames => Box::new(FramesRegion::new(pool, run_bytes)),
             Mechanism::Epochs => Box::new(EpochRegion::new(pool, run_bytes)),
+            Mechanism::Auto => Box::new(EpochRegion::automatic(pool, run_bytes)),
         })
     }
 }

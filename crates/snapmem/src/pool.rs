@@ -241,7 +241,7 @@ impl FrameRef {
     }
 
     /// The frame as a run, which nobody can write to any more.
-    pub(crate) fn into_run(self) -> Run {
+    pub fn into_run(self) -> Run {
         let (start, bytes, owner) = (self.start, self.bytes, self.frame);
         // SAFETY: the frame keeps the bytes; it is shared with the run from now on, and a shared frame is not written.
         unsafe { Run::new(start, bytes, owner) }

@@ -100,7 +100,7 @@ pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize
 pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
     let mut rows = Vec::new();
     for index in 0..view.chunk_count() {
-        let chunk = view.chunk(index);
+        let chunk = view.chunk(index).unwrap();
         if index + 1 < view.chunk_count() {
             assert_eq!(chunk.rows, crate::CHUNK_ROWS);
         }

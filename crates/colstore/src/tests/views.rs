@@ -22,13 +22,13 @@ fn views_stay_what_they_are_while_the_store_goes_on() {
     let now = rig.now();
     let view = rig.serve(&layout, &now).unwrap();
     assert_eq!((view.chunk_count(), view.row_count()), (4, count as u64));
-    assert!((0..4).all(|i| view.chunk(i).live.is_none()));
+    assert!((0..4).all(|i| view.chunk(i).unwrap().live.is_none()));
     // Another thread reads the view again and again; the arrays outlive the view.
     let reader = {
         let (view, want) = (view.clone(), want.clone());
         std::thread::spawn(move || {
             (0..20).for_each(|_| assert_eq!(rig::rows_of(&view), want));
-            view.chunk(1)
+            view.chunk(1).unwrap()
         })
     };
     for round in 0..20 {
@@ -60,7 +60,7 @@ fn no_value_is_copied() {
     let now = rig.now();
     let (one, two) = (rig.serve(&layout, &now).unwrap(), rig.serve(&layout, &now).unwrap());
     for index in 0..one.chunk_count() {
-        for (a, b) in one.chunk(index).arrays.iter().zip(&two.chunk(index).arrays) {
+        for (a, b) in one.chunk(index).unwrap().arrays.iter().zip(&two.chunk(index).unwrap().arrays) {
             assert!(a.nulls().is_none());
             for (a, b) in a.to_data().buffers().iter().zip(b.to_data().buffers()) {
                 assert_eq!(a.as_ptr(), b.as_ptr());
@@ -85,12 +85,12 @@ fn chunks_say_which_rows_are_there() {
     let now = rig.now();
     let after = rig.serve(&layout, &now).unwrap();
     assert_eq!((after.chunk_count(), after.row_count()), (3, count as u64 - 4));
-    assert_eq!(after.chunk(0).live.unwrap().count_set_bits(), CHUNK_ROWS - 5);
-    assert!(after.chunk(1).live.is_none());
-    assert_eq!((after.chunk(2).rows, after.chunk(2).live), (1, None));
+    assert_eq!(after.chunk(0).unwrap().live.unwrap().count_set_bits(), CHUNK_ROWS - 5);
+    assert!(after.chunk(1).unwrap().live.is_none());
+    assert_eq!((after.chunk(2).unwrap().rows, after.chunk(2).unwrap().live), (1, None));
     let earlier = rig.serve(&layout, &before).unwrap();
     assert_eq!(earlier.row_count(), count as u64);
-    assert!(earlier.chunk(0).live.is_none() && earlier.chunk(1).live.is_none());
+    assert!(earlier.chunk(0).unwrap().live.is_none() && earlier.chunk(1).unwrap().live.is_none());
     assert_eq!(rig::rows_of(&earlier), many_rows(count));
 }
 
@@ -135,8 +135,8 @@ fn nulls_come_and_go() {
         let view = rig.serve(&layout, s).unwrap();
         let want: Vec<_> = (0..count).map(|key| row(key, *null && key == 3)).collect();
         assert_eq!(rig::rows_of(&view), want);
-        assert_eq!(view.chunk(0).arrays[1].null_count(), *null as usize);
-        assert!(view.chunk(1).arrays[1].nulls().is_none());
+        assert_eq!(view.chunk(0).unwrap().arrays[1].null_count(), *null as usize);
+        assert!(view.chunk(1).unwrap().arrays[1].nulls().is_none());
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anker_olap::{Runtime, RuntimeOptions};
 use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int16Array, Int64Array, StringViewArray};
 use arrow_schema::DataType;
-use colstore::{CHUNK_ROWS, Chunk, TableView};
+use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
 use futures::{StreamExt, TryStreamExt};
 use plan::{Agg, CmpOp, Expr, Plan, Type};
 use protocol::request::FailureKind;
@@ -44,9 +44,9 @@ impl<F: Fn(usize) -> Vec<ArrayRef> + Send + Sync> TableView for Made<F> {
         self.chunks
     }
 
-    fn chunk(&self, index: usize) -> Chunk {
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
         self.read.fetch_add(1, Ordering::Relaxed);
-        Chunk { rows: CHUNK_ROWS, arrays: (self.make)(index), live: None }
+        Ok(Chunk { rows: CHUNK_ROWS, arrays: (self.make)(index), live: None })
     }
 }
 

@@ -19,6 +19,9 @@
 //! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied at
 //! most once per so many lines written, and only while snapshots are alive.
 //!
+//! Where most of a region's frames were rewritten between the last snapshots anyway, copying line by line is dear. An
+//! automatic region notices, and copies those frames at the snapshot, all at once and in parallel.
+//!
 //! A reader gets a pointer to the base if its snapshot sees no entry of the log, else a merged copy, which the reader
 //! pays for, not the writer. Nothing that a live snapshot sees is ever written to. That is the whole protocol: births,
 //! places, bases and older versions do not change once published, the log's length and the newest version are stored
@@ -27,16 +30,21 @@
 
 #![allow(unsafe_code)]
 
+mod ahead;
 mod live;
 mod snapshot;
 mod table;
+#[cfg(test)]
+mod tests;
 mod version;
 
 use std::collections::VecDeque;
+use std::fmt::{self, Debug};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use self::ahead::Ahead;
 use self::live::{Live, NEVER, Retired};
 pub use self::snapshot::EpochSnapshot;
 use self::table::Table;
@@ -52,7 +60,7 @@ const FULL_SHARE: usize = 8;
 /// A write of more lines at once copies the frame instead.
 const MAX_LINES_ASIDE: usize = 8;
 /// Frames looked after at each snapshot.
-const TIDY_AT_SNAPSHOT: usize = 4;
+const TIDY_AT_SNAPSHOT: usize = 2;
 /// Epochs after which a log that nobody appends to is merged even though snapshots see its version.
 const COLD: u64 = 16;
 
@@ -64,6 +72,8 @@ pub struct EpochRegion {
     epoch: u64,
     /// Entries that a log may have; 0: frames are copied whole.
     max_entries: usize,
+    /// What decides whether frames are copied ahead; `None`: they never are.
+    ahead: Option<Ahead>,
     /// Bytes copied into logs, not yet counted in `shared`.
     written_aside: u64,
     /// Frames that have, or had, a log: each at most once.
@@ -87,6 +97,8 @@ struct Frame {
     log: Option<Box<Log>>,
     /// The frame is among `logged`.
     listed: bool,
+    /// Since it was last counted.
+    writes: u32,
     version: NonNull<Version>,
 }
 
@@ -105,11 +117,24 @@ impl EpochRegion {
             run_shift: run_bytes.trailing_zeros(),
             epoch: NEVER + 1,
             max_entries,
+            ahead: None,
             written_aside: 0,
             logged: VecDeque::new(),
             shared: Arc::new(Shared { live: Live::new(), heads: Table::new(), copied_bytes: AtomicU64::new(0) }),
             pool: pool.clone(),
         }
+    }
+
+    /// As [`EpochRegion::new`], but frames are copied ahead where that is cheaper.
+    pub fn automatic(pool: &Pool, run_bytes: usize) -> EpochRegion {
+        let mut region = EpochRegion::new(pool, run_bytes);
+        region.ahead = Some(Ahead::default());
+        region
+    }
+
+    /// What the region does at present, and why.
+    pub fn reason(&self) -> String {
+        self.ahead.as_ref().map_or_else(|| "lines are written aside".to_owned(), Ahead::reason)
     }
 
     #[inline]
@@ -129,7 +154,7 @@ impl EpochRegion {
         self.shared.heads.ensure(index, &self.pool)?;
         let base = self.pool.frame(self.run_bytes())?;
         let version = Version::allocate(self.epoch, base.start(), ptr::null(), &self.pool)?;
-        self.frames.push(Frame { birth: self.epoch, base, log: None, listed: false, version });
+        self.frames.push(Frame { birth: self.epoch, base, log: None, listed: false, writes: 0, version });
         self.shared.heads.at(index).store(version.as_ptr(), Ordering::Release);
         Ok(())
     }
@@ -168,6 +193,7 @@ impl EpochRegion {
     pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let (run, within) = self.locate(offset, bytes.len());
         let frame = &mut self.frames[run];
+        frame.writes = frame.writes.saturating_add(1);
         if frame.birth <= self.shared.live.newest() || frame.log.is_some() {
             return self.write_shared(run, within, bytes);
         }
@@ -239,19 +265,30 @@ impl EpochRegion {
     /// A new version of a frame that live snapshots see: a copy with the log merged.
     fn renew(&mut self, run: usize) -> Result<(), OutOfMemory> {
         let frame = &mut self.frames[run];
-        let mut base = self.pool.copy(&frame.base)?;
+        let base = self.pool.copy(&frame.base)?;
         self.shared.copied_bytes.fetch_add(base.len() as u64, Ordering::Relaxed);
         if let Some(log) = &frame.log {
             // SAFETY: the copy is ours alone.
             unsafe { merge(base.start(), log) };
         }
+        if let Some(ahead) = &mut self.ahead {
+            ahead.frame_copied();
+        }
+        let old = self.replace(run, base)?;
+        self.shared.live.retire(old);
+        Ok(())
+    }
+
+    /// Gives a frame another base with the same content; returns what snapshots may still see.
+    fn replace(&mut self, run: usize, base: FrameRef) -> Result<[Retired; 2], OutOfMemory> {
+        let frame = &mut self.frames[run];
         let version = Version::allocate(self.epoch, base.start(), frame.version.as_ptr(), &self.pool)?;
         self.shared.heads.at(run).store(version.as_ptr(), Ordering::Release);
-        std::mem::swap(&mut base, &mut frame.base);
-        let old = Frame { birth: frame.birth, base, log: frame.log.take(), listed: false, version: frame.version };
+        let base = std::mem::replace(&mut frame.base, base);
+        let old =
+            Frame { birth: frame.birth, base, log: frame.log.take(), listed: false, writes: 0, version: frame.version };
         (frame.birth, frame.version) = (self.epoch, version);
-        self.shared.live.retire(old.into_retired());
-        Ok(())
+        Ok(old.into_retired())
     }
 
     fn count_copied(&mut self) {
@@ -265,12 +302,14 @@ impl EpochRegion {
         self.tidy(TIDY_AT_SNAPSHOT);
         let snapshot = EpochSnapshot::new(&self.shared, self.epoch, self.frames.len(), self.run_bytes(), &self.pool)?;
         self.epoch += 1;
+        self.copy_ahead();
         Ok(snapshot)
     }
 
     /// Merges some logs into their frames, so that readers need not: at most so many. Worth a call when the writer has
-    /// nothing else to do. Returns whether there may be more.
-    pub fn tidy(&mut self, frames: usize) -> bool {
+    /// nothing else to do. Returns how many.
+    pub fn tidy(&mut self, frames: usize) -> usize {
+        let mut merged = 0;
         for _ in 0..frames {
             let Some(run) = self.logged.pop_front() else { break };
             let frame = &mut self.frames[run as usize];
@@ -282,8 +321,9 @@ impl EpochRegion {
                 continue;
             }
             self.frames[run as usize].listed = false;
+            merged += 1;
         }
-        !self.logged.is_empty()
+        merged
     }
 
     fn usage(&self) -> Usage {
@@ -295,6 +335,12 @@ impl EpochRegion {
             shared_bytes: (shared * self.run_bytes()) as u64,
             copied_bytes: self.shared.copied_bytes.load(Ordering::Relaxed) + self.written_aside,
         }
+    }
+}
+
+impl Debug for EpochRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EpochRegion({} runs of {} bytes, epoch {})", self.frames.len(), self.run_bytes(), self.epoch)
     }
 }
 
@@ -324,8 +370,16 @@ impl Frame {
     /// The bytes lie within the frame, and no live snapshot sees this version.
     #[inline]
     unsafe fn put(&mut self, within: usize, bytes: &[u8]) {
-        // SAFETY: as the caller ensures.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.start().as_ptr().add(within), bytes.len()) };
+        // SAFETY: as the caller ensures. Copies of a known length are single instructions.
+        unsafe {
+            let (from, to) = (bytes.as_ptr(), self.base.start().as_ptr().add(within));
+            match bytes.len() {
+                8 => ptr::copy_nonoverlapping(from, to, 8),
+                4 => ptr::copy_nonoverlapping(from, to, 4),
+                16 => ptr::copy_nonoverlapping(from, to, 16),
+                len => ptr::copy_nonoverlapping(from, to, len),
+            }
+        }
     }
 
     /// Merges the log into the base of a version that no live snapshot sees.

@@ -20,8 +20,8 @@ pub struct EpochSnapshot {
     ticket: Arc<Ticket>,
     runs: usize,
     run_bytes: usize,
-    /// By run, in the order made.
-    patches: HashMap<usize, Vec<Patch>>,
+    /// By run.
+    patched: HashMap<usize, Patched>,
     charge: Charge,
     pool: Pool,
 }
@@ -39,6 +39,16 @@ impl Drop for Ticket {
         self.pool.snapshot_died();
     }
 }
+
+enum Patched {
+    /// A run that is cheap to copy has been copied.
+    Run(FrameRef),
+    /// In the order made: who reads the run pays for the copy, not the creator.
+    Later(Vec<Patch>),
+}
+
+/// Runs up to this length are copied when they are patched.
+const CHEAP_RUN: usize = 4096;
 
 /// Longer ones are cut.
 struct Patch {
@@ -64,7 +74,7 @@ impl EpochSnapshot {
             ticket,
             runs,
             run_bytes,
-            patches: HashMap::new(),
+            patched: HashMap::new(),
             charge: pool.charge(),
             pool: pool.clone(),
         })
@@ -80,14 +90,69 @@ impl EpochSnapshot {
         let version = self.version(index);
         // SAFETY: the ticket keeps the snapshot alive, and the snapshot sees the version.
         let (base, seen) = unsafe { (version.as_ref().base, Seen::of(version, self.ticket.epoch)) };
-        let patches = if self.patches.is_empty() { None } else { self.patches.get(&index) };
-        if seen.is_none() && patches.is_none() {
-            let owner: Arc<dyn Any + Send + Sync> = self.ticket.clone();
-            // SAFETY: nobody writes to the base of a version that a live snapshot sees, and the ticket keeps it so.
-            return Ok(unsafe { Run::new(base, self.run_bytes, owner) });
+        match if self.patched.is_empty() { None } else { self.patched.get(&index) } {
+            Some(Patched::Run(copy)) => Ok(copy.clone().into_run()),
+            Some(Patched::Later(patches)) => Ok(self.merged(base, seen, patches)?.into_run()),
+            None if seen.is_some() => Ok(self.merged(base, seen, &[])?.into_run()),
+            None => {
+                let owner: Arc<dyn Any + Send + Sync> = self.ticket.clone();
+                // SAFETY: nobody writes to the base of a version that a live snapshot sees, and the ticket keeps it so.
+                Ok(unsafe { Run::new(base, self.run_bytes, owner) })
+            }
         }
-        let merged = self.merged(base, seen.into_iter().flatten(), patches.map_or(&[], Vec::as_slice))?;
-        Ok(merged.into_run())
+    }
+
+    /// Copies bytes that lie within one run.
+    pub fn read_at(&self, offset: usize, into: &mut [u8]) {
+        let (run, within) = locate(self.len(), self.run_bytes, offset, into.len());
+        let patched = self.patched.get(&run);
+        if let Some(Patched::Run(copy)) = patched {
+            into.copy_from_slice(&copy[within..within + into.len()]);
+            return;
+        }
+        let version = self.version(run);
+        // SAFETY: as in `get`; nobody writes to what a live snapshot sees.
+        let seen = unsafe {
+            let from = version.as_ref().base.as_ptr().add(within);
+            ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
+            Seen::of(version, self.ticket.epoch)
+        };
+        for (line, from) in seen.into_iter().flatten() {
+            // SAFETY: as above.
+            let line_bytes = unsafe { &*from };
+            overlay(into, within, line * LINE, line_bytes);
+        }
+        if let Some(Patched::Later(patches)) = patched {
+            patches.iter().for_each(|patch| overlay(into, within, patch.within as usize, patch.bytes()));
+        }
+    }
+
+    /// See [`Snapshot::patch`].
+    pub fn patch_at(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+        let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
+        if self.run_bytes <= CHEAP_RUN {
+            if !self.patched.contains_key(&run) {
+                let version = self.version(run);
+                // SAFETY: as in `get`.
+                let (base, seen) = unsafe { (version.as_ref().base, Seen::of(version, self.ticket.epoch)) };
+                let copy = self.merged(base, seen, &[])?;
+                self.patched.insert(run, Patched::Run(copy));
+            }
+        } else {
+            let pieces = bytes.len().div_ceil(PATCH_BYTES);
+            self.charge.set(self.charge.bytes() + (pieces * size_of::<Patch>()) as u64)?;
+        }
+        match self.patched.entry(run).or_insert_with(|| Patched::Later(Vec::new())) {
+            Patched::Run(copy) => {
+                let copy = copy.get_mut().expect("nobody else has seen the snapshot, so nobody holds the copy");
+                copy[within..within + bytes.len()].copy_from_slice(bytes);
+            }
+            Patched::Later(patches) => {
+                let pieces = bytes.chunks(PATCH_BYTES).enumerate();
+                patches.extend(pieces.map(|(piece, bytes)| Patch::new(within + piece * PATCH_BYTES, bytes)));
+            }
+        }
+        Ok(())
     }
 
     /// The frame's version that the snapshot sees.
@@ -108,27 +173,44 @@ impl EpochSnapshot {
         }
     }
 
-    fn merged(
-        &self,
-        base: NonNull<u8>,
-        lines: impl Iterator<Item = (usize, *const [u8; LINE])>,
-        patches: &[Patch],
-    ) -> Result<FrameRef, OutOfMemory> {
+    /// A frame of the reader's own: the base with lines and patches over it.
+    fn merged(&self, base: NonNull<u8>, seen: Option<Seen>, patches: &[Patch]) -> Result<FrameRef, OutOfMemory> {
         // SAFETY: nobody writes to the base of a version that a live snapshot sees.
         let base = unsafe { std::slice::from_raw_parts(base.as_ptr(), self.run_bytes) };
         let mut merged = self.pool.copy(base)?;
         self.ticket.shared.copied_bytes.fetch_add(self.run_bytes as u64, Ordering::Relaxed);
         let bytes = merged.get_mut().expect("the copy is ours alone");
-        for (line, from) in lines {
+        for (line, from) in seen.into_iter().flatten() {
             let to = &mut bytes[line * LINE..(line + 1) * LINE];
             // SAFETY: nobody writes to a line that a live snapshot sees.
             unsafe { ptr::copy_nonoverlapping(from.cast(), to.as_mut_ptr(), LINE) };
         }
         for patch in patches {
-            let (within, len) = (patch.within as usize, patch.len as usize);
-            bytes[within..within + len].copy_from_slice(&patch.bytes[..len]);
+            let within = patch.within as usize;
+            bytes[within..within + patch.bytes().len()].copy_from_slice(patch.bytes());
         }
         Ok(merged)
+    }
+}
+
+impl Patch {
+    fn new(within: usize, bytes: &[u8]) -> Patch {
+        let mut patch = Patch { within: within as u32, len: bytes.len() as u8, bytes: [0; PATCH_BYTES] };
+        patch.bytes[..bytes.len()].copy_from_slice(bytes);
+        patch
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
+    }
+}
+
+/// Copies what of `bytes`, which begin at `at` in the run, lies in `into`, which begins at `within`.
+fn overlay(into: &mut [u8], within: usize, at: usize, bytes: &[u8]) {
+    let start = within.max(at);
+    let end = (within + into.len()).min(at + bytes.len());
+    if start < end {
+        into[start - within..end - within].copy_from_slice(&bytes[start - at..end - at]);
     }
 }
 
@@ -146,20 +228,7 @@ impl Snapshot for EpochSnapshot {
     }
 
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
-        let pieces = bytes.len().div_ceil(PATCH_BYTES);
-        self.charge.set(self.charge.bytes() + (pieces * size_of::<Patch>()) as u64)?;
-        let patches = self.patches.entry(run).or_default();
-        for (piece, bytes) in bytes.chunks(PATCH_BYTES).enumerate() {
-            let mut patch = Patch {
-                within: (within + piece * PATCH_BYTES) as u32,
-                len: bytes.len() as u8,
-                bytes: [0; PATCH_BYTES],
-            };
-            patch.bytes[..bytes.len()].copy_from_slice(bytes);
-            patches.push(patch);
-        }
-        Ok(())
+        Ok(self.patch_at(offset, bytes)?)
     }
 }
 

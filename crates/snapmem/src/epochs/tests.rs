@@ -1,0 +1,162 @@
+//! Against a plain vector, with readers on other threads. Small enough for Miri.
+
+use std::sync::mpsc;
+use std::thread;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+
+type Model = Vec<u8>;
+
+fn check(snapshot: &EpochSnapshot, model: &Model) {
+    assert_eq!(snapshot.run_count() * snapshot.run_bytes(), model.len());
+    for (run, want) in model.chunks(snapshot.run_bytes().max(1)).enumerate() {
+        assert!(&snapshot.get(run).unwrap()[..] == want, "run {run} of {snapshot:?}");
+    }
+    let (mut some, at) = ([0; 24], (model.len() / 2) & !63);
+    if !model.is_empty() {
+        snapshot.read_at(at, &mut some);
+        assert_eq!(some, model[at..at + 24]);
+    }
+}
+
+/// Writes, growth, tidying, snapshots and patches; other threads check and drop snapshots and keep some runs.
+fn play(seed: u64, run_bytes: usize, steps: usize, automatic: bool) {
+    let pool = Pool::new(1 << 30);
+    let mut rnd = StdRng::seed_from_u64(seed);
+    let mut region =
+        if automatic { EpochRegion::automatic(&pool, run_bytes) } else { EpochRegion::new(&pool, run_bytes) };
+    let mut model: Model = Vec::new();
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (send, receive) = mpsc::channel::<(EpochSnapshot, Model)>();
+                scope.spawn(move || {
+                    let mut rnd = StdRng::seed_from_u64(seed);
+                    let mut held: Vec<(EpochSnapshot, Model)> = Vec::new();
+                    let mut runs = Vec::new();
+                    for (snapshot, model) in receive {
+                        check(&snapshot, &model);
+                        if snapshot.run_count() > 0 && rnd.random_bool(0.5) {
+                            let run = rnd.random_range(0..snapshot.run_count());
+                            let want = model[run * run_bytes..(run + 1) * run_bytes].to_vec();
+                            runs.push((snapshot.get(run).unwrap(), want));
+                        }
+                        held.push((snapshot, model));
+                        while held.len() > rnd.random_range(0..6) {
+                            let (snapshot, model) = held.swap_remove(rnd.random_range(0..held.len()));
+                            check(&snapshot, &model);
+                        }
+                        if runs.len() > 4 {
+                            runs.remove(0);
+                        }
+                        runs.iter().for_each(|(run, want)| assert_eq!(&run[..], want));
+                    }
+                });
+                send
+            })
+            .collect();
+        for _ in 0..steps {
+            match rnd.random_range(0..100) {
+                0..4 if model.len() < 20 * run_bytes => {
+                    region.push_run().unwrap();
+                    model.resize(model.len() + run_bytes, 0);
+                }
+                4..14 => {
+                    let mut snapshot = region.take_snapshot().unwrap();
+                    let mut then = model.clone();
+                    for _ in 0..rnd.random_range(0..4) {
+                        if let Some((at, bytes)) = some_bytes(&mut rnd, model.len(), run_bytes) {
+                            snapshot.patch_at(at, &bytes).unwrap();
+                            then[at..at + bytes.len()].copy_from_slice(&bytes);
+                        }
+                    }
+                    let _ = readers[rnd.random_range(0..readers.len())].send((snapshot, then));
+                }
+                14..16 => drop(region.tidy(2)),
+                _ => {
+                    if let Some((at, bytes)) = some_bytes(&mut rnd, model.len(), run_bytes) {
+                        region.write_at(at, &bytes).unwrap();
+                        model[at..at + bytes.len()].copy_from_slice(&bytes);
+                    }
+                }
+            }
+        }
+        let mut now = vec![0; model.len()];
+        now.chunks_mut(run_bytes).enumerate().for_each(|(run, bytes)| region.read_into(run * run_bytes, bytes));
+        assert!(now == model, "what the writer reads, seed {seed}");
+        if seed.is_multiple_of(2) {
+            drop(region);
+        }
+    });
+    assert_eq!(pool.snapshots(), 0);
+}
+
+/// A place, and mostly a few bytes; now and then many.
+fn some_bytes(rnd: &mut StdRng, len: usize, run_bytes: usize) -> Option<(usize, Vec<u8>)> {
+    if len == 0 {
+        return None;
+    }
+    let at = rnd.random_range(0..len);
+    let most = run_bytes - at % run_bytes;
+    let few = if rnd.random_bool(0.95) { most.min(16) } else { most };
+    Some((at, (0..rnd.random_range(1..=few)).map(|_| rnd.random()).collect()))
+}
+
+#[test]
+fn snapshots_equal_plain_vectors() {
+    let seeds = if cfg!(miri) { 0..3 } else { 0..150 };
+    for seed in seeds {
+        for (run_bytes, automatic) in [(64, false), (1024, true), (4096, false), (8192, true)] {
+            play(seed, run_bytes, if cfg!(miri) { 120 } else { 1500 }, automatic);
+        }
+    }
+}
+
+#[test]
+fn memory_returns_with_the_last_snapshot() {
+    let pool = Pool::new(1 << 30);
+    let mut region = EpochRegion::new(&pool, 4096);
+    (0..8).for_each(|_| region.push_run().unwrap());
+    let at_first = pool.used();
+    for round in 0..if cfg!(miri) { 5 } else { 1000 } {
+        let held: Vec<_> = (0..4)
+            .map(|turn| {
+                (0..40).for_each(|i| region.write_at(i * 808 / 8 * 8, &[round as u8 + turn; 8]).unwrap());
+                region.take_snapshot().unwrap()
+            })
+            .collect();
+        drop(held);
+    }
+    while region.tidy(8) > 0 {}
+    assert_eq!(pool.used(), at_first);
+    assert!(pool.copied() > 0);
+    drop(region);
+    assert_eq!(pool.used(), 0);
+}
+
+#[test]
+fn what_does_not_fit_changes_nothing() {
+    let pool = Pool::new(12 * 4096);
+    let mut region = EpochRegion::new(&pool, 4096);
+    (0..8).for_each(|_| region.push_run().unwrap());
+    let mut model = vec![0; region.len()];
+    let snapshot = region.take_snapshot().unwrap();
+    let (mut refused, mut rnd) = (0, StdRng::seed_from_u64(1));
+    for _ in 0..if cfg!(miri) { 200 } else { 2000 } {
+        let (at, bytes) = some_bytes(&mut rnd, model.len(), 4096).unwrap();
+        match region.write_at(at, &bytes) {
+            Ok(()) => model[at..at + bytes.len()].copy_from_slice(&bytes),
+            Err(_) => refused += 1,
+        }
+        let mut now = vec![0; 4096];
+        region.read_into(at & !4095, &mut now);
+        assert!(now == model[at & !4095..][..4096]);
+    }
+    assert!(refused > 0);
+    (0..8).for_each(|run| assert!(snapshot.get(run).is_ok_and(|run| run.iter().all(|&byte| byte == 0))));
+    drop(snapshot);
+    region.write_at(0, &[1; 4096]).unwrap();
+}
