@@ -2,18 +2,21 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 use parking_lot::Mutex;
 
 use crate::pool::{FrameRef, OutOfMemory, Pool};
+use crate::streaming;
 use crate::sys::with_signals_blocked;
 
 /// Frames that a thread takes on at a time.
 const BATCH: usize = 8;
 /// More threads than this do not copy faster on any machine seen so far: memory is the limit.
 const MOST: usize = 4;
+/// A larger copy would push everything else out of the caches, itself included.
+const STREAMED: usize = 8 << 20;
 
 /// A crew of threads, one of which is whoever asks for copies.
 #[derive(Debug)]
@@ -21,10 +24,10 @@ pub(crate) struct Copiers {
     helpers: Mutex<Vec<Sender<Task>>>,
 }
 
-/// A helper's share in a job; both are dropped when it is done, the job first.
+/// A helper's share in a job, if it comes in time.
 struct Task {
-    job: Arc<Job>,
-    _done: Sender<()>,
+    job: Weak<Job>,
+    done: Sender<()>,
 }
 
 impl Copiers {
@@ -46,26 +49,32 @@ impl Copiers {
         let bytes = (frames.len() * size_of::<OnceLock<FrameRef>>()) as u64;
         copies.try_reserve_exact(frames.len()).map_err(|_| OutOfMemory { wanted: bytes, limit: pool.limit() })?;
         copies.resize_with(frames.len(), OnceLock::new);
-        let job = Job {
+        let large = frames.iter().map(|frame| frame.len()).sum::<usize>() > STREAMED;
+        let mut job = Arc::new(Job {
             frames: std::mem::take(frames),
             copies,
+            copy: if large { streaming::copy } else { <[u8]>::copy_from_slice },
             next: AtomicUsize::new(0),
             refused: OnceLock::new(),
             pool: pool.clone(),
-        };
-        let job = Arc::new(job);
-        let (done, all_done) = mpsc::channel();
+        });
+        let (done, some_done) = mpsc::channel();
         // A lone batch is copied before a helper has woken up.
         if job.frames.len() > BATCH {
             let mut helpers = self.helpers.lock();
-            // Only a helper that has panicked does not take its task; the others do its work.
-            helpers.retain(|helper| helper.send(Task { job: job.clone(), _done: done.clone() }).is_ok());
+            // A helper that has gone does not take its task; the others do its work.
+            helpers.retain(|helper| helper.send(Task { job: Arc::downgrade(&job), done: done.clone() }).is_ok());
         }
         drop(done);
         job.work();
-        // Ends when the last helper has dropped its task.
-        let _ = all_done.recv();
-        let job = Arc::into_inner(job).expect("the helpers are done");
+        // Helpers at work still share the job; those that have not begun will find it gone.
+        let job = loop {
+            match Arc::try_unwrap(job) {
+                Ok(job) => break job,
+                Err(shared) => job = shared,
+            }
+            let _ = some_done.recv();
+        };
         *frames = job.frames;
         match job.refused.into_inner() {
             Some(refused) => Err(refused),
@@ -76,7 +85,16 @@ impl Copiers {
 
 fn start_helper() -> Option<Sender<Task>> {
     let (send, tasks) = mpsc::channel::<Task>();
-    let work = move || tasks.into_iter().for_each(|task| task.job.work());
+    let work = move || {
+        for Task { job, done } in tasks {
+            if let Some(job) = job.upgrade() {
+                job.work();
+                drop(job);
+                // Nobody may be waiting any more.
+                let _ = done.send(());
+            }
+        }
+    };
     let builder = thread::Builder::new().name("snapmem copier".into());
     with_signals_blocked(|| builder.spawn(work)).ok().map(|_| send)
 }
@@ -85,6 +103,8 @@ fn start_helper() -> Option<Sender<Task>> {
 struct Job {
     frames: Vec<FrameRef>,
     copies: Vec<OnceLock<FrameRef>>,
+    /// From its second argument to its first.
+    copy: fn(&mut [u8], &[u8]),
     /// Index of the first frame that nobody has taken on yet.
     next: AtomicUsize,
     refused: OnceLock<OutOfMemory>,
@@ -100,7 +120,7 @@ impl Job {
                 return;
             }
             for i in from..to {
-                match self.pool.copy(&self.frames[i]) {
+                match self.pool.copy_by(self.copy, &self.frames[i]) {
                     Ok(copy) => drop(self.copies[i].set(copy)),
                     Err(refused) => drop(self.refused.set(refused)),
                 }

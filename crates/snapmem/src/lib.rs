@@ -26,6 +26,7 @@ mod pool;
 mod region;
 mod rewired;
 mod scoot;
+mod streaming;
 mod sys;
 #[cfg(test)]
 mod testing;

@@ -94,6 +94,13 @@ impl Space {
     }
 }
 
+/// A region's new length: whole runs, and never less than before.
+pub(crate) fn grown(before: usize, len: usize, run_bytes: usize, pool: &Pool) -> Result<usize, Error> {
+    let rounded = len.checked_next_multiple_of(run_bytes);
+    let refused = OutOfMemory { wanted: len as u64, limit: pool.limit() };
+    Ok(rounded.ok_or(refused)?.max(before))
+}
+
 /// Pages that a write touches.
 #[inline]
 pub(crate) fn pages(offset: usize, bytes: usize) -> Range<usize> {

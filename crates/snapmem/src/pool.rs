@@ -78,8 +78,13 @@ impl Pool {
 
     /// A private frame with the same content, made because a snapshot shares the original.
     pub(crate) fn copy(&self, of: &[u8]) -> Result<FrameRef, OutOfMemory> {
+        self.copy_by(<[u8]>::copy_from_slice, of)
+    }
+
+    /// As [`Pool::copy`], by a function that copies from its second argument to its first.
+    pub(crate) fn copy_by(&self, copy: fn(&mut [u8], &[u8]), of: &[u8]) -> Result<FrameRef, OutOfMemory> {
         let (mut block, _) = self.0.take(of.len())?;
-        block.copy_from_slice(of);
+        copy(&mut block, of);
         self.count_copied(of.len() as u64);
         Ok(self.wrap(block))
     }

@@ -18,6 +18,7 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +28,7 @@ use crate::areas::Areas;
 use crate::error::Error;
 use crate::history::History;
 use crate::page_file::PageFile;
-use crate::paged::{PagedSnapshot, Pages, Space, pages, require_pages, reserve};
+use crate::paged::{PagedSnapshot, Pages, Space, grown, pages, require_pages, reserve};
 use crate::pool::{Alive, KeepsWarm, Pool};
 use crate::region::{Region, Snapshot, Usage, locate};
 use crate::sys::{FilePages, Mapping, MemFd, PAGE};
@@ -109,6 +110,15 @@ impl RewiredRegion {
         Ok(())
     }
 
+    /// Has memory put behind new pages.
+    fn touch(&self, new: Range<usize>, file: &PageFile) -> Result<(), Error> {
+        let mut parts = self.space.parts(new.clone());
+        parts.try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes)).inspect_err(|_| {
+            stretches(&self.wiring[new.start / PAGE..new.end / PAGE])
+                .for_each(|stretch| file.forget(stretch[0].file_page, stretch.len()));
+        })
+    }
+
     /// Whether the kernel needs a new area from this page on.
     fn starts_area(&self, page: usize, wire: Wire) -> bool {
         let (_, at) = self.space.at(page * PAGE);
@@ -183,22 +193,14 @@ impl Region for RewiredRegion {
     }
 
     fn grow(&mut self, len: usize) -> Result<(), Error> {
+        let len = grown(self.len, len, self.run_bytes, &self.pool)?;
+        let new = self.len / PAGE..len / PAGE;
         let shared = self.shared.clone();
         let state = &mut *shared.state.lock();
-        let len = len.next_multiple_of(self.run_bytes).max(self.len);
-        self.make_room(len, &mut state.file)?;
-        let new = self.len / PAGE..len / PAGE;
         state.file.charge(new.len())?;
-        let touched = self
-            .space
-            .parts(self.len..len)
-            .try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes));
-        if let Err(error) = touched {
-            stretches(&self.wiring[new.clone()])
-                .for_each(|stretch| state.file.forget(stretch[0].file_page, stretch.len()));
-            state.file.uncharge(new.len());
-            return Err(error);
-        }
+        self.make_room(len, &mut state.file)
+            .and_then(|()| self.touch(self.len..len, &state.file))
+            .inspect_err(|_| state.file.uncharge(new.len()))?;
         let born = state.history.now();
         self.wiring[new].iter_mut().for_each(|wire| wire.born = born);
         self.len = len;
@@ -331,6 +333,12 @@ mod tests {
     fn survives_whatever_fails() {
         let _others_may = testing::AREAS.read();
         testing::survives_refusals(RUN, |pool| Box::new(region(pool)));
+    }
+
+    #[test]
+    fn refuses_to_grow_without_end() {
+        let _others_may = testing::AREAS.read();
+        testing::refuses_to_grow_without_end(RUN, |pool| Box::new(region(pool)));
     }
 
     #[test]

@@ -18,18 +18,28 @@
 //! So a snapshot is one mmap, whatever was written before, and leaves the region's page tables alone, while the recipe
 //! faults every page in again. Before the first write to a page, every duplicate that still reads it through the file is
 //! given its copy: MADV_POPULATE_WRITE has the kernel do what a write by the duplicate would do, changes no byte, and
-//! reports a lack of memory as an error. That is one copy for each live snapshot, which the recipe's single copy cannot
-//! beat when many are alive; in exchange no snapshot ever depends on another, and whichever ends returns its memory.
+//! reports a lack of memory as an error. The price is a copy for each of them where one would do; in exchange no
+//! snapshot depends on another, and each returns its memory when it ends.
+//!
+//! CPU time on 200 MB, 5,000 pages written since the last snapshot:
+//!
+//! |                                            | snapshot | first write to a page |
+//! |--------------------------------------------|----------|-----------------------|
+//! | recipe, first generation                   | 6.6 ms   | 2.0 µs                |
+//! | recipe, private pages carried forward      | 14.5 ms  | 2.0 µs                |
+//! | recipe, private pages written back         | 8.2 ms   | 2.0 µs, but for one snapshot at a time |
+//! | roles changed                              | 0.016 ms | 2.8 µs a live snapshot |
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::paged::{PagedSnapshot, Pages, Space, pages, require_pages, reserve};
+use crate::paged::{PagedSnapshot, Pages, Space, grown, pages, require_pages, reserve};
 use crate::pool::{Alive, Charge, Pool};
 use crate::region::{Region, Snapshot, Usage, locate};
 use crate::sys::{FilePages, Mapping, MemFd, PAGE};
@@ -94,6 +104,26 @@ impl ScootRegion {
         })
     }
 
+    /// Maps the file up to `len` at least.
+    fn make_room(&mut self, len: usize) -> Result<(), Error> {
+        reserve(&mut self.parted, (len - self.len) / PAGE, &self.pool)?;
+        let (room, missing) = (self.space.room(), self.space.missing(len, self.run_bytes));
+        if missing > 0 {
+            self.file.fd.set_len(room + missing)?;
+            self.space.push(Mapping::file(&self.file.fd, room, missing, FilePages::Shared)?);
+        }
+        Ok(())
+    }
+
+    /// Has memory put behind new bytes.
+    fn touch(&self, new: Range<usize>) -> Result<(), Error> {
+        let mut parts = self.space.parts(new.clone());
+        parts.try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes)).inspect_err(|_| {
+            // What is not given back now is at the latest with the file.
+            let _ = self.file.fd.discard(new.start, new.len());
+        })
+    }
+
     /// Gives each live snapshot that reads the page through the file a copy of its own.
     fn part(&mut self, page: usize) -> Result<(), Error> {
         let mut duplicates = self.live.duplicates.lock();
@@ -126,24 +156,11 @@ impl Region for ScootRegion {
     }
 
     fn grow(&mut self, len: usize) -> Result<(), Error> {
-        let len = len.next_multiple_of(self.run_bytes).max(self.len);
-        let more = len - self.len;
-        reserve(&mut self.parted, more / PAGE, &self.pool)?;
-        let missing = self.space.missing(len, self.run_bytes);
-        if missing > 0 {
-            let room = self.space.room();
-            self.file.fd.set_len(room + missing)?;
-            self.space.push(Mapping::file(&self.file.fd, room, missing, FilePages::Shared)?);
-        }
-        let mut charge = self.file.charge.lock();
+        let len = grown(self.len, len, self.run_bytes, &self.pool)?;
+        let file = self.file.clone();
+        let mut charge = file.charge.lock();
         charge.set(len as u64)?;
-        let touched = self
-            .space
-            .parts(self.len..len)
-            .try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes));
-        if let Err(error) = touched {
-            // What is not given back now is at the latest with the file.
-            let _ = self.file.fd.discard(self.len, more);
+        if let Err(error) = self.make_room(len).and_then(|()| self.touch(self.len..len)) {
             charge.set(self.len as u64)?;
             return Err(error);
         }
@@ -253,6 +270,11 @@ mod tests {
     #[test]
     fn survives_whatever_fails() {
         testing::survives_refusals(RUN, |pool| Box::new(region(pool)));
+    }
+
+    #[test]
+    fn refuses_to_grow_without_end() {
+        testing::refuses_to_grow_without_end(RUN, |pool| Box::new(region(pool)));
     }
 
     #[test]
