@@ -145,7 +145,7 @@ fn what_does_not_fit_changes_nothing() {
     let mut model = vec![0; region.len()];
     let snapshot = region.take_snapshot().unwrap();
     let (mut refused, mut rnd) = (0, StdRng::seed_from_u64(1));
-    for _ in 0..if cfg!(miri) { 200 } else { 2000 } {
+    for _ in 0..if cfg!(miri) { 30 } else { 2000 } {
         let (at, bytes) = some_bytes(&mut rnd, model.len(), 4096).unwrap();
         match region.write_at(at, &bytes) {
             Ok(()) => model[at..at + bytes.len()].copy_from_slice(&bytes),
