@@ -8,6 +8,7 @@
 
 use std::any::Any;
 use std::fmt::{self, Debug};
+use std::iter::Sum;
 use std::ops::Deref;
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
@@ -80,7 +81,7 @@ pub trait Snapshot: Send + Sync + Debug {
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 }
 
-/// What a region costs.
+/// What a region costs, or the sum of what several do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The region's own memory.
@@ -91,6 +92,17 @@ pub struct Usage {
     pub shared_bytes: u64,
     /// Bytes copied so far because of snapshots.
     pub copied_bytes: u64,
+}
+
+impl Sum for Usage {
+    fn sum<I: Iterator<Item = Usage>>(usages: I) -> Usage {
+        usages.fold(Usage::default(), |sum, one| Usage {
+            bytes: sum.bytes + one.bytes,
+            snapshots: sum.snapshots + one.snapshots,
+            shared_bytes: sum.shared_bytes + one.shared_bytes,
+            copied_bytes: sum.copied_bytes + one.copied_bytes,
+        })
+    }
 }
 
 /// Immutable bytes, aligned for Arrow, that stay where and what they are until the last clone is gone.
