@@ -1,6 +1,7 @@
 //! What can go wrong: always an error, never an abort, and everything is as it was before the call.
 
 use std::io;
+use std::process::ExitStatus;
 
 use crate::pool::OutOfMemory;
 
@@ -17,6 +18,9 @@ pub enum Error {
         /// What the administrator can do, or nothing.
         hint: &'static str,
     },
+    /// A snapshot by fork has lost its process.
+    #[error("the snapshot's process has ended: {0}")]
+    ChildEnded(ExitStatus),
     /// The mechanism cannot work here at all.
     #[error("{0}")]
     Unavailable(&'static str),

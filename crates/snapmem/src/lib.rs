@@ -12,6 +12,7 @@ mod areas;
 mod copiers;
 mod epochs;
 mod error;
+mod fork;
 mod frames;
 mod history;
 mod kernel_cow;
@@ -34,6 +35,7 @@ mod vm_snapshot;
 
 pub use epochs::{EpochRegion, EpochSnapshot};
 pub use error::Error;
+pub use fork::{ForkMemory, ForkSnapshot, ForkView, Job, Pages};
 pub use lazy::LazyRegion;
 pub use mechanism::{Mechanism, UnknownMechanism};
 pub use physical::PhysicalRegion;
@@ -41,5 +43,5 @@ pub use pool::{Charge, FrameRef, OutOfMemory, Pool};
 pub use region::{Region, Run, Snapshot, Usage};
 pub use rewired::RewiredRegion;
 pub use scoot::ScootRegion;
-#[cfg(feature = "faults")]
+#[doc(hidden)]
 pub use sys::faults;

@@ -133,6 +133,49 @@ impl Mapping {
         }
     }
 
+    /// Private memory of zeros, in huge pages where the kernel has some to give.
+    pub fn anonymous_huge(bytes: usize) -> Result<Mapping, Error> {
+        let mapping = Mapping::unbacked(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+        mapping.advise(libc::MADV_HUGEPAGE, "this kernel has no transparent huge pages")?;
+        Ok(mapping)
+    }
+
+    /// Memory of zeros that stays common with forked children.
+    pub fn common(bytes: usize) -> Result<Mapping, Error> {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        // SAFETY: as above.
+        unsafe { Mapping::map(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, None) }
+    }
+
+    /// Makes private memory longer by zeros; it may move, with all that is in it.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
+        assert!(bytes >= self.bytes);
+        faults::check("mremap", MEMORY)?;
+        // SAFETY: our own mapping; `&mut self` says that nobody uses an address in it.
+        let start = unsafe { libc::mremap(self.start.as_ptr().cast(), self.bytes, bytes, libc::MREMAP_MAYMOVE) };
+        if start == libc::MAP_FAILED {
+            return Err(Error::last("mremap", MEMORY));
+        }
+        self.start = NonNull::new(start.cast()).expect("nothing is mapped at zero");
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Whether children that are forked from now on get the memory.
+    pub fn inherit(&self, inherited: bool) -> Result<(), Error> {
+        self.advise(if inherited { libc::MADV_DOFORK } else { libc::MADV_DONTFORK }, MEMORY)
+    }
+
+    /// Advice that leaves the bytes of this process as they are.
+    fn advise(&self, advice: c_int, hint: &'static str) -> Result<(), Error> {
+        faults::check("madvise", hint)?;
+        // SAFETY: our own mapping, whose bytes stay.
+        match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) } {
+            0 => Ok(()),
+            _ => Err(Error::last("madvise", hint)),
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.bytes
     }
@@ -259,8 +302,8 @@ pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Lets tests make any single system call fail.
-#[cfg(any(test, feature = "faults"))]
+/// Lets tests make any single system call fail. It is always there, so that what is tested is what is shipped; beside a
+/// system call it costs nothing.
 pub mod faults {
     use std::cell::Cell;
     use std::io;
@@ -302,14 +345,6 @@ pub mod faults {
             Some(0) => Err(Error::System { call, source: io::Error::from_raw_os_error(libc::ENOMEM), hint }),
             _ => Ok(()),
         }
-    }
-}
-
-#[cfg(not(any(test, feature = "faults")))]
-pub(crate) mod faults {
-    #[inline(always)]
-    pub fn check(_call: &'static str, _hint: &'static str) -> Result<(), crate::error::Error> {
-        Ok(())
     }
 }
 

@@ -1,0 +1,108 @@
+//! What several tests need.
+
+use std::fs;
+
+use anker_snapmem::{Mechanism, Pool, Region, Snapshot};
+
+pub const PAGE: usize = 4096;
+
+/// What is tested: a mechanism with a run length.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    pub mechanism: Mechanism,
+    pub run_bytes: usize,
+}
+
+impl Subject {
+    pub fn region(self, pool: &Pool) -> Box<dyn Region> {
+        self.mechanism.region(pool, self.run_bytes).expect("the mechanism works here")
+    }
+
+    /// A region of that many runs.
+    pub fn region_of(self, pool: &Pool, runs: usize) -> Box<dyn Region> {
+        let mut region = self.region(pool);
+        region.grow(runs * self.run_bytes).expect("there is room");
+        region
+    }
+}
+
+/// A number of repetitions, for a machine SNAPMEM_SCALE times as fast as a usual one; at least one.
+pub fn scaled(repetitions: usize) -> usize {
+    let scale = std::env::var("SNAPMEM_SCALE").map_or(1.0, |scale| scale.parse::<f64>().expect("a number"));
+    let scale = if cfg!(miri) { scale / 100.0 } else { scale };
+    ((repetitions as f64 * scale) as usize).max(1)
+}
+
+/// Calls `test` with numbers from 0 on, or only with that in SNAPMEM_SEED; says which one failed.
+pub fn for_seeds(seeds: usize, test: impl Fn(u64)) {
+    struct Say(u64);
+    impl Drop for Say {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("with SNAPMEM_SEED={}", self.0);
+            }
+        }
+    }
+    let run = |seed| {
+        let _say = Say(seed);
+        test(seed);
+    };
+    match std::env::var("SNAPMEM_SEED") {
+        Ok(seed) => run(seed.parse().expect("a number")),
+        Err(_) => (0..scaled(seeds) as u64).for_each(run),
+    }
+}
+
+/// Panics where a snapshot differs from what it must hold.
+pub fn check_snapshot(snapshot: &dyn Snapshot, model: &[u8]) {
+    assert_eq!(snapshot.len(), model.len());
+    for (i, bytes) in model.chunks(snapshot.run_bytes()).enumerate() {
+        check_bytes(&snapshot.run(i).expect("memory for a run"), bytes, || format!("run {i} of {snapshot:?}"));
+    }
+}
+
+/// Panics where a region differs from what it must hold.
+pub fn check_region(region: &dyn Region, model: &[u8]) {
+    assert_eq!(region.len(), model.len());
+    let mut run = vec![0; region.run_bytes()];
+    for (i, bytes) in model.chunks(region.run_bytes()).enumerate() {
+        region.read(i * run.len(), &mut run);
+        check_bytes(&run, bytes, || format!("run {i} of the region"));
+    }
+}
+
+pub fn check_bytes(found: &[u8], wanted: &[u8], what: impl FnOnce() -> String) {
+    assert_eq!(found.len(), wanted.len());
+    if let Some(at) = found.iter().zip(wanted).position(|(a, b)| a != b) {
+        panic!("{}: byte {at} is {} instead of {}", what(), found[at], wanted[at]);
+    }
+}
+
+/// What this process has of the system.
+#[derive(Clone, Copy, Debug)]
+pub struct Holdings {
+    /// Bytes in memory.
+    pub resident: usize,
+    /// Areas of address space.
+    pub areas: usize,
+    pub descriptors: usize,
+}
+
+impl Holdings {
+    pub fn now() -> Holdings {
+        let read = |file: &str| fs::read_to_string(file).expect("/proc is mounted");
+        let pages = read("/proc/self/statm").split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        Holdings {
+            resident: pages.expect("statm has numbers") * PAGE,
+            areas: read("/proc/self/maps").lines().count(),
+            descriptors: fs::read_dir("/proc/self/fd").expect("/proc is mounted").count(),
+        }
+    }
+
+    /// Panics if there is more now than there was, but for what an allocator may keep.
+    pub fn assert_as_good_as(self, before: Holdings) {
+        assert!(self.resident <= before.resident + (8 << 20), "{self:?} after {before:?}");
+        assert!(self.areas <= before.areas + 16, "{self:?} after {before:?}");
+        assert!(self.descriptors <= before.descriptors, "{self:?} after {before:?}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Runs each test in a process of its own.
+//!
+//! So a test may set limits for its process and measure its memory, and one that is killed by a signal is only one that
+//! failed. A test that cannot run here is skipped, and the reason said.
+//!
+//! `suite [--list] [FILTER...]`; `suite --exact NAME` runs one test in this very process.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+pub struct Test {
+    pub name: String,
+    /// Or why it cannot run here.
+    pub run: Result<Box<dyn Fn() + Send + Sync>, String>,
+}
+
+/// Miri has no processes.
+const ISOLATED: bool = cfg!(not(miri));
+
+pub fn main(tests: Vec<Test>) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--exact") {
+        let name = arguments.get(at + 1).expect("--exact takes a name");
+        let test = tests.iter().find(|test| test.name == *name).expect("no test has this name");
+        return exit_code(run_here(test).is_ok());
+    }
+    let filters: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let wanted = |test: &Test| filters.is_empty() || filters.iter().any(|&filter| test.name.contains(filter));
+    let tests: Vec<_> = tests.into_iter().filter(wanted).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        tests.iter().for_each(|test| println!("{}: test", test.name));
+        return ExitCode::SUCCESS;
+    }
+    run_all(&tests)
+}
+
+fn exit_code(good: bool) -> ExitCode {
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run_all(tests: &[Test]) -> ExitCode {
+    println!("\nrunning {} tests", tests.len());
+    let counts = [const { AtomicUsize::new(0) }; 3];
+    let [next, failed, skipped] = &counts;
+    let work = || {
+        while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match (&test.run, if ISOLATED { run_alone } else { run_here }) {
+                (Err(reason), _) => {
+                    println!("test {} ... SKIPPED: {reason}", test.name);
+                    skipped.fetch_add(1, Ordering::Relaxed);
+                }
+                (Ok(_), run) => match run(test) {
+                    Ok(()) => println!("test {} ... ok", test.name),
+                    Err(how) => {
+                        println!("test {} ... FAILED: {how}", test.name);
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                },
+            }
+        }
+    };
+    let workers = if ISOLATED { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    let [_, failed, skipped] = counts.map(AtomicUsize::into_inner);
+    let (result, passed) = (if failed == 0 { "ok" } else { "FAILED" }, tests.len() - failed - skipped);
+    println!("\ntest result: {result}. {passed} passed; {failed} failed; {skipped} ignored\n");
+    exit_code(failed == 0)
+}
+
+fn run_here(test: &Test) -> Result<(), String> {
+    let run = test.run.as_ref().map_err(String::clone)?;
+    panic::catch_unwind(AssertUnwindSafe(run)).map_err(|_| "panicked".to_owned())
+}
+
+fn run_alone(test: &Test) -> Result<(), String> {
+    let this = std::env::current_exe().expect("/proc is mounted");
+    let ran = Command::new(this).args(["--exact", &test.name]).output().expect("processes can be started");
+    if ran.status.success() {
+        return Ok(());
+    }
+    let output = [ran.stdout, ran.stderr].concat();
+    Err(format!("{}\n{}", ran.status, String::from_utf8_lossy(&output)))
+}

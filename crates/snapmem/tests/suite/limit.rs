@@ -1,0 +1,120 @@
+//! What happens where memory ends: an error, and everything as it was.
+
+use anker_snapmem::{Error, Pool, Region, Snapshot};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::common::{Subject, check_region, check_snapshot, for_seeds};
+
+/// A region, snapshots, and what they must hold.
+pub struct Rig {
+    region: Box<dyn Region>,
+    model: Vec<u8>,
+    snapshots: Vec<(Box<dyn Snapshot>, Vec<u8>)>,
+    rnd: StdRng,
+}
+
+impl Rig {
+    pub fn new(region: Box<dyn Region>, seed: u64) -> Rig {
+        Rig { region, model: Vec::new(), snapshots: Vec::new(), rnd: StdRng::seed_from_u64(seed) }
+    }
+
+    /// Something at random; what fails has changed nothing.
+    pub fn step(&mut self) -> Result<(), Error> {
+        let run_bytes = self.region.run_bytes();
+        let runs = self.model.len() / run_bytes;
+        match self.rnd.random_range(0..20) {
+            0..2 => {
+                let len = (runs + self.rnd.random_range(1..4)).min(24) * run_bytes;
+                self.region.grow(len)?;
+                self.model.resize(len.max(self.model.len()), 0);
+            }
+            2..4 => self.snapshots.push((self.region.snapshot()?, self.model.clone())),
+            4 if !self.snapshots.is_empty() => {
+                let i = self.rnd.random_range(0..self.snapshots.len());
+                drop(self.snapshots.swap_remove(i));
+            }
+            5..8 if self.snapshots.last().is_some_and(|(_, model)| !model.is_empty()) => {
+                let (snapshot, model) = self.snapshots.last_mut().expect("there is one");
+                let (offset, bytes) = change(&mut self.rnd, model.len(), run_bytes);
+                snapshot.patch(offset, &bytes)?;
+                model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+            }
+            _ if runs > 0 => {
+                let (offset, bytes) = change(&mut self.rnd, self.model.len(), run_bytes);
+                self.region.write(offset, &bytes)?;
+                self.model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn check(&self) {
+        check_region(&*self.region, &self.model);
+        self.check_snapshots();
+    }
+
+    fn check_snapshots(&self) {
+        for (snapshot, model) in &self.snapshots {
+            match (0..snapshot.len() / snapshot.run_bytes()).try_for_each(|i| snapshot.run(i).map(drop)) {
+                Ok(()) => check_snapshot(&**snapshot, model),
+                // No memory to put a run together: that is allowed, other content is not.
+                Err(_) => check_readable_runs(&**snapshot, model),
+            }
+        }
+    }
+
+    /// Ends the snapshots: then everything works.
+    pub fn recover(&mut self) {
+        self.check();
+        self.snapshots.clear();
+        check_region(&*self.region, &self.model);
+        let run_bytes = self.region.run_bytes();
+        for offset in (0..self.model.len()).step_by(run_bytes) {
+            self.region.write(offset, &[99]).unwrap();
+            self.model[offset] = 99;
+        }
+        self.check();
+    }
+}
+
+fn check_readable_runs(snapshot: &dyn Snapshot, model: &[u8]) {
+    for (i, bytes) in model.chunks(snapshot.run_bytes()).enumerate() {
+        match snapshot.run(i) {
+            Ok(run) => assert!(run[..] == *bytes, "run {i}"),
+            Err(error) => assert!(matches!(error, Error::OutOfMemory(_)), "{error}"),
+        }
+    }
+}
+
+fn change(rnd: &mut StdRng, len: usize, run_bytes: usize) -> (usize, Vec<u8>) {
+    let offset = rnd.random_range(0..len);
+    let room = run_bytes - offset % run_bytes;
+    let longest = if rnd.random_bool(0.1) { room } else { room.min(16) };
+    (offset, vec![rnd.random(); rnd.random_range(1..=longest)])
+}
+
+/// Limits from nothing to plenty: whatever is refused, what is there stays, and all works again when there is room.
+pub fn at_the_limit_everything_stays_as_it_was(subject: Subject) {
+    for_seeds(40, |seed| {
+        let pool = Pool::new(seed * subject.run_bytes as u64);
+        let mut rig = Rig::new(subject.region(&pool), seed);
+        let mut refused = 0;
+        for i in 0..300 {
+            match rig.step() {
+                Ok(()) => {}
+                Err(Error::OutOfMemory(_)) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+            assert!(pool.used() <= pool.limit(), "{} of {} bytes", pool.used(), pool.limit());
+            if i % 10 == 0 {
+                rig.check();
+            }
+        }
+        assert!(refused > 0 || seed > 10);
+        rig.recover();
+        drop(rig);
+        assert_eq!((pool.used(), pool.snapshots()), (0, 0));
+    });
+}
