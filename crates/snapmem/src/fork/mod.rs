@@ -171,12 +171,7 @@ impl ForkMemory {
         let ForkRegion { len, private, copied_bytes, .. } = self.region(region);
         let unshared: u64 = private.iter().map(|bits| u64::from(bits.count_ones())).sum();
         let shared_pages = if snapshots == 0 { 0 } else { len.div_ceil(PAGE) as u64 - unshared };
-        Usage {
-            bytes: *len as u64,
-            snapshots,
-            shared_bytes: shared_pages * PAGE as u64,
-            copied_bytes: *copied_bytes,
-        }
+        Usage { bytes: *len as u64, snapshots, shared_bytes: shared_pages * PAGE as u64, copied_bytes: *copied_bytes }
     }
 }
 
@@ -237,7 +232,9 @@ impl ForkRegion {
 
     /// Whether children get the region from now on.
     fn inherit(&mut self, inherited: bool) -> Result<(), Error> {
-        if self.inherited != inherited && let Some(memory) = &self.memory {
+        if self.inherited != inherited
+            && let Some(memory) = &self.memory
+        {
             memory.inherit(inherited)?;
             self.inherited = inherited;
         }

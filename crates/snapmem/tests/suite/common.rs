@@ -73,7 +73,8 @@ pub fn check_region(region: &dyn Region, model: &[u8]) {
 
 pub fn check_bytes(found: &[u8], wanted: &[u8], what: impl FnOnce() -> String) {
     assert_eq!(found.len(), wanted.len());
-    if let Some(at) = found.iter().zip(wanted).position(|(a, b)| a != b) {
+    if found != wanted {
+        let at = found.iter().zip(wanted).position(|(a, b)| a != b).expect("of the same length");
         panic!("{}: byte {at} is {} instead of {}", what(), found[at], wanted[at]);
     }
 }

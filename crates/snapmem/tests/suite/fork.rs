@@ -108,12 +108,7 @@ fn equals_plain_vectors(pages: Pages) {
     });
 }
 
-fn step(
-    memory: &mut ForkMemory,
-    models: &mut Models,
-    rnd: &mut StdRng,
-    publish: impl FnOnce(ForkSnapshot, Models),
-) {
+fn step(memory: &mut ForkMemory, models: &mut Models, rnd: &mut StdRng, publish: impl FnOnce(ForkSnapshot, Models)) {
     let any = models.keys().nth(rnd.random_range(0..models.len().max(1))).copied();
     match (rnd.random_range(0..100), any) {
         (0..8, _) | (_, None) if models.len() < 5 => {

@@ -108,7 +108,7 @@ pub fn at_the_limit_everything_stays_as_it_was(subject: Subject) {
                 Err(error) => panic!("{error}"),
             }
             assert!(pool.used() <= pool.limit(), "{} of {} bytes", pool.used(), pool.limit());
-            if i % 10 == 0 {
+            if i % 25 == 0 {
                 rig.check();
             }
         }

@@ -49,26 +49,24 @@ fn main() -> ExitCode {
         tests.push(Test { name: format!("fork_{property}"), run: Ok(Box::new(check)) });
     }
     for mechanism in Mechanism::ALL {
-        for run_bytes in run_lengths(mechanism) {
-            let subject = Subject { mechanism, run_bytes };
-            for (property, check) in PROPERTIES {
-                let name = format!("{mechanism}_{}k_{property}", run_bytes >> 10);
-                tests.push(test(name, mechanism, move || check(subject)));
-            }
+        match mechanism.probe() {
+            Ok(()) => tests.extend(run_lengths(mechanism).flat_map(|run_bytes| properties(mechanism, run_bytes))),
+            Err(reason) => tests.push(Test { name: mechanism.to_string(), run: Err(reason.to_string()) }),
         }
     }
     harness::main(tests)
 }
 
-fn test(name: String, mechanism: Mechanism, run: impl Fn() + Send + Sync + 'static) -> Test {
-    match mechanism.probe() {
-        Ok(()) => Test { name, run: Ok(Box::new(run)) },
-        Err(reason) => Test { name, run: Err(reason.to_string()) },
-    }
+fn properties(mechanism: Mechanism, run_bytes: usize) -> impl Iterator<Item = Test> {
+    let subject = Subject { mechanism, run_bytes };
+    PROPERTIES.into_iter().map(move |(property, check)| Test {
+        name: format!("{mechanism}_{}k_{property}", run_bytes >> 10),
+        run: Ok(Box::new(move || check(subject))),
+    })
 }
 
 /// A short one for bitmaps, where the mechanism does not work on pages; the shortest for Arrow; the usual one.
 fn run_lengths(mechanism: Mechanism) -> impl Iterator<Item = usize> {
-    let on_pages = !["physical", "frames", "epochs"].contains(&mechanism.name());
+    let on_pages = !["physical", "frames", "epochs", "auto"].contains(&mechanism.name());
     [1 << 10, 16 << 10, 64 << 10].into_iter().skip(usize::from(on_pages))
 }
