@@ -6,12 +6,12 @@ use std::str::FromStr;
 use crate::epochs::EpochRegion;
 use crate::error::Error;
 use crate::frames::FramesRegion;
+use crate::paged::probe_files;
 use crate::physical::PhysicalRegion;
 use crate::pool::Pool;
 use crate::region::Region;
 use crate::rewired::RewiredRegion;
 use crate::scoot::ScootRegion;
-use crate::sys::require_page_size;
 use crate::{mremap_cow, vm_snapshot};
 
 /// How a region is snapshotted. `fork` is not among them: its snapshot is another process.
@@ -55,7 +55,7 @@ impl Mechanism {
     /// Whether this kernel has it; if not, why.
     pub fn probe(self) -> Result<(), Error> {
         match self {
-            Mechanism::Rewired | Mechanism::Scoot => require_page_size(),
+            Mechanism::Rewired | Mechanism::Scoot => probe_files(),
             Mechanism::VmSnapshot => vm_snapshot::probe(),
             Mechanism::MremapCow => mremap_cow::probe(),
             Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => Ok(()),

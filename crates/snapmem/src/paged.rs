@@ -11,10 +11,23 @@ use crate::error::Error;
 use crate::overlay::Overlay;
 use crate::pool::{Alive, OutOfMemory, Pool};
 use crate::region::{Run, Snapshot, locate};
-use crate::sys::{Mapping, PAGE, require_page_size};
+use crate::sys::{FilePages, Mapping, MemFd, PAGE, require_page_size};
 
 /// A piece of address space is as large as all before it together, within these bounds: so a region has few.
 const PIECE: Range<usize> = 1 << 20..1 << 30;
+
+/// Whether this kernel has what the mechanisms need that lie in a file.
+pub(crate) fn probe_files() -> Result<(), Error> {
+    require_page_size()?;
+    let file = MemFd::new()?;
+    file.set_len(PAGE)?;
+    match Mapping::file(&file, 0, PAGE, FilePages::Private)?.populate_for_writing(0, PAGE) {
+        Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {
+            Err(Error::Unavailable("this kernel has no MADV_POPULATE_WRITE: it came with Linux 5.14"))
+        }
+        probed => probed,
+    }
+}
 
 /// Refuses runs that are not made of whole pages, and systems with other pages.
 pub(crate) fn require_pages(run_bytes: usize) -> Result<(), Error> {

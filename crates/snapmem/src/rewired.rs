@@ -100,9 +100,9 @@ impl RewiredRegion {
         let missing = self.space.missing(len, self.run_bytes);
         if missing > 0 {
             reserve(&mut self.wiring, missing / PAGE, &self.pool)?;
+            let first = file.places(missing / PAGE)?;
             let areas = self.areas.count();
             self.areas.set(areas + 1)?;
-            let first = file.places(missing / PAGE)?;
             let mapping = Mapping::file(file.fd(), first * PAGE, missing, FilePages::Shared);
             self.space.push(mapping.inspect_err(|_| self.areas.restore(areas))?);
             self.wiring.extend((first..first + missing / PAGE).map(|file_page| Wire { file_page, born: 0 }));

@@ -195,7 +195,7 @@ impl Mapping {
         // SAFETY: leaves the bytes of our own mapping as they are.
         match unsafe { libc::madvise(self.part(at, bytes).cast(), bytes, libc::MADV_POPULATE_WRITE) } {
             0 => Ok(()),
-            _ => Err(Error::last("madvise(MADV_POPULATE_WRITE)", "needs Linux 5.14 and memory for the pages")),
+            _ => Err(Error::last("madvise(MADV_POPULATE_WRITE)", MEMORY)),
         }
     }
 }
