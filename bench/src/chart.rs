@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::queries::ANKER;
-use crate::report::Report;
+use crate::report::{Report, rounded};
 
 const WIDTH: f64 = 720.0;
 const LEFT: f64 = 44.0;
@@ -59,15 +59,6 @@ pub fn heap_against_mirror(report: &Report) -> String {
 
 fn position(value: f64) -> f64 {
     LEFT + (value.max(FROM) / FROM).log10() / DECADES * (WIDTH - LEFT - RIGHT)
-}
-
-/// Two digits that count.
-fn rounded(value: f64) -> String {
-    match value {
-        v if v >= 10.0 => format!("{v:.0}"),
-        v if v >= 1.0 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
-    }
 }
 
 fn bar(svg: &mut String, x: f64, y: f64, width: f64, height: f64, color: &str) {

@@ -1,0 +1,83 @@
+//! The experiments: each runs in workers and gives the report's rows, and each draws a section of the page from them.
+
+mod column;
+mod columns;
+mod copy_rate;
+mod cycle;
+mod fork_size;
+mod oltp;
+mod sequence;
+mod thesis;
+mod tpch;
+pub mod view;
+mod ycsb;
+
+use anker_report::Report;
+
+use crate::Result;
+use crate::page::Section;
+use crate::session::Session;
+use crate::worker::{self, Job, Work};
+
+pub struct Experiment {
+    pub name: &'static str,
+    run: fn(&mut Session),
+}
+
+/// In the order in which they are run.
+pub const ALL: [Experiment; 10] = [
+    Experiment { name: columns::TABLE1, run: columns::run },
+    Experiment { name: sequence::NAME, run: sequence::run },
+    Experiment { name: copy_rate::NAME, run: copy_rate::run },
+    Experiment { name: fork_size::NAME, run: fork_size::run },
+    Experiment { name: column::FIRST_WRITE, run: column::run_first_write },
+    Experiment { name: column::READ, run: column::run_read },
+    Experiment { name: column::MEMORY, run: column::run_memory },
+    Experiment { name: cycle::NAME, run: cycle::run },
+    Experiment { name: ycsb::NAME, run: ycsb::run },
+    Experiment { name: tpch::NAME, run: tpch::run },
+];
+
+type Draw = fn(&Report) -> Section;
+
+const SECTIONS: [(&str, Draw); 11] = [
+    (columns::TABLE1, columns::section),
+    (columns::WRITES, columns::writes_section),
+    (sequence::NAME, sequence::section),
+    (copy_rate::NAME, copy_rate::section),
+    (fork_size::NAME, fork_size::section),
+    (column::FIRST_WRITE, column::first_write_section),
+    (column::READ, column::read_section),
+    (column::MEMORY, column::memory_section),
+    (cycle::NAME, cycle::section),
+    (ycsb::NAME, ycsb::section),
+    (tpch::NAME, tpch::section),
+];
+
+impl Experiment {
+    pub fn run(&self, session: &mut Session) {
+        session.note_noise(self.name);
+        (self.run)(session);
+    }
+}
+
+/// Of all experiments that the report has rows of.
+pub fn sections(report: &Report) -> Vec<Section> {
+    let has_rows = |name: &str| report.rows().iter().any(|row| row.experiment == name);
+    SECTIONS.into_iter().filter(|(name, _)| has_rows(name)).map(|(_, section)| section(report)).collect()
+}
+
+/// A worker's life.
+pub fn serve(name: &str, job: &Job) -> Result<()> {
+    match name {
+        columns::Columns::NAME => worker::serve::<columns::Columns>(job),
+        sequence::Sequence::NAME => worker::serve::<sequence::Sequence>(job),
+        copy_rate::CopyRate::NAME => worker::serve::<copy_rate::CopyRate>(job),
+        fork_size::ForkSize::NAME => worker::serve::<fork_size::ForkSize>(job),
+        column::Column::NAME => worker::serve::<column::Column>(job),
+        cycle::Cycle::NAME => worker::serve::<cycle::Cycle>(job),
+        ycsb::Ycsb::NAME => worker::serve::<ycsb::Ycsb>(job),
+        tpch::Tpch::NAME => worker::serve::<tpch::Tpch>(job),
+        _ => Err(format!("no worker is called {name}").into()),
+    }
+}

@@ -1,0 +1,181 @@
+//! AnKer's Figure 4: one write to each page in turn, and a snapshot after each.
+
+use anker_report::{Report, median, rounded};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::view::Found;
+use crate::Result;
+use crate::clock::{self, Tick};
+use crate::distribution::PAGE;
+use crate::page::{Grid, Scale, Section};
+use crate::proc;
+use crate::session::Session;
+use crate::table::Table;
+use crate::worker::{Job, Work, Worker};
+
+pub const NAME: &str = "sequence";
+
+/// Points of the plot.
+const POINTS: usize = 48;
+
+pub struct Sequence {
+    table: Table,
+    pages: Vec<usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct Request {
+    /// Nanoseconds that may go into snapshots; with too little of it only some writes are followed by one.
+    budget: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct Answer {
+    points: Vec<Point>,
+    snapshots: usize,
+    /// What ended the sequence early, after so many writes.
+    stopped: Option<(usize, String)>,
+}
+
+/// A part of the sequence; times are medians in nanoseconds.
+#[derive(Serialize, Deserialize)]
+struct Point {
+    /// Up to which write.
+    writes: usize,
+    create: Option<f64>,
+    write: f64,
+    mappings: usize,
+}
+
+impl Work for Sequence {
+    const NAME: &'static str = NAME;
+    type Request = Request;
+    type Answer = Answer;
+
+    fn begin(job: &Job) -> Result<Sequence> {
+        let table = Table::new(job.subject, &job.pool(), job.run_bytes, &job.columns)?;
+        let mut pages: Vec<_> = (0..job.columns[0] / PAGE).collect();
+        pages.shuffle(&mut StdRng::seed_from_u64(4));
+        Ok(Sequence { table, pages })
+    }
+
+    fn answer(&mut self, Request { budget }: Request) -> Result<Answer> {
+        let all = self.pages.len();
+        let mut answer = Answer { points: Vec::new(), snapshots: 0, stopped: None };
+        let mut spent = 0.0;
+        let mut snapshot = Some(self.table.snapshot(0..1)?);
+        let (mut creates, mut writes) = (Vec::new(), Vec::new());
+        for done in 0..all {
+            let offset = self.pages[done] * PAGE;
+            let start = Tick::now();
+            let written = self.table.write(0, offset, &(done as u64).to_le_bytes());
+            writes.push((start.elapsed() - clock::overhead()).max(0.0));
+            let mut taken = Ok(());
+            if written.is_ok() && spent <= budget * (done + 1) as f64 / all as f64 {
+                let start = Tick::now();
+                // The one before lives until there is the next: no page may be written in place meanwhile.
+                taken = self.table.snapshot(0..1).map(|next| snapshot = Some(next));
+                creates.push(start.elapsed());
+                spent += start.elapsed();
+                answer.snapshots += 1;
+            }
+            let failed = written.and(taken).err();
+            if failed.is_some() || (done + 1) * POINTS / all > done * POINTS / all {
+                let create = (!creates.is_empty()).then(|| median(&creates));
+                answer.points.push(Point {
+                    writes: done + 1,
+                    create,
+                    write: median(&writes),
+                    mappings: proc::mappings(),
+                });
+                (creates, writes) = (Vec::new(), Vec::new());
+            }
+            if let Some(error) = failed {
+                answer.stopped = Some((done, error.to_string()));
+                break;
+            }
+        }
+        drop(snapshot);
+        Ok(answer)
+    }
+}
+
+pub fn run(session: &mut Session) {
+    let bytes = session.options.column_bytes();
+    let budget = session.options.effort.choose(0.4e9, 3e9, 30e9);
+    for subject in session.subjects() {
+        session.progress(&format!("{NAME}: {}", subject.name()));
+        let params = json!({ "column_mb": bytes >> 20, "run_kb": session.options.run_kb });
+        let job = session.job(subject, vec![bytes], 2 * bytes);
+        let answer = job.and_then(|job| Worker::<Sequence>::start(&job)?.ask(Request { budget }));
+        let Some(answer) = session.or_skip(NAME, subject.name(), params.clone(), answer) else { continue };
+        for point in &answer.points {
+            let mut params = params.clone();
+            params["writes"] = point.writes.into();
+            let mut row =
+                |figure, value: f64, unit| session.row((NAME, figure), subject.name(), params.clone(), value, unit);
+            if let Some(create) = point.create {
+                row("sequence_create", create / 1e3, "µs");
+            }
+            row("sequence_write", point.write / 1e3, "µs");
+            row("sequence_vmas", point.mappings as f64, "mappings");
+        }
+        session.row((NAME, "sequence_snapshots"), subject.name(), params.clone(), answer.snapshots, "snapshots");
+        if let Some((writes, reason)) = answer.stopped {
+            session.row((NAME, "sequence_stopped"), subject.name(), params.clone(), writes, "writes");
+            session.skip(NAME, subject.name(), json!({ "from_write": writes }), &reason);
+        }
+    }
+}
+
+pub fn section(report: &Report) -> Section {
+    let found = Found::new(report, NAME);
+    let plot =
+        |figure, title| found.figure(figure).lines(title, ("writes", "writes so far"), Scale::Linear, Scale::Log);
+    let mut grid = Grid::new("Over the whole sequence");
+    for column in
+        ["snapshots taken", "create: first, µs", "last, µs", "a write: median, µs", "VMAs at the end", "ended after"]
+    {
+        grid.column(column);
+    }
+    for mechanism in found.mechanisms() {
+        let of = found.mechanism(&mechanism);
+        let values = |figure: &str| of.figure(figure).values();
+        let (create, write) = (values("sequence_create"), values("sequence_write"));
+        grid.row(
+            &mechanism,
+            vec![
+                values("sequence_snapshots").first().map(|value| format!("{value}")),
+                create.first().map(|value| rounded(*value)),
+                create.last().map(|value| rounded(*value)),
+                Some(rounded(median(&write))),
+                values("sequence_vmas").last().map(|value| format!("{value}")),
+                values("sequence_stopped").first().map(|writes| format!("{writes} writes")),
+            ],
+        );
+    }
+    Section {
+        id: NAME,
+        title: "AnKer, Figure 4: a write to each page, and a snapshot after each".into(),
+        claim: "The paper: vm_snapshot stays level while rewiring rises with every page it has remapped, to 68 times \
+                vm_snapshot's time; its writes are up to six times dearer."
+            .into(),
+        notes: vec![
+            "One column, pages in random order, medians of neighbouring writes. The snapshot before lives until there \
+             is the next. Where a snapshot is dear only some writes are followed by one, which leaves the course the \
+             same: each page is written once, so each write finds its page shared. fork here is a process of this one \
+             column."
+                .into(),
+        ],
+        grids: vec![grid],
+        plots: vec![
+            plot("sequence_create", "Time to create a snapshot, µs"),
+            plot("sequence_write", "Time of a write to a shared page, µs"),
+            plot("sequence_vmas", "Mappings of the process"),
+        ],
+    }
+}

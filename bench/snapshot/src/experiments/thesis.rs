@@ -1,0 +1,128 @@
+//! Rows and pictures that the thesis' two workloads share.
+
+use anker_report::{Report, rounded};
+use serde_json::{Value, json};
+
+use super::oltp::{Course, bucket_start};
+use super::view::Found;
+use crate::page::{Grid, Heat, Plot, Scale, Section};
+use crate::session::Session;
+
+/// `detailed`: the distribution of latencies, too.
+pub fn rows(session: &mut Session, experiment: &str, name: &str, params: &Value, course: &Course, detailed: bool) {
+    let mut row = |figure, value: f64, unit| session.row((experiment, figure), name, params.clone(), value, unit);
+    row("execution", course.execution / 1e3, "µs");
+    row("dispatch", course.dispatch / 1e3, "µs");
+    row("query_began", course.query_began / 1e3, "µs");
+    row("olap_latency", course.query / 1e6, "ms");
+    row("throughput", course.throughput, "transactions/s");
+    row("oltp_before", course.mean_before / 1e3, "µs");
+    row("oltp_spike", course.mean_spike / 1e3, "µs");
+    row("oltp_worst", course.worst / 1e3, "µs");
+    for piece in &course.pieces {
+        let mut params = params.clone();
+        params["at_ms"] = (piece.at / 1e6).into();
+        let mut row = |figure, value: f64, unit| session.row((experiment, figure), name, params.clone(), value, unit);
+        row("oltp_mean", piece.mean / 1e3, "µs");
+        if !detailed {
+            continue;
+        }
+        row("oltp_p50", piece.half / 1e3, "µs");
+        row("oltp_p99", piece.most / 1e3, "µs");
+        row("oltp_max", piece.worst / 1e3, "µs");
+        for (bucket, count) in piece.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let mut params = params.clone();
+            params["latency_us"] = (bucket_start(bucket) / 1e3).into();
+            session.row((experiment, "oltp_density"), name, params, *count, "transactions");
+        }
+    }
+}
+
+/// A workload's tables and plots: `param` is what it varies beside the size.
+pub fn section(report: &Report, experiment: &'static str, param: &str) -> Section {
+    let found = Found::new(report, experiment);
+    let mut section = Section {
+        id: experiment,
+        title: String::new(),
+        claim: String::new(),
+        notes: vec![
+            "A stream of transactions on one thread; after a fifth of them a snapshot is taken and an analytic query \
+             on it handed to another thread, or to the child. Execution is the snapshot alone, dispatch until the \
+             stream goes on. The spike is the mean of the tenth of the stream after the snapshot; times of single \
+             transactions are read from the processor's counter, its cost taken off."
+                .into(),
+        ],
+        grids: Vec::new(),
+        plots: Vec::new(),
+    };
+    for size in found.params("size_mb") {
+        let of_size = found.with("size_mb", &size);
+        section.grids.push(summary(&of_size, &size, param));
+    }
+    let largest = found.params("size_mb").into_iter().next_back().unwrap_or(json!(0));
+    if param == "reads" {
+        for (figure, title) in [("olap_latency", "analytic query, ms"), ("throughput", "transactions a second")] {
+            for reads in found.params(param) {
+                let of = found.figure(figure).with(param, &reads);
+                let title = format!("{title}, {reads} reads");
+                section.plots.push(of.lines(&title, ("size_mb", "size, MB"), Scale::Log, Scale::Log).small());
+            }
+        }
+        for reads in found.params(param) {
+            let of = found.figure("oltp_mean").with(param, &reads).with("size_mb", &largest);
+            let title = format!("{reads} reads, {largest} MB: moving average of a transaction, µs");
+            section.plots.push(of.lines(&title, AT, Scale::Linear, Scale::Log).small());
+        }
+    } else {
+        for (figure, title) in [("olap_latency", "Analytic query, ms"), ("throughput", "Transactions a second")] {
+            let of = found.figure(figure);
+            section.plots.push(of.lines(title, (param, "scale factor"), Scale::Log, Scale::Log).small());
+        }
+        for size in found.params(param) {
+            let of = found.figure("oltp_mean").with(param, &size);
+            let title = format!("Scale factor {size}: moving average of a transaction, µs");
+            section.plots.push(of.lines(&title, AT, Scale::Linear, Scale::Log).small());
+        }
+    }
+    let density = found.figure("oltp_density").with("size_mb", &largest);
+    for mechanism in density.mechanisms() {
+        section.plots.push(heat(&density.mechanism(&mechanism), &mechanism, &largest));
+    }
+    section
+}
+
+const AT: (&str, &str) = ("at_ms", "ms since the snapshot");
+
+fn summary(of_size: &Found, size: &Value, param: &str) -> Grid {
+    // Where the mix varies, the mixed one: its distribution is shown, too.
+    let of = if param == "reads" { of_size.with(param, &json!(0.4)) } else { of_size.clone() };
+    let title = if param == "reads" { format!("{size} MB, 0.4 reads") } else { format!("{size} MB") };
+    let mut grid = of.by_figure(
+        &title,
+        &[
+            ("execution", "execution, µs"),
+            ("dispatch", "dispatch, µs"),
+            ("query_began", "query begins, µs"),
+            ("olap_latency", "query, ms"),
+            ("oltp_before", "transaction before, µs"),
+            ("oltp_spike", "after, µs"),
+            ("oltp_worst", "worst, µs"),
+        ],
+    );
+    grid.column("throughput, 1,000/s");
+    let throughput = of.figure("throughput");
+    grid.extend(|mechanism| throughput.mechanism(mechanism).value().map(|value| rounded(value / 1e3)));
+    grid
+}
+
+/// Where the latencies lie over time: slow band and fast band.
+fn heat(of: &Found, mechanism: &str, size: &Value) -> Plot {
+    let cell = |at: &Value| {
+        let of = of.with("at_ms", at);
+        let x = at.as_f64().unwrap_or(0.0);
+        of.points("latency_us").into_iter().map(move |(y, count)| (x, y, count)).collect::<Vec<_>>()
+    };
+    let cells = of.params("at_ms").iter().flat_map(cell).collect();
+    let title = format!("{mechanism}, {size} MB: transactions by time, µs");
+    Plot::heat(&title, "ms since the snapshot", Heat { mechanism: mechanism.to_owned(), cells }).small()
+}

@@ -1,0 +1,28 @@
+//! The papers' snapshot experiments, at the level of memory: AnKer's Table 1 and Figure 4, DaMoN'12, and the thesis'
+//! chapter 5, each for every mechanism of snapmem beside fork.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `options`, `session` | what was asked for; one run and what it found |
+//! | `worker` | the processes that measure, one for each mechanism |
+//! | `table`, `query` | columns under one mechanism, and what is read from their snapshots |
+//! | `distribution`, `clock`, `proc`, `noise` | where updates go; time; what the system says; how quiet it is |
+//! | `experiments` | a file each |
+//! | `bars`, `page` | what must be shown; tables and plots |
+
+pub mod bars;
+pub mod clock;
+pub mod distribution;
+pub mod experiments;
+pub mod noise;
+pub mod options;
+pub mod page;
+pub mod proc;
+pub mod query;
+pub mod session;
+pub mod table;
+pub mod worker;
+
+/// Whatever goes wrong here is reported to a person.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub type Result<T> = std::result::Result<T, Error>;

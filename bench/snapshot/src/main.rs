@@ -1,0 +1,84 @@
+//! `snapshot-bench`: see `bench/run snapshot`.
+
+use std::process::ExitCode;
+
+use anker_bench_snapshot::experiments::{self, ALL};
+use anker_bench_snapshot::options::{Options, USAGE};
+use anker_bench_snapshot::page::{self, Grid, Section};
+use anker_bench_snapshot::session::Session;
+use anker_bench_snapshot::{Result, bars, worker};
+use anker_report::Report;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    if let [first, name, job] = &arguments[..]
+        && first == worker::ARGUMENT
+    {
+        return ended(serde_json::from_str(job).map_err(Into::into).and_then(|job| experiments::serve(name, &job)));
+    }
+    let names = ALL.map(|experiment| experiment.name);
+    match Options::parse(arguments.into_iter(), &names) {
+        Ok(options) => ended(run(options)),
+        Err(message) => {
+            eprint!("{message}\n{USAGE}Experiments: {}\n", names.join(", "));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn ended(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: Options) -> Result<()> {
+    let report = match &options.from {
+        Some(path) => Report::read(path)?,
+        None => measure(options.clone()),
+    };
+    let (bars, sections) = (bars::grid(&report), experiments::sections(&report));
+    show(&report, &bars, &sections);
+    if let Some(path) = &options.json {
+        report.write(path)?;
+    }
+    if let Some(path) = &options.html {
+        std::fs::write(path, page::html(&report, &bars, &sections)).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    if let Some(directory) = &options.svg {
+        for plot in sections.iter().flat_map(|section| &section.plots) {
+            if let Some(name) = plot.name {
+                let path = directory.join(format!("snapshots-{name}.svg"));
+                std::fs::write(&path, plot.standalone_svg()).map_err(|e| format!("{}: {e}", path.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn measure(options: Options) -> Report {
+    let only = options.only.clone();
+    let mut session = Session::new(options);
+    for experiment in ALL {
+        if only.is_empty() || only.iter().any(|name| name == experiment.name) {
+            experiment.run(&mut session);
+        }
+    }
+    session.finish()
+}
+
+/// The tables, in the terminal.
+fn show(report: &Report, bars: &Grid, sections: &[Section]) {
+    page::about(report).iter().for_each(|line| println!("{line}"));
+    println!("\nWhat it must show\n{}", bars.text());
+    for section in sections.iter().filter(|section| !section.grids.is_empty()) {
+        println!("{}", section.title);
+        for grid in &section.grids {
+            println!("{}{}{}", grid.title, if grid.title.is_empty() { "" } else { "\n" }, grid.text());
+        }
+    }
+}

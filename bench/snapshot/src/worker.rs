@@ -1,0 +1,109 @@
+//! Each mechanism is measured in a process of its own, which is asked and answers by lines of JSON: what one mechanism
+//! does to an address space must not tax the fork of another.
+
+use std::io::{BufRead, BufReader, Write};
+use std::marker::PhantomData;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use snapmem::Pool;
+
+use crate::Result;
+use crate::table::Subject;
+
+/// What a worker is started with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    pub subject: Subject,
+    /// Lengths of the columns, in bytes.
+    pub columns: Vec<usize>,
+    pub run_bytes: usize,
+    /// The pool's limit, in bytes.
+    pub memory: u64,
+}
+
+impl Job {
+    pub fn pool(&self) -> Pool {
+        Pool::new(self.memory)
+    }
+}
+
+/// An experiment's part that runs in a worker.
+pub trait Work: Sized {
+    const NAME: &'static str;
+    type Request: Serialize + DeserializeOwned;
+    type Answer: Serialize + DeserializeOwned;
+
+    fn begin(job: &Job) -> Result<Self>;
+    fn answer(&mut self, request: Self::Request) -> Result<Self::Answer>;
+}
+
+/// The first argument of a worker's process.
+pub const ARGUMENT: &str = "worker";
+
+/// Serves until nobody asks any more.
+pub fn serve<W: Work>(job: &Job) -> Result<()> {
+    let mut work = W::begin(job);
+    let reply = |result: std::result::Result<W::Answer, String>| -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer(&mut out, &result)?;
+        out.write_all(b"\n")?;
+        Ok(out.flush()?)
+    };
+    for line in std::io::stdin().lines() {
+        let answer = match &mut work {
+            Ok(work) => serde_json::from_str(&line?).map_err(Into::into).and_then(|request| work.answer(request)),
+            Err(error) => Err(error.to_string().into()),
+        };
+        reply(answer.map_err(|error| error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// The other end.
+pub struct Worker<W> {
+    process: Child,
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    work: PhantomData<W>,
+}
+
+impl<W: Work> Worker<W> {
+    pub fn start(job: &Job) -> Result<Worker<W>> {
+        let mut process = Command::new("/proc/self/exe")
+            .args([ARGUMENT, W::NAME, &serde_json::to_string(job)?])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let requests = process.stdin.take();
+        let answers = BufReader::new(process.stdout.take().ok_or("a worker without output")?);
+        Ok(Worker { process, requests, answers, work: PhantomData })
+    }
+
+    pub fn ask(&mut self, request: W::Request) -> Result<W::Answer> {
+        self.send(&request).or_else(|_| self.died())?;
+        let mut line = String::new();
+        if self.answers.read_line(&mut line)? == 0 {
+            self.died()?;
+        }
+        serde_json::from_str::<std::result::Result<W::Answer, String>>(&line)?.map_err(Into::into)
+    }
+
+    fn send(&mut self, request: &W::Request) -> Result<()> {
+        let requests = self.requests.as_mut().ok_or("no longer asked")?;
+        Ok(requests.write_all((serde_json::to_string(request)? + "\n").as_bytes())?)
+    }
+
+    fn died(&mut self) -> Result<()> {
+        Err(format!("the measuring process ended: {}", self.process.wait()?).into())
+    }
+}
+
+impl<W> Drop for Worker<W> {
+    fn drop(&mut self) {
+        // At the end of its input the worker ends; what it held must be free before the next one measures.
+        drop(self.requests.take());
+        let _ = self.process.wait();
+    }
+}
