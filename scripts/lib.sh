@@ -68,6 +68,14 @@ choose_target() {
     fi
 }
 
+# For what needs no PostgreSQL.
+prepare_rust() {
+    cd "$project"
+    check_rust
+    install_packages gcc libc6-dev
+    choose_target
+}
+
 prepare() {
     cd "$project"
     check_rust
@@ -77,6 +85,6 @@ prepare() {
 }
 
 build() {
-    [[ -d $release/deps ]] || say "The first build compiles DataFusion: some twenty minutes of CPU time, once."
+    compgen -G "$release/deps/libdatafusion-*" >/dev/null || say "The first build compiles DataFusion: some twenty minutes of CPU time, once."
     cargo build --release --workspace --locked
 }

@@ -1,17 +1,19 @@
 //! One run of the benchmark: what it was asked for, what it found, and what it tells the person who waits.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anker_report::{Report, Row, Subject as ReportSubject};
 use serde_json::{Value, json};
 
 use crate::Result;
 use crate::noise::{self, Watch};
-use crate::options::Options;
+use crate::options::{Effort, Options};
 use crate::proc;
 use crate::table::Subject;
 use crate::worker::Job;
 
+/// A quick run begins nothing new after so long: it has two minutes, however busy the machine is.
+const QUICK: Duration = Duration::from_secs(108);
 /// Of what is available, this is left to others.
 const LEFT_FREE: u64 = 768 << 20;
 
@@ -101,8 +103,15 @@ impl Session {
         result.map_err(|reason| self.skip(experiment, mechanism, params, &reason.to_string())).ok()
     }
 
-    /// A job for a table of such columns, if so much memory can be had: theirs and `more`.
+    /// Whether there is time for something more; else why not.
+    pub fn time_left(&self) -> Result<()> {
+        let over = self.options.effort == Effort::Quick && self.begun.elapsed() > QUICK;
+        if over { Err("the time of a quick run is over".into()) } else { Ok(()) }
+    }
+
+    /// A job for a table of such columns, if there is time and so much memory can be had: theirs and `more`.
     pub fn job(&self, subject: Subject, columns: Vec<usize>, more: usize) -> Result<Job> {
+        self.time_left()?;
         let bytes = (columns.iter().sum::<usize>() + more) as u64;
         let room = self.room();
         if bytes > room {

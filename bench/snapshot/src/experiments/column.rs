@@ -108,7 +108,7 @@ impl Column {
     }
 
     fn read(&mut self, writes: usize, repeats: usize) -> Result<Answer> {
-        let older = self.table.snapshot(0..1)?;
+        let older = (writes > 0).then(|| self.table.snapshot(0..1)).transpose()?;
         self.write_randomly(writes)?;
         let taken = self.table.snapshot(0..1)?;
         let plain: Vec<u8> = (0..self.table.len(0) / 8).flat_map(|i| initial(8 * i).to_le_bytes()).collect();
@@ -308,6 +308,7 @@ pub fn read_section(report: &Report) -> Section {
     let found = Found::new(report, READ);
     let mut grid = Grid::new("");
     for column in [
+        "plain array, GB/s",
         "fresh snapshot, GB/s",
         "of a plain array",
         "after 10,000 writes, GB/s",
@@ -321,6 +322,7 @@ pub fn read_section(report: &Report) -> Section {
         let of = found.mechanism(&mechanism);
         let read = |figure: &str, state: &str| of.figure(figure).with("snapshot", &json!(state)).value();
         let values = [
+            read("plain_gb_per_s", "fresh"),
             read("read_gb_per_s", "fresh"),
             read("read_rate", "fresh"),
             read("read_gb_per_s", "after_10000_writes"),

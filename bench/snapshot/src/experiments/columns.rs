@@ -180,7 +180,7 @@ pub fn run(session: &mut Session) {
 /// Goes on with the next number of columns when something cannot be done; ends when the worker is gone.
 fn table1(session: &mut Session, subject: Subject, worker: &mut Worker<Columns>) -> Option<()> {
     let pages = session.options.column_bytes() / PAGE;
-    let repeats = session.options.effort.choose(3, 5, 9);
+    let repeats = session.options.effort.choose(2, 5, 9);
     let mut taken: Vec<_> = TAKEN.into_iter().filter(|&taken| taken <= session.options.columns).collect();
     if taken.last() != Some(&session.options.columns) {
         taken.push(session.options.columns);

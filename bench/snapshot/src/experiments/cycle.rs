@@ -104,9 +104,14 @@ pub fn run(session: &mut Session) {
         }
     }
     for distribution in Distribution::ALL {
-        session.progress(&format!("{NAME}: {}", distribution.name()));
+        let name = distribution.name();
+        session.progress(&format!("{NAME}: {name}"));
         runners.iter_mut().for_each(|runner| runner.out = false);
         for &updates in frequencies {
+            let params = json!({ "distribution": name, "updates": updates });
+            if session.or_skip(NAME, "all", params, session.time_left()).is_none() {
+                return;
+            }
             rounds(session, &mut runners, distribution, updates);
             rows(session, &runners, distribution, updates);
         }
@@ -115,7 +120,7 @@ pub fn run(session: &mut Session) {
 
 fn rounds(session: &mut Session, runners: &mut [Runner], distribution: Distribution, updates: usize) {
     // The others need not be known so exactly.
-    let others_every = session.options.effort.choose(4, 4, 1);
+    let others_every = session.options.effort.choose(7, 4, 1);
     runners.iter_mut().for_each(|runner| runner.times.clear());
     for round in 0..ROUNDS + WARM_UP {
         let turns: Vec<_> =

@@ -156,7 +156,7 @@ pub fn run(session: &mut Session) {
             let worker = session.job(subject, columns, more).and_then(|job| Worker::<Tpch>::start(&job));
             let course = worker.and_then(|mut worker| worker.ask(Request { transactions }));
             if let Some(course) = session.or_skip(NAME, subject.name(), params.clone(), course) {
-                thesis::rows(session, NAME, subject.name(), &params, &course, true);
+                thesis::rows(session, NAME, subject.name(), &params, &course, scales.last() == Some(&scale));
             }
         }
     }

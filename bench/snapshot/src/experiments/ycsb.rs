@@ -90,7 +90,7 @@ pub fn run(session: &mut Session) {
                 params["reads"] = reads.into();
                 let course = worker.ask(Request { reads, transactions });
                 if let Some(course) = session.or_skip(NAME, subject.name(), params.clone(), course) {
-                    thesis::rows(session, NAME, subject.name(), &params, &course, tenths == 4);
+                    thesis::rows(session, NAME, subject.name(), &params, &course, tenths == 4 && sizes.last() == Some(&mb));
                 }
             }
         }
