@@ -1,21 +1,32 @@
 //! What several tests need.
 
-use std::fs;
+use std::{fmt, fs};
 
-use anker_snapmem::{Mechanism, Pool, Region, Snapshot};
+use anker_snapmem::{Error, LazyRegion, Mechanism, Pool, Region, Snapshot};
 
 pub const PAGE: usize = 4096;
 
-/// What is tested: a mechanism with a run length.
+/// Whether the mechanism goes by pages, which it maps by calls of the system.
+pub fn works_on_pages(mechanism: Mechanism) -> bool {
+    !["physical", "frames", "epochs", "auto"].contains(&mechanism.name())
+}
+
+/// What is tested: a mechanism with a run length, with snapshots that are made at once or when they are needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     pub mechanism: Mechanism,
     pub run_bytes: usize,
+    pub lazy: bool,
 }
 
 impl Subject {
+    pub fn try_region(self, pool: &Pool) -> Result<Box<dyn Region>, Error> {
+        let region = self.mechanism.region(pool, self.run_bytes)?;
+        Ok(if self.lazy { Box::new(LazyRegion::new(region, pool)) } else { region })
+    }
+
     pub fn region(self, pool: &Pool) -> Box<dyn Region> {
-        self.mechanism.region(pool, self.run_bytes).expect("the mechanism works here")
+        self.try_region(pool).expect("the mechanism works here")
     }
 
     /// A region of that many runs.
@@ -84,6 +95,7 @@ pub fn check_bytes(found: &[u8], wanted: &[u8], what: impl FnOnce() -> String) {
 pub struct Holdings {
     /// Bytes in memory.
     pub resident: usize,
+
     /// Areas of address space.
     pub areas: usize,
     pub descriptors: usize,
@@ -92,9 +104,10 @@ pub struct Holdings {
 impl Holdings {
     pub fn now() -> Holdings {
         let read = |file: &str| fs::read_to_string(file).expect("/proc is mounted");
-        let pages = read("/proc/self/statm").split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        let pages: Vec<usize> =
+            read("/proc/self/statm").split_whitespace().map(|pages| pages.parse().unwrap()).collect();
         Holdings {
-            resident: pages.expect("statm has numbers") * PAGE,
+            resident: pages[1] * PAGE,
             areas: read("/proc/self/maps").lines().count(),
             descriptors: fs::read_dir("/proc/self/fd").expect("/proc is mounted").count(),
         }
@@ -105,5 +118,11 @@ impl Holdings {
         assert!(self.resident <= before.resident + (8 << 20), "{self:?} after {before:?}");
         assert!(self.areas <= before.areas + 16, "{self:?} after {before:?}");
         assert!(self.descriptors <= before.descriptors, "{self:?} after {before:?}");
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}_{}k", if self.lazy { "lazy_" } else { "" }, self.mechanism, self.run_bytes >> 10)
     }
 }

@@ -7,25 +7,34 @@
 mod common;
 mod fork;
 mod harness;
-mod limit;
+mod lazy;
 mod model;
 mod readers;
+mod refusals;
+mod returns;
 
 use std::process::ExitCode;
 
 use anker_snapmem::Mechanism;
 
-use crate::common::Subject;
+use crate::common::{Subject, works_on_pages};
 use crate::harness::Test;
 
 type Property = (&'static str, fn(Subject));
 
 /// What holds for every mechanism with every run length.
-const PROPERTIES: [Property; 3] = [
+const PROPERTIES: [Property; 6] = [
     ("equals_plain_vectors", model::equals_plain_vectors),
     ("checksums_hold_while_the_writer_runs_flat_out", readers::checksums_hold_while_the_writer_runs_flat_out),
-    ("at_the_limit_everything_stays_as_it_was", limit::at_the_limit_everything_stays_as_it_was),
+    ("at_the_limit_everything_stays_as_it_was", refusals::at_the_limit_everything_stays_as_it_was),
+    ("a_call_that_fails_leaves_everything_as_it_was", refusals::a_call_that_fails_leaves_everything_as_it_was),
+    ("memory_returns_after_10_000_snapshots", returns::memory_returns_after_10_000_snapshots),
+    ("scattered_writes_work_or_name_the_limit", returns::scattered_writes_work_or_name_the_limit),
 ];
+
+/// What holds, in addition to the first four, when snapshots are only declared.
+const LAZY: [Property; 1] =
+    [("what_is_neither_read_nor_written_costs_nothing", lazy::what_is_neither_read_nor_written_costs_nothing)];
 
 /// For snapshots that are processes.
 const FORK: [(&str, fn()); 12] = [
@@ -57,16 +66,23 @@ fn main() -> ExitCode {
     harness::main(tests)
 }
 
-fn properties(mechanism: Mechanism, run_bytes: usize) -> impl Iterator<Item = Test> {
-    let subject = Subject { mechanism, run_bytes };
-    PROPERTIES.into_iter().map(move |(property, check)| Test {
-        name: format!("{mechanism}_{}k_{property}", run_bytes >> 10),
+fn properties(mechanism: Mechanism, run_bytes: usize) -> Vec<Test> {
+    let subject = Subject { mechanism, run_bytes, lazy: false };
+    let lazy = Subject { lazy: true, ..subject };
+    let test = |subject: Subject, (property, check): Property| Test {
+        name: format!("{subject}_{property}"),
         run: Ok(Box::new(move || check(subject))),
-    })
+    };
+    let mut tests: Vec<_> = PROPERTIES.into_iter().map(|property| test(subject, property)).collect();
+    if run_bytes == SHORTEST_FOR_ARROW {
+        tests.extend(PROPERTIES.into_iter().take(4).chain(LAZY).map(|property| test(lazy, property)));
+    }
+    tests
 }
+
+const SHORTEST_FOR_ARROW: usize = 16 << 10;
 
 /// A short one for bitmaps, where the mechanism does not work on pages; the shortest for Arrow; the usual one.
 fn run_lengths(mechanism: Mechanism) -> impl Iterator<Item = usize> {
-    let on_pages = !["physical", "frames", "epochs", "auto"].contains(&mechanism.name());
-    [1 << 10, 16 << 10, 64 << 10].into_iter().skip(usize::from(on_pages))
+    [1 << 10, SHORTEST_FOR_ARROW, 64 << 10].into_iter().skip(usize::from(works_on_pages(mechanism)))
 }

@@ -1,13 +1,13 @@
-//! What happens where memory ends: an error, and everything as it was.
+//! What happens where memory ends, or a call of the system fails: an error, and everything as it was.
 
-use anker_snapmem::{Error, Pool, Region, Snapshot};
+use anker_snapmem::{Error, Pool, Region, Snapshot, faults};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::common::{Subject, check_region, check_snapshot, for_seeds};
+use crate::common::{Subject, check_region, check_snapshot, for_seeds, scaled, works_on_pages};
 
 /// A region, snapshots, and what they must hold.
-pub struct Rig {
+struct Rig {
     region: Box<dyn Region>,
     model: Vec<u8>,
     snapshots: Vec<(Box<dyn Snapshot>, Vec<u8>)>,
@@ -15,12 +15,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub fn new(region: Box<dyn Region>, seed: u64) -> Rig {
+    fn new(region: Box<dyn Region>, seed: u64) -> Rig {
         Rig { region, model: Vec::new(), snapshots: Vec::new(), rnd: StdRng::seed_from_u64(seed) }
     }
 
     /// Something at random; what fails has changed nothing.
-    pub fn step(&mut self) -> Result<(), Error> {
+    fn step(&mut self) -> Result<(), Error> {
         let run_bytes = self.region.run_bytes();
         let runs = self.model.len() / run_bytes;
         match self.rnd.random_range(0..20) {
@@ -50,7 +50,7 @@ impl Rig {
         Ok(())
     }
 
-    pub fn check(&self) {
+    fn check(&self) {
         check_region(&*self.region, &self.model);
         self.check_snapshots();
     }
@@ -66,7 +66,7 @@ impl Rig {
     }
 
     /// Ends the snapshots: then everything works.
-    pub fn recover(&mut self) {
+    fn recover(&mut self) {
         self.check();
         self.snapshots.clear();
         check_region(&*self.region, &self.model);
@@ -117,4 +117,35 @@ pub fn at_the_limit_everything_stays_as_it_was(subject: Subject) {
         drop(rig);
         assert_eq!((pool.used(), pool.snapshots()), (0, 0));
     });
+}
+
+/// Each call of the system fails once, in turn.
+pub fn a_call_that_fails_leaves_everything_as_it_was(subject: Subject) {
+    let mut refused = 0;
+    for nth in 0..scaled(400) as u64 {
+        let pool = Pool::new(1 << 30);
+        let armed = faults::fail_call(nth);
+        let Ok(region) = subject.try_region(&pool) else {
+            refused += 1;
+            continue;
+        };
+        let mut rig = Rig::new(region, 1);
+        for _ in 0..150 {
+            if let Err(error) = rig.step() {
+                assert!(matches!(error, Error::System { .. }) && armed.fired(), "{error}");
+                refused += 1;
+                rig.check();
+            }
+        }
+        let fired = armed.fired();
+        drop(armed);
+        rig.recover();
+        drop(rig);
+        assert_eq!((pool.used(), pool.snapshots()), (0, 0));
+        if !fired {
+            break;
+        }
+    }
+    // What makes no calls has none that fail.
+    assert_eq!(refused > 0, works_on_pages(subject.mechanism));
 }

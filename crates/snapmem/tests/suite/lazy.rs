@@ -1,0 +1,47 @@
+//! Snapshots that are only declared (AnKer §3.2.1).
+
+use anker_snapmem::Pool;
+
+use crate::common::{Subject, check_snapshot};
+
+/// As long as nobody reads a region's snapshots, or reads them before the region changes, they are nothing or one.
+pub fn what_is_neither_read_nor_written_costs_nothing(subject: Subject) {
+    const RUNS: usize = 8;
+    let pool = Pool::new(1 << 30);
+    let mut columns: Vec<_> = (0..3).map(|_| subject.region_of(&pool, RUNS)).collect();
+    for (i, column) in columns.iter_mut().enumerate() {
+        (0..RUNS).for_each(|run| column.write(run * subject.run_bytes, &[i as u8]).unwrap());
+    }
+    let model = |i: usize| {
+        let mut bytes = vec![0; RUNS * subject.run_bytes];
+        (0..RUNS).for_each(|run| bytes[run * subject.run_bytes] = i as u8);
+        bytes
+    };
+    let (used, copied) = (pool.used(), pool.copied());
+    // The pool counts the snapshots that have been made.
+    let mut declared: Vec<Vec<_>> = Vec::new();
+    for _ in 0..100 {
+        declared.push(columns.iter_mut().map(|column| column.snapshot().unwrap()).collect());
+    }
+    assert_eq!((pool.snapshots(), pool.used(), pool.copied()), (0, used, copied));
+    // One column is written, one read, one neither.
+    for i in 1..=10 {
+        columns[0].write(0, &[i]).unwrap();
+        check_snapshot(&*declared[i as usize][1], &model(1));
+    }
+    assert_eq!(pool.snapshots(), 2);
+    declared.iter().for_each(|snapshots| check_snapshot(&*snapshots[0], &model(0)));
+    assert_eq!(columns.iter().map(|column| column.usage().snapshots).sum::<u64>(), 300);
+    // What was made goes with the last who may read it.
+    let last = declared.pop().unwrap();
+    drop(declared);
+    assert_eq!(pool.snapshots(), 2);
+    last.iter().enumerate().for_each(|(i, snapshot)| check_snapshot(&**snapshot, &model(i)));
+    drop(last);
+    assert_eq!(pool.snapshots(), 0);
+    // A declaration that nobody waits for any more does not hold the writer up.
+    let (taken, copied) = (columns[2].snapshot().unwrap(), pool.copied());
+    drop(taken);
+    columns[2].write(0, &[7]).unwrap();
+    assert_eq!((pool.snapshots(), pool.copied()), (0, copied));
+}
