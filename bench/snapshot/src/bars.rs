@@ -9,6 +9,9 @@ use crate::page::Grid;
 /// Mechanisms that a kernel offers which nobody had to patch, and that are not what we compare with.
 const STOCK: [&str; 5] = ["rewired", "scoot", "frames", "epochs", "auto"];
 
+const BARS_COLUMNS: u64 = 50;
+const BARS_COLUMN_MB: u64 = 200;
+
 struct Bar {
     name: &'static str,
     bar: f64,
@@ -37,7 +40,11 @@ impl Bar {
 pub fn grid(report: &Report) -> Grid {
     let mechanisms: Vec<_> =
         STOCK.into_iter().filter(|name| report.rows().iter().any(|row| row.subject.name() == *name)).collect();
-    let mut grid = Grid::new("");
+    let (columns, mb) = (&report.meta()["columns"], &report.meta()["column_mb"]);
+    let sizes = (columns != BARS_COLUMNS || mb != BARS_COLUMN_MB).then(|| {
+        format!("The bars are meant for {BARS_COLUMNS} columns of {BARS_COLUMN_MB} MB; this run had {columns} of {mb}.")
+    });
+    let mut grid = Grid::new(&sizes.unwrap_or_default());
     ["bar", "aim"].into_iter().chain(mechanisms.iter().copied()).chain(["best"]).for_each(|name| grid.column(name));
     for (bar, value) in bars(report) {
         let values: Vec<_> = mechanisms.iter().map(|mechanism| value(mechanism)).collect();

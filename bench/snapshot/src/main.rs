@@ -49,13 +49,8 @@ fn run(options: Options) -> Result<()> {
     if let Some(path) = &options.html {
         std::fs::write(path, page::html(&report, &bars, &sections)).map_err(|e| format!("{}: {e}", path.display()))?;
     }
-    if let Some(directory) = &options.svg {
-        for plot in sections.iter().flat_map(|section| &section.plots) {
-            if let Some(name) = plot.name {
-                let path = directory.join(format!("snapshots-{name}.svg"));
-                std::fs::write(&path, plot.standalone_svg()).map_err(|e| format!("{}: {e}", path.display()))?;
-            }
-        }
+    if let Some(directory) = &options.docs {
+        page::document::update(directory, &report, &bars, &sections)?;
     }
     Ok(())
 }
@@ -71,14 +66,16 @@ fn measure(options: Options) -> Report {
     session.finish()
 }
 
+fn titled(grid: &Grid) -> String {
+    if grid.title.is_empty() { grid.text() } else { format!("{}\n{}", grid.title, grid.text()) }
+}
+
 /// The tables, in the terminal.
 fn show(report: &Report, bars: &Grid, sections: &[Section]) {
     page::about(report).iter().for_each(|line| println!("{line}"));
-    println!("\nWhat it must show\n{}", bars.text());
-    for section in sections.iter().filter(|section| !section.grids.is_empty()) {
-        println!("{}", section.title);
-        for grid in &section.grids {
-            println!("{}{}{}", grid.title, if grid.title.is_empty() { "" } else { "\n" }, grid.text());
-        }
+    println!("\nWhat it must show\n{}", titled(bars));
+    for section in sections {
+        println!("{}\n{}\n{}\n", section.title, section.claim, section.here);
+        section.grids.iter().for_each(|grid| println!("{}", titled(grid)));
     }
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use crate::table::Subject;
 
 pub const USAGE: &str = "usage: bench/run snapshot [--quick | --full] [--mechanism M]... [--only EXPERIMENT]...
-       [--json FILE] [--html FILE] [--svg DIRECTORY]
+       [--json FILE] [--html FILE] [--docs DIRECTORY]
        [--column-mb N] [--columns N] [--run-kb N] [--memory-mb N]
-       bench/run snapshot --from FILE [--html FILE] [--svg DIRECTORY]    draws what an earlier run wrote
+       bench/run snapshot --from FILE [--html FILE] [--docs DIRECTORY]    shows what an earlier run wrote
 
 Without --mechanism all are measured; fork and physical always are. Without --only, all experiments are run.
+--docs draws the plots into a directory and puts the tables into its snapshots.md.
 ";
 
 const MIB: usize = 1 << 20;
@@ -52,7 +53,7 @@ pub struct Options {
     memory_mb: Option<u64>,
     pub json: Option<PathBuf>,
     pub html: Option<PathBuf>,
-    pub svg: Option<PathBuf>,
+    pub docs: Option<PathBuf>,
     pub from: Option<PathBuf>,
 }
 
@@ -68,7 +69,7 @@ impl Options {
             memory_mb: None,
             json: None,
             html: None,
-            svg: None,
+            docs: None,
             from: None,
         };
         while let Some(argument) = given.next() {
@@ -88,7 +89,7 @@ impl Options {
                 "--memory-mb" => options.memory_mb = Some(number(value()?)? as u64),
                 "--json" => options.json = Some(value()?.into()),
                 "--html" => options.html = Some(value()?.into()),
-                "--svg" => options.svg = Some(value()?.into()),
+                "--docs" => options.docs = Some(value()?.into()),
                 "--from" => options.from = Some(value()?.into()),
                 _ => return Err(format!("unknown argument {argument}")),
             }

@@ -299,8 +299,9 @@ pub fn first_write_section(report: &Report) -> Section {
             "8 bytes each into pages in random order; the second writes go to the same places in the same order."
                 .into(),
         ],
-        grids: vec![found.by_figure("", &figures)],
-        plots: vec![found.figure("first_write").bars("First write, mean, µs (log scale)")],
+        here: format!("Here: {}.", found.figure("first_write").spoken("µs")),
+        grids: vec![found.by_figure("", &figures).named("first-write")],
+        plots: vec![found.figure("first_write").bars("First write, mean, µs (log scale)").named("first-write")],
     }
 }
 
@@ -344,7 +345,12 @@ pub fn read_section(report: &Report) -> Section {
              forked child through shared memory, in one process to a waiting thread through a channel."
                 .into(),
         ],
-        grids: vec![grid],
+        here: format!(
+            "Here, of a plain array's rate: {}; the answer is back after: {}.",
+            found.figure("read_rate").with("snapshot", &json!("fresh")).spoken("").trim_end(),
+            found.figure("hand_over_back").spoken("µs"),
+        ),
+        grids: vec![grid.named("read")],
         plots: vec![],
     }
 }
@@ -368,9 +374,13 @@ pub fn memory_section(report: &Report) -> Section {
              what the kernel counts (shares of pages, page tables, children included); the JSON has both."
                 .into(),
         ],
-        grids: vec![found.by_figure("", &figures)],
+        here: format!("Here, after 10,000 writes: {}.", found.figure("memory_10000").spoken("MB")),
+        grids: vec![found.by_figure("", &figures).named("memory")],
         plots: vec![
-            found.figure("memory_10000").bars("Memory added by 10,000 writes under a live snapshot, MB (log scale)"),
+            found
+                .figure("memory_10000")
+                .bars("Memory added by 10,000 writes under a live snapshot, MB (log scale)")
+                .named("memory"),
         ],
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Barrier;
 use std::thread;
 
-use anker_report::{Report, percentile};
+use anker_report::{Report, percentile, rounded};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::view::Found;
+use super::view::{Found, counted};
 use crate::Result;
 use crate::clock::Tick;
 use crate::page::{Plot, Scale, Section, Series};
@@ -111,8 +111,12 @@ pub fn section(report: &Report) -> Section {
     for threads in found.params("threads") {
         let points = found.with("threads", &threads).points("bytes");
         let points = points.into_iter().map(|(bytes, rate)| (bytes / (1 << 20) as f64, rate)).collect();
-        plot.add(Series::new(&format!("{threads} threads"), points));
+        plot.add(Series::new(&counted(&threads, "thread"), points));
     }
+    let rates = found.values();
+    let most = rates.iter().copied().fold(0.0, f64::max);
+    let largest = found.params("bytes").pop().unwrap_or_default();
+    let last = found.with("bytes", &largest).values().into_iter().fold(0.0, f64::max);
     Section {
         id: NAME,
         title: "DaMoN'12, Figure 1: copying, by size and threads".into(),
@@ -121,7 +125,8 @@ pub fn section(report: &Report) -> Section {
                 reaches 76 to 88 % of the memory's bandwidth, and more threads bring nothing."
                 .into(),
         notes: vec!["memcpy into memory that has been written to before; the best of several rounds.".into()],
+        here: format!("Here: at most {} GB/s, {} at the largest size.", rounded(most), rounded(last)),
         grids: vec![],
-        plots: vec![plot],
+        plots: vec![plot.named("copy-rate")],
     }
 }

@@ -6,7 +6,7 @@ use anker_report::{Report, median};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::view::Found;
 use crate::Result;
@@ -181,13 +181,13 @@ pub fn section(report: &Report) -> Section {
             };
             grid.row(&mechanism, Distribution::ALL.map(cell).into());
         }
-        grids.push(grid);
+        grids.push(grid.named(&format!("cycle-{updates}")));
     }
     for distribution in Distribution::ALL {
         let title = format!("{}: time of a cycle, ms", distribution.name());
         let of = found.figure("cycle").with("distribution", &json!(distribution.name()));
         let plot = of.lines(&title, ("updates", "updates in a cycle"), Scale::Log, Scale::Log);
-        plots.push(plot.small());
+        plots.push(plot.small().named(&format!("cycle-{}", distribution.name().replace(' ', "-").to_lowercase())));
     }
     Section {
         id: NAME,
@@ -207,7 +207,30 @@ pub fn section(report: &Report) -> Section {
              cluster of 1,024 pages; sorted and moving cluster pass through all pages in one update per item."
                 .into(),
         ],
+        here: here(&ratios),
         grids,
         plots,
     }
+}
+
+/// Who wins.
+fn here(ratios: &Found) -> String {
+    let forks = |updates: &Value| {
+        let of = ratios.with("updates", updates);
+        let wins = |distribution: &Distribution| {
+            let row = of.with("distribution", &json!(distribution.name())).row();
+            row.is_some_and(|row| row.params["better"] == "fork")
+        };
+        let names: Vec<_> = Distribution::ALL.into_iter().filter(wins).map(Distribution::name).collect();
+        format!("with {updates} updates {}", if names.is_empty() { "nowhere".to_owned() } else { names.join(", ") })
+    };
+    let wins: Vec<_> = ratios.params("updates").iter().map(forks).collect();
+    let auto = ratios.mechanism("auto").values();
+    let (least, most) = auto.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &ratio| (a.min(ratio), b.max(ratio)));
+    let auto = if auto.is_empty() {
+        String::new()
+    } else {
+        format!(" auto takes {least:.2} to {most:.2} of the better's time.")
+    };
+    format!("Here fork beats copying: {}.{auto}", wins.join("; "))
 }

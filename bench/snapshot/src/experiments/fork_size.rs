@@ -1,11 +1,11 @@
 //! DaMoN'12, Figure 2: what a fork costs by size, by query threads that are started anew in the child, and by pages.
 
-use anker_report::{Report, percentile};
+use anker_report::{Report, percentile, rounded};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use snapmem::{ForkMemory, Pages};
 
-use super::view::Found;
+use super::view::{Found, counted};
 use crate::Result;
 use crate::clock::Tick;
 use crate::distribution::PAGE;
@@ -109,15 +109,21 @@ pub fn section(report: &Report) -> Section {
         for threads in of.params("query_threads") {
             let points = of.with("query_threads", &threads).points("bytes");
             let points = points.into_iter().map(|(bytes, ms)| (mb(bytes), ms)).collect();
-            plot.add(Series::new(&format!("fork, {threads} query threads"), points));
+            plot.add(Series::new(&format!("fork, {}", counted(&threads, "query thread")), points));
         }
         for threads in copied.params("threads") {
             let points = copied.with("threads", &threads).points("bytes");
             let points = points.into_iter().map(|(bytes, rate)| (mb(bytes), bytes / rate / 1e6)).collect();
-            plot.add(Series::new(&format!("memcpy, {threads} threads"), points));
+            plot.add(Series::new(&format!("memcpy, {}", counted(&threads, "thread")), points));
         }
         plot
     };
+    let mb = |bytes: Option<f64>| bytes.unwrap_or(0.0) / (1 << 20) as f64;
+    let largest = found.params("bytes").pop().unwrap_or_default();
+    let [small, huge] = [false, true].map(|huge| {
+        let of = found.figure("fork_ready").with("bytes", &largest).with("query_threads", &json!(1));
+        of.with("huge_pages", &json!(huge)).value().map_or("?".to_owned(), rounded)
+    });
     Section {
         id: NAME,
         title: "DaMoN'12, Figure 2: forking, by size and query threads".into(),
@@ -131,7 +137,14 @@ pub fn section(report: &Report) -> Section {
              of several runs. Copying as in Figure 1."
                 .into(),
         ],
+        here: format!(
+            "Here, {} MB with one query thread: {small} ms in pages of 4 KB, {huge} in huge ones.",
+            mb(largest.as_f64())
+        ),
         grids: vec![],
-        plots: vec![plot(false, "Pages of 4 KB: time to a usable snapshot, ms"), plot(true, "Huge pages, ms")],
+        plots: vec![
+            plot(false, "Pages of 4 KB: time to a usable snapshot, ms").named("fork-size"),
+            plot(true, "Huge pages: time to a usable snapshot, ms").named("fork-size-huge"),
+        ],
     }
 }

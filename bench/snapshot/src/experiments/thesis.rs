@@ -52,51 +52,76 @@ pub fn section(report: &Report, experiment: &'static str, param: &str) -> Sectio
              transactions are read from the processor's counter, its cost taken off."
                 .into(),
         ],
+        here: String::new(),
         grids: Vec::new(),
         plots: Vec::new(),
     };
+    let largest = found.params("size_mb").into_iter().next_back().unwrap_or(json!(0));
     for size in found.params("size_mb") {
         let of_size = found.with("size_mb", &size);
-        section.grids.push(summary(&of_size, &size, param));
+        let grid = summary(&of_size, &size, param);
+        // The last one, the largest, is the one that a document shows.
+        section.grids.push(if size == largest { grid.named(experiment) } else { grid });
     }
-    let largest = found.params("size_mb").into_iter().next_back().unwrap_or(json!(0));
     if param == "reads" {
         for (figure, title) in [("olap_latency", "analytic query, ms"), ("throughput", "transactions a second")] {
             for reads in found.params(param) {
                 let of = found.figure(figure).with(param, &reads);
-                let title = format!("{title}, {reads} reads");
-                section.plots.push(of.lines(&title, ("size_mb", "size, MB"), Scale::Log, Scale::Log).small());
+                let plot =
+                    of.lines(&format!("{title}, {reads} reads"), ("size_mb", "size, MB"), Scale::Log, Scale::Log);
+                section.plots.push(named_if(mixed(&reads), plot, &format!("{experiment}-{figure}")).small());
             }
         }
         for reads in found.params(param) {
             let of = found.figure("oltp_mean").with(param, &reads).with("size_mb", &largest);
-            let title = format!("{reads} reads, {largest} MB: moving average of a transaction, µs");
-            section.plots.push(of.lines(&title, AT, Scale::Linear, Scale::Log).small());
+            let title = format!("{reads} reads, {largest} MB: mean transaction, µs");
+            let plot = of.lines(&title, AT, Scale::Linear, Scale::Log);
+            section.plots.push(named_if(mixed(&reads), plot, &format!("{experiment}-latency")).small());
         }
     } else {
         for (figure, title) in [("olap_latency", "Analytic query, ms"), ("throughput", "Transactions a second")] {
             let of = found.figure(figure);
-            section.plots.push(of.lines(title, (param, "scale factor"), Scale::Log, Scale::Log).small());
+            let plot = of.lines(title, (param, "scale factor"), Scale::Log, Scale::Log);
+            section.plots.push(plot.named(&format!("{experiment}-{figure}")).small());
         }
-        for size in found.params(param) {
-            let of = found.figure("oltp_mean").with(param, &size);
-            let title = format!("Scale factor {size}: moving average of a transaction, µs");
-            section.plots.push(of.lines(&title, AT, Scale::Linear, Scale::Log).small());
+        for size in found.params("size_mb") {
+            let of = found.figure("oltp_mean").with("size_mb", &size);
+            let plot = of.lines(&format!("{size} MB: mean transaction, µs"), AT, Scale::Linear, Scale::Log);
+            section.plots.push(named_if(size == largest, plot, &format!("{experiment}-latency")).small());
         }
     }
     let density = found.figure("oltp_density").with("size_mb", &largest);
     for mechanism in density.mechanisms() {
-        section.plots.push(heat(&density.mechanism(&mechanism), &mechanism, &largest));
+        let plot = heat(&density.mechanism(&mechanism), &mechanism, &largest);
+        section.plots.push(plot.named(&format!("{experiment}-density-{mechanism}")));
     }
+    let of = found.with("size_mb", &largest);
+    let of = if param == "reads" { of.with(param, &json!(MIXED)) } else { of };
+    section.here = format!(
+        "Here, {largest} MB, the mean transaction in the tenth of the stream after the snapshot: {}; the analytic query: {}.",
+        of.figure("oltp_spike").spoken("µs"),
+        of.figure("olap_latency").spoken("ms"),
+    );
     section
+}
+
+/// The share of reads that is shown in most detail.
+pub const MIXED: f64 = 0.4;
+
+fn mixed(reads: &Value) -> bool {
+    *reads == json!(MIXED)
+}
+
+fn named_if(wanted: bool, plot: Plot, name: &str) -> Plot {
+    if wanted { plot.named(name) } else { plot }
 }
 
 const AT: (&str, &str) = ("at_ms", "ms since the snapshot");
 
 fn summary(of_size: &Found, size: &Value, param: &str) -> Grid {
     // Where the mix varies, the mixed one: its distribution is shown, too.
-    let of = if param == "reads" { of_size.with(param, &json!(0.4)) } else { of_size.clone() };
-    let title = if param == "reads" { format!("{size} MB, 0.4 reads") } else { format!("{size} MB") };
+    let of = if param == "reads" { of_size.with(param, &json!(MIXED)) } else { of_size.clone() };
+    let title = if param == "reads" { format!("{size} MB, {MIXED} reads") } else { format!("{size} MB") };
     let mut grid = of.by_figure(
         &title,
         &[

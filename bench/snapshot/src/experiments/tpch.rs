@@ -142,7 +142,7 @@ impl Work for Tpch {
 }
 
 pub fn run(session: &mut Session) {
-    let scales: &[f64] = session.options.effort.choose(&[0.2], &[0.5, 1.0, 2.0], &[1.0, 2.0, 4.0, 8.0]);
+    let scales: &[f64] = session.options.effort.choose(&[0.1, 0.2], &[0.5, 1.0, 2.0], &[1.0, 2.0, 4.0, 8.0]);
     let transactions = session.options.effort.choose(100_000, 300_000, 300_000);
     for &scale in scales {
         for subject in session.subjects() {

@@ -78,6 +78,13 @@ impl<'a> Found<'a> {
         grid
     }
 
+    /// Each mechanism's value, in a line.
+    pub fn spoken(&self, unit: &str) -> String {
+        let value = |mechanism: String| Some(format!("{mechanism} {}", rounded(self.mechanism(&mechanism).value()?)));
+        let values: Vec<_> = self.mechanisms().into_iter().filter_map(value).collect();
+        format!("{} {unit}", values.join(", "))
+    }
+
     /// A bar for each mechanism, on a logarithmic scale.
     pub fn bars(&self, title: &str) -> Plot {
         let value = |mechanism: String| Some((mechanism.clone(), self.mechanism(&mechanism).value()?));
@@ -92,6 +99,11 @@ impl<'a> Found<'a> {
         }
         plot
     }
+}
+
+/// "1 thread", "2 threads".
+pub fn counted(number: &Value, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// What all rows about columns have in common.

@@ -75,7 +75,7 @@ enum Transaction {
 }
 
 pub fn run(session: &mut Session) {
-    let sizes: &[usize] = session.options.effort.choose(&[64], &[128, 1024], &[100, 1024, 2048, 4096]);
+    let sizes: &[usize] = session.options.effort.choose(&[16, 64], &[128, 1024], &[100, 1024, 2048, 4096]);
     let transactions = session.options.effort.choose(100_000, 300_000, 1_000_000);
     for &mb in sizes {
         for subject in session.subjects() {
@@ -90,7 +90,14 @@ pub fn run(session: &mut Session) {
                 params["reads"] = reads.into();
                 let course = worker.ask(Request { reads, transactions });
                 if let Some(course) = session.or_skip(NAME, subject.name(), params.clone(), course) {
-                    thesis::rows(session, NAME, subject.name(), &params, &course, tenths == 4 && sizes.last() == Some(&mb));
+                    thesis::rows(
+                        session,
+                        NAME,
+                        subject.name(),
+                        &params,
+                        &course,
+                        reads == thesis::MIXED && sizes.last() == Some(&mb),
+                    );
                 }
             }
         }

@@ -6,6 +6,8 @@ use super::escaped;
 
 pub struct Grid {
     pub title: String,
+    /// Under which a document may have it.
+    pub name: Option<String>,
     columns: Vec<String>,
     rows: Vec<(String, Vec<Option<String>>)>,
 }
@@ -15,7 +17,12 @@ const NOTHING: &str = "–";
 
 impl Grid {
     pub fn new(title: &str) -> Grid {
-        Grid { title: title.to_owned(), columns: Vec::new(), rows: Vec::new() }
+        Grid { title: title.to_owned(), name: None, columns: Vec::new(), rows: Vec::new() }
+    }
+
+    pub fn named(mut self, name: &str) -> Grid {
+        self.name = Some(name.to_owned());
+        self
     }
 
     pub fn column(&mut self, heading: &str) {

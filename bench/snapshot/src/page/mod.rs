@@ -1,6 +1,7 @@
 //! The page: one HTML file with everything in it.
 
 mod axis;
+pub mod document;
 mod grid;
 mod plot;
 mod style;
@@ -19,8 +20,9 @@ pub use self::style::order;
 pub struct Section {
     pub id: &'static str,
     pub title: String,
-    /// What the paper says.
+    /// What the paper says, and what was found here.
     pub claim: String,
+    pub here: String,
     /// How it was measured.
     pub notes: Vec<String>,
     pub grids: Vec<Grid>,
@@ -43,7 +45,7 @@ pub fn html(report: &Report, bars: &Grid, sections: &[Section]) -> String {
     page += &bars.html();
     for section in sections {
         let _ = writeln!(page, "<h2 id=\"{}\">{}</h2>", section.id, escaped(&section.title));
-        let _ = writeln!(page, "<p class=\"claim\">{}</p>", escaped(&section.claim));
+        let _ = writeln!(page, "<p class=\"claim\">{}<br>{}</p>", escaped(&section.claim), escaped(&section.here));
         section.notes.iter().for_each(|note| page += &format!("<p class=\"note\">{}</p>\n", escaped(note)));
         section.grids.iter().for_each(|grid| page += &grid.html());
         let plots = section.plots.iter().filter(|plot| !plot.is_empty()).map(Plot::svg).collect::<String>();

@@ -11,8 +11,8 @@ pub struct Plot {
     kind: Kind,
     width: f64,
     height: f64,
-    /// Written as a file of its own, under this name.
-    pub name: Option<&'static str>,
+    /// Under which a document may have it.
+    pub name: Option<String>,
 }
 
 enum Kind {
@@ -73,8 +73,8 @@ impl Plot {
         self
     }
 
-    pub fn named(mut self, name: &'static str) -> Plot {
-        self.name = Some(name);
+    pub fn named(mut self, name: &str) -> Plot {
+        self.name = Some(name.to_owned());
         self
     }
 
