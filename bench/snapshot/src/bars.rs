@@ -44,7 +44,7 @@ pub fn grid(report: &Report) -> Grid {
     let sizes = (columns != BARS_COLUMNS || mb != BARS_COLUMN_MB).then(|| {
         format!("The bars are meant for {BARS_COLUMNS} columns of {BARS_COLUMN_MB} MB; this run had {columns} of {mb}.")
     });
-    let mut grid = Grid::new(&sizes.unwrap_or_default());
+    let mut grid = Grid::new(&sizes.unwrap_or_default()).named("bars");
     ["bar", "aim"].into_iter().chain(mechanisms.iter().copied()).chain(["best"]).for_each(|name| grid.column(name));
     for (bar, value) in bars(report) {
         let values: Vec<_> = mechanisms.iter().map(|mechanism| value(mechanism)).collect();

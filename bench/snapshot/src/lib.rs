@@ -8,9 +8,10 @@
 //! | `table`, `query` | columns under one mechanism, and what is read from their snapshots |
 //! | `distribution`, `clock`, `proc`, `noise` | where updates go; time; what the system says; how quiet it is |
 //! | `experiments` | a file each |
-//! | `bars`, `page` | what must be shown; tables and plots |
+//! | `bars`, `characteristics`, `page` | what must be shown; six characteristics; tables and plots |
 
 pub mod bars;
+pub mod characteristics;
 pub mod clock;
 pub mod distribution;
 pub mod experiments;

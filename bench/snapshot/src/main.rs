@@ -6,7 +6,7 @@ use anker_bench_snapshot::experiments::{self, ALL};
 use anker_bench_snapshot::options::{Options, USAGE};
 use anker_bench_snapshot::page::{self, Grid, Section};
 use anker_bench_snapshot::session::Session;
-use anker_bench_snapshot::{Result, bars, worker};
+use anker_bench_snapshot::{Result, bars, characteristics, worker};
 use anker_report::Report;
 
 fn main() -> ExitCode {
@@ -41,16 +41,21 @@ fn run(options: Options) -> Result<()> {
         Some(path) => Report::read(path)?,
         None => measure(options.clone()),
     };
-    let (bars, sections) = (bars::grid(&report), experiments::sections(&report));
-    show(&report, &bars, &sections);
+    let overview = [
+        ("What it must show", bars::grid(&report)),
+        ("The thesis' six characteristics", characteristics::grid(&report)),
+    ];
+    let sections = experiments::sections(&report);
+    show(&report, &overview, &sections);
     if let Some(path) = &options.json {
         report.write(path)?;
     }
     if let Some(path) = &options.html {
-        std::fs::write(path, page::html(&report, &bars, &sections)).map_err(|e| format!("{}: {e}", path.display()))?;
+        std::fs::write(path, page::html(&report, &overview, &sections))
+            .map_err(|e| format!("{}: {e}", path.display()))?;
     }
     if let Some(directory) = &options.docs {
-        page::document::update(directory, &report, &bars, &sections)?;
+        page::document::update(directory, &report, &overview, &sections)?;
     }
     Ok(())
 }
@@ -71,9 +76,9 @@ fn titled(grid: &Grid) -> String {
 }
 
 /// The tables, in the terminal.
-fn show(report: &Report, bars: &Grid, sections: &[Section]) {
+fn show(report: &Report, overview: &[(&str, Grid)], sections: &[Section]) {
     page::about(report).iter().for_each(|line| println!("{line}"));
-    println!("\nWhat it must show\n{}", titled(bars));
+    overview.iter().for_each(|(heading, grid)| println!("\n{heading}\n{}", titled(grid)));
     for section in sections {
         println!("{}\n{}\n{}\n", section.title, section.claim, section.here);
         section.grids.iter().for_each(|grid| println!("{}", titled(grid)));

@@ -1,15 +1,17 @@
 //! What was asked for, and the sizes that follow from it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::table::Subject;
 
 pub const USAGE: &str = "usage: bench/run snapshot [--quick | --full] [--mechanism M]... [--only EXPERIMENT]...
        [--json FILE] [--html FILE] [--docs DIRECTORY]
-       [--column-mb N] [--columns N] [--run-kb N] [--memory-mb N]
+       [--column-mb N] [--columns N] [--run-kb N] [--memory-mb N] [--minutes N]
        bench/run snapshot --from FILE [--html FILE] [--docs DIRECTORY]    shows what an earlier run wrote
 
 Without --mechanism all are measured; fork and physical always are. Without --only, all experiments are run.
+--minutes: nothing new is begun when the time is over; a quick run has two unless told.
 --docs draws the plots into a directory and puts the tables into its snapshots.md.
 ";
 
@@ -51,6 +53,7 @@ pub struct Options {
     pub columns: usize,
     pub run_kb: usize,
     memory_mb: Option<u64>,
+    minutes: Option<u64>,
     pub json: Option<PathBuf>,
     pub html: Option<PathBuf>,
     pub docs: Option<PathBuf>,
@@ -67,6 +70,7 @@ impl Options {
             columns: 50,
             run_kb: 64,
             memory_mb: None,
+            minutes: None,
             json: None,
             html: None,
             docs: None,
@@ -87,6 +91,7 @@ impl Options {
                 "--columns" => options.columns = number(value()?)?,
                 "--run-kb" => options.run_kb = number(value()?)?,
                 "--memory-mb" => options.memory_mb = Some(number(value()?)? as u64),
+                "--minutes" => options.minutes = Some(number(value()?)? as u64),
                 "--json" => options.json = Some(value()?.into()),
                 "--html" => options.html = Some(value()?.into()),
                 "--docs" => options.docs = Some(value()?.into()),
@@ -118,7 +123,17 @@ impl Options {
     }
 
     pub fn column_bytes(&self) -> usize {
-        self.column_mb.unwrap_or(self.effort.choose(16, 200, 200)) * MIB
+        self.column_mb.unwrap_or(self.effort.choose(8, 200, 200)) * MIB
+    }
+
+    /// Of a column that is measured alone.
+    pub fn single_column_bytes(&self) -> usize {
+        self.column_mb.unwrap_or(self.effort.choose(64, 200, 200)) * MIB
+    }
+
+    pub fn time_limit(&self) -> Option<Duration> {
+        let minutes = self.minutes.or(self.effort.choose(Some(2), None, None));
+        minutes.map(|minutes| Duration::from_secs(60 * minutes))
     }
 
     pub fn run_bytes(&self) -> usize {

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::noise::{self, Watch};
-use crate::options::{Effort, Options};
+use crate::options::Options;
 use crate::proc;
 use crate::table::Subject;
 use crate::worker::Job;
 
-/// A quick run begins nothing new after so long: it has two minutes, however busy the machine is.
-const QUICK: Duration = Duration::from_secs(108);
+/// Of a run that may take only so long, this part is kept for ending what has been begun.
+const RESERVE: f64 = 0.15;
 /// Of what is available, this is left to others.
 const LEFT_FREE: u64 = 768 << 20;
 
@@ -105,8 +105,8 @@ impl Session {
 
     /// Whether there is time for something more; else why not.
     pub fn time_left(&self) -> Result<()> {
-        let over = self.options.effort == Effort::Quick && self.begun.elapsed() > QUICK;
-        if over { Err("the time of a quick run is over".into()) } else { Ok(()) }
+        let over = |limit: Duration| self.begun.elapsed() > limit.mul_f64(1.0 - RESERVE);
+        if self.options.time_limit().is_some_and(over) { Err("the time is over".into()) } else { Ok(()) }
     }
 
     /// A job for a table of such columns, if there is time and so much memory can be had: theirs and `more`.

@@ -123,6 +123,9 @@ fn rounds(session: &mut Session, runners: &mut [Runner], distribution: Distribut
     let others_every = session.options.effort.choose(7, 4, 1);
     runners.iter_mut().for_each(|runner| runner.times.clear());
     for round in 0..ROUNDS + WARM_UP {
+        if round > WARM_UP && session.time_left().is_err() {
+            break;
+        }
         let turns: Vec<_> =
             if round % 2 == 0 { (0..runners.len()).collect() } else { (0..runners.len()).rev().collect() };
         for turn in turns {

@@ -15,7 +15,7 @@ const OPEN: &str = "<!-- measured: ";
 const CLOSE: &str = " -->\n";
 const END: &str = "<!-- end -->";
 
-pub fn update(directory: &Path, report: &Report, bars: &Grid, sections: &[Section]) -> Result<()> {
+pub fn update(directory: &Path, report: &Report, overview: &[(&str, Grid)], sections: &[Section]) -> Result<()> {
     let path = directory.join(DOCUMENT);
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     for plot in sections.iter().flat_map(|section| &section.plots).filter(|plot| !plot.is_empty()) {
@@ -26,9 +26,9 @@ pub fn update(directory: &Path, report: &Report, bars: &Grid, sections: &[Sectio
     }
     let measured = |name: &str| match name {
         "about" => Some(about(report).join("\n\n") + "\n"),
-        "bars" => Some(bars.markdown()),
         _ => {
-            let mut grids = sections.iter().flat_map(|section| &section.grids);
+            let all = sections.iter().flat_map(|section| &section.grids);
+            let mut grids = overview.iter().map(|(_, grid)| grid).chain(all);
             Some(grids.find(|grid| grid.name.as_deref() == Some(name))?.markdown())
         }
     };

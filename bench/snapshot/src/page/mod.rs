@@ -29,7 +29,7 @@ pub struct Section {
     pub plots: Vec<Plot>,
 }
 
-pub fn html(report: &Report, bars: &Grid, sections: &[Section]) -> String {
+pub fn html(report: &Report, overview: &[(&str, Grid)], sections: &[Section]) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\">\n<title>Snapshots</title>\n<style>{}{}{}</style></head>\n<body>\n\
@@ -41,8 +41,10 @@ pub fn html(report: &Report, bars: &Grid, sections: &[Section]) -> String {
     for line in about(report) {
         let _ = writeln!(page, "<p class=\"note\">{}</p>", escaped(&line));
     }
-    page += "<h2>What it must show</h2>\n";
-    page += &bars.html();
+    for (heading, grid) in overview {
+        let _ = writeln!(page, "<h2>{}</h2>", escaped(heading));
+        page += &grid.html();
+    }
     for section in sections {
         let _ = writeln!(page, "<h2 id=\"{}\">{}</h2>", section.id, escaped(&section.title));
         let _ = writeln!(page, "<p class=\"claim\">{}<br>{}</p>", escaped(&section.claim), escaped(&section.here));
