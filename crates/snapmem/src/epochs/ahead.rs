@@ -1,45 +1,49 @@
 //! Copying frames when the snapshot is taken, instead of line by line when they are written.
 //!
-//! A frame whose log gets full costs the writer the log and the copy. Where that befell a good part of a region's frames
-//! since the last snapshot, it probably will again: then the frames that were written often enough are copied at once,
-//! in parallel and in order, which is several times cheaper for each. Once few frames are written that often, lines are
-//! written aside again.
+//! Writing lines aside is dear where a snapshot's frames are written again and again: each line costs, and so does
+//! every copy of a frame whose log got full. Copied at once, in parallel and in order, a frame costs as much as a few
+//! lines. So an automatic region counts what the last snapshot made it write aside, frame by frame, and the next
+//! snapshot copies those frames that it was often enough. A frame that was copied goes on being counted while that
+//! snapshot lives, and is copied again only if it was worth it.
 
 use std::sync::atomic::Ordering;
 
 use super::EpochRegion;
 use crate::copiers::Copiers;
 
-/// Frames are copied ahead if at least this part of them would be copied anyway.
-const WORTHWHILE_SHARE: usize = 4;
-/// A region with fewer frames is not worth waking threads for.
+/// A frame is copied ahead if it was written this often in so many bytes of it. (64 KB: 8 lines, with their share of the
+/// copy of a full log, cost about what a copy in bulk does.)
+const BYTES_PER_WRITE: usize = 8192;
+/// Copying a frame late costs about as much as so many lines.
+const LATE_COPY: usize = 40;
+/// Fewer frames are not worth waking threads for.
 const MIN_FRAMES: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Ahead {
-    /// Frames copied by the writer since the last snapshot.
-    copied_late: usize,
-    /// Whether the last snapshot copied frames.
-    active: bool,
-    /// Frames that were written often, and all, when they were last counted.
-    counted: (usize, usize),
+    /// What snapshots have cost the writer since frames were last counted, in lines.
+    cost: usize,
+    /// Snapshots since then.
+    snapshots: usize,
+    /// Frames that the last snapshot copied ahead, of how many.
+    copied: Option<(usize, usize)>,
 }
 
 impl Ahead {
+    pub fn lines_written(&mut self, lines: usize) {
+        self.cost += lines;
+    }
+
     pub fn frame_copied(&mut self) {
-        self.copied_late += 1;
+        self.cost += LATE_COPY;
     }
 
     pub fn reason(&self) -> String {
-        let (hot, all) = self.counted;
-        match (self.active, all) {
-            (true, _) => format!("frames are copied ahead: {hot} of {all} were rewritten between the last snapshots"),
-            (false, 0) => "lines are written aside: few frames are rewritten between snapshots".to_owned(),
-            (false, _) => {
-                format!(
-                    "lines are written aside: {hot} of {all} frames were rewritten between snapshots when last counted"
-                )
+        match self.copied {
+            Some((hot, all)) => {
+                format!("copies ahead {hot} of {all} frames, which are written often while snapshots live")
             }
+            None => "writes lines aside: no frames are written often while snapshots live".to_owned(),
         }
     }
 }
@@ -47,21 +51,21 @@ impl Ahead {
 impl EpochRegion {
     /// After a snapshot has begun: its frames that will be rewritten get a copy that is the writer's.
     pub(super) fn copy_ahead(&mut self) {
-        let (frames, often) = (self.frames.len(), self.max_entries.max(1) as u32);
+        let frames = self.frames.len();
+        let often = (self.run_bytes() / BYTES_PER_WRITE).max(1);
         let Some(ahead) = &mut self.ahead else { return };
-        let late = std::mem::take(&mut ahead.copied_late);
-        if frames < MIN_FRAMES || !(ahead.active || late * WORTHWHILE_SHARE >= frames) {
+        ahead.snapshots += 1;
+        // Counting looks at every frame: not for less than a line a frame.
+        if frames < MIN_FRAMES || (ahead.copied.is_none() && ahead.cost < frames) {
             return;
         }
-        let mut hot: Vec<usize> = Vec::new();
-        for (run, frame) in self.frames.iter_mut().enumerate() {
-            if std::mem::take(&mut frame.writes) >= often && frame.log.is_none() {
-                hot.push(run);
-            }
-        }
-        ahead.counted = (hot.len(), frames);
-        ahead.active = hot.len() * WORTHWHILE_SHARE >= frames;
-        if ahead.active {
+        let often = (often * ahead.snapshots) as u32;
+        (ahead.cost, ahead.snapshots) = (0, 0);
+        let counted = self.frames.iter_mut().enumerate();
+        let hot: Vec<usize> =
+            counted.filter_map(|(run, frame)| (std::mem::take(&mut frame.writes) >= often).then_some(run)).collect();
+        ahead.copied = (hot.len() >= MIN_FRAMES).then_some((hot.len(), frames));
+        if ahead.copied.is_some() {
             self.copy_now(&hot);
         }
     }
@@ -75,7 +79,7 @@ impl EpochRegion {
         for (&run, copy) in runs.iter().zip(copies) {
             self.shared.copied_bytes.fetch_add(copy.len() as u64, Ordering::Relaxed);
             match self.replace(run, copy) {
-                Ok(old) => retired.extend(old),
+                Ok(old) => retired.push(old),
                 Err(_) => break,
             }
         }

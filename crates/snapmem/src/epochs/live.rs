@@ -26,15 +26,17 @@ struct Entry {
     kept: Vec<Retired>,
 }
 
-/// Seen by the snapshots from `birth` on, up to the one that it is kept with.
+/// A version that the writer has replaced. Its bytes are seen by the snapshots from `birth` on, up to the one that it is
+/// kept with; the version itself is walked past by all older ones.
 pub struct Retired {
     birth: u64,
-    _memory: Memory,
+    bytes: Option<Bytes>,
+    _version: VersionMemory,
 }
 
-enum Memory {
-    Frames { _frames: Vec<FrameRef> },
-    Version { _version: VersionMemory },
+struct Bytes {
+    _base: FrameRef,
+    _log: Vec<FrameRef>,
 }
 
 struct VersionMemory(NonNull<Version>);
@@ -52,19 +54,17 @@ impl Drop for VersionMemory {
 }
 
 impl Retired {
-    /// A version's bytes, which snapshots from `birth` on see.
-    pub fn frames(birth: u64, frames: Vec<FrameRef>) -> Retired {
-        Retired { birth, _memory: Memory::Frames { _frames: frames } }
-    }
-
-    /// A version itself, which all older snapshots walk past.
-    ///
     /// # Safety
     ///
     /// The version is from [`Version::allocate`] and reachable only for snapshots that are alive now.
     #[allow(unsafe_code)]
-    pub unsafe fn version(version: NonNull<Version>) -> Retired {
-        Retired { birth: NEVER, _memory: Memory::Version { _version: VersionMemory(version) } }
+    pub unsafe fn new(birth: u64, version: NonNull<Version>, base: FrameRef, log: Vec<FrameRef>) -> Retired {
+        Retired { birth, bytes: Some(Bytes { _base: base, _log: log }), _version: VersionMemory(version) }
+    }
+
+    /// What nobody needs if this is the newest snapshot that it is kept for.
+    fn unneeded(&mut self, newest: &Entry) -> Option<Bytes> {
+        if self.birth > newest.epoch { self.bytes.take() } else { None }
     }
 }
 
@@ -95,37 +95,29 @@ impl Live {
     }
 
     pub fn end(&self, epoch: u64) {
-        let mut free = Vec::new();
+        // Given back after the lock.
+        let (mut unneeded, mut ended) = (Vec::new(), Vec::new());
         {
             let mut snapshots = self.snapshots.lock();
             let at = snapshots.binary_search_by_key(&epoch, |entry| entry.epoch).expect("a snapshot ends once");
-            let ended = snapshots.remove(at);
-            match at.checked_sub(1) {
-                Some(older) => {
-                    let older = &mut snapshots[older];
-                    for retired in ended.kept {
-                        if retired.birth <= older.epoch { older.kept.push(retired) } else { free.push(retired) }
-                    }
-                }
-                None => free = ended.kept,
+            ended.append(&mut snapshots.remove(at).kept);
+            if let Some(older) = at.checked_sub(1) {
+                let older = &mut snapshots[older];
+                unneeded.extend(ended.iter_mut().filter_map(|retired| retired.unneeded(older)));
+                older.kept.append(&mut ended);
             }
             self.newest.store(snapshots.last().map_or(NEVER, |entry| entry.epoch), Ordering::Release);
         }
-        drop(free);
+        drop((unneeded, ended));
     }
 
     /// Keeps what live snapshots still see. The writer has already put something else in its place.
-    pub fn retire(&self, retired: impl IntoIterator<Item = Retired>) {
-        let mut free = Vec::new();
-        {
-            let mut snapshots = self.snapshots.lock();
-            for retired in retired {
-                match snapshots.last_mut().filter(|newest| retired.birth <= newest.epoch) {
-                    Some(newest) => newest.kept.push(retired),
-                    None => free.push(retired),
-                }
-            }
+    pub fn retire(&self, mut retired: Vec<Retired>) {
+        let mut unneeded = Vec::new();
+        if let Some(newest) = self.snapshots.lock().last_mut() {
+            unneeded.extend(retired.iter_mut().filter_map(|retired| retired.unneeded(newest)));
+            newest.kept.append(&mut retired);
         }
-        drop(free);
+        drop((unneeded, retired));
     }
 }

@@ -97,7 +97,7 @@ struct Frame {
     log: Option<Box<Log>>,
     /// The frame is among `logged`.
     listed: bool,
-    /// Since it was last counted.
+    /// Writes that a live snapshot made dear, or would have without a copy, since they were last counted.
     writes: u32,
     version: NonNull<Version>,
 }
@@ -193,10 +193,12 @@ impl EpochRegion {
     pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let (run, within) = self.locate(offset, bytes.len());
         let frame = &mut self.frames[run];
-        frame.writes = frame.writes.saturating_add(1);
-        if frame.birth <= self.shared.live.newest() || frame.log.is_some() {
+        let newest = self.shared.live.newest();
+        if frame.birth <= newest || frame.log.is_some() {
             return self.write_shared(run, within, bytes);
         }
+        // But for a copy, the newest snapshot would have made this dear.
+        frame.writes = frame.writes.wrapping_add((frame.birth == newest + 1) as u32);
         // SAFETY: within the frame, which no live snapshot sees.
         unsafe { frame.put(within, bytes) };
         Ok(())
@@ -259,6 +261,10 @@ impl EpochRegion {
                 }
             }
         }
+        frame.writes = frame.writes.wrapping_add(lines as u32);
+        if let Some(ahead) = &mut self.ahead {
+            ahead.lines_written(lines);
+        }
         Ok(true)
     }
 
@@ -267,21 +273,22 @@ impl EpochRegion {
         let frame = &mut self.frames[run];
         let base = self.pool.copy(&frame.base)?;
         self.shared.copied_bytes.fetch_add(base.len() as u64, Ordering::Relaxed);
-        if let Some(log) = &frame.log {
-            // SAFETY: the copy is ours alone.
-            unsafe { merge(base.start(), log) };
-        }
+        frame.writes = frame.writes.wrapping_add(1);
         if let Some(ahead) = &mut self.ahead {
             ahead.frame_copied();
         }
         let old = self.replace(run, base)?;
-        self.shared.live.retire(old);
+        self.shared.live.retire(vec![old]);
         Ok(())
     }
 
-    /// Gives a frame another base with the same content; returns what snapshots may still see.
-    fn replace(&mut self, run: usize, base: FrameRef) -> Result<[Retired; 2], OutOfMemory> {
+    /// A new version of a frame, on a fresh copy of its base; returns what snapshots may still see.
+    fn replace(&mut self, run: usize, base: FrameRef) -> Result<Retired, OutOfMemory> {
         let frame = &mut self.frames[run];
+        if let Some(log) = &frame.log {
+            // SAFETY: the copy is ours alone.
+            unsafe { merge(base.start(), log) };
+        }
         let version = Version::allocate(self.epoch, base.start(), frame.version.as_ptr(), &self.pool)?;
         self.shared.heads.at(run).store(version.as_ptr(), Ordering::Release);
         let base = std::mem::replace(&mut frame.base, base);
@@ -347,7 +354,7 @@ impl Debug for EpochRegion {
 impl Drop for EpochRegion {
     fn drop(&mut self) {
         self.count_copied();
-        self.shared.live.retire(self.frames.drain(..).flat_map(Frame::into_retired));
+        self.shared.live.retire(self.frames.drain(..).map(Frame::into_retired).collect());
     }
 }
 
@@ -394,11 +401,10 @@ impl Frame {
         }
     }
 
-    fn into_retired(self) -> [Retired; 2] {
-        let mut frames = self.log.map_or_else(Vec::new, |log| log.into_segments());
-        frames.push(self.base);
+    fn into_retired(self) -> Retired {
+        let segments = self.log.map_or_else(Vec::new, |log| log.into_segments());
         // SAFETY: the frame was the version's owner; a newer version has taken its place, or the region is gone.
-        [Retired::frames(self.birth, frames), unsafe { Retired::version(self.version) }]
+        unsafe { Retired::new(self.birth, self.version, self.base, segments) }
     }
 }
 
@@ -453,7 +459,7 @@ impl Region for EpochRegion {
             if let Err(error) = self.push_run() {
                 // They are zero, and no snapshot has seen them: they may as well go.
                 let fresh = self.frames.drain(before..);
-                self.shared.live.retire(fresh.flat_map(Frame::into_retired));
+                self.shared.live.retire(fresh.map(Frame::into_retired).collect());
                 return Err(error.into());
             }
         }
