@@ -81,7 +81,7 @@ selftests() {
 
 # What nobody used for a month goes.
 prune() {
-    find "$store"/{kernels,selftests} -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} + 2>/dev/null || true
+    find "$store"/{kernels,selftests,results} -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} + 2>/dev/null || true
 }
 
 hash() { sha256sum | cut -c 1-16; }

@@ -5,7 +5,9 @@ source "$here/../scripts/lib.sh"
 source "$here/lib/source.sh"
 source "$here/lib/build.sh"
 source "$here/lib/guest.sh"
+source "$here/lib/programs.sh"
 source "$here/lib/selftests.sh"
+source "$here/lib/snapmem.sh"
 
 store=$cache/kernel
 kernel_packages=(gcc libc6-dev make patch flex bison bc cpio gawk xz-utils kmod libelf-dev libssl-dev busybox-static

@@ -2,7 +2,43 @@
 
 swap_size=512M
 
-# initramfs DIRECTORY OUTPUT: busybox, our init, and what the caller laid into the directory.
+# run_job NAME IMAGE SECONDS MEMORY ROOT READER [QEMU OPTION...]: boots a guest whose root directory is ROOT with busybox
+# and our init; ROOT/job is what it runs. The command READER follows what the job says. `results` becomes a file with
+# the outcomes "ok|FAIL|skip <tab> program <tab> test": the reader's, and ours on the guest, which must come to its end,
+# and on the kernel's log, which must be clean.
+run_job() {
+    local name=$1 image=$2 seconds=$3 memory=$4 root=$5 reader=$6 logs=$store/logs/$1 guest
+    shift 6
+    results=$logs.results
+    tee "$results" "$logs.console" "$logs.job" </dev/null
+    initramfs "$root" "$logs.initramfs"
+    boot "$image" "$logs.initramfs" "$logs" "$seconds" "$memory" "$@" &
+    guest=$!
+    tail --quiet --lines=+1 --follow --pid="$guest" "$logs.job" | "$reader" >&2
+    if wait "$guest"; then
+        verdict ok guest "ran to its end"
+    else
+        say "   The guest did not come to its end within $(duration "$seconds"); its last words:"
+        tail -n 40 "$logs.console" "$logs.job" >&2
+        verdict FAIL guest "did not come to its end"
+    fi
+    rm "$logs.initramfs"
+    if gawk -f "$here/lib/kernel-log.awk" "$logs.console" >&2; then
+        verdict ok kernel log
+    else
+        say "   The whole log is in $logs.console"
+        verdict FAIL kernel log
+    fi
+}
+
+verdict() {
+    printf '   %-4s %s %s\n' "$@" >&2
+    printf '%s\t%s\t%s\n' "$@" >>"$results"
+}
+
+# How many of the results have this outcome.
+outcome() { grep -c "^$1"$'\t' "$results" || true; }
+
 initramfs() {
     local root=$1 output=$2
     mkdir -p "$root/bin"
@@ -11,21 +47,19 @@ initramfs() {
     (cd "$root" && find . -print0 | sort -z | cpio --null --create --format=newc --quiet --owner=0:0) >"$output"
 }
 
-# boot IMAGE INITRAMFS LOGS SECONDS MEMORY [QEMU OPTION...]: runs the guest; its two logs are LOGS.console and
-# LOGS.job. Fails if it has not powered off by itself in that time.
+# The kernel's log becomes LOGS.console, what the job says LOGS.job. Fails unless the job ends well in that time.
 boot() {
-    local image=$1 initramfs=$2 logs=$3 limit=$4 memory=$5 swap status=0
+    local image=$1 initramfs=$2 logs=$3 limit=$4 memory=$5 swap=$3.swap node=$(($5 / 2))M status=0
     shift 5
-    swap=$logs.swap
     rm -f "$swap"
     truncate -s "$swap_size" "$swap"
-    timeout --foreground --kill-after=10 "$limit" nice qemu-system-x86_64 -accel tcg,thread=multi -cpu max \
-        -nodefaults -no-user-config -display none -no-reboot \
+    timeout --foreground --kill-after=10 "$limit" nice qemu-system-x86_64 \
+        -machine q35 -accel tcg,thread=multi -cpu max -nodefaults -no-user-config -display none -no-reboot \
         -smp 4,sockets=2 -m "$memory" \
-        -object memory-backend-ram,id=low,size="$((memory / 2))M" -numa node,memdev=low,cpus=0-1 \
-        -object memory-backend-ram,id=high,size="$((memory / 2))M" -numa node,memdev=high,cpus=2-3 \
+        -object memory-backend-ram,id=low,size="$node" -numa node,memdev=low,cpus=0-1 \
+        -object memory-backend-ram,id=high,size="$node" -numa node,memdev=high,cpus=2-3 \
         -kernel "$image" -initrd "$initramfs" \
-        -append "console=ttyS0 loglevel=7 panic=-1 oops=panic softlockup_panic=1" \
+        -append "console=ttyS0 loglevel=7 panic=-1 oops=panic softlockup_panic=1 no_timer_check" \
         -serial "file:$logs.console" -serial "file:$logs.job" \
         -drive "file=$swap,format=raw,if=virtio,cache=unsafe" "$@" || status=$?
     rm -f "$swap"

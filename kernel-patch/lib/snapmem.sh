@@ -1,0 +1,81 @@
+# snapmem in a guest: its tests, and its experiments with the patched kernel's calls beside the other mechanisms. Both
+# take minutes under emulation, so what came out is kept, and valid until the kernel or the programs change.
+
+# The experiments want room for 50 columns and their copies.
+experiment_memory=6144
+experiment=(--quick --columns 50 --column-mb 64 --only table1 --only sequence)
+
+# lay ROOT NAME PROGRAM: puts a program into a guest's root directory as programs/NAME, with its libraries.
+lay() {
+    local root=$1 name=$2 program=$3 library
+    mkdir -p "$root/programs"
+    strip --strip-debug -o "$root/programs/$name" "$program"
+    while read -r library; do
+        install -D "$library" "$root$library"
+    done < <(ldd "$program" | grep -o '/[^ ]*')
+}
+
+# known KEY: whether this has been run before; if so, `results` are those of then.
+known() {
+    results=$store/results/$1
+    [[ -e $results ]] || return 1
+    touch "$results"*
+    say "   Nothing has changed since $(cat "$results.when"):" \
+        "$(outcome ok) passed, $(outcome FAIL) failed, $(outcome skip) skipped"
+}
+
+# keep KEY: remembers the results, unless something failed.
+keep() {
+    (($(outcome FAIL) == 0)) || return 0
+    mkdir -p "$store/results"
+    date '+%F %H:%M' >"$store/results/$1.when"
+    cp "$results" "$store/results/$1"
+}
+
+# test_snapmem IMAGE: snapmem's tests, on a kernel that lacks no mechanism.
+test_snapmem() {
+    local image=$1 root program name key
+    root=$(mktemp -d)
+    while read -r program; do
+        name=${program##*/}
+        lay "$root" "${name%-*}" "$program"
+    done < <(cargo test --release --locked -p anker-snapmem --no-run 2>&1 | tee /dev/stderr |
+        sed -n 's/^ *Executable .* (\(.*\))$/\1/p')
+    [[ -d $root/programs ]] || die "snapmem's tests could not be built."
+    key=tests-$(cat "$image" "$root"/programs/* "$here"/guest/* | hash)
+    if ! known "$key"; then
+        run_programs snapmem "$image" 1500 4096 "$root" "limit=1200 RUST_TEST_THREADS=4 SNAPMEM_SCALE=0.2"
+        keep "$key"
+    fi
+    rm -r "$root"
+}
+
+# measure_snapmem IMAGE: Table 1 and Figure 4 of the AnKer paper in the guest. Sets `found` to the directory with what
+# was found, as json and html.
+measure_snapmem() {
+    local image=$1 root disk=$store/logs/experiment.disk key
+    cargo build --release --locked -p anker-bench-snapshot
+    root=$(mktemp -d)
+    lay "$root" snapshot-bench "$release/snapshot-bench"
+    cp "$here/guest/experiment" "$root/job"
+    printf 'arguments="%s"\n' "${experiment[*]}" >"$root/environment"
+    key=experiment-$({ cat "$image" "$root"/programs/* "$here"/guest/*; echo "${experiment[*]} $experiment_memory"; } | hash)
+    found=$store/results/$key.found
+    if ! known "$key"; then
+        rm -rf "$disk" "$found"
+        mkdir -p "$found"
+        truncate -s 64M "$disk"
+        run_job experiment "$image" 1500 "$experiment_memory" "$root" cat -drive "file=$disk,format=raw,if=virtio"
+        tar -xf "$disk" -C "$found" 2>/dev/null || true
+        rm "$disk"
+        for mechanism in vm_snapshot mremap_cow; do
+            if grep -q "\"mechanism\": *\"$mechanism\"" "$found/json" 2>/dev/null; then
+                verdict ok experiment "measures $mechanism"
+            else
+                verdict FAIL experiment "measures $mechanism"
+            fi
+        done
+        keep "$key"
+    fi
+    rm -r "$root"
+}
