@@ -3,6 +3,7 @@
 //! Memory that the writer replaced is kept with the newest snapshot that can see it. When that one ends, the memory
 //! passes to the next older one that can see it too, or is free.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,45 +27,45 @@ struct Entry {
     kept: Vec<Retired>,
 }
 
-/// A version that the writer has replaced. Its bytes are seen by the snapshots from `birth` on, up to the one that it is
-/// kept with; the version itself is walked past by all older ones.
+/// Seen by the snapshots from `birth` on, up to the one that it is kept with.
 pub struct Retired {
     birth: u64,
-    bytes: Option<Bytes>,
-    _version: VersionMemory,
+    _memory: Memory,
 }
 
-struct Bytes {
-    _base: FrameRef,
-    _log: Vec<FrameRef>,
+enum Memory {
+    Bytes { _base: FrameRef, _log: Vec<FrameRef> },
+    Versions { _chain: Chain },
 }
 
-struct VersionMemory(NonNull<Version>);
+struct Chain(NonNull<Version>);
 
-// SAFETY: only frees the version, on whatever thread.
+// SAFETY: only frees the versions, on whatever thread.
 #[allow(unsafe_code)]
-unsafe impl Send for VersionMemory {}
+unsafe impl Send for Chain {}
 
-impl Drop for VersionMemory {
+impl Drop for Chain {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: the version was handed over by `Retired::version`; no snapshot that walks past it is left.
-        unsafe { Version::free(self.0) };
+        // SAFETY: the versions were handed over by `Retired::versions`; no snapshot that walks along them is left.
+        unsafe { Version::free_chain(self.0) };
     }
 }
 
 impl Retired {
-    /// # Safety
-    ///
-    /// The version is from [`Version::allocate`] and reachable only for snapshots that are alive now.
-    #[allow(unsafe_code)]
-    pub unsafe fn new(birth: u64, version: NonNull<Version>, base: FrameRef, log: Vec<FrameRef>) -> Retired {
-        Retired { birth, bytes: Some(Bytes { _base: base, _log: log }), _version: VersionMemory(version) }
+    /// A version's bytes.
+    pub fn bytes(birth: u64, base: FrameRef, log: Vec<FrameRef>) -> Retired {
+        Retired { birth, _memory: Memory::Bytes { _base: base, _log: log } }
     }
 
-    /// What nobody needs if this is the newest snapshot that it is kept for.
-    fn unneeded(&mut self, newest: &Entry) -> Option<Bytes> {
-        if self.birth > newest.epoch { self.bytes.take() } else { None }
+    /// A frame's versions themselves, along which all snapshots walk.
+    ///
+    /// # Safety
+    ///
+    /// They are from [`Version::allocate`] and reachable only for snapshots that are alive now.
+    #[allow(unsafe_code)]
+    pub unsafe fn versions(newest: NonNull<Version>) -> Retired {
+        Retired { birth: NEVER, _memory: Memory::Versions { _chain: Chain(newest) } }
     }
 }
 
@@ -78,6 +79,15 @@ impl Live {
     pub fn newest(&self) -> u64 {
         // What snapshots that have ended read was read before: pairs with the store in `end`.
         self.newest.load(Ordering::Acquire)
+    }
+
+    /// Calls `ask` with a function that tells whether a snapshot of one of some epochs is alive.
+    pub fn with_seen<T>(&self, ask: impl FnOnce(&dyn Fn(Range<u64>) -> bool) -> T) -> T {
+        let snapshots = self.snapshots.lock();
+        ask(&|epochs| {
+            let first = snapshots.partition_point(|entry| entry.epoch < epochs.start);
+            snapshots.get(first).is_some_and(|entry| entry.epoch < epochs.end)
+        })
     }
 
     pub fn count(&self) -> u64 {
@@ -103,7 +113,7 @@ impl Live {
             ended.append(&mut snapshots.remove(at).kept);
             if let Some(older) = at.checked_sub(1) {
                 let older = &mut snapshots[older];
-                unneeded.extend(ended.iter_mut().filter_map(|retired| retired.unneeded(older)));
+                unneeded.extend(ended.extract_if(.., |retired| retired.birth > older.epoch));
                 older.kept.append(&mut ended);
             }
             self.newest.store(snapshots.last().map_or(NEVER, |entry| entry.epoch), Ordering::Release);
@@ -113,11 +123,9 @@ impl Live {
 
     /// Keeps what live snapshots still see. The writer has already put something else in its place.
     pub fn retire(&self, mut retired: Vec<Retired>) {
-        let mut unneeded = Vec::new();
         if let Some(newest) = self.snapshots.lock().last_mut() {
-            unneeded.extend(retired.iter_mut().filter_map(|retired| retired.unneeded(newest)));
-            newest.kept.append(&mut retired);
+            newest.kept.extend(retired.extract_if(.., |retired| retired.birth <= newest.epoch));
         }
-        drop((unneeded, retired));
+        drop(retired);
     }
 }

@@ -14,19 +14,21 @@
 //!
 //! - appends the changed line to the frame's log, 64 bytes instead of a frame or a page;
 //! - or, when the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to
-//!   the version before.
+//!   the version before. Versions in between that no live snapshot sees are taken out of their way.
 //!
 //! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied at
-//! most once per so many lines written, and only while snapshots are alive.
+//! most once per so many lines written, and only while snapshots are alive; but for a few logs to which nothing has been
+//! added for long, which are merged so that readers need not.
 //!
 //! Where most of a region's frames were rewritten between the last snapshots anyway, copying line by line is dear. An
 //! automatic region notices, and copies those frames at the snapshot, all at once and in parallel.
 //!
 //! A reader gets a pointer to the base if its snapshot sees no entry of the log, else a merged copy, which the reader
 //! pays for, not the writer. Nothing that a live snapshot sees is ever written to. That is the whole protocol: births,
-//! places, bases and older versions do not change once published, the log's length and the newest version are stored
-//! with Release and loaded with Acquire, and so is the newest live snapshot, whose fall tells the writer that all reads
-//! of the ended snapshots are over. No page faults, no system calls, no TLB shoot-downs, no reference count per frame.
+//! places and bases do not change once published, the log's length and the newest version are stored with Release and
+//! loaded with Acquire, and so is the newest live snapshot, whose fall tells the writer that all reads of the ended
+//! snapshots are over. Only who goes past a frame's newest version takes a lock, shared with all others who do, for the
+//! length of the way. No page faults, no system calls, no TLB shoot-downs, no reference count per frame.
 
 #![allow(unsafe_code)]
 
@@ -61,6 +63,8 @@ const FULL_SHARE: usize = 8;
 const MAX_LINES_ASIDE: usize = 8;
 /// Frames looked after at each snapshot.
 const TIDY_AT_SNAPSHOT: usize = 2;
+/// So many older versions of a frame may wait to be looked through for those that nobody sees.
+const UNPRUNED: u32 = 4;
 /// Epochs after which a log that nobody appends to is merged even though snapshots see its version.
 const COLD: u64 = 16;
 
@@ -100,6 +104,9 @@ struct Frame {
     /// Writes that a live snapshot made dear, or would have without a copy, since they were last counted.
     writes: u32,
     version: NonNull<Version>,
+    /// Versions before the newest; at how many of them those that nobody sees are taken out.
+    older: u32,
+    prune_at: u32,
 }
 
 // SAFETY: versions are reached through pointers, and owned by exactly one frame or one retired entry; the region hands
@@ -153,9 +160,11 @@ impl EpochRegion {
         reserve(&mut self.frames, 1, &self.pool)?;
         self.shared.heads.ensure(index, &self.pool)?;
         let base = self.pool.frame(self.run_bytes())?;
-        let version = Version::allocate(self.epoch, base.start(), ptr::null(), &self.pool)?;
-        self.frames.push(Frame { birth: self.epoch, base, log: None, listed: false, writes: 0, version });
-        self.shared.heads.at(index).store(version.as_ptr(), Ordering::Release);
+        let birth = self.epoch;
+        let version = Version::allocate(birth, base.start(), ptr::null_mut(), &self.pool)?;
+        let (log, listed, writes, older, prune_at) = (None, false, 0, 0, UNPRUNED);
+        self.frames.push(Frame { birth, base, log, listed, writes, version, older, prune_at });
+        self.shared.heads.at(index).publish(version, birth);
         Ok(())
     }
 
@@ -290,12 +299,15 @@ impl EpochRegion {
             unsafe { merge(base.start(), log) };
         }
         let version = Version::allocate(self.epoch, base.start(), frame.version.as_ptr(), &self.pool)?;
-        self.shared.heads.at(run).store(version.as_ptr(), Ordering::Release);
+        self.shared.heads.at(run).publish(version, self.epoch);
         let base = std::mem::replace(&mut frame.base, base);
-        let old =
-            Frame { birth: frame.birth, base, log: frame.log.take(), listed: false, writes: 0, version: frame.version };
+        let old = retired(frame.birth, base, frame.log.take());
         (frame.birth, frame.version) = (self.epoch, version);
-        Ok(old.into_retired())
+        frame.older += 1;
+        if frame.older >= frame.prune_at {
+            frame.prune(&self.shared);
+        }
+        Ok(old)
     }
 
     fn count_copied(&mut self) {
@@ -354,7 +366,7 @@ impl Debug for EpochRegion {
 impl Drop for EpochRegion {
     fn drop(&mut self) {
         self.count_copied();
-        self.shared.live.retire(self.frames.drain(..).map(Frame::into_retired).collect());
+        self.shared.live.retire(self.frames.drain(..).flat_map(Frame::into_retired).collect());
     }
 }
 
@@ -401,11 +413,29 @@ impl Frame {
         }
     }
 
-    fn into_retired(self) -> Retired {
-        let segments = self.log.map_or_else(Vec::new, |log| log.into_segments());
-        // SAFETY: the frame was the version's owner; a newer version has taken its place, or the region is gone.
-        unsafe { Retired::new(self.birth, self.version, self.base, segments) }
+    /// Takes versions out that no live snapshot sees, unless a reader is just walking along them. The more are left, the
+    /// later the next time: so it costs little for each new version.
+    fn prune(&mut self, shared: &Shared) {
+        let version = self.version;
+        let prune = || {
+            // SAFETY: the frame's newest version; nobody walks.
+            shared.live.with_seen(|seen| unsafe { version.as_ref().prune(seen) })
+        };
+        if let Some(left) = shared.heads.unless_walked(prune) {
+            self.older = left;
+            self.prune_at = UNPRUNED.max(2 * left);
+        }
     }
+
+    fn into_retired(self) -> [Retired; 2] {
+        // SAFETY: the frame was the versions' owner, and is no longer there for later snapshots.
+        [retired(self.birth, self.base, self.log), unsafe { Retired::versions(self.version) }]
+    }
+}
+
+/// A version's content, which snapshots from `birth` on may see.
+fn retired(birth: u64, base: FrameRef, log: Option<Box<Log>>) -> Retired {
+    Retired::bytes(birth, base, log.map_or_else(Vec::new, |log| log.into_segments()))
 }
 
 /// # Safety
@@ -459,7 +489,7 @@ impl Region for EpochRegion {
             if let Err(error) = self.push_run() {
                 // They are zero, and no snapshot has seen them: they may as well go.
                 let fresh = self.frames.drain(before..);
-                self.shared.live.retire(fresh.map(Frame::into_retired).collect());
+                self.shared.live.retire(fresh.flat_map(Frame::into_retired).collect());
                 return Err(error.into());
             }
         }

@@ -144,7 +144,11 @@ impl EpochSnapshot {
         }
         match self.patched.entry(run).or_insert_with(|| Patched::Later(Vec::new())) {
             Patched::Run(copy) => {
-                let copy = copy.get_mut().expect("nobody else has seen the snapshot, so nobody holds the copy");
+                if copy.get_mut().is_none() {
+                    // A run that was handed out stays what it was.
+                    *copy = self.pool.copy(copy)?;
+                }
+                let copy = copy.get_mut().expect("the copy is not shared");
                 copy[within..within + bytes.len()].copy_from_slice(bytes);
             }
             Patched::Later(patches) => {
@@ -161,15 +165,25 @@ impl EpochSnapshot {
         assert!(index < self.runs, "the snapshot does not have so many runs");
         let heads = &self.ticket.shared.heads;
         if index + 1 < self.runs {
-            prefetch(heads.at(index + 1).load(Ordering::Relaxed));
+            prefetch(heads.at(index + 1).hint());
         }
-        let mut version: *const Version = heads.at(index).load(Ordering::Acquire);
-        // SAFETY: the newest version is there, and so is every older one down to the one that a live snapshot sees.
+        let (newest, birth) = heads.at(index).newest();
+        // SAFETY: frames have versions.
+        if birth <= self.ticket.epoch { unsafe { NonNull::new_unchecked(newest) } } else { self.older_version(index) }
+    }
+
+    #[cold]
+    fn older_version(&self, index: usize) -> NonNull<Version> {
+        let heads = &self.ticket.shared.heads;
+        let _walk = heads.walk();
+        let (mut version, _) = heads.at(index).newest();
+        // SAFETY: the newest version is there, and nobody takes older ones out meanwhile; the one that this snapshot sees
+        // is among them, and stays as long as the snapshot is alive.
         unsafe {
             while (*version).birth > self.ticket.epoch {
-                version = (*version).previous;
+                version = (*version).previous.load(Ordering::Acquire);
             }
-            NonNull::new_unchecked(version.cast_mut())
+            NonNull::new_unchecked(version)
         }
     }
 

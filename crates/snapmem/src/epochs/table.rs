@@ -3,8 +3,10 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::version::Version;
 use crate::pool::{OutOfMemory, Pool};
@@ -14,12 +16,43 @@ const FIRST: usize = 64;
 const PARTS: usize = 40;
 
 pub struct Table {
-    parts: [AtomicPtr<AtomicPtr<Version>>; PARTS],
+    parts: [AtomicPtr<Place>; PARTS],
+    /// Shared by who walks from a newest version to older ones, exclusive to who takes versions out between.
+    walks: RwLock<()>,
+}
+
+/// A frame's newest version. Its birth lies beside it: a version that a snapshot does not see may be gone by the time of
+/// a look at it.
+pub struct Place {
+    version: AtomicPtr<Version>,
+    /// Stored before `version`, loaded after it: so that who sees a version does not see an earlier birth.
+    birth: AtomicU64,
+}
+
+impl Place {
+    /// The newest version and its birth; that of its successor, if one has just come. So a snapshot from that birth on
+    /// sees the version.
+    #[inline]
+    pub fn newest(&self) -> (*mut Version, u64) {
+        let version = self.version.load(Ordering::Acquire);
+        (version, self.birth.load(Ordering::Relaxed))
+    }
+
+    /// The writer's.
+    pub fn publish(&self, version: NonNull<Version>, birth: u64) {
+        self.birth.store(birth, Ordering::Relaxed);
+        self.version.store(version.as_ptr(), Ordering::Release);
+    }
+
+    #[inline]
+    pub fn hint(&self) -> *const Version {
+        self.version.load(Ordering::Relaxed)
+    }
 }
 
 impl Table {
     pub fn new() -> Table {
-        Table { parts: [const { AtomicPtr::new(ptr::null_mut()) }; PARTS] }
+        Table { parts: [const { AtomicPtr::new(ptr::null_mut()) }; PARTS], walks: RwLock::new(()) }
     }
 
     /// Part, place in the part, and the part's length.
@@ -30,7 +63,7 @@ impl Table {
     }
 
     fn layout(len: usize) -> Layout {
-        Layout::array::<AtomicPtr<Version>>(len).expect("a table that fits in memory")
+        Layout::array::<Place>(len).expect("a table that fits in memory")
     }
 
     /// The writer's: there is a place for `index` afterwards.
@@ -50,12 +83,24 @@ impl Table {
 
     /// For a place that has been made.
     #[inline]
-    pub fn at(&self, index: usize) -> &AtomicPtr<Version> {
+    pub fn at(&self, index: usize) -> &Place {
         let (part, place, len) = Table::locate(index);
         let start = self.parts[part].load(Ordering::Acquire);
         assert!(!start.is_null() && place < len);
-        // SAFETY: the part is there, zeroed at birth (null pointers), as long as the table is, and has `len` places.
+        // SAFETY: the part is there, zeroed at birth (null pointers and births), as long as the table is, and has `len` places.
         unsafe { &*start.add(place) }
+    }
+}
+
+impl Table {
+    /// As long as the guard is held, versions that a newest one leads to stay.
+    pub fn walk(&self) -> RwLockReadGuard<'_, ()> {
+        self.walks.read()
+    }
+
+    /// Does something while nobody walks, unless somebody does.
+    pub fn unless_walked<T>(&self, change: impl FnOnce() -> T) -> Option<T> {
+        self.walks.try_write().map(|_alone| change())
     }
 }
 

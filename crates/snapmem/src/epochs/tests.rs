@@ -160,3 +160,95 @@ fn what_does_not_fit_changes_nothing() {
     drop(snapshot);
     region.write_at(0, &[1; 4096]).unwrap();
 }
+
+/// Rewrites every frame, so that each gets a new version if a snapshot sees it.
+fn rewrite(region: &mut EpochRegion, byte: u8) {
+    let run = vec![byte; region.run_bytes()];
+    (0..region.run_count()).for_each(|i| region.write_at(i * run.len(), &run).unwrap());
+}
+
+#[test]
+fn an_old_snapshot_does_not_keep_what_later_ones_saw() {
+    let pool = Pool::new(1 << 20);
+    let mut region = EpochRegion::new(&pool, 1024);
+    (0..3).for_each(|_| region.push_run().unwrap());
+    let old = region.take_snapshot().unwrap();
+    let (mut later, mut most) = (Vec::new(), 0);
+    for round in 0..if cfg!(miri) { 50 } else { 5000 } {
+        rewrite(&mut region, round as u8);
+        later.push((region.take_snapshot().unwrap(), round as u8));
+        if later.len() > 6 {
+            let (snapshot, byte) = later.swap_remove(round % 7);
+            assert_eq!(snapshot.get(round % 3).unwrap()[..], [byte; 1024]);
+        }
+        // SAFETY: the newest version of a frame is there.
+        most = most.max(unsafe { region.frames[1].version.as_ref() }.versions_before());
+        assert_eq!(old.get(1).unwrap()[..], [0; 1024]);
+    }
+    assert!(most <= 2 * 8 + UNPRUNED as usize, "{most}");
+    drop((old, later));
+    assert_eq!(pool.used(), 3 * 1024);
+}
+
+#[test]
+fn readers_walk_while_versions_are_taken_out() {
+    let pool = Pool::new(1 << 20);
+    let mut region = EpochRegion::new(&pool, 64);
+    (0..2).for_each(|_| region.push_run().unwrap());
+    let done = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for byte in 1..3 {
+            rewrite(&mut region, byte);
+            let (old, done) = (region.take_snapshot().unwrap(), &done);
+            scope.spawn(move || {
+                while done.load(Ordering::Relaxed) == 0 {
+                    (0..2).for_each(|run| assert_eq!(old.get(run).unwrap()[..], [byte; 64]));
+                }
+            });
+        }
+        for round in 0..if cfg!(miri) { 100 } else { 20_000 } {
+            rewrite(&mut region, round as u8);
+            drop(region.take_snapshot().unwrap());
+            drop(region.take_snapshot().unwrap());
+            let _sees = region.take_snapshot().unwrap();
+            rewrite(&mut region, round as u8);
+        }
+        drop(region);
+        done.store(1, Ordering::Relaxed);
+    });
+    assert_eq!((pool.used(), pool.snapshots()), (0, 0));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "large")]
+fn lines_of_long_runs_keep_their_places() {
+    let (pool, run_bytes) = (Pool::new(1 << 30), 16 << 20);
+    let mut region = EpochRegion::new(&pool, run_bytes);
+    region.push_run().unwrap();
+    let before = region.take_snapshot().unwrap();
+    for megabyte in 0..16 {
+        region.write_at(megabyte << 20, &[1 + megabyte as u8]).unwrap();
+    }
+    let after = region.take_snapshot().unwrap();
+    let (before, after) = (before.get(0).unwrap(), after.get(0).unwrap());
+    let wanted = |at: usize| if at.is_multiple_of(1 << 20) { 1 + (at >> 20) as u8 } else { 0 };
+    assert!(after.iter().enumerate().all(|(at, &byte)| byte == wanted(at)));
+    assert!(before.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_run_that_was_handed_out_is_not_patched() {
+    let pool = Pool::new(1 << 20);
+    for run_bytes in [1024, 8192] {
+        let mut region = EpochRegion::new(&pool, run_bytes);
+        region.push_run().unwrap();
+        let mut snapshot = region.take_snapshot().unwrap();
+        let firsts: Vec<_> = (1..4)
+            .map(|byte| {
+                snapshot.patch_at(0, &[byte]).unwrap();
+                snapshot.get(0).unwrap()
+            })
+            .collect();
+        assert_eq!([firsts[0][0], firsts[1][0], firsts[2][0]], [1, 2, 3]);
+    }
+}

@@ -2,10 +2,15 @@
 //!
 //! Readers walk from the newest version of a frame to the one that their snapshot sees, and take from its log the lines
 //! that their snapshot sees. They never look at anything that is still written to: see the module's head.
+//!
+//! A version that no live snapshot sees may still lie on the way of older ones. The writer takes such versions out of
+//! the chain now and then, at a moment when nobody walks along it: else an old snapshot would keep one version of a
+//! frame for each snapshot after it.
 
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::ops::Range;
 use std::ptr::{self, NonNull, addr_of, addr_of_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -30,20 +35,23 @@ pub struct Version {
     pub log: AtomicPtr<Segment>,
     /// The birth of the log's first entry, or [`UNBORN`]: tells most readers that the log is not for them.
     pub logged_since: AtomicU64,
-    /// The version before. It is there as long as a snapshot older than `birth` is alive, and only those follow it.
-    pub previous: *const Version,
+    /// An older version, or null: the newest of those before that a live snapshot may see. Only snapshots older than
+    /// `birth` follow it, and only under [`Table::walk`].
+    ///
+    /// [`Table::walk`]: super::table::Table::walk
+    pub previous: AtomicPtr<Version>,
 }
 
 impl Version {
-    /// A version without a log, of its own allocation, ended with [`Version::free`].
+    /// A version without a log, of its own allocation, ended with [`Version::free_chain`].
     pub fn allocate(
         birth: u64,
         base: NonNull<u8>,
-        previous: *const Version,
+        previous: *mut Version,
         pool: &Pool,
     ) -> Result<NonNull<Version>, OutOfMemory> {
         let (log, logged_since) = (AtomicPtr::new(ptr::null_mut()), AtomicU64::new(UNBORN));
-        let version = Version { birth, base, log, logged_since, previous };
+        let version = Version { birth, base, log, logged_since, previous: AtomicPtr::new(previous) };
         // SAFETY: a version has a size.
         let memory = unsafe { alloc(Layout::new::<Version>()) }.cast::<Version>();
         let wanted = size_of::<Version>() as u64;
@@ -56,9 +64,54 @@ impl Version {
     /// # Safety
     ///
     /// The version is from `allocate`, and nobody uses it any more.
-    pub unsafe fn free(version: NonNull<Version>) {
+    unsafe fn free(version: NonNull<Version>) {
         // SAFETY: as the caller ensures; a version has nothing to drop.
         unsafe { dealloc(version.as_ptr().cast(), Layout::new::<Version>()) };
+    }
+
+    /// Frees a version and all before it.
+    ///
+    /// # Safety
+    ///
+    /// They are from `allocate`, and nobody uses them any more.
+    pub unsafe fn free_chain(newest: NonNull<Version>) {
+        let mut next = Some(newest);
+        while let Some(version) = next {
+            // SAFETY: as the caller ensures; each version belongs to one chain.
+            unsafe {
+                next = NonNull::new(version.as_ref().previous.load(Ordering::Relaxed));
+                Version::free(version);
+            }
+        }
+    }
+
+    /// Takes the versions before this one out of the chain that no live snapshot sees; returns how many are left.
+    /// `seen` tells whether a snapshot of one of those epochs is alive.
+    ///
+    /// # Safety
+    ///
+    /// Nobody walks along the chain meanwhile.
+    pub unsafe fn prune(&self, seen: impl Fn(Range<u64>) -> bool) -> u32 {
+        let (mut newer, mut left) = (self, 0);
+        while let Some(older) = NonNull::new(newer.previous.load(Ordering::Relaxed)) {
+            // SAFETY: what the chain leads to is there.
+            let version = unsafe { older.as_ref() };
+            if seen(version.birth..newer.birth) {
+                (newer, left) = (version, left + 1);
+            } else {
+                newer.previous.store(version.previous.load(Ordering::Relaxed), Ordering::Relaxed);
+                // SAFETY: nobody walks along the chain, and whoever stays at a version sees it.
+                unsafe { Version::free(older) };
+            }
+        }
+        left
+    }
+
+    #[cfg(test)]
+    pub fn versions_before(&self) -> usize {
+        // SAFETY: what the chain leads to is there, and only the writer, who asks, changes it.
+        NonNull::new(self.previous.load(Ordering::Relaxed))
+            .map_or(0, |older| 1 + unsafe { older.as_ref() }.versions_before())
     }
 }
 
@@ -70,7 +123,7 @@ pub struct Segment {
     /// In which epoch the line was written aside; ascending.
     births: [u64; SEGMENT_LINES],
     /// Which line of the frame it is.
-    places: [u16; SEGMENT_LINES],
+    places: [u32; SEGMENT_LINES],
     lines: [[u8; LINE]; SEGMENT_LINES],
 }
 
@@ -231,7 +284,7 @@ impl Log {
         // SAFETY: the entry lies within the segment and is not yet published, so nobody else looks at it.
         unsafe {
             addr_of_mut!((*segment).births[at]).write(birth);
-            addr_of_mut!((*segment).places[at]).write(line as u16);
+            addr_of_mut!((*segment).places[at]).write(line as u32);
             ptr::copy_nonoverlapping(from.as_ptr(), addr_of_mut!((*segment).lines[at]).cast(), LINE);
         }
         change(self.line(entry));
