@@ -108,6 +108,11 @@ impl Pool {
         self.0.held.load(Ordering::Relaxed).saturating_sub(self.0.warm_bytes.load(Ordering::Relaxed))
     }
 
+    /// Bytes that are not in use.
+    pub fn room(&self) -> u64 {
+        self.limit().saturating_sub(self.used())
+    }
+
     /// Bytes copied so far because a snapshot shared them.
     pub fn copied(&self) -> u64 {
         self.0.copied.load(Ordering::Relaxed)

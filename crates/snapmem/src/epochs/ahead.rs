@@ -27,6 +27,8 @@ pub struct Ahead {
     snapshots: usize,
     /// Frames that the last snapshot copied ahead, of how many.
     copied: Option<(usize, usize)>,
+    /// It would have copied frames, but for the memory.
+    short: bool,
 }
 
 impl Ahead {
@@ -43,6 +45,7 @@ impl Ahead {
             Some((hot, all)) => {
                 format!("copies ahead {hot} of {all} frames, which are written often while snapshots live")
             }
+            None if self.short => "writes lines aside: there is no memory to copy frames ahead".to_owned(),
             None => "writes lines aside: no frames are written often while snapshots live".to_owned(),
         }
     }
@@ -64,16 +67,21 @@ impl EpochRegion {
         let counted = self.frames.iter_mut().enumerate();
         let hot: Vec<usize> =
             counted.filter_map(|(run, frame)| (std::mem::take(&mut frame.writes) >= often).then_some(run)).collect();
-        ahead.copied = (hot.len() >= MIN_FRAMES).then_some((hot.len(), frames));
-        if ahead.copied.is_some() {
-            self.copy_now(&hot);
+        let wanted = hot.len() >= MIN_FRAMES;
+        let copied = wanted && self.copy_now(&hot);
+        if let Some(ahead) = &mut self.ahead {
+            (ahead.copied, ahead.short) = (copied.then_some((hot.len(), frames)), wanted && !copied);
         }
     }
 
-    /// Where there is no memory for it, frames are copied when they are written, or that fails.
-    fn copy_now(&mut self, runs: &[usize]) {
+    /// Whether there is memory for it; else frames are copied when they are written, or that fails.
+    fn copy_now(&mut self, runs: &[usize]) -> bool {
+        // The rest is for what cannot do without: growth, and writes to other frames.
+        if (runs.len() * self.run_bytes()) as u64 > self.pool.room() / 2 {
+            return false;
+        }
         let mut bases = runs.iter().map(|&run| self.frames[run].base.clone()).collect();
-        let Ok(copies) = Copiers::shared().copy(&mut bases, &self.pool) else { return };
+        let Ok(copies) = Copiers::shared().copy(&mut bases, &self.pool) else { return false };
         drop(bases);
         let mut retired = Vec::with_capacity(runs.len());
         for (&run, copy) in runs.iter().zip(copies) {
@@ -84,5 +92,6 @@ impl EpochRegion {
             }
         }
         self.shared.live.retire(retired);
+        true
     }
 }

@@ -252,3 +252,27 @@ fn a_run_that_was_handed_out_is_not_patched() {
         assert_eq!([firsts[0][0], firsts[1][0], firsts[2][0]], [1, 2, 3]);
     }
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "large")]
+fn copying_ahead_leaves_room_for_others() {
+    let (frames, run_bytes) = (32, 8192);
+    for (limit, ahead) in [(10 * frames * run_bytes, true), (5 * frames * run_bytes / 2, false)] {
+        let pool = Pool::new(limit as u64);
+        let mut region = EpochRegion::automatic(&pool, run_bytes);
+        (0..frames).for_each(|_| region.push_run().unwrap());
+        let mut snapshot = region.take_snapshot().unwrap();
+        for round in 0..10 {
+            for at in (0..frames * run_bytes).step_by(LINE) {
+                region.write_at(at, &[round]).unwrap();
+            }
+            drop(snapshot);
+            snapshot = region.take_snapshot().unwrap();
+            if round > 2 {
+                assert!(pool.room() >= (frames * run_bytes) as u64);
+            }
+        }
+        assert_eq!(region.reason().starts_with("copies ahead 32 of 32"), ahead, "{}", region.reason());
+        assert_eq!(region.reason().contains("no memory"), !ahead);
+    }
+}
