@@ -6,7 +6,7 @@ use anker_bench_snapshot::experiments::{self, ALL};
 use anker_bench_snapshot::options::{Options, USAGE};
 use anker_bench_snapshot::page::{self, Grid, Section};
 use anker_bench_snapshot::session::Session;
-use anker_bench_snapshot::{Result, bars, characteristics, worker};
+use anker_bench_snapshot::{Result, bars, characteristics, kernel_calls, worker};
 use anker_report::Report;
 
 fn main() -> ExitCode {
@@ -41,10 +41,11 @@ fn run(options: Options) -> Result<()> {
         Some(path) => Report::read(path)?,
         None => measure(options.clone()),
     };
-    let overview = [
+    let mut overview = vec![
         ("What it must show", bars::grid(&report)),
         ("The thesis' six characteristics", characteristics::grid(&report)),
     ];
+    overview.extend(kernel_calls::grid(&report).map(|grid| ("One column by vm_snapshot", grid)));
     let sections = experiments::sections(&report);
     show(&report, &overview, &sections);
     if let Some(path) = &options.json {

@@ -67,7 +67,11 @@ pub fn about(report: &Report) -> Vec<String> {
     let noise = meta["noise"].as_array().map_or(&[][..], Vec::as_slice);
     let spreads =
         noise.iter().filter_map(|noise| Some(format!("{} {}", noise["experiment"].as_str()?, noise["spread"])));
-    vec![
+    let emulated = words("cpu").contains("TCG").then_some(
+        "Measured in a machine emulated in software: times are no times of any real machine, and mean something only as \
+         ratios to each other.",
+    );
+    let about = [
         format!(
             "{}, {} cores, Linux {}, vm.max_map_count {}, transparent huge pages {}. {} run of {} s with runs of {} KiB; {} \
              columns of {} MB.",
@@ -89,7 +93,8 @@ pub fn about(report: &Report) -> Vec<String> {
             words("load_at_start"),
             spreads.collect::<Vec<_>>().join(", "),
         ),
-    ]
+    ];
+    emulated.map(str::to_owned).into_iter().chain(about).collect()
 }
 
 fn not_measured(report: &Report) -> String {
