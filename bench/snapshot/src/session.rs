@@ -15,7 +15,7 @@ use crate::worker::Job;
 /// Of a run that may take only so long, this part is kept for ending what has been begun.
 const RESERVE: f64 = 0.15;
 /// Of what is available, this is left to others.
-const LEFT_FREE: u64 = 768 << 20;
+const LEFT_FREE: u64 = 1 << 30;
 
 pub struct Session {
     pub options: Options,

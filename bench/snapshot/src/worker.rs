@@ -44,6 +44,8 @@ pub const ARGUMENT: &str = "worker";
 
 /// Serves until nobody asks any more.
 pub fn serve<W: Work>(job: &Job) -> Result<()> {
+    // Where there is less memory than there seemed to be, it is this process that may be killed: that is one figure less.
+    std::fs::write("/proc/self/oom_score_adj", "1000")?;
     let mut work = W::begin(job);
     let reply = |result: std::result::Result<W::Answer, String>| -> Result<()> {
         let mut out = std::io::stdout().lock();

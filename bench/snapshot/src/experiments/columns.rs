@@ -180,21 +180,22 @@ pub fn run(session: &mut Session) {
 /// Goes on with the next number of columns when something cannot be done; ends when the worker is gone.
 fn table1(session: &mut Session, subject: Subject, worker: &mut Worker<Columns>) -> Option<()> {
     let pages = session.options.column_bytes() / PAGE;
-    let repeats = session.options.effort.choose(2, 5, 9);
+    let (one, many) = session.options.effort.choose((5, 2), (7, 3), (9, 5));
     let mut taken: Vec<_> = TAKEN.into_iter().filter(|&taken| taken <= session.options.columns).collect();
     if taken.last() != Some(&session.options.columns) {
         taken.push(session.options.columns);
     }
     for columns in taken {
-        // A fork copies all page tables, whichever pages have been written to before.
-        let modified = if subject == Subject::Fork { &MODIFIED[..1] } else { &MODIFIED[..] };
+        // A fork copies all page tables, a copy all pages, whichever have been written to before.
+        let all_alike = ["fork", "physical"].contains(&subject.name());
+        let modified = if all_alike { &MODIFIED[..1] } else { &MODIFIED[..] };
         let mut before = 0;
         for &modified in modified {
             let modified = modified * pages / PAPERS_PAGES;
             let mut params = column_params(session);
             (params["modified_pages"], params["columns_taken"]) = (modified.into(), columns.into());
             session.progress(&format!("{TABLE1}: {}, {columns} taken, {modified} pages modified", subject.name()));
-            let repeats = if columns == 1 && subject != Subject::Fork { 2 * repeats + 1 } else { repeats };
+            let repeats = if columns == 1 { one } else { many };
             let done = worker
                 .ask(Request::Modify { columns, from: before, to: modified })
                 .and_then(|_| worker.ask(Request::Create { columns, repeats }));
@@ -270,7 +271,7 @@ pub fn section(report: &Report) -> Section {
             .into(),
         notes: vec![
             "Least of several runs; before each, every page is written to. Modified pages are the first 8 bytes of \
-             pages in random order, written while a snapshot lives that then ends. fork does not depend on them."
+             pages in random order, written while a snapshot lives that then ends. fork and physical do not depend on them."
                 .into(),
         ],
         grids,

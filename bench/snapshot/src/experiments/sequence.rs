@@ -74,16 +74,19 @@ impl Work for Sequence {
             let start = Tick::now();
             let written = self.table.write(0, offset, &(done as u64).to_le_bytes());
             writes.push((start.elapsed() - clock::overhead()).max(0.0));
-            let mut taken = Ok(());
-            if written.is_ok() && spent <= budget * (done + 1) as f64 / all as f64 {
+            let mut failed = written.err();
+            if failed.is_none() && spent <= budget * (done + 1) as f64 / all as f64 {
                 let start = Tick::now();
-                // The one before lives until there is the next: no page may be written in place meanwhile.
-                taken = self.table.snapshot(0..1).map(|next| snapshot = Some(next));
+                let taken = self.table.snapshot(0..1);
                 creates.push(start.elapsed());
-                spent += start.elapsed();
                 answer.snapshots += 1;
+                // The one before lives until there is the next: no page may be written in place meanwhile.
+                match taken {
+                    Ok(next) => snapshot = Some(next),
+                    Err(error) => failed = Some(error),
+                }
+                spent += start.elapsed();
             }
-            let failed = written.and(taken).err();
             if failed.is_some() || (done + 1) * POINTS / all > done * POINTS / all {
                 let create = (!creates.is_empty()).then(|| median(&creates));
                 answer.points.push(Point {
