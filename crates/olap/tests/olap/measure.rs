@@ -128,7 +128,7 @@ fn thread_cpu() -> f64 {
 fn projected(view: &Arc<dyn TableView>, columns: &[usize]) -> Arc<dyn TableView> {
     let types = columns.iter().map(|c| view.types()[*c]).collect();
     let chunks = (0..view.chunk_count()).map(|i| {
-        let chunk = view.chunk(i);
+        let chunk = view.chunk(i).unwrap();
         Chunk { arrays: columns.iter().map(|c| chunk.arrays[*c].clone()).collect(), ..chunk }
     });
     TestView::of_chunks(types, chunks.collect())

@@ -11,7 +11,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
-use colstore::{Chunk, TableView};
+use colstore::{Chunk, OutOfMemory, TableView};
 use futures::TryStreamExt;
 use plan::{Grouping, Literal, Plan, Relation, RelationColumn, Type};
 use protocol::request::{Failure, FailureKind};
@@ -40,8 +40,8 @@ impl TableView for TestView {
         self.chunks.len()
     }
 
-    fn chunk(&self, index: usize) -> Chunk {
-        self.chunks[index].clone()
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
+        Ok(self.chunks[index].clone())
     }
 }
 
