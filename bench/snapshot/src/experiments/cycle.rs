@@ -130,8 +130,7 @@ fn rounds(session: &mut Session, runners: &mut [Runner], distribution: Distribut
             if round % 2 == 0 { (0..runners.len()).collect() } else { (0..runners.len()).rev().collect() };
         for turn in turns {
             let runner = &mut runners[turn];
-            let idle = round >= WARM_UP && !(round - WARM_UP).is_multiple_of(others_every) && !runner.is_of_a_pair();
-            if runner.out || idle {
+            if runner.out || !(runner.is_of_a_pair() || others_take_part(round, others_every)) {
                 runner.times.push(None);
                 continue;
             }
@@ -144,6 +143,11 @@ fn rounds(session: &mut Session, runners: &mut [Runner], distribution: Distribut
         }
     }
     runners.iter_mut().for_each(|runner| drop(runner.times.drain(..WARM_UP)));
+}
+
+/// Whether those that are not of a pair do: they warm up once.
+fn others_take_part(round: usize, every: usize) -> bool {
+    round + 1 == WARM_UP || round.checked_sub(WARM_UP).is_some_and(|round| round.is_multiple_of(every))
 }
 
 fn rows(session: &mut Session, runners: &[Runner], distribution: Distribution, updates: usize) {
