@@ -60,7 +60,7 @@ match($0, /^test (.*) \.\.\. (ok|FAILED|ignored.*)$/, part) {
     next
 }
 
-/^# (Starting|Totals)|^#  +(RUN|OK|FAIL)|^TAP version|^test result:|^@|^$/ { next }
+/^# (Starting|Totals|PASSED|FAILED)|^#  +(RUN|OK|FAIL)|^TAP version|^test result:|^@|^$/ { next }
 { remark[++remarks] = $0 }
 
 END { if (program) result("FAIL", "ended with the guest") }
