@@ -115,6 +115,8 @@ impl Table {
     pub fn renew(&mut self, column: usize) -> Result<()> {
         match (&mut self.memory, self.subject) {
             (Memory::Regions(regions), Subject::Region(mechanism)) => {
+                // The old one goes first: it may have all the mappings that the process may have.
+                regions[column] = Mechanism::Frames.region(&self.pool, self.run_bytes)?;
                 regions[column] = mechanism.region(&self.pool, self.run_bytes)?;
             }
             (Memory::Fork { memory, regions }, _) => {

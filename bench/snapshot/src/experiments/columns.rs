@@ -137,30 +137,50 @@ impl Columns {
     }
 
     fn write(&mut self, repeats: usize) -> Result<Answer> {
-        let items = self.table.len(0) / 8;
         let (mut total, mut singles) = (Vec::new(), Vec::new());
-        for repeat in 0..2 * repeats {
-            let offsets: Vec<_> = (0..RANDOM_WRITES).map(|_| 8 * self.random.random_range(0..items)).collect();
-            self.touch(1)?;
-            let start = Tick::now();
-            let taken = self.table.snapshot(0..1)?;
-            if repeat % 2 == 0 {
-                for &offset in &offsets {
-                    self.table.write(0, offset, &(offset as u64).to_le_bytes())?;
-                }
-                total.push(start.elapsed());
-            } else {
-                // Looking at the clock costs something, so this is another repetition.
-                for &offset in &offsets {
-                    let start = Tick::now();
-                    self.table.write(0, offset, &(offset as u64).to_le_bytes())?;
-                    singles.push((start.elapsed() - clock::overhead()).max(0.0));
-                }
-            }
-            drop(taken);
+        for _ in 0..repeats {
+            total.push(self.go_on(Columns::write_all)?);
+            singles.extend(self.go_on(Columns::write_singly)?);
         }
         let share = |share| percentile(&singles, share);
         Ok(Answer::Written { total, singles: Singles { half: share(0.5), most: share(0.99), worst: share(1.0) } })
+    }
+
+    /// Makes the column anew where it cannot go on: rewired runs out of mappings, the more of them the more was written.
+    fn go_on<T>(&mut self, measure: fn(&mut Columns) -> Result<T>) -> Result<T> {
+        measure(self).or_else(|_| {
+            self.table.renew(0)?;
+            measure(self)
+        })
+    }
+
+    /// A snapshot and random writes.
+    fn write_all(&mut self) -> Result<f64> {
+        let offsets = self.prepare_writes()?;
+        let start = Tick::now();
+        let _snapshot = self.table.snapshot(0..1)?;
+        for offset in offsets {
+            self.table.write(0, offset, &(offset as u64).to_le_bytes())?;
+        }
+        Ok(start.elapsed())
+    }
+
+    /// The time of each write. Looking at the clock costs something, so this is a measurement of its own.
+    fn write_singly(&mut self) -> Result<Vec<f64>> {
+        let offsets = self.prepare_writes()?;
+        let _snapshot = self.table.snapshot(0..1)?;
+        let timed = |offset: usize| {
+            let start = Tick::now();
+            self.table.write(0, offset, &(offset as u64).to_le_bytes())?;
+            Ok((start.elapsed() - clock::overhead()).max(0.0))
+        };
+        offsets.into_iter().map(timed).collect()
+    }
+
+    fn prepare_writes(&mut self) -> Result<Vec<usize>> {
+        self.touch(1)?;
+        let items = self.table.len(0) / 8;
+        Ok((0..RANDOM_WRITES).map(|_| 8 * self.random.random_range(0..items)).collect())
     }
 }
 

@@ -70,6 +70,11 @@ pub fn sections(report: &Report) -> Vec<Section> {
     SECTIONS.into_iter().filter(|(name, _)| has_rows(name)).map(|(_, section)| section(report)).collect()
 }
 
+/// Whether the report has rows of all experiments.
+pub fn complete(report: &Report) -> bool {
+    sections(report).len() == SECTIONS.len()
+}
+
 /// A worker's life.
 pub fn serve(name: &str, job: &Job) -> Result<()> {
     match name {

@@ -9,6 +9,7 @@ use anker_report::Report;
 
 use super::{Grid, Section, about};
 use crate::Result;
+use crate::experiments::complete;
 
 const DOCUMENT: &str = "snapshots.md";
 const OPEN: &str = "<!-- measured: ";
@@ -24,8 +25,10 @@ pub fn update(directory: &Path, report: &Report, overview: &[(&str, Grid)], sect
             fs::write(directory.join(&file), plot.standalone_svg()).map_err(|e| format!("{file}: {e}"))?;
         }
     }
+    // What is about all experiments is not replaced by a run of some.
+    let overview = if complete(report) { overview } else { &[] };
     let measured = |name: &str| match name {
-        "about" => Some(about(report).join("\n\n") + "\n"),
+        "about" => (!overview.is_empty()).then(|| about(report).join("\n\n") + "\n"),
         _ => {
             let all = sections.iter().flat_map(|section| &section.grids);
             let mut grids = overview.iter().map(|(_, grid)| grid).chain(all);
