@@ -86,7 +86,7 @@ impl ForkMemory {
     ///
     /// # Panics
     ///
-    /// As all that take a region's number, if it has none or has been dropped.
+    /// As all that take a number, if it is not that of a region.
     pub fn drop_region(&mut self, region: usize) {
         assert!(self.regions[region].take().is_some(), "the region has been dropped");
     }
@@ -105,12 +105,13 @@ impl ForkMemory {
         region.grow(len, self.pages, &self.pool)
     }
 
+    /// On error nothing has changed.
+    ///
     /// # Panics
     ///
-    /// As [`ForkMemory::read`], if the bytes do not lie within the region.
+    /// If the bytes do not lie within the region.
     #[inline]
-    pub fn write(&mut self, region: usize, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        let number = region;
+    pub fn write(&mut self, number: usize, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let region = self.regions[number].as_mut().expect("the region has been dropped");
         region.check(offset, bytes.len());
         let Some(memory) = region.memory.as_ref().filter(|_| !bytes.is_empty()) else { return Ok(()) };
@@ -128,8 +129,11 @@ impl ForkMemory {
         Ok(())
     }
 
-    pub fn read(&self, region: usize, offset: usize, into: &mut [u8]) {
-        let region = self.region(region);
+    /// # Panics
+    ///
+    /// As [`ForkMemory::write`].
+    pub fn read(&self, number: usize, offset: usize, into: &mut [u8]) {
+        let region = self.region(number);
         region.check(offset, into.len());
         if let Some(memory) = &region.memory {
             // SAFETY: within the mapping, which is readable; whoever writes borrows us exclusively.
@@ -143,8 +147,12 @@ impl ForkMemory {
         self.snapshot_of(&all, threads)
     }
 
-    /// Some regions as they are now; the others cost nothing.
+    /// Some regions as they are now; the others cost nothing. As long as no other snapshot is taken, they stay out of
+    /// whatever else this process forks.
     pub fn snapshot_of(&mut self, regions: &[usize], threads: usize) -> Result<ForkSnapshot, Error> {
+        for &number in regions {
+            self.region(number);
+        }
         for (number, region) in self.regions.iter_mut().enumerate() {
             if let Some(region) = region {
                 region.inherit(regions.contains(&number))?;

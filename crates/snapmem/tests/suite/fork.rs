@@ -343,6 +343,17 @@ pub fn children_end_with_their_parent() {
     }
 }
 
+/// Which regions there are, as bits; their first bytes.
+fn survey(view: &ForkView, [regions, ..]: [u64; 4], reply: &mut [u8]) -> u64 {
+    (0..regions as usize).fold(0, |found, region| match view.region(region) {
+        Some(bytes) => {
+            reply[region] = bytes[0];
+            found | 1 << region
+        }
+        None => found,
+    })
+}
+
 /// A child with one region of many does not have the others; and none of the parent's files.
 pub fn a_child_gets_what_it_is_asked_for() {
     const BYTES: usize = 8 << 20;
@@ -385,6 +396,12 @@ pub fn a_child_gets_what_it_is_asked_for() {
     assert_eq!(pool.used(), used + PAGE as u64);
     drop(one);
     assert_eq!(pool.used(), used);
+
+    memory.write(3, 0, &[9]).unwrap();
+    let mut firsts = [0; 8];
+    assert_eq!(memory.snapshot(1).unwrap().run(survey, [8, 0, 0, 0], &mut firsts).unwrap(), 0xff);
+    assert_eq!(firsts, [0, 0, 1, 9, 0, 0, 0, 0]);
+    assert_eq!(memory.snapshot_of(&[6, 3], 1).unwrap().run(survey, [99, 0, 0, 0], &mut []).unwrap(), 1 << 6 | 1 << 3);
 }
 
 /// Any one call of the system fails, and the limit of the pool is hit: an error, and everything as it was.

@@ -3,7 +3,8 @@
 //! So a test may set limits for its process and measure its memory, and one that is killed by a signal is only one that
 //! failed. A test that cannot run here is skipped, and the reason said.
 //!
-//! `suite [--list] [FILTER...]`; `suite --exact NAME` runs one test in this very process.
+//! `suite [--list] [--skip PART]... [PART]...` takes those whose name has one of the parts, or all, but for those with a
+//! part to be skipped. `suite --exact NAME` runs one test in this very process.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitCode};
@@ -20,16 +21,27 @@ pub struct Test {
 const ISOLATED: bool = cfg!(not(miri));
 
 pub fn main(tests: Vec<Test>) -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(at) = arguments.iter().position(|argument| argument == "--exact") {
-        let name = arguments.get(at + 1).expect("--exact takes a name");
-        let test = tests.iter().find(|test| test.name == *name).expect("no test has this name");
-        return exit_code(run_here(test).is_ok());
+    let (mut list, mut wanted, mut skipped) = (false, Vec::new(), Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().expect("the option has a value");
+        match argument.as_str() {
+            "--exact" => {
+                let name = value();
+                let test = tests.iter().find(|test| test.name == name).expect("no test has this name");
+                return exit_code(run_here(test).is_ok());
+            }
+            "--skip" => skipped.push(value()),
+            "--list" => list = true,
+            // Others are for runners that know more, and passed to all.
+            option if option.starts_with('-') => {}
+            _ => wanted.push(argument),
+        }
     }
-    let filters: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    let wanted = |test: &Test| filters.is_empty() || filters.iter().any(|&filter| test.name.contains(filter));
-    let tests: Vec<_> = tests.into_iter().filter(wanted).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
+    let has_one = |test: &Test, parts: &[String]| parts.iter().any(|part| test.name.contains(part));
+    let chosen = |test: &Test| (wanted.is_empty() || has_one(test, &wanted)) && !has_one(test, &skipped);
+    let tests: Vec<_> = tests.into_iter().filter(chosen).collect();
+    if list {
         tests.iter().for_each(|test| println!("{}: test", test.name));
         return ExitCode::SUCCESS;
     }
