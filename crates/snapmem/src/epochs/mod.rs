@@ -487,9 +487,8 @@ impl Region for EpochRegion {
         let (before, wanted) = (self.frames.len(), len.div_ceil(self.run_bytes()));
         for _ in before..wanted {
             if let Err(error) = self.push_run() {
-                // They are zero, and no snapshot has seen them: they may as well go.
-                let fresh = self.frames.drain(before..);
-                self.shared.live.retire(fresh.flat_map(Frame::into_retired).collect());
+                // No snapshot has seen them. They go one by one: there may be no memory for a list.
+                self.frames.drain(before..).for_each(|fresh| drop(fresh.into_retired()));
                 return Err(error.into());
             }
         }

@@ -95,6 +95,7 @@ pub fn check_bytes(found: &[u8], wanted: &[u8], what: impl FnOnce() -> String) {
 pub struct Holdings {
     /// Bytes in memory.
     pub resident: usize,
+    pub address_space: usize,
 
     /// Areas of address space.
     pub areas: usize,
@@ -108,6 +109,7 @@ impl Holdings {
             read("/proc/self/statm").split_whitespace().map(|pages| pages.parse().unwrap()).collect();
         Holdings {
             resident: pages[1] * PAGE,
+            address_space: pages[0] * PAGE,
             areas: read("/proc/self/maps").lines().count(),
             descriptors: fs::read_dir("/proc/self/fd").expect("/proc is mounted").count(),
         }

@@ -23,16 +23,24 @@ use crate::harness::Test;
 type Property = (&'static str, fn(Subject));
 
 /// What holds for every mechanism with every run length.
-const PROPERTIES: [Property; 6] = [
+const CONTENT: [Property; 3] = [
     ("equals_plain_vectors", model::equals_plain_vectors),
     ("checksums_hold_while_the_writer_runs_flat_out", readers::checksums_hold_while_the_writer_runs_flat_out),
     ("at_the_limit_everything_stays_as_it_was", refusals::at_the_limit_everything_stays_as_it_was),
+];
+
+/// The same, where the process and the system take part.
+const RESOURCES: [Property; 4] = [
     ("a_call_that_fails_leaves_everything_as_it_was", refusals::a_call_that_fails_leaves_everything_as_it_was),
+    (
+        "when_address_space_ends_everything_stays_as_it_was",
+        refusals::when_address_space_ends_everything_stays_as_it_was,
+    ),
     ("memory_returns_after_10_000_snapshots", returns::memory_returns_after_10_000_snapshots),
     ("scattered_writes_work_or_name_the_limit", returns::scattered_writes_work_or_name_the_limit),
 ];
 
-/// What holds, in addition to the first four, when snapshots are only declared.
+/// What holds, in addition to most of these, for snapshots that are only declared.
 const LAZY: [Property; 1] =
     [("what_is_neither_read_nor_written_costs_nothing", lazy::what_is_neither_read_nor_written_costs_nothing)];
 
@@ -57,7 +65,7 @@ fn main() -> ExitCode {
     if !cfg!(miri) {
         tests.extend(FORK.map(|(property, check)| Test { name: format!("fork_{property}"), run: Ok(Box::new(check)) }));
     }
-    // Miri has neither processes nor mappings.
+    // Miri has neither processes nor mappings nor limits.
     for mechanism in Mechanism::ALL.into_iter().filter(|&mechanism| !cfg!(miri) || !works_on_pages(mechanism)) {
         match mechanism.probe() {
             Ok(()) => {
@@ -70,15 +78,17 @@ fn main() -> ExitCode {
 }
 
 fn properties(mechanism: Mechanism, run_bytes: usize) -> Vec<Test> {
-    let subject = Subject { mechanism, run_bytes, lazy: false };
-    let lazy = Subject { lazy: true, ..subject };
     let test = |subject: Subject, (property, check): Property| Test {
         name: format!("{subject}_{property}"),
         run: Ok(Box::new(move || check(subject))),
     };
-    let mut tests: Vec<_> = PROPERTIES.into_iter().map(|property| test(subject, property)).collect();
+    let resources = if cfg!(miri) { &[] } else { &RESOURCES[..] };
+    let subject = Subject { mechanism, run_bytes, lazy: false };
+    let mut tests: Vec<_> = CONTENT.iter().chain(resources).map(|&property| test(subject, property)).collect();
     if run_bytes == SHORTEST_FOR_ARROW {
-        tests.extend(PROPERTIES.into_iter().take(4).chain(LAZY).map(|property| test(lazy, property)));
+        let lazy = Subject { lazy: true, ..subject };
+        let properties = CONTENT.iter().chain(&LAZY).chain(resources.iter().take(2));
+        tests.extend(properties.map(|&property| test(lazy, property)));
     }
     tests
 }

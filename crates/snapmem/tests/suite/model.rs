@@ -148,8 +148,13 @@ impl Writer<'_> {
             for _ in 0..self.rnd.random_range(0..4) {
                 if !model.is_empty() {
                     let (offset, bytes) = self.change(model.len());
+                    // A run that was looked at before stays what it was.
+                    let index = offset / self.subject.run_bytes;
+                    let before = self.rnd.random_bool(0.3).then(|| snapshot.run(index).unwrap());
+                    let wanted = before.as_deref().map(<[u8]>::to_vec);
                     snapshot.patch(offset, &bytes).unwrap();
                     model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                    assert_eq!(before.as_deref(), wanted.as_deref());
                 }
             }
             let usage = self.columns[i].region.usage();

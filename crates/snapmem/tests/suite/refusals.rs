@@ -1,10 +1,12 @@
 //! What happens where memory ends, or a call of the system fails: an error, and everything as it was.
 
+use std::hint::black_box;
+
 use anker_snapmem::{Error, Pool, Region, Snapshot, faults};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::common::{Subject, check_region, check_snapshot, for_seeds, scaled, works_on_pages};
+use crate::common::{Holdings, Subject, check_region, check_snapshot, for_seeds, scaled, works_on_pages};
 
 /// A region, snapshots, and what they must hold.
 struct Rig {
@@ -148,4 +150,32 @@ pub fn a_call_that_fails_leaves_everything_as_it_was(subject: Subject) {
     }
     // What makes no calls has none that fail.
     assert_eq!(refused > 0, works_on_pages(subject.mechanism));
+}
+
+/// The process may have no more address space, whatever the pool's limit.
+pub fn when_address_space_ends_everything_stays_as_it_was(subject: Subject) {
+    let pool = Pool::new(u64::MAX);
+    let mut rig = Rig::new(subject.region_of(&pool, 4), 1);
+    rig.model.resize(4 * subject.run_bytes, 0);
+    (0..100).for_each(|_| rig.step().unwrap());
+    // For what the test itself needs.
+    let cushion = black_box(vec![0u8; 32 << 20]);
+    let held = Holdings::now();
+    limit_address_space(held.address_space + (64 << 20));
+    let error = rig.region.grow(rig.model.len() + (1 << 30)).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory(_) | Error::System { .. }), "{error}");
+    drop(cushion);
+    rig.check();
+    limit_address_space(libc::RLIM_INFINITY as usize);
+    rig.region.grow(rig.model.len() + (1 << 20)).unwrap();
+    rig.model.resize(rig.model.len() + (1 << 20), 0);
+    rig.recover();
+}
+
+fn limit_address_space(bytes: usize) {
+    let limit = libc::rlimit { rlim_cur: bytes as libc::rlim_t, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: sets a limit of this process, which is the test's alone.
+    #[allow(unsafe_code)]
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) };
+    assert_eq!(set, 0);
 }
