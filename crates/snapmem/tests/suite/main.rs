@@ -23,20 +23,22 @@ use crate::harness::Test;
 type Property = (&'static str, fn(Subject));
 
 /// What holds for every mechanism with every run length.
-const CONTENT: [Property; 3] = [
+const CONTENT: [Property; 4] = [
     ("equals_plain_vectors", model::equals_plain_vectors),
     ("checksums_hold_while_the_writer_runs_flat_out", readers::checksums_hold_while_the_writer_runs_flat_out),
+    ("what_lies_outside_panics", refusals::what_lies_outside_panics),
     ("at_the_limit_everything_stays_as_it_was", refusals::at_the_limit_everything_stays_as_it_was),
 ];
 
 /// The same, where the process and the system take part.
-const RESOURCES: [Property; 4] = [
+const RESOURCES: [Property; 5] = [
     ("a_call_that_fails_leaves_everything_as_it_was", refusals::a_call_that_fails_leaves_everything_as_it_was),
     (
         "when_address_space_ends_everything_stays_as_it_was",
         refusals::when_address_space_ends_everything_stays_as_it_was,
     ),
     ("memory_returns_after_10_000_snapshots", returns::memory_returns_after_10_000_snapshots),
+    ("an_old_snapshot_keeps_only_what_it_sees", returns::an_old_snapshot_keeps_only_what_it_sees),
     ("scattered_writes_work_or_name_the_limit", returns::scattered_writes_work_or_name_the_limit),
 ];
 

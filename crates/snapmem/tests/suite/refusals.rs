@@ -1,6 +1,7 @@
 //! What happens where memory ends, or a call of the system fails: an error, and everything as it was.
 
 use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anker_snapmem::{Error, Pool, Region, Snapshot, faults};
 use rand::rngs::StdRng;
@@ -178,4 +179,33 @@ fn limit_address_space(bytes: usize) {
     #[allow(unsafe_code)]
     let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) };
     assert_eq!(set, 0);
+}
+
+/// What does not lie within one run, or a run that is not there, is a mistake of the caller's: a panic, and no harm done.
+pub fn what_lies_outside_panics(subject: Subject) {
+    let pool = Pool::new(1 << 30);
+    let (run_bytes, len) = (subject.run_bytes, 2 * subject.run_bytes);
+    let mut region = subject.region_of(&pool, 2);
+    region.write(run_bytes - 1, &[1]).unwrap();
+    let mut snapshot = region.snapshot().unwrap();
+    snapshot.patch(len - 1, &[2]).unwrap();
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let panics = |act: &mut dyn FnMut()| assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
+    for (offset, bytes) in [(run_bytes - 1, 2), (len - 1, 2), (len, 1), (len, 0), (usize::MAX, 1), (0, run_bytes + 1)] {
+        panics(&mut || drop(region.write(offset, &vec![3; bytes])));
+        panics(&mut || region.read(offset, &mut vec![3; bytes]));
+        panics(&mut || drop(snapshot.patch(offset, &vec![3; bytes])));
+    }
+    panics(&mut || drop(snapshot.run(2)));
+    panics(&mut || drop(snapshot.run(usize::MAX)));
+    std::panic::set_hook(quiet);
+    let mut model = vec![0; len];
+    model[run_bytes - 1] = 1;
+    check_region(&*region, &model);
+    model[len - 1] = 2;
+    check_snapshot(&*snapshot, &model);
+    let empty = subject.region(&pool).snapshot().unwrap();
+    assert!(empty.is_empty());
+    check_snapshot(&*empty, &[]);
 }

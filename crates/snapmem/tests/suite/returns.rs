@@ -9,6 +9,7 @@ use crate::common::{Holdings, PAGE, Subject, check_region, check_snapshot, scale
 /// To the pool and to the system, whatever the order in which snapshots and kept runs end.
 pub fn memory_returns_after_10_000_snapshots(subject: Subject) {
     const RUNS: usize = 16;
+    let before = Holdings::now();
     let pool = Pool::new(1 << 30);
     let mut region = subject.region_of(&pool, RUNS);
     (0..RUNS).for_each(|run| region.write(run * subject.run_bytes, &[1]).unwrap());
@@ -36,7 +37,7 @@ pub fn memory_returns_after_10_000_snapshots(subject: Subject) {
             early = Some(Holdings::now());
         }
     }
-    Holdings::now().assert_as_good_as(early.expect("taken on the way"));
+    Holdings::now().assert_no_more_memory_than(early.expect("taken on the way"));
     assert!(region.usage().copied_bytes > 0 && pool.copied() > 0);
     drop((alive, runs));
     assert_eq!((pool.snapshots(), region.usage().snapshots), (0, 0));
@@ -45,6 +46,43 @@ pub fn memory_returns_after_10_000_snapshots(subject: Subject) {
     assert_eq!((pool.used(), region.usage().shared_bytes), (used, 0));
     drop(region);
     assert_eq!(pool.used(), 0);
+    // With the pool goes what it has kept warm.
+    drop(pool);
+    Holdings::now().assert_as_little_as(before);
+}
+
+/// One snapshot stays while thousands come and go: it costs what it sees, and not what they saw.
+pub fn an_old_snapshot_keeps_only_what_it_sees(subject: Subject) {
+    const RUNS: usize = 8;
+    let pool = Pool::new(1 << 30);
+    let mut region = subject.region_of(&pool, RUNS);
+    (0..RUNS).for_each(|run| region.write(run * subject.run_bytes, &[1]).unwrap());
+    let old = region.snapshot().unwrap();
+    let model: Vec<u8> = (0..region.len()).map(|at| u8::from(at % subject.run_bytes == 0)).collect();
+    let mut rnd = StdRng::seed_from_u64(11);
+    let mut alive = Vec::new();
+    let snapshots = scaled(4000);
+    let (mut early, mut most) = (None, 0);
+    for i in 0..snapshots {
+        (0..40).for_each(|_| region.write(rnd.random_range(0..region.len()), &[7]).unwrap());
+        alive.push(region.snapshot().unwrap());
+        if alive.len() > 3 {
+            alive.swap_remove(rnd.random_range(0..alive.len()));
+        }
+        most = most.max(pool.used());
+        if i == snapshots / 4 {
+            early = Some(Holdings::now());
+            check_snapshot(&*old, &model);
+        }
+    }
+    Holdings::now().assert_no_more_memory_than(early.expect("taken on the way"));
+    // The region, what five snapshots see, and as much again for books and for what waits for the writer.
+    assert!(most <= 12 * region.len() as u64, "{most} bytes for {}", region.len());
+    alive.clear();
+    check_snapshot(&*old, &model);
+    (0..RUNS).for_each(|run| region.write(run * subject.run_bytes, &[1]).unwrap());
+    let used = pool.used();
+    assert!(used <= 3 * region.len() as u64, "{used} bytes for {}", region.len());
 }
 
 /// Every second page of many is written under a snapshot: whoever maps pages one by one needs an area for each.
