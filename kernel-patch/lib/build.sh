@@ -44,11 +44,21 @@ fragments() {
     esac
 }
 
+# kernel_inputs KIND PATCH...: everything that a kernel depends on.
+kernel_inputs() {
+    local kind=$1
+    shift
+    echo "$source_version"
+    gcc --version
+    ld --version
+    cat "$here/lib/build.sh" $(fragments "$kind") "$@"
+}
+
 # kernel KIND PATCH...: sets `image` to the kernel with these patches, built now if it never was.
 kernel() {
     local kind=$1 key kept
     shift
-    key=$({ echo "$source_version"; gcc --version; ld --version; cat "$here/lib/build.sh" $(fragments "$kind") "$@"; } | hash)
+    key=$(kernel_inputs "$kind" "$@" | hash)
     kept=$store/kernels/$kind-$key
     if [[ ! -e $kept ]]; then
         step "building the $kind kernel"

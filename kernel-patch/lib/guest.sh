@@ -31,6 +31,9 @@ run_job() {
     fi
 }
 
+# What every guest depends on.
+guest_inputs() { cat "$here"/guest/* "$here/lib/guest.sh"; }
+
 verdict() {
     printf '   %-4s %s %s\n' "$@" >&2
     printf '%s\t%s\t%s\n' "$@" >>"$results"

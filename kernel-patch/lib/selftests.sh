@@ -18,3 +18,13 @@ run_selftests() {
     run_programs "$kind" "$image" "$seconds" 2048 "$root" "$(environment "$kind")" "$@"
     rm -r "$root"
 }
+
+# check_selftests KIND IMAGE PROGRAMS: the same, unless it has been done and nothing was different.
+check_selftests() {
+    local kind=$1 image=$2 programs=$3 key
+    key=selftests-$kind-$({ cat "$image" "$selftests"/*; guest_inputs; environment "$kind"; echo "$programs"; } | hash)
+    if ! known "$key"; then
+        run_selftests "$kind" "$image" 1800 "$programs"
+        keep_unless_failed "$key"
+    fi
+}

@@ -1,5 +1,4 @@
-# snapmem in a guest: its tests, and its experiments with the patched kernel's calls beside the other mechanisms. Both
-# take minutes under emulation, so what came out is kept, and valid until the kernel or the programs change.
+# snapmem in a guest: its tests, and its experiments with the patched kernel's calls beside the other mechanisms.
 
 # The experiments want room for 50 columns and their copies.
 experiment_memory=6144
@@ -17,23 +16,6 @@ lay() {
     done < <(ldd "$program" | grep -o '/[^ ]*')
 }
 
-# known KEY: whether this has been run before; if so, `results` are those of then.
-known() {
-    results=$store/results/$1
-    [[ -e $results ]] || return 1
-    touch "$results"*
-    say "   Nothing has changed since $(cat "$results.when"):" \
-        "$(outcome ok) passed, $(outcome FAIL) failed, $(outcome skip) skipped"
-}
-
-# keep KEY: remembers the results, unless something failed.
-keep() {
-    (($(outcome FAIL) == 0)) || return 0
-    mkdir -p "$store/results"
-    date '+%F %H:%M' >"$store/results/$1.when"
-    cp "$results" "$store/results/$1"
-}
-
 # test_snapmem IMAGE: snapmem's tests, on a kernel that lacks no mechanism.
 test_snapmem() {
     local image=$1 root program name key
@@ -44,10 +26,10 @@ test_snapmem() {
     done < <(cargo test --release --locked -p anker-snapmem --no-run 2>&1 | tee /dev/stderr |
         sed -n 's/^ *Executable .* (\(.*\))$/\1/p')
     [[ -d $root/programs ]] || die "snapmem's tests could not be built."
-    key=tests-$(cat "$image" "$root"/programs/* "$here"/guest/* | hash)
+    key=tests-$({ cat "$image" "$root"/programs/*; guest_inputs; } | hash)
     if ! known "$key"; then
         run_programs snapmem "$image" 1500 4096 "$root" "limit=1200 RUST_TEST_THREADS=4 SNAPMEM_SCALE=0.2"
-        keep "$key"
+        keep_unless_failed "$key"
     fi
     rm -r "$root"
 }
@@ -61,7 +43,7 @@ measure_snapmem() {
     lay "$root" snapshot-bench "$release/snapshot-bench"
     cp "$here/guest/experiment" "$root/job"
     printf 'arguments="%s"\n' "${experiment[*]}" >"$root/environment"
-    key=experiment-$({ cat "$image" "$root"/programs/* "$here"/guest/*; echo "${experiment[*]} $experiment_memory"; } | hash)
+    key=experiment-$({ cat "$image" "$root"/programs/*; guest_inputs; echo "${experiment[*]} $experiment_memory"; } | hash)
     found=$store/results/$key.found
     if ! known "$key"; then
         rm -rf "$disk" "$found"
@@ -77,7 +59,7 @@ measure_snapmem() {
                 verdict FAIL experiment "measures $mechanism"
             fi
         done
-        keep "$key"
+        keep_unless_failed "$key"
     fi
     rm -r "$root"
 }
