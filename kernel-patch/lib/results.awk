@@ -53,7 +53,7 @@ function tell_remarks() {
     next
 }
 
-match($0, /^test (.*) \.\.\. (ok|FAILED|ignored.*)$/, part) {
+match($0, /^test (.*) \.\.\. (ok|FAILED|ignored|SKIPPED)/, part) {
     ran++
     if (part[2] == "FAILED") failed = 1
     result(part[2] == "ok" ? "ok" : part[2] == "FAILED" ? "FAIL" : "skip", part[1])

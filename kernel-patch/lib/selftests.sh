@@ -4,7 +4,7 @@
 environment() {
     case $1 in
     plain) echo "limit=300 SNAP_SWAP=/dev/vda" ;;
-    debug) echo "limit=600 SNAP_SWAP=/dev/vda SNAP_SCALE=4 SNAP_LEAK_COUNT=20000" ;;
+    debug) echo "limit=600 SNAP_SWAP=/dev/vda SNAP_SCALE=4 SNAP_LEAK_COUNT=5000" ;;
     esac
 }
 

@@ -96,7 +96,6 @@ pub struct Holdings {
     /// Bytes in memory.
     pub resident: usize,
     pub address_space: usize,
-
     /// Areas of address space.
     pub areas: usize,
     pub descriptors: usize,
@@ -121,10 +120,10 @@ impl Holdings {
         assert!(self.descriptors <= before.descriptors, "{self:?} after {before:?}");
     }
 
-    /// Panics if anything is left that was not there before.
+    /// Panics if anything is left that was not there before, but for threads that stay, with their stacks and arenas.
     pub fn assert_as_little_as(self, before: Holdings) {
         self.assert_no_more_memory_than(before);
-        assert!(self.areas <= before.areas + 16, "{self:?} after {before:?}");
+        assert!(self.areas <= before.areas + 64, "{self:?} after {before:?}");
     }
 }
 
