@@ -3,8 +3,8 @@
 # What they are told, and how often the stress tests repeat: the debug kernel under emulation is slow.
 environment() {
     case $1 in
-    plain) echo "limit=300 SNAP_SWAP=/dev/vda" ;;
-    debug) echo "limit=600 SNAP_SWAP=/dev/vda SNAP_SCALE=4 SNAP_LEAK_COUNT=5000" ;;
+    plain) echo "limit=600 SNAP_SWAP=/dev/vda" ;;
+    debug) echo "limit=900 SNAP_SWAP=/dev/vda SNAP_SCALE=4 SNAP_LEAK_COUNT=5000" ;;
     esac
 }
 
@@ -24,7 +24,7 @@ check_selftests() {
     local kind=$1 image=$2 programs=$3 key
     key=selftests-$kind-$({ cat "$image" "$selftests"/*; guest_inputs; environment "$kind"; echo "$programs"; } | hash)
     if ! known "$key"; then
-        run_selftests "$kind" "$image" 1800 "$programs"
+        run_selftests "$kind" "$image" 3600 "$programs"
         keep_unless_failed "$key"
     fi
 }

@@ -28,7 +28,7 @@ test_snapmem() {
     [[ -d $root/programs ]] || die "snapmem's tests could not be built."
     key=tests-$({ cat "$image" "$root"/programs/*; guest_inputs; } | hash)
     if ! known "$key"; then
-        run_programs snapmem "$image" 1500 4096 "$root" "limit=1200 RUST_TEST_THREADS=4 SNAPMEM_SCALE=0.2"
+        run_programs snapmem "$image" 3000 4096 "$root" "limit=2400 RUST_TEST_THREADS=4 SNAPMEM_SCALE=0.2"
         keep_unless_failed "$key"
     fi
     rm -r "$root"
@@ -49,7 +49,7 @@ measure_snapmem() {
         rm -rf "$disk" "$found"
         mkdir -p "$found"
         truncate -s 64M "$disk"
-        run_job experiment "$image" 1500 "$experiment_memory" "$root" cat -drive "file=$disk,format=raw,if=virtio"
+        run_job experiment "$image" 3000 "$experiment_memory" "$root" cat -drive "file=$disk,format=raw,if=virtio"
         tar -xf "$disk" -C "$found" 2>/dev/null || true
         rm "$disk"
         for mechanism in vm_snapshot mremap_cow; do
