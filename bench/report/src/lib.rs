@@ -93,7 +93,7 @@ impl Report {
 
     pub fn read(path: &Path) -> io::Result<Report> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        std::fs::read_to_string(path).map_err(named).and_then(|text| Ok(serde_json::from_str(&text)?))
+        std::fs::read_to_string(path).and_then(|text| Ok(serde_json::from_str(&text)?)).map_err(named)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `snapshot-bench`: see `bench/run snapshot`.
 
+use std::fs::OpenOptions;
 use std::process::ExitCode;
 
 use anker_bench_snapshot::experiments::{self, ALL};
@@ -37,6 +38,11 @@ fn ended(result: Result<()>) -> ExitCode {
 }
 
 fn run(options: Options) -> Result<()> {
+    // What cannot be written is better known before anything is measured.
+    for path in options.json.iter().chain(&options.html) {
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        opened.map_err(|e| format!("{}: {e}", path.display()))?;
+    }
     let report = match &options.from {
         Some(path) => Report::read(path)?,
         None => measure(options.clone()),

@@ -16,6 +16,8 @@ Without --mechanism all are measured; fork and physical always are. Without --on
 ";
 
 const MIB: usize = 1 << 20;
+/// A terabyte in MB; no number here needs more.
+const MOST: usize = MIB;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
@@ -79,8 +81,8 @@ impl Options {
         while let Some(argument) = given.next() {
             let mut value = || given.next().ok_or(format!("{argument} wants a value"));
             let number = |text: String| {
-                let parsed = text.parse::<usize>().ok().filter(|number| *number > 0);
-                parsed.ok_or(format!("{argument}: {text} is not a number above 0"))
+                let parsed = text.parse::<usize>().ok().filter(|number| (1..=MOST).contains(number));
+                parsed.ok_or(format!("{argument}: {text} is not a number from 1 to {MOST}"))
             };
             match argument.as_str() {
                 "--quick" => options.effort = Effort::Quick,
@@ -101,6 +103,11 @@ impl Options {
         }
         if !options.run_kb.is_power_of_two() || !(16..=1024).contains(&options.run_kb) {
             return Err("--run-kb: a power of two from 16 to 1024".into());
+        }
+        let whole = options.effort == Effort::Default && options.mechanisms.is_empty() && options.column_mb.is_none();
+        if options.docs.is_some() && options.from.is_none() && !(whole && options.columns == 50 && options.run_kb == 64)
+        {
+            return Err("--docs: the document has the figures of all mechanisms, in their usual sizes".into());
         }
         if let Some(unknown) = options.only.iter().find(|name| !experiments.contains(&name.as_str())) {
             return Err(format!("no experiment is called {unknown}; there are {}", experiments.join(", ")));
@@ -165,7 +172,16 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for arguments in ["--mechanism nonsense", "--only nothing", "--columns 0", "--run-kb 48", "--json", "file"] {
+        for arguments in [
+            "--mechanism nonsense",
+            "--only nothing",
+            "--columns 0",
+            "--run-kb 48",
+            "--json",
+            "file",
+            "--quick --docs docs",
+            "--columns 4000000000",
+        ] {
             assert!(parse(arguments).is_err(), "{arguments}");
         }
     }

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use snapmem::Pool;
 
-use crate::Result;
 use crate::table::Subject;
+use crate::{Result, clock};
 
 /// What a worker is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,6 +46,8 @@ pub const ARGUMENT: &str = "worker";
 pub fn serve<W: Work>(job: &Job) -> Result<()> {
     // Where there is less memory than there seemed to be, it is this process that may be killed: that is one figure less.
     std::fs::write("/proc/self/oom_score_adj", "1000")?;
+    // Finding out how long a tick is takes 20 ms, which must not fall into what is measured.
+    clock::overhead();
     let mut work = W::begin(job);
     let reply = |result: std::result::Result<W::Answer, String>| -> Result<()> {
         let mut out = std::io::stdout().lock();

@@ -45,6 +45,7 @@ impl Copiers {
 
     /// Copies all frames. They are moved in and out, so that the helpers can have a share in them meanwhile.
     pub fn copy(&self, frames: &mut Vec<FrameRef>, pool: &Pool) -> Result<Vec<FrameRef>, OutOfMemory> {
+        pool.cushioned()?;
         let mut copies = Vec::new();
         let bytes = (frames.len() * size_of::<OnceLock<FrameRef>>()) as u64;
         copies.try_reserve_exact(frames.len()).map_err(|_| OutOfMemory { wanted: bytes, limit: pool.limit() })?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
-use crate::pool::{FrameRef, OutOfMemory, Pool};
+use crate::pool::{Charge, FrameRef, OutOfMemory, Pool};
 use crate::region::{Region, Run, Snapshot, Usage, locate};
 
 /// A growable table of frames, each one run.
@@ -64,10 +64,12 @@ impl Region for FramesRegion {
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
         let frame = &mut self.frames[run];
-        if !frame.private {
+        if !frame.private && !bytes.is_empty() {
             self.copied_bytes += frame.unshare(&self.pool)? as u64;
         }
-        frame.bytes_mut()[within..within + bytes.len()].copy_from_slice(bytes);
+        if !bytes.is_empty() {
+            frame.bytes_mut()[within..within + bytes.len()].copy_from_slice(bytes);
+        }
         Ok(())
     }
 
@@ -77,13 +79,15 @@ impl Region for FramesRegion {
     }
 
     fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
+        let mut charge = self.pool.charge();
+        charge.set((self.frames.len() * size_of::<FrameRef>()) as u64)?;
         let mut frames = Vec::new();
         reserve(&mut frames, self.frames.len(), &self.pool)?;
         frames.extend(self.frames.iter_mut().map(OwnedFrame::share));
         self.pool.snapshot_born();
         self.live.fetch_add(1, Ordering::Relaxed);
         let (run_bytes, pool, live) = (self.run_bytes, self.pool.clone(), self.live.clone());
-        Ok(Box::new(FramesSnapshot { frames, run_bytes, pool, live }))
+        Ok(Box::new(FramesSnapshot { frames, run_bytes, pool, live, _charge: charge }))
     }
 
     fn usage(&self) -> Usage {
@@ -104,6 +108,8 @@ struct FramesSnapshot {
     pool: Pool,
     /// The region's count of live snapshots.
     live: Arc<AtomicU64>,
+    /// For the table.
+    _charge: Charge,
 }
 
 impl Snapshot for FramesSnapshot {
@@ -121,6 +127,9 @@ impl Snapshot for FramesSnapshot {
 
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let frame = &mut self.frames[run];
         if frame.get_mut().is_none() {
             *frame = self.pool.copy(frame)?;

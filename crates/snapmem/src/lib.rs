@@ -4,7 +4,8 @@
 //! particular (`Send + Sync`), and keeps what the region held at that moment; any number may be alive and they end in
 //! any order, on any thread. Whoever made a snapshot may still patch it; once it is shared it cannot change any more.
 //!
-//! All memory is charged to a [`Pool`], which enforces a limit: what does not fit is an error, never an abort.
+//! Content is charged to a [`Pool`], which enforces a limit: what does not fit is an error, never an abort. Books are
+//! not charged: some dozens of bytes for each run, and for each of its versions that a snapshot sees.
 //!
 //! The crate knows only the operating system. Each [`Mechanism`] is one file; docs/snapshots.md compares them.
 

@@ -62,9 +62,13 @@ impl Mechanism {
         }
     }
 
-    /// An empty region whose runs have `run_bytes`: a power of two; for the mechanisms that work on pages at least 4096.
+    /// An empty region whose runs have `run_bytes`: a power of two, from 64 to 4 GiB; for the mechanisms that work on
+    /// pages at least 4096.
     pub fn region(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn Region>, Error> {
         self.probe()?;
+        if !run_bytes.is_power_of_two() || !(64..=1 << 32).contains(&run_bytes) {
+            return Err(Error::Unavailable("runs have a power of two of bytes, from 64 to 4 GiB"));
+        }
         Ok(match self {
             Mechanism::Physical => Box::new(PhysicalRegion::new(pool, run_bytes)),
             Mechanism::Rewired => Box::new(RewiredRegion::new(pool, run_bytes)?),

@@ -31,6 +31,9 @@ impl Overlay {
         bytes: &[u8],
         original: impl FnOnce() -> Result<Run, Error>,
     ) -> Result<(), Error> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         if !self.frames.contains_key(&index) {
             self.frames.insert(index, self.pool.copy(&original()?)?);
         }

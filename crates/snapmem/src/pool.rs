@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ops::{Deref, DerefMut};
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
@@ -23,6 +23,10 @@ const ALIGN: usize = 64;
 const CLASSES: usize = 21;
 /// Warm memory: at most this, and at most an eighth of the limit.
 const MAX_WARM: u64 = 256 << 20;
+
+/// So much must be there for the small things that belong to frames and snapshots: where the system has no memory for
+/// them, Rust aborts.
+const CUSHION: usize = 16 << 10;
 
 /// The pool's limit is reached, or the system has no memory to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +93,11 @@ impl Pool {
         Ok(self.wrap(block))
     }
 
+    /// Whether the system has memory for small things yet; to be asked before some are made.
+    pub(crate) fn cushioned(&self) -> Result<(), OutOfMemory> {
+        self.0.cushioned()
+    }
+
     fn wrap(&self, block: Block) -> FrameRef {
         let (start, bytes) = (block.start, block.bytes);
         FrameRef { frame: Arc::new(Frame { block: Some(block), pool: self.0.clone() }), start, bytes }
@@ -150,8 +159,19 @@ impl Pool {
 }
 
 impl Shared {
+    fn cushioned(&self) -> Result<(), OutOfMemory> {
+        let layout = Layout::from_size_align(CUSHION, ALIGN).expect("a constant");
+        // SAFETY: the layout has a size; what was allocated is given back at once.
+        let there = unsafe {
+            let piece = std::hint::black_box(alloc(layout));
+            (!piece.is_null()).then(|| dealloc(piece, layout)).is_some()
+        };
+        if there { Ok(()) } else { Err(self.refusal(CUSHION as u64)) }
+    }
+
     /// A block and whether it is fresh, that is, all zeros.
     fn take(&self, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
+        self.cushioned()?;
         if let Some(class) = class(bytes) {
             let mut warm = self.warm.lock();
             if let Some(block) = warm[class].pop() {

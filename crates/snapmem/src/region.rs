@@ -50,6 +50,11 @@ pub trait Region: Send {
     fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error>;
 
     fn usage(&self) -> Usage;
+
+    /// What a region that chooses by itself does at present, and why.
+    fn reason(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What a region held when the snapshot was taken, but for the patches of who took it.
@@ -81,12 +86,13 @@ pub trait Snapshot: Send + Sync + Debug {
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 }
 
-/// What a region costs, or the sum of what several do.
+/// What a region costs, or the sum of what several do. The pool counts copies too, but lines written aside only at the
+/// next snapshot, and patches, which belong to no region any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The region's own memory.
     pub bytes: u64,
-    /// Snapshots of it that are alive.
+    /// Snapshots of it that are alive; for some mechanisms a run that was kept keeps its snapshot alive.
     pub snapshots: u64,
     /// Bytes that the region shares with live snapshots. Mechanisms that do not know every page count an upper bound.
     pub shared_bytes: u64,

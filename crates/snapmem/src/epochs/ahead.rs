@@ -83,7 +83,10 @@ impl EpochRegion {
         let mut bases = runs.iter().map(|&run| self.frames[run].base.clone()).collect();
         let Ok(copies) = Copiers::shared().copy(&mut bases, &self.pool) else { return false };
         drop(bases);
-        let mut retired = Vec::with_capacity(runs.len());
+        let mut retired = Vec::new();
+        if retired.try_reserve_exact(runs.len()).is_err() {
+            return false;
+        }
         for (&run, copy) in runs.iter().zip(copies) {
             self.shared.copied_bytes.fetch_add(copy.len() as u64, Ordering::Relaxed);
             match self.replace(run, copy) {

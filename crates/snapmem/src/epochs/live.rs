@@ -27,6 +27,19 @@ struct Entry {
     kept: Vec<Retired>,
 }
 
+impl Entry {
+    fn keep(&mut self, mut more: Vec<Retired>) {
+        if self.kept.is_empty() {
+            self.kept = more;
+        } else if self.kept.try_reserve(more.len()).is_ok() {
+            self.kept.append(&mut more);
+        } else {
+            // There is nobody to tell that not even a list can grow. Better kept for ever than the end of the process.
+            std::mem::forget(more);
+        }
+    }
+}
+
 /// Seen by the snapshots from `birth` on, up to the one that it is kept with.
 pub struct Retired {
     birth: u64,
@@ -114,17 +127,27 @@ impl Live {
             if let Some(older) = at.checked_sub(1) {
                 let older = &mut snapshots[older];
                 unneeded.extend(ended.extract_if(.., |retired| retired.birth > older.epoch));
-                older.kept.append(&mut ended);
+                older.keep(std::mem::take(&mut ended));
             }
             self.newest.store(snapshots.last().map_or(NEVER, |entry| entry.epoch), Ordering::Release);
         }
         drop((unneeded, ended));
     }
 
+    /// Room for so much more to be kept.
+    pub fn reserve(&self, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
+        let wanted = (more * size_of::<Retired>()) as u64;
+        match self.snapshots.lock().last_mut() {
+            Some(newest) => newest.kept.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() }),
+            None => Ok(()),
+        }
+    }
+
     /// Keeps what live snapshots still see. The writer has already put something else in its place.
     pub fn retire(&self, mut retired: Vec<Retired>) {
         if let Some(newest) = self.snapshots.lock().last_mut() {
-            newest.kept.extend(retired.extract_if(.., |retired| retired.birth <= newest.epoch));
+            let unneeded: Vec<_> = retired.extract_if(.., |retired| retired.birth > newest.epoch).collect();
+            newest.keep(std::mem::replace(&mut retired, unneeded));
         }
         drop(retired);
     }

@@ -114,9 +114,9 @@ struct Frame {
 unsafe impl Send for EpochRegion {}
 
 impl EpochRegion {
-    /// Without frames at first. Runs are a power of two of at least a line.
+    /// Without frames at first. Runs are a power of two from a line to 4 GiB.
     pub fn new(pool: &Pool, run_bytes: usize) -> EpochRegion {
-        assert!(run_bytes.is_power_of_two() && run_bytes >= LINE);
+        assert!(run_bytes.is_power_of_two() && (LINE..=1 << 32).contains(&run_bytes));
         let lines = run_bytes / LINE;
         let max_entries = if run_bytes < MIN_LOGGED { 0 } else { (lines / FULL_SHARE).min(MAX_ENTRIES) };
         EpochRegion {
@@ -206,8 +206,8 @@ impl EpochRegion {
         if frame.birth <= newest || frame.log.is_some() {
             return self.write_shared(run, within, bytes);
         }
-        // But for a copy, the newest snapshot would have made this dear.
-        frame.writes = frame.writes.wrapping_add((frame.birth == newest + 1) as u32);
+        // But for a copy, the newest snapshot would have made this dear. It has no part in a frame that is new.
+        frame.writes = frame.writes.wrapping_add((frame.birth == newest + 1 && frame.older > 0) as u32);
         // SAFETY: within the frame, which no live snapshot sees.
         unsafe { frame.put(within, bytes) };
         Ok(())
@@ -222,6 +222,9 @@ impl EpochRegion {
 
     #[inline(never)]
     fn write_shared(&mut self, run: usize, within: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let newest = self.shared.live.newest();
         let frame = &mut self.frames[run];
         if frame.birth > newest {
@@ -244,6 +247,7 @@ impl EpochRegion {
             return Ok(false);
         }
         if frame.log.is_none() {
+            reserve_deque(&mut self.logged, &self.pool)?;
             frame.log = Some(Box::new(Log::new(1 << self.run_shift >> LINE.ilog2(), &self.pool)?));
             if !std::mem::replace(&mut frame.listed, true) {
                 self.logged.push_back(run as u32);
@@ -279,6 +283,7 @@ impl EpochRegion {
 
     /// A new version of a frame that live snapshots see: a copy with the log merged.
     fn renew(&mut self, run: usize) -> Result<(), OutOfMemory> {
+        self.shared.live.reserve(1, &self.pool)?;
         let frame = &mut self.frames[run];
         let base = self.pool.copy(&frame.base)?;
         self.shared.copied_bytes.fetch_add(base.len() as u64, Ordering::Relaxed);
@@ -421,7 +426,9 @@ impl Frame {
             // SAFETY: the frame's newest version; nobody walks.
             shared.live.with_seen(|seen| unsafe { version.as_ref().prune(seen) })
         };
-        if let Some(left) = shared.heads.unless_walked(prune) {
+        // Readers who never leave a gap would make their own way longer and longer.
+        let must_be = self.older >= self.prune_at.saturating_mul(2);
+        if let Some(left) = shared.heads.while_nobody_walks(must_be, prune) {
             self.older = left;
             self.prune_at = UNPRUNED.max(2 * left);
         }
@@ -474,6 +481,10 @@ fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMe
     list.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
 }
 
+fn reserve_deque<T>(list: &mut VecDeque<T>, pool: &Pool) -> Result<(), OutOfMemory> {
+    list.try_reserve(1).map_err(|_| OutOfMemory { wanted: size_of::<T>() as u64, limit: pool.limit() })
+}
+
 impl Region for EpochRegion {
     fn len(&self) -> usize {
         self.frames.len() * EpochRegion::run_bytes(self)
@@ -509,5 +520,9 @@ impl Region for EpochRegion {
 
     fn usage(&self) -> Usage {
         EpochRegion::usage(self)
+    }
+
+    fn reason(&self) -> Option<String> {
+        self.ahead.is_some().then(|| EpochRegion::reason(self))
     }
 }

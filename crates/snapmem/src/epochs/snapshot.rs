@@ -49,6 +49,8 @@ enum Patched {
 
 /// Runs up to this length are copied when they are patched.
 const CHEAP_RUN: usize = 4096;
+/// Longer ones when their patches take this part of the run.
+const LISTED_SHARE: usize = 4;
 
 /// Longer ones are cut.
 struct Patch {
@@ -67,6 +69,7 @@ impl EpochSnapshot {
         run_bytes: usize,
         pool: &Pool,
     ) -> Result<EpochSnapshot, OutOfMemory> {
+        pool.cushioned()?;
         shared.live.begin(epoch, pool)?;
         pool.snapshot_born();
         let ticket = Arc::new(Ticket { epoch, shared: shared.clone(), pool: pool.clone() });
@@ -130,14 +133,22 @@ impl EpochSnapshot {
     /// See [`Snapshot::patch`].
     pub fn patch_at(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
-        if self.run_bytes <= CHEAP_RUN {
-            if !self.patched.contains_key(&run) {
-                let version = self.version(run);
-                // SAFETY: as in `get`.
-                let (base, seen) = unsafe { (version.as_ref().base, Seen::of(version, self.ticket.epoch)) };
-                let copy = self.merged(base, seen, &[])?;
-                self.patched.insert(run, Patched::Run(copy));
-            }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.pool.cushioned()?;
+        let refused = OutOfMemory { wanted: bytes.len() as u64, limit: self.pool.limit() };
+        self.patched.try_reserve(1).map_err(|_| refused)?;
+        if let Some(Patched::Later(patches)) = self.patched.get_mut(&run) {
+            patches.try_reserve(bytes.len().div_ceil(PATCH_BYTES)).map_err(|_| refused)?;
+        }
+        let listed = match self.patched.get(&run) {
+            Some(Patched::Later(patches)) => patches.len() * size_of::<Patch>(),
+            Some(Patched::Run(_)) => self.run_bytes,
+            None => 0,
+        };
+        if self.run_bytes <= CHEAP_RUN || listed + bytes.len() > self.run_bytes / LISTED_SHARE {
+            self.own_run(run)?;
         } else {
             let pieces = bytes.len().div_ceil(PATCH_BYTES);
             self.charge.set(self.charge.bytes() + (pieces * size_of::<Patch>()) as u64)?;
@@ -156,6 +167,23 @@ impl EpochSnapshot {
                 patches.extend(pieces.map(|(piece, bytes)| Patch::new(within + piece * PATCH_BYTES, bytes)));
             }
         }
+        Ok(())
+    }
+
+    /// From now on the run is a copy of our own.
+    fn own_run(&mut self, run: usize) -> Result<(), OutOfMemory> {
+        let patches = match self.patched.get(&run) {
+            Some(Patched::Run(_)) => return Ok(()),
+            Some(Patched::Later(patches)) => &patches[..],
+            None => &[],
+        };
+        let version = self.version(run);
+        // SAFETY: as in `get`.
+        let (base, seen) = unsafe { (version.as_ref().base, Seen::of(version, self.ticket.epoch)) };
+        let copy = self.merged(base, seen, patches)?;
+        let listed = size_of_val(patches) as u64;
+        self.charge.set(self.charge.bytes() - listed)?;
+        self.patched.insert(run, Patched::Run(copy));
         Ok(())
     }
 

@@ -98,9 +98,10 @@ impl Table {
         self.walks.read()
     }
 
-    /// Does something while nobody walks, unless somebody does.
-    pub fn unless_walked<T>(&self, change: impl FnOnce() -> T) -> Option<T> {
-        self.walks.try_write().map(|_alone| change())
+    /// Does something while nobody walks, unless somebody does; if it must be, waits until nobody does.
+    pub fn while_nobody_walks<T>(&self, must_be: bool, change: impl FnOnce() -> T) -> Option<T> {
+        let alone = if must_be { Some(self.walks.write()) } else { self.walks.try_write() };
+        alone.map(|_alone| change())
     }
 }
 

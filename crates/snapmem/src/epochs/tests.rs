@@ -276,3 +276,69 @@ fn copying_ahead_leaves_room_for_others() {
         assert_eq!(region.reason().contains("no memory"), !ahead);
     }
 }
+
+/// Who reads an old snapshot all the time must not keep the writer from taking versions out of the way.
+#[test]
+fn readers_without_a_pause_do_not_keep_versions() {
+    const FRAMES: usize = 64;
+    let pool = Pool::new(1 << 30);
+    let mut region = EpochRegion::new(&pool, 64);
+    (0..FRAMES).for_each(|_| region.push_run().unwrap());
+    let old = region.take_snapshot().unwrap();
+    rewrite(&mut region, 1);
+    let stop = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while stop.load(Ordering::Relaxed) == 0 {
+                    (0..FRAMES).for_each(|run| assert_eq!(old.get(run).unwrap()[0], 0));
+                }
+            });
+        }
+        for round in 0..if cfg!(miri) { 20 } else { 4000 } {
+            let snapshot = region.take_snapshot().unwrap();
+            rewrite(&mut region, round as u8);
+            drop(snapshot);
+        }
+        stop.store(1, Ordering::Relaxed);
+    });
+    // SAFETY: the newest versions are there.
+    let most = region.frames.iter().map(|frame| unsafe { frame.version.as_ref() }.versions_before()).max();
+    assert!(most < Some(4 * UNPRUNED as usize), "{most:?} versions before the newest");
+}
+
+#[test]
+fn many_patches_of_a_run_become_a_copy() {
+    const RUN: usize = 64 << 10;
+    let pool = Pool::new(1 << 30);
+    let mut region = EpochRegion::new(&pool, RUN);
+    region.push_run().unwrap();
+    let mut snapshot = region.take_snapshot().unwrap();
+    let before = pool.used();
+    for i in 0..20_000u64 {
+        snapshot.patch_at(i as usize % 1000 * 8, &i.to_le_bytes()).unwrap();
+    }
+    assert!(pool.used() <= before + RUN as u64, "{}", pool.used());
+    let run = snapshot.get(0).unwrap();
+    (0..1000u64).for_each(|i| assert_eq!(run[i as usize * 8..][..8], (19_000 + i).to_le_bytes()));
+}
+
+/// What was loaded before the first snapshot, or appended since the last, was not written while one lived.
+#[test]
+fn loading_is_no_reason_to_copy_ahead() {
+    const RUN: usize = 4096;
+    let pool = Pool::new(1 << 30);
+    let mut region = EpochRegion::automatic(&pool, RUN);
+    let mut snapshots = Vec::new();
+    for round in 0..4 {
+        let before = region.run_count();
+        for run in before..before + 40 {
+            region.push_run().unwrap();
+            (0..RUN).step_by(8).for_each(|at| region.write_at(run * RUN + at, &[round; 8]).unwrap());
+        }
+        (0..before).for_each(|run| region.write_at(run * RUN, &[9]).unwrap());
+        let copied = region.usage().copied_bytes;
+        snapshots.push(region.take_snapshot().unwrap());
+        assert_eq!(region.usage().copied_bytes, copied, "{}", region.reason());
+    }
+}

@@ -131,7 +131,12 @@ impl Child {
     /// Ends the child, if it has not ended yet, and waits until its memory is free.
     pub fn kill(&mut self) {
         if let State::Running(pid) = *self.state.get_mut() {
-            // SAFETY: a child of ours that nobody has reaped yet, so the number is not another's.
+            // Where SIGCHLD is ignored it is gone by itself, and its number may be another's by now.
+            if let Some(status) = reap(pid, libc::WNOHANG) {
+                *self.state.get_mut() = State::Ended(status);
+                return;
+            }
+            // SAFETY: a child of ours that has not ended, but for the moment since we looked.
             let killed = unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
             // It lives on if we have changed our user meanwhile; then it ends with us.
             if killed && let Some(status) = reap(pid, 0) {

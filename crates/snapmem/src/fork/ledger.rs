@@ -23,6 +23,8 @@ struct Entry {
     epoch: u64,
     regions: Vec<usize>,
     booked: u64,
+    /// Bytes of its regions: it cannot have copies of more.
+    most: u64,
 }
 
 impl Ledger {
@@ -30,9 +32,9 @@ impl Ledger {
         Ledger { books: Mutex::new(Books { charge: pool.charge(), children: Vec::new() }), pool: pool.clone() }
     }
 
-    /// A child of that epoch shares these regions.
-    pub fn begin(&self, epoch: u64, regions: Vec<usize>) {
-        self.books.lock().children.push(Entry { epoch, regions, booked: 0 });
+    /// A child of that epoch shares these regions, of so many bytes in all.
+    pub fn begin(&self, epoch: u64, regions: Vec<usize>, most: u64) {
+        self.books.lock().children.push(Entry { epoch, regions, booked: 0, most });
         self.pool.snapshot_born();
     }
 
@@ -40,13 +42,14 @@ impl Ledger {
         let mut books = self.books.lock();
         let at = books.children.binary_search_by_key(&epoch, |entry| entry.epoch).expect("a child ends once");
         let booked = books.children.remove(at).booked;
-        match at.checked_sub(1) {
-            Some(older) => books.children[older].booked += booked,
-            None => {
-                let rest = books.charge.bytes() - booked;
-                books.charge.set(rest).expect("less than before fits");
-            }
-        }
+        let passed = at.checked_sub(1).map_or(0, |older| {
+            let older = &mut books.children[older];
+            let passed = booked.min(older.most - older.booked);
+            older.booked += passed;
+            passed
+        });
+        let rest = books.charge.bytes() - (booked - passed);
+        books.charge.set(rest).expect("less than before fits");
         self.pool.snapshot_died();
     }
 
@@ -56,9 +59,10 @@ impl Ledger {
         let mut books = self.books.lock();
         let sharing = |entry: &Entry| entry.epoch <= newest && entry.regions.contains(&region);
         let Some(at) = books.children.iter().rposition(sharing) else { return Ok(false) };
-        let sum = books.charge.bytes() + bytes;
+        let room = books.children[at].most - books.children[at].booked;
+        let (booked, sum) = (bytes.min(room), books.charge.bytes() + bytes.min(room));
         books.charge.set(sum)?;
-        books.children[at].booked += bytes;
+        books.children[at].booked += booked;
         self.pool.count_copied(bytes);
         Ok(true)
     }

@@ -165,7 +165,10 @@ impl ForkMemory {
         let child = Child::fork(&board, &view)?;
         let epoch = self.epoch;
         self.epoch += 1;
-        self.ledger.begin(epoch, regions.to_vec());
+        // A region named twice counts twice: it is a bound.
+        let most =
+            regions.iter().map(|&number| self.region(number).memory.as_ref().map_or(0, Mapping::len) as u64).sum();
+        self.ledger.begin(epoch, regions.to_vec(), most);
         for &number in regions {
             let region = self.regions[number].as_mut().expect("looked at above");
             region.shared_in = epoch;

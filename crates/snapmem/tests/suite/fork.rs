@@ -509,3 +509,21 @@ pub fn memory_returns_after_10_000_snapshots() {
     assert_eq!((memory.usage(0).snapshots, memory.usage(0).shared_bytes), (0, 0));
     assert!(pool.copied() > 0);
 }
+
+/// A child has at most one copy of each page, however often it is written under later ones.
+pub fn an_old_child_is_charged_for_no_more_than_it_shares() {
+    let pool = Pool::new(16 << 20);
+    let mut memory = ForkMemory::new(&pool, Pages::Small).unwrap();
+    let region = memory.create();
+    memory.grow(region, 16 << 10).unwrap();
+    memory.write(region, 0, &[1]).unwrap();
+    let old = memory.snapshot(1).unwrap();
+    let before = pool.used();
+    for _ in 0..scaled(2000) {
+        let young = memory.snapshot(1).unwrap();
+        memory.write(region, 0, &[2]).unwrap();
+        drop(young);
+    }
+    assert!(pool.used() <= before + (32 << 10), "{} after {before}", pool.used());
+    drop(old);
+}

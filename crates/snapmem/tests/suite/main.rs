@@ -47,7 +47,7 @@ const LAZY: [Property; 1] =
     [("what_is_neither_read_nor_written_costs_nothing", lazy::what_is_neither_read_nor_written_costs_nothing)];
 
 /// For snapshots that are processes.
-const FORK: [(&str, fn()); 12] = [
+const FORK: [(&str, fn()); 13] = [
     ("equals_plain_vectors_in_small_pages", fork::equals_plain_vectors_in_small_pages),
     ("equals_plain_vectors_in_huge_pages", fork::equals_plain_vectors_in_huge_pages),
     ("sums_hold_while_the_writer_runs_flat_out", fork::sums_hold_while_the_writer_runs_flat_out),
@@ -60,6 +60,7 @@ const FORK: [(&str, fn()); 12] = [
     ("refusals_leave_everything_as_it_was", fork::refusals_leave_everything_as_it_was),
     ("fork_failing_says_what_to_do", fork::fork_failing_says_what_to_do),
     ("memory_returns_after_10_000_snapshots", fork::memory_returns_after_10_000_snapshots),
+    ("an_old_child_is_charged_for_no_more_than_it_shares", fork::an_old_child_is_charged_for_no_more_than_it_shares),
 ];
 
 fn main() -> ExitCode {
