@@ -1,7 +1,7 @@
 //! Threads that stand ready to copy frames.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Sender, SyncSender};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
@@ -27,7 +27,7 @@ pub(crate) struct Copiers {
 /// A helper's share in a job, if it comes in time.
 struct Task {
     job: Weak<Job>,
-    done: Sender<()>,
+    done: SyncSender<()>,
 }
 
 impl Copiers {
@@ -59,7 +59,8 @@ impl Copiers {
             refused: OnceLock::new(),
             pool: pool.clone(),
         });
-        let (done, some_done) = mpsc::channel();
+        // With a place for everyone: a helper shall not need memory to say that it is done.
+        let (done, some_done) = mpsc::sync_channel(MOST);
         // A lone batch is copied before a helper has woken up.
         if job.frames.len() > BATCH {
             let mut helpers = self.helpers.lock();

@@ -169,22 +169,32 @@ impl Shared {
         if there { Ok(()) } else { Err(self.refusal(CUSHION as u64)) }
     }
 
-    /// A block and whether it is fresh, that is, all zeros.
+    /// A block and whether it is fresh, that is, all zeros. The cushion is still there.
     fn take(&self, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
-        self.cushioned()?;
         if let Some(class) = class(bytes) {
             let mut warm = self.warm.lock();
             if let Some(block) = warm[class].pop() {
                 self.warm_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-                return Ok((block, false));
+                drop(warm);
+                return self.cushioned_or_back(block, false);
             }
         }
         self.reserve(bytes as u64)?;
         match Block::zeroed(bytes) {
-            Some(block) => Ok((block, true)),
+            Some(block) => self.cushioned_or_back(block, true),
             None => {
                 self.release(bytes as u64);
                 Err(self.refusal(bytes as u64))
+            }
+        }
+    }
+
+    fn cushioned_or_back(&self, block: Block, fresh: bool) -> Result<(Block, bool), OutOfMemory> {
+        match self.cushioned() {
+            Ok(()) => Ok((block, fresh)),
+            Err(refused) => {
+                self.release(block.len() as u64);
+                Err(refused)
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Memory that the writer replaced is kept with the newest snapshot that can see it. When that one ends, the memory
 //! passes to the next older one that can see it too, or is free.
 
+use std::mem;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,14 +29,11 @@ struct Entry {
 }
 
 impl Entry {
-    fn keep(&mut self, mut more: Vec<Retired>) {
-        if self.kept.is_empty() {
-            self.kept = more;
-        } else if self.kept.try_reserve(more.len()).is_ok() {
-            self.kept.append(&mut more);
-        } else {
-            // There is nobody to tell that not even a list can grow. Better kept for ever than the end of the process.
-            std::mem::forget(more);
+    /// Where not even a list can grow there is nobody to tell: better kept for ever than the end of the process.
+    fn keep(&mut self, retired: Retired) {
+        match self.kept.try_reserve(1) {
+            Ok(()) => self.kept.push(retired),
+            Err(_) => mem::forget(retired),
         }
     }
 }
@@ -118,20 +116,20 @@ impl Live {
     }
 
     pub fn end(&self, epoch: u64) {
-        // Given back after the lock.
-        let (mut unneeded, mut ended) = (Vec::new(), Vec::new());
+        // What nobody sees any more is given back after the lock.
+        let mut unneeded;
         {
             let mut snapshots = self.snapshots.lock();
             let at = snapshots.binary_search_by_key(&epoch, |entry| entry.epoch).expect("a snapshot ends once");
-            ended.append(&mut snapshots.remove(at).kept);
+            unneeded = snapshots.remove(at).kept;
             if let Some(older) = at.checked_sub(1) {
                 let older = &mut snapshots[older];
-                unneeded.extend(ended.extract_if(.., |retired| retired.birth > older.epoch));
-                older.keep(std::mem::take(&mut ended));
+                let epoch = older.epoch;
+                unneeded.extract_if(.., |retired| retired.birth <= epoch).for_each(|seen| older.keep(seen));
             }
             self.newest.store(snapshots.last().map_or(NEVER, |entry| entry.epoch), Ordering::Release);
         }
-        drop((unneeded, ended));
+        drop(unneeded);
     }
 
     /// Room for so much more to be kept.
@@ -144,11 +142,13 @@ impl Live {
     }
 
     /// Keeps what live snapshots still see. The writer has already put something else in its place.
-    pub fn retire(&self, mut retired: Vec<Retired>) {
-        if let Some(newest) = self.snapshots.lock().last_mut() {
-            let unneeded: Vec<_> = retired.extract_if(.., |retired| retired.birth > newest.epoch).collect();
-            newest.keep(std::mem::replace(&mut retired, unneeded));
+    pub fn retire(&self, retired: impl IntoIterator<Item = Retired>) {
+        let mut snapshots = self.snapshots.lock();
+        for retired in retired {
+            match snapshots.last_mut() {
+                Some(newest) if retired.birth <= newest.epoch => newest.keep(retired),
+                _ => drop(retired),
+            }
         }
-        drop(retired);
     }
 }

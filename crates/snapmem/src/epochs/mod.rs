@@ -292,7 +292,7 @@ impl EpochRegion {
             ahead.frame_copied();
         }
         let old = self.replace(run, base)?;
-        self.shared.live.retire(vec![old]);
+        self.shared.live.retire([old]);
         Ok(())
     }
 
@@ -371,7 +371,7 @@ impl Debug for EpochRegion {
 impl Drop for EpochRegion {
     fn drop(&mut self) {
         self.count_copied();
-        self.shared.live.retire(self.frames.drain(..).flat_map(Frame::into_retired).collect());
+        self.shared.live.retire(self.frames.drain(..).flat_map(Frame::into_retired));
     }
 }
 

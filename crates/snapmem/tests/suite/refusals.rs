@@ -178,17 +178,17 @@ pub fn when_address_space_ends_everything_stays_as_it_was(subject: Subject) {
 fn exhaust(subject: Subject) {
     let mut snapshots = Vec::with_capacity(1 << 16);
     let pool = Pool::new(u64::MAX);
-    let mut region = subject.region_of(&pool, 8);
+    let mut region = subject.region_of(&pool, (16 << 20) / subject.run_bytes);
     let (mut state, mut refused) = (1u64, 0);
-    for i in 0..200_000u64 {
-        if i % 100 == 0 && snapshots.len() < snapshots.capacity() {
+    for i in 0..1_000_000u64 {
+        if i % 500 == 0 && snapshots.len() < snapshots.capacity() {
             match region.snapshot() {
                 Ok(snapshot) => snapshots.push(snapshot),
                 Err(_) => refused += 1,
             }
         }
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let offset = (state >> 33) as usize % region.len() & !7;
+        let offset = ((state >> 33) as usize % region.len()) & !7;
         refused += u32::from(region.write(offset, &i.to_le_bytes()).is_err());
         if refused > 500 {
             break;
