@@ -81,6 +81,7 @@ impl Region for PhysicalRegion {
 
     fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
         let frames = self.copiers.copy(&mut self.frames, &self.pool)?;
+        self.pool.cushioned()?;
         self.copied_bytes += self.len() as u64;
         let alive = Alive::new(&self.pool, &self.live);
         Ok(Box::new(PhysicalSnapshot { frames, run_bytes: self.run_bytes, pool: self.pool.clone(), _alive: alive }))

@@ -88,6 +88,10 @@ impl Pool {
     /// As [`Pool::copy`], by a function that copies from its second argument to its first.
     pub(crate) fn copy_by(&self, copy: fn(&mut [u8], &[u8]), of: &[u8]) -> Result<FrameRef, OutOfMemory> {
         let (mut block, _) = self.0.take(of.len())?;
+        if let Err(refused) = self.0.cushioned() {
+            self.0.give_back(block);
+            return Err(refused);
+        }
         copy(&mut block, of);
         self.count_copied(of.len() as u64);
         Ok(self.wrap(block))
@@ -169,32 +173,22 @@ impl Shared {
         if there { Ok(()) } else { Err(self.refusal(CUSHION as u64)) }
     }
 
-    /// A block and whether it is fresh, that is, all zeros. The cushion is still there.
+    /// A block and whether it is fresh, that is, all zeros. After a fresh one the cushion is still there; used ones cost
+    /// the system nothing, and looking for the cushion can make an allocator tidy up.
     fn take(&self, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
         if let Some(class) = class(bytes) {
             let mut warm = self.warm.lock();
             if let Some(block) = warm[class].pop() {
                 self.warm_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-                drop(warm);
-                return self.cushioned_or_back(block, false);
+                return Ok((block, false));
             }
         }
         self.reserve(bytes as u64)?;
         match Block::zeroed(bytes) {
-            Some(block) => self.cushioned_or_back(block, true),
-            None => {
+            Some(block) if self.cushioned().is_ok() => Ok((block, true)),
+            _ => {
                 self.release(bytes as u64);
                 Err(self.refusal(bytes as u64))
-            }
-        }
-    }
-
-    fn cushioned_or_back(&self, block: Block, fresh: bool) -> Result<(Block, bool), OutOfMemory> {
-        match self.cushioned() {
-            Ok(()) => Ok((block, fresh)),
-            Err(refused) => {
-                self.release(block.len() as u64);
-                Err(refused)
             }
         }
     }

@@ -69,7 +69,6 @@ impl EpochSnapshot {
         run_bytes: usize,
         pool: &Pool,
     ) -> Result<EpochSnapshot, OutOfMemory> {
-        pool.cushioned()?;
         shared.live.begin(epoch, pool)?;
         pool.snapshot_born();
         let ticket = Arc::new(Ticket { epoch, shared: shared.clone(), pool: pool.clone() });
@@ -136,7 +135,6 @@ impl EpochSnapshot {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.pool.cushioned()?;
         let refused = OutOfMemory { wanted: bytes.len() as u64, limit: self.pool.limit() };
         self.patched.try_reserve(1).map_err(|_| refused)?;
         if let Some(Patched::Later(patches)) = self.patched.get_mut(&run) {
