@@ -1,4 +1,5 @@
-//! What can go wrong: always an error, never an abort, and everything is as it was before the call.
+//! What can go wrong: always an error, never an abort, and everything is as it was before the call. But where the system,
+//! not the pool, has nothing left at all, and threads that help with copies compete for it, an abort is possible.
 
 use std::io;
 use std::process::ExitStatus;
