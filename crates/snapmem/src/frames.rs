@@ -63,13 +63,14 @@ impl Region for FramesRegion {
 
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let frame = &mut self.frames[run];
-        if !frame.private && !bytes.is_empty() {
+        if !frame.private {
             self.copied_bytes += frame.unshare(&self.pool)? as u64;
         }
-        if !bytes.is_empty() {
-            frame.bytes_mut()[within..within + bytes.len()].copy_from_slice(bytes);
-        }
+        frame.bytes_mut()[within..within + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 

@@ -247,7 +247,8 @@ impl EpochRegion {
             return Ok(false);
         }
         if frame.log.is_none() {
-            reserve_deque(&mut self.logged, &self.pool)?;
+            let refused = OutOfMemory { wanted: size_of::<u32>() as u64, limit: self.pool.limit() };
+            self.logged.try_reserve(1).map_err(|_| refused)?;
             frame.log = Some(Box::new(Log::new(1 << self.run_shift >> LINE.ilog2(), &self.pool)?));
             if !std::mem::replace(&mut frame.listed, true) {
                 self.logged.push_back(run as u32);
@@ -479,10 +480,6 @@ fn pieces(within: usize, len: usize) -> impl Iterator<Item = Piece> {
 fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
     let wanted = (more * size_of::<T>()) as u64;
     list.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
-}
-
-fn reserve_deque<T>(list: &mut VecDeque<T>, pool: &Pool) -> Result<(), OutOfMemory> {
-    list.try_reserve(1).map_err(|_| OutOfMemory { wanted: size_of::<T>() as u64, limit: pool.limit() })
 }
 
 impl Region for EpochRegion {
