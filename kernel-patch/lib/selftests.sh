@@ -1,10 +1,12 @@
 # The kernel's selftests, which the patches bring along.
 
+leaks=4000
+
 # What they are told, and how often the stress tests repeat: the debug kernel under emulation is slow.
 environment() {
     case $1 in
     plain) echo "limit=600 SNAP_SWAP=/dev/vda" ;;
-    debug) echo "limit=900 SNAP_SWAP=/dev/vda SNAP_SCALE=4 SNAP_LEAK_COUNT=5000" ;;
+    debug) echo "limit=$((900 + leaks / 20)) SNAP_SWAP=/dev/vda SNAP_SCALE=4 SNAP_LEAK_COUNT=$leaks" ;;
     esac
 }
 
@@ -24,7 +26,7 @@ check_selftests() {
     local kind=$1 image=$2 programs=$3 key
     key=selftests-$kind-$({ cat "$image" "$selftests"/*; guest_inputs; environment "$kind"; echo "$programs"; } | hash)
     if ! known "$key"; then
-        run_selftests "$kind" "$image" 3600 "$programs"
+        run_selftests "$kind" "$image" $((3600 + leaks / 20)) "$programs"
         keep_unless_failed "$key"
     fi
 }
