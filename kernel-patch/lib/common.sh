@@ -2,6 +2,7 @@
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$here/../scripts/lib.sh"
+source "$here/lib/beside.sh"
 source "$here/lib/source.sh"
 source "$here/lib/build.sh"
 source "$here/lib/guest.sh"
@@ -15,7 +16,7 @@ kernel_packages=(gcc libc6-dev make patch flex bison bc cpio gawk xz-utils kmod 
     qemu-system-x86 ca-certificates debian-archive-keyring)
 
 # Nothing that was started outlives the script.
-trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+trap 'end_beside || true; kill $(jobs -p) 2>/dev/null || true' EXIT
 
 step() { say "== $(duration "$SECONDS") $*"; }
 duration() { printf '%d:%02d' "$(($1 / 60))" "$(($1 % 60))"; }
