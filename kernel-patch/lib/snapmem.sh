@@ -28,7 +28,7 @@ test_snapmem() {
     [[ -d $root/programs ]] || die "snapmem's tests could not be built."
     key=tests-$({ cat "$image" "$root"/programs/*; guest_inputs; } | hash)
     if ! known "$key"; then
-        run_programs snapmem "$image" 3000 4096 "$root" "limit=2400 RUST_TEST_THREADS=4 SNAPMEM_SCALE=0.2"
+        run_programs snapmem "$image" 3000 4096 "$root" "limit=2400 RUST_TEST_THREADS=4 SNAPMEM_SCALE=0.1"
         keep_unless_failed "$key"
     fi
     rm -r "$root"
