@@ -15,12 +15,12 @@ start_beside() {
     beside=$!
 }
 
-# finish_beside: waits for it, tells what it said, and sets `results` to its own.
+# finish_beside: tells what it said and says until it ends, and sets `results` to its own.
 finish_beside() {
     local status=0
+    tail --lines=+1 --follow --pid="$beside" "$store/logs/beside.log" >&2
     wait "$beside" || status=$?
     beside=
-    cat "$store/logs/beside.log" >&2
     results=$store/logs/beside.results
     ((status == 0)) && [[ -e $results ]] || die "What ran beside the other tests broke off."
 }
