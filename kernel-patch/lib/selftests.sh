@@ -11,23 +11,23 @@ environment() {
     echo "$environment"
 }
 
-# run_selftests KIND IMAGE SECONDS PROGRAMS [ARGUMENT...]: runs the selftests that match the pattern.
+# run_selftests NAME KIND IMAGE SECONDS PROGRAMS [ARGUMENT...]: runs the selftests that match the pattern.
 run_selftests() {
-    local kind=$1 image=$2 seconds=$3 programs=$4 root
-    shift 4
+    local name=$1 kind=$2 image=$3 seconds=$4 programs=$5 root
+    shift 5
     root=$(mktemp -d)
     mkdir "$root/programs"
     (cd "$selftests" && cp $programs "$root/programs/") || die "There is no selftest $programs."
-    run_programs "$kind" "$image" "$seconds" 2048 "$root" "$(environment "$kind")" "$@"
+    run_programs "$name" "$image" "$seconds" 2048 "$root" "$(environment "$kind")" "$@"
     rm -r "$root"
 }
 
-# check_selftests KIND IMAGE PROGRAMS: the same, unless it has been done and nothing was different.
+# check_selftests NAME KIND IMAGE PROGRAMS: the same, unless it has been done and nothing was different.
 check_selftests() {
-    local kind=$1 image=$2 programs=$3 key
+    local name=$1 kind=$2 image=$3 programs=$4 key
     key=selftests-$kind-$({ cat "$image" "$selftests"/*; guest_inputs; environment "$kind"; echo "$programs"; } | hash)
     if ! known "$key"; then
-        run_selftests "$kind" "$image" $((3600 + leaks / 10)) "$programs"
+        run_selftests "$name" "$kind" "$image" $((3600 + leaks / 10)) "$programs"
         keep_unless_failed "$key"
     fi
 }

@@ -14,6 +14,12 @@ pub(crate) static AREAS: RwLock<()> = RwLock::new(());
 
 const SEEDS: u64 = 12;
 
+/// A number of repetitions, for a machine SNAPMEM_SCALE times as fast as a usual one; at least one.
+pub(crate) fn scaled(repetitions: u64) -> u64 {
+    let scale = std::env::var("SNAPMEM_SCALE").map_or(1.0, |scale| scale.parse::<f64>().expect("a number"));
+    ((repetitions as f64 * scale) as u64).max(1)
+}
+
 pub(crate) fn content(snapshot: &dyn Snapshot) -> Vec<u8> {
     (0..snapshot.len() / snapshot.run_bytes()).flat_map(|i| snapshot.run(i).unwrap().to_vec()).collect()
 }

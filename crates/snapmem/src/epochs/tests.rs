@@ -107,7 +107,7 @@ fn some_bytes(rnd: &mut StdRng, len: usize, run_bytes: usize) -> Option<(usize, 
 
 #[test]
 fn snapshots_equal_plain_vectors() {
-    let seeds = if cfg!(miri) { 0..3 } else { 0..150 };
+    let seeds = 0..if cfg!(miri) { 3 } else { crate::testing::scaled(150) };
     for seed in seeds {
         for (run_bytes, automatic) in [(64, false), (1024, true), (4096, false), (8192, true)] {
             play(seed, run_bytes, if cfg!(miri) { 120 } else { 1500 }, automatic);
