@@ -2,7 +2,7 @@
 
 # The experiments want room for 50 columns and their copies.
 experiment_memory=6144
-experiment=(--quick --minutes 20 --columns 50 --only table1 --only sequence
+experiment=(--quick --minutes 20 --columns 50 --only table1 --only sequence --only turns
     --mechanism vm_snapshot --mechanism mremap_cow --mechanism rewired --mechanism scoot --mechanism fork_columns
     --mechanism frames)
 

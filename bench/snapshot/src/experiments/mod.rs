@@ -9,6 +9,7 @@ mod oltp;
 mod sequence;
 mod thesis;
 mod tpch;
+pub mod turns;
 pub mod view;
 mod ycsb;
 
@@ -26,8 +27,9 @@ pub struct Experiment {
 }
 
 /// In the order in which they are run: the longest comes last, and where time is over it is that one that is cut.
-pub const ALL: [Experiment; 10] = [
+pub const ALL: [Experiment; 11] = [
     Experiment { name: columns::TABLE1, run: columns::run },
+    Experiment { name: turns::NAME, run: turns::run },
     Experiment { name: column::FIRST_WRITE, run: column::run_first_write },
     Experiment { name: column::READ, run: column::run_read },
     Experiment { name: column::MEMORY, run: column::run_memory },

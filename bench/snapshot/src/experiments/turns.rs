@@ -1,0 +1,98 @@
+//! What the calls of kernel-patch/ take against other mechanisms, as ratios. A machine whose speed varies, as that of an
+//! emulated one does, would decide them more than the mechanisms do: so these are measured by turns, and each round gives
+//! a ratio of its own.
+
+use anker_report::{median, percentile};
+use serde_json::json;
+
+use super::columns::{Answer, Columns, Request};
+use crate::Result;
+use crate::distribution::PAGE;
+use crate::session::Session;
+use crate::table::Subject;
+use crate::worker::Worker;
+
+pub const NAME: &str = "turns";
+/// By how many times a mechanism took longer than vm_snapshot.
+pub const RATIO: &str = "times_vm_snapshot";
+
+const CALL: &str = "vm_snapshot";
+const OTHERS: [&str; 3] = ["fork", "rewired", "mremap_cow"];
+
+struct Player {
+    subject: Subject,
+    worker: Worker<Columns>,
+    /// Nanoseconds to create a snapshot, of each round.
+    times: Vec<f64>,
+}
+
+impl Player {
+    fn start(session: &Session, subject: Subject, bytes: usize) -> Result<Player> {
+        let job = session.job(subject, vec![bytes; session.options.columns], bytes)?;
+        Ok(Player { subject, worker: Worker::start(&job)?, times: Vec::new() })
+    }
+
+    /// The first snapshot only brings back what the others have driven out of the caches.
+    fn take_turn(&mut self) -> Result<()> {
+        if let Answer::Created { create, .. } = self.worker.ask(Request::Create { columns: 1, repeats: 2 })? {
+            self.times.extend(create.last());
+        }
+        Ok(())
+    }
+
+    fn modify(&mut self, pages: usize) -> Result<()> {
+        self.worker.ask(Request::Modify { columns: 1, from: 0, to: pages }).map(drop)
+    }
+}
+
+/// Nothing to measure unless the kernel has the call.
+pub fn run(session: &mut Session) {
+    let subjects = session.subjects();
+    if !subjects.iter().any(|subject| subject.name() == CALL) {
+        return;
+    }
+    let bytes = session.options.column_bytes_by_turns();
+    let mut players = Vec::new();
+    for subject in subjects.into_iter().filter(|subject| subject.name() == CALL || OTHERS.contains(&subject.name())) {
+        session.progress(&format!("{NAME}: {} makes columns of {} MB", subject.name(), bytes >> 20));
+        let player = Player::start(session, subject, bytes);
+        players.extend(session.or_skip(NAME, subject.name(), json!({}), player));
+    }
+    play(session, &mut players, 0);
+    // A fork copies all page tables, whatever has been written to before.
+    players.retain(|player| !player.subject.is_fork());
+    for player in &mut players {
+        let done = player.modify(bytes / PAGE);
+        session.or_skip(NAME, player.subject.name(), json!({}), done);
+    }
+    play(session, &mut players, bytes / PAGE);
+}
+
+/// Rounds in which each of them takes a snapshot of one column, of which so many pages have been modified one by one.
+fn play(session: &mut Session, players: &mut [Player], modified: usize) {
+    let rounds = session.options.effort.choose(15, 25, 51);
+    session.progress(&format!("{NAME}: {rounds} rounds, {modified} pages modified"));
+    players.iter_mut().for_each(|player| player.times.clear());
+    for _ in 0..rounds {
+        for player in &mut *players {
+            let turn = session.time_left().and_then(|()| player.take_turn());
+            if session.or_skip(NAME, player.subject.name(), json!({ "modified_pages": modified }), turn).is_none() {
+                return;
+            }
+        }
+    }
+    let Some(call) = players.iter().find(|player| player.subject.name() == CALL) else { return };
+    for player in &*players {
+        let ratios: Vec<_> = player.times.iter().zip(&call.times).map(|(other, call)| other / call).collect();
+        let params = json!({
+            "columns": session.options.columns,
+            "column_mb": session.options.column_bytes_by_turns() >> 20,
+            "modified_pages": modified,
+            "rounds": rounds,
+            "median_ms": median(&player.times) / 1e6,
+            "lower_quartile": percentile(&ratios, 0.25),
+            "upper_quartile": percentile(&ratios, 0.75),
+        });
+        session.row((NAME, RATIO), player.subject.name(), params, median(&ratios), "×");
+    }
+}
