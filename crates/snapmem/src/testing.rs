@@ -98,7 +98,7 @@ impl Rig {
 
 /// Random writes, growth, snapshots, patches and drops; then all memory has returned.
 pub(crate) fn equals_a_model(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
-    for seed in 0..SEEDS {
+    for seed in 0..scaled(SEEDS) {
         let pool = Pool::new(1 << 30);
         let mut rig = Rig::new(seed, run, region(&pool));
         for i in 0..300 {
@@ -119,7 +119,7 @@ pub(crate) fn equals_a_model(run: usize, region: impl Fn(&Pool) -> Box<dyn Regio
 /// fails leaves everything as it was, and the region works on.
 pub(crate) fn survives_refusals(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     let mut refused = 0;
-    for seed in 0..SEEDS {
+    for seed in 0..scaled(SEEDS) {
         let pool = Pool::new(14 * run as u64);
         let mut rig = Rig::new(seed, run, region(&pool));
         for i in 0..300 {
@@ -147,7 +147,7 @@ pub(crate) fn returns_all_memory(run: usize, region: impl Fn(&Pool) -> Box<dyn R
     region.grow(8 * run).unwrap();
     let mut rnd = StdRng::seed_from_u64(3);
     let mut alive = Vec::new();
-    for _ in 0..2_000 {
+    for _ in 0..scaled(2_000) {
         alive.push(region.snapshot().unwrap());
         if alive.len() > 5 {
             alive.swap_remove(rnd.random_range(0..alive.len()));
