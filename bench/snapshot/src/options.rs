@@ -133,7 +133,8 @@ impl Options {
         self.column_mb.unwrap_or(self.effort.choose(8, 200, 200)) * MIB
     }
 
-    /// Each of those processes that take turns has all columns. Not too small: an emulator's share of a short call is large.
+    /// Each process that takes turns has all columns. They are not too small: an emulator's share of a short call is
+    /// large.
     pub fn column_bytes_by_turns(&self) -> usize {
         self.column_mb.unwrap_or(self.effort.choose(16, 64, 200)) * MIB
     }

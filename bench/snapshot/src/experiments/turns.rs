@@ -1,6 +1,6 @@
-//! What the calls of kernel-patch/ take against other mechanisms, as ratios. A machine whose speed varies, as that of an
-//! emulated one does, would decide them more than the mechanisms do: so these are measured by turns, and each round gives
-//! a ratio of its own.
+//! What the calls of kernel-patch/ take against other mechanisms, as ratios. Where a machine's speed varies, as that of
+//! an emulated one does, it would decide them more than the mechanisms do: so these take turns, in reverse order every
+//! other time, and each round gives a ratio of its own.
 
 use anker_report::{median, percentile};
 use serde_json::json;
@@ -29,13 +29,18 @@ struct Player {
 impl Player {
     fn start(session: &Session, subject: Subject, bytes: usize) -> Result<Player> {
         let job = session.job(subject, vec![bytes; session.options.columns], bytes)?;
-        Ok(Player { subject, worker: Worker::start(&job)?, times: Vec::new() })
+        let mut player = Player { subject, worker: Worker::start(&job)?, times: Vec::new() };
+        // It answers when its columns are there: only then it can be seen what room is left for the next.
+        player.modify(0)?;
+        Ok(player)
     }
 
-    /// The first snapshot only brings back what the others have driven out of the caches.
+    /// The first snapshot only brings back what the others have driven out of the caches. A fork touches all columns
+    /// before each, which takes a while, and is long enough to be measured once.
     fn take_turn(&mut self) -> Result<()> {
-        if let Answer::Created { create, .. } = self.worker.ask(Request::Create { columns: 1, repeats: 2 })? {
-            self.times.extend(create.last());
+        let repeats = if self.subject.is_fork() { 2 } else { 6 };
+        if let Answer::Created { create, .. } = self.worker.ask(Request::Create { columns: 1, repeats })? {
+            self.times.push(median(&create[1..]));
         }
         Ok(())
     }
@@ -61,34 +66,37 @@ pub fn run(session: &mut Session) {
     play(session, &mut players, 0);
     // A fork copies all page tables, whatever has been written to before.
     players.retain(|player| !player.subject.is_fork());
-    for player in &mut players {
+    players.retain_mut(|player| {
         let done = player.modify(bytes / PAGE);
-        session.or_skip(NAME, player.subject.name(), json!({}), done);
-    }
+        session.or_skip(NAME, player.subject.name(), json!({}), done).is_some()
+    });
     play(session, &mut players, bytes / PAGE);
 }
 
-/// Rounds in which each of them takes a snapshot of one column, of which so many pages have been modified one by one.
-fn play(session: &mut Session, players: &mut [Player], modified: usize) {
+/// Rounds in which each of them takes snapshots of one column, of which so many pages have been modified one by one.
+/// Who fails is out.
+fn play(session: &mut Session, players: &mut Vec<Player>, modified: usize) {
     let rounds = session.options.effort.choose(15, 25, 51);
     session.progress(&format!("{NAME}: {rounds} rounds, {modified} pages modified"));
     players.iter_mut().for_each(|player| player.times.clear());
     for _ in 0..rounds {
-        for player in &mut *players {
-            let turn = session.time_left().and_then(|()| player.take_turn());
-            if session.or_skip(NAME, player.subject.name(), json!({ "modified_pages": modified }), turn).is_none() {
-                return;
-            }
+        if session.or_skip(NAME, "all", json!({ "modified_pages": modified }), session.time_left()).is_none() {
+            break;
         }
+        players.retain_mut(|player| {
+            let turn = player.take_turn();
+            session.or_skip(NAME, player.subject.name(), json!({ "modified_pages": modified }), turn).is_some()
+        });
+        players.reverse();
     }
     let Some(call) = players.iter().find(|player| player.subject.name() == CALL) else { return };
-    for player in &*players {
+    for player in players.iter().filter(|player| !player.times.is_empty()) {
         let ratios: Vec<_> = player.times.iter().zip(&call.times).map(|(other, call)| other / call).collect();
         let params = json!({
             "columns": session.options.columns,
             "column_mb": session.options.column_bytes_by_turns() >> 20,
             "modified_pages": modified,
-            "rounds": rounds,
+            "rounds": ratios.len(),
             "median_ms": median(&player.times) / 1e6,
             "lower_quartile": percentile(&ratios, 0.25),
             "upper_quartile": percentile(&ratios, 0.75),
