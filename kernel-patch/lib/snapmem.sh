@@ -34,8 +34,8 @@ test_snapmem() {
     rm -r "$root"
 }
 
-# measure_snapmem IMAGE: Table 1 and Figure 4 of the AnKer paper in the guest, and what the calls take by turns with other
-# mechanisms. Sets `found` to the directory with what was found, as json and html.
+# measure_snapmem IMAGE: Table 1 and Figure 4 of the AnKer paper in the guest, and what the calls take by turns with
+# others. Sets `found` to the directory with what was found, as json and html.
 measure_snapmem() {
     local image=$1 root disk=$store/logs/experiment.disk key
     cargo build --release --locked -p anker-bench-snapshot
@@ -43,7 +43,11 @@ measure_snapmem() {
     lay "$root" snapshot-bench "$release/snapshot-bench"
     cp "$here/guest/experiment" "$root/job"
     printf 'arguments="%s"\n' "${experiment[*]}" >"$root/environment"
-    key=experiment-$({ cat "$image" "$root"/programs/*; guest_inputs; echo "${experiment[*]} $experiment_memory"; } | hash)
+    key=experiment-$({
+        cat "$image" "$root"/programs/*
+        guest_inputs
+        echo "${experiment[*]} $experiment_memory"
+    } | hash)
     found=$store/results/$key.found
     if ! known "$key"; then
         rm -rf "$disk" "$found"
