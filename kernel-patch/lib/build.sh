@@ -82,7 +82,7 @@ selftests() {
         patched_tree "$@"
         rm -rf "$store/selftests/new"
         mkdir -p "$store/selftests/new"
-        make -s -C "$tree/tools/testing/selftests/vm_snapshot" STATIC=1 OUTPUT="$store/selftests/new" \
+        make -s -C "$tree/tools/testing/selftests/vm_snapshot" -j"$(nproc)" STATIC=1 OUTPUT="$store/selftests/new" \
             >"$store/selftests.log" 2>&1 || { cat "$store/selftests.log" >&2; die "The selftests could not be built."; }
         mv "$store/selftests/new" "$selftests"
     fi

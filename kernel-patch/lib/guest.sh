@@ -2,10 +2,10 @@
 
 swap_size=512M
 
-# run_job NAME IMAGE SECONDS MEMORY ROOT READER [QEMU OPTION...]: boots a guest whose root directory is ROOT with busybox
-# and our init; ROOT/job is what it runs. The command READER follows what the job says. `results` becomes a file with
-# the outcomes "ok|FAIL|skip <tab> program <tab> test": the reader's, and ours on the guest, which must come to its end,
-# and on the kernel's log, which must be clean.
+# run_job NAME IMAGE SECONDS MEMORY ROOT READER [QEMU OPTION...]: boots a guest whose root directory is ROOT with
+# busybox and our init; ROOT/job is what it runs. The command READER follows what the job says. `results` becomes a file
+# with the outcomes "ok|FAIL|skip <tab> program <tab> test": the reader's, and ours on the guest, which must come to its
+# end, and on the kernel's log, which must be clean.
 run_job() {
     local name=$1 image=$2 seconds=$3 memory=$4 root=$5 reader=$6 logs=$store/logs/$1 guest
     shift 6
@@ -50,9 +50,9 @@ initramfs() {
     (cd "$root" && find . -print0 | sort -z | cpio --null --create --format=newc --quiet --owner=0:0) >"$output"
 }
 
-# The kernel's log becomes LOGS.console, what the job says LOGS.job. Fails unless the job ends well in that time. A guest
-# that does not even come to its init has said nothing about the patches: on a loaded host the kernel may find that its
-# emulated timers are not to be trusted. It is started again, twice.
+# The kernel's log becomes LOGS.console, what the job says LOGS.job. Fails unless the job ends well in that time. A
+# guest that does not even come to its init has said nothing about the patches: on a loaded host the kernel may find
+# that its emulated timers are not to be trusted. It is started again, twice.
 boot() {
     local logs=$3 attempt
     for attempt in 1 2 3; do
@@ -68,15 +68,16 @@ boot_seconds=300
 # The kernels are built without ACPI, for that is a fifth of all files. Instead, they find their processors in the MP
 # table, which names one per socket, and are told to make two nodes of their memory, and how fast their clock runs.
 emulate() {
-    local image=$1 initramfs=$2 logs=$3 limit=$4 memory=$5 swap=$3.swap qemu status=0 waited
+    local image=$1 initramfs=$2 logs=$3 limit=$4 memory=$5 swap=$3.swap parameters qemu status=0 waited
     shift 5
+    parameters="console=ttyS0 loglevel=7 panic=-1 oops=panic softlockup_panic=1 no_timer_check numa=fake=2"
     rm -f "$swap"
     truncate -s "$swap_size" "$swap"
     timeout --kill-after=10 "$limit" nice qemu-system-x86_64 \
         -machine q35 -accel tcg,thread=multi -cpu max -nodefaults -no-user-config -display none -no-reboot \
         -smp 4,sockets=4 -m "$memory" \
         -kernel "$image" -initrd "$initramfs" \
-        -append "console=ttyS0 loglevel=7 panic=-1 oops=panic softlockup_panic=1 no_timer_check numa=fake=2 $(clock "$logs.clock")" \
+        -append "$parameters $(clock "$logs.clock")" \
         -serial "file:$logs.console" -serial "file:$logs.job" \
         -drive "file=$swap,format=raw,if=virtio,cache=unsafe" "$@" &
     qemu=$!

@@ -7,7 +7,8 @@
 
 /WARNING:|BUG[: ]|KASAN|Oops|Kernel panic|Call Trace:|general protection fault|[Uu]nable to handle/ ||
 /Bad (page|rss-counter|swap)|swap_info_get:|Unused swap|non-zero pgtables|leaked/ ||
-/INFO: |possible (circular|recursive) locking|inconsistent lock state|bad unlock balance|soft lockup|blocked for more than/ ||
+/INFO: |possible (circular|recursive) locking|inconsistent lock state|bad unlock balance/ ||
+/soft lockup|blocked for more than/ ||
 /unreferenced object|corruption|refcount_t:|UBSAN|page allocation failure|Out of memory|oom-kill/ {
     if (!until) print "   during " (program ? program : "boot") ":"
     complaints++

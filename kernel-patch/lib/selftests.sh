@@ -6,7 +6,7 @@ leaks=
 # What they are told, and how often the stress tests repeat: the debug kernel under emulation is slow.
 environment() {
     local environment="SNAP_SWAP=/dev/vda limit=$((900 + leaks / 10))"
-    [[ $1 != debug ]] || environment+=" SNAP_SCALE=4 SNAP_LEAK_COUNT=2000"
+    [[ $1 != debug ]] || environment+=" SNAP_SCALE=4 SNAP_LEAK_COUNT=1000"
     [[ ! $leaks ]] || environment+=" SNAP_LEAK_COUNT=$leaks SNAP_LEAK_OTHERS=$leaks"
     echo "$environment"
 }

@@ -133,10 +133,10 @@ impl Options {
         self.column_mb.unwrap_or(self.effort.choose(8, 200, 200)) * MIB
     }
 
-    /// Each process that takes turns has all columns. They are not too small: an emulator's share of a short call is
-    /// large.
+    /// Each process that takes turns has all columns. They are never small, whatever is asked for: an emulator's share of
+    /// a short call is large.
     pub fn column_bytes_by_turns(&self) -> usize {
-        self.column_mb.unwrap_or(self.effort.choose(16, 64, 200)) * MIB
+        self.column_mb.unwrap_or(self.effort.choose(16, 64, 200)).max(16) * MIB
     }
 
     /// Of a column that is measured alone.
