@@ -31,8 +31,8 @@ run_job() {
     fi
 }
 
-# What every guest depends on.
-guest_inputs() { cat "$here"/guest/* "$here"/lib/{guest.sh,tsc-khz.c}; }
+# What every guest depends on, and what is made of its words.
+guest_inputs() { cat "$here"/guest/* "$here"/lib/{guest.sh,programs.sh,tsc-khz.c,kernel-log.awk,results.awk}; }
 
 verdict() {
     printf '   %-4s %s %s\n' "$@" >&2

@@ -11,6 +11,7 @@ pub const USAGE: &str = "usage: bench/run snapshot [--quick | --full] [--mechani
        bench/run snapshot --from FILE [--html FILE] [--docs DIRECTORY]    shows what an earlier run wrote
 
 Without --mechanism all are measured; fork and physical always are. Without --only, all experiments are run.
+--column-mb: of each column; those that take turns with the kernel's calls have 16 at least.
 --minutes: nothing new is begun when the time is over; a quick run has two unless told.
 --docs draws the plots into a directory and puts the tables into its snapshots.md.
 ";
@@ -133,8 +134,8 @@ impl Options {
         self.column_mb.unwrap_or(self.effort.choose(8, 200, 200)) * MIB
     }
 
-    /// Each process that takes turns has all columns. They are never small, whatever is asked for: an emulator's share of
-    /// a short call is large.
+    /// Each process that takes turns has all columns. They are never small, whatever is asked for: an emulator's share
+    /// of a short call is large.
     pub fn column_bytes_by_turns(&self) -> usize {
         self.column_mb.unwrap_or(self.effort.choose(16, 64, 200)).max(16) * MIB
     }
@@ -174,6 +175,13 @@ mod tests {
         assert!(names("--mechanism frames").contains(&"fork") && names("--mechanism frames").contains(&"frames"));
         assert!(!names("--mechanism frames").contains(&"fork_columns"));
         assert_eq!(names("").len(), Subject::all().len());
+    }
+
+    #[test]
+    fn columns_that_take_turns_are_never_small() {
+        let options = parse("--quick --column-mb 4").unwrap();
+        assert_eq!((options.column_bytes(), options.column_bytes_by_turns()), (4 * MIB, 16 * MIB));
+        assert_eq!(parse("--column-mb 400").unwrap().column_bytes_by_turns(), 400 * MIB);
     }
 
     #[test]
