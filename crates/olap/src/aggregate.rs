@@ -12,18 +12,18 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use datafusion::error::Result as DataFusionResult;
-use datafusion::functions_aggregate::count::count_udaf;
-use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::logical_expr::AggregateUDF;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use datafusion::scalar::ScalarValue;
+use datafusion_common::error::Result as DataFusionResult;
+use datafusion_functions_aggregate::count::count_udaf;
+use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion_expr::AggregateUDF;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion_physical_plan::repartition::RepartitionExec;
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion_common::scalar::ScalarValue;
 use plan::{Agg, Expr, Grouping, Type};
 use protocol::request::Failure;
 

@@ -1,7 +1,7 @@
 //! The Arrow form of plan types, and of constants.
 
 use arrow_schema::DataType;
-use datafusion::scalar::ScalarValue;
+use datafusion_common::scalar::ScalarValue;
 use plan::{Literal, Type};
 use protocol::request::Failure;
 

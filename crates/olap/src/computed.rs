@@ -10,10 +10,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{ArrayRef, Decimal128Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
-use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::scalar::ScalarValue;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_expr::ColumnarValue;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_common::scalar::ScalarValue;
 use plan::{ArithOp, CmpOp};
 use protocol::request::FailureKind;
 

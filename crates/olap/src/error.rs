@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use datafusion::error::DataFusionError;
+use datafusion_common::error::DataFusionError;
 use protocol::request::{Failure, FailureKind};
 
 /// What PostgreSQL would raise, or what the engine cannot hold.

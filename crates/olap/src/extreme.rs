@@ -9,10 +9,10 @@ use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, FieldRef};
-use datafusion::error::Result;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
-use datafusion::scalar::ScalarValue;
+use datafusion_common::error::Result;
+use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
+use datafusion_common::scalar::ScalarValue;
 
 use crate::numbers::floats::canonical;
 use crate::sum::included;

@@ -37,13 +37,13 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use colstore::TableView;
-use datafusion::common::DataFusionError;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::GreedyMemoryPool;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::{ExecutionPlan, displayable};
-use datafusion::prelude::SessionConfig;
+use datafusion_common::DataFusionError;
+use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion_execution::memory_pool::GreedyMemoryPool;
+use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_plan::{ExecutionPlan, displayable};
+use datafusion_execution::config::SessionConfig;
 use plan::{Literal, Plan};
 use protocol::request::Failure;
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Schema};
-use datafusion::arrow::compute::{and_kleene, or_kleene};
-use datafusion::error::Result;
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::PhysicalExpr;
+use arrow_arith::boolean::{and_kleene, or_kleene};
+use datafusion_common::error::Result;
+use datafusion_expr::ColumnarValue;
+use datafusion_physical_expr::PhysicalExpr;
 use plan::BoolOp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

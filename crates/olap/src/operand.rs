@@ -8,8 +8,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
-use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::ColumnarValue;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_expr::ColumnarValue;
 
 pub enum Operand<T: ArrowPrimitiveType> {
     Array(PrimitiveArray<T>),

@@ -23,16 +23,16 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
 use colstore::TableView;
-use datafusion::common::{JoinType, NullEquality};
-use datafusion::error::Result as DataFusionResult;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::filter::FilterExecBuilder;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
-use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion_common::{JoinType, NullEquality};
+use datafusion_common::error::Result as DataFusionResult;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_plan::coop::CooperativeExec;
+use datafusion_physical_plan::filter::FilterExecBuilder;
+use datafusion_physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
+use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion_physical_plan::repartition::RepartitionExec;
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use plan::{BoolOp, CmpOp, Expr, Literal, Plan};
 use protocol::request::Failure;
 

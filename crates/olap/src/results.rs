@@ -7,11 +7,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
 use futures::{StreamExt, TryStreamExt, stream};
 
 /// Batches as soon as any partition has some.

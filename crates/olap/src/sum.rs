@@ -10,10 +10,10 @@ use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Int16Type, Int32Typ
 use arrow_array::{Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, FieldRef};
-use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
-use datafusion::scalar::ScalarValue;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
+use datafusion_common::scalar::ScalarValue;
 use protocol::request::FailureKind;
 
 use crate::arrow_form::RAW_DECIMAL;

@@ -14,7 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Decimal128Array, Int16Array, Int32Array, Int64Array, PrimitiveArray};
 use arrow_schema::DataType;
-use datafusion::error::{DataFusionError, Result};
+use datafusion_common::error::{DataFusionError, Result};
 
 use crate::arrow_form::RAW_DECIMAL;
 use crate::sum::Summand;
