@@ -13,11 +13,12 @@ use pgrx::prelude::*;
 use protocol::frame::{self, HEADER, Kind};
 use protocol::request::Hello;
 
-/// Directory of the sockets, below the data directory, which is every server process's working directory.
-pub const SOCKET_DIRECTORY: &str = "pg_anker";
+/// Directory of the sockets, below the data directory, which is every server process's working directory. pg_basebackup
+/// passes over names that begin as this one does, and pg_rewind over such files in a directory: it could not read a socket.
+pub const SOCKET_DIRECTORY: &str = "pgsql_tmp_anker";
 
 pub fn socket_path(database: pg_sys::Oid) -> String {
-    format!("{SOCKET_DIRECTORY}/{}.sock", database.to_u32())
+    format!("{SOCKET_DIRECTORY}/pgsql_tmp_{}.sock", database.to_u32())
 }
 
 pub struct Engine {
@@ -60,6 +61,21 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Sends some of it, and returns how much: nothing if the engine takes nothing within the timeout.
+    pub fn send_some(&mut self, bytes: &[u8], timeout: Duration) -> Result<usize, String> {
+        for last in [false, true] {
+            match self.stream.write(bytes) {
+                Ok(n) => return Ok(n),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(e) => return Err(format!("connection to the engine broke: {e}")),
+            }
+            if !last {
+                self.wait(pg_sys::WL_SOCKET_WRITEABLE, Some(timeout));
+            }
+        }
+        Ok(0)
     }
 
     /// The next frame. It may stand partly in the buffer already; a frame's bytes are valid until the next call.

@@ -8,6 +8,7 @@
 //! the log of each cluster is searched for that at the end.
 
 mod answers;
+mod backups;
 mod chaos;
 mod errors;
 mod faults;
@@ -16,6 +17,7 @@ mod following;
 mod harness;
 mod loading;
 mod refusals;
+mod registered;
 mod runner;
 mod snapshots;
 mod statements;
@@ -29,9 +31,11 @@ fn main() -> std::process::ExitCode {
         ("statements", statements::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
+        ("registered", registered::TESTS),
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
+        ("backups", backups::TESTS),
     ])
 }
