@@ -7,8 +7,9 @@ use pgrx::prelude::*;
 
 use super::split::{ScanColumn, Split};
 use super::translate::Reason;
-use super::tree::{Tree, make, push, string_node, text};
-use crate::scan::{self, spec::ScanSpec};
+use crate::pg::tree::{Tree, make, push, string_node, text};
+use crate::scan;
+use crate::spec::ScanSpec;
 
 /// The plan of the upper query, its function scan replaced by the engine's.
 pub struct EngineSide {

@@ -3,15 +3,13 @@
 //! - `chooser`: "Anker", on top: engine or heap, decided once, before the first row
 //! - `engine_node`: "Anker Engine", the scan of the engine's result
 //! - `request`: what goes to the engine, what comes back, and what stands against asking at all
-//! - `batch`, `numeric`: Arrow to PostgreSQL's values
-//! - `spec`: what the planner tells the scan
+//! - `batch`: Arrow to PostgreSQL's values
 
 mod batch;
 mod chooser;
 mod engine_node;
 mod explain;
 mod request;
-pub mod spec;
 
 use pgrx::prelude::*;
 
@@ -46,19 +44,4 @@ pub fn chooser_methods() -> *const pg_sys::CustomScanMethods {
 
 pub fn engine_methods() -> *const pg_sys::CustomScanMethods {
     &raw const ENGINE.0
-}
-
-/// Runs `f` in a memory context.
-///
-/// # Safety
-///
-/// `context` is alive.
-unsafe fn in_context<R>(context: pg_sys::MemoryContext, f: impl FnOnce() -> R) -> R {
-    // SAFETY: by the caller's promise; after an error PostgreSQL sets the context itself.
-    unsafe {
-        let previous = pg_sys::MemoryContextSwitchTo(context);
-        let result = f();
-        pg_sys::MemoryContextSwitchTo(previous);
-        result
-    }
 }

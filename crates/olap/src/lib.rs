@@ -38,12 +38,12 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use colstore::TableView;
 use datafusion_common::DataFusionError;
+use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::{ExecutionPlan, displayable};
-use datafusion_execution::config::SessionConfig;
 use plan::{Literal, Plan};
 use protocol::request::Failure;
 

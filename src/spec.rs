@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use plan::{Plan, Type};
 use serde::{Deserialize, Serialize};
 
-use crate::planner::tree::{Tree, push, string_node};
+use crate::pg::tree::{Tree, push, string_node};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanSpec {
