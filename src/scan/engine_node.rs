@@ -19,7 +19,7 @@ use crate::pg::memory::{in_context, own};
 use crate::pg::symbols;
 use crate::pg::tree::Tree;
 use crate::pg::value;
-use crate::spec::ScanSpec;
+use crate::spec::{ENGINE, ScanSpec};
 
 /// What the executor sees.
 #[repr(C)]
@@ -48,7 +48,7 @@ enum Kept {
 }
 
 static METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
-    CustomName: c"Anker Engine".as_ptr(),
+    CustomName: ENGINE.as_ptr(),
     BeginCustomScan: Some(begin),
     ExecCustomScan: Some(execute),
     EndCustomScan: Some(end),

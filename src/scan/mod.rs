@@ -13,6 +13,8 @@ mod request;
 
 use pgrx::prelude::*;
 
+use crate::spec::{CHOOSER as CHOOSER_NAME, ENGINE as ENGINE_NAME};
+
 /// Statics for PostgreSQL, which reads them from its one thread.
 #[repr(transparent)]
 struct Methods<T>(T);
@@ -21,27 +23,19 @@ struct Methods<T>(T);
 unsafe impl<T> Sync for Methods<T> {}
 
 static CHOOSER: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
-    CustomName: c"Anker".as_ptr(),
+    CustomName: CHOOSER_NAME.as_ptr(),
     CreateCustomScanState: Some(chooser::create_state),
 });
 
 static ENGINE: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
-    CustomName: c"Anker Engine".as_ptr(),
+    CustomName: ENGINE_NAME.as_ptr(),
     CreateCustomScanState: Some(engine_node::create_state),
 });
 
 pub fn init() {
     // SAFETY: on the main thread while the library is loaded; the methods are never freed.
     unsafe {
-        pg_sys::RegisterCustomScanMethods(chooser_methods());
-        pg_sys::RegisterCustomScanMethods(engine_methods());
+        pg_sys::RegisterCustomScanMethods(&raw const CHOOSER.0);
+        pg_sys::RegisterCustomScanMethods(&raw const ENGINE.0);
     }
-}
-
-pub fn chooser_methods() -> *const pg_sys::CustomScanMethods {
-    &raw const CHOOSER.0
-}
-
-pub fn engine_methods() -> *const pg_sys::CustomScanMethods {
-    &raw const ENGINE.0
 }
