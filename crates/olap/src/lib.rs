@@ -7,7 +7,8 @@
 //! | file | job |
 //! |---|---|
 //! | `validate` | refuses plans that are not well-formed |
-//! | `physical` | decides on scans, filters, joins and puts them together |
+//! | `join_order`, `statistics` | which relations are joined first, by what is known of their keys and values |
+//! | `physical` | puts scans, filters, joins together |
 //! | `scan` | batches of a table view |
 //! | `expr` | translates expressions |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
@@ -24,12 +25,14 @@ mod dense;
 mod error;
 mod expr;
 mod extreme;
+mod join_order;
 mod logic;
 mod numbers;
 mod operand;
 mod physical;
 mod results;
 mod scan;
+mod statistics;
 mod sum;
 mod validate;
 
