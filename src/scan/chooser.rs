@@ -11,9 +11,9 @@ use std::ffi::c_char;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::engine_node::{self, EngineNode, raise};
-use super::request::Trouble;
+use super::engine_node::{self, EngineNode};
 use super::spec::string_value;
+use super::trouble::Trouble;
 use super::{Methods, explain, in_context};
 use crate::planner::tree::{Tree, push, text};
 use crate::settings::{FALLBACK, ROUTE, Route};
@@ -249,7 +249,7 @@ unsafe extern "C-unwind" fn explain_node(
 /// The heap is not wanted: an error that names the reason, or the query's own.
 fn refuse(trouble: Trouble) -> ! {
     match trouble {
-        Trouble::Failure(_) => raise(trouble),
+        Trouble::Failure(_) => trouble.raise(),
         Trouble::Reason(reason) => {
             ErrorReport::new(
                 PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -15,6 +15,7 @@
 //! | `aggregate`, `sum`, `extreme` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
 //! | `results` | the stream of result batches |
+//! | `reserve` | memory of queries outside of the operators |
 //! | `error` | errors and their meaning |
 
 mod aggregate;
@@ -28,6 +29,7 @@ mod logic;
 mod numbers;
 mod operand;
 mod physical;
+mod reserve;
 mod results;
 mod scan;
 mod sum;
@@ -38,16 +40,18 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use colstore::TableView;
 use datafusion_common::DataFusionError;
+use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::{ExecutionPlan, displayable};
-use datafusion_execution::config::SessionConfig;
 use plan::{Literal, Plan};
 use protocol::request::Failure;
 
 use crate::error::internal;
+
+pub use reserve::Reservation;
 
 /// Shared by all queries: memory pool and settings.
 pub struct Runtime {

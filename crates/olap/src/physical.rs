@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
 use colstore::TableView;
-use datafusion_common::{JoinType, NullEquality};
 use datafusion_common::error::Result as DataFusionResult;
+use datafusion_common::{JoinType, NullEquality};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::coop::CooperativeExec;
