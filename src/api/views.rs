@@ -176,7 +176,7 @@ fn engine_info() -> TableIterator<
 
 /// The engine's own account; `None` if it is not there.
 fn status(database: pg_sys::Oid) -> Option<Status> {
-    let mut engine = Engine::connect(database).ok()?;
+    let mut engine = Engine::connect(database, PATIENCE).ok()?;
     engine.send(&frame::encode(Kind::Request, &Request::Status)).ok()?;
     match engine.receive(Some(PATIENCE)).ok()? {
         Received::Frame(Kind::Status, payload) => frame::parse(payload).ok(),

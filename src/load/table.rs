@@ -12,6 +12,7 @@ use super::clean_snapshot;
 use crate::client::{Engine, Received};
 use crate::layout;
 use crate::pg::process::{self, Extra};
+use crate::pg::relation::relation_name;
 use crate::pg::tuple::{OnDisk, RowEncoder};
 use crate::shared::{self, Reason};
 
@@ -87,7 +88,8 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
     if described.layout.fingerprint != order.fingerprint {
         return Err("the table was altered when its load began".into());
     }
-    let mut engine = Engine::connect(database)?;
+    let mut engine = Engine::connect(database, ANSWER_TIMEOUT)?;
+    engine.patience = ANSWER_TIMEOUT;
     let request =
         LoadRequest { relid: order.relid, generation: order.generation, fingerprint: order.fingerprint, snapshot };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
@@ -170,7 +172,7 @@ fn expect(engine: &mut Engine, wanted: Kind) -> Result<(), String> {
         Received::Frame(kind, _) if kind == wanted => Ok(()),
         Received::Frame(Kind::Refused, payload) => {
             let refusal: Refusal = frame::parse(payload).map_err(|e| e.to_string())?;
-            Err(refusal.reason())
+            Err(refusal.reason(|relid| relation_name(relid.into())))
         }
         Received::Frame(kind, _) => Err(format!("the engine answered a load with {kind:?}")),
         Received::TimedOut => Err("the engine did not answer in time".into()),

@@ -9,11 +9,13 @@
 
 mod answers;
 mod chaos;
+mod cursors;
 mod errors;
 mod faults;
 mod flagged;
 mod following;
 mod harness;
+mod interrupts;
 mod loading;
 mod refusals;
 mod runner;
@@ -27,8 +29,10 @@ fn main() -> std::process::ExitCode {
         ("tpcc", tpcc_live::TESTS),
         ("answers", answers::TESTS),
         ("statements", statements::TESTS),
+        ("cursors", cursors::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
+        ("interrupts", interrupts::TESTS),
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
         ("loading", loading::TESTS),
