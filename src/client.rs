@@ -17,8 +17,9 @@ use protocol::request::{Hello, Refusal};
 
 use crate::pg::relation::relation_name;
 
-/// Directory of the sockets, below the data directory, which is every server process's working directory.
-pub const SOCKET_DIRECTORY: &str = "pg_anker";
+/// Directory of the sockets, below the data directory, which is every server process's working directory. pg_basebackup
+/// passes over names that begin as this one does, and pg_rewind over such files in a directory: it could not read a socket.
+pub const SOCKET_DIRECTORY: &str = "pgsql_tmp_anker";
 /// An engine that sends nothing for so long where we wait for it, or takes nothing of what we send, hangs. One that is
 /// busy says that it is there once a second ([`frame::ALIVE_INTERVAL`]).
 const SILENCE: Duration = Duration::from_secs(10);
@@ -26,7 +27,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 pub fn socket_path(database: pg_sys::Oid) -> String {
-    format!("{SOCKET_DIRECTORY}/{}.sock", database.to_u32())
+    format!("{SOCKET_DIRECTORY}/pgsql_tmp_{}.sock", database.to_u32())
 }
 
 pub struct Engine {
@@ -79,6 +80,21 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Sends some of it, and returns how much: nothing if the engine takes nothing within the timeout.
+    pub fn send_some(&mut self, bytes: &[u8], timeout: Duration) -> Result<usize, String> {
+        for last in [false, true] {
+            match self.stream.write(bytes) {
+                Ok(n) => return Ok(n),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(e) => return Err(self.last_word().unwrap_or_else(|| broken(e))),
+            }
+            if !last {
+                wait(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), timeout);
+            }
+        }
+        Ok(0)
     }
 
     /// The next frame; its bytes are valid until the next call.

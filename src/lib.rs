@@ -32,6 +32,7 @@ pub extern "C-unwind" fn _PG_init() {
     }
     settings::init();
     shared::init();
+    api::init();
     capture::init();
     planner::init();
     scan::init();

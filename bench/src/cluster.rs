@@ -89,19 +89,23 @@ impl Cluster {
         let cluster = Cluster { server: server.clone(), port: free_port()?, directory, environment };
         let template = server.template(options.locale, options.encoding)?;
         run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()))?;
-        let mut conf = format!(
-            "port = {}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n",
-            cluster.port,
-            cluster.directory.display()
-        );
-        for (name, value) in &options.settings {
-            conf += &format!("{name} = '{}'\n", value.replace('\'', "''"));
-        }
-        // Appended: the last line of a name wins, and initdb's own choices stay where nothing is said.
-        let path = cluster.data().join("postgresql.conf");
-        fs::write(&path, fs::read_to_string(&path)? + &conf)?;
+        cluster.configure(&options.settings)?;
         cluster.resume()?;
         Ok(cluster)
+    }
+
+    /// Appends to `postgresql.conf`: the last line of a name wins, and what was there stays where nothing is said.
+    fn configure(&self, settings: &[(String, String)]) -> Result<()> {
+        let mut conf = format!(
+            "port = {}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n",
+            self.port,
+            self.directory.display()
+        );
+        for (name, value) in settings {
+            conf += &format!("{name} = '{}'\n", value.replace('\'', "''"));
+        }
+        let path = self.data().join("postgresql.conf");
+        Ok(fs::write(&path, fs::read_to_string(&path)? + &conf)?)
     }
 
     /// Starts the server again after `stop`.
@@ -117,6 +121,41 @@ impl Cluster {
             Stop::Immediate => "immediate",
         };
         run(self.pg_ctl().args(["stop", "-w", "-t", "60", "-s", "-m", mode])).map(drop)
+    }
+
+    /// A standby of this cluster, not started yet, and what pg_basebackup complained of when it made it.
+    pub fn standby(&self) -> Result<(Cluster, String)> {
+        let directory = self.server.cluster_directory()?;
+        let standby = Cluster { server: self.server.clone(), port: free_port()?, directory };
+        let mut backup = self.server.command("pg_basebackup");
+        backup.arg("-h").arg(&self.directory).args(["-U", "postgres", "-p", &self.port.to_string()]);
+        backup.args(["--write-recovery-conf", "--checkpoint=fast", "-D"]).arg(standby.data());
+        let output = backup.output()?;
+        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            return Err(format!("pg_basebackup: {complaints}").into());
+        }
+        standby.configure(&[])?;
+        Ok((standby, complaints))
+    }
+
+    /// Ends recovery.
+    pub fn promote(&self) -> Result<()> {
+        run(self.pg_ctl().args(["promote", "-w", "-t", "60", "-s"])).map(drop)
+    }
+
+    /// Makes this cluster, which is stopped, what `source`, which runs, is; returns what pg_rewind said.
+    pub fn rewind_to(&self, source: &Cluster) -> Result<String> {
+        let mut rewind = self.server.command("pg_rewind");
+        rewind.arg("-D").arg(self.data()).arg(format!("--source-server={}", source.conninfo("postgres")));
+        let output = rewind.output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            return Err(format!("pg_rewind: {said}").into());
+        }
+        // It copies the settings too.
+        self.configure(&[])?;
+        Ok(said)
     }
 
     pub fn restart(&self) -> Result<()> {

@@ -8,6 +8,7 @@
 //! the log of each cluster is searched for that at the end.
 
 mod answers;
+mod backups;
 mod chaos;
 mod cursors;
 mod errors;
@@ -18,6 +19,7 @@ mod harness;
 mod interrupts;
 mod loading;
 mod refusals;
+mod registered;
 mod runner;
 mod snapshots;
 mod statements;
@@ -33,9 +35,11 @@ fn main() -> std::process::ExitCode {
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
         ("interrupts", interrupts::TESTS),
+        ("registered", registered::TESTS),
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
+        ("backups", backups::TESTS),
     ])
 }
