@@ -16,6 +16,7 @@ mod following;
 mod harness;
 mod loading;
 mod refusals;
+mod regress;
 mod runner;
 mod snapshots;
 mod statements;
@@ -33,5 +34,6 @@ fn main() -> std::process::ExitCode {
         ("snapshots", snapshots::TESTS),
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
+        ("regress", regress::TESTS),
     ])
 }
