@@ -10,6 +10,7 @@
 //!   worker ==> control thread: exits with the worker
 //! ```
 
+mod by_table;
 mod control;
 mod encode;
 mod load;
@@ -75,7 +76,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     events.send(ToWorker::Hello { version: protocol::VERSION, pid: std::process::id() })?;
     let (writer, handle) = Writer::new(ring, &settings, events, stats.clone());
     let shared = Shared {
-        mechanism: writer.mechanism(),
+        mechanism: colstore::Store::MECHANISM.name(),
         writer: handle,
         olap: Arc::new(olap),
         runtime,

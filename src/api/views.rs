@@ -8,8 +8,9 @@ use protocol::frame::{self, Kind};
 use protocol::request::{Request, Status, TableStatus};
 
 use crate::client::{Engine, Received};
+use crate::layout;
+use crate::pg::wal;
 use crate::shared::{self, Table};
-use crate::{layout, wal};
 
 /// An engine that is up answers at once; one that hangs must not hang the view.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
-use super::process::{self, Worker};
+use crate::pg::process::{self, Worker};
+use crate::pg::wal;
 use crate::settings::MAX_WAL_RETAINED_MB;
 use crate::shared::{self, Database, DatabaseState, Reason};
-use crate::wal;
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);

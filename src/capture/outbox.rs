@@ -5,7 +5,7 @@ use protocol::change::StreamMessage;
 use protocol::ring::Producer;
 
 use super::engine_process::EngineProcess;
-use super::process;
+use crate::pg::process;
 
 /// Room for some tens of milliseconds of changes at full speed; a slower engine makes the worker wait, not grow.
 pub const RING_BYTES: usize = 8 << 20;

@@ -16,12 +16,13 @@ use pgrx::prelude::*;
 use plan::TableLayout;
 use protocol::change::StreamMessage;
 
-use super::note::{Content, Note};
 use super::outbox::Outbox;
-use super::process::{self, Worker};
-use super::tuple::RowEncoder;
 use crate::layout::{self, NotMirrorable};
 use crate::load::LoadOrder;
+use crate::note::{Content, Note};
+use crate::pg::process::{self, Worker};
+use crate::pg::relation::HistoricRelation;
+use crate::pg::tuple::RowEncoder;
 use crate::shared::{self, Reason, TableState};
 
 const MAX_LOADERS: usize = 2;
@@ -144,7 +145,8 @@ impl Registry {
             Some(Table { phase: Phase::Unwatched { .. }, .. }) | None => return,
             Some(Table { phase: Phase::Unsupported, .. }) => None,
         };
-        let relation = OpenRelation::get(relid);
+        // SAFETY: in decoding's callbacks.
+        let relation = unsafe { HistoricRelation::open(relid) };
         // SAFETY: the relation is open.
         let now = relation.as_ref().map(|r| unsafe { layout::fingerprint(r.0) });
         drop(relation);
@@ -169,7 +171,8 @@ impl Registry {
     }
 
     fn watch(&mut self, relid: u32, out: &mut Outbox) {
-        let Some(relation) = OpenRelation::get(relid) else {
+        // SAFETY: as above.
+        let Some(relation) = (unsafe { HistoricRelation::open(relid) }) else {
             return self.forget(relid, out);
         };
         let generation = shared::next_generation();
@@ -342,27 +345,5 @@ impl Table {
 fn mark(database: pg_sys::Oid, relid: u32, change: impl FnOnce(&mut shared::Table)) {
     if !shared::update_table(database, relid.into(), change) {
         log!("pg_anker: no room in shared memory for the state of table {relid}, so no query will use its mirror");
-    }
-}
-
-/// A relation opened without a lock: decoding sees the catalog as of its position, whatever others do now.
-pub struct OpenRelation(pub pg_sys::Relation);
-
-impl OpenRelation {
-    /// `None`: there is no such relation (any more).
-    pub fn get(relid: u32) -> Option<OpenRelation> {
-        // SAFETY: a transaction is open and the historic snapshot set.
-        let relation = unsafe { pg_sys::RelationIdGetRelation(relid.into()) };
-        (!relation.is_null()).then(|| OpenRelation(relation))
-    }
-}
-
-impl Drop for OpenRelation {
-    fn drop(&mut self) {
-        // While an error unwinds, the transaction's end closes it, and after that the process ends.
-        if !std::thread::panicking() {
-            // SAFETY: opened by `get`, and closed once.
-            unsafe { pg_sys::RelationClose(self.0) };
-        }
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
-use super::ffi::raw;
-use super::process;
+use crate::pg::process;
+use crate::pg::symbols;
 use crate::shared::{self, DatabaseState};
 
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ unsafe extern "C-unwind" fn hook(
         if concerns_databases((*statement).utilityStmt) {
             make_way((*statement).utilityStmt);
         }
-        PREVIOUS.unwrap_or(raw::standard_ProcessUtility)(
+        PREVIOUS.unwrap_or(symbols::standard_ProcessUtility)(
             statement,
             query,
             read_only_tree,

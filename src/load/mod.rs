@@ -11,7 +11,7 @@ pub use table::LoadOrder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::capture::process::Extra;
+use crate::pg::process::Extra;
 
 fn to_extra(order: &impl Serialize) -> Extra {
     let mut extra: Extra = [0; size_of::<Extra>()];

@@ -9,10 +9,10 @@ use protocol::request::{LoadRequest, Refusal, Request};
 use serde::{Deserialize, Serialize};
 
 use super::clean_snapshot;
-use crate::capture::process::{self, Extra};
-use crate::capture::tuple::{OnDisk, RowEncoder};
 use crate::client::{Engine, Received};
 use crate::layout;
+use crate::pg::process::{self, Extra};
+use crate::pg::tuple::{OnDisk, RowEncoder};
 use crate::shared::{self, Reason};
 
 const CHUNK_BYTES: usize = 256 << 10;

@@ -2,15 +2,13 @@
 //!
 //! Whether the tables are mirrored right now is asked when the query runs: a plan may live longer than that.
 
-use std::ffi::CStr;
-
 use pgrx::prelude::*;
 use plan::{Expr, Relation, RelationColumn};
 
-use super::server;
 use super::translate::{Attempt, Typed, type_reason};
-use super::tree::{Node, Tree, push};
 use crate::layout::{self, Described};
+use crate::pg::relation::{has_children, relation_name};
+use crate::pg::tree::{Node, Tree, push};
 
 /// The tables of a level, and which of their columns are used.
 pub struct Source {
@@ -132,7 +130,7 @@ impl Table {
         if !entry.tablesample.is_null() {
             return Err("TABLESAMPLE".into());
         }
-        if entry.inh && server::has_children(entry.relid) {
+        if entry.inh && has_children(entry.relid) {
             return Err(format!("table \"{name}\" has child tables"));
         }
         // SAFETY: the query holds a lock on its relations; opened and closed right here.
@@ -167,13 +165,5 @@ pub unsafe fn simplified(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut
 fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {
     if !qual.is_null() {
         push(quals, qual);
-    }
-}
-
-pub fn relation_name(relid: pg_sys::Oid) -> String {
-    // SAFETY: a catalog lookup; null if there is no such relation.
-    unsafe {
-        let name = pg_sys::get_rel_name(relid);
-        if name.is_null() { relid.to_u32().to_string() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
     }
 }

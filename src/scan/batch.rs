@@ -9,7 +9,7 @@ use arrow_array::{Array, RecordBatch};
 use pgrx::prelude::*;
 use plan::Type;
 
-use super::spec::{Conversion, ResultColumn};
+use crate::spec::{Conversion, ResultColumn};
 use plan::numeric;
 
 #[derive(Default)]

@@ -13,11 +13,12 @@ use pgrx::prelude::*;
 
 use super::engine_node::{self, EngineNode, raise};
 use super::request::Trouble;
-use super::spec::string_value;
-use super::{Methods, explain, in_context};
-use crate::planner::tree::{Tree, push, text};
+use super::{Methods, explain};
+use crate::pg::memory::in_context;
+use crate::pg::tree::{Tree, push, text};
 use crate::settings::{FALLBACK, ROUTE, Route};
 use crate::shared;
+use crate::spec::{CHOOSER, string_value};
 
 #[repr(C)]
 pub struct Chooser {
@@ -38,7 +39,7 @@ pub struct Chooser {
 }
 
 static METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
-    CustomName: c"Anker".as_ptr(),
+    CustomName: CHOOSER.as_ptr(),
     BeginCustomScan: Some(begin),
     ExecCustomScan: Some(execute),
     EndCustomScan: Some(end),

@@ -14,11 +14,12 @@ use protocol::request::{Failure, FailureKind};
 
 use super::batch::Batch;
 use super::request::{self, Conversation, Trouble};
-use super::spec::ScanSpec;
-use super::{Methods, explain, in_context};
-use crate::planner::server::bare;
-use crate::planner::tree::Tree;
-use crate::planner::value;
+use super::{Methods, explain};
+use crate::pg::memory::{in_context, own};
+use crate::pg::symbols;
+use crate::pg::tree::Tree;
+use crate::pg::value;
+use crate::spec::{ENGINE, ScanSpec};
 
 /// What the executor sees.
 #[repr(C)]
@@ -47,7 +48,7 @@ enum Kept {
 }
 
 static METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
-    CustomName: c"Anker Engine".as_ptr(),
+    CustomName: ENGINE.as_ptr(),
     BeginCustomScan: Some(begin),
     ExecCustomScan: Some(execute),
     EndCustomScan: Some(end),
@@ -93,7 +94,7 @@ unsafe extern "C-unwind" fn begin(node: *mut pg_sys::CustomScanState, estate: *m
             error!("pg_anker: a plan node cannot be read");
         };
         let init =
-            |expr: crate::planner::tree::Node<'_>| pg_sys::ExecInitExpr(expr.as_ptr(), (&raw mut (*node).ss.ps).cast());
+            |expr: crate::pg::tree::Node<'_>| pg_sys::ExecInitExpr(expr.as_ptr(), (&raw mut (*node).ss.ps).cast());
         let params = tree.list((*plan).custom_exprs).map(init).collect();
         let scan = Box::new(EngineScan {
             spec,
@@ -107,24 +108,6 @@ unsafe extern "C-unwind" fn begin(node: *mut pg_sys::CustomScanState, estate: *m
             rows: 0,
         });
         (*node.cast::<EngineNode>()).scan = own((*estate).es_query_cxt, scan);
-    }
-}
-
-/// Ties a Rust value to a memory context: it is dropped when the context goes.
-unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *mut T {
-    unsafe extern "C-unwind" fn drop_value<T>(value: *mut std::ffi::c_void) {
-        // SAFETY: made by Box::into_raw below; called once.
-        drop(unsafe { Box::from_raw(value.cast::<T>()) });
-    }
-    // SAFETY: the callback lives in the context that calls it.
-    unsafe {
-        let callback = pg_sys::MemoryContextAllocZero(context, size_of::<pg_sys::MemoryContextCallback>())
-            .cast::<pg_sys::MemoryContextCallback>();
-        let value = Box::into_raw(value);
-        (*callback).func = Some(drop_value::<T>);
-        (*callback).arg = value.cast();
-        pg_sys::MemoryContextRegisterResetCallback(context, callback);
-        value
     }
 }
 
@@ -156,7 +139,7 @@ impl EngineNode {
             let context = self.custom.ss.ps.ps_ExprContext;
             let estate = self.custom.ss.ps.state;
             let plan = self.custom.ss.ps.plan.cast::<pg_sys::CustomScan>();
-            let given = |expr: crate::planner::tree::Node<'_>| expr.tag() == pg_sys::NodeTag::T_Param;
+            let given = |expr: crate::pg::tree::Node<'_>| expr.tag() == pg_sys::NodeTag::T_Param;
             let scan = self.scan();
             // First, so that nothing is evaluated in vain.
             let fingerprints = request::check(&scan.spec.plan, estate)?;
@@ -408,7 +391,7 @@ unsafe extern "C-unwind" fn execute(node: *mut pg_sys::CustomScanState) -> *mut 
         if (*scan).ps.qual.is_null() && (*scan).ps.ps_ProjInfo.is_null() {
             return next(scan);
         }
-        bare::ExecScan(scan, Some(next), Some(recheck))
+        symbols::ExecScan(scan, Some(next), Some(recheck))
     }
 }
 

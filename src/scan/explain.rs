@@ -7,8 +7,8 @@ use pgrx::prelude::*;
 
 use super::chooser::Chooser;
 use super::engine_node::EngineScan;
-use crate::planner::relation_name;
-use crate::planner::tree::{push, text};
+use crate::pg::relation::relation_name;
+use crate::pg::tree::{push, text};
 
 /// # Safety
 ///

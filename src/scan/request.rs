@@ -11,9 +11,10 @@ use protocol::frame::{self, Kind};
 use protocol::request::{Done, Failure, QueryRequest, Ready, Refusal, Request};
 
 use crate::client::{Engine, Received};
-use crate::planner::relation_name;
+use crate::pg::relation::relation_name;
+use crate::pg::{snapshot, wal};
 use crate::shared::{self, DatabaseState, TableState};
-use crate::{layout, settings, snapshot, wal};
+use crate::{layout, settings};
 
 /// Why the engine's answer did not come.
 pub enum Trouble {

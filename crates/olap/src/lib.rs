@@ -7,7 +7,8 @@
 //! | file | job |
 //! |---|---|
 //! | `validate` | refuses plans that are not well-formed |
-//! | `physical` | decides on scans, filters, joins and puts them together |
+//! | `join_order`, `statistics` | which relations are joined first, by what is known of their keys and values |
+//! | `physical` | puts scans, filters, joins together |
 //! | `scan` | batches of a table view |
 //! | `expr` | translates expressions |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
@@ -24,12 +25,14 @@ mod dense;
 mod error;
 mod expr;
 mod extreme;
+mod join_order;
 mod logic;
 mod numbers;
 mod operand;
 mod physical;
 mod results;
 mod scan;
+mod statistics;
 mod sum;
 mod validate;
 
@@ -38,12 +41,12 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use colstore::TableView;
 use datafusion_common::DataFusionError;
+use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::{ExecutionPlan, displayable};
-use datafusion_execution::config::SessionConfig;
 use plan::{Literal, Plan};
 use protocol::request::Failure;
 
