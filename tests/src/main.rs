@@ -20,6 +20,7 @@ mod interrupts;
 mod loading;
 mod refusals;
 mod registered;
+mod regress;
 mod runner;
 mod snapshots;
 mod statements;
@@ -41,5 +42,6 @@ fn main() -> std::process::ExitCode {
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
         ("backups", backups::TESTS),
+        ("regress", regress::TESTS),
     ])
 }
