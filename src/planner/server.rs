@@ -39,9 +39,26 @@ pub mod bare {
             flags: i32,
         ) -> *mut pg_sys::Query;
         pub(super) fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
+        pub(super) fn check_functional_grouping(
+            relation: pg_sys::Oid,
+            entry: pg_sys::Index,
+            levels_up: pg_sys::Index,
+            keys: *mut pg_sys::List,
+            constraints: *mut *mut pg_sys::List,
+        ) -> bool;
         pub(super) fn has_subclass(relation: pg_sys::Oid) -> bool;
         pub(super) fn find_inheritance_children(parent: pg_sys::Oid, lockmode: pg_sys::LOCKMODE) -> *mut pg_sys::List;
     }
+}
+
+/// Whether the walker says so of one of the node's children.
+///
+/// # Safety
+///
+/// A valid node, and a walker for this context.
+pub unsafe fn walk_children(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_guard_ffi_boundary(|| bare::expression_tree_walker(node, walker, context)) }
 }
 
 /// Copies a node, its children mutated.
@@ -73,6 +90,18 @@ pub unsafe fn mutate_query(
 pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.
     unsafe { pg_guard_ffi_boundary(|| bare::lc_collate_is_c(collation)) }
+}
+
+/// Whether columns among `keys` are the primary key of the relation that `column` belongs to.
+pub fn keys_determine(relation: pg_sys::Oid, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
+    let mut constraints = std::ptr::null_mut();
+    let (entry, levels_up) = (column.varno as pg_sys::Index, column.varlevelsup);
+    // SAFETY: catalog lookups; the keys are a list of expressions.
+    unsafe {
+        pg_guard_ffi_boundary(|| {
+            bare::check_functional_grouping(relation, entry, levels_up, keys, &raw mut constraints)
+        })
+    }
 }
 
 /// Whether tables inherit from this one, which is locked.
