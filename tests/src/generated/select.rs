@@ -172,7 +172,7 @@ impl From {
             1 => {
                 let by: Vec<String> = (1..=items.len()).map(|at| format!("{at}{}", direction(dice))).collect();
                 let (list, by) = (distinct(items), by.join(", "));
-                let sql = format!("SELECT DISTINCT {list} {rest} ORDER BY {by}{}", limit(dice));
+                let sql = format!("SELECT DISTINCT {list} {rest} ORDER BY {by}{}", self.limit(dice));
                 Query { sql, ordered: true }
             }
             2 => {
@@ -182,7 +182,7 @@ impl From {
                 };
                 let by: Vec<String> = items.iter().map(|item| format!("({item})::text")).collect();
                 let (first, by) = (format!("{first}{}", direction(dice)), by.join(", "));
-                Query { sql: format!("SELECT {list} {rest} ORDER BY {first}, {by}{}", limit(dice)), ordered: true }
+                Query { sql: format!("SELECT {list} {rest} ORDER BY {first}, {by}{}", self.limit(dice)), ordered: true }
             }
             3 if !keys.is_empty() => {
                 let by = if dice.chance(2) { self.aggregate(dice) } else { form_of(dice, keys) };
@@ -190,6 +190,12 @@ impl From {
             }
             _ => Query { sql: format!("SELECT {list} {rest}"), ordered: false },
         }
+    }
+
+    /// Which rows behind a limit are computed, and raise errors, is a matter of the plan.
+    fn limit(&self, dice: &mut Dice) -> &'static str {
+        let limits = ["", " LIMIT 1", " LIMIT 7", " LIMIT 20 OFFSET 3", " FETCH FIRST 2 ROWS WITH TIES"];
+        if self.scope.extreme { "" } else { dice.pick(&limits) }
     }
 }
 
@@ -202,8 +208,4 @@ fn distinct(items: &[String]) -> String {
 
 fn direction(dice: &mut Dice) -> &'static str {
     dice.pick(&["", "", " DESC", " NULLS FIRST", " DESC NULLS LAST"])
-}
-
-fn limit(dice: &mut Dice) -> &'static str {
-    dice.pick(&["", " LIMIT 1", " LIMIT 7", " LIMIT 20 OFFSET 3", " FETCH FIRST 2 ROWS WITH TIES"])
 }
