@@ -2,15 +2,13 @@
 //!
 //! Whether the tables are mirrored right now is asked when the query runs: a plan may live longer than that.
 
-use std::ffi::CStr;
-
 use pgrx::prelude::*;
 use plan::{Expr, Relation, RelationColumn};
 
-use super::server;
 use super::translate::{Attempt, Typed, type_reason};
-use super::tree::{Node, Tree, push};
 use crate::layout::{self, Described};
+use crate::pg::relation::{has_children, keys_determine, relation_name};
+use crate::pg::tree::{Node, Tree, push};
 
 /// The tables of a level, and which of their columns are used.
 pub struct Source {
@@ -106,7 +104,7 @@ impl Source {
     /// Whether a column of a grouped query needs no grouping: its table's primary key is among the keys.
     pub fn depends_on(&self, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
         let table = self.tables.iter().find(|table| table.index == column.varno);
-        table.is_some_and(|table| server::keys_determine(table.relid, column, keys))
+        table.is_some_and(|table| keys_determine(table.relid, column, keys))
     }
 
     /// Whether a condition looks at one table only.
@@ -138,7 +136,7 @@ impl Table {
         if !entry.tablesample.is_null() {
             return Err("TABLESAMPLE".into());
         }
-        if entry.inh && server::has_children(entry.relid) {
+        if entry.inh && has_children(entry.relid) {
             return Err(format!("table \"{name}\" has child tables"));
         }
         // SAFETY: the query holds a lock on its relations; opened and closed right here.
@@ -182,13 +180,5 @@ pub unsafe fn simplified(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
 fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {
     if !qual.is_null() {
         push(quals, qual);
-    }
-}
-
-pub fn relation_name(relid: pg_sys::Oid) -> String {
-    // SAFETY: a catalog lookup; null if there is no such relation.
-    unsafe {
-        let name = pg_sys::get_rel_name(relid);
-        if name.is_null() { relid.to_u32().to_string() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
     }
 }

@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 use plan::{ArithOp, CmpOp, Type};
 
-use super::tree::{Node, Tree};
+use crate::pg::tree::{Node, Tree};
 
 // Operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL names only some in C.
 const BOOL_FAMILY: u32 = 424;

@@ -22,10 +22,10 @@ use plan::{Agg, Expr, Grouping, Type};
 
 use super::level::{Source, flattened, simplified};
 use super::operators;
-use super::server;
 use super::translate::{Attempt, Reason, Translator, Typed, require_deterministic};
-use super::tree::{Node, Tree, make, push, string_node, text};
-use crate::scan::spec::{Conversion, ResultColumn, ScanSpec};
+use crate::pg::tree::{Node, Tree, make, push, string_node, text};
+use crate::pg::walk;
+use crate::spec::{Conversion, ResultColumn, ScanSpec};
 
 pub struct Split {
     pub spec: ScanSpec,
@@ -362,7 +362,7 @@ unsafe extern "C-unwind" fn rewrite(node: *mut pg_sys::Node, context: *mut c_voi
         let replacement = if is_list { Ok(None) } else { splitter.replacement(found) };
         match replacement {
             Ok(Some(var)) => var.cast(),
-            Ok(None) => server::mutate_children(node, rewrite, context),
+            Ok(None) => walk::mutate_children(node, rewrite, context),
             Err(reason) => {
                 splitter.failed = Some(reason);
                 node

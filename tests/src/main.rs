@@ -8,15 +8,19 @@
 //! the log of each cluster is searched for that at the end.
 
 mod answers;
+mod backups;
 mod chaos;
+mod cursors;
 mod errors;
 mod faults;
 mod flagged;
 mod following;
 mod generated;
 mod harness;
+mod interrupts;
 mod loading;
 mod refusals;
+mod registered;
 mod runner;
 mod snapshots;
 mod statements;
@@ -29,11 +33,15 @@ fn main() -> std::process::ExitCode {
         ("answers", answers::TESTS),
         ("generated", generated::TESTS),
         ("statements", statements::TESTS),
+        ("cursors", cursors::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
+        ("interrupts", interrupts::TESTS),
+        ("registered", registered::TESTS),
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
+        ("backups", backups::TESTS),
     ])
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 
-use super::server;
+use super::walk;
 
 /// Node types that can be told by their tag.
 pub trait Tagged {
@@ -157,7 +157,7 @@ unsafe extern "C-unwind" fn find(node: *mut pg_sys::Node, context: *mut c_void) 
     unsafe {
         let wanted = *context.cast::<fn(Node<'_>) -> bool>();
         node.as_ref().is_some_and(|node| {
-            wanted(Node { node }) || server::walk_children(std::ptr::from_ref(node).cast_mut(), find, context)
+            wanted(Node { node }) || walk::walk_children(std::ptr::from_ref(node).cast_mut(), find, context)
         })
     }
 }
