@@ -1,7 +1,7 @@
 //! Integration tests against real servers.
 //!
 //! ```text
-//! cargo run --release -p anker-tests -- [--quick] [--filter TEXT] [--list]
+//! cargo run --release -p anker-tests -- [--quick] [--filter TEXT] [--list] [--queries NUMBER] [--seed NUMBER]
 //! ```
 //!
 //! Every test starts its own cluster, so none can spoil another. Whatever a test does, no server process may die of it:
@@ -15,6 +15,7 @@ mod errors;
 mod faults;
 mod flagged;
 mod following;
+mod generated;
 mod harness;
 mod interrupts;
 mod loading;
@@ -31,6 +32,7 @@ fn main() -> std::process::ExitCode {
         ("harness", harness::TESTS),
         ("tpcc", tpcc_live::TESTS),
         ("answers", answers::TESTS),
+        ("generated", generated::TESTS),
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
         ("refusals", refusals::TESTS),
