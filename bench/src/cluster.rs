@@ -18,6 +18,7 @@ pub struct Options {
     locale: &'static str,
     encoding: &'static str,
     settings: Vec<(String, String)>,
+    environment: Vec<(String, String)>,
 }
 
 impl Default for Options {
@@ -36,7 +37,8 @@ impl Default for Options {
             ("log_line_prefix", "%m [%p] %q%u@%d "),
             ("restart_after_crash", "on"),
         ];
-        Options { locale: "C.UTF-8", encoding: "UTF8", settings: settings.map(|(k, v)| (k.into(), v.into())).into() }
+        let settings = settings.map(|(k, v)| (k.into(), v.into())).into();
+        Options { locale: "C.UTF-8", encoding: "UTF8", settings, environment: Vec::new() }
     }
 }
 
@@ -50,6 +52,12 @@ impl Options {
 
     pub fn locale(mut self, locale: &'static str, encoding: &'static str) -> Self {
         (self.locale, self.encoding) = (locale, encoding);
+        self
+    }
+
+    /// Sets a variable in the environment of the server.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
         self
     }
 
@@ -71,12 +79,14 @@ pub struct Cluster {
     server: Arc<Server>,
     directory: PathBuf,
     port: u16,
+    environment: Vec<(String, String)>,
 }
 
 impl Cluster {
     pub fn start(server: &Arc<Server>, options: &Options) -> Result<Cluster> {
         let directory = server.cluster_directory()?;
-        let cluster = Cluster { server: server.clone(), port: free_port()?, directory };
+        let environment = options.environment.clone();
+        let cluster = Cluster { server: server.clone(), port: free_port()?, directory, environment };
         let template = server.template(options.locale, options.encoding)?;
         run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()))?;
         cluster.configure(&options.settings)?;
@@ -116,7 +126,8 @@ impl Cluster {
     /// A standby of this cluster, not started yet, and what pg_basebackup complained of when it made it.
     pub fn standby(&self) -> Result<(Cluster, String)> {
         let directory = self.server.cluster_directory()?;
-        let standby = Cluster { server: self.server.clone(), port: free_port()?, directory };
+        let environment = self.environment.clone();
+        let standby = Cluster { server: self.server.clone(), port: free_port()?, directory, environment };
         let mut backup = self.server.command("pg_basebackup");
         backup.arg("-h").arg(&self.directory).args(["-U", "postgres", "-p", &self.port.to_string()]);
         backup.args(["--write-recovery-conf", "--checkpoint=fast", "-D"]).arg(standby.data());
@@ -234,6 +245,7 @@ impl Cluster {
     fn pg_ctl(&self) -> Command {
         let mut command = self.server.command("pg_ctl");
         command.arg("-D").arg(self.data());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 }

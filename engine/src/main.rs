@@ -10,6 +10,7 @@
 //!   worker ==> control thread: exits with the worker
 //! ```
 
+mod by_table;
 mod control;
 mod encode;
 mod load;
@@ -31,7 +32,7 @@ use control::Control;
 use protocol::control::{Settings, ToWorker};
 use protocol::env;
 use protocol::ring::Consumer;
-use server::Shared;
+use server::{MAX_OPEN_QUERIES, Shared};
 use stats::Stats;
 use stream::StreamError;
 use tokio::sync::Semaphore;
@@ -75,11 +76,12 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     events.send(ToWorker::Hello { version: protocol::VERSION, pid: std::process::id() })?;
     let (writer, handle) = Writer::new(ring, &settings, events, stats.clone());
     let shared = Shared {
-        mechanism: writer.mechanism(),
+        mechanism: colstore::Store::MECHANISM.name(),
         writer: handle,
         olap: Arc::new(olap),
         runtime,
         places: Arc::new(Semaphore::new(settings.max_queries.max(1) as usize)),
+        open_queries: Semaphore::new(MAX_OPEN_QUERIES),
         stats,
         settings,
     };

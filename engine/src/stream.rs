@@ -4,7 +4,7 @@
 //!   ring -> input: messages, the last one perhaps cut
 //!             | row changes go on as they come, cut or not
 //!             v
-//!           transaction.changes: those of wanted tables, until Commit -> Sink::transaction
+//!           transaction.changes: those of wanted tables, by table, until Commit -> Sink::transaction
 //! ```
 //!
 //! A row change is told by its first bytes, so a change of an unwanted table is skipped without being held, and one of
@@ -13,10 +13,13 @@
 //!
 //! A message that cannot be understood is the end of the engine: what it said is lost, so nothing behind it is exact.
 
+use colstore::TableChanges;
 use plan::TableLayout;
 use protocol::change::{CHANGE_HEAD, StreamMessage, changed_table};
 use protocol::ring::Consumer;
 use protocol::{ProtocolError, Snapshot};
+
+use crate::by_table::ByTable;
 
 /// Bytes taken from the ring at once; requests and loads get their turn in between.
 const TURN: usize = 1 << 20;
@@ -34,7 +37,7 @@ pub trait Sink {
     fn has_room(&self, bytes: usize) -> bool;
     /// There is no room for this table's changes.
     fn give_up(&mut self, relid: u32, transaction_bytes: usize);
-    fn transaction(&mut self, xid: u64, lsn: u64, time: i64, changes: &[u8]);
+    fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>);
     fn gate(&mut self, snapshot: Snapshot);
     fn watch(&mut self, generation: u64, layout: TableLayout);
     fn retire(&mut self, relid: u32);
@@ -64,9 +67,7 @@ pub struct Stream {
 struct Transaction {
     xid: u64,
     /// Changes of wanted tables, as they came.
-    changes: Vec<u8>,
-    /// The tables that `changes` is about.
-    tables: Vec<u32>,
+    changes: ByTable,
     /// Up to here there is room.
     room: usize,
 }
@@ -112,7 +113,7 @@ impl Stream {
                 let n = change.remaining.min(self.input.len() - self.at);
                 if change.keep {
                     let transaction = self.transaction.as_mut().ok_or(StreamError::Order("a change without begin"))?;
-                    transaction.changes.extend_from_slice(&self.input[self.at..self.at + n]);
+                    transaction.changes.extend(&self.input[self.at..self.at + n]);
                 }
                 self.at += n;
                 change.remaining -= n;
@@ -160,8 +161,8 @@ impl Stream {
             let Some(whole) = transaction.take_if(|t| t.xid == xid) else {
                 return Err(StreamError::Order("a commit of another transaction"));
             };
-            if !whole.changes.is_empty() {
-                sink.transaction(xid, lsn, time, &whole.changes);
+            if whole.changes.bytes() > 0 {
+                sink.transaction(xid, time, whole.changes.into_tables());
             }
             *position = lsn.max(*position);
             return Ok(());
@@ -171,7 +172,7 @@ impl Stream {
         }
         match message {
             StreamMessage::Begin { xid } => {
-                *transaction = Some(Transaction { xid, changes: Vec::new(), tables: Vec::new(), room: 0 });
+                *transaction = Some(Transaction { xid, changes: ByTable::default(), room: 0 });
             }
             StreamMessage::Position { lsn } => *position = lsn.max(*position),
             StreamMessage::Gate { snapshot } => sink.gate(snapshot),
@@ -189,18 +190,15 @@ impl Stream {
 impl Transaction {
     /// Makes sure that `bytes` more of this table can be held, or gives up the tables of this transaction.
     fn make_room(&mut self, sink: &mut impl Sink, relid: u32, bytes: usize) -> bool {
-        if self.tables.last() != Some(&relid) && !self.tables.contains(&relid) {
-            self.tables.push(relid);
-        }
-        let needed = self.changes.len() + bytes;
-        if needed > self.room {
+        let needed = self.changes.bytes() + bytes;
+        let allocated = self.changes.turn_to(relid, bytes);
+        if needed > self.room || allocated.is_err() {
             let room = needed + ROOM_STEP;
-            if (needed > ROOM_STEP && !sink.has_room(room)) || self.changes.try_reserve(bytes).is_err() {
-                for table in self.tables.drain(..) {
-                    sink.give_up(table, needed);
+            if (needed > ROOM_STEP && !sink.has_room(room)) || allocated.is_err() {
+                // All that was held is about these tables.
+                for table in std::mem::take(&mut self.changes).into_tables() {
+                    sink.give_up(table.relid, needed);
                 }
-                // All that was held is about those tables.
-                self.changes = Vec::new();
                 self.room = 0;
                 return false;
             }
@@ -236,15 +234,20 @@ mod tests {
             self.wanted.retain(|&w| w != relid);
             self.told.push(format!("give up {relid}"));
         }
-        fn transaction(&mut self, xid: u64, lsn: u64, _: i64, mut changes: &[u8]) {
-            let mut text = format!("{xid} at {lsn}:");
-            while let Some((length, rest)) = changes.split_first_chunk::<4>() {
-                let (change, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
-                match StreamMessage::decode(change).unwrap() {
-                    StreamMessage::Insert { relid, row } => text += &format!(" {relid}+{}", row.len()),
-                    other => text += &format!(" {other:?}"),
+        fn transaction(&mut self, xid: u64, _: i64, changes: Vec<TableChanges>) {
+            let mut text = format!("{xid}:");
+            for table in changes {
+                let mut messages = &table.messages[..];
+                while let Some((length, rest)) = messages.split_first_chunk::<4>() {
+                    let (change, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+                    match StreamMessage::decode(change).unwrap() {
+                        StreamMessage::Insert { relid, row } if relid == table.relid => {
+                            text += &format!(" {relid}+{}", row.len());
+                        }
+                        other => text += &format!(" {other:?}"),
+                    }
+                    messages = rest;
                 }
-                changes = rest;
             }
             self.told.push(text);
         }
@@ -301,7 +304,7 @@ mod tests {
         for piece in (1..40).chain([299, 1000, 4096]) {
             let (mut notes, mut stream) = (Notes::default(), Stream::default());
             feed(&mut notes, &mut stream, &bytes, piece).unwrap();
-            assert_eq!(notes.told, ["watch 1 4", "10 at 500: 1+300 1+0", "gate 12", "retire 1"]);
+            assert_eq!(notes.told, ["watch 1 4", "10: 1+300 1+0", "gate 12", "retire 1"]);
             assert_eq!(stream.position(), 600, "a position never goes back");
             assert_eq!(stream.input.len(), stream.at);
         }
@@ -344,7 +347,7 @@ mod tests {
         let (mut notes, mut stream) =
             (Notes { wanted: vec![1, 2, 3], room: 3 << 20, ..Notes::default() }, Stream::default());
         feed(&mut notes, &mut stream, &encode(&messages), 4096).unwrap();
-        assert_eq!(notes.told, ["give up 1", "give up 2", "10 at 500: 3+900000"]);
+        assert_eq!(notes.told, ["give up 1", "give up 2", "10: 3+900000"]);
     }
 
     #[test]
@@ -355,6 +358,16 @@ mod tests {
         feed(&mut notes, &mut stream, &bytes, 4096).unwrap();
         assert_eq!(notes.told, ["give up 1"]);
         assert!(stream.input.capacity() < 1 << 20);
+    }
+
+    #[test]
+    fn the_changes_of_many_tables_are_handed_on_by_table() {
+        let mut messages = vec![StreamMessage::Begin { xid: 10 }];
+        messages.extend([2, 1, 2, 3, 1].map(|relid| StreamMessage::Insert { relid, row: &[0; 9][..relid as usize] }));
+        messages.push(StreamMessage::Commit { xid: 10, lsn: 500, time: 0 });
+        let (mut notes, mut stream) = (Notes { wanted: vec![1, 2], ..Notes::default() }, Stream::default());
+        feed(&mut notes, &mut stream, &encode(&messages), 7).unwrap();
+        assert_eq!(notes.told, ["10: 2+2 2+2 1+1 1+1"]);
     }
 
     #[test]

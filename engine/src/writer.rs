@@ -10,12 +10,11 @@
 //!
 //! So a request waits for its L, for at most one piece of a load, and never for a backlog beyond its L.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use colstore::{Limits, Served, Store, StoreStatus, TableRequest};
+use colstore::{Limits, Served, Store, StoreStatus, TableChanges, TableRequest};
 use plan::TableLayout;
 use protocol::Snapshot;
 use protocol::control::{Settings, ToWorker};
@@ -100,7 +99,7 @@ impl WriterHandle {
 pub struct Writer {
     ring: Consumer,
     stream: Stream,
-    mirror: Mirror,
+    store: Store,
     commands: Receiver<Command>,
     loads: Receiver<LoadStep>,
     /// A load that waits for what the ring held when it came, its table's Watch most likely.
@@ -129,12 +128,7 @@ impl Writer {
         let writer = Writer {
             ring,
             stream: Stream::default(),
-            mirror: Mirror {
-                store: Store::new(limits),
-                memory_bytes: settings.memory_bytes,
-                generations: HashMap::new(),
-                given_up: Vec::new(),
-            },
+            store: Store::new(limits),
             commands: command_queue,
             loads: load_queue,
             beginning: None,
@@ -145,11 +139,6 @@ impl Writer {
         (writer, handle)
     }
 
-    /// Name of the snapshot mechanism.
-    pub fn mechanism(&self) -> &'static str {
-        self.mirror.store.status().mechanism
-    }
-
     /// Returns only when the stream cannot be followed any more.
     pub fn run(mut self) -> StreamError {
         loop {
@@ -157,7 +146,7 @@ impl Writer {
             let ticket = self.ring.ticket();
             match self.turn() {
                 Ok(true) => {}
-                Ok(false) if self.mirror.store.tidy() => {}
+                Ok(false) if self.store.tidy() => {}
                 Ok(false) => self.ring.wait(ticket, self.sleep()),
                 Err(error) => return error,
             }
@@ -167,23 +156,23 @@ impl Writer {
     /// A bounded amount of each kind of work; returns whether there may be more.
     fn turn(&mut self) -> Result<bool, StreamError> {
         let next = self.waiting.iter().map(|r| r.lsn).min();
-        let mut busy = self.stream.turn(&mut self.ring, &mut self.mirror, next)?;
+        let mut busy = self.stream.turn(&mut self.ring, &mut self.store, next)?;
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Serve(request) => self.waiting.push(request),
                 Command::Status(reply) => {
                     // An asker who is gone needs no answer, here and below.
-                    let _ = reply.send(WriterStatus { store: self.mirror.store.status(), lsn: self.stream.position() });
+                    let _ = reply.send(WriterStatus { store: self.store.status(), lsn: self.stream.position() });
                 }
             }
         }
         self.serve_waiting();
         busy |= self.load();
-        for event in self.mirror.given_up.drain(..).chain(self.mirror.store.take_events()) {
+        for event in self.store.take_events() {
             // Without a receiver the process is about to end.
             let _ = self.events.send(event);
         }
-        self.stats.applied(&self.mirror.store.take_apply_delays());
+        self.stats.applied(&self.store.take_apply_delays());
         Ok(busy)
     }
 
@@ -203,7 +192,7 @@ impl Writer {
             let answer = if request.lsn <= reached {
                 let start = Instant::now();
                 let waited = start.duration_since(request.arrived);
-                self.mirror.store.serve(&request.snapshot, &request.tables).map(|served| Bound {
+                self.store.serve(&request.snapshot, &request.tables).map(|served| Bound {
                     served,
                     waited,
                     snapshot: start.elapsed(),
@@ -220,14 +209,14 @@ impl Writer {
         if let Some(Beginning { request, reply, .. }) =
             self.beginning.take_if(|b| self.stream.has_handled(&self.ring, b.ring_bytes))
         {
-            let _ = reply.send(self.mirror.store.load_begin(&request));
+            let _ = reply.send(self.store.load_begin(&request));
             return true;
         }
         if self.beginning.is_some() {
             return false;
         }
         let Ok(step) = self.loads.try_recv() else { return false };
-        let store = &mut self.mirror.store;
+        let store = &mut self.store;
         match step {
             LoadStep::Begin { request, reply } => {
                 self.beginning = Some(Beginning { request, reply, ring_bytes: self.ring.written() });
@@ -248,47 +237,32 @@ impl Writer {
     }
 }
 
-/// The store as the stream sees it.
-struct Mirror {
-    store: Store,
-    memory_bytes: u64,
-    /// Of the tables watched, to say which one was given up.
-    generations: HashMap<u32, u64>,
-    given_up: Vec<ToWorker>,
-}
-
-impl Sink for Mirror {
+impl Sink for Store {
     fn wants(&self, relid: u32) -> bool {
-        self.store.wants(relid)
+        self.wants(relid)
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        self.store.status().memory_bytes.saturating_add(bytes as u64) <= self.memory_bytes
+        self.has_room(bytes as u64)
     }
 
     fn give_up(&mut self, relid: u32, transaction_bytes: usize) {
-        self.store.retire(relid);
-        if let Some(generation) = self.generations.remove(&relid) {
-            let reason = format!("no room for a transaction of {} MB or more", transaction_bytes >> 20);
-            self.given_up.push(ToWorker::Broken { relid, generation, error: false, reason });
-        }
+        self.give_up(relid, transaction_bytes as u64);
     }
 
-    fn transaction(&mut self, xid: u64, lsn: u64, time: i64, changes: &[u8]) {
-        self.store.transaction(xid, lsn, time, changes);
+    fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>) {
+        self.transaction(xid, time, changes);
     }
 
     fn gate(&mut self, snapshot: Snapshot) {
-        self.store.gate(snapshot);
+        self.gate(snapshot);
     }
 
     fn watch(&mut self, generation: u64, layout: TableLayout) {
-        self.generations.insert(layout.relid, generation);
-        self.store.watch(generation, layout);
+        self.watch(generation, layout);
     }
 
     fn retire(&mut self, relid: u32) {
-        self.generations.remove(&relid);
-        self.store.retire(relid);
+        self.retire(relid);
     }
 }

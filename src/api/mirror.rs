@@ -6,15 +6,15 @@
 use std::time::{Duration, Instant};
 
 use pgrx::datum::{DatumWithOid, Interval};
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use pgrx::spi::Spi;
 use pgrx::{AllocatedByPostgres, PgXactCallbackEvent};
 
-use crate::capture::process;
 use crate::layout::{self, Described, NotMirrorable};
 use crate::load;
-use crate::planner::relation_name;
+use crate::pg::error::Error;
+use crate::pg::process;
+use crate::pg::relation::relation_name;
 use crate::shared::{self, TableState};
 
 const POLL_MS: i64 = 10;
@@ -194,10 +194,9 @@ fn run(statement: &str, relation: pg_sys::Oid) -> usize {
 }
 
 fn report(code: PgSqlErrorCode, message: &str, hint: Option<String>) -> ! {
-    let mut report = ErrorReport::new(code, message.to_string(), "pg_anker");
-    if let Some(hint) = hint {
-        report = report.set_hint(hint);
+    let error = Error::new(code, message);
+    match hint {
+        Some(hint) => error.hint(hint).raise(),
+        None => error.raise(),
     }
-    report.report(PgLogLevel::ERROR);
-    unreachable!("an error does not return")
 }

@@ -9,8 +9,9 @@ use protocol::frame::{self, Kind};
 use protocol::request::{Request, Status, TableStatus};
 
 use crate::client::{Engine, Received};
+use crate::layout;
+use crate::pg::wal;
 use crate::shared::{self, DatabaseState, Table, TableState};
-use crate::{layout, wal};
 
 /// An engine that is up answers at once; one that hangs must not hang the view.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -185,7 +186,7 @@ fn engine_info() -> TableIterator<
 
 /// The engine's own account; `None` if it is not there.
 fn status(database: pg_sys::Oid) -> Option<Status> {
-    let mut engine = Engine::connect(database).ok()?;
+    let mut engine = Engine::connect(database, PATIENCE).ok()?;
     engine.send(&frame::encode(Kind::Request, &Request::Status)).ok()?;
     match engine.receive(Some(PATIENCE)).ok()? {
         Received::Frame(Kind::Status, payload) => frame::parse(payload).ok(),

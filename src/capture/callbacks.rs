@@ -10,11 +10,12 @@ use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 
 use super::gate::Gates;
-use super::note::{Content, Note, PREFIX};
 use super::outbox::Outbox;
-use super::registry::{OpenRelation, Registry};
-use super::tuple::OnDisk;
-use crate::snapshot;
+use super::registry::Registry;
+use crate::note::{Content, Note, PREFIX};
+use crate::pg::relation::HistoricRelation;
+use crate::pg::snapshot;
+use crate::pg::tuple::OnDisk;
 
 /// Id of relation cache messages, and the relation id in them that means "all".
 const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
@@ -207,7 +208,8 @@ impl Follower {
             }
         }
         let list = self.registry.list().to_u32();
-        if (all || invalidated.contains(&list)) && OpenRelation::get(list).is_none() {
+        // SAFETY: in a callback of decoding, within its transaction.
+        if (all || invalidated.contains(&list)) && unsafe { HistoricRelation::open(list) }.is_none() {
             self.list_dropped = true;
         }
     }

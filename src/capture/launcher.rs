@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use follow::End;
 use pgrx::prelude::*;
 
-use super::process::{self, Worker};
 use crate::client;
+use crate::pg::process::{self, Worker};
+use crate::pg::wal;
 use crate::settings::MAX_WAL_RETAINED_MB;
 use crate::shared::{self, Database, DatabaseState, Reason};
-use crate::wal;
 
 /// Between two looks at retained WAL, and at what nobody wakes us for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -5,8 +5,8 @@ use protocol::change::StreamMessage;
 use protocol::ring::Producer;
 
 use super::engine_process::EngineProcess;
-use super::process;
-use super::tuple::make_room;
+use crate::pg::process;
+use crate::pg::tuple::make_room;
 
 /// Room for some tens of milliseconds of changes at full speed; a slower engine makes the worker wait, not grow.
 pub const RING_BYTES: usize = 8 << 20;

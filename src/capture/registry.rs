@@ -8,12 +8,13 @@ use follow::{Cause, LoadOrder, Recheck, Tables};
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 
-use super::note::{Content, Note};
 use super::outbox::Outbox;
-use super::process::{self, Worker};
-use super::tuple::RowEncoder;
 use crate::layout::{self, NotMirrorable};
 use crate::load::{self, MAX_ORDERS};
+use crate::note::{Content, Note};
+use crate::pg::process::{self, Worker};
+use crate::pg::relation::HistoricRelation;
+use crate::pg::tuple::RowEncoder;
 use crate::shared::{self, Reason, TableState};
 
 const MAX_LOADERS: usize = 2;
@@ -101,7 +102,8 @@ impl Registry {
             Recheck::UnlessStill(fingerprint) => Some(fingerprint),
             Recheck::Always => None,
         };
-        let relation = OpenRelation::get(relid);
+        // SAFETY: in decoding's callbacks.
+        let relation = unsafe { HistoricRelation::open(relid) };
         // SAFETY: the relation is open.
         let now = relation.as_ref().map(|r| unsafe { layout::fingerprint(r.0) });
         drop(relation);
@@ -126,7 +128,8 @@ impl Registry {
     }
 
     fn watch(&mut self, relid: u32, out: &mut Outbox) {
-        let Some(relation) = OpenRelation::get(relid) else {
+        // SAFETY: as above.
+        let Some(relation) = (unsafe { HistoricRelation::open(relid) }) else {
             return self.unregister(relid, out);
         };
         let (generation, now) = (shared::next_generation(), Instant::now());
@@ -269,27 +272,5 @@ impl Registry {
     /// When the worker ends, its loaders have nobody to load for.
     pub fn stop_loaders(&self) {
         self.loaders.iter().for_each(|loader| loader.process.terminate());
-    }
-}
-
-/// A relation opened without a lock: decoding sees the catalog as of its position, whatever others do now.
-pub struct OpenRelation(pub pg_sys::Relation);
-
-impl OpenRelation {
-    /// `None`: there is no such relation (any more).
-    pub fn get(relid: u32) -> Option<OpenRelation> {
-        // SAFETY: a transaction is open and the historic snapshot set.
-        let relation = unsafe { pg_sys::RelationIdGetRelation(relid.into()) };
-        (!relation.is_null()).then(|| OpenRelation(relation))
-    }
-}
-
-impl Drop for OpenRelation {
-    fn drop(&mut self) {
-        // While an error unwinds, the transaction's end closes it, and after that the process ends.
-        if !std::thread::panicking() {
-            // SAFETY: opened by `get`, and closed once.
-            unsafe { pg_sys::RelationClose(self.0) };
-        }
     }
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
-use super::ffi::raw;
-use super::process;
 use crate::load;
+use crate::pg::process;
+use crate::pg::symbols;
 use crate::shared::{self, DatabaseState};
 
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ unsafe extern "C-unwind" fn hook(
             make_way((*statement).utilityStmt);
         }
         let commits_prepared = is_commit_prepared((*statement).utilityStmt);
-        PREVIOUS.unwrap_or(raw::standard_ProcessUtility)(
+        PREVIOUS.unwrap_or(symbols::standard_ProcessUtility)(
             statement,
             query,
             read_only_tree,

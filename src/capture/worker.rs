@@ -13,11 +13,11 @@ use super::callbacks::Follower;
 use super::decoder::{Advance, Decoder};
 use super::outbox::Outbox;
 use super::patience;
-use super::process::{self, Worker};
 use super::registry::Registry;
-use super::wait::WaitSet;
 use crate::client;
 use crate::load::{self, ListOrder};
+use crate::pg::process::{self, Worker};
+use crate::pg::wait::WaitSet;
 use crate::shared::{self, DatabaseState, Reason};
 
 /// How long the engine may take to say that it listens.

@@ -10,6 +10,7 @@ use protocol::frame::{self, Kind};
 use protocol::request::Refusal;
 
 use crate::client::{Engine, Received};
+use crate::pg::relation::relation_name;
 
 /// The engine takes rows and answers at once, but for the time it takes to apply what lies before.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,7 +25,7 @@ pub struct Link {
 
 impl Link {
     pub fn connect(database: pg_sys::Oid, relid: pg_sys::Oid) -> Result<Link, String> {
-        Ok(Link { engine: Engine::connect(database)?, relid, looked: Instant::now() })
+        Ok(Link { engine: Engine::connect(database, PATIENCE)?, relid, looked: Instant::now() })
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
@@ -51,7 +52,7 @@ impl Link {
                 Received::Frame(kind, _) if kind == wanted => return Ok(()),
                 Received::Frame(Kind::Refused, payload) => {
                     let refusal: Refusal = frame::parse(payload).map_err(|e| e.to_string())?;
-                    return Err(refusal.reason());
+                    return Err(refusal.reason(|relid| relation_name(relid.into())));
                 }
                 Received::Frame(kind, _) => return Err(format!("the engine answered a load with {kind:?}")),
                 Received::TimedOut if start.elapsed() > PATIENCE => {

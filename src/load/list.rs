@@ -10,8 +10,8 @@ use pgrx::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::clean_snapshot;
-use crate::capture::note::{Content, Note};
-use crate::capture::process::{self, Extra};
+use crate::note::{Content, Note};
+use crate::pg::process::{self, Extra};
 
 const EXTENSION: &CStr = c"pg_anker";
 const SCHEMA: &CStr = c"anker";

@@ -13,7 +13,7 @@ pub use orders::{MAX_ORDERS, to_extra as orders_to_extra};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::capture::process::Extra;
+use crate::pg::process::Extra;
 
 fn to_extra(order: &impl Serialize) -> Extra {
     let mut extra: Extra = [0; size_of::<Extra>()];

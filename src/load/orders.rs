@@ -2,7 +2,7 @@
 
 use follow::LoadOrder;
 
-use crate::capture::process::Extra;
+use crate::pg::process::Extra;
 
 /// As many as fit into what a worker can be started with: an id of 5 and a generation of 10 bytes each at most.
 pub const MAX_ORDERS: usize = 8;

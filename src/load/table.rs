@@ -11,9 +11,9 @@ use protocol::request::{LoadRequest, Request};
 
 use super::link::Link;
 use super::{clean_snapshot, orders};
-use crate::capture::process;
-use crate::capture::tuple::{OnDisk, RowEncoder};
 use crate::layout;
+use crate::pg::process;
+use crate::pg::tuple::{OnDisk, RowEncoder};
 use crate::shared::{self, Reason};
 
 const CHUNK_BYTES: usize = 256 << 10;

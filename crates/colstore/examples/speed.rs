@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use anker_colstore::{Limits, Store, TableRequest};
+use anker_colstore::{Limits, Store, TableChanges, TableRequest};
 use plan::{Identity, MirrorColumn, RelationColumn, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::{StreamMessage, Value, write_value};
@@ -84,7 +84,7 @@ fn updates(store: &mut Store, layout: &TableLayout, rows: u64, first_xid: u64, c
     let start = cpu();
     let mut at = 0;
     for (xid, end) in (first_xid..).zip(ends) {
-        store.transaction(xid, 0, 0, &changes[at..end]);
+        store.transaction(xid, 0, vec![TableChanges { relid: RELID, messages: changes[at..end].to_vec() }]);
         at = end;
         if (xid - first_xid + 1).is_multiple_of(per_gate) {
             store.gate(Snapshot::new(xid + 1, vec![]));

@@ -26,7 +26,7 @@ pub fn apply(
     let mut key = Vec::with_capacity(types.len());
     for transaction in transactions {
         let mut messages = Messages::new(&transaction.changes);
-        while let Some((message, _)) = messages.next()? {
+        while let Some(message) = messages.next()? {
             change(rows, types, message, &mut row, &mut key, &mut ops)?;
             changes += 1;
             if ops.bytes.len() >= ENTRY_BYTES {
@@ -119,24 +119,23 @@ fn undecodable(what: impl ToString) -> Fault {
 }
 
 /// Walks messages that stand one behind the other, each with its length.
-pub struct Messages<'a> {
+struct Messages<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Messages<'a> {
-    pub fn new(bytes: &'a [u8]) -> Messages<'a> {
+    fn new(bytes: &'a [u8]) -> Messages<'a> {
         Messages { rest: bytes }
     }
 
-    /// The next message, and its bytes with the length.
-    pub fn next(&mut self) -> Result<Option<(StreamMessage<'a>, &'a [u8])>, Fault> {
+    fn next(&mut self) -> Result<Option<StreamMessage<'a>>, Fault> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let (length, _) = self.rest.split_first_chunk::<4>().ok_or_else(|| undecodable("message ends too early"))?;
-        let whole = 4 + u32::from_le_bytes(*length) as usize;
-        let (bytes, rest) = self.rest.split_at_checked(whole).ok_or_else(|| undecodable("message ends too early"))?;
+        let too_early = || undecodable("message ends too early");
+        let (length, rest) = self.rest.split_first_chunk::<4>().ok_or_else(too_early)?;
+        let (message, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(too_early)?;
         self.rest = rest;
-        Ok(Some((StreamMessage::decode(&bytes[4..]).map_err(undecodable)?, bytes)))
+        Ok(Some(StreamMessage::decode(message).map_err(undecodable)?))
     }
 }

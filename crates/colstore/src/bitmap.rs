@@ -53,6 +53,10 @@ impl Bitmap {
         self.region.tidy(runs)
     }
 
+    pub fn is_tidy(&self) -> bool {
+        self.region.is_tidy()
+    }
+
     pub fn bytes(&self) -> u64 {
         (self.region.run_count() * RUN_BYTES) as u64
     }

@@ -208,6 +208,16 @@ impl Column {
         cells + self.valid.iter_mut().chain(poison).map(|bits| bits.tidy(runs)).sum::<usize>()
     }
 
+    pub fn is_tidy(&self) -> bool {
+        let cells = match &self.cells {
+            Cells::Bits(bits) => bits.is_tidy(),
+            Cells::Fixed { region, .. } => region.is_tidy(),
+            Cells::Text(text) => text.is_tidy(),
+        };
+        let poison = self.poison.as_ref().map(|poison| &poison.bits);
+        cells && self.valid.iter().chain(poison).all(Bitmap::is_tidy)
+    }
+
     pub fn bytes(&self) -> u64 {
         let cells = match &self.cells {
             Cells::Bits(bits) => bits.bytes(),

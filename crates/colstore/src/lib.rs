@@ -9,12 +9,14 @@
 //! | file | job |
 //! |---|---|
 //! | `table` | one table's life from watch to retire |
+//! | `agenda` | which tables there is something to do for |
 //! | `backlog`, `apply` | transactions that wait; their changes onto rows and undo |
 //! | `rows`, `index` | slots, key index |
 //! | `column`, `fixed`, `bitmap`, `text` | cells in Arrow's layout, copied on write |
 //! | `undo` | old values, gates, floor |
 //! | `serve`, `view`, `zero_copy` | a table as S sees it, as Arrow arrays |
 
+mod agenda;
 mod apply;
 mod backlog;
 mod bitmap;
@@ -38,12 +40,11 @@ use std::sync::Arc;
 
 use plan::{RelationColumn, TableLayout};
 use protocol::Snapshot;
-use protocol::change::StreamMessage;
 use protocol::control::ToWorker;
 use protocol::request::{LoadRequest, Refusal, TableStatus};
 use snapmem::{Mechanism, Pool};
 
-use apply::Messages;
+use agenda::Agenda;
 use backlog::Transaction;
 use clock::{Clock, Delays};
 use rows::Fault;
@@ -58,6 +59,9 @@ pub struct Store {
     limits: Limits,
     pool: Pool,
     tables: HashMap<u32, Table>,
+    agenda: Agenda,
+    /// Tables that gates, discards and idle moments have looked at.
+    visits: u64,
     events: Vec<ToWorker>,
     delays: Delays,
     clock: Clock,
@@ -71,6 +75,13 @@ pub struct Limits {
     pub memory_bytes: u64,
     pub undo_bytes: u64,
     pub undo_seconds: u64,
+}
+
+/// What a committed transaction did to one table: Insert, Update and Delete messages as they came, each with its u32 length.
+#[derive(Clone, Debug)]
+pub struct TableChanges {
+    pub relid: u32,
+    pub messages: Vec<u8>,
 }
 
 /// A table of a request.
@@ -104,11 +115,16 @@ pub struct StoreStatus {
 }
 
 impl Store {
+    /// How columns are snapshotted.
+    pub const MECHANISM: Mechanism = Mechanism::Epochs;
+
     pub fn new(limits: Limits) -> Store {
         Store {
             limits,
             pool: Pool::new(limits.memory_bytes),
             tables: HashMap::new(),
+            agenda: Agenda::default(),
+            visits: 0,
             events: Vec::new(),
             delays: Delays::default(),
             clock: Clock::new(),
@@ -119,12 +135,15 @@ impl Store {
 
     /// `StreamMessage::Watch`: a new, empty table that is loading.
     pub fn watch(&mut self, generation: u64, layout: TableLayout) {
+        self.retire(layout.relid);
         self.tables.insert(layout.relid, Table::new(generation, layout, &self.pool));
     }
 
     /// `StreamMessage::Retire`. Views that are alive keep their rows.
     pub fn retire(&mut self, relid: u32) {
-        self.tables.remove(&relid);
+        if let Some(table) = self.tables.remove(&relid) {
+            self.agenda.forget(&table);
+        }
     }
 
     /// Whether changes of this table are wanted at all (watched and not broken).
@@ -132,52 +151,38 @@ impl Store {
         self.tables.get(&relid).is_some_and(|table| !table.is_broken())
     }
 
-    /// A whole committed transaction, in commit order: it becomes pending. `changes` is the concatenation of its
-    /// Insert, Update and Delete messages as they came (each with its u32 length).
-    pub fn transaction(&mut self, xid: u64, _lsn: u64, time: i64, changes: &[u8]) {
-        let parts = match self.split_by_table(changes) {
-            Ok(parts) => parts,
-            // Whose change that was is unknown.
-            Err(fault) => return self.break_all(fault),
-        };
-        for (i, (relid, changes)) in parts.into_iter().enumerate() {
-            let counted = (i == 0).then_some(time);
-            let transaction = Transaction { xid, counted, changes: changes.into() };
-            let result = self.tables.get_mut(&relid).map_or(Ok(()), |table| table.enqueue(transaction));
-            self.break_on_fault(relid, result.map_err(Fault::from));
-        }
+    /// Whether so much more may be held.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        bytes <= self.pool.room()
     }
 
-    /// The messages of each table that wants them, still in order.
-    fn split_by_table(&self, changes: &[u8]) -> Result<Vec<(u32, Vec<u8>)>, Fault> {
-        let mut parts: Vec<(u32, Vec<u8>)> = Vec::new();
-        let mut messages = Messages::new(changes);
-        while let Some((message, bytes)) = messages.next()? {
-            let (StreamMessage::Insert { relid, .. }
-            | StreamMessage::Update { relid, .. }
-            | StreamMessage::Delete { relid, .. }) = message
-            else {
-                return Err(Fault::Undecodable(format!("unexpected message {message:?}")));
-            };
-            match parts.iter_mut().find(|(part, _)| *part == relid) {
-                Some((_, part)) => part.extend_from_slice(bytes),
-                None if self.wants(relid) => parts.push((relid, bytes.to_vec())),
-                None => {}
-            }
+    /// There is no room for a transaction that has changed this table.
+    pub fn give_up(&mut self, relid: u32, transaction_bytes: u64) {
+        self.break_on_fault(relid, Err(Fault::TransactionTooLarge { megabytes: transaction_bytes >> 20 }));
+    }
+
+    /// A whole committed transaction, in commit order: it becomes pending.
+    pub fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>) {
+        let mut counted = Some(time);
+        for TableChanges { relid, messages } in changes {
+            let Some(table) = self.tables.get_mut(&relid).filter(|table| !table.is_broken()) else { continue };
+            let result = table.enqueue(Transaction { xid, counted: counted.take(), changes: messages.into() });
+            self.agenda.note(table);
+            self.break_on_fault(relid, result.map_err(Fault::from));
         }
-        Ok(parts)
     }
 
     /// Applies what `gate` sees, remembers it as a possible floor, and drops undo beyond the limits.
     pub fn gate(&mut self, gate: Snapshot) {
         let gate = Arc::new(gate);
         let now_ms = self.clock.millis();
-        let relids: Vec<u32> = self.tables.keys().copied().collect();
-        for &relid in &relids {
+        for relid in self.agenda.unsettled() {
             loop {
+                self.visits += 1;
                 let more = self.apply_some(relid, &gate);
-                if let Some(Ok(live)) = self.tables.get_mut(&relid).map(Table::live_mut) {
-                    live.undo.mark(&gate, now_ms);
+                if let Some(table) = self.tables.get_mut(&relid) {
+                    table.mark(&gate, now_ms);
+                    self.agenda.note(table);
                 }
                 self.discard_undo_beyond_limit();
                 if !more {
@@ -192,7 +197,9 @@ impl Store {
     fn apply_some(&mut self, relid: u32, snapshot: &Snapshot) -> bool {
         let now_ms = self.clock.millis();
         let Some(table) = self.tables.get_mut(&relid) else { return false };
-        match table.apply_some(snapshot, now_ms) {
+        let applied = table.apply_some(snapshot, now_ms);
+        self.agenda.note(table);
+        match applied {
             Ok(applied) => {
                 self.changes_applied += applied.changes;
                 self.delays.record(applied.transactions.iter().filter_map(|transaction| transaction.counted));
@@ -206,46 +213,29 @@ impl Store {
     }
 
     fn discard_old_undo(&mut self, before_ms: u64) {
-        let relids: Vec<u32> = self.tables.keys().copied().collect();
-        for relid in relids {
-            while self.oldest_undo(relid).is_some_and(|at_ms| at_ms < before_ms) && self.discard_oldest(relid) > 0 {}
+        while let Some((at_ms, relid)) = self.agenda.oldest_undo()
+            && at_ms < before_ms
+        {
+            self.discard_oldest(relid);
         }
     }
 
     /// The oldest first, whichever table it belongs to.
     fn discard_undo_beyond_limit(&mut self) {
-        let mut stuck = Vec::new();
-        loop {
-            let mut excess = self.undo_bytes().saturating_sub(self.limits.undo_bytes);
-            if excess == 0 {
-                break;
-            }
-            let candidates = self.tables.keys().copied().filter(|relid| !stuck.contains(relid));
-            let oldest = candidates.filter_map(|relid| Some((self.oldest_undo(relid)?, relid))).min();
-            let Some((at_ms, relid)) = oldest else { break };
-            // All that is as old, before the tables are compared again.
-            while excess > 0 && self.oldest_undo(relid) == Some(at_ms) {
-                let freed = self.discard_oldest(relid);
-                if freed == 0 {
-                    stuck.push(relid);
-                    break;
-                }
-                excess = excess.saturating_sub(freed);
-            }
+        while self.agenda.undo_bytes() > self.limits.undo_bytes
+            && let Some((_, relid)) = self.agenda.oldest_undo()
+        {
+            self.discard_oldest(relid);
         }
     }
 
-    fn oldest_undo(&self, relid: u32) -> Option<u64> {
-        self.tables.get(&relid)?.live().ok()?.undo.oldest_ms()
-    }
-
-    /// Bytes freed; 0 if there was nothing that may be discarded.
-    fn discard_oldest(&mut self, relid: u32) -> u64 {
-        let Some(table) = self.tables.get_mut(&relid) else { return 0 };
-        table.discard_oldest().unwrap_or_else(|fault| {
-            self.break_on_fault(relid, Err(fault));
-            0
-        })
+    /// Of a table that is on the agenda for it.
+    fn discard_oldest(&mut self, relid: u32) {
+        self.visits += 1;
+        let Some(table) = self.tables.get_mut(&relid) else { return };
+        let result = table.discard_oldest();
+        self.agenda.note(table);
+        self.break_on_fault(relid, result);
     }
 
     pub fn load_begin(&mut self, request: &LoadRequest) -> Result<(), Refusal> {
@@ -264,7 +254,11 @@ impl Store {
     }
 
     pub fn load_end(&mut self, relid: u32, generation: u64, rows: u64) -> Result<(), Refusal> {
-        let result = self.loading_table(relid, generation)?.load_end(rows)?;
+        let table = self.loading_table(relid, generation)?;
+        let result = table.load_end(rows)?;
+        if let Some(table) = self.tables.get_mut(&relid) {
+            self.agenda.note(table);
+        }
         if let Ok(rows) = result {
             self.events.push(ToWorker::Live { relid, generation, rows });
         }
@@ -314,23 +308,24 @@ impl Store {
 
     /// For a writer with nothing else to do: work now that spares queries some later. Returns whether there was any.
     pub fn tidy(&mut self) -> bool {
-        let live = self.tables.values_mut().filter_map(|table| table.live_mut().ok());
-        live.fold(false, |worked, live| live.rows.tidy() | worked)
+        let mut worked = false;
+        for relid in self.agenda.untidy() {
+            self.visits += 1;
+            if let Some(table) = self.tables.get_mut(&relid) {
+                worked |= table.tidy();
+                self.agenda.note(table);
+            }
+        }
+        worked
     }
 
     /// A table with a fault is given up; the others go on.
     fn break_on_fault(&mut self, relid: u32, result: Result<(), Fault>) {
         let (Err(fault), Some(table)) = (result, self.tables.get_mut(&relid)) else { return };
         table.break_down();
+        self.agenda.note(table);
         let (generation, error) = (table.generation, fault.is_error());
         self.events.push(ToWorker::Broken { relid, generation, error, reason: fault.to_string() });
-    }
-
-    fn break_all(&mut self, fault: Fault) {
-        let relids: Vec<u32> = self.tables.keys().copied().filter(|&relid| self.wants(relid)).collect();
-        for relid in relids {
-            self.break_on_fault(relid, Err(Fault::Undecodable(fault.to_string())));
-        }
     }
 
     /// Messages for the worker that have come up since the last call.
@@ -343,18 +338,14 @@ impl Store {
         self.delays.take()
     }
 
-    fn undo_bytes(&self) -> u64 {
-        self.tables.values().filter_map(|table| table.live().ok()).map(|live| live.undo.bytes()).sum()
-    }
-
     pub fn status(&self) -> StoreStatus {
         let live = || self.tables.values().filter_map(|table| table.live().ok());
         let mut tables: Vec<TableStatus> = self.tables.values().map(Table::status).collect();
         tables.sort_by_key(|table| table.relid);
         StoreStatus {
-            mechanism: Mechanism::Epochs.name(),
+            mechanism: Self::MECHANISM.name(),
             memory_bytes: self.pool.used(),
-            undo_bytes: self.undo_bytes(),
+            undo_bytes: self.agenda.undo_bytes(),
             undo_transactions: live().map(|live| live.undo.len() as u64).sum(),
             pending_transactions: self.tables.values().map(Table::pending).sum(),
             live_snapshots: Arc::strong_count(&self.alive) as u64 - 1,

@@ -26,6 +26,8 @@ pub enum Fault {
     Duplicate,
     #[error("more rows than the mirror can number")]
     TooManyRows,
+    #[error("no room for a transaction of {megabytes} MB or more")]
+    TransactionTooLarge { megabytes: u64 },
     #[error("change cannot be decoded: {0}")]
     Undecodable(String),
     #[error("loader announced {announced} rows and sent {sent}")]
@@ -35,7 +37,7 @@ pub enum Fault {
 impl Fault {
     /// A fault proper, as opposed to a lack of room.
     pub fn is_error(&self) -> bool {
-        !matches!(self, Fault::OutOfMemory(_) | Fault::TooManyRows)
+        !matches!(self, Fault::OutOfMemory(_) | Fault::TooManyRows | Fault::TransactionTooLarge { .. })
     }
 }
 
@@ -80,6 +82,11 @@ impl Rows {
     pub fn tidy(&mut self) -> bool {
         let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
         columns + self.live.tidy(TIDY_RUNS) > 0
+    }
+
+    /// Whether [`Rows::tidy`] would find nothing, now and as long as nothing is written.
+    pub fn is_tidy(&self) -> bool {
+        self.live.is_tidy() && self.columns.iter().all(Column::is_tidy)
     }
 
     pub fn identity(&self) -> &[usize] {

@@ -69,9 +69,18 @@ impl Table {
         let slots = live.rows.slots as usize;
         match past.poisoned_column() {
             Some(position) => Err(Refusal::UnholdableValue { relid, attnum: self.layout.columns[position].attnum }),
-            None => Ok(past.into_served(&positions, slots, alive)),
+            None => {
+                let key = key(&self.layout.identity, &positions);
+                Ok(past.into_served(&positions, key, slots, alive))
+            }
         }
     }
+}
+
+/// Where the key is among the columns at `positions`, if all of it is.
+fn key(identity: &Identity, positions: &[usize]) -> Option<Vec<usize>> {
+    let Identity::Key(key) = identity else { return None };
+    key.iter().map(|&column| positions.iter().position(|&position| position == column as usize)).collect()
 }
 
 /// Whether S sees a change of a slot, but not an earlier one of the same slot.
@@ -172,11 +181,11 @@ impl Past {
         self.columns.iter().find(|(_, column)| column.is_poisoned()).map(|(position, _)| *position)
     }
 
-    fn into_served(self, positions: &[usize], slots: usize, alive: &Arc<()>) -> ServedTable {
+    fn into_served(self, positions: &[usize], key: Option<Vec<usize>>, slots: usize, alive: &Arc<()>) -> ServedTable {
         let order = positions.iter().filter_map(|&position| self.wanted[position]).collect();
         let columns = self.columns.into_iter().map(|(_, column)| column).collect();
         ServedTable {
-            view: ColumnsView::new(columns, order, self.live, self.live_counts, slots, alive.clone()),
+            view: ColumnsView::new(columns, order, key, self.live, self.live_counts, slots, alive.clone()),
             undone_transactions: self.undone_transactions,
             undone_changes: self.undone_changes,
         }

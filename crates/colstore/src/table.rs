@@ -17,6 +17,7 @@ use protocol::change::RowReader;
 use protocol::request::{Refusal, TableStatus};
 use snapmem::{OutOfMemory, Pool};
 
+use crate::agenda::Note;
 use crate::apply::{apply, read_cells};
 use crate::backlog::{Backlog, Transaction};
 use crate::rows::{Fault, Rows};
@@ -32,7 +33,11 @@ pub struct Table {
     pub generation: u64,
     pub types: Vec<Type>,
     pub changes_applied: u64,
+    /// What the agenda knows of the table.
+    pub noted: Note,
     backlog: Backlog,
+    /// Written to since the columns were last found tidy.
+    untidy: bool,
     state: State,
     pool: Pool,
 }
@@ -73,7 +78,17 @@ impl Table {
     pub fn new(generation: u64, layout: TableLayout, pool: &Pool) -> Table {
         let types = layout.columns.iter().map(|column| column.ty).collect();
         let backlog = Backlog::new(pool);
-        Table { layout, generation, types, changes_applied: 0, backlog, state: State::Waiting, pool: pool.clone() }
+        Table {
+            layout,
+            generation,
+            types,
+            changes_applied: 0,
+            noted: Note::default(),
+            backlog,
+            untidy: false,
+            state: State::Waiting,
+            pool: pool.clone(),
+        }
     }
 
     pub fn is_broken(&self) -> bool {
@@ -115,21 +130,55 @@ impl Table {
             return Ok(Applied { transactions: Vec::new(), changes: 0 });
         };
         let transactions = self.backlog.take(|xid| snapshot.sees(xid), APPLY_BYTES);
+        self.untidy |= !transactions.is_empty();
         let changes = apply(&mut live.rows, &mut live.undo, &self.types, &transactions, now_ms)?;
         self.changes_applied += changes;
         Ok(Applied { transactions, changes })
     }
 
-    /// Discards the oldest undo and returns its bytes; 0 if there is none, or no gate lets go of it.
-    pub fn discard_oldest(&mut self) -> Result<u64, Fault> {
-        let Ok(live) = self.live_mut() else { return Ok(0) };
-        let Some(entry) = live.undo.discard_oldest() else { return Ok(0) };
+    /// A gate whose transactions have all been applied.
+    pub fn mark(&mut self, gate: &Arc<Snapshot>, now_ms: u64) {
+        if let State::Live(live) = &mut self.state {
+            live.undo.mark(gate, now_ms);
+        }
+    }
+
+    /// Discards the oldest undo, if there is any and a gate lets go of it.
+    pub fn discard_oldest(&mut self) -> Result<(), Fault> {
+        let State::Live(live) = &mut self.state else { return Ok(()) };
+        let Some(entry) = live.undo.discard_oldest() else { return Ok(()) };
+        self.untidy = true;
         for op in entry.ops_newest_first() {
             if let Op::Delete { slot, .. } = op {
                 live.rows.release(slot)?;
             }
         }
-        Ok(entry.bytes())
+        Ok(())
+    }
+
+    /// Merges some of what was written beside the columns while snapshots were alive; returns whether there was any to
+    /// merge.
+    pub fn tidy(&mut self) -> bool {
+        let State::Live(live) = &mut self.state else {
+            self.untidy = false;
+            return false;
+        };
+        let worked = live.rows.tidy();
+        self.untidy = !live.rows.is_tidy();
+        worked
+    }
+
+    /// What the agenda ought to know of the table.
+    pub fn note(&self) -> Note {
+        match &self.state {
+            State::Live(Live { undo, .. }) => Note {
+                unsettled: self.backlog.len() > 0 || undo.has_unmarked(),
+                discardable_ms: undo.discardable_ms(),
+                undo_bytes: undo.bytes(),
+                untidy: self.untidy,
+            },
+            State::Waiting | State::Loading { .. } | State::Broken => Note::default(),
+        }
     }
 
     pub fn load_begin(&mut self, snapshot: Snapshot) -> Result<(), Refusal> {

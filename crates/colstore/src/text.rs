@@ -123,6 +123,10 @@ impl TextColumn {
         self.views.tidy(runs)
     }
 
+    pub fn is_tidy(&self) -> bool {
+        self.views.is_tidy()
+    }
+
     pub fn bytes(&self) -> u64 {
         let views = self.views.run_count() * self.views.run_bytes();
         views as u64 + self.heaps.iter().map(Heap::bytes).sum::<u64>()

@@ -79,7 +79,7 @@ impl Undo {
         if !gate.dominates(newest) {
             return;
         }
-        let known = self.marks.back().map_or(self.first, |mark| mark.upto.max(self.first));
+        let known = self.marked();
         let unknown = self.entries.range((known - self.first) as usize..);
         let upto = known + unknown.take_while(|entry| gate.sees(entry.xid)).count() as u64;
         if upto == known {
@@ -104,9 +104,20 @@ impl Undo {
         self.entries.range(start..).rev()
     }
 
-    /// When the oldest entry was applied.
-    pub fn oldest_ms(&self) -> Option<u64> {
-        self.entries.front().map(|entry| entry.applied_ms)
+    /// The position up to which the newest mark's gate sees every entry.
+    fn marked(&self) -> u64 {
+        self.marks.back().map_or(self.first, |mark| mark.upto.max(self.first))
+    }
+
+    /// Whether a gate may yet mark entries.
+    pub fn has_unmarked(&self) -> bool {
+        self.marked() < self.first + self.entries.len() as u64
+    }
+
+    /// When the oldest entry was applied, if [`Undo::discard_oldest`] can discard it.
+    pub fn discardable_ms(&self) -> Option<u64> {
+        let oldest = self.entries.front()?;
+        (self.marked() > self.first).then_some(oldest.applied_ms)
     }
 
     /// Discards the oldest entry and moves the floor, if a recorded gate allows it.

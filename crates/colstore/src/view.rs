@@ -20,6 +20,10 @@ pub const CHUNK_ROWS: usize = 8192;
 /// Any number of threads may read it; it stays what it is until the last reference is gone.
 pub trait TableView: Send + Sync + std::fmt::Debug {
     fn types(&self) -> &[Type];
+    /// Columns that no two rows have in common, if that is known of some.
+    fn key(&self) -> Option<&[usize]> {
+        None
+    }
     /// Rows that are there (not those that a chunk merely has room for).
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
@@ -46,6 +50,7 @@ pub struct ColumnsView {
     columns: Vec<ColumnSnapshot>,
     /// For each column asked for, where it is in `columns`.
     order: Vec<usize>,
+    key: Option<Vec<usize>>,
     live: EpochSnapshot,
     live_counts: Vec<u32>,
     slots: usize,
@@ -58,6 +63,7 @@ impl ColumnsView {
     pub fn new(
         mut columns: Vec<ColumnSnapshot>,
         order: Vec<usize>,
+        key: Option<Vec<usize>>,
         live: EpochSnapshot,
         live_counts: Vec<u32>,
         slots: usize,
@@ -66,13 +72,17 @@ impl ColumnsView {
         columns.iter_mut().for_each(ColumnSnapshot::seal);
         let types = order.iter().map(|&index| columns[index].ty).collect();
         let row_count = live_counts.iter().map(|&count| count as u64).sum();
-        ColumnsView { types, columns, order, live, live_counts, slots, row_count, _alive: alive }
+        ColumnsView { types, columns, order, key, live, live_counts, slots, row_count, _alive: alive }
     }
 }
 
 impl TableView for ColumnsView {
     fn types(&self) -> &[Type] {
         &self.types
+    }
+
+    fn key(&self) -> Option<&[usize]> {
+        self.key.as_deref()
     }
 
     fn row_count(&self) -> u64 {

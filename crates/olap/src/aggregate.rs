@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use datafusion_common::error::Result as DataFusionResult;
+use datafusion_common::scalar::ScalarValue;
+use datafusion_expr::AggregateUDF;
 use datafusion_functions_aggregate::count::count_udaf;
 use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion_expr::AggregateUDF;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion_physical_expr::expressions::Column;
@@ -23,7 +24,6 @@ use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, Physica
 use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use datafusion_common::scalar::ScalarValue;
 use plan::{Agg, Expr, Grouping, Type};
 use protocol::request::Failure;
 

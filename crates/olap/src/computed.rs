@@ -11,9 +11,9 @@ use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int16T
 use arrow_array::{ArrayRef, Decimal128Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_common::scalar::ScalarValue;
 use plan::{ArithOp, CmpOp};
 use protocol::request::FailureKind;
 

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use datafusion_common::error::DataFusionError;
+use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
 };
-use datafusion_common::scalar::ScalarValue;
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
 use protocol::request::Failure;
 

@@ -10,9 +10,9 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, FieldRef};
 use datafusion_common::error::Result;
+use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
-use datafusion_common::scalar::ScalarValue;
 
 use crate::numbers::floats::canonical;
 use crate::sum::included;

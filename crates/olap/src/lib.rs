@@ -7,7 +7,8 @@
 //! | file | job |
 //! |---|---|
 //! | `validate` | refuses plans that are not well-formed |
-//! | `physical` | decides on scans, filters, joins and puts them together |
+//! | `join_order`, `statistics` | which relations are joined first, by what is known of their keys and values |
+//! | `physical` | puts scans, filters, joins together |
 //! | `scan` | batches of a table view |
 //! | `expr` | translates expressions |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
@@ -15,6 +16,7 @@
 //! | `aggregate`, `sum`, `extreme` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
 //! | `results` | the stream of result batches |
+//! | `reserve` | memory of queries outside of the operators |
 //! | `error` | errors and their meaning |
 
 mod aggregate;
@@ -24,12 +26,15 @@ mod dense;
 mod error;
 mod expr;
 mod extreme;
+mod join_order;
 mod logic;
 mod numbers;
 mod operand;
 mod physical;
+mod reserve;
 mod results;
 mod scan;
+mod statistics;
 mod sum;
 mod validate;
 
@@ -38,16 +43,18 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use colstore::TableView;
 use datafusion_common::DataFusionError;
+use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::{ExecutionPlan, displayable};
-use datafusion_execution::config::SessionConfig;
 use plan::{Literal, Plan};
 use protocol::request::Failure;
 
 use crate::error::internal;
+
+pub use reserve::Reservation;
 
 /// Shared by all queries: memory pool and settings.
 pub struct Runtime {

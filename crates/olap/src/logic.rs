@@ -7,10 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow_arith::boolean::{and_kleene, or_kleene};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Schema};
-use arrow_arith::boolean::{and_kleene, or_kleene};
 use datafusion_common::error::Result;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;

@@ -7,15 +7,14 @@
 //!              Projection c0, c1, …
 //!              [Aggregate]
 //!              [Filter]                   what needs several relations and is no join key
-//!              HashJoin                  of two stages, the smaller one as build side
+//!              HashJoin                  of two stages, the one with fewer rows as build side
 //!              /      \
 //!           Scan      HashJoin
 //!                     /      \
 //!           [Filter] Scan   [Filter] Scan
 //! ```
 //!
-//! Joins are chosen greedily, the pair with the fewest rows first, so that the largest table usually streams through all
-//! of them while small ones are joined among themselves. Row counts are exact below filters and guesses above.
+//! The order of the joins is [`crate::join_order`]'s.
 //!
 //! Each relation is filtered where it is scanned, and columns are dropped as soon as nothing above reads them.
 
@@ -23,8 +22,8 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
 use colstore::TableView;
-use datafusion_common::{JoinType, NullEquality};
 use datafusion_common::error::Result as DataFusionResult;
+use datafusion_common::{JoinType, NullEquality};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::coop::CooperativeExec;
@@ -38,9 +37,10 @@ use protocol::request::Failure;
 
 use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
-use crate::error::internal;
 use crate::expr::{ColumnId, Translator, column_name, columns_of, joined, planning};
+use crate::join_order::{self, Classes, Pair, Relation, Statistics, Tree, relations_of};
 use crate::scan::ViewScan;
+use crate::statistics::Sampled;
 
 /// Build sides beyond this many rows are split between the threads, where that is possible.
 const SHARED_BUILD_ROWS: f64 = 200_000.0;
@@ -50,17 +50,6 @@ struct Stage {
     plan: Arc<dyn ExecutionPlan>,
     columns: Vec<ColumnId>,
     relations: Vec<u16>,
-    /// A guess, from exact row counts and the kind of filters.
-    rows: f64,
-    /// Rows of the largest relation in it, before any filter.
-    unfiltered: f64,
-}
-
-impl Stage {
-    /// Rows of an equality join, taking the smaller table's key as unique.
-    fn joined_rows(&self, other: &Stage) -> f64 {
-        self.rows * other.rows / self.unfiltered.min(other.unfiltered).max(1.0)
-    }
 }
 
 /// A well-formed plan as DataFusion executes it; the views fit its relations.
@@ -70,29 +59,45 @@ pub fn build(
     views: Vec<Arc<dyn TableView>>,
     threads: usize,
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
-    let mut builder = Builder { plan, params, threads, pending: plan.filters.iter().collect() };
-    let mut stages = Vec::new();
-    for (rel, view) in views.into_iter().enumerate() {
-        stages.push(builder.scan(rel as u16, view)?);
-    }
-    while stages.len() > 1 {
-        let joined = builder.join_next(&mut stages)?;
-        stages.push(joined);
-    }
-    let all = stages.pop().ok_or_else(|| internal("plan without relations"))?;
+    let mut conditions = plan.filters.iter().collect();
+    let classes = Classes::extract(&mut conditions);
+    let relations: Vec<Relation> = views.iter().map(|view| relation(view.as_ref())).collect();
+    let sampled = Sampled { views: &views };
+    // Two relations can be joined in one order only.
+    let statistics: &dyn Statistics = if relations.len() > 2 { &sampled } else { &NoStatistics };
+    let tree = join_order::order(&relations, &classes, &conditions, statistics);
+    let implied: Vec<Expr> = (0..relations.len() as u16).flat_map(|rel| classes.within(rel)).map(equality).collect();
+    let pending = conditions.into_iter().chain(&implied).collect();
+    let mut builder = Builder { plan, params, views: &views, threads, pending };
+    let all = builder.assemble(&tree, &[])?;
     builder.finish(all)
+}
+
+fn relation(view: &dyn TableView) -> Relation {
+    let key = view.key().map(|key| key.iter().map(|&col| col as u16).collect());
+    Relation { rows: view.row_count() as f64, key }
+}
+
+fn equality((left, right): Pair<'_>) -> Expr {
+    Expr::Cmp { op: CmpOp::Eq, left: Box::new(left.clone()), right: Box::new(right.clone()) }
+}
+
+struct NoStatistics;
+
+impl Statistics for NoStatistics {
+    fn distinct(&self, _: u16, _: &Expr) -> Option<f64> {
+        None
+    }
 }
 
 struct Builder<'a> {
     plan: &'a Plan,
     params: &'a [Option<Literal>],
+    views: &'a [Arc<dyn TableView>],
     threads: usize,
     /// Filters that are not yet part of any stage.
     pending: Vec<&'a Expr>,
 }
-
-/// The sides of an equality: the probe side's key and the build side's.
-type KeyPair<'a> = (&'a Expr, &'a Expr);
 
 impl<'a> Builder<'a> {
     fn translator<'b>(&self, columns: &'b [ColumnId]) -> Translator<'b>
@@ -102,26 +107,40 @@ impl<'a> Builder<'a> {
         Translator { plan: self.plan, params: self.params, columns }
     }
 
-    fn scan(&mut self, rel: u16, view: Arc<dyn TableView>) -> Result<Stage, Failure> {
+    /// `above`: keys of the joins that the stage will be part of.
+    fn assemble(&mut self, tree: &Tree<'a>, above: &[&'a Expr]) -> Result<Stage, Failure> {
+        match tree {
+            Tree::Scan(rel) => self.scan(*rel, above),
+            Tree::Join { build, probe, keys, build_rows } => {
+                let read: Vec<&Expr> = keys.iter().flat_map(|&(a, b)| [a, b]).chain(above.iter().copied()).collect();
+                let build = self.assemble(build, &read)?;
+                let probe = self.assemble(probe, &read)?;
+                let joined = self.join(build, probe, keys, *build_rows, above)?;
+                self.filter(joined, above)
+            }
+        }
+    }
+
+    fn scan(&mut self, rel: u16, above: &[&Expr]) -> Result<Stage, Failure> {
         let relation = &self.plan.relations[rel as usize];
         let columns: Vec<ColumnId> = (0..relation.columns.len() as u16).map(|col| (rel, col)).collect();
         let fields = columns.iter().zip(&relation.columns);
         let fields = fields.map(|(id, column)| Field::new(column_name(*id), arrow_type(column.ty), true));
         let schema = Schema::new(fields.collect::<Vec<_>>());
-        let rows = view.row_count() as f64;
+        let view = self.views[rel as usize].clone();
         let plan: Arc<dyn ExecutionPlan> = Arc::new(ViewScan::new(view, schema, self.threads));
-        self.filter(Stage { plan, columns, relations: vec![rel], rows, unfiltered: rows })
+        self.filter(Stage { plan, columns, relations: vec![rel] }, above)
     }
 
     /// Applies the pending filters that the stage can evaluate: first those that cannot raise an error, so that they
     /// guard the others.
-    fn filter(&mut self, mut stage: Stage) -> Result<Stage, Failure> {
+    fn filter(&mut self, mut stage: Stage, above: &[&Expr]) -> Result<Stage, Failure> {
         let (ready, pending): (Vec<&Expr>, Vec<&Expr>) =
             self.pending.iter().partition(|f| relations_of(f).iter().all(|rel| stage.relations.contains(rel)));
         self.pending = pending;
         let (raising, safe): (Vec<&Expr>, Vec<&Expr>) = ready.into_iter().partition(|f| f.can_raise());
-        for (i, filters) in [&safe, &raising].into_iter().enumerate() {
-            let still_read = if i == 0 { raising.as_slice() } else { &[] };
+        let still_read = [&raising, above].concat();
+        for (filters, still_read) in [(&safe, &still_read[..]), (&raising, above)] {
             stage = self.filter_by(stage, filters, still_read)?;
         }
         Ok(stage)
@@ -138,7 +157,6 @@ impl<'a> Builder<'a> {
         let filter = FilterExecBuilder::new(predicate, stage.plan).apply_projection(Some(kept.clone()));
         stage.plan = Arc::new(filter.and_then(|f| f.build()).map_err(planning)?);
         stage.columns = kept.into_iter().map(|i| stage.columns[i]).collect();
-        stage.rows *= filters.iter().map(|f| selectivity(f)).product::<f64>();
         Ok(stage)
     }
 
@@ -154,48 +172,39 @@ impl<'a> Builder<'a> {
         (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect()
     }
 
-    /// Takes two stages, of which there are at least two, and joins them: those that an equality connects with the
-    /// fewest rows in the result or, if there are none, the smallest.
-    fn join_next(&mut self, stages: &mut Vec<Stage>) -> Result<Stage, Failure> {
-        let pairs = (0..stages.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
-        let cost = |(i, j): (usize, usize)| {
-            let (a, b) = (&stages[i], &stages[j]);
-            let connected = self.pending.iter().any(|f| join_keys(f, a, b).is_some());
-            (!connected, if connected { a.joined_rows(b) } else { a.rows * b.rows })
-        };
-        let costs = pairs.map(|pair| (cost(pair), pair));
-        let best = costs.min_by(|(a, _), (b, _)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let (_, (i, j)) = best.ok_or_else(|| internal("nothing to join"))?;
-        let (later, earlier) = (stages.remove(j), stages.remove(i));
-        let (build, probe) = if later.rows < earlier.rows { (later, earlier) } else { (earlier, later) };
-        let keys: Vec<KeyPair<'a>> = self.pending.iter().filter_map(|f| join_keys(f, &probe, &build)).collect();
-        self.pending.retain(|f| join_keys(f, &probe, &build).is_none());
-
+    /// `keys`: of the build side and of the probe side. Pending equalities whose sides are complete now are keys, too.
+    fn join(
+        &mut self,
+        build: Stage,
+        probe: Stage,
+        keys: &[Pair<'a>],
+        build_rows: f64,
+        above: &[&Expr],
+    ) -> Result<Stage, Failure> {
+        let compared = self.pending.iter().filter_map(|f| compared_sides(f, &build, &probe));
+        let keys: Vec<Pair<'a>> = keys.iter().copied().chain(compared).collect();
+        self.pending.retain(|f| compared_sides(f, &build, &probe).is_none());
         let columns: Vec<ColumnId> = build.columns.iter().chain(&probe.columns).copied().collect();
         let relations = build.relations.iter().chain(&probe.relations).copied().collect();
-        let unfiltered = build.unfiltered.max(probe.unfiltered);
-        let joined = if keys.is_empty() {
-            let rows = build.rows * probe.rows;
+        if keys.is_empty() {
             let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan));
-            Stage { plan, columns, relations, rows, unfiltered }
-        } else {
-            let rows = build.joined_rows(&probe);
-            let kept = self.kept(&columns, &[]);
-            let plan = self.hash_join(&keys, build, probe, kept.clone())?;
-            Stage { plan, columns: kept.into_iter().map(|i| columns[i]).collect(), relations, rows, unfiltered }
-        };
-        self.filter(joined)
+            return Ok(Stage { plan, columns, relations });
+        }
+        let kept = self.kept(&columns, above);
+        let plan = self.hash_join(&keys, build, probe, build_rows, kept.clone())?;
+        Ok(Stage { plan, columns: kept.into_iter().map(|i| columns[i]).collect(), relations })
     }
 
     fn hash_join(
         &self,
-        keys: &[KeyPair<'_>],
+        keys: &[Pair<'_>],
         build: Stage,
         probe: Stage,
+        build_rows: f64,
         kept: Vec<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
         let mut on = Vec::new();
-        for (probe_key, build_key) in keys {
+        for (build_key, probe_key) in keys {
             let (probe_type, build_type) = (self.plan.type_of(probe_key), self.plan.type_of(build_key));
             on.push((
                 self.translator(&build.columns).join_key(build_key, probe_type)?,
@@ -204,7 +213,7 @@ impl<'a> Builder<'a> {
         }
         let partitions = probe.plan.output_partitioning().partition_count();
         // The exchange needs memory as long as it runs. A result that streams must not fail on that half way.
-        let shared = partitions > 1 && build.rows > SHARED_BUILD_ROWS && self.plan.grouping.is_some();
+        let shared = partitions > 1 && build_rows > SHARED_BUILD_ROWS && self.plan.grouping.is_some();
         let (build, probe, mode) = if shared {
             let (build_keys, probe_keys) = on.iter().cloned().unzip();
             let build = by_hash(build.plan, build_keys, partitions).map_err(planning)?;
@@ -237,34 +246,19 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn relations_of(expr: &Expr) -> Vec<u16> {
-    let mut columns = Vec::new();
-    columns_of(expr, &mut columns);
-    columns.into_iter().map(|(rel, _)| rel).collect()
-}
-
 /// The sides of an equality between two stages.
-fn join_keys<'a>(filter: &'a Expr, probe: &Stage, build: &Stage) -> Option<KeyPair<'a>> {
+fn compared_sides<'a>(filter: &'a Expr, build: &Stage, probe: &Stage) -> Option<Pair<'a>> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = filter else { return None };
     let of = |expr: &Expr, stage: &Stage| {
         let relations = relations_of(expr);
         !relations.is_empty() && relations.iter().all(|rel| stage.relations.contains(rel))
     };
-    if of(left, probe) && of(right, build) {
+    if of(left, build) && of(right, probe) {
         Some((left, right))
-    } else if of(left, build) && of(right, probe) {
+    } else if of(left, probe) && of(right, build) {
         Some((right, left))
     } else {
         None
-    }
-}
-
-/// A guess at the share of rows that pass.
-fn selectivity(filter: &Expr) -> f64 {
-    match filter {
-        Expr::Cmp { op: CmpOp::Eq, .. } => 0.05,
-        Expr::Cmp { op: CmpOp::Ne, .. } | Expr::IsNull { negated: true, .. } => 0.9,
-        _ => 0.3,
     }
 }
 

@@ -7,8 +7,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use datafusion_common_runtime::SpawnedTask;
 use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};

@@ -11,9 +11,9 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, Pr
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, FieldRef};
 use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
-use datafusion_common::scalar::ScalarValue;
 use protocol::request::FailureKind;
 
 use crate::arrow_form::RAW_DECIMAL;

@@ -7,6 +7,7 @@ use protocol::request::Failure;
 
 use crate::arrow_form::scalar;
 use crate::error::internal;
+use crate::join_order::MAX_RELATIONS;
 
 /// Expressions nested deeper could exhaust the stack of a thread when they are evaluated.
 const MAX_DEPTH: u32 = 100;
@@ -14,6 +15,9 @@ const MAX_DEPTH: u32 = 100;
 pub fn validate(plan: &Plan) -> Result<(), Failure> {
     if plan.relations.is_empty() {
         return Err(internal("plan without relations"));
+    }
+    if plan.relations.len() > MAX_RELATIONS {
+        return Err(internal(format!("{} relations are more than can be joined", plan.relations.len())));
     }
     for filter in &plan.filters {
         if type_of(plan, filter)? != Type::Bool {

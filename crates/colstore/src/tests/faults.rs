@@ -7,7 +7,7 @@ use protocol::control::ToWorker;
 use protocol::request::Refusal;
 
 use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
-use crate::Limits;
+use crate::{Limits, TableChanges};
 
 /// Two tables, the first with one row; `changes` break the first.
 fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
@@ -66,14 +66,16 @@ fn bytes_that_cannot_be_decoded_break_the_table() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_decoded_breaks_all_tables() {
-    for bytes in [&[1u8, 2][..], &[9, 0, 0, 0, 1], &[1, 0, 0, 0, 99]] {
+fn messages_that_cannot_be_told_apart_break_their_table() {
+    for messages in [&[1u8, 2][..], &[9, 0, 0, 0, 1], &[1, 0, 0, 0, 99]] {
         let mut rig = Rig::new(LIMITS);
         rig.load(&simple(1), &[]);
         rig.load(&simple(2), &[]);
-        rig.commit(bytes);
-        assert_eq!(rig.store.take_events().len(), 2);
-        assert!(!rig.store.wants(1) && !rig.store.wants(2));
+        rig.store.transaction(10, 0, vec![TableChanges { relid: 1, messages: messages.to_vec() }]);
+        rig.store.gate(Snapshot::new(11, vec![]));
+        let (relid, error, reason) = rig.broken();
+        assert!(relid == 1 && error && reason.contains("cannot be decoded"), "{reason}");
+        assert!(!rig.store.wants(1) && rig.store.wants(2));
     }
 }
 

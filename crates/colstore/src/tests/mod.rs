@@ -1,6 +1,7 @@
 mod faults;
 mod heap;
 mod limits;
+mod many;
 mod model;
 mod rig;
 mod views;

@@ -43,7 +43,7 @@ impl Capture {
         while self.sent < position.min(pg.flushed) {
             let t = &pg.wal[self.sent];
             self.sent += 1;
-            self.store.transaction(t.xid, self.sent as u64, 0, &t.changes);
+            self.store.transaction(t.xid, 0, rig::by_table(&t.changes));
         }
     }
 

@@ -7,11 +7,11 @@ use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int6
 use arrow_array::{Array, ArrayRef};
 use plan::{Identity, MirrorColumn, RelationColumn, TableLayout, Type};
 use protocol::Snapshot;
-use protocol::change::{StreamMessage, Value, write_value};
+use protocol::change::{CHANGE_HEAD, StreamMessage, Value, changed_table, write_value};
 use protocol::control::ToWorker;
 use protocol::request::{LoadRequest, Refusal};
 
-use crate::{Limits, Store, TableRequest, TableView};
+use crate::{Limits, Store, TableChanges, TableRequest, TableView};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Val {
@@ -96,6 +96,21 @@ pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize
     StreamMessage::Update { relid: layout.relid, old_key, row: &row }.encode(out);
 }
 
+/// Messages sorted by their tables, as the stream does it.
+pub fn by_table(mut messages: &[u8]) -> Vec<TableChanges> {
+    let mut tables: Vec<TableChanges> = Vec::new();
+    while let Some((length, rest)) = messages.split_first_chunk::<4>() {
+        let relid = rest.first_chunk::<CHANGE_HEAD>().and_then(|head| changed_table(*head)).unwrap();
+        let (message, rest) = messages.split_at(4 + u32::from_le_bytes(*length) as usize);
+        match tables.iter_mut().find(|table| table.relid == relid) {
+            Some(table) => table.messages.extend(message),
+            None => tables.push(TableChanges { relid, messages: message.to_vec() }),
+        }
+        messages = rest;
+    }
+    tables
+}
+
 /// All rows of a view, sorted.
 pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -173,7 +188,7 @@ impl Rig {
     pub fn commit(&mut self, changes: &[u8]) -> u64 {
         let xid = self.xid;
         self.xid += 1;
-        self.store.transaction(xid, xid, 0, changes);
+        self.store.transaction(xid, 0, by_table(changes));
         xid
     }
 

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
-use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_execution::memory_pool::MemoryConsumer;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::PhysicalExpr;

@@ -351,6 +351,11 @@ impl EpochRegion {
         merged
     }
 
+    /// Whether [`EpochRegion::tidy`] would find nothing, now and as long as nothing is written.
+    pub fn is_tidy(&self) -> bool {
+        self.logged.is_empty()
+    }
+
     fn usage(&self) -> Usage {
         let newest = self.shared.live.newest();
         let shared = self.frames.iter().filter(|frame| frame.birth <= newest).count();

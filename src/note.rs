@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::ffi;
+use crate::pg::wal;
 
 /// Other consumers of logical decoding see our messages under this prefix and can skip them.
 pub const PREFIX: &CStr = c"pg_anker";
@@ -32,7 +32,7 @@ impl Note {
     pub fn write(&self) {
         // Serialising plain data into memory has no way to fail.
         let bytes = postcard::to_stdvec(self).expect("plain data serialises");
-        ffi::log_message(PREFIX, &bytes);
+        wal::write_message(PREFIX, &bytes);
     }
 
     /// `None` for bytes of another version.

@@ -1,0 +1,81 @@
+//! Which tables there is something to do for. Most of the tables of a database rest most of the time: a gate, a discard or
+//! an idle moment looks at the others only, however many there are.
+
+use std::collections::BTreeSet;
+
+use crate::table::Table;
+
+/// What a table has to do with the agenda, as it was last noted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// Transactions wait for a gate, or undo that no gate has been seen to include.
+    pub unsettled: bool,
+    /// When the oldest undo was written, if a gate allows to discard it.
+    pub discardable_ms: Option<u64>,
+    pub undo_bytes: u64,
+    /// Lines may have been written beside the columns.
+    pub untidy: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Agenda {
+    unsettled: BTreeSet<u32>,
+    discardable: BTreeSet<(u64, u32)>,
+    untidy: BTreeSet<u32>,
+    undo_bytes: u64,
+}
+
+impl Agenda {
+    /// To be called after anything that may have changed the table's note.
+    pub fn note(&mut self, table: &mut Table) {
+        let relid = table.layout.relid;
+        let now = table.note();
+        let before = std::mem::replace(&mut table.noted, now);
+        if now != before {
+            self.replace(relid, before, now);
+        }
+    }
+
+    /// The table is gone.
+    pub fn forget(&mut self, table: &Table) {
+        self.replace(table.layout.relid, table.noted, Note::default());
+    }
+
+    fn replace(&mut self, relid: u32, before: Note, now: Note) {
+        keep(&mut self.unsettled, relid, before.unsettled, now.unsettled);
+        keep(&mut self.untidy, relid, before.untidy, now.untidy);
+        if before.discardable_ms != now.discardable_ms {
+            before.discardable_ms.map(|at_ms| self.discardable.remove(&(at_ms, relid)));
+            now.discardable_ms.map(|at_ms| self.discardable.insert((at_ms, relid)));
+        }
+        self.undo_bytes = self.undo_bytes - before.undo_bytes + now.undo_bytes;
+    }
+
+    /// Tables that a gate may change.
+    pub fn unsettled(&self) -> Vec<u32> {
+        self.unsettled.iter().copied().collect()
+    }
+
+    /// Tables that an idle moment may change.
+    pub fn untidy(&self) -> Vec<u32> {
+        self.untidy.iter().copied().collect()
+    }
+
+    /// The oldest undo that may be discarded: its age, and the table.
+    pub fn oldest_undo(&self) -> Option<(u64, u32)> {
+        self.discardable.first().copied()
+    }
+
+    /// Of all tables together.
+    pub fn undo_bytes(&self) -> u64 {
+        self.undo_bytes
+    }
+}
+
+fn keep(set: &mut BTreeSet<u32>, relid: u32, before: bool, now: bool) {
+    match (before, now) {
+        (false, true) => _ = set.insert(relid),
+        (true, false) => _ = set.remove(&relid),
+        _ => {}
+    }
+}

@@ -1,0 +1,69 @@
+//! Thousands of tables, most of them at rest: what they cost is counted in tables looked at.
+
+use std::time::Duration;
+
+use super::rig::{self, LIMITS, Rig, simple, simple_row};
+use crate::Limits;
+
+const TABLES: u32 = 10_000;
+
+fn rig_of_many(limits: Limits) -> Rig {
+    let mut rig = Rig::new(limits);
+    (1..=TABLES).for_each(|relid| rig.load(&simple(relid), &[]));
+    rig
+}
+
+/// Tables looked at while `work` is done.
+fn visits(rig: &mut Rig, work: impl FnOnce(&mut Rig)) -> u64 {
+    let before = rig.store.visits;
+    work(rig);
+    rig.store.visits - before
+}
+
+fn insert(rig: &mut Rig, relids: impl Iterator<Item = u32>, key: i64) {
+    let mut bytes = Vec::new();
+    relids.for_each(|relid| rig::insert(&simple(relid), &simple_row(key, 0, ""), &mut bytes));
+    rig.commit(&bytes);
+}
+
+#[test]
+fn tables_at_rest_cost_a_gate_nothing() {
+    let mut rig = rig_of_many(Limits { undo_seconds: 10, ..LIMITS });
+    assert_eq!(visits(&mut rig, Rig::gate), 0);
+    insert(&mut rig, [7].into_iter(), 1);
+    // Once to apply, once to find that it was all.
+    assert_eq!(visits(&mut rig, Rig::gate), 2);
+    assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 1);
+    assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 0);
+    assert_eq!(visits(&mut rig, Rig::gate), 0);
+    rig.store.clock.advance(Duration::from_secs(60));
+    assert_eq!(visits(&mut rig, Rig::gate), 1, "undo that is too old");
+    assert_eq!(rig.store.status().undo_transactions, 0);
+}
+
+#[test]
+fn a_transaction_on_all_tables_costs_so_many_looks_and_not_their_square() {
+    let mut rig = rig_of_many(Limits { undo_bytes: 50_000, ..LIMITS });
+    let changed = visits(&mut rig, |rig| {
+        insert(rig, 1..=TABLES, 1);
+        rig.gate();
+    });
+    assert!(changed <= 3 * TABLES as u64, "{changed}");
+    let status = rig.store.status();
+    assert!(status.undo_bytes <= 50_000);
+    assert_eq!(status.undo_bytes, status.tables.iter().map(|table| table.undo_bytes).sum::<u64>());
+}
+
+#[test]
+fn tables_that_a_gate_does_not_see_are_looked_at_until_one_does() {
+    let mut rig = rig_of_many(LIMITS);
+    let early = rig.now();
+    insert(&mut rig, 1..=5, 1);
+    for _ in 0..3 {
+        assert_eq!(visits(&mut rig, |rig| rig.store.gate(early.clone())), 5);
+    }
+    rig.store.retire(1);
+    assert_eq!(visits(&mut rig, Rig::gate), 2 * 4);
+    assert_eq!(visits(&mut rig, Rig::gate), 0);
+    assert_eq!(rig.store.status().pending_transactions, 0);
+}

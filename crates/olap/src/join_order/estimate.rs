@@ -1,0 +1,270 @@
+//! How many rows a set of relations has when it is joined, and which keys it still has.
+
+use std::cell::OnceCell;
+
+use plan::{BoolOp, CmpOp, Expr};
+
+use super::classes::{Classes, Member, Pair, relations_of};
+
+/// Different values of an expression that nothing is known of.
+const UNKNOWN: f64 = 200.0;
+/// The share of rows that equals a constant, where nothing is known of the values.
+const EQUAL: f64 = 0.05;
+
+/// What the estimates begin with.
+#[derive(Clone, Debug)]
+pub struct Relation {
+    /// Exactly, before any filter.
+    pub rows: f64,
+    /// Columns that no two rows have in common; `None` if not known, or not all of them are at hand.
+    pub key: Option<Vec<u16>>,
+}
+
+/// What has to be looked up in the data.
+pub trait Statistics {
+    /// How many different values an expression over one relation has, about; `None` if there is no telling.
+    fn distinct(&self, rel: u16, expr: &Expr) -> Option<f64>;
+}
+
+/// Some relations, joined.
+#[derive(Clone, Debug, Default)]
+pub struct Set {
+    relations: u64,
+    pub rows: f64,
+    /// Relations whose keys are still keys of the joined rows.
+    keyed: u64,
+}
+
+pub struct Graph<'a, 'b> {
+    relations: Vec<Node>,
+    links: Vec<Link<'a>>,
+    /// Filters of several relations, with the share of rows that passes.
+    conditions: Vec<(u64, f64)>,
+    /// Equalities whose sides are about several relations.
+    compared: Vec<(u64, u64)>,
+    statistics: &'b dyn Statistics,
+}
+
+struct Node {
+    /// Before any filter.
+    rows: f64,
+    filtered: f64,
+    /// The links that have the key's columns, but for columns that a constant fixes.
+    key: Option<Vec<usize>>,
+    neighbours: u64,
+}
+
+/// A class of equal expressions.
+struct Link<'a> {
+    relations: u64,
+    ends: Vec<End<'a>>,
+}
+
+struct End<'a> {
+    member: Member<'a>,
+    distinct: OnceCell<f64>,
+}
+
+fn bit(rel: u16) -> u64 {
+    1 << rel
+}
+
+fn bits(relations: &[u16]) -> u64 {
+    relations.iter().map(|&rel| bit(rel)).fold(0, |all, one| all | one)
+}
+
+impl<'a, 'b> Graph<'a, 'b> {
+    pub fn new(
+        relations: &[Relation],
+        classes: &Classes<'a>,
+        conditions: &[&Expr],
+        statistics: &'b dyn Statistics,
+    ) -> Graph<'a, 'b> {
+        let end = |member: &Member<'a>| End { member: *member, distinct: OnceCell::new() };
+        let links: Vec<Link<'a>> = (classes.iter())
+            .map(|members| Link {
+                relations: members.iter().map(|member| bit(member.rel)).fold(0, |all, one| all | one),
+                ends: members.iter().map(end).collect(),
+            })
+            .collect();
+        let mut graph =
+            Graph { relations: Vec::new(), links, conditions: Vec::new(), compared: Vec::new(), statistics };
+        for (rel, relation) in (0..).zip(relations) {
+            let own: Vec<&Expr> = conditions.iter().copied().filter(|c| relations_of(c) == [rel]).collect();
+            let passing: f64 = own.iter().map(|condition| selectivity(condition, statistics)).product();
+            let touching = graph.links.iter().map(|link| link.relations).filter(|links| links & bit(rel) != 0);
+            graph.relations.push(Node {
+                rows: relation.rows,
+                filtered: relation.rows * passing,
+                key: relation.key.as_ref().and_then(|key| graph.key_links(rel, key, &own)),
+                neighbours: touching.fold(0, |all, one| all | one),
+            });
+        }
+        for condition in conditions {
+            let mentioned = relations_of(condition);
+            if mentioned.len() > 1 {
+                graph.conditions.push((bits(&mentioned), selectivity(condition, statistics)));
+            }
+            if let Expr::Cmp { op: CmpOp::Eq, left, right } = condition {
+                let (left, right) = (bits(&relations_of(left)), bits(&relations_of(right)));
+                if left != 0 && right != 0 && left & right == 0 {
+                    graph.compared.push((left, right));
+                }
+            }
+        }
+        graph
+    }
+
+    fn key_links(&self, rel: u16, key: &[u16], conditions: &[&Expr]) -> Option<Vec<usize>> {
+        let mut links = Vec::new();
+        for &col in key {
+            let column = Expr::Column { rel, col };
+            if conditions.iter().any(|condition| fixed_column(condition) == Some(&column)) {
+                continue;
+            }
+            let has = |link: &Link<'_>| link.ends.iter().any(|e| e.member.rel == rel && *e.member.expr == column);
+            links.push(self.links.iter().position(has)?);
+        }
+        Some(links)
+    }
+
+    /// Relations that are connected, directly or through others.
+    pub fn components(&self) -> Vec<Vec<u16>> {
+        let mut components: Vec<Vec<u16>> = Vec::new();
+        let mut seen = 0;
+        for rel in 0..self.relations.len() as u16 {
+            let mut component = bit(rel) & !seen;
+            loop {
+                let members = (0..).zip(&self.relations).filter(|(rel, _)| component & bit(*rel) != 0);
+                let reached = members.fold(component, |all, (_, node)| all | node.neighbours);
+                if reached == component {
+                    break;
+                }
+                component = reached;
+            }
+            seen |= component;
+            if component != 0 {
+                components.push((0..self.relations.len() as u16).filter(|rel| component & bit(*rel) != 0).collect());
+            }
+        }
+        components
+    }
+
+    pub fn scan(&self, rel: u16) -> Set {
+        let node = &self.relations[rel as usize];
+        Set { relations: bit(rel), rows: node.filtered, keyed: if node.key.is_some() { bit(rel) } else { 0 } }
+    }
+
+    /// Whether an equality connects them.
+    pub fn is_linked(&self, a: &Set, b: &Set) -> bool {
+        self.links.iter().any(|link| link.connects(a, b))
+    }
+
+    /// Whether an equality can be a join's key only once both are there.
+    pub fn is_compared(&self, a: &Set, b: &Set) -> bool {
+        let across = |left: u64, right: u64| left & !a.relations == 0 && right & !b.relations == 0;
+        self.compared.iter().any(|&(left, right)| across(left, right) || across(right, left))
+    }
+
+    /// Equal expressions of both sides: of each class one of either.
+    pub fn keys(&self, a: &Set, b: &Set) -> Vec<Pair<'a>> {
+        let side = |link: &Link<'a>, set: &Set| link.ends_in(set).next().map(|end| end.member.expr);
+        self.links.iter().filter_map(|link| Some((side(link, a)?, side(link, b)?))).collect()
+    }
+
+    /// The joined rows, and whether no key makes more than a guess of their number.
+    pub fn join(&self, a: &Set, b: &Set) -> (Set, bool) {
+        let linking: Vec<usize> = (0..self.links.len()).filter(|&i| self.links[i].connects(a, b)).collect();
+        // A row of `many` meets at most one of `once`.
+        let through_key = |many: &Set, once: &Set| {
+            let ways = (0..).zip(&self.relations).filter(|(rel, _)| once.keyed & bit(*rel) != 0);
+            let rows = ways.filter_map(|(_, node)| {
+                let key = node.key.as_ref()?;
+                let others: Vec<usize> = linking.iter().copied().filter(|link| !key.contains(link)).collect();
+                let met = (once.rows / node.rows.max(1.0)).min(1.0);
+                let covered = key.iter().all(|link| linking.contains(link));
+                covered.then(|| many.rows * met * self.share(&others, 1, a, b))
+            });
+            rows.min_by(f64::total_cmp)
+        };
+        let (through_b, through_a) = (through_key(a, b), through_key(b, a));
+        let exact = through_b.into_iter().chain(through_a).min_by(f64::total_cmp);
+        let mut rows = exact.unwrap_or_else(|| a.rows * b.rows * self.share(&linking, 0, a, b));
+        let relations = a.relations | b.relations;
+        for (needed, passing) in &self.conditions {
+            let complete = |set: u64| needed & !set == 0;
+            if complete(relations) && !complete(a.relations) && !complete(b.relations) {
+                rows *= passing;
+            }
+        }
+        let keyed = if through_b.is_some() { a.keyed } else { 0 } | if through_a.is_some() { b.keyed } else { 0 };
+        (Set { relations, rows, keyed }, exact.is_none())
+    }
+
+    /// The same relations joined in two ways have the same rows: what is known of both. The flags are those of
+    /// [`Graph::join`].
+    pub fn better_known(&self, one: (Set, bool), two: (Set, bool)) -> (Set, bool) {
+        let keyed = one.0.keyed | two.0.keyed;
+        let two_is_better = (two.1, two.0.rows) < (one.1, one.0.rows);
+        let (set, guessed) = if two_is_better { two } else { one };
+        (Set { keyed, ..set }, guessed)
+    }
+
+    /// The share of all pairs that is equal in the links' expressions. Conditions are often not independent of each other:
+    /// the most selective one counts in full, the next by its root, and so on; `before` such have been counted already.
+    fn share(&self, links: &[usize], before: i32, a: &Set, b: &Set) -> f64 {
+        let values = |link: &Link<'_>| self.distinct(link, a).max(self.distinct(link, b));
+        let mut values: Vec<f64> = links.iter().map(|&link| values(&self.links[link])).collect();
+        values.sort_by(|a, b| b.total_cmp(a));
+        (before..).zip(values).map(|(i, values)| values.recip().powf(0.5f64.powi(i))).product()
+    }
+
+    fn distinct(&self, link: &Link<'_>, set: &Set) -> f64 {
+        let least = link.ends_in(set).map(|end| self.distinct_at(end)).fold(set.rows, f64::min);
+        least.max(1.0)
+    }
+
+    fn distinct_at(&self, end: &End<'_>) -> f64 {
+        let Member { rel, expr } = end.member;
+        *end.distinct.get_or_init(|| self.statistics.distinct(rel, expr).unwrap_or(UNKNOWN))
+    }
+}
+
+impl<'a> Link<'a> {
+    fn connects(&self, a: &Set, b: &Set) -> bool {
+        self.relations & a.relations != 0 && self.relations & b.relations != 0
+    }
+
+    fn ends_in(&self, set: &Set) -> impl Iterator<Item = &End<'a>> {
+        self.ends.iter().filter(|end| set.relations & bit(end.member.rel) != 0)
+    }
+}
+
+/// What must be equal to one constant.
+fn fixed_column(condition: &Expr) -> Option<&Expr> {
+    let Expr::Cmp { op: CmpOp::Eq, left, right } = condition else { return None };
+    match (relations_of(left).is_empty(), relations_of(right).is_empty()) {
+        (false, true) => Some(left),
+        (true, false) => Some(right),
+        _ => None,
+    }
+}
+
+/// A guess at the share of rows that pass.
+fn selectivity(condition: &Expr, statistics: &dyn Statistics) -> f64 {
+    let values = |fixed| match relations_of(fixed)[..] {
+        [rel] => statistics.distinct(rel, fixed),
+        _ => None,
+    };
+    match condition {
+        Expr::Cmp { op: CmpOp::Eq, .. } => {
+            fixed_column(condition).and_then(values).map_or(EQUAL, |values| values.max(1.0).recip())
+        }
+        Expr::Cmp { op: CmpOp::Ne, .. } | Expr::IsNull { negated: true, .. } => 0.9,
+        Expr::Bool { op: BoolOp::Or, args } => {
+            args.iter().map(|arg| selectivity(arg, statistics)).sum::<f64>().min(0.9)
+        }
+        Expr::Bool { op: BoolOp::And, args } => args.iter().map(|arg| selectivity(arg, statistics)).product(),
+        _ => 0.3,
+    }
+}

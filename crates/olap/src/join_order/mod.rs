@@ -1,0 +1,188 @@
+//! In which order relations are joined: what is cheapest by estimates that know which columns are keys.
+//!
+//! Estimates of sizes are often wrong; what makes a query slow is an order in which rows *multiply*. Equalities that cover
+//! a key of one side cannot multiply the other side's rows: such joins are known as exactly as the rows are, and all others
+//! are estimated from how many values the columns have. Equalities are taken transitively and all of them that connect
+//! two sides are used, so a cycle is closed where it is reached.
+//!
+//! ```text
+//!   filters -> classes of equal expressions -> sets of relations: rows, keys -> the cheapest tree
+//! ```
+//!
+//! Up to [`EXHAUSTIVE`] connected relations every tree is looked at, beyond the pair with the fewest rows comes first.
+//! Relations that no equality connects are joined last.
+
+mod classes;
+mod estimate;
+#[cfg(test)]
+mod tests;
+
+use plan::Expr;
+
+pub use self::classes::{Classes, Pair, relations_of};
+use self::estimate::{Graph, Set};
+pub use self::estimate::{Relation, Statistics};
+
+/// So many relations have some thousand trees.
+const EXHAUSTIVE: usize = 8;
+/// Sets of relations are words of bits.
+pub const MAX_RELATIONS: usize = 64;
+
+/// How expensive it is to put a row into a hash table, where looking one up is 1.
+const BUILD_COST: f64 = 2.0;
+
+/// What to join with what.
+#[derive(Debug)]
+pub enum Tree<'a> {
+    Scan(u16),
+    Join {
+        build: Box<Tree<'a>>,
+        probe: Box<Tree<'a>>,
+        /// A side of each pair can be computed from the build side, the other from the probe side. Without any, all rows
+        /// are combined.
+        keys: Vec<Pair<'a>>,
+        build_rows: f64,
+    },
+}
+
+/// A tree for all relations, of which there is at least one and at most [`MAX_RELATIONS`]. `conditions` are the filters
+/// that are not in `classes`.
+pub fn order<'a>(
+    relations: &[Relation],
+    classes: &Classes<'a>,
+    conditions: &[&Expr],
+    statistics: &dyn Statistics,
+) -> Tree<'a> {
+    let graph = Graph::new(relations, classes, conditions, statistics);
+    let mut parts: Vec<Part<'a>> = graph.components().iter().map(|component| connected(&graph, component)).collect();
+    while let Some((i, j)) = closest(&parts, |a, b| (!graph.is_compared(a, b), a.rows * b.rows)) {
+        join_parts(&graph, &mut parts, i, j);
+    }
+    parts.pop().map_or(Tree::Scan(0), |part| part.tree)
+}
+
+struct Part<'a> {
+    tree: Tree<'a>,
+    set: Set,
+}
+
+/// The two parts that are best joined next, if there are two.
+fn closest<K: PartialOrd>(parts: &[Part<'_>], badness: impl Fn(&Set, &Set) -> K) -> Option<(usize, usize)> {
+    let pairs = (0..parts.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
+    let mut best: Option<(K, (usize, usize))> = None;
+    for (i, j) in pairs {
+        let badness = badness(&parts[i].set, &parts[j].set);
+        if best.as_ref().is_none_or(|(least, _)| badness < *least) {
+            best = Some((badness, (i, j)));
+        }
+    }
+    best.map(|(_, pair)| pair)
+}
+
+fn join_parts<'a>(graph: &Graph<'a, '_>, parts: &mut Vec<Part<'a>>, i: usize, j: usize) {
+    let (later, earlier) = (parts.remove(j), parts.remove(i));
+    let set = graph.join(&earlier.set, &later.set).0;
+    parts.push(Part { tree: join(graph, earlier, later), set });
+}
+
+/// The smaller part becomes the build side.
+fn join<'a>(graph: &Graph<'a, '_>, a: Part<'a>, b: Part<'a>) -> Tree<'a> {
+    let (build, probe) = if b.set.rows < a.set.rows { (b, a) } else { (a, b) };
+    let keys = graph.keys(&build.set, &probe.set);
+    Tree::Join { build_rows: build.set.rows, build: Box::new(build.tree), probe: Box::new(probe.tree), keys }
+}
+
+/// Relations that equalities connect.
+fn connected<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
+    if relations.len() <= EXHAUSTIVE { exhaustive(graph, relations) } else { greedy(graph, relations) }
+}
+
+fn greedy<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
+    let scan = |&rel: &u16| Part { tree: Tree::Scan(rel), set: graph.scan(rel) };
+    let mut parts: Vec<Part<'a>> = relations.iter().map(scan).collect();
+    while let Some((i, j)) = closest(&parts, |a, b| (!graph.is_linked(a, b), graph.join(a, b).0.rows)) {
+        join_parts(graph, &mut parts, i, j);
+    }
+    parts.remove(0)
+}
+
+/// The best way to join some of the relations, which are bits of a number.
+#[derive(Clone)]
+struct Best {
+    set: Set,
+    cost: f64,
+    /// The bits of one side; none for a single relation.
+    side: usize,
+}
+
+fn exhaustive<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
+    let mut best: Vec<Option<Best>> = vec![None; 1 << relations.len()];
+    for bits in 1..best.len() {
+        best[bits] = match bits.is_power_of_two() {
+            true => Some(Best { set: graph.scan(relations[bits.ilog2() as usize]), cost: 0.0, side: 0 }),
+            false => best_split(graph, &best, bits),
+        };
+    }
+    let all = best.len() - 1;
+    let set = best[all].as_ref().map_or_else(|| graph.scan(relations[0]), |all| all.set.clone());
+    Part { tree: tree(graph, relations, &best, all), set }
+}
+
+/// `None` if the relations are not connected.
+fn best_split(graph: &Graph<'_, '_>, best: &[Option<Best>], bits: usize) -> Option<Best> {
+    // A side and the other side are the same split: only those with the first relation.
+    let first = bits & bits.wrapping_neg();
+    let others = bits ^ first;
+    let mut joined: Option<(Set, bool)> = None;
+    let mut found: Option<Split> = None;
+    let mut some = 0;
+    while some != others {
+        let side = first | some;
+        if let (Some(a), Some(b)) = (&best[side], &best[bits ^ side])
+            && graph.is_linked(&a.set, &b.set)
+        {
+            let (small, large) = (a.set.rows.min(b.set.rows), a.set.rows.max(b.set.rows));
+            let cost = a.cost + b.cost + BUILD_COST * small + large;
+            if found.as_ref().is_none_or(|found| found.is_worse(cost, large)) {
+                found = Some(Split { cost, large, side });
+            }
+            let this = graph.join(&a.set, &b.set);
+            joined = Some(match joined {
+                None => this,
+                Some(known) => graph.better_known(known, this),
+            });
+        }
+        some = some.wrapping_sub(others) & others;
+    }
+    let ((set, _), split) = (joined?, found?);
+    Some(Best { cost: split.cost + set.rows, set, side: split.side })
+}
+
+/// A way to join two sides of a set.
+struct Split {
+    cost: f64,
+    /// Rows of the larger side.
+    large: f64,
+    side: usize,
+}
+
+impl Split {
+    /// Of those that cost the same, it is good to have most rows come last: they need not be kept.
+    fn is_worse(&self, cost: f64, large: f64) -> bool {
+        let same = (cost - self.cost).abs() <= self.cost * 1e-9;
+        if same { large > self.large } else { cost < self.cost }
+    }
+}
+
+fn tree<'a>(graph: &Graph<'a, '_>, relations: &[u16], best: &[Option<Best>], bits: usize) -> Tree<'a> {
+    match &best[bits] {
+        Some(Best { side, .. }) if *side != 0 => {
+            let part = |bits: usize| {
+                let set = best[bits].as_ref().map(|best| best.set.clone());
+                Part { tree: tree(graph, relations, best, bits), set: set.unwrap_or_default() }
+            };
+            join(graph, part(*side), part(bits ^ side))
+        }
+        _ => Tree::Scan(relations[bits.trailing_zeros() as usize]),
+    }
+}
