@@ -1,6 +1,6 @@
 //! pg_anker: fast analytic queries on a live PostgreSQL. See docs/internals.md.
 
-use pgrx::pg_sys::panic::ErrorReport;
+use pg::error::Error;
 use pgrx::prelude::*;
 
 mod api;
@@ -8,30 +8,52 @@ mod capture;
 mod client;
 mod layout;
 mod load;
+mod note;
+mod pg;
 mod planner;
 mod scan;
 mod settings;
 mod shared;
-mod snapshot;
-mod wal;
+mod spec;
 
 ::pgrx::pg_module_magic!(name, version);
 
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    forbid_backtraces();
     // SAFETY: a plain flag of the server, read on its main thread.
     if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
-        ErrorReport::new(
+        Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "pg_anker must be loaded when the server starts",
-            "_PG_init",
         )
-        .set_hint("Add pg_anker to shared_preload_libraries in postgresql.conf and restart the server.")
-        .report(PgLogLevel::ERROR);
+        .hint("Add pg_anker to shared_preload_libraries in postgresql.conf and restart the server.")
+        .raise();
     }
     settings::init();
     shared::init();
+    api::init();
     capture::init();
     planner::init();
     scan::init();
+}
+
+/// pgrx shows a backtrace as detail of an error wherever the environment asks Rust for them. It is users who would read
+/// them.
+///
+/// The standard library decides once, at the first backtrace: here, under a setting that is taken back behind it. The
+/// library has a standard library of its own, so that no other one is concerned.
+fn forbid_backtraces() {
+    const VARIABLE: &str = "RUST_LIB_BACKTRACE";
+    let before = std::env::var_os(VARIABLE);
+    // SAFETY: a process of the server has one thread.
+    unsafe { std::env::set_var(VARIABLE, "0") };
+    drop(std::backtrace::Backtrace::capture());
+    // SAFETY: as above.
+    unsafe {
+        match before {
+            Some(value) => std::env::set_var(VARIABLE, value),
+            None => std::env::remove_var(VARIABLE),
+        }
+    }
 }

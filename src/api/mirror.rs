@@ -6,16 +6,16 @@
 use std::time::{Duration, Instant};
 
 use pgrx::datum::{DatumWithOid, Interval};
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use pgrx::spi::Spi;
 use pgrx::{AllocatedByPostgres, PgXactCallbackEvent};
 
-use crate::capture::process;
 use crate::layout::{self, Described, NotMirrorable};
 use crate::load;
-use crate::planner::relation_name;
-use crate::shared::{self, DatabaseState, TableState};
+use crate::pg::error::Error;
+use crate::pg::process;
+use crate::pg::relation::relation_name;
+use crate::shared::{self, TableState};
 
 const POLL_MS: i64 = 10;
 
@@ -26,10 +26,8 @@ fn mirror(relation: pg_sys::Oid) {
     for column in &described.excluded {
         notice!("column \"{}\" is not mirrored: {}", column.name, column.reason);
     }
-    let added = as_owner_of_list(|| {
-        forget_dropped_tables();
-        run("INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING", relation)
-    });
+    let added =
+        as_owner_of_list(|| run("INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING", relation));
     if added == 0 {
         notice!("table \"{}\" is already mirrored", relation_name(relation));
     }
@@ -38,11 +36,8 @@ fn mirror(relation: pg_sys::Oid) {
 #[pg_extern]
 fn unmirror(relation: pg_sys::Oid) {
     check_owner(relation);
-    let removed = as_owner_of_list(|| {
-        let removed = run("DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1", relation);
-        forget_dropped_tables();
-        removed
-    });
+    let removed =
+        as_owner_of_list(|| run("DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1", relation));
     if removed == 0 {
         notice!("table \"{}\" is not mirrored", relation_name(relation));
     }
@@ -58,12 +53,7 @@ fn mirrored_changed<'a>(
     // SAFETY: a plain variable of this process.
     let database = unsafe { pg_sys::MyDatabaseId };
     pgrx::register_xact_callback(PgXactCallbackEvent::Commit, move || {
-        shared::update_database(database, |d| {
-            if matches!(d.state, DatabaseState::Idle) {
-                d.state = DatabaseState::Wanted;
-            }
-        });
-        shared::wake_launcher();
+        shared::want(database);
         shared::wake_worker(database);
     });
     Ok(None)
@@ -191,15 +181,6 @@ fn owner_of(relid: pg_sys::Oid) -> pg_sys::Oid {
     }
 }
 
-/// DROP TABLE leaves the row of a mirrored table behind.
-fn forget_dropped_tables() {
-    let statement = "DELETE FROM anker.mirrored m WHERE NOT EXISTS \
-         (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) m.relation)";
-    if let Err(e) = Spi::run(statement) {
-        error!("could not write anker.mirrored: {e}");
-    }
-}
-
 /// Runs a statement on one relation; returns the number of rows that it touched.
 fn run(statement: &str, relation: pg_sys::Oid) -> usize {
     // SAFETY: an oid is a regclass.
@@ -213,10 +194,9 @@ fn run(statement: &str, relation: pg_sys::Oid) -> usize {
 }
 
 fn report(code: PgSqlErrorCode, message: &str, hint: Option<String>) -> ! {
-    let mut report = ErrorReport::new(code, message.to_string(), "pg_anker");
-    if let Some(hint) = hint {
-        report = report.set_hint(hint);
+    let error = Error::new(code, message);
+    match hint {
+        Some(hint) => error.hint(hint).raise(),
+        None => error.raise(),
     }
-    report.report(PgLogLevel::ERROR);
-    unreachable!("an error does not return")
 }

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::hash::{DefaultHasher, Hasher};
 
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::layout;
-use crate::planner::relation_name;
+use crate::pg::error::Error;
+use crate::pg::relation::relation_name;
 use crate::shared::{self, TableState};
 
 const BUCKETS: usize = 1 << 16;
@@ -66,13 +66,12 @@ fn check_state(relation: pg_sys::Oid) {
         None => ("not there".to_string(), "Call anker.mirror() first."),
         Some(table) => (table.state.name().to_string(), "anker.wait_for_mirror() waits until it serves queries."),
     };
-    ErrorReport::new(
+    Error::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         format!("the mirror of table \"{}\" is {state}", relation_name(relation)),
-        "verify",
     )
-    .set_hint(hint)
-    .report(PgLogLevel::ERROR);
+    .hint(hint)
+    .raise()
 }
 
 fn differing_rows(query: &CStr, buckets: &[usize]) -> Vec<(String, String)> {

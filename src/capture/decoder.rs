@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use super::callbacks::{self, Follower};
-use super::ffi::{self, raw};
+use crate::pg::symbols;
+use crate::pg::wal;
 
 /// Errors in `XLogPageReadCB`'s language: no more WAL for now.
 const WOULD_BLOCK: c_int = pg_sys::XLogPageReadResult::XLREAD_WOULDBLOCK;
@@ -50,8 +51,8 @@ impl Decoder {
             );
             let mut routine = pg_sys::XLogReaderRoutine {
                 page_read: Some(read_page),
-                segment_open: Some(raw::wal_segment_open),
-                segment_close: Some(raw::wal_segment_close),
+                segment_open: Some(symbols::wal_segment_open),
+                segment_close: Some(symbols::wal_segment_close),
             };
             pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
             let context = pg_sys::CreateInitDecodingContext(
@@ -117,7 +118,7 @@ impl Decoder {
                     break Advance::CaughtUp;
                 }
                 pg_sys::MemoryContextSwitchTo(self.memory);
-                ffi::process_record(self.context);
+                wal::decode_record(self.context);
             }
             records += 1;
             if records.is_multiple_of(64) && start.elapsed() >= budget {

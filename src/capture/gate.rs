@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 use protocol::Snapshot;
 
-use crate::snapshot;
+use crate::pg::snapshot;
 
 /// Between two gates while transactions wait for one; longer when they have waited for long (for a standby, say).
 const PENDING_INTERVAL: Duration = Duration::from_millis(2);

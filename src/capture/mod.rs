@@ -9,21 +9,16 @@
 mod callbacks;
 mod decoder;
 mod engine_process;
-mod ffi;
 mod gate;
 mod launcher;
-pub mod note;
 mod outbox;
 mod patience;
-pub mod process;
 mod registry;
-pub mod tuple;
 mod utility;
-mod wait;
 mod worker;
 
 /// Called while the library is preloaded.
 pub fn init() {
-    process::register_launcher();
+    crate::pg::process::register_launcher();
     utility::install();
 }

@@ -5,7 +5,7 @@ use protocol::change::StreamMessage;
 use protocol::ring::Producer;
 
 use super::engine_process::EngineProcess;
-use super::process;
+use crate::pg::process;
 
 /// Room for some tens of milliseconds of changes at full speed; a slower engine makes the worker wait, not grow.
 pub const RING_BYTES: usize = 8 << 20;
@@ -48,6 +48,11 @@ impl Outbox {
             written += self.ring.write(&self.buffer[written..]);
         }
         self.buffer.clear();
+    }
+
+    /// Gives back what a long message has taken. After `flush`.
+    pub fn shrink(&mut self) {
+        self.buffer.shrink_to(2 * BATCH_BYTES);
     }
 
     /// Takes in the engine's messages. Without an engine there is nothing left to do for this process: it ends, and

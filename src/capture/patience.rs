@@ -8,7 +8,7 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::outbox::Outbox;
-use super::process;
+use crate::pg::process;
 use crate::shared::{self, Reason};
 
 /// A transaction that writes for longer is worth waiting for before WAL is held back.

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 use protocol::Snapshot;
 
-use crate::capture::process;
-use crate::snapshot;
+use crate::pg::process;
+use crate::pg::snapshot;
 
 /// Transactions leave the proc array within microseconds of their commit, unless they wait for a standby.
 const RETRY_MS: i64 = 2;

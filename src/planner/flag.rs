@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use pgrx::prelude::*;
 
-use super::server::{self, bare};
+use crate::pg::{symbols, walk};
 
 /// The function's oid as far as this backend knows it.
 #[derive(Clone, Copy)]
@@ -37,10 +37,10 @@ pub unsafe fn take(query: *mut pg_sys::Query) -> bool {
     let context = (&raw mut function).cast();
     // SAFETY: a valid query; walker and mutator get the oid that they expect.
     unsafe {
-        if !bare::query_tree_walker(query, is_flag, context, 0) {
+        if !symbols::query_tree_walker(query, is_flag, context, 0) {
             return false;
         }
-        server::mutate_query(query, without_flag, context, pg_sys::QTW_DONT_COPY_QUERY);
+        walk::mutate_query(query, without_flag, context, pg_sys::QTW_DONT_COPY_QUERY);
     }
     true
 }
@@ -58,8 +58,8 @@ unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_voi
             {
                 true
             }
-            pg_sys::NodeTag::T_Query => bare::query_tree_walker(node.cast(), is_flag, context, 0),
-            _ => bare::expression_tree_walker(node, is_flag, context),
+            pg_sys::NodeTag::T_Query => symbols::query_tree_walker(node.cast(), is_flag, context, 0),
+            _ => symbols::expression_tree_walker(node, is_flag, context),
         }
     }
 }
@@ -77,8 +77,8 @@ unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut 
             {
                 pg_sys::makeBoolConst(true, false)
             }
-            pg_sys::NodeTag::T_Query => server::mutate_query(node.cast(), without_flag, context, 0).cast(),
-            _ => server::mutate_children(node, without_flag, context),
+            pg_sys::NodeTag::T_Query => walk::mutate_query(node.cast(), without_flag, context, 0).cast(),
+            _ => walk::mutate_children(node, without_flag, context),
         }
     }
 }
@@ -116,7 +116,7 @@ pub fn look_up(name: &str) -> Option<pg_sys::Oid> {
         let function = pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32,
             pg_sys::Anum_pg_proc_oid as i16,
-            pg_sys::Datum::from(super::tree::text(name)),
+            pg_sys::Datum::from(crate::pg::tree::text(name)),
             pg_sys::Datum::from(pg_sys::buildoidvector(std::ptr::null(), 0)),
             pg_sys::Datum::from(schema),
             pg_sys::Datum::null(),

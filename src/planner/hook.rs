@@ -5,15 +5,15 @@
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::pull_up::pull_up_subqueries;
-use super::server::bare;
 use super::split::split;
 use super::translate::Reason;
-use super::tree::Tree;
 use super::{flag, nodes};
+use crate::pg::error::Error;
+use crate::pg::symbols;
+use crate::pg::tree::Tree;
 use crate::settings::{ROUTE, Route};
 use crate::shared;
 
@@ -42,7 +42,7 @@ unsafe extern "C-unwind" fn plan_query(
     // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
     unsafe {
         let copy = copy_if_asked(query, options);
-        let heap = PREVIOUS.unwrap_or(bare::standard_planner)(query, source, options, params);
+        let heap = PREVIOUS.unwrap_or(symbols::standard_planner)(query, source, options, params);
         match copy.is_null() {
             true => heap,
             false => with_choice(heap, copy, source, options, params),
@@ -63,12 +63,14 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
             Route::Prefer | Route::Force => flagged || all_mirrored(query),
         };
         let is_select = (*query).commandType == pg_sys::CmdType::CMD_SELECT && (*query).utilityStmt.is_null();
+        // PL/pgSQL evaluates such a query itself, and knows what its plan looks like.
+        let reads_nothing = (*query).rtable.is_null() && (*query).cteList.is_null() && !(*query).hasSubLinks;
         // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
         // cursor rows may be updated (WHERE CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route == Route::Prefer);
         // The planner scribbles on its query.
-        match asked && is_select && !about_heap {
+        match asked && is_select && !reads_nothing && !about_heap {
             true => pg_sys::copyObjectImpl(query.cast()).cast(),
             false => std::ptr::null_mut(),
         }
@@ -118,15 +120,10 @@ unsafe fn analytic(
 }
 
 fn refuse(reason: &str) -> ! {
-    ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-        "the columnar engine cannot run this query",
-        "plan_query",
-    )
-    .set_detail(reason)
-    .set_hint("Set anker.route to another value than force.")
-    .report(PgLogLevel::ERROR);
-    unreachable!("ERROR does not return")
+    Error::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, "the columnar engine cannot run this query")
+        .detail(reason)
+        .hint("Set anker.route to another value than force.")
+        .raise()
 }
 
 /// Relations seen so far.
@@ -145,7 +142,7 @@ unsafe fn all_mirrored(query: *mut pg_sys::Query) -> bool {
     // SAFETY: by the caller's promise; the walker gets the context that it expects.
     unsafe {
         let flags = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
-        bare::query_tree_walker(query, count_relations, (&raw mut census).cast(), flags);
+        symbols::query_tree_walker(query, count_relations, (&raw mut census).cast(), flags);
     }
     census.any && census.all
 }
@@ -169,10 +166,13 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
                 }
                 false
             }
-            pg_sys::NodeTag::T_Query => {
-                bare::query_tree_walker(node.cast(), count_relations, context, pg_sys::QTW_EXAMINE_RTES_BEFORE as i32)
-            }
-            _ => bare::expression_tree_walker(node, count_relations, context),
+            pg_sys::NodeTag::T_Query => symbols::query_tree_walker(
+                node.cast(),
+                count_relations,
+                context,
+                pg_sys::QTW_EXAMINE_RTES_BEFORE as i32,
+            ),
+            _ => symbols::expression_tree_walker(node, count_relations, context),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! - `flag`: `anker.olap()`
 //! - `pull_up`: simple views and subqueries
 //! - `split`: what the engine computes and what stays above; with `level` for FROM and WHERE, `translate` for
-//!   expressions, `operators` for the whitelist and `value` for constants
+//!   expressions and `operators` for the whitelist
 //! - `nodes`: the plan tree that comes out
 
 mod flag;
@@ -13,11 +13,7 @@ mod level;
 mod nodes;
 mod operators;
 mod pull_up;
-pub mod server;
 mod split;
 mod translate;
-pub mod tree;
-pub mod value;
 
 pub use hook::init;
-pub use level::relation_name;

@@ -3,12 +3,14 @@
 //! The statement stays the one that PostgreSQL made for the heap: range table, permissions, locks, invalidation all
 //! come from there. Two entries are added to its range table that stand for nothing but names in EXPLAIN.
 
+use std::ffi::CStr;
+
 use pgrx::prelude::*;
 
 use super::split::{ScanColumn, Split};
 use super::translate::Reason;
-use super::tree::{Tree, make, push, string_node, text};
-use crate::scan::{self, spec::ScanSpec};
+use crate::pg::tree::{Tree, make, push, string_node, text};
+use crate::spec::{CHOOSER, ENGINE, ScanSpec};
 
 /// The plan of the upper query, its function scan replaced by the engine's.
 pub struct EngineSide {
@@ -58,6 +60,12 @@ pub unsafe fn engine_side(upper: *mut pg_sys::PlannedStmt, split: Split) -> Resu
     }
 }
 
+/// What the scan has registered under the name.
+fn methods(name: &CStr) -> *const pg_sys::CustomScanMethods {
+    // SAFETY: both names are registered when the library is loaded.
+    unsafe { pg_sys::GetCustomScanMethods(name.as_ptr(), false) }
+}
+
 /// Our scan in the place of a function scan on the placeholder.
 unsafe fn leaf(
     tree: Tree<'_>,
@@ -70,7 +78,7 @@ unsafe fn leaf(
     leaf.scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
     leaf.custom_exprs = params;
     leaf.custom_private = spec.to_list();
-    leaf.methods = scan::engine_methods();
+    leaf.methods = methods(ENGINE);
     // SAFETY: a well-formed plan that is ours: its only variables are those of the placeholder, entry 1.
     unsafe {
         pg_sys::fix_opfuncids(params.cast());
@@ -130,7 +138,7 @@ unsafe fn chooser(
     let node = make::<pg_sys::CustomScan>();
     node.scan.plan.startup_cost = costs.startup_cost;
     node.scan.plan.total_cost = costs.total_cost;
-    node.methods = scan::chooser_methods();
+    node.methods = methods(CHOOSER);
     // SAFETY: the caller's plan, which it owns.
     unsafe {
         node.scan.plan.plan_rows = (*(*heap).planTree).plan_rows;

@@ -10,9 +10,9 @@ use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
 
 use super::level::Source;
 use super::operators::{self, Aggregate, Function};
-use super::server;
-use super::tree::{Node, Tree, push};
-use super::value;
+use crate::pg::relation::ordered_by_bytes;
+use crate::pg::tree::{Node, Tree, push};
+use crate::pg::value;
 
 /// Why a query, or a part of it, stays on the heap.
 pub type Reason = String;
@@ -340,7 +340,7 @@ pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
 
 /// Order by bytes.
 fn require_c_order(collation: pg_sys::Oid) -> Attempt<()> {
-    if collation != pg_sys::InvalidOid && server::ordered_by_bytes(collation) {
+    if collation != pg_sys::InvalidOid && ordered_by_bytes(collation) {
         Ok(())
     } else {
         Err("text order in a collation other than \"C\"".into())

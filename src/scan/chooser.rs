@@ -11,13 +11,14 @@ use std::ffi::c_char;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::engine_node::{self, EngineNode, raise};
-use super::request::Trouble;
-use super::spec::string_value;
-use super::{Methods, explain, in_context};
-use crate::planner::tree::{Tree, push, text};
+use super::engine_node::{self, EngineNode};
+use super::trouble::Trouble;
+use super::{Methods, explain};
+use crate::pg::memory::in_context;
+use crate::pg::tree::{Tree, push, text};
 use crate::settings::{FALLBACK, ROUTE, Route};
 use crate::shared;
+use crate::spec::{CHOOSER, string_value};
 
 #[repr(C)]
 pub struct Chooser {
@@ -38,7 +39,7 @@ pub struct Chooser {
 }
 
 static METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
-    CustomName: c"Anker".as_ptr(),
+    CustomName: CHOOSER.as_ptr(),
     BeginCustomScan: Some(begin),
     ExecCustomScan: Some(execute),
     EndCustomScan: Some(end),
@@ -249,7 +250,7 @@ unsafe extern "C-unwind" fn explain_node(
 /// The heap is not wanted: an error that names the reason, or the query's own.
 fn refuse(trouble: Trouble) -> ! {
     match trouble {
-        Trouble::Failure(_) => raise(trouble),
+        Trouble::Failure(_) => trouble.raise(),
         Trouble::Reason(reason) => {
             ErrorReport::new(
                 PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

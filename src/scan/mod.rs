@@ -1,19 +1,24 @@
 //! The two custom scan nodes: see "A flagged query" in docs/internals.md.
 //!
 //! - `chooser`: "Anker", on top: engine or heap, decided once, before the first row
-//! - `engine_node`: "Anker Engine", the scan of the engine's result
-//! - `request`: what goes to the engine, what comes back, and what stands against asking at all
-//! - `batch`, `numeric`: Arrow to PostgreSQL's values
-//! - `spec`: what the planner tells the scan
+//! - `engine_node`: "Anker Engine", the scan of the engine's result; `result` holds it
+//! - `checks`: what stands against asking the engine at all; `attempt` for values that raise
+//! - `conversation`: what goes to the engine and what comes back; `trouble`: what can go wrong with it
+//! - `batch`: Arrow to PostgreSQL's values
 
+mod attempt;
 mod batch;
+mod checks;
 mod chooser;
+mod conversation;
 mod engine_node;
 mod explain;
-mod request;
-pub mod spec;
+mod result;
+mod trouble;
 
 use pgrx::prelude::*;
+
+use crate::spec::{CHOOSER as CHOOSER_NAME, ENGINE as ENGINE_NAME};
 
 /// Statics for PostgreSQL, which reads them from its one thread.
 #[repr(transparent)]
@@ -23,42 +28,19 @@ struct Methods<T>(T);
 unsafe impl<T> Sync for Methods<T> {}
 
 static CHOOSER: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
-    CustomName: c"Anker".as_ptr(),
+    CustomName: CHOOSER_NAME.as_ptr(),
     CreateCustomScanState: Some(chooser::create_state),
 });
 
 static ENGINE: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
-    CustomName: c"Anker Engine".as_ptr(),
+    CustomName: ENGINE_NAME.as_ptr(),
     CreateCustomScanState: Some(engine_node::create_state),
 });
 
 pub fn init() {
     // SAFETY: on the main thread while the library is loaded; the methods are never freed.
     unsafe {
-        pg_sys::RegisterCustomScanMethods(chooser_methods());
-        pg_sys::RegisterCustomScanMethods(engine_methods());
-    }
-}
-
-pub fn chooser_methods() -> *const pg_sys::CustomScanMethods {
-    &raw const CHOOSER.0
-}
-
-pub fn engine_methods() -> *const pg_sys::CustomScanMethods {
-    &raw const ENGINE.0
-}
-
-/// Runs `f` in a memory context.
-///
-/// # Safety
-///
-/// `context` is alive.
-unsafe fn in_context<R>(context: pg_sys::MemoryContext, f: impl FnOnce() -> R) -> R {
-    // SAFETY: by the caller's promise; after an error PostgreSQL sets the context itself.
-    unsafe {
-        let previous = pg_sys::MemoryContextSwitchTo(context);
-        let result = f();
-        pg_sys::MemoryContextSwitchTo(previous);
-        result
+        pg_sys::RegisterCustomScanMethods(&raw const CHOOSER.0);
+        pg_sys::RegisterCustomScanMethods(&raw const ENGINE.0);
     }
 }

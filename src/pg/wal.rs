@@ -1,6 +1,11 @@
 //! WAL positions.
 
+use std::ffi::CStr;
+
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
+
+use super::symbols;
 
 const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
 /// MAXALIGN(sizeof(XLogPageHeaderData)) and of the long header that begins each segment.
@@ -38,4 +43,25 @@ fn end_of_record(insert: u64, segment_size: u64) -> u64 {
     } else {
         insert
     }
+}
+
+/// Writes a logical message that belongs to no transaction, and makes it durable, so that decoding reaches it.
+pub fn write_message(prefix: &CStr, message: &[u8]) {
+    // SAFETY: prefix and message are valid for the call; a non-transactional message takes no transaction id.
+    unsafe {
+        let lsn = pg_guard_ffi_boundary(|| {
+            symbols::LogLogicalMessage(prefix.as_ptr(), message.as_ptr().cast(), message.len(), false)
+        });
+        pg_sys::XLogFlush(lsn);
+    }
+}
+
+/// Feeds the record that the context's reader has just read to the decoder.
+///
+/// # Safety
+///
+/// `context` is a live decoding context whose reader holds a record.
+pub unsafe fn decode_record(context: *mut pg_sys::LogicalDecodingContext) {
+    // SAFETY: the caller's promise; the boundary turns the server's errors into panics of ours.
+    unsafe { pg_guard_ffi_boundary(|| symbols::LogicalDecodingProcessRecord(context, (*context).reader)) }
 }

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::ffi;
+use crate::pg::wal;
 
 /// Other consumers of logical decoding see our messages under this prefix and can skip them.
 pub const PREFIX: &CStr = c"pg_anker";
@@ -24,15 +24,15 @@ pub struct Note {
 pub enum Content {
     /// What `anker.mirrored` holds, but for changes that the stream itself has brought or will bring.
     Registry { relids: Vec<u32> },
-    /// Time to watch a table again.
-    WatchAgain { relid: u32 },
+    /// Time to watch tables again.
+    WatchAgain { relids: Vec<u32> },
 }
 
 impl Note {
     pub fn write(&self) {
         // Serialising plain data into memory has no way to fail.
         let bytes = postcard::to_stdvec(self).expect("plain data serialises");
-        ffi::log_message(PREFIX, &bytes);
+        wal::write_message(PREFIX, &bytes);
     }
 
     /// `None` for bytes of another version.

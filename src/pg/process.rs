@@ -7,7 +7,7 @@ use std::ptr;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use super::ffi::raw;
+use super::symbols;
 
 /// What a dynamic worker runs: the name of an exported function of this library.
 #[derive(Clone, Copy)]
@@ -101,8 +101,8 @@ fn copy(target: &mut [std::ffi::c_char], text: &CStr) {
 pub fn begin() {
     // SAFETY: the server's own handlers, installed before signals are unblocked.
     unsafe {
-        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(raw::die));
-        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(raw::SignalHandlerForConfigReload));
+        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(symbols::die));
+        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(symbols::SignalHandlerForConfigReload));
         pg_sys::BackgroundWorkerUnblockSignals();
     }
 }
@@ -144,6 +144,16 @@ pub fn sleep(milliseconds: i64) {
         pg_sys::ResetLatch(pg_sys::MyLatch);
     }
     pgrx::check_for_interrupts!();
+}
+
+/// Gives memory that was freed back to the system. The allocator keeps it otherwise, and so a process that has decoded one
+/// large transaction stays large.
+pub fn return_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: a call without preconditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// Reads changed settings. From a main loop only: not while the server is decoding for us.

@@ -1,10 +1,18 @@
-//! What the planner tells the scan: travels in the plan node, and so through plan caches.
+//! What planner and scan agree on: the names of the two nodes, and what the one tells the other. That travels in the plan
+//! node, and so through plan caches.
+
+use std::ffi::CStr;
 
 use pgrx::prelude::*;
 use plan::{Plan, Type};
 use serde::{Deserialize, Serialize};
 
-use crate::planner::tree::{Tree, push, string_node};
+use crate::pg::tree::{Tree, push, string_node};
+
+/// The node on top, which chooses between engine and heap.
+pub const CHOOSER: &CStr = c"Anker";
+/// The scan of the engine's result.
+pub const ENGINE: &CStr = c"Anker Engine";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanSpec {
@@ -56,7 +64,7 @@ pub fn string_value(tree: Tree<'_>, list: *mut pg_sys::List) -> Option<String> {
         return None;
     }
     // SAFETY: a String node holds a C string.
-    let text = unsafe { std::ffi::CStr::from_ptr((*node.as_ptr::<pg_sys::String>()).sval) };
+    let text = unsafe { CStr::from_ptr((*node.as_ptr::<pg_sys::String>()).sval) };
     Some(text.to_string_lossy().into_owned())
 }
 

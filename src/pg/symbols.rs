@@ -1,0 +1,80 @@
+//! Functions of the server that pgrx's bindings lack, or declare with other types than they take, or wrap in a guard
+//! where none is wanted: as callbacks they must be the server's own, and code that runs for every query or every row owns
+//! nothing that an error could not jump over.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use pgrx::pg_sys;
+
+pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
+pub type Mutator = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> *mut pg_sys::Node;
+
+unsafe extern "C-unwind" {
+    // Planning.
+    pub fn standard_planner(
+        query: *mut pg_sys::Query,
+        source: *const c_char,
+        options: i32,
+        params: pg_sys::ParamListInfo,
+    ) -> *mut pg_sys::PlannedStmt;
+    pub fn expression_tree_walker(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool;
+    pub fn query_tree_walker(query: *mut pg_sys::Query, walker: Walker, context: *mut c_void, flags: i32) -> bool;
+    pub(super) fn expression_tree_mutator(
+        node: *mut pg_sys::Node,
+        mutator: Mutator,
+        context: *mut c_void,
+    ) -> *mut pg_sys::Node;
+    pub(super) fn query_tree_mutator(
+        query: *mut pg_sys::Query,
+        mutator: Mutator,
+        context: *mut c_void,
+        flags: i32,
+    ) -> *mut pg_sys::Query;
+
+    // Executing.
+    pub fn ExecScan(
+        node: *mut pg_sys::ScanState,
+        access: pg_sys::ExecScanAccessMtd,
+        recheck: pg_sys::ExecScanRecheckMtd,
+    ) -> *mut pg_sys::TupleTableSlot;
+    pub fn standard_ProcessUtility(
+        statement: *mut pg_sys::PlannedStmt,
+        query: *const c_char,
+        read_only_tree: bool,
+        context: pg_sys::ProcessUtilityContext::Type,
+        parameters: pg_sys::ParamListInfo,
+        environment: *mut pg_sys::QueryEnvironment,
+        receiver: *mut pg_sys::DestReceiver,
+        completion: *mut pg_sys::QueryCompletion,
+    );
+
+    // Catalog.
+    pub(super) fn check_functional_grouping(
+        relation: pg_sys::Oid,
+        entry: pg_sys::Index,
+        levels_up: pg_sys::Index,
+        keys: *mut pg_sys::List,
+        constraints: *mut *mut pg_sys::List,
+    ) -> bool;
+    pub(super) fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
+    pub(super) fn has_subclass(relation: pg_sys::Oid) -> bool;
+    pub(super) fn find_inheritance_children(parent: pg_sys::Oid, lockmode: pg_sys::LOCKMODE) -> *mut pg_sys::List;
+
+    // WAL.
+    pub fn wal_segment_open(reader: *mut pg_sys::XLogReaderState, segment: u64, timeline: *mut pg_sys::TimeLineID);
+    pub fn wal_segment_close(reader: *mut pg_sys::XLogReaderState);
+    pub(super) fn LogicalDecodingProcessRecord(
+        context: *mut pg_sys::LogicalDecodingContext,
+        reader: *mut pg_sys::XLogReaderState,
+    );
+    pub(super) fn LogLogicalMessage(
+        prefix: *const c_char,
+        message: *const c_char,
+        size: usize,
+        transactional: bool,
+    ) -> pg_sys::XLogRecPtr;
+
+    // Signals.
+    pub(super) fn die(signal: c_int);
+    pub(super) fn SignalHandlerForConfigReload(signal: c_int);
+}
