@@ -126,7 +126,8 @@ impl Cluster {
     /// A standby of this cluster, not started yet, and what pg_basebackup complained of when it made it.
     pub fn standby(&self) -> Result<(Cluster, String)> {
         let directory = self.server.cluster_directory()?;
-        let standby = Cluster { server: self.server.clone(), port: free_port()?, directory };
+        let environment = self.environment.clone();
+        let standby = Cluster { server: self.server.clone(), port: free_port()?, directory, environment };
         let mut backup = self.server.command("pg_basebackup");
         backup.arg("-h").arg(&self.directory).args(["-U", "postgres", "-p", &self.port.to_string()]);
         backup.args(["--write-recovery-conf", "--checkpoint=fast", "-D"]).arg(standby.data());

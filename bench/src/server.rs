@@ -88,7 +88,18 @@ impl Server {
 
     /// A command that runs as the user who may run the server.
     pub fn command(&self, program: &str) -> Command {
-        let program = self.bin(program);
+        self.command_at(&self.bin(program))
+    }
+
+    /// PostgreSQL's own regression test driver, from among what extensions are built with; it finds psql beside the server.
+    pub fn pg_regress(&self) -> Result<Command> {
+        let program = self.directory_of("--pkglibdir")?.join("pgxs/src/test/regress/pg_regress");
+        let mut command = self.command_at(&program);
+        command.arg("--bindir").arg(&self.bin);
+        Ok(command)
+    }
+
+    fn command_at(&self, program: &Path) -> Command {
         let mut command = if os::is_root() {
             let mut command = Command::new("runuser");
             command.args(["-u", SERVER_USER, "--"]).arg(program);
@@ -98,7 +109,7 @@ impl Server {
         };
         command.current_dir(&self.home);
         // The caller's server is not meant, and no server of anyone runs with backtraces on.
-        for name in ["PGDATA", "PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "RUST_BACKTRACE"] {
+        for name in ["PGDATA", "PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGOPTIONS", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
         command
@@ -128,7 +139,8 @@ impl Server {
         Ok(directory)
     }
 
-    fn own(&self, path: &Path) -> Result<()> {
+    /// Gives a file or directory to the user who runs the server.
+    pub fn own(&self, path: &Path) -> Result<()> {
         if os::is_root() {
             let id = run(Command::new("id").args(["-u", SERVER_USER]))?;
             chown(path, Some(id.trim().parse()?), None)?;
@@ -160,7 +172,7 @@ fn pg_config(option: &str) -> Result<PathBuf> {
 }
 
 /// Runs a command to its end and returns its output; a failure carries what it printed.
-pub(crate) fn run(command: &mut Command) -> Result<String> {
+pub fn run(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {

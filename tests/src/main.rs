@@ -21,6 +21,7 @@ mod interrupts;
 mod loading;
 mod refusals;
 mod registered;
+mod regress;
 mod runner;
 mod snapshots;
 mod statements;
@@ -43,5 +44,6 @@ fn main() -> std::process::ExitCode {
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
         ("backups", backups::TESTS),
+        ("regress", regress::TESTS),
     ])
 }

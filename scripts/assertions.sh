@@ -1,0 +1,30 @@
+# A server that checks itself: Debian's PostgreSQL source, built with its assertions on.
+
+source "$project/scripts/debian.sh"
+
+assertions_packages=(make bzip2 dpkg-dev libicu-dev zlib1g-dev)
+
+# Builds the server once, outside the tree, and sets assertions_pg_config.
+prepare_assertions() {
+    local store=$cache/assertions archives
+    assertions_pg_config=$store/pgsql/bin/pg_config
+    if [[ -x $assertions_pg_config ]]; then return; fi
+    install_packages "${assertions_packages[@]}"
+    say "Building PostgreSQL 15 with assertions: some ten minutes of CPU time, once."
+    rm -rf "$store"
+    mkdir -p "$store/source"
+    from_debian deb-src "$(installed_release)" "$store" source --download-only postgresql-15
+    archives=("$store"/postgresql-15_*.orig.tar.*)
+    tar -xf "${archives[0]}" -C "$store/source" --strip-components 1
+    # Installed into a place of its own and moved when complete, so that a broken off build is not taken for one.
+    # The server is copied from here to where a test wants it: no paths are burnt in.
+    (
+        cd "$store/source"
+        ./configure --quiet --prefix="$store/pgsql" --enable-cassert --enable-debug --disable-rpath --with-icu \
+            --without-readline CFLAGS='-O1 -fno-omit-frame-pointer'
+        make --silent -j "$(nproc)" -C src
+        make --silent -C src install DESTDIR="$store/staged"
+    ) &>"$store/log" || { tail -n 30 "$store/log" >&2; die "PostgreSQL could not be built, see $store/log"; }
+    mv "$store/staged$store/pgsql" "$store/pgsql"
+    rm -r "$store/source" "$store/staged"
+}

@@ -1,0 +1,177 @@
+//! The SQL files of `sql/`, run by PostgreSQL's own pg_regress and compared with `expected/`.
+//!
+//! Each file says in its first line how it runs. `-- engine: at least N`: once with `anker.route = off`, where the heap
+//! answers everything, and once with `prefer`, where the engine answers what it can, at least N queries; the output is
+//! the same. `-- once, engine: at least N`: with the settings' defaults, for what is about the routes themselves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::cluster::{Cluster, Options, wait_until};
+use bench::{Result, anker, server};
+
+use crate::runner::{Context, Test, ensure};
+
+macro_rules! files {
+    ($($name:ident),* $(,)?) => {
+        $(fn $name(context: &Context) -> Result<()> {
+            run(context, stringify!($name))
+        })*
+        pub const TESTS: &[Test] = &[
+            $(Test { name: stringify!($name), run: $name },)*
+            Test { name: "every_file_is_run", run: every_file_is_run },
+        ];
+    };
+}
+
+files![
+    aggregates,
+    joins,
+    numeric,
+    dates,
+    text,
+    nulls,
+    select,
+    cursors,
+    prepared,
+    transactions,
+    errors,
+    ddl,
+    views_and_rights,
+    mirror,
+    explain,
+];
+
+/// How one file is run, by its first line.
+struct Runs {
+    routes: &'static [Route],
+    by_engine: i64,
+}
+
+struct Route {
+    /// Names the database.
+    name: &'static str,
+    options: &'static str,
+    uses_engine: bool,
+}
+
+const BOTH: &[Route] = &[
+    Route { name: "off", options: "-c anker.route=off", uses_engine: false },
+    Route { name: "prefer", options: "-c anker.route=prefer", uses_engine: true },
+];
+const ONCE: &[Route] = &[Route { name: "hint", options: "", uses_engine: true }];
+
+impl Runs {
+    fn of(sql: &str) -> Result<Runs> {
+        let first = sql.lines().next().unwrap_or_default();
+        let wanted = "-- [once, ]engine: at least N";
+        let rest = first.strip_prefix("-- ").ok_or_else(|| format!("the first line is not {wanted}: {first}"))?;
+        let (routes, rest) = rest.strip_prefix("once, ").map_or((BOTH, rest), |rest| (ONCE, rest));
+        let number = rest.strip_prefix("engine: at least ").and_then(|n| n.parse().ok());
+        Ok(Runs { routes, by_engine: number.ok_or_else(|| format!("the first line is not {wanted}: {first}"))? })
+    }
+}
+
+fn source(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)
+}
+
+fn every_file_is_run(_: &Context) -> Result<()> {
+    for entry in fs::read_dir(source("sql"))? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        ensure!(TESTS.iter().any(|test| test.name == name), "{} is not in the list of tests", path.display());
+    }
+    Ok(())
+}
+
+fn run(context: &Context, file: &str) -> Result<()> {
+    let runs = Runs::of(&fs::read_to_string(source("sql").join(format!("{file}.sql")))?)?;
+    // Patience enough for a busy machine: the heap's answers are right, but not counted.
+    let options = Options::default()
+        .set("anker.max_wait", "30s")
+        .set("autovacuum", "off")
+        .set("max_prepared_transactions", "2")
+        .set("shared_buffers", "64MB");
+    let cluster = context.cluster_with(&options)?;
+    let differences: Vec<String> = runs
+        .routes
+        .iter()
+        .filter_map(|route| compare(&cluster, file, route, runs.by_engine).err())
+        .map(|e| e.to_string())
+        .collect();
+    ensure!(differences.is_empty(), "{}", differences.join("\n"));
+    Ok(())
+}
+
+/// Runs the file along one route, in a database of its own.
+fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64) -> Result<()> {
+    let directory = cluster.directory().join(route.name);
+    fs::create_dir(&directory)?;
+    // The tree may be closed to the user who runs the server.
+    for (folder, extension) in [("sql", "sql"), ("expected", "out")] {
+        let copy = directory.join(folder);
+        fs::create_dir(&copy)?;
+        let name = format!("{file}.{extension}");
+        fs::copy(source(folder).join(&name), copy.join(&name))
+            .map_err(|e| format!("{folder}/{name}: {e}; expected/ begins as an empty file"))?;
+    }
+    cluster.server().own(&directory)?;
+    let mut pg_regress = cluster.server().pg_regress()?;
+    pg_regress
+        .arg("--host")
+        .arg(cluster.directory())
+        .arg(format!("--port={}", cluster.port()))
+        .arg(format!("--dbname={}", route.name))
+        .args(["--user=postgres", "--load-extension=pg_anker"])
+        .arg("--inputdir")
+        .arg(&directory)
+        .arg("--outputdir")
+        .arg(&directory)
+        .arg(file)
+        .env("PGOPTIONS", route.options);
+    let outcome = server::run(&mut pg_regress);
+    let kept = keep_output(&directory, file, route)?;
+    let served = served(cluster, route, by_engine)?;
+    if let Err(error) = outcome {
+        let differences = fs::read_to_string(directory.join("regression.diffs")).unwrap_or_else(|_| error.to_string());
+        return Err(format!(
+            "with anker.route = {} ({served} queries by the engine), see {}:\n{differences}",
+            route.name,
+            kept.display()
+        )
+        .into());
+    }
+    let wrong = if route.uses_engine { served < by_engine } else { served > verifications(file)? };
+    ensure!(!wrong, "with anker.route = {} the engine answered {served} queries", route.name);
+    Ok(())
+}
+
+/// Queries that the engine answered in the route's database. It counts after it has answered.
+fn served(cluster: &Cluster, route: &Route, expected: i64) -> Result<i64> {
+    let mut client = cluster.connect_to(route.name)?;
+    let mut served = 0;
+    wait_until(Duration::from_secs(5), || {
+        served = anker::counter(&mut client, "queries_served")?;
+        Ok(!route.uses_engine || served >= expected)
+    })?;
+    Ok(served)
+}
+
+/// `anker.verify()` asks the engine, whatever the route.
+fn verifications(file: &str) -> Result<i64> {
+    let sql = fs::read_to_string(source("sql").join(format!("{file}.sql")))?;
+    Ok(sql.matches("anker.verify(").count() as i64)
+}
+
+/// The output, beside the executable: where it is right, it is the next `expected/`.
+fn keep_output(directory: &Path, file: &str, route: &Route) -> Result<PathBuf> {
+    let executable = std::env::current_exe()?;
+    let kept = executable.with_file_name("regress").join(route.name);
+    fs::create_dir_all(&kept)?;
+    let output = kept.join(format!("{file}.out"));
+    fs::copy(directory.join(format!("results/{file}.out")), &output)?;
+    Ok(output)
+}
