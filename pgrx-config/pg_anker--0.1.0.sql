@@ -5,7 +5,7 @@ CREATE TABLE anker.mirrored (
     relation regclass PRIMARY KEY,
     since timestamptz NOT NULL DEFAULT now()
 );
--- A table that was dropped leaves its row behind until the next change of the list.
+-- DROP TABLE takes the row of a mirrored table with it, unless somebody has the list locked.
 SELECT pg_catalog.pg_extension_config_dump('anker.mirrored',
     'WHERE relation::pg_catalog.oid IN (SELECT oid FROM pg_catalog.pg_class)');
 
@@ -28,11 +28,14 @@ CREATE FUNCTION anker.mirror(relation regclass) RETURNS void
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'mirror_wrapper';
 COMMENT ON FUNCTION anker.mirror(regclass) IS 'keep a columnar mirror of a table';
+-- A mirror costs memory and CPU of the whole server: not everybody may have one, not even of his own tables.
+REVOKE ALL ON FUNCTION anker.mirror(regclass) FROM PUBLIC;
 
 CREATE FUNCTION anker.unmirror(relation regclass) RETURNS void
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'unmirror_wrapper';
 COMMENT ON FUNCTION anker.unmirror(regclass) IS 'drop the columnar mirror of a table';
+REVOKE ALL ON FUNCTION anker.unmirror(regclass) FROM PUBLIC;
 
 CREATE FUNCTION anker.wait_for_mirror(relation regclass, timeout interval DEFAULT '1 minute') RETURNS boolean
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE

@@ -1,31 +1,42 @@
 //! A connection from a backend or a loader to the engine.
 //!
-//! Never blocks without serving interrupts: every wait is for latch and socket together. The socket is closed when the
-//! value is dropped, which cancels what the engine is doing for it; owners that live in PostgreSQL's memory drop it from
-//! a memory context callback, since errors jump over everything else.
+//! Never blocks without serving interrupts, and never without a limit: every wait is for latch and socket together, and
+//! an engine that shows no sign of life is given up. The socket is closed when the value is dropped, which cancels what
+//! the engine is doing for it; owners that live in PostgreSQL's memory drop it from a memory context callback, since
+//! errors jump over everything else.
 
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
-use protocol::frame::{self, HEADER, Kind};
-use protocol::request::Hello;
+use protocol::ProtocolError;
+use protocol::frame::{self, Inbox, Kind};
+use protocol::request::{Hello, Refusal};
 
-/// Directory of the sockets, below the data directory, which is every server process's working directory.
-pub const SOCKET_DIRECTORY: &str = "pg_anker";
+use crate::pg::relation::relation_name;
+
+/// Directory of the sockets, below the data directory, which is every server process's working directory. pg_basebackup
+/// passes over names that begin as this one does, and pg_rewind over such files in a directory: it could not read a socket.
+pub const SOCKET_DIRECTORY: &str = "pgsql_tmp_anker";
+/// An engine that sends nothing for so long where we wait for it, or takes nothing of what we send, hangs. One that is
+/// busy says that it is there once a second ([`frame::ALIVE_INTERVAL`]).
+const SILENCE: Duration = Duration::from_secs(10);
+/// Pause before the next attempt to connect while the engine's listen queue is full.
+const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 pub fn socket_path(database: pg_sys::Oid) -> String {
-    format!("{SOCKET_DIRECTORY}/{}.sock", database.to_u32())
+    format!("{SOCKET_DIRECTORY}/pgsql_tmp_{}.sock", database.to_u32())
 }
 
 pub struct Engine {
     stream: UnixStream,
-    /// Bytes received, not handed out yet: `buffer[start..end]`.
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
+    /// Given back when the socket is closed: fields are dropped in their order.
+    _descriptor: Descriptor,
+    inbox: Inbox,
+    /// For how long the engine may show no sign of life.
+    pub patience: Duration,
 }
 
 /// A frame as it came, or that the time was over first.
@@ -36,107 +47,192 @@ pub enum Received<'a> {
 
 impl Engine {
     /// Connects and says hello. The error is a reason for EXPLAIN.
-    pub fn connect(database: pg_sys::Oid) -> Result<Engine, String> {
-        let stream = UnixStream::connect(socket_path(database)).map_err(|e| match e.kind() {
+    pub fn connect(database: pg_sys::Oid, limit: Duration) -> Result<Engine, String> {
+        let descriptor = Descriptor::reserve().ok_or("session has too many files open (max_files_per_process)")?;
+        let stream = connect(&socket_path(database), limit).map_err(|e| match e.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => "engine is not running".to_string(),
+            ErrorKind::WouldBlock => "engine accepts no connections".to_string(),
             _ => format!("engine cannot be reached: {e}"),
         })?;
-        stream.set_nonblocking(true).map_err(|e| format!("engine cannot be reached: {e}"))?;
-        let mut engine = Engine { stream, buffer: Vec::new(), start: 0, end: 0 };
+        let mut engine = Engine { stream, _descriptor: descriptor, inbox: Inbox::default(), patience: SILENCE };
         engine.send(&frame::encode(Kind::Hello, &Hello { version: protocol::VERSION }))?;
         Ok(engine)
     }
 
     /// Sends everything, waiting where the engine is slower than we are.
     pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        let mut since = Instant::now();
         while !bytes.is_empty() {
             match self.stream.write(bytes) {
-                Ok(n) => bytes = &bytes[n..],
+                Ok(n) => {
+                    bytes = &bytes[n..];
+                    since = Instant::now();
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    self.wait(pg_sys::WL_SOCKET_WRITEABLE, None);
+                    let left = self.patience.saturating_sub(since.elapsed());
+                    if left.is_zero() {
+                        return Err(self.silent());
+                    }
+                    wait(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), left);
                 }
-                Err(e) => return Err(format!("connection to the engine broke: {e}")),
+                Err(e) => return Err(self.last_word().unwrap_or_else(|| broken(e))),
             }
         }
         Ok(())
     }
 
-    /// The next frame. It may stand partly in the buffer already; a frame's bytes are valid until the next call.
+    /// Sends some of it, and returns how much: nothing if the engine takes nothing within the timeout.
+    pub fn send_some(&mut self, bytes: &[u8], timeout: Duration) -> Result<usize, String> {
+        for last in [false, true] {
+            match self.stream.write(bytes) {
+                Ok(n) => return Ok(n),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(e) => return Err(self.last_word().unwrap_or_else(|| broken(e))),
+            }
+            if !last {
+                wait(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), timeout);
+            }
+        }
+        Ok(0)
+    }
+
+    /// The next frame; its bytes are valid until the next call.
     pub fn receive(&mut self, timeout: Option<Duration>) -> Result<Received<'_>, String> {
         let deadline = timeout.map(|t| Instant::now() + t);
+        let mut heard = Instant::now();
         loop {
-            if let Some((kind, length)) = self.complete_frame()? {
-                let payload = self.start + HEADER;
-                self.start = payload + length;
-                return Ok(Received::Frame(kind, &self.buffer[payload..payload + length]));
+            match self.inbox.arrived().map_err(|e| e.to_string())? {
+                Some(Kind::Alive) => continue,
+                Some(kind) => return Ok(Received::Frame(kind, self.inbox.payload())),
+                None => {}
             }
-            if !self.fill()? {
-                let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-                if left == Some(Duration::ZERO) {
-                    return Ok(Received::TimedOut);
-                }
-                self.wait(pg_sys::WL_SOCKET_READABLE, left);
+            if self.fill()? {
+                heard = Instant::now();
+                continue;
             }
+            let now = Instant::now();
+            let silent = heard + self.patience;
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return Ok(Received::TimedOut);
+            }
+            if silent <= now {
+                return Err(self.silent());
+            }
+            let until = deadline.map_or(silent, |deadline| deadline.min(silent));
+            wait(pg_sys::WL_SOCKET_READABLE, Some(&self.stream), until - now);
         }
     }
 
-    /// Whether a whole frame stands in the buffer.
-    fn complete_frame(&self) -> Result<Option<(Kind, usize)>, String> {
-        let have = &self.buffer[self.start..self.end];
-        let Some(header) = have.first_chunk::<HEADER>() else {
-            return Ok(None);
-        };
-        let (kind, length) = frame::parse_header(*header).map_err(|e| e.to_string())?;
-        Ok((have.len() >= HEADER + length).then_some((kind, length)))
+    /// The bytes of the frame that came last, to keep.
+    pub fn take_payload(&mut self) -> Vec<u8> {
+        self.inbox.take_payload()
     }
 
     /// Reads what is there; false if nothing is.
     fn fill(&mut self) -> Result<bool, String> {
-        const PIECE: usize = 256 << 10;
-        if self.start > 0 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        if self.buffer.len() < self.end + PIECE {
-            self.buffer.resize(self.end + PIECE, 0);
-        }
-        loop {
-            match self.stream.read(&mut self.buffer[self.end..]) {
-                Ok(0) => return Err("engine closed the connection".into()),
-                Ok(n) => {
-                    self.end += n;
-                    return Ok(true);
-                }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(format!("connection to the engine broke: {e}")),
-            }
-        }
+        self.inbox.fill(&mut self.stream).map_err(|e| match e {
+            ProtocolError::Truncated => "engine closed the connection".into(),
+            ProtocolError::Io(e) => broken(e),
+            other => other.to_string(),
+        })
     }
 
-    fn wait(&self, socket_event: u32, timeout: Option<Duration>) {
-        let mut events = socket_event | pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
-        let mut milliseconds = -1;
-        if let Some(t) = timeout {
-            events |= pg_sys::WL_TIMEOUT;
-            // Rounded up: a rest of less than a millisecond must not become a busy loop.
-            milliseconds = t.as_micros().div_ceil(1000).min(i32::MAX as u128) as _;
-        }
-        // SAFETY: our own latch and an open socket, on the main thread.
-        unsafe {
-            let happened = pg_sys::WaitLatchOrSocket(
-                pg_sys::MyLatch,
-                events as i32,
-                self.stream.as_raw_fd(),
-                milliseconds,
-                pg_sys::PG_WAIT_EXTENSION,
-            );
-            if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
-                pg_sys::ResetLatch(pg_sys::MyLatch);
+    /// Why the engine closed the connection, if it said so.
+    fn last_word(&mut self) -> Option<String> {
+        while self.fill().is_ok_and(|more| more) {
+            if self.inbox.arrived().ok()? == Some(Kind::Refused) {
+                let refusal: Refusal = frame::parse(self.inbox.payload()).ok()?;
+                return Some(refusal.reason(|relid| relation_name(pg_sys::Oid::from(relid))));
             }
         }
-        pgrx::check_for_interrupts!();
+        None
     }
+
+    fn silent(&self) -> String {
+        format!("engine has shown no sign of life for {} s", self.patience.as_secs())
+    }
+}
+
+fn broken(error: io::Error) -> String {
+    format!("connection to the engine broke: {error}")
+}
+
+/// The server counts what it does not manage itself, and keeps that below a part of what the process may open.
+struct Descriptor;
+
+impl Descriptor {
+    fn reserve() -> Option<Descriptor> {
+        // SAFETY: counts, and may close files that the server can open again.
+        unsafe { pg_sys::AcquireExternalFD() }.then_some(Descriptor)
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: counts; reserved once by `reserve`.
+        unsafe { pg_sys::ReleaseExternalFD() }
+    }
+}
+
+/// Connects as soon as the engine's listen queue has room.
+fn connect(path: &str, limit: Duration) -> io::Result<UnixStream> {
+    let start = Instant::now();
+    loop {
+        match connect_at_once(path) {
+            Err(e) if e.kind() == ErrorKind::WouldBlock && start.elapsed() < limit => {
+                wait(0, None, CONNECT_PAUSE);
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// std's connect would block while the listen queue is full, deaf to interrupts.
+fn connect_at_once(path: &str) -> io::Result<UnixStream> {
+    // SAFETY: a plain structure, for which zeroes are valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    if path.len() >= address.sun_path.len() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: makes a descriptor, which belongs to the stream from here on; the address is complete.
+    unsafe {
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let socket = libc::socket(libc::AF_UNIX, kind, 0);
+        if socket < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let stream = UnixStream::from_raw_fd(socket);
+        let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        match libc::connect(socket, (&raw const address).cast(), length) {
+            0 => Ok(stream),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Waits for the latch, for the time, and for a socket if there is one; serves interrupts.
+fn wait(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) {
+    let events = socket_event | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // Rounded up: a rest of less than a millisecond must not become a busy loop.
+    let milliseconds = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128);
+    // SAFETY: our own latch and an open socket, on the main thread.
+    unsafe {
+        let happened = pg_sys::WaitLatchOrSocket(
+            pg_sys::MyLatch,
+            events as i32,
+            socket.map_or(pg_sys::PGINVALID_SOCKET, |socket| socket.as_raw_fd()),
+            milliseconds as _,
+            pg_sys::PG_WAIT_EXTENSION,
+        );
+        if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+    }
+    pgrx::check_for_interrupts!();
 }

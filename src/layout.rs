@@ -1,6 +1,6 @@
 //! What the mirror keeps of a relation, and the fingerprint under which that holds.
 //!
-//! Everything comes from the relcache entry, so that backend (under its lock), loader (under its lock) and capture
+//! Everything comes from the server's caches, so that backend (under its lock), loader (under its lock) and capture
 //! worker (under the historic snapshot of decoding) compute the same from the same definition.
 
 use std::ffi::CStr;
@@ -93,9 +93,9 @@ pub unsafe fn fingerprint(relation: pg_sys::Relation) -> u64 {
         let mut hash = DefaultHasher::new();
         (*relation).rd_id.to_u32().hash(&mut hash);
         form.relfilenode.to_u32().hash(&mut hash);
-        (form.relkind, form.relpersistence, form.relreplident).hash(&mut hash);
-        pg_sys::RelationGetReplicaIndex(relation).to_u32().hash(&mut hash);
-        identity_attributes(relation).hash(&mut hash);
+        (form.relkind, form.relpersistence).hash(&mut hash);
+        // Which index it is does not matter: REINDEX CONCURRENTLY puts another in its place.
+        (has_full_identity(form), identity_attributes(relation)).hash(&mut hash);
         for a in attributes(relation) {
             (a.attnum, a.attisdropped, a.atttypid.to_u32(), a.atttypmod, a.attcollation.to_u32()).hash(&mut hash);
             a.atthasmissing.hash(&mut hash);
@@ -157,7 +157,7 @@ unsafe fn identity(
     // SAFETY: the relation is open by the caller's promise.
     let (form, keys) = unsafe { (&*(*relation).rd_rel, identity_attributes(relation)) };
     let table = name_of(&form.relname);
-    if form.relreplident as u8 == pg_sys::REPLICA_IDENTITY_FULL {
+    if has_full_identity(form) {
         return match excluded.first() {
             None => Ok(Identity::Full),
             Some(column) => Err(NotMirrorable {
@@ -197,22 +197,58 @@ unsafe fn identity(
     Ok(Identity::Key(positions))
 }
 
+fn has_full_identity(form: &pg_sys::FormData_pg_class) -> bool {
+    form.relreplident as u8 == pg_sys::REPLICA_IDENTITY_FULL
+}
+
 /// Attribute numbers of the replica identity index, ascending; empty without one.
+///
+/// RelationGetIdentityKeyBitmap has them too, but may be called under a historic snapshot only.
 unsafe fn identity_attributes(relation: pg_sys::Relation) -> Vec<i16> {
-    // SAFETY: the relation is open by the caller's promise; the bitmap is a private copy.
+    // SAFETY: the relation is open by the caller's promise; the index's row is read before it is released.
     unsafe {
-        let bitmap = pg_sys::RelationGetIdentityKeyBitmap(relation);
-        let mut attributes = Vec::new();
-        let mut member = -1;
-        loop {
-            member = pg_sys::bms_next_member(bitmap, member);
-            if member < 0 {
-                break;
-            }
-            attributes.push((member + pg_sys::FirstLowInvalidHeapAttributeNumber) as i16);
+        let index = pg_sys::RelationGetReplicaIndex(relation);
+        if index == pg_sys::InvalidOid {
+            return Vec::new();
         }
-        pg_sys::bms_free(bitmap);
+        let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, index.into());
+        if tuple.is_null() {
+            return Vec::new();
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_index>();
+        let mut attributes = form.indkey.values.as_slice(form.indnkeyatts as usize).to_vec();
+        pg_sys::ReleaseSysCache(tuple);
+        attributes.sort_unstable();
         attributes
+    }
+}
+
+/// The columns of a table that the mirror does not have, without a lock on the table: as the catalog has it just now.
+/// `None`: there is no such table.
+pub fn excluded_columns(relid: pg_sys::Oid) -> Option<Vec<String>> {
+    // SAFETY: look-ups in a transaction; each row is read before it is released.
+    unsafe {
+        let class = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, relid.into());
+        if class.is_null() {
+            return None;
+        }
+        let natts = (*pg_sys::GETSTRUCT(class).cast::<pg_sys::FormData_pg_class>()).relnatts;
+        pg_sys::ReleaseSysCache(class);
+        let mut excluded = Vec::new();
+        for attnum in 1..=natts {
+            let cache = pg_sys::SysCacheIdentifier::ATTNUM as i32;
+            let tuple = pg_sys::SearchSysCache2(cache, relid.into(), attnum.into());
+            if tuple.is_null() {
+                continue;
+            }
+            let attribute = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_attribute>();
+            if !attribute.attisdropped && column_type(attribute).is_err() {
+                excluded.push(name_of(&attribute.attname));
+            }
+            pg_sys::ReleaseSysCache(tuple);
+        }
+        Some(excluded)
     }
 }
 

@@ -20,6 +20,7 @@ mod spec;
 
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    forbid_backtraces();
     // SAFETY: a plain flag of the server, read on its main thread.
     if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
         Error::new(
@@ -31,7 +32,28 @@ pub extern "C-unwind" fn _PG_init() {
     }
     settings::init();
     shared::init();
+    api::init();
     capture::init();
     planner::init();
     scan::init();
+}
+
+/// pgrx shows a backtrace as detail of an error wherever the environment asks Rust for them. It is users who would read
+/// them.
+///
+/// The standard library decides once, at the first backtrace: here, under a setting that is taken back behind it. The
+/// library has a standard library of its own, so that no other one is concerned.
+fn forbid_backtraces() {
+    const VARIABLE: &str = "RUST_LIB_BACKTRACE";
+    let before = std::env::var_os(VARIABLE);
+    // SAFETY: a process of the server has one thread.
+    unsafe { std::env::set_var(VARIABLE, "0") };
+    drop(std::backtrace::Backtrace::capture());
+    // SAFETY: as above.
+    unsafe {
+        match before {
+            Some(value) => std::env::set_var(VARIABLE, value),
+            None => std::env::remove_var(VARIABLE),
+        }
+    }
 }

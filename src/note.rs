@@ -24,8 +24,8 @@ pub struct Note {
 pub enum Content {
     /// What `anker.mirrored` holds, but for changes that the stream itself has brought or will bring.
     Registry { relids: Vec<u32> },
-    /// Time to watch a table again.
-    WatchAgain { relid: u32 },
+    /// Time to watch tables again.
+    WatchAgain { relids: Vec<u32> },
 }
 
 impl Note {

@@ -28,6 +28,7 @@ pub static UNDO_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(128);
 pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
 pub static QUERY_THREADS: GucSetting<i32> = GucSetting::<i32>::new(2);
 pub static MAX_QUERIES: GucSetting<i32> = GucSetting::<i32>::new(8);
+pub static MAX_TABLES: GucSetting<i32> = GucSetting::<i32>::new(32_768);
 pub static MAX_WAL_RETAINED_MB: GucSetting<i32> = GucSetting::<i32>::new(4096);
 
 pub fn init() {
@@ -129,6 +130,16 @@ pub fn init() {
         i32::MAX,
         GucContext::Sighup,
         GucFlags::UNIT_MB,
+    );
+    int(
+        c"anker.max_tables",
+        c"Mirrored tables of all databases together.",
+        c"Each takes some 300 bytes of shared memory, mirrored or not.",
+        &MAX_TABLES,
+        1,
+        10_000_000,
+        GucContext::Postmaster,
+        GucFlags::default(),
     );
     // SAFETY: a constant string, on the main thread, after the settings above are defined.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"anker".as_ptr()) };

@@ -1,21 +1,80 @@
 //! Shared memory: what launcher, workers, loaders and backends know of each other.
 //!
-//! Two small arrays under one lightweight lock: databases that are (to be) mirrored, and their tables. Everything here
+//! Two hash tables, each under a lightweight lock: databases that are (to be) mirrored, and their tables. Everything here
 //! is advice for routing and for the views; whether a query may be served is decided by the engine.
 
-use pgrx::prelude::*;
-use pgrx::{PGRXSharedMemory, PgLwLock, pg_shmem_init};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-const MAX_DATABASES: usize = 64;
-const MAX_TABLES: usize = 1024;
+use pgrx::prelude::*;
+
+use crate::settings;
+
+mod map;
+
+use map::{Entry, Map};
+
+/// Each takes a replication slot while it is followed, so the server's settings are met long before this.
+const MAX_DATABASES: usize = 1024;
 const REASON_BYTES: usize = 192;
 
-static STATE: PgLwLock<State> =
-    // SAFETY: the name is ours alone.
-    unsafe { PgLwLock::new(c"pg_anker") };
+static DATABASES: Map<Database> = Map::new(c"pg_anker databases");
+static TABLES: Map<Table> = Map::new(c"pg_anker tables");
+static GLOBALS: AtomicPtr<Globals> = AtomicPtr::new(ptr::null_mut());
+
+/// What is there once.
+struct Globals {
+    launcher_proc: AtomicI32,
+    last_generation: AtomicU64,
+}
+
+static mut PREVIOUS_REQUEST: pg_sys::shmem_request_hook_type = None;
+static mut PREVIOUS_STARTUP: pg_sys::shmem_startup_hook_type = None;
 
 pub fn init() {
-    pg_shmem_init!(STATE = State::EMPTY);
+    // SAFETY: while the library is preloaded, single-threaded.
+    unsafe {
+        PREVIOUS_REQUEST = pg_sys::shmem_request_hook;
+        pg_sys::shmem_request_hook = Some(request);
+        PREVIOUS_STARTUP = pg_sys::shmem_startup_hook;
+        pg_sys::shmem_startup_hook = Some(startup);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn request() {
+    // SAFETY: called by the server when it asks extensions what they need, as others before us.
+    unsafe {
+        if let Some(previous) = PREVIOUS_REQUEST {
+            previous();
+        }
+        pg_sys::RequestAddinShmemSpace(size_of::<Globals>());
+    }
+    DATABASES.request(MAX_DATABASES);
+    TABLES.request(settings::MAX_TABLES.get() as usize);
+}
+
+/// At the start of the server, and again after a crash, with memory that is new.
+#[pg_guard]
+unsafe extern "C-unwind" fn startup() {
+    // SAFETY: called by the postmaster when shared memory is there; the structure is as large as we say, and filled in
+    // before anybody else runs.
+    unsafe {
+        if let Some(previous) = PREVIOUS_STARTUP {
+            previous();
+        }
+        let mut found = false;
+        let globals = pg_sys::ShmemInitStruct(c"pg_anker".as_ptr(), size_of::<Globals>(), &mut found).cast::<Globals>();
+        globals.write(Globals { launcher_proc: AtomicI32::new(-1), last_generation: AtomicU64::new(0) });
+        GLOBALS.store(globals, Ordering::Relaxed);
+    }
+    DATABASES.create();
+    TABLES.create();
+}
+
+fn globals() -> &'static Globals {
+    // SAFETY: set at the start of the server, before any process that could call this.
+    unsafe { &*GLOBALS.load(Ordering::Relaxed) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +107,7 @@ impl DatabaseState {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Database {
     pub oid: pg_sys::Oid,
     pub state: DatabaseState,
@@ -67,6 +127,11 @@ pub struct Database {
     /// Queries that were meant for the engine and ran on the heap.
     pub fallbacks: u64,
     pub reason: Reason,
+}
+
+// SAFETY: plain data that begins with its key.
+unsafe impl Entry for Database {
+    type Key = pg_sys::Oid;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,16 +160,24 @@ impl TableState {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Table {
     pub database: pg_sys::Oid,
     pub relid: pg_sys::Oid,
     pub state: TableState,
     pub generation: u64,
+    /// The last generation that a loader has tried to load.
+    pub tried: u64,
     /// Times that it was loaded anew, for whatever reason.
     pub rebuilds: u64,
     /// Faults among them: a row or key that was not where it should have been.
     pub errors: u64,
     pub reason: Reason,
+}
+
+// SAFETY: plain data that begins with its key, two oids.
+unsafe impl Entry for Table {
+    type Key = [pg_sys::Oid; 2];
 }
 
 /// A short text in shared memory.
@@ -139,40 +212,21 @@ impl std::fmt::Debug for Reason {
     }
 }
 
-#[derive(Clone, Copy)]
-struct State {
-    launcher_proc: i32,
-    last_generation: u64,
-    databases: [Option<Database>; MAX_DATABASES],
-    tables: [Option<Table>; MAX_TABLES],
-}
-
-// SAFETY: plain data without pointers.
-unsafe impl PGRXSharedMemory for State {}
-
-impl State {
-    const EMPTY: State =
-        State { launcher_proc: -1, last_generation: 0, databases: [None; MAX_DATABASES], tables: [None; MAX_TABLES] };
-}
-
 // -- databases ---------------------------------------------------------------------------------------------------
 
 pub fn databases() -> Vec<Database> {
-    STATE.share().databases.iter().flatten().copied().collect()
+    let mut all = Vec::new();
+    DATABASES.for_each(|database| all.push(*database));
+    all
 }
 
 pub fn database(oid: pg_sys::Oid) -> Option<Database> {
-    STATE.share().databases.iter().flatten().find(|d| d.oid == oid).copied()
+    DATABASES.get(oid)
 }
 
 /// Changes a database's entry, which is made if it is not there. False: there is no room for another.
 pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> bool {
-    let mut state = STATE.exclusive();
-    let at = state.databases.iter().position(|d| d.is_some_and(|d| d.oid == oid));
-    let Some(at) = at.or_else(|| state.databases.iter().position(Option::is_none)) else {
-        return false;
-    };
-    change(state.databases[at].get_or_insert(Database {
+    let new = Database {
         oid,
         state: DatabaseState::Idle,
         worker_pid: 0,
@@ -184,87 +238,108 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
         restarts: 0,
         fallbacks: 0,
         reason: Reason::NONE,
-    }));
-    true
+    };
+    DATABASES.change_or_insert(oid, new, change).is_some()
 }
 
 /// Forgets a database and its tables, unless somebody wants something of it.
 pub fn remove_idle_database(oid: pg_sys::Oid) {
-    let mut state = STATE.exclusive();
-    let idle = |d: &Database| d.oid == oid && d.state == DatabaseState::Idle && d.worker_pid == 0;
-    if !state.databases.iter().flatten().any(idle) {
-        return;
+    let mut removed = false;
+    DATABASES.retain(|d| {
+        let idle = d.oid == oid && d.state == DatabaseState::Idle && d.worker_pid == 0;
+        removed |= idle;
+        !idle
+    });
+    if removed {
+        TABLES.retain(|t| t.database != oid);
     }
-    state.databases.iter_mut().filter(|d| d.is_some_and(|d| d.oid == oid)).for_each(|d| *d = None);
-    state.tables.iter_mut().filter(|t| t.is_some_and(|t| t.database == oid)).for_each(|t| *t = None);
 }
 
 // -- tables ------------------------------------------------------------------------------------------------------
 
 pub fn tables_of(database: pg_sys::Oid) -> Vec<Table> {
-    STATE.share().tables.iter().flatten().filter(|t| t.database == database).copied().collect()
+    let mut tables = Vec::new();
+    TABLES.for_each(|table| tables.extend((table.database == database).then_some(*table)));
+    tables
 }
 
 pub fn table(database: pg_sys::Oid, relid: pg_sys::Oid) -> Option<Table> {
-    STATE.share().tables.iter().flatten().find(|t| t.database == database && t.relid == relid).copied()
+    TABLES.get([database, relid])
 }
 
 /// Changes a table's entry, which is made if it is not there. False: there is no room for another.
 pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOnce(&mut Table)) -> bool {
-    let mut state = STATE.exclusive();
-    let at = state.tables.iter().position(|t| t.is_some_and(|t| t.database == database && t.relid == relid));
-    let Some(at) = at.or_else(|| state.tables.iter().position(Option::is_none)) else {
-        return false;
-    };
-    change(state.tables[at].get_or_insert(Table {
+    let new = Table {
         database,
         relid,
         state: TableState::Registered,
         generation: 0,
+        tried: 0,
         rebuilds: 0,
         errors: 0,
         reason: Reason::NONE,
-    }));
-    true
+    };
+    TABLES.change_or_insert([database, relid], new, change).is_some()
+}
+
+/// Changes a table's entry if it is there and of this generation.
+pub fn update_generation(database: pg_sys::Oid, relid: pg_sys::Oid, generation: u64, change: impl FnOnce(&mut Table)) {
+    TABLES.change([database, relid], |table| {
+        if table.generation == generation {
+            change(table);
+        }
+    });
+}
+
+/// How many more tables there is room for, in all databases together.
+pub fn room_for_tables() -> usize {
+    TABLES.room()
 }
 
 /// A number for a table's mirror that no other one has had since the server started: a loader that outlives its worker
 /// can then not be taken for one of the next worker's.
 pub fn next_generation() -> u64 {
-    let mut state = STATE.exclusive();
-    state.last_generation += 1;
-    state.last_generation
+    globals().last_generation.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 pub fn remove_table(database: pg_sys::Oid, relid: pg_sys::Oid) {
-    let mut state = STATE.exclusive();
-    state
-        .tables
-        .iter_mut()
-        .filter(|t| t.is_some_and(|t| t.database == database && t.relid == relid))
-        .for_each(|t| *t = None);
+    TABLES.remove([database, relid]);
+}
+
+/// Forgets the tables of a database that its worker does not know.
+pub fn retain_tables(database: pg_sys::Oid, known: impl Fn(u32) -> bool) {
+    TABLES.retain(|t| t.database != database || known(t.relid.to_u32()));
 }
 
 /// Without a worker nothing is mirrored; what is registered will be again.
 fn mark_tables_unserved(database: pg_sys::Oid) {
-    let mut state = STATE.exclusive();
-    for table in state.tables.iter_mut().flatten().filter(|t| t.database == database) {
-        if matches!(table.state, TableState::Loading | TableState::Live | TableState::Broken) {
+    TABLES.for_each_mut(|table| {
+        let served = matches!(table.state, TableState::Loading | TableState::Live | TableState::Broken);
+        if table.database == database && served {
             table.state = TableState::Registered;
         }
-    }
+    });
 }
 
 // -- waking ------------------------------------------------------------------------------------------------------
 
 /// Called by the launcher when it starts.
 pub fn announce_launcher() {
-    STATE.exclusive().launcher_proc = my_proc_number();
+    globals().launcher_proc.store(my_proc_number(), Ordering::Relaxed);
 }
 
 pub fn wake_launcher() {
-    let number = STATE.share().launcher_proc;
-    set_latch(number);
+    set_latch(globals().launcher_proc.load(Ordering::Relaxed));
+}
+
+/// Has the launcher start a worker for the database if it has none.
+pub fn want(database: pg_sys::Oid) {
+    update_database(database, |d| {
+        if d.state == DatabaseState::Idle {
+            d.state = DatabaseState::Wanted;
+        }
+    });
+    wake_launcher();
 }
 
 /// Called by a capture worker when it starts.

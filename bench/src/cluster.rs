@@ -18,6 +18,7 @@ pub struct Options {
     locale: &'static str,
     encoding: &'static str,
     settings: Vec<(String, String)>,
+    environment: Vec<(String, String)>,
 }
 
 impl Default for Options {
@@ -36,7 +37,8 @@ impl Default for Options {
             ("log_line_prefix", "%m [%p] %q%u@%d "),
             ("restart_after_crash", "on"),
         ];
-        Options { locale: "C.UTF-8", encoding: "UTF8", settings: settings.map(|(k, v)| (k.into(), v.into())).into() }
+        let settings = settings.map(|(k, v)| (k.into(), v.into())).into();
+        Options { locale: "C.UTF-8", encoding: "UTF8", settings, environment: Vec::new() }
     }
 }
 
@@ -50,6 +52,12 @@ impl Options {
 
     pub fn locale(mut self, locale: &'static str, encoding: &'static str) -> Self {
         (self.locale, self.encoding) = (locale, encoding);
+        self
+    }
+
+    /// Sets a variable in the environment of the server.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
         self
     }
 
@@ -71,27 +79,33 @@ pub struct Cluster {
     server: Arc<Server>,
     directory: PathBuf,
     port: u16,
+    environment: Vec<(String, String)>,
 }
 
 impl Cluster {
     pub fn start(server: &Arc<Server>, options: &Options) -> Result<Cluster> {
         let directory = server.cluster_directory()?;
-        let cluster = Cluster { server: server.clone(), port: free_port()?, directory };
+        let environment = options.environment.clone();
+        let cluster = Cluster { server: server.clone(), port: free_port()?, directory, environment };
         let template = server.template(options.locale, options.encoding)?;
         run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()))?;
-        let mut conf = format!(
-            "port = {}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n",
-            cluster.port,
-            cluster.directory.display()
-        );
-        for (name, value) in &options.settings {
-            conf += &format!("{name} = '{}'\n", value.replace('\'', "''"));
-        }
-        // Appended: the last line of a name wins, and initdb's own choices stay where nothing is said.
-        let path = cluster.data().join("postgresql.conf");
-        fs::write(&path, fs::read_to_string(&path)? + &conf)?;
+        cluster.configure(&options.settings)?;
         cluster.resume()?;
         Ok(cluster)
+    }
+
+    /// Appends to `postgresql.conf`: the last line of a name wins, and what was there stays where nothing is said.
+    fn configure(&self, settings: &[(String, String)]) -> Result<()> {
+        let mut conf = format!(
+            "port = {}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n",
+            self.port,
+            self.directory.display()
+        );
+        for (name, value) in settings {
+            conf += &format!("{name} = '{}'\n", value.replace('\'', "''"));
+        }
+        let path = self.data().join("postgresql.conf");
+        Ok(fs::write(&path, fs::read_to_string(&path)? + &conf)?)
     }
 
     /// Starts the server again after `stop`.
@@ -107,6 +121,42 @@ impl Cluster {
             Stop::Immediate => "immediate",
         };
         run(self.pg_ctl().args(["stop", "-w", "-t", "60", "-s", "-m", mode])).map(drop)
+    }
+
+    /// A standby of this cluster, not started yet, and what pg_basebackup complained of when it made it.
+    pub fn standby(&self) -> Result<(Cluster, String)> {
+        let directory = self.server.cluster_directory()?;
+        let environment = self.environment.clone();
+        let standby = Cluster { server: self.server.clone(), port: free_port()?, directory, environment };
+        let mut backup = self.server.command("pg_basebackup");
+        backup.arg("-h").arg(&self.directory).args(["-U", "postgres", "-p", &self.port.to_string()]);
+        backup.args(["--write-recovery-conf", "--checkpoint=fast", "-D"]).arg(standby.data());
+        let output = backup.output()?;
+        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            return Err(format!("pg_basebackup: {complaints}").into());
+        }
+        standby.configure(&[])?;
+        Ok((standby, complaints))
+    }
+
+    /// Ends recovery.
+    pub fn promote(&self) -> Result<()> {
+        run(self.pg_ctl().args(["promote", "-w", "-t", "60", "-s"])).map(drop)
+    }
+
+    /// Makes this cluster, which is stopped, what `source`, which runs, is; returns what pg_rewind said.
+    pub fn rewind_to(&self, source: &Cluster) -> Result<String> {
+        let mut rewind = self.server.command("pg_rewind");
+        rewind.arg("-D").arg(self.data()).arg(format!("--source-server={}", source.conninfo("postgres")));
+        let output = rewind.output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            return Err(format!("pg_rewind: {said}").into());
+        }
+        // It copies the settings too.
+        self.configure(&[])?;
+        Ok(said)
     }
 
     pub fn restart(&self) -> Result<()> {
@@ -196,6 +246,7 @@ impl Cluster {
     fn pg_ctl(&self) -> Command {
         let mut command = self.server.command("pg_ctl");
         command.arg("-D").arg(self.data());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 }

@@ -1,21 +1,22 @@
 //! A query's batches as pieces of an Arrow IPC stream.
 //!
 //! The first rows are sent as soon as they are there: a client waits for them to know that the engine can answer. After
-//! that small batches share a piece, and large ones are cut.
+//! that small batches share a piece, and wide ones are cut: whoever holds a piece holds whole messages, of about
+//! [`MESSAGE_BYTES`] each unless a single row is longer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Schema};
 
 /// A piece is sent when it is this long, or when so much time has passed since the last one.
 const PIECE_BYTES: usize = 256 << 10;
 const PIECE_TIME: Duration = Duration::from_millis(20);
-/// Pieces are cut at this length, to be easy on the reader's memory.
-const LONGEST_PIECE: usize = 1 << 20;
+/// Batches are cut at about this length, to be easy on everybody's memory.
+const MESSAGE_BYTES: usize = 1 << 20;
 /// Text buffers may hold this many times what the batch refers to before they are copied.
 const TEXT_SLACK: usize = 2;
 
@@ -36,34 +37,77 @@ impl Encoder {
         self.rows
     }
 
-    /// Takes a batch and returns what is to be sent now, often nothing.
-    pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<Vec<u8>>, ArrowError> {
+    /// Takes a slice of a batch and returns what is to be sent now, often nothing.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<Option<Vec<u8>>, ArrowError> {
         if batch.num_rows() == 0 {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         self.rows += batch.num_rows() as u64;
         self.writer.write(&compact(batch)?)?;
         let due = self.last.is_none_or(|last| last.elapsed() >= PIECE_TIME);
-        if due || self.writer.get_ref().len() >= PIECE_BYTES {
-            self.last = Some(Instant::now());
-            Ok(self.cut())
-        } else {
-            Ok(Vec::new())
+        if !due && self.writer.get_ref().len() < PIECE_BYTES {
+            return Ok(None);
         }
+        self.last = Some(Instant::now());
+        Ok(Some(std::mem::take(self.writer.get_mut())))
     }
 
     /// The rest, and the end of the stream.
-    pub fn finish(&mut self) -> Result<Vec<Vec<u8>>, ArrowError> {
+    pub fn finish(&mut self) -> Result<Vec<u8>, ArrowError> {
         self.writer.finish()?;
-        Ok(self.cut())
+        Ok(std::mem::take(self.writer.get_mut()))
+    }
+}
+
+/// A batch in slices of at least one row and otherwise at most [`MESSAGE_BYTES`], each with its length in bytes.
+pub fn slices(batch: &RecordBatch) -> impl Iterator<Item = (RecordBatch, usize)> {
+    let widths = Widths::of(batch);
+    let rows = batch.num_rows();
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let start = next;
+        let mut bytes = 0;
+        if start == 0 && widths.whole <= MESSAGE_BYTES {
+            (next, bytes) = (rows, widths.whole);
+        }
+        while next < rows {
+            let row = widths.row(next);
+            if next > start && bytes + row > MESSAGE_BYTES {
+                break;
+            }
+            bytes += row;
+            next += 1;
+        }
+        (next > start).then(|| (batch.slice(start, next - start), bytes))
+    })
+}
+
+/// How long rows are, about.
+struct Widths<'a> {
+    whole: usize,
+    /// Of each row: numbers, null bits, the views of texts.
+    fixed: usize,
+    texts: Vec<&'a StringViewArray>,
+}
+
+impl Widths<'_> {
+    fn of(batch: &RecordBatch) -> Widths<'_> {
+        let mut widths = Widths { whole: 0, fixed: 0, texts: Vec::new() };
+        for column in batch.columns() {
+            widths.fixed += column.data_type().primitive_width().unwrap_or(size_of::<u128>()) + 1;
+            widths.texts.extend(column.as_string_view_opt());
+        }
+        widths.whole = match widths.texts.is_empty() {
+            true => widths.fixed * batch.num_rows(),
+            false => (0..batch.num_rows()).map(|row| widths.row(row)).sum(),
+        };
+        widths
     }
 
-    fn cut(&mut self) -> Vec<Vec<u8>> {
-        let bytes = std::mem::take(self.writer.get_mut());
-        if bytes.len() <= LONGEST_PIECE {
-            return vec![bytes];
-        }
-        bytes.chunks(LONGEST_PIECE).map(<[u8]>::to_vec).collect()
+    fn row(&self, row: usize) -> usize {
+        // The low half of a view is its length; a null's view may hold anything.
+        let length = |text: &&StringViewArray| if text.is_null(row) { 0 } else { text.views()[row] as u32 as usize };
+        self.fixed + self.texts.iter().map(length).sum::<usize>()
     }
 }
 
@@ -86,7 +130,7 @@ fn compact_column(column: &ArrayRef) -> ArrayRef {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Int64Array, StringViewArray};
+    use arrow_array::Int64Array;
     use arrow_ipc::reader::StreamReader;
     use arrow_schema::Field;
 
@@ -108,18 +152,20 @@ mod tests {
             let column = Arc::new(Int64Array::from_iter_values(from..from + rows));
             RecordBatch::try_new(schema.clone(), vec![column]).unwrap()
         };
-        assert!(encoder.push(&batch(0, 0)).unwrap().is_empty());
-        let mut pieces = encoder.push(&batch(0, 1)).unwrap();
-        assert_eq!(pieces.len(), 1);
+        assert!(encoder.push(&batch(0, 0)).unwrap().is_none());
+        let mut pieces = vec![encoder.push(&batch(0, 1)).unwrap().unwrap()];
         let before = Instant::now();
         let second = encoder.push(&batch(1, 10)).unwrap();
-        assert!(second.is_empty() || before.elapsed() >= PIECE_TIME);
+        assert!(second.is_none() || before.elapsed() >= PIECE_TIME);
         pieces.extend(second);
-        let large = encoder.push(&batch(11, 300_000)).unwrap();
-        assert_eq!(large.len(), 3);
-        assert!(large.iter().all(|p| p.len() <= LONGEST_PIECE));
-        pieces.extend(large);
-        pieces.extend(encoder.finish().unwrap());
+        let large = batch(11, 300_000);
+        for (slice, bytes) in slices(&large) {
+            assert!(bytes <= MESSAGE_BYTES);
+            let piece = encoder.push(&slice).unwrap().expect("long enough to be sent");
+            assert!(piece.len() < MESSAGE_BYTES + PIECE_BYTES);
+            pieces.push(piece);
+        }
+        pieces.push(encoder.finish().unwrap());
         assert_eq!(encoder.rows(), 300_011);
         let values: Vec<i64> = decode(&pieces)
             .iter()
@@ -134,8 +180,7 @@ mod tests {
         let mut encoder = Encoder::new(&schema).unwrap();
         let options = RecordBatchOptions::new().with_row_count(Some(42));
         let batch = RecordBatch::try_new_with_options(schema, Vec::new(), &options).unwrap();
-        let mut pieces = encoder.push(&batch).unwrap();
-        pieces.extend(encoder.finish().unwrap());
+        let pieces = [encoder.push(&batch).unwrap().unwrap(), encoder.finish().unwrap()];
         assert_eq!(decode(&pieces).iter().map(RecordBatch::num_rows).sum::<usize>(), 42);
     }
 
@@ -147,9 +192,54 @@ mod tests {
         let few: ArrayRef = Arc::new(all.slice(500, 3));
         let batch = RecordBatch::try_new(schema.clone(), vec![few.clone()]).unwrap();
         let mut encoder = Encoder::new(&schema).unwrap();
-        let mut pieces = encoder.push(&batch).unwrap();
-        pieces.extend(encoder.finish().unwrap());
+        let pieces = [encoder.push(&batch).unwrap().unwrap(), encoder.finish().unwrap()];
         assert!(pieces.concat().len() < 10_000);
         assert_eq!(decode(&pieces)[0].column(0), &few);
+    }
+    #[test]
+    fn wide_rows_are_cut_and_come_whole() {
+        let schema = schema(vec![
+            Field::new("c0", DataType::Int64, true),
+            Field::new("c1", DataType::Utf8View, true),
+            Field::new("c2", DataType::Utf8View, true),
+        ]);
+        let text = |i: usize| match i % 100 {
+            0 => None,
+            50 => Some("y".repeat(3 << 20)),
+            _ => Some("x".repeat(i * 100)),
+        };
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(0..300)),
+            Arc::new(StringViewArray::from_iter((0..300).map(text))),
+            Arc::new(StringViewArray::from_iter_values((0..300).map(|i| i.to_string()))),
+        ];
+        let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
+        let mut encoder = Encoder::new(&schema).unwrap();
+        let (mut pieces, mut rows) = (Vec::new(), 0);
+        for (slice, bytes) in slices(&batch) {
+            assert!(bytes <= MESSAGE_BYTES || slice.num_rows() == 1, "{} rows of {bytes} bytes", slice.num_rows());
+            rows += slice.num_rows();
+            let piece = encoder.push(&slice).unwrap();
+            assert!(piece.as_ref().is_none_or(|p| p.len() < bytes + PIECE_BYTES + 10_000));
+            pieces.extend(piece);
+        }
+        pieces.push(encoder.finish().unwrap());
+        assert_eq!(rows, 300);
+        assert!(pieces.len() > 10);
+        let decoded = decode(&pieces);
+        let texts = decoded.iter().flat_map(|b| b.column(1).as_string_view().iter());
+        assert!(texts.eq((0..300).map(text).collect::<Vec<_>>().iter().map(Option::as_deref)));
+        let texts = decoded.iter().flat_map(|b| b.column(2).as_string_view().iter().flatten());
+        assert!(texts.eq((0..300).map(|i| i.to_string()).collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn many_columns_make_rows_wide() {
+        let fields = (0..1000).map(|i| Field::new(format!("c{i}"), DataType::Int64, true)).collect();
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..8192));
+        let batch = RecordBatch::try_new(schema(fields), vec![column; 1000]).unwrap();
+        let slices: Vec<_> = slices(&batch).map(|(slice, _)| slice.num_rows()).collect();
+        assert_eq!(slices.iter().sum::<usize>(), 8192);
+        assert!(slices.len() >= 60, "{} slices", slices.len());
     }
 }

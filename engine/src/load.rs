@@ -17,7 +17,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
     let (relid, generation) = (request.relid, request.generation);
     let (reply, begun) = oneshot::channel();
     shared.writer.load(LoadStep::Begin { request, reply });
-    if let Err(refusal) = verdict(begun)? {
+    if let Err(refusal) = verdict(peer, begun)? {
         return Ok(peer.refuse(&refusal)?);
     }
     let load = Load { relid, generation, writer: &shared.writer, over: false };
@@ -62,7 +62,7 @@ impl Load<'_> {
         let rows = payload.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| ProtocolError::Truncated)?;
         let (reply, ended) = oneshot::channel();
         self.writer.load(LoadStep::End { relid, generation, rows, reply });
-        let end = verdict(ended)?;
+        let end = verdict(peer, ended)?;
         // Steps are taken in order: a refusal of any rows is here by now.
         match refusal.try_recv().map_or(end, Err) {
             Ok(()) => {
@@ -94,9 +94,13 @@ fn discard(peer: &mut Peer) -> Result<()> {
     }
 }
 
-fn verdict(reply: oneshot::Receiver<std::result::Result<(), Refusal>>) -> Result<std::result::Result<(), Refusal>> {
+fn verdict(
+    peer: &mut Peer,
+    reply: oneshot::Receiver<std::result::Result<(), Refusal>>,
+) -> Result<std::result::Result<(), Refusal>> {
     // Without an answer the writer is gone, and soon the process.
-    reply.blocking_recv().map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted).into())
+    let answer = peer.attend(reply).map_err(io::Error::from)?;
+    answer.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted).into())
 }
 
 fn unexpected() -> ProtocolError {

@@ -32,7 +32,7 @@ use control::Control;
 use protocol::control::{Settings, ToWorker};
 use protocol::env;
 use protocol::ring::Consumer;
-use server::Shared;
+use server::{MAX_OPEN_QUERIES, Shared};
 use stats::Stats;
 use stream::StreamError;
 use tokio::sync::Semaphore;
@@ -81,6 +81,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         olap: Arc::new(olap),
         runtime,
         places: Arc::new(Semaphore::new(settings.max_queries.max(1) as usize)),
+        open_queries: Semaphore::new(MAX_OPEN_QUERIES),
         stats,
         settings,
     };

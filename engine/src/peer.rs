@@ -1,8 +1,13 @@
 //! The other end of a connection: frames out, and whether anybody is still there.
 
+use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use protocol::frame::{self, Kind};
 use protocol::request::Refusal;
@@ -10,6 +15,23 @@ use serde::Serialize;
 
 /// A peer that takes nothing for so long is stalled.
 const STALL: Duration = Duration::from_millis(100);
+/// How often a waiting thread looks whether its client is still there.
+const HANG_UP_CHECK: Duration = Duration::from_millis(20);
+
+/// The client closed the connection, or cannot be reached.
+pub struct Gone;
+
+impl From<io::Error> for Gone {
+    fn from(_: io::Error) -> Self {
+        Gone
+    }
+}
+
+impl From<Gone> for io::Error {
+    fn from(_: Gone) -> Self {
+        ErrorKind::ConnectionAborted.into()
+    }
+}
 
 pub struct Peer {
     stream: UnixStream,
@@ -44,8 +66,35 @@ impl Peer {
         self.send(Kind::Refused, refusal)
     }
 
-    pub fn hung_up(&self) -> bool {
-        crate::process::hung_up(&self.stream)
+    /// Waits for something as long as the client is there, and tells it that we are.
+    ///
+    /// The clock is this thread's own: that of the query threads stands still while all of them compute.
+    pub fn attend<F: Future>(&mut self, wanted: F) -> Result<F::Output, Gone> {
+        let mut wanted = pin!(wanted);
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut told = Instant::now();
+        loop {
+            if let Poll::Ready(value) = wanted.as_mut().poll(&mut context) {
+                return Ok(value);
+            }
+            if crate::process::hung_up(&self.stream) {
+                return Err(Gone);
+            }
+            if told.elapsed() >= frame::ALIVE_INTERVAL {
+                self.tell_alive()?;
+                told = Instant::now();
+            }
+            thread::park_timeout(HANG_UP_CHECK);
+        }
+    }
+
+    /// A client that does not read, an open cursor, finds enough to read when it comes back.
+    fn tell_alive(&mut self) -> io::Result<()> {
+        if crate::process::writable(&self.stream) {
+            self.send_raw(Kind::Alive, &[], || ())?;
+        }
+        Ok(())
     }
 
     fn write(&mut self, mut parts: &mut [IoSlice<'_>], mut stalled: impl FnMut()) -> io::Result<()> {
@@ -62,6 +111,14 @@ impl Peer {
     }
 }
 
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -72,7 +129,7 @@ mod tests {
     fn a_stalled_peer_gets_everything_in_the_end_and_a_gone_one_is_noticed() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut peer = Peer::new(ours).unwrap();
-        assert!(!peer.hung_up());
+        assert!(!crate::process::hung_up(&peer.stream));
         let payload: Vec<u8> = (0..3_000_000u32).map(|i| i as u8).collect();
         let (stalled, is_stalled) = std::sync::mpsc::channel();
         let expected = payload.clone();
@@ -84,7 +141,7 @@ mod tests {
         });
         peer.send_raw(Kind::Arrow, &payload, || stalled.send(()).unwrap_or_default()).unwrap();
         reader.join().unwrap();
-        assert!(peer.hung_up());
+        assert!(crate::process::hung_up(&peer.stream));
         assert!(peer.send(Kind::Arrow, &0u8).is_err());
     }
 }

@@ -25,6 +25,7 @@ pub fn settle(control: &impl AsRawFd) -> io::Result<()> {
     reset_signals();
     // SAFETY: sets the mask of this process.
     unsafe { libc::umask(0o077) };
+    raise_descriptor_limit();
     // Only a preference: in a container it may be forbidden.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     Ok(())
@@ -93,7 +94,28 @@ pub fn user() -> libc::uid_t {
 
 /// Whether the other end of a socket was closed, without reading from it.
 pub fn hung_up(socket: &impl AsRawFd) -> bool {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    happened(socket, libc::POLLRDHUP) != 0
+}
+
+/// Whether a socket takes some bytes at once.
+pub fn writable(socket: &impl AsRawFd) -> bool {
+    happened(socket, libc::POLLOUT) & libc::POLLOUT != 0
+}
+
+fn happened(socket: &impl AsRawFd, events: libc::c_short) -> libc::c_short {
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
     // SAFETY: one valid entry, no waiting.
-    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+    if unsafe { libc::poll(&raw mut poll, 1, 0) } == 1 { poll.revents } else { 0 }
+}
+
+/// Lets this process open as many files as it may: every open cursor of the server is a connection.
+fn raise_descriptor_limit() {
+    // SAFETY: reads and writes a plain structure; a failure changes nothing, and connections beyond are refused.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
 }

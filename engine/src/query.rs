@@ -14,45 +14,43 @@
 //! read its result loses its place, so that open cursors neither starve other queries nor, all held by one session,
 //! wait for each other.
 
-use std::future::Future;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use colstore::{TableRequest, TableView};
 use futures::StreamExt;
-use olap::Runtime;
+use olap::{Reservation, Runtime};
 use plan::{Literal, Plan};
-use protocol::frame::Kind;
+use protocol::frame::{self, Kind};
 use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use crate::encode::Encoder;
+use crate::encode::{Encoder, slices};
 use crate::log;
-use crate::peer::Peer;
-use crate::server::Shared;
+use crate::peer::{Gone, Peer};
+use crate::server::{MAX_OPEN_QUERIES, Shared};
 use crate::stats::Outcome;
 use crate::writer::{Bound, Command, ServeRequest};
 
-/// How often a waiting thread looks whether its client is still there.
-const HANG_UP_CHECK: Duration = Duration::from_millis(20);
 /// Pieces of a result that may wait for the client.
-const PIECES_AHEAD: usize = 4;
+const PIECES_AHEAD: usize = 2;
+/// Smaller slices of a result are not worth counting.
+const COUNTED: usize = 64 << 10;
+/// Copies of a slice while it is encoded: its texts without what lies between, Arrow's message, the piece.
+const COPIES: usize = 3;
+/// A longer row, with what Arrow says about it, could not be sent in one frame.
+const LONGEST_ROW: usize = frame::MAX_PAYLOAD - (16 << 20);
 /// Expressions nested deeper are refused: everybody walks them recursively.
 const DEEPEST_EXPRESSION: usize = 256;
 /// A wait that nobody can outlast, and that no clock overflows by.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// The client closed the connection, or cannot be reached.
-struct Gone;
-
-impl From<io::Error> for Gone {
-    fn from(_: io::Error) -> Self {
-        Gone
-    }
+/// Whole messages of the result.
+struct Piece {
+    bytes: Vec<u8>,
+    /// Given back when the piece was sent.
+    _memory: Option<Reservation>,
 }
 
 /// How a request ends for a client that is still there.
@@ -77,12 +75,15 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> io::Re
         Ok(End::Done(done)) => peer.send(Kind::Done, &done),
         Ok(End::Failed(failure)) => peer.send(Kind::Failed, &failure),
         Ok(End::Refused(refusal)) => peer.refuse(&refusal),
-        Err(Gone) => Err(io::ErrorKind::ConnectionAborted.into()),
+        Err(gone) => Err(gone.into()),
     }
 }
 
 fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, Gone> {
     let arrived = Instant::now();
+    let Ok(_open) = shared.open_queries.try_acquire() else {
+        return Ok(End::Refused(Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 }));
+    };
     let Bound { served, waited, snapshot } = match bind(peer, shared, &request, arrived)? {
         Ok(bound) => bound,
         Err(refusal) => return Ok(End::Refused(refusal)),
@@ -99,7 +100,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     shared.stats.ready(micros(start - arrived));
 
     // The places are never closed.
-    let mut place = attend(peer, shared.places.clone().acquire_owned())?.ok();
+    let mut place = peer.attend(shared.places.clone().acquire_owned())?.ok();
     let queued = start.elapsed();
     let scanned_rows = served.tables.iter().map(|t| t.row_count()).sum();
     let (pieces, result) = mpsc::channel(PIECES_AHEAD);
@@ -126,7 +127,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
 
 /// Has the writer bind the request to its column snapshot.
 fn bind(
-    peer: &Peer,
+    peer: &mut Peer,
     shared: &Shared,
     request: &QueryRequest,
     arrived: Instant,
@@ -145,17 +146,17 @@ fn bind(
         reply,
     }));
     // Without an answer the writer is gone, and soon the process.
-    attend(peer, answer)?.map_err(|_| Gone)
+    peer.attend(answer)?.map_err(|_| Gone)
 }
 
 /// Passes the result on to the client as it comes.
 fn relay(
     peer: &mut Peer,
-    mut result: mpsc::Receiver<Vec<u8>>,
+    mut result: mpsc::Receiver<Piece>,
     place: &mut Option<OwnedSemaphorePermit>,
 ) -> Result<(), Gone> {
-    while let Some(piece) = attend(peer, result.recv())? {
-        peer.send_raw(Kind::Arrow, &piece, || drop(place.take()))?;
+    while let Some(piece) = peer.attend(result.recv())? {
+        peer.send_raw(Kind::Arrow, &piece.bytes, || drop(place.take()))?;
     }
     Ok(())
 }
@@ -188,48 +189,35 @@ async fn execute(
     plan: Plan,
     params: Vec<Option<Literal>>,
     views: Vec<Arc<dyn TableView>>,
-    pieces: mpsc::Sender<Vec<u8>>,
+    pieces: mpsc::Sender<Piece>,
 ) -> Result<u64, Failure> {
     let mut running = olap.start(&plan, &params, views).await?;
     let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));
     let mut encoder = Encoder::new(&running.schema).map_err(encoding)?;
     while let Some(batch) = running.batches.next().await {
         let batch = batch.map_err(|e| Runtime::failure(&e))?;
-        for piece in encoder.push(&batch).map_err(encoding)? {
+        for (slice, length) in slices(&batch) {
+            if length > LONGEST_ROW {
+                return Err(too_long(length));
+            }
+            let mut memory = if length > COUNTED { Some(olap.reserve(COPIES * length)?) } else { None };
+            let Some(bytes) = encoder.push(&slice).map_err(encoding)? else {
+                continue;
+            };
+            if let Some(memory) = &mut memory {
+                memory.shrink_to(bytes.len());
+            }
             // Nobody receives: the query was cancelled, and this task ends at its next await.
-            let _ = pieces.send(piece).await;
+            let _ = pieces.send(Piece { bytes, _memory: memory }).await;
         }
     }
-    for piece in encoder.finish().map_err(encoding)? {
-        let _ = pieces.send(piece).await;
-    }
+    let _ = pieces.send(Piece { bytes: encoder.finish().map_err(encoding)?, _memory: None }).await;
     Ok(encoder.rows())
 }
 
-/// Waits for something as long as the client is there.
-///
-/// The clock is this thread's own: that of the query threads stands still while all of them compute.
-fn attend<F: Future>(peer: &Peer, wanted: F) -> Result<F::Output, Gone> {
-    let mut wanted = pin!(wanted);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(value) = wanted.as_mut().poll(&mut context) {
-            return Ok(value);
-        }
-        if peer.hung_up() {
-            return Err(Gone);
-        }
-        thread::park_timeout(HANG_UP_CHECK);
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
+fn too_long(bytes: usize) -> Failure {
+    let message = format!("a row of {} MB is longer than the engine sends", bytes >> 20);
+    Failure { kind: FailureKind::OutOfMemory, message }
 }
 
 fn internal(message: String) -> Failure {

@@ -22,6 +22,11 @@ use crate::{load, log, query};
 
 /// Stack of every thread that walks expressions: decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
+/// Queries that may be open at once, each with a thread, a connection and what it holds for its client. Cursors that
+/// nobody reads are such queries, too.
+pub const MAX_OPEN_QUERIES: usize = 400;
+/// Connections beyond those: loaders, views, and queries that have to be told that there are too many.
+const MORE_CONNECTIONS: usize = 100;
 /// Pause after a failed accept, which is a lack of descriptors or memory, and between two lines in the log about it.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
@@ -35,6 +40,8 @@ pub struct Shared {
     pub runtime: tokio::runtime::Runtime,
     /// Queries that may run at once; the others queue here in order of arrival.
     pub places: Arc<Semaphore>,
+    /// As many as may be open.
+    pub open_queries: Semaphore,
     pub stats: Arc<Stats>,
 }
 
@@ -55,8 +62,9 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 pub fn start(listener: UnixListener, shared: Arc<Shared>) -> io::Result<()> {
     thread::Builder::new().name("anker accept".into()).spawn(move || {
         let mut complained: Option<Instant> = None;
+        let connections = Arc::new(Semaphore::new(MAX_OPEN_QUERIES + MORE_CONNECTIONS));
         loop {
-            let connected = listener.accept().and_then(|(stream, _)| connect(stream, shared.clone()));
+            let connected = listener.accept().and_then(|(stream, _)| connect(stream, &connections, shared.clone()));
             if let Err(error) = connected {
                 if complained.is_none_or(|last| last.elapsed() > COMPLAINT_PAUSE) {
                     log::line(format_args!("connection refused: {error}"));
@@ -69,9 +77,15 @@ pub fn start(listener: UnixListener, shared: Arc<Shared>) -> io::Result<()> {
     Ok(())
 }
 
-fn connect(stream: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
+fn connect(stream: UnixStream, connections: &Arc<Semaphore>, shared: Arc<Shared>) -> io::Result<()> {
     let mut peer = Peer::new(stream)?;
+    let Ok(place) = connections.clone().try_acquire_owned() else {
+        // A client that is gone again needs no answer.
+        let _ = peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
+        return Ok(());
+    };
     thread::Builder::new().name("anker client".into()).stack_size(STACK).spawn(move || {
+        let _place = place;
         match converse(&mut peer, &shared) {
             // A client may go at any time.
             Ok(()) | Err(ProtocolError::Io(_)) => {}

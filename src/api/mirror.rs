@@ -15,7 +15,7 @@ use crate::load;
 use crate::pg::error::Error;
 use crate::pg::process;
 use crate::pg::relation::relation_name;
-use crate::shared::{self, DatabaseState, TableState};
+use crate::shared::{self, TableState};
 
 const POLL_MS: i64 = 10;
 
@@ -26,10 +26,8 @@ fn mirror(relation: pg_sys::Oid) {
     for column in &described.excluded {
         notice!("column \"{}\" is not mirrored: {}", column.name, column.reason);
     }
-    let added = as_owner_of_list(|| {
-        forget_dropped_tables();
-        run("INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING", relation)
-    });
+    let added =
+        as_owner_of_list(|| run("INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING", relation));
     if added == 0 {
         notice!("table \"{}\" is already mirrored", relation_name(relation));
     }
@@ -38,11 +36,8 @@ fn mirror(relation: pg_sys::Oid) {
 #[pg_extern]
 fn unmirror(relation: pg_sys::Oid) {
     check_owner(relation);
-    let removed = as_owner_of_list(|| {
-        let removed = run("DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1", relation);
-        forget_dropped_tables();
-        removed
-    });
+    let removed =
+        as_owner_of_list(|| run("DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1", relation));
     if removed == 0 {
         notice!("table \"{}\" is not mirrored", relation_name(relation));
     }
@@ -58,12 +53,7 @@ fn mirrored_changed<'a>(
     // SAFETY: a plain variable of this process.
     let database = unsafe { pg_sys::MyDatabaseId };
     pgrx::register_xact_callback(PgXactCallbackEvent::Commit, move || {
-        shared::update_database(database, |d| {
-            if matches!(d.state, DatabaseState::Idle) {
-                d.state = DatabaseState::Wanted;
-            }
-        });
-        shared::wake_launcher();
+        shared::want(database);
         shared::wake_worker(database);
     });
     Ok(None)
@@ -188,15 +178,6 @@ fn owner_of(relid: pg_sys::Oid) -> pg_sys::Oid {
         let owner = (*(*relation).rd_rel).relowner;
         pg_sys::relation_close(relation, pg_sys::NoLock as i32);
         owner
-    }
-}
-
-/// DROP TABLE leaves the row of a mirrored table behind.
-fn forget_dropped_tables() {
-    let statement = "DELETE FROM anker.mirrored m WHERE NOT EXISTS \
-         (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) m.relation)";
-    if let Err(e) = Spi::run(statement) {
-        error!("could not write anker.mirrored: {e}");
     }
 }
 

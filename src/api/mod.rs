@@ -1,6 +1,12 @@
-//! SQL functions.
+//! SQL functions, and what DROP does to the list of mirrored tables.
 
+mod dropped;
 mod mirror;
 mod query;
 mod verify;
 mod views;
+
+/// Called while the library is preloaded.
+pub fn init() {
+    dropped::install();
+}

@@ -1,5 +1,6 @@
 //! `anker.tables` and `anker.engine`: what shared memory and the engine know.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::CStr;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::shared::{self, Table};
 
 /// An engine that is up answers at once; one that hangs must not hang the view.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+const NO_ROOM: &str = "waits for room: raise anker.max_tables";
 
 type TableRow = (
     pg_sys::Oid,
@@ -45,59 +48,50 @@ fn tables_info() -> TableIterator<
 > {
     let database = my_database();
     let status = status(database);
-    let shared = shared::tables_of(database);
-    let mut relations: Vec<pg_sys::Oid> = shared.iter().map(|table| table.relid).collect();
-    relations.extend(registered());
-    relations.sort_unstable_by_key(|oid| oid.to_u32());
-    relations.dedup();
+    let shared: BTreeMap<u32, Table> =
+        shared::tables_of(database).into_iter().map(|table| (table.relid.to_u32(), table)).collect();
+    let engine: HashMap<u32, &TableStatus> =
+        status.iter().flat_map(|s| &s.tables).map(|table| (table.relid, table)).collect();
+    let relations: BTreeSet<u32> = shared.keys().copied().chain(registered()).collect();
     let rows: Vec<TableRow> = relations
         .into_iter()
-        .map(|relid| {
-            let table = shared.iter().find(|table| table.relid == relid);
-            let engine = status.as_ref().and_then(|s| s.tables.iter().find(|t| t.relid == relid.to_u32()));
-            table_row(relid, table, engine)
+        .filter_map(|relid| {
+            // A row of a table that was dropped stands for nothing.
+            let excluded = layout::excluded_columns(relid.into())?;
+            Some(table_row(relid, shared.get(&relid), engine.get(&relid).copied(), excluded))
         })
         .collect();
     TableIterator::new(rows)
 }
 
-fn table_row(relid: pg_sys::Oid, table: Option<&Table>, engine: Option<&TableStatus>) -> TableRow {
-    let reason = table.map(|t| t.reason.as_str()).filter(|reason| !reason.is_empty());
+fn table_row(relid: u32, table: Option<&Table>, engine: Option<&TableStatus>, excluded: Vec<String>) -> TableRow {
+    let reason = match table {
+        Some(table) => table.reason.as_str(),
+        None if shared::room_for_tables() == 0 => NO_ROOM,
+        None => "",
+    };
     (
-        relid,
+        relid.into(),
         table.map_or("registered", |t| t.state.name()).to_string(),
         engine.map(|e| e.rows as i64),
         engine.map(|e| e.bytes as i64),
         table.map(|t| t.generation as i64),
         table.map(|t| t.rebuilds as i64),
         table.map(|t| t.errors as i64),
-        reason.map(str::to_string),
-        excluded_columns(relid),
+        (!reason.is_empty()).then(|| reason.to_string()),
+        Some(excluded),
     )
 }
 
 /// Tables that are to be mirrored, whether a worker knows of them or not.
-fn registered() -> Vec<pg_sys::Oid> {
+fn registered() -> Vec<u32> {
     let relations = Spi::connect(|client| {
         let found = client.select("SELECT relation::oid FROM anker.mirrored", None, &[])?;
         found.map(|row| row.get::<pg_sys::Oid>(1)).collect::<Result<Vec<_>, _>>()
     });
     match relations {
-        Ok(relations) => relations.into_iter().flatten().collect(),
+        Ok(relations) => relations.into_iter().flatten().map(|oid| oid.to_u32()).collect(),
         Err(e) => error!("could not read anker.mirrored: {e}"),
-    }
-}
-
-fn excluded_columns(relid: pg_sys::Oid) -> Option<Vec<String>> {
-    // SAFETY: null if the relation is gone; otherwise open, and closed right here.
-    unsafe {
-        let relation = pg_sys::try_relation_open(relid, pg_sys::AccessShareLock as i32);
-        if relation.is_null() {
-            return None;
-        }
-        let described = layout::describe(relation);
-        pg_sys::relation_close(relation, pg_sys::AccessShareLock as i32);
-        Some(described.ok()?.excluded.into_iter().map(|column| column.name).collect())
     }
 }
 
@@ -176,7 +170,7 @@ fn engine_info() -> TableIterator<
 
 /// The engine's own account; `None` if it is not there.
 fn status(database: pg_sys::Oid) -> Option<Status> {
-    let mut engine = Engine::connect(database).ok()?;
+    let mut engine = Engine::connect(database, PATIENCE).ok()?;
     engine.send(&frame::encode(Kind::Request, &Request::Status)).ok()?;
     match engine.receive(Some(PATIENCE)).ok()? {
         Received::Frame(Kind::Status, payload) => frame::parse(payload).ok(),

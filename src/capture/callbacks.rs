@@ -109,13 +109,12 @@ impl Follower {
         action: pg_sys::ReorderBufferChangeType::Type,
     ) -> bool {
         use pg_sys::ReorderBufferChangeType::*;
-        let Some(watched) = self.registry.watched(relid) else {
+        let Some(encoder) = self.registry.encoder(relid) else {
             return true;
         };
         if self.transaction.void.contains(&relid) {
             return true;
         }
-        let encoder = &mut watched.encoder;
         let (row, key) = (&mut self.row, &mut self.key);
         row.clear();
         key.clear();
@@ -173,6 +172,13 @@ impl Follower {
         }
     }
 
+    /// Gives back what the longest row of late has taken.
+    pub fn shrink(&mut self) {
+        self.row = Vec::new();
+        self.key = Vec::new();
+        self.out.shrink();
+    }
+
     unsafe fn commit(&mut self, txn: *const pg_sys::ReorderBufferTXN) {
         let transaction = std::mem::take(&mut self.transaction);
         // SAFETY: valid while the callback runs; the commit time is set when commits are replayed.
@@ -182,13 +188,13 @@ impl Follower {
             self.out.send(&StreamMessage::Commit { xid: transaction.xid, lsn, time });
             self.gates.sent(transaction.xid);
         }
-        let invalid = |relid: u32| invalidated.contains(&relid) || invalidated.contains(&ALL_RELATIONS);
-        for relid in self.registry.relids() {
-            if transaction.void.contains(&relid) {
-                self.registry.rebuild(relid, &mut self.out);
-            } else if invalid(relid) {
-                self.registry.recheck(relid, &mut self.out);
-            }
+        for &relid in &transaction.void {
+            self.registry.rebuild(relid, &mut self.out);
+        }
+        let all = invalidated.contains(&ALL_RELATIONS);
+        let rechecked = if all { self.registry.relids() } else { invalidated.iter().copied().collect() };
+        for relid in rechecked.into_iter().filter(|relid| !transaction.void.contains(relid)) {
+            self.registry.recheck(relid, &mut self.out);
         }
         if transaction.list_truncated {
             for relid in self.registry.relids() {
@@ -203,7 +209,7 @@ impl Follower {
         }
         let list = self.registry.list().to_u32();
         // SAFETY: in a callback of decoding, within its transaction.
-        if invalid(list) && unsafe { HistoricRelation::open(list) }.is_none() {
+        if (all || invalidated.contains(&list)) && unsafe { HistoricRelation::open(list) }.is_none() {
             self.list_dropped = true;
         }
     }
@@ -214,7 +220,9 @@ impl Follower {
         }
         match note.content {
             Content::Registry { relids } => self.registry.list_was_read(&relids, &mut self.out),
-            Content::WatchAgain { relid } => self.registry.watch_again(relid, &mut self.out),
+            Content::WatchAgain { relids } => {
+                relids.into_iter().for_each(|relid| self.registry.watch_again(relid, &mut self.out));
+            }
         }
     }
 }

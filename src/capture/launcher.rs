@@ -4,20 +4,19 @@
 //! it (a capture worker without work ends at once), later from `anker.mirror()` by way of shared memory.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use follow::End;
 use pgrx::prelude::*;
 
+use crate::client;
 use crate::pg::process::{self, Worker};
 use crate::pg::wal;
 use crate::settings::MAX_WAL_RETAINED_MB;
 use crate::shared::{self, Database, DatabaseState, Reason};
 
-const FIRST_DELAY: Duration = Duration::from_secs(1);
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// A worker that lived so long starts with a short delay again.
-const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// Between two looks at retained WAL, and at what nobody wakes us for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A database made from a template has the mirrored tables of the template.
@@ -28,6 +27,7 @@ const LOOK_FOR_DATABASES_EVERY: Duration = Duration::from_secs(10);
 pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
     process::begin();
     shared::announce_launcher();
+    remove_stale_sockets();
     // SAFETY: once, in a fresh worker; without a database only shared catalogs can be read.
     unsafe { pg_sys::BackgroundWorkerInitializeConnection(ptr::null(), ptr::null(), 0) };
     // SAFETY: a plain setting of the server, which cannot change while it runs.
@@ -39,11 +39,23 @@ pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
             "Set wal_level = logical in postgresql.conf and restart the server."
         );
         loop {
-            process::sleep(LONGEST_DELAY.as_millis() as i64);
+            process::sleep(60_000);
             process::reload_settings();
         }
     }
     Launcher::default().run();
+}
+
+/// What a crash has left. If workers outlived an earlier launcher, nothing is stale.
+fn remove_stale_sockets() {
+    if shared::databases().iter().any(|database| database.worker_pid != 0) {
+        return;
+    }
+    // Without the directory there is nothing to remove; what cannot be removed is in nobody's way but an engine's, which
+    // then says so.
+    for socket in fs::read_dir(client::SOCKET_DIRECTORY).into_iter().flatten().flatten() {
+        let _ = fs::remove_file(socket.path());
+    }
 }
 
 #[derive(Default)]
@@ -57,12 +69,33 @@ struct Launcher {
     courses: HashMap<u32, Course>,
 }
 
-/// How it goes with a database's worker.
+/// A database's worker, and how it goes with it.
 struct Course {
     worker: Option<Worker>,
-    started: Instant,
-    not_before: Instant,
-    delay: Duration,
+    course: follow::Course,
+}
+
+/// Whether a worker can connect to a database.
+enum Access {
+    Open,
+    /// `datallowconn` is off.
+    Closed,
+    /// Dropped, or left half dropped.
+    Gone,
+}
+
+impl Access {
+    fn of(form: &pg_sys::FormData_pg_database) -> Access {
+        /// DATCONNLIMIT_INVALID_DB
+        const HALF_DROPPED: i32 = -2;
+        if form.datconnlimit == HALF_DROPPED {
+            Access::Gone
+        } else if form.datallowconn {
+            Access::Open
+        } else {
+            Access::Closed
+        }
+    }
 }
 
 impl Launcher {
@@ -75,7 +108,8 @@ impl Launcher {
             }
             self.probe_next();
             let databases = shared::databases();
-            self.courses.retain(|&oid, _| databases.iter().any(|d| d.oid.to_u32() == oid));
+            let entered: HashSet<u32> = databases.iter().map(|d| d.oid.to_u32()).collect();
+            self.courses.retain(|oid, _| entered.contains(oid));
             let mut next = LOOK_EVERY;
             for database in &databases {
                 next = next.min(self.look_after(database));
@@ -87,7 +121,7 @@ impl Launcher {
     fn find_databases(&mut self) {
         let mut found = HashSet::new();
         for_each_database(|form| {
-            if form.datallowconn {
+            if matches!(Access::of(form), Access::Open) {
                 found.insert(form.oid.to_u32());
             }
         });
@@ -117,12 +151,10 @@ impl Launcher {
     fn look_after(&mut self, database: &Database) -> Duration {
         let oid = database.oid;
         let now = Instant::now();
-        let course = self.courses.entry(oid.to_u32()).or_insert(Course {
-            worker: None,
-            started: now,
-            not_before: now,
-            delay: FIRST_DELAY,
-        });
+        let course = self
+            .courses
+            .entry(oid.to_u32())
+            .or_insert_with(|| Course { worker: None, course: follow::Course::new(now) });
         let started = course.worker.as_ref().is_some_and(|w| !w.ended());
         if started || database.worker_pid != 0 {
             stop_if_it_retains_too_much(database, course.worker.as_ref());
@@ -137,15 +169,11 @@ impl Launcher {
                 shared::remove_idle_database(oid);
                 Duration::ZERO
             }
-            DatabaseState::Wanted | DatabaseState::Starting | DatabaseState::Running => {
-                start(oid, course);
+            DatabaseState::Backoff if !course.course.wait(now).is_zero() => course.course.wait(now),
+            DatabaseState::Wanted | DatabaseState::Starting | DatabaseState::Running | DatabaseState::Backoff => {
+                start(oid, course, now);
                 LOOK_EVERY
             }
-            DatabaseState::Backoff if now >= course.not_before => {
-                start(oid, course);
-                LOOK_EVERY
-            }
-            DatabaseState::Backoff => course.not_before - now,
             DatabaseState::Suspended => {
                 // SAFETY: looks into shared memory under the server's own lock.
                 if unsafe { pg_sys::BackendPidGetProc(database.suspended_by) }.is_null() {
@@ -161,40 +189,47 @@ impl Launcher {
         let Some(course) = self.courses.get_mut(&oid.to_u32()) else {
             return LOOK_EVERY;
         };
-        if course.started.elapsed() >= HEALTHY_AFTER {
-            course.delay = FIRST_DELAY;
-        }
         // Still starting: it has not even come to say that it is there.
         if shared::database(oid).is_some_and(|d| matches!(d.state, DatabaseState::Backoff | DatabaseState::Starting)) {
-            course.not_before = now + course.delay;
-            course.delay = (course.delay * 2).min(LONGEST_DELAY);
+            course.course.ended(now, End::Failed);
             shared::update_database(oid, |d| {
                 d.state = DatabaseState::Backoff;
                 d.restarts += 1;
             });
+        } else {
+            course.course.ended(now, End::Done);
         }
         Duration::ZERO
     }
 }
 
-fn start(oid: pg_sys::Oid, course: &mut Course) {
-    if !database_exists(oid) {
-        // Dropped; to the state's eyes it is as one that nobody wants.
-        shared::update_database(oid, |d| d.state = DatabaseState::Idle);
-        return;
+fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
+    match access(oid) {
+        Access::Open => {}
+        Access::Gone => {
+            // To the state's eyes it is as one that nobody wants.
+            shared::update_database(oid, |d| d.state = DatabaseState::Idle);
+            return;
+        }
+        Access::Closed => return postpone(oid, course, now, "the database does not allow connections"),
     }
-    course.started = Instant::now();
+    course.course.started(now);
     // Before the start: from then on the state is the worker's.
     shared::update_database(oid, |d| d.state = DatabaseState::Starting);
     course.worker = Worker::start(process::CAPTURE, oid, &[0; 128]);
     if course.worker.is_none() {
-        course.not_before = course.started + course.delay;
-        let reason = "no free background worker: raise max_worker_processes";
-        shared::update_database(oid, |d| {
-            d.state = DatabaseState::Backoff;
-            d.reason = Reason::new(reason);
-        });
+        postpone(oid, course, now, "no free background worker: raise max_worker_processes");
     }
+}
+
+/// No worker can be started now.
+fn postpone(oid: pg_sys::Oid, course: &mut Course, now: Instant, reason: &str) {
+    course.course.started(now);
+    course.course.ended(now, End::Failed);
+    shared::update_database(oid, |d| {
+        d.state = DatabaseState::Backoff;
+        d.reason = Reason::new(reason);
+    });
 }
 
 /// A temporary slot goes with its process, and the WAL that it held back with it. The worker itself may be stuck in a
@@ -233,9 +268,13 @@ fn want(oid: pg_sys::Oid) {
     shared::update_database(oid, |d| d.state = DatabaseState::Wanted);
 }
 
-fn database_exists(oid: pg_sys::Oid) -> bool {
-    let mut found = false;
-    for_each_database(|form| found |= form.oid == oid);
+fn access(oid: pg_sys::Oid) -> Access {
+    let mut found = Access::Gone;
+    for_each_database(|form| {
+        if form.oid == oid {
+            found = Access::of(form);
+        }
+    });
     found
 }
 

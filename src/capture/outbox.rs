@@ -50,6 +50,11 @@ impl Outbox {
         self.buffer.clear();
     }
 
+    /// Gives back what a long message has taken. After `flush`.
+    pub fn shrink(&mut self) {
+        self.buffer.shrink_to(2 * BATCH_BYTES);
+    }
+
     /// Takes in the engine's messages. Without an engine there is nothing left to do for this process: it ends, and
     /// the launcher starts another.
     pub fn poll_engine(&mut self) {

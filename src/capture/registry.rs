@@ -1,24 +1,16 @@
-//! The mirrored tables of this database: which are followed, since when, and what is to be done about the others.
-//!
-//! ```text
-//!   registered --watch--> Watched: load due -> loading -> live
-//!        |                   |  DDL, TRUNCATE: retire, watch again at once (next generation)
-//!        |                   |  broken (engine's word): retire, watch again after a while, by a note
-//!        `--not mirrorable--> Unsupported: looked at again when DDL touches it
-//! ```
+//! The mirrored tables of this database: does what `follow::Tables` finds to be due, and tells it what came of it.
 //!
 //! Watching happens only inside decoding's callbacks, where the catalog is that of the stream's position.
 
-use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use follow::{Cause, LoadOrder, Recheck, Tables};
 use pgrx::prelude::*;
-use plan::TableLayout;
 use protocol::change::StreamMessage;
 
 use super::outbox::Outbox;
 use crate::layout::{self, NotMirrorable};
-use crate::load::LoadOrder;
+use crate::load::{self, MAX_ORDERS};
 use crate::note::{Content, Note};
 use crate::pg::process::{self, Worker};
 use crate::pg::relation::HistoricRelation;
@@ -26,61 +18,28 @@ use crate::pg::tuple::RowEncoder;
 use crate::shared::{self, Reason, TableState};
 
 const MAX_LOADERS: usize = 2;
-/// After a load that came to nothing.
-const LOAD_RETRY: Duration = Duration::from_secs(1);
-/// After a fault; doubled while the table breaks again soon after it was live.
-const FAULT_DELAY: Duration = Duration::from_secs(1);
-const MAX_FAULT_DELAY: Duration = Duration::from_secs(64);
-/// After the memory limit was hit.
-const MEMORY_DELAY: Duration = Duration::from_secs(30);
-/// A table that was live for so long counts as sound.
-const SOUND_AFTER: Duration = Duration::from_secs(60);
-/// A note is decoded within moments; if it is not, it is written again.
-const NOTE_RETRY: Duration = Duration::from_secs(10);
+/// When there was no place for a loader's process.
+const LOADER_RETRY: Duration = Duration::from_secs(1);
 
 pub struct Registry {
     database: pg_sys::Oid,
     /// `anker.mirrored`.
     list: pg_sys::Oid,
-    /// Tells our notes and our loaders from others'.
+    /// Tells our notes from others'.
     worker: u64,
-    tables: HashMap<u32, Table>,
-    /// Unregistered in the stream before the list was read.
-    removed: HashSet<u32>,
-    list_read: bool,
+    tables: Tables<RowEncoder>,
+    loaders: Vec<Loader>,
+    no_loader_before: Option<Instant>,
 }
 
-struct Table {
-    generation: u64,
-    phase: Phase,
-    /// Faults in a row.
-    faults: u32,
-}
-
-enum Phase {
-    Watched(Box<Watched>),
-    /// Given up for now.
-    Unwatched {
-        again_at: Instant,
-    },
-    Unsupported,
-}
-
-pub struct Watched {
-    pub encoder: RowEncoder,
-    fingerprint: u64,
-    load: Load,
-}
-
-enum Load {
-    Due(Instant),
-    Running(Worker),
-    Live { since: Instant },
+struct Loader {
+    process: Worker,
+    orders: Vec<LoadOrder>,
 }
 
 impl Registry {
     pub fn new(database: pg_sys::Oid, list: pg_sys::Oid, worker: u64) -> Registry {
-        Registry { database, list, worker, tables: HashMap::new(), removed: HashSet::new(), list_read: false }
+        Registry { database, list, worker, tables: Tables::default(), loaders: Vec::new(), no_loader_before: None }
     }
 
     pub fn list(&self) -> pg_sys::Oid {
@@ -89,61 +48,59 @@ impl Registry {
 
     /// Nothing is mirrored (any more).
     pub fn is_empty(&self) -> bool {
-        self.list_read && self.tables.is_empty()
+        self.tables.is_empty()
+    }
+
+    /// Whether anything was ever mirrored.
+    pub fn has_held_any(&self) -> bool {
+        self.tables.has_held_any()
     }
 
     /// Whether it is known what is mirrored.
     pub fn list_was_seen(&self) -> bool {
-        self.list_read
+        self.tables.list_is_known()
     }
 
     pub fn relids(&self) -> Vec<u32> {
-        self.tables.keys().copied().collect()
+        self.tables.relids().collect()
     }
 
-    pub fn watched(&mut self, relid: u32) -> Option<&mut Watched> {
-        match self.tables.get_mut(&relid) {
-            Some(Table { phase: Phase::Watched(watched), .. }) => Some(watched),
-            _ => None,
-        }
+    /// What encodes the rows of a table, if it is watched.
+    pub fn encoder(&mut self, relid: u32) -> Option<&mut RowEncoder> {
+        self.tables.follower(relid)
     }
 
     // -- in decoding's callbacks: the historic snapshot is set, a transaction is open ---------------------------------
 
     pub fn register(&mut self, relid: u32, out: &mut Outbox) {
-        self.removed.remove(&relid);
-        if !self.tables.contains_key(&relid) {
+        if self.tables.register(relid) {
             self.watch(relid, out);
         }
     }
 
     pub fn unregister(&mut self, relid: u32, out: &mut Outbox) {
-        if !self.list_read {
-            self.removed.insert(relid);
+        self.stop_load(relid);
+        if self.tables.unregister(relid) {
+            out.send(&StreamMessage::Retire { relid });
         }
-        self.forget(relid, out);
+        shared::remove_table(self.database, relid.into());
     }
 
-    /// The list as a snapshot had it. What the stream has said of a table meanwhile is newer.
+    /// The list as a snapshot had it.
     pub fn list_was_read(&mut self, relids: &[u32], out: &mut Outbox) {
-        if self.list_read {
-            return;
+        for relid in self.tables.list_was_read(relids) {
+            self.register(relid, out);
         }
-        for &relid in relids {
-            if !self.removed.contains(&relid) {
-                self.register(relid, out);
-            }
-        }
-        self.list_read = true;
-        self.removed.clear();
+        // What an earlier worker has left of tables that were unmirrored or dropped since.
+        shared::retain_tables(self.database, |relid| self.tables.contains(relid));
     }
 
     /// DDL may have touched the table.
     pub fn recheck(&mut self, relid: u32, out: &mut Outbox) {
-        let fingerprint = match self.tables.get(&relid) {
-            Some(Table { phase: Phase::Watched(watched), .. }) => Some(watched.fingerprint),
-            Some(Table { phase: Phase::Unwatched { .. }, .. }) | None => return,
-            Some(Table { phase: Phase::Unsupported, .. }) => None,
+        let fingerprint = match self.tables.recheck(relid) {
+            Recheck::Nothing => return,
+            Recheck::UnlessStill(fingerprint) => Some(fingerprint),
+            Recheck::Always => None,
         };
         // SAFETY: in decoding's callbacks.
         let relation = unsafe { HistoricRelation::open(relid) };
@@ -157,7 +114,7 @@ impl Registry {
 
     /// Starts the table's mirror anew, in the next generation.
     pub fn rebuild(&mut self, relid: u32, out: &mut Outbox) {
-        if self.tables.contains_key(&relid) {
+        if self.tables.contains(relid) {
             self.retire(relid, out);
             self.watch(relid, out);
         }
@@ -165,7 +122,7 @@ impl Registry {
 
     /// The time of a table that was given up has come.
     pub fn watch_again(&mut self, relid: u32, out: &mut Outbox) {
-        if matches!(self.tables.get(&relid), Some(Table { phase: Phase::Unwatched { .. }, .. })) {
+        if self.tables.is_given_up(relid) {
             self.watch(relid, out);
         }
     }
@@ -173,69 +130,67 @@ impl Registry {
     fn watch(&mut self, relid: u32, out: &mut Outbox) {
         // SAFETY: as above.
         let Some(relation) = (unsafe { HistoricRelation::open(relid) }) else {
-            return self.forget(relid, out);
+            return self.unregister(relid, out);
         };
-        let generation = shared::next_generation();
+        let (generation, now) = (shared::next_generation(), Instant::now());
+        let again = self.tables.was_followed(relid);
         // SAFETY: the relation is open, within decoding's historic snapshot.
-        let phase = match unsafe { layout::describe(relation.0) } {
+        match unsafe { layout::describe(relation.0) } {
             Ok(described) => {
+                let placed = shared::update_table(self.database, relid.into(), |t| {
+                    t.state = TableState::Loading;
+                    t.generation = generation;
+                    t.rebuilds += again as u64;
+                    t.reason = Reason::NONE;
+                });
+                if !placed {
+                    return self.tables.without_room(relid, now);
+                }
+                let layout = described.layout;
                 // SAFETY: the descriptor is that of the relation that was described.
-                let encoder = unsafe { RowEncoder::new(&described.layout, (*relation.0).rd_att) };
-                self.announce(generation, described.layout, encoder, out)
+                let encoder = unsafe { RowEncoder::new(&layout, (*relation.0).rd_att) };
+                self.tables.watched(relid, generation, layout.fingerprint, encoder, now);
+                out.send(&StreamMessage::Watch { generation, layout });
             }
             Err(NotMirrorable { message, .. }) => {
-                self.mark(relid, |t| {
+                let placed = shared::update_table(self.database, relid.into(), |t| {
                     t.state = TableState::Unsupported;
                     t.reason = Reason::new(&message);
                 });
-                Phase::Unsupported
+                match placed {
+                    true => self.tables.unsupported(relid),
+                    false => self.tables.without_room(relid, now),
+                }
             }
-        };
-        let faults = self.tables.get(&relid).map_or(0, |t| t.faults);
-        self.tables.insert(relid, Table { generation, phase, faults });
-    }
-
-    fn announce(&self, generation: u64, layout: TableLayout, encoder: RowEncoder, out: &mut Outbox) -> Phase {
-        let (relid, fingerprint) = (layout.relid, layout.fingerprint);
-        out.send(&StreamMessage::Watch { generation, layout });
-        let again = self.tables.contains_key(&relid);
-        self.mark(relid, |t| {
-            t.state = TableState::Loading;
-            t.generation = generation;
-            t.rebuilds += again as u64;
-            t.reason = Reason::NONE;
-        });
-        Phase::Watched(Box::new(Watched { encoder, fingerprint, load: Load::Due(Instant::now()) }))
+        }
     }
 
     // -- anywhere between transactions of the stream ------------------------------------------------------------------
 
-    fn forget(&mut self, relid: u32, out: &mut Outbox) {
-        self.retire(relid, out);
-        self.tables.remove(&relid);
-        shared::remove_table(self.database, relid.into());
-    }
-
-    /// The engine drops what it has of the table, and a loader that is at work gives up.
+    /// The engine drops what it has of the table, and a loader that is at work on it gives up.
     fn retire(&mut self, relid: u32, out: &mut Outbox) {
-        let Some(table) = self.tables.get_mut(&relid) else {
-            return;
-        };
-        if matches!(table.phase, Phase::Watched(_)) {
-            table.loader().into_iter().for_each(Worker::terminate);
-            table.phase = Phase::Unwatched { again_at: Instant::now() };
+        self.stop_load(relid);
+        if self.tables.retire(relid) {
             out.send(&StreamMessage::Retire { relid });
         }
     }
 
+    /// A loader that has not come to this table yet will be refused by the engine.
+    fn stop_load(&self, relid: u32) {
+        if let Some(order) = self.tables.loading(relid).filter(|order| self.was_tried(*order)) {
+            let loaders = self.loaders.iter().filter(|loader| loader.orders.contains(&order));
+            loaders.for_each(|loader| loader.process.terminate());
+        }
+    }
+
+    fn was_tried(&self, order: LoadOrder) -> bool {
+        shared::table(self.database, order.relid.into()).is_some_and(|t| t.tried == order.generation)
+    }
+
     /// The engine says that the table serves queries.
     pub fn live(&mut self, relid: u32, generation: u64) {
-        let Some(table) = self.tables.get_mut(&relid).filter(|t| t.generation == generation) else {
-            return;
-        };
-        if let Phase::Watched(watched) = &mut table.phase {
-            watched.load = Load::Live { since: Instant::now() };
-            self.mark(relid, |t| {
+        if self.tables.live(relid, generation, Instant::now()) {
+            shared::update_generation(self.database, relid.into(), generation, |t| {
                 t.state = TableState::Live;
                 t.reason = Reason::NONE;
             });
@@ -244,26 +199,17 @@ impl Registry {
 
     /// The engine gave the table up.
     pub fn broken(&mut self, relid: u32, generation: u64, error: bool, reason: &str, out: &mut Outbox) {
-        let Some(table) = self.tables.get_mut(&relid).filter(|t| t.generation == generation) else {
+        if self.tables.loading(relid).is_some_and(|order| order.generation == generation) {
+            self.stop_load(relid);
+        }
+        let cause = if error { Cause::Fault } else { Cause::Memory };
+        let Some(delay) = self.tables.broken(relid, generation, cause, Instant::now()) else {
             return;
         };
-        let Phase::Watched(watched) = &table.phase else {
-            return;
-        };
-        let sound = matches!(watched.load, Load::Live { since } if since.elapsed() > SOUND_AFTER);
-        let delay = if error {
-            table.faults = if sound { 0 } else { table.faults + 1 };
-            (FAULT_DELAY * (1 << table.faults.min(6))).min(MAX_FAULT_DELAY)
-        } else {
-            MEMORY_DELAY
-        };
+        out.send(&StreamMessage::Retire { relid });
         let reason = if error { reason.to_string() } else { format!("{reason}; the limit is anker.memory") };
         log!("pg_anker: the mirror of table {relid} is built anew in {} s: {reason}", delay.as_secs());
-        self.retire(relid, out);
-        if let Some(table) = self.tables.get_mut(&relid) {
-            table.phase = Phase::Unwatched { again_at: Instant::now() + delay };
-        }
-        self.mark(relid, |t| {
+        shared::update_generation(self.database, relid.into(), generation, |t| {
             t.state = TableState::Broken;
             t.errors += error as u64;
             t.reason = Reason::new(&reason);
@@ -275,75 +221,56 @@ impl Registry {
     /// A loader must find its `Watch` in the engine: the outbox has been flushed.
     pub fn tend(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        let mut next: Option<Instant> = None;
-        let mut loaders = self.tables.values().filter(|t| t.loader().is_some_and(|w| !w.ended())).count();
-        for (&relid, table) in &mut self.tables {
-            match &mut table.phase {
-                Phase::Watched(watched) => {
-                    if let Load::Running(loader) = &watched.load
-                        && loader.ended()
-                    {
-                        watched.load = Load::Due(now + LOAD_RETRY);
-                    }
-                    let Load::Due(at) = watched.load else {
-                        continue;
-                    };
-                    if at <= now && loaders < MAX_LOADERS {
-                        let order = LoadOrder { relid, generation: table.generation, fingerprint: watched.fingerprint };
-                        match Worker::start(process::LOADER, self.database, &order.to_extra()) {
-                            Some(loader) => {
-                                watched.load = Load::Running(loader);
-                                loaders += 1;
-                            }
-                            None => {
-                                watched.load = Load::Due(now + LOAD_RETRY);
-                                let reason = "no free background worker: raise max_worker_processes";
-                                mark(self.database, relid, |t| t.reason = Reason::new(reason));
-                            }
-                        }
-                    }
-                    if let Load::Due(at) = watched.load {
-                        let wake = at.max(now + Duration::from_millis(10));
-                        next = Some(next.map_or(wake, |n| n.min(wake)));
-                    }
-                }
-                Phase::Unwatched { again_at } => {
-                    if *again_at <= now {
-                        Note { worker: self.worker, content: Content::WatchAgain { relid } }.write();
-                        *again_at = now + NOTE_RETRY;
-                    }
-                    next = Some(next.map_or(*again_at, |n| n.min(*again_at)));
-                }
-                Phase::Unsupported => {}
+        self.see_off_loaders(now);
+        self.start_loaders(now);
+        let relids = self.tables.take_due_looks(now, shared::room_for_tables);
+        if !relids.is_empty() {
+            Note { worker: self.worker, content: Content::WatchAgain { relids } }.write();
+        }
+        let next = self.tables.next(self.may_load(now));
+        [next, self.no_loader_before].into_iter().flatten().min()
+    }
+
+    fn see_off_loaders(&mut self, now: Instant) {
+        for loader in self.loaders.extract_if(.., |loader| loader.process.ended()).collect::<Vec<_>>() {
+            for order in loader.orders {
+                let tried = self.was_tried(order);
+                self.tables.load_ended(order, tried, now);
             }
         }
-        next
+    }
+
+    fn may_load(&self, now: Instant) -> bool {
+        self.loaders.len() < MAX_LOADERS && self.no_loader_before.is_none_or(|at| at <= now)
+    }
+
+    fn start_loaders(&mut self, now: Instant) {
+        while self.may_load(now) {
+            self.no_loader_before = None;
+            // Shared out, so that not one loader has all while the others have none.
+            let due = self.tables.due_loads(now, MAX_LOADERS * MAX_ORDERS);
+            let orders =
+                self.tables.take_due_loads(now, due.div_ceil(MAX_LOADERS - self.loaders.len()).min(MAX_ORDERS));
+            if orders.is_empty() {
+                return;
+            }
+            match Worker::start(process::LOADER, self.database, &load::orders_to_extra(&orders)) {
+                Some(process) => self.loaders.push(Loader { process, orders }),
+                None => {
+                    self.no_loader_before = Some(now + LOADER_RETRY);
+                    for order in orders {
+                        self.tables.load_ended(order, false, now);
+                        shared::update_generation(self.database, order.relid.into(), order.generation, |t| {
+                            t.reason = Reason::new("no free background worker: raise max_worker_processes");
+                        });
+                    }
+                }
+            }
+        }
     }
 
     /// When the worker ends, its loaders have nobody to load for.
     pub fn stop_loaders(&self) {
-        self.tables.values().filter_map(Table::loader).for_each(Worker::terminate);
-    }
-
-    fn mark(&self, relid: u32, change: impl FnOnce(&mut shared::Table)) {
-        mark(self.database, relid, change);
-    }
-}
-
-impl Table {
-    fn loader(&self) -> Option<&Worker> {
-        match &self.phase {
-            Phase::Watched(watched) => match &watched.load {
-                Load::Running(loader) => Some(loader),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-}
-
-fn mark(database: pg_sys::Oid, relid: u32, change: impl FnOnce(&mut shared::Table)) {
-    if !shared::update_table(database, relid.into(), change) {
-        log!("pg_anker: no room in shared memory for the state of table {relid}, so no query will use its mirror");
+        self.loaders.iter().for_each(|loader| loader.process.terminate());
     }
 }

@@ -1,11 +1,17 @@
+//! Utility statements that concern us.
+//!
 //! DROP, RENAME, SET TABLESPACE of a database, and CREATE DATABASE from it as a template, want nobody connected to it
 //! and no active slot in it. Ours gets out of the way first, and comes back afterwards.
+//!
+//! COMMIT PREPARED may be what mirrors the first table of a database: the session that called `anker.mirror()` cannot
+//! wake the launcher then.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
+use crate::load;
 use crate::pg::process;
 use crate::pg::symbols;
 use crate::shared::{self, DatabaseState};
@@ -40,6 +46,7 @@ unsafe extern "C-unwind" fn hook(
         if concerns_databases((*statement).utilityStmt) {
             make_way((*statement).utilityStmt);
         }
+        let commits_prepared = is_commit_prepared((*statement).utilityStmt);
         PREVIOUS.unwrap_or(symbols::standard_ProcessUtility)(
             statement,
             query,
@@ -50,6 +57,29 @@ unsafe extern "C-unwind" fn hook(
             receiver,
             completion,
         );
+        if commits_prepared {
+            look_for_tables();
+        }
+    }
+}
+
+unsafe fn is_commit_prepared(statement: *mut pg_sys::Node) -> bool {
+    // SAFETY: a parse node, cast by its tag.
+    unsafe {
+        (*statement).type_ == pg_sys::NodeTag::T_TransactionStmt
+            && (*statement.cast::<pg_sys::TransactionStmt>()).kind
+                == pg_sys::TransactionStmtKind::TRANS_STMT_COMMIT_PREPARED
+    }
+}
+
+/// If nobody follows this database, and its list has tables now, somebody is to.
+#[pg_guard]
+unsafe extern "C-unwind" fn look_for_tables() {
+    // SAFETY: plain variables of this process.
+    let (database, in_transaction) = unsafe { (pg_sys::MyDatabaseId, pg_sys::IsTransactionState()) };
+    let unfollowed = shared::database(database).is_none_or(|d| d.state == DatabaseState::Idle);
+    if unfollowed && in_transaction && load::list_oid().is_some_and(|list| load::has_tables(list).unwrap_or(true)) {
+        shared::want(database);
     }
 }
 

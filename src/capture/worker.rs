@@ -29,6 +29,8 @@ const ACTIVE_WAIT: Duration = Duration::from_millis(5);
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 const ACTIVE_FOR: Duration = Duration::from_secs(1);
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two times that memory which decoding has freed goes back to the system.
+const TRIM_INTERVAL: Duration = Duration::from_secs(10);
 /// The reader of the list of tables is started again if it brought nothing.
 const LIST_RETRY: Duration = Duration::from_secs(5);
 
@@ -56,7 +58,9 @@ pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
 fn follow(database: pg_sys::Oid) {
     // From here on anker.mirror() marks the database as wanted, should we miss its row below.
     set_state(database, DatabaseState::Idle, "");
-    let Some(list) = process::in_transaction(load::list_if_not_empty) else {
+    // A list that is locked just now may have tables.
+    let with_tables = || load::list_oid().filter(|&list| load::has_tables(list).unwrap_or(true));
+    let Some(list) = process::in_transaction(with_tables) else {
         return;
     };
     set_state(database, DatabaseState::Starting, "starting the engine");
@@ -89,7 +93,7 @@ impl Capture {
         self.find_start(&wait_set);
         set_state(self.database, DatabaseState::Running, "");
         let mut sent_position = 0;
-        let mut confirmed = Instant::now();
+        let (mut confirmed, mut trimmed) = (Instant::now(), Instant::now());
         loop {
             process::reload_settings();
             let outcome = self.decoder.advance(BATCH_TIME);
@@ -115,6 +119,13 @@ impl Capture {
                 confirmed = Instant::now();
                 self.decoder.confirm();
                 self.publish_position();
+            }
+            if trimmed.elapsed() >= TRIM_INTERVAL {
+                if self.last_work >= trimmed {
+                    self.decoder.follower().shrink();
+                    process::return_free_memory();
+                }
+                trimmed = Instant::now();
             }
             if outcome == Advance::CaughtUp {
                 wait_set.wait(self.pause(next));
@@ -193,14 +204,16 @@ impl Capture {
         });
     }
 
-    /// The next worker, should one be wanted meanwhile, finds out anew.
+    /// The next worker, should one be wanted meanwhile, finds out anew. One that found a list with tables and then none to
+    /// mirror is no reason to try again at once.
     fn stop(&mut self) {
         let registry = &self.decoder.follower().registry;
         registry.stop_loaders();
-        for relid in registry.relids() {
-            shared::remove_table(self.database, relid.into());
+        shared::retain_tables(self.database, |_| false);
+        match registry.has_held_any() {
+            true => set_state(self.database, DatabaseState::Wanted, ""),
+            false => set_state(self.database, DatabaseState::Backoff, "no table of the list can be found"),
         }
-        set_state(self.database, DatabaseState::Wanted, "");
     }
 }
 

@@ -1,4 +1,7 @@
-//! Reading `anker.mirrored`.
+//! `anker.mirrored`, the list of mirrored tables: reading it, and taking out tables that were dropped.
+//!
+//! Nobody waits here for a lock while he holds a snapshot, and DROP waits for nothing at all: a row of a table that is
+//! no more is passed over by all who read the list.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -13,6 +16,9 @@ use crate::pg::process::{self, Extra};
 const EXTENSION: &CStr = c"pg_anker";
 const SCHEMA: &CStr = c"anker";
 const TABLE: &CStr = c"mirrored";
+
+const READ_LOCK: i32 = pg_sys::AccessShareLock as i32;
+const WRITE_LOCK: i32 = pg_sys::RowExclusiveLock as i32;
 
 /// What a reader of the list is started with.
 #[derive(Serialize, Deserialize)]
@@ -44,24 +50,119 @@ pub fn list_oid() -> Option<pg_sys::Oid> {
     }
 }
 
-/// The oid of `anker.mirrored`, if it is there and has a row. In a transaction, without decoding.
-pub fn list_if_not_empty() -> Option<pg_sys::Oid> {
-    let list = list_oid()?;
-    // SAFETY: in a transaction; the snapshot stays active until after the scan.
+/// Whether a list has a table that is there. In a transaction, without decoding. `None`: somebody has the list locked.
+pub fn has_tables(list: pg_sys::Oid) -> Option<bool> {
+    // SAFETY: in a transaction, whose end would give the lock back too.
     unsafe {
-        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-        let empty = read(list).is_empty();
-        pg_sys::PopActiveSnapshot();
-        (!empty).then_some(list)
+        if !pg_sys::ConditionalLockRelationOid(list, READ_LOCK) {
+            return None;
+        }
+        let mut any = false;
+        scan(list, ptr::null_mut(), |_, row| {
+            any |= exists(row.relid);
+            !any
+        });
+        pg_sys::UnlockRelationOid(list, READ_LOCK);
+        Some(any)
     }
+}
+
+/// A table is being dropped: its row goes too, if nobody is in the way. Never waits.
+pub fn remove_from_list(relid: pg_sys::Oid) {
+    let Some(list) = list_oid().filter(|&list| list != relid) else {
+        return;
+    };
+    let mut key = pg_sys::ScanKeyData::default();
+    // SAFETY: in a transaction, which keeps the lock; the list's first column is a regclass.
+    unsafe {
+        if pg_sys::ConditionalLockRelationOid(list, WRITE_LOCK) {
+            let equal = pg_sys::BTEqualStrategyNumber as u16;
+            pg_sys::ScanKeyInit(&mut key, 1, equal, pg_sys::F_OIDEQ.into(), relid.into());
+            scan(list, &mut key, |relation, row| {
+                delete(relation, row);
+                true
+            });
+        }
+    }
+}
+
+/// Takes out what DROP has left: it found the list locked, or the row was written by a transaction that it did not see.
+fn tidy(list: pg_sys::Oid) {
+    // SAFETY: in a transaction, which keeps the lock.
+    unsafe {
+        if pg_sys::ConditionalLockRelationOid(list, WRITE_LOCK) {
+            scan(list, ptr::null_mut(), |relation, row| {
+                if !exists(row.relid) {
+                    delete(relation, row);
+                }
+                true
+            });
+        }
+    }
+}
+
+struct Row {
+    relid: pg_sys::Oid,
+    place: pg_sys::ItemPointerData,
+}
+
+/// Visits the rows that are visible now, all or those of one table, until told to stop.
+///
+/// # Safety
+///
+/// In a transaction that holds a lock on the list; `key` is null or compares the first column.
+unsafe fn scan(list: pg_sys::Oid, key: pg_sys::ScanKey, mut visit: impl FnMut(pg_sys::Relation, Row) -> bool) {
+    // SAFETY: by the caller's promise; relation, snapshot and scan are closed again, or by the transaction's end.
+    unsafe {
+        let relation = pg_sys::try_relation_open(list, pg_sys::NoLock as i32);
+        if relation.is_null() {
+            return;
+        }
+        let index = pg_sys::RelationGetReplicaIndex(relation);
+        let by_index = index != pg_sys::InvalidOid && !key.is_null();
+        let keys = !key.is_null() as i32;
+        let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
+        let scan = pg_sys::systable_beginscan(relation, index, by_index, snapshot, keys, key);
+        while let Some(tuple) = pg_sys::systable_getnext(scan).as_mut() {
+            let mut null = false;
+            let relid = pg_sys::heap_getattr(tuple, 1, (*relation).rd_att, &mut null);
+            let row = Row { relid: pg_sys::Oid::from(relid.value() as u32), place: tuple.t_self };
+            if !null && !visit(relation, row) {
+                break;
+            }
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::UnregisterSnapshot(snapshot);
+        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
+    }
+}
+
+/// Deletes a row of the list, unless somebody else is about to.
+///
+/// # Safety
+///
+/// The list is open and locked, and the row visible.
+unsafe fn delete(list: pg_sys::Relation, mut row: Row) {
+    let mut failure = pg_sys::TM_FailureData::default();
+    // SAFETY: by the caller's promise. There is no trigger to fire: whoever follows the list sees that the table is gone.
+    unsafe {
+        let command = pg_sys::GetCurrentCommandId(true);
+        pg_sys::heap_delete(list, &mut row.place, command, ptr::null_mut(), false, &mut failure, false);
+    }
+}
+
+fn exists(relid: pg_sys::Oid) -> bool {
+    let none = pg_sys::Datum::from(0);
+    // SAFETY: a catalog look-up in a transaction.
+    unsafe { pg_sys::SearchSysCacheExists(pg_sys::SysCacheIdentifier::RELOID as i32, relid.into(), none, none, none) }
 }
 
 /// The registered relations, under the active snapshot.
 unsafe fn read(list: pg_sys::Oid) -> Vec<u32> {
     let mut relids = Vec::new();
-    // SAFETY: the list's first column is a regclass; relation and scan are closed again.
+    // SAFETY: the list's first column is a regclass; relation and scan are closed again. The caller holds a lock.
     unsafe {
-        let relation = pg_sys::try_relation_open(list, pg_sys::AccessShareLock as i32);
+        let relation = pg_sys::try_relation_open(list, pg_sys::NoLock as i32);
         if relation.is_null() {
             return relids;
         }
@@ -78,7 +179,7 @@ unsafe fn read(list: pg_sys::Oid) -> Vec<u32> {
             }
         }
         pg_sys::table_endscan(scan);
-        pg_sys::relation_close(relation, pg_sys::AccessShareLock as i32);
+        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
     }
     relids
 }
@@ -90,15 +191,18 @@ pub extern "C-unwind" fn anker_registry_reader_main(database: pg_sys::Datum) {
     process::begin();
     process::connect(pg_sys::Oid::from(database.value() as u32));
     let order: ListOrder = super::from_extra(&process::my_extra());
+    let list = pg_sys::Oid::from(order.list);
+    process::in_transaction(|| tidy(list));
     let mut told = false;
     let tell_once = |reason: &str| {
         if !std::mem::replace(&mut told, true) {
             log!("pg_anker: reading the list of mirrored tables: {reason}");
         }
     };
-    clean_snapshot::begin(|| {}, tell_once);
-    // SAFETY: the snapshot is active.
-    let relids = unsafe { read(order.list.into()) };
+    // SAFETY: in the transaction that `begin` opens, before its snapshot is taken.
+    clean_snapshot::begin(|| unsafe { pg_sys::LockRelationOid(list, READ_LOCK) }, tell_once);
+    // SAFETY: the snapshot is active, and the list locked.
+    let relids = unsafe { read(list) };
     Note { worker: order.worker, content: Content::Registry { relids } }.write();
     // SAFETY: the transaction that `begin` opened.
     unsafe {

@@ -1,12 +1,14 @@
-//! Short-lived workers that read with an ordinary snapshot, which the capture worker must not: the rows that a table
-//! had when the mirror began to follow it, and the list of mirrored tables.
+//! Short-lived workers that read with an ordinary snapshot, which the capture worker must not: the rows that tables had
+//! when the mirror began to follow them, and the list of mirrored tables.
 
 mod clean_snapshot;
+mod link;
 mod list;
+mod orders;
 mod table;
 
-pub use list::{ListOrder, list_if_not_empty, list_oid};
-pub use table::LoadOrder;
+pub use list::{ListOrder, has_tables, list_oid, remove_from_list};
+pub use orders::{MAX_ORDERS, to_extra as orders_to_extra};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +17,7 @@ use crate::pg::process::Extra;
 
 fn to_extra(order: &impl Serialize) -> Extra {
     let mut extra: Extra = [0; size_of::<Extra>()];
-    // The orders are a few integers each, far less than the room there is.
+    // The orders are a few integers each, less than the room there is.
     postcard::to_slice(order, &mut extra).expect("an order fits");
     extra
 }

@@ -1,38 +1,25 @@
-//! Loading one table: its rows under a clean snapshot, encoded as the stream's rows are, to the engine's socket.
+//! Loading tables, one after the other: the rows of each under a clean snapshot, encoded as the stream's rows are, to the
+//! engine's socket.
 
 use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use follow::LoadOrder;
 use pgrx::prelude::*;
 use protocol::frame::{self, Kind};
-use protocol::request::{LoadRequest, Refusal, Request};
-use serde::{Deserialize, Serialize};
+use protocol::request::{LoadRequest, Request};
 
-use super::clean_snapshot;
-use crate::client::{Engine, Received};
+use super::link::Link;
+use super::{clean_snapshot, orders};
 use crate::layout;
-use crate::pg::process::{self, Extra};
+use crate::pg::process;
 use crate::pg::tuple::{OnDisk, RowEncoder};
 use crate::shared::{self, Reason};
 
 const CHUNK_BYTES: usize = 256 << 10;
-/// The engine answers at once, but for the time it takes to apply what lies before.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// A loader that has worked for so long leaves the tables that it has not come to to the next.
+const SHIFT: Duration = Duration::from_secs(1);
 const LOCK: i32 = pg_sys::AccessShareLock as i32;
-
-/// What a loader is started with.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub struct LoadOrder {
-    pub relid: u32,
-    pub generation: u64,
-    pub fingerprint: u64,
-}
-
-impl LoadOrder {
-    pub fn to_extra(self) -> Extra {
-        super::to_extra(&self)
-    }
-}
 
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -40,7 +27,17 @@ pub extern "C-unwind" fn anker_loader_main(database: pg_sys::Datum) {
     let database = pg_sys::Oid::from(database.value() as u32);
     process::begin();
     process::connect(database);
-    let order: LoadOrder = super::from_extra(&process::my_extra());
+    let start = Instant::now();
+    for order in orders::from_extra(&process::my_extra()) {
+        if start.elapsed() > SHIFT {
+            break;
+        }
+        load_and_tell(database, order);
+    }
+}
+
+fn load_and_tell(database: pg_sys::Oid, order: LoadOrder) {
+    shared::update_generation(database, order.relid.into(), order.generation, |t| t.tried = order.generation);
     let blame = move |reason: &str| tell(database, order, reason);
     let outcome = process::telling_errors(|| load(database, order), blame);
     // SAFETY: the transaction that `load` opened; it changed nothing, and aborting releases whatever a half-done scan
@@ -84,25 +81,23 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
     }
     // SAFETY: the relation is open and locked.
     let described = unsafe { layout::describe(relation) }.map_err(|e| e.message)?;
-    if described.layout.fingerprint != order.fingerprint {
-        return Err("the table was altered when its load began".into());
-    }
-    let mut engine = Engine::connect(database)?;
-    let request =
-        LoadRequest { relid: order.relid, generation: order.generation, fingerprint: order.fingerprint, snapshot };
+    let mut engine = Link::connect(database, relid)?;
+    // If the table was altered meanwhile, its fingerprint is not that under which the engine watches it.
+    let fingerprint = described.layout.fingerprint;
+    let request = LoadRequest { relid: order.relid, generation: order.generation, fingerprint, snapshot };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
-    expect(&mut engine, Kind::Go)?;
+    engine.expect(Kind::Go)?;
     // SAFETY: the relation is open, described by this layout, and the snapshot active.
     let rows = unsafe {
         let encoder = RowEncoder::new(&described.layout, (*relation).rd_att);
         send_rows(relation, encoder, &mut engine)?
     };
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
-    expect(&mut engine, Kind::Loaded)
+    engine.expect(Kind::Loaded)
 }
 
 /// Sends all rows of the relation under the active snapshot; returns their number.
-unsafe fn send_rows(relation: pg_sys::Relation, mut encoder: RowEncoder, engine: &mut Engine) -> Result<u64, String> {
+unsafe fn send_rows(relation: pg_sys::Relation, mut encoder: RowEncoder, engine: &mut Link) -> Result<u64, String> {
     let mut rows = 0u64;
     let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 2));
     // SAFETY: the relation is open and its access method the heap, as for all ordinary tables that were described;
@@ -129,9 +124,9 @@ unsafe fn send_rows(relation: pg_sys::Relation, mut encoder: RowEncoder, engine:
                 engine.send(&frame::encode_raw(Kind::Rows, &chunk))?;
                 chunk.clear();
                 pgrx::check_for_interrupts!();
-                if somebody_waits_for(relation) {
-                    return Err("the load gave way to a lock on the table".into());
-                }
+            }
+            if rows.is_multiple_of(64) {
+                engine.give_way()?;
             }
             if tuple.is_null() {
                 break;
@@ -142,50 +137,7 @@ unsafe fn send_rows(relation: pg_sys::Relation, mut encoder: RowEncoder, engine:
     Ok(rows)
 }
 
-/// Whether some process waits for a lock on the relation, which we may be the one to hold up.
-///
-/// LockHasWaiters cannot tell: an AccessShareLock taken by the fast path has no entry in the lock table that it could
-/// look at.
-unsafe fn somebody_waits_for(relation: pg_sys::Relation) -> bool {
-    // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read without
-    // a lock: at worst we give way for nothing, or one chunk later.
-    unsafe {
-        let id = (*relation).rd_lockInfo.lockRelId;
-        let processes = &*pg_sys::ProcGlobal;
-        (0..processes.allProcCount as usize).any(|i| {
-            let lock = (&raw const (*processes.allProcs.add(i)).waitLock).read_volatile();
-            let tag = lock.as_ref().map(|lock| (&raw const lock.tag).read_volatile());
-            tag.is_some_and(|tag| {
-                tag.locktag_type as u32 == pg_sys::LockTagType::LOCKTAG_RELATION
-                    && tag.locktag_field1 == id.dbId.to_u32()
-                    && tag.locktag_field2 == id.relId.to_u32()
-            })
-        })
-    }
-}
-
-/// Waits for the engine's answer, which is `wanted` or a refusal.
-fn expect(engine: &mut Engine, wanted: Kind) -> Result<(), String> {
-    match engine.receive(Some(ANSWER_TIMEOUT))? {
-        Received::Frame(kind, _) if kind == wanted => Ok(()),
-        Received::Frame(Kind::Refused, payload) => {
-            let refusal: Refusal = frame::parse(payload).map_err(|e| e.to_string())?;
-            Err(refusal.reason())
-        }
-        Received::Frame(kind, _) => Err(format!("the engine answered a load with {kind:?}")),
-        Received::TimedOut => Err("the engine did not answer in time".into()),
-    }
-}
-
 /// Shows why the table is not live yet.
 fn tell(database: pg_sys::Oid, order: LoadOrder, reason: &str) {
-    let ours = |t: &shared::Table| t.generation == order.generation;
-    // Looked for first: an update would make an entry for a table that was unmirrored meanwhile.
-    if shared::table(database, order.relid.into()).is_some_and(|t| ours(&t)) {
-        shared::update_table(database, order.relid.into(), |t| {
-            if ours(t) {
-                t.reason = Reason::new(reason);
-            }
-        });
-    }
+    shared::update_generation(database, order.relid.into(), order.generation, |t| t.reason = Reason::new(reason));
 }

@@ -146,6 +146,16 @@ pub fn sleep(milliseconds: i64) {
     pgrx::check_for_interrupts!();
 }
 
+/// Gives memory that was freed back to the system. The allocator keeps it otherwise, and so a process that has decoded one
+/// large transaction stays large.
+pub fn return_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: a call without preconditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Reads changed settings. From a main loop only: not while the server is decoding for us.
 pub fn reload_settings() {
     // SAFETY: plain variables of this process, on its main thread.

@@ -27,6 +27,18 @@ pub fn has_children(relation: pg_sys::Oid) -> bool {
     }
 }
 
+/// Whether columns among `keys` are the primary key of the relation, to which `column` belongs.
+pub fn keys_determine(relation: pg_sys::Oid, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
+    let mut constraints = std::ptr::null_mut();
+    let (entry, levels_up) = (column.varno as pg_sys::Index, column.varlevelsup);
+    // SAFETY: catalog lookups; the keys are a list of expressions.
+    unsafe {
+        pg_guard_ffi_boundary(|| {
+            symbols::check_functional_grouping(relation, entry, levels_up, keys, &raw mut constraints)
+        })
+    }
+}
+
 /// Whether text in this collation is ordered by its bytes.
 pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.

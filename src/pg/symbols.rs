@@ -49,6 +49,13 @@ unsafe extern "C-unwind" {
     );
 
     // Catalog.
+    pub(super) fn check_functional_grouping(
+        relation: pg_sys::Oid,
+        entry: pg_sys::Index,
+        levels_up: pg_sys::Index,
+        keys: *mut pg_sys::List,
+        constraints: *mut *mut pg_sys::List,
+    ) -> bool;
     pub(super) fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
     pub(super) fn has_subclass(relation: pg_sys::Oid) -> bool;
     pub(super) fn find_inheritance_children(parent: pg_sys::Oid, lockmode: pg_sys::LOCKMODE) -> *mut pg_sys::List;

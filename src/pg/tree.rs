@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 
+use super::walk;
+
 /// Node types that can be told by their tag.
 pub trait Tagged {
     const TAG: pg_sys::NodeTag;
@@ -134,9 +136,29 @@ impl<'a> Node<'a> {
         unsafe { pg_sys::contain_volatile_functions(self.as_ptr()) }
     }
 
+    /// Whether this node or one below it is what `wanted` looks for.
+    pub fn any(self, mut wanted: fn(Node<'_>) -> bool) -> bool {
+        // SAFETY: a valid expression, and the context that the walker expects.
+        unsafe { find(self.as_ptr(), (&raw mut wanted).cast()) }
+    }
+
     pub fn has_columns(self) -> bool {
         // SAFETY: a valid expression.
         unsafe { pg_sys::contain_var_clause(self.as_ptr()) }
+    }
+}
+
+/// # Safety
+///
+/// `node` is null or a valid expression, `context` what [`Node::any`] looks for.
+#[pg_guard]
+unsafe extern "C-unwind" fn find(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: by the caller's promise, which the walker keeps.
+    unsafe {
+        let wanted = *context.cast::<fn(Node<'_>) -> bool>();
+        node.as_ref().is_some_and(|node| {
+            wanted(Node { node }) || walk::walk_children(std::ptr::from_ref(node).cast_mut(), find, context)
+        })
     }
 }
 

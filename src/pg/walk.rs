@@ -1,11 +1,21 @@
-//! Changing trees of nodes: PostgreSQL's mutators, whose errors become panics of ours on the way.
+//! Walking through trees of nodes, and changing them: PostgreSQL's walkers and mutators, whose errors become panics of ours on the way.
 
 use std::ffi::c_void;
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 
-use super::symbols::{self, Mutator};
+use super::symbols::{self, Mutator, Walker};
+
+/// Whether the walker says so of one of the node's children.
+///
+/// # Safety
+///
+/// A valid node, and a walker for this context.
+pub unsafe fn walk_children(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_walker(node, walker, context)) }
+}
 
 /// Copies a node, its children mutated.
 ///

@@ -63,12 +63,14 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
             Route::Prefer | Route::Force => flagged || all_mirrored(query),
         };
         let is_select = (*query).commandType == pg_sys::CmdType::CMD_SELECT && (*query).utilityStmt.is_null();
+        // PL/pgSQL evaluates such a query itself, and knows what its plan looks like.
+        let reads_nothing = (*query).rtable.is_null() && (*query).cteList.is_null() && !(*query).hasSubLinks;
         // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
         // cursor rows may be updated (WHERE CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route == Route::Prefer);
         // The planner scribbles on its query.
-        match asked && is_select && !about_heap {
+        match asked && is_select && !reads_nothing && !about_heap {
             true => pg_sys::copyObjectImpl(query.cast()).cast(),
             false => std::ptr::null_mut(),
         }

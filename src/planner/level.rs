@@ -7,7 +7,7 @@ use plan::{Expr, Relation, RelationColumn};
 
 use super::translate::{Attempt, Typed, type_reason};
 use crate::layout::{self, Described};
-use crate::pg::relation::{has_children, relation_name};
+use crate::pg::relation::{has_children, keys_determine, relation_name};
 use crate::pg::tree::{Node, Tree, push};
 
 /// The tables of a level, and which of their columns are used.
@@ -40,7 +40,7 @@ impl Source {
         }
         // SAFETY: `quals` is a list of expressions of this query; each step returns a valid expression.
         let conjuncts = unsafe {
-            let all = simplified(query, pg_sys::make_ands_explicit(quals).cast());
+            let all = simplified(flattened(query, pg_sys::make_ands_explicit(quals).cast()));
             pg_sys::make_ands_implicit(pg_sys::canonicalize_qual(all.cast(), false))
         };
         Ok((source, tree.list(conjuncts).collect()))
@@ -101,6 +101,12 @@ impl Source {
         Ok(Typed { expr: Expr::Column { rel: rel as u16, col: col as u16 }, ty, exact_scale: true })
     }
 
+    /// Whether a column of a grouped query needs no grouping: its table's primary key is among the keys.
+    pub fn depends_on(&self, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
+        let table = self.tables.iter().find(|table| table.index == column.varno);
+        table.is_some_and(|table| keys_determine(table.relid, column, keys))
+    }
+
     /// Whether a condition looks at one table only.
     pub fn concerns_one_table(&self, condition: Node<'_>) -> bool {
         // SAFETY: a valid expression without sublinks above its own level, so that no planner state is needed.
@@ -149,17 +155,26 @@ impl Table {
     }
 }
 
-/// An expression of `query` with the columns of joins resolved and constants folded.
+/// An expression of `query` with the columns of joins resolved: a new tree, as the parser sees it when it looks for
+/// ungrouped columns.
 ///
 /// # Safety
 ///
 /// `node` is null or an expression, or list of expressions, of `query`.
-pub unsafe fn simplified(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: by the caller's promise; both return new trees.
-    unsafe {
-        let flat = pg_sys::flatten_join_alias_vars(std::ptr::from_ref(query).cast_mut(), node);
-        pg_sys::eval_const_expressions(std::ptr::null_mut(), flat)
-    }
+pub unsafe fn flattened(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_sys::flatten_join_alias_vars(std::ptr::from_ref(query).cast_mut(), node) }
+}
+
+/// A flattened expression as the planner sees it: a new tree with constants folded, negations pushed down, SQL functions
+/// inlined.
+///
+/// # Safety
+///
+/// `node` is null or an expression, or list of expressions.
+pub unsafe fn simplified(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_sys::eval_const_expressions(std::ptr::null_mut(), node) }
 }
 
 fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {

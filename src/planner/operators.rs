@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 use plan::{ArithOp, CmpOp, Type};
 
-use crate::pg::tree::Tree;
+use crate::pg::tree::{Node, Tree};
 
 // Operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL names only some in C.
 const BOOL_FAMILY: u32 = 424;
@@ -182,7 +182,8 @@ pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
     matches!(oid.to_u32(), pg_sys::F_SUM_FLOAT4 | pg_sys::F_SUM_FLOAT8 | pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8)
 }
 
-/// Functions whose result is not a matter of the value alone.
-pub fn looks_at_storage(oid: pg_sys::Oid) -> bool {
-    matches!(oid.to_u32(), pg_sys::F_PG_COLUMN_SIZE | pg_sys::F_PG_COLUMN_COMPRESSION)
+/// Calls of functions whose result is not a matter of the value alone.
+pub fn looks_at_storage(node: Node<'_>) -> bool {
+    let call = node.cast::<pg_sys::FuncExpr>().map(|call| call.funcid.to_u32());
+    matches!(call, Some(pg_sys::F_PG_COLUMN_SIZE | pg_sys::F_PG_COLUMN_COMPRESSION))
 }

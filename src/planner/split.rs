@@ -9,13 +9,18 @@
 //!
 //! The upper query keeps everything else of the original: window functions, DISTINCT, ORDER BY, LIMIT. Its one
 //! function scan is what [`super::nodes`] replaces by ours.
+//!
+//! Keys and aggregates are found again in select list and HAVING as they were written, for only then it is certain that
+//! they are found: the parser saw to it that every column outside of aggregates stands in an expression that equals a
+//! key, or depends on a primary key among them. Simplified, `NOT (x < 5)` is `x >= 5`, and the key `x < 5` is not in it.
+//! What goes to the engine is simplified then; the upper query is when it is planned.
 
 use std::ffi::c_void;
 
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Grouping, Type};
 
-use super::level::{Source, simplified};
+use super::level::{Source, flattened, simplified};
 use super::operators;
 use super::translate::{Attempt, Reason, Translator, Typed, require_deterministic};
 use crate::pg::tree::{Node, Tree, make, push, string_node, text};
@@ -42,8 +47,10 @@ pub struct ScanColumn {
 
 /// A column of the placeholder: what the upper query sees of the engine's result.
 struct Column<'a> {
-    /// The expression of the original query that it stands for.
+    /// The expression of the original query that it stands for, as it was written.
     stands_for: Node<'a>,
+    /// The same, simplified: what is computed.
+    simple: Node<'a>,
     computed: Computed,
     name: String,
 }
@@ -59,6 +66,8 @@ struct Splitter<'a> {
     translator: Translator<'a>,
     grouped: bool,
     columns: Vec<Column<'a>>,
+    /// The expressions of GROUP BY.
+    keys: *mut pg_sys::List,
     failed: Option<Reason>,
 }
 
@@ -74,21 +83,21 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, placeholder: p
         translator: Translator::new(tree, source),
         grouped: query.hasAggs || !query.groupClause.is_null(),
         columns: Vec::new(),
+        keys: std::ptr::null_mut(),
         failed: None,
     };
-    // SAFETY: an empty list is null; the target list belongs to the query.
-    let target_list = unsafe { simplified(query, query.targetList.cast()) };
+    // SAFETY: target list (null if it is empty) and HAVING belong to the query.
+    let (target_list, having) =
+        unsafe { (flattened(query, query.targetList.cast()), flattened(query, query.havingQual)) };
 
     let (filters, residual) = splitter.filters(&conjuncts)?;
     splitter.keys(query, target_list.cast())?;
     let upper_targets = splitter.above(target_list)?;
     let upper_quals = if splitter.grouped {
-        // SAFETY: HAVING belongs to the query.
-        let having = splitter.above(unsafe { simplified(query, query.havingQual) })?;
-        // SAFETY: null or an expression.
-        unsafe { pg_sys::make_ands_implicit(having.cast()) }
+        splitter.above(having)?
     } else {
-        splitter.above(residual.cast())?.cast()
+        // SAFETY: a list of expressions.
+        splitter.above(unsafe { pg_sys::make_ands_explicit(residual).cast() })?
     };
 
     let upper = make::<pg_sys::Query>();
@@ -99,8 +108,7 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, placeholder: p
     reference.rtindex = 1;
     let from = make::<pg_sys::FromExpr>();
     push(&mut from.fromlist, reference);
-    // SAFETY: a list of expressions.
-    from.quals = unsafe { pg_sys::make_ands_explicit(upper_quals) }.cast();
+    from.quals = upper_quals;
     upper.jointree = from;
     upper.targetList = upper_targets.cast();
     upper.hasAggs = false;
@@ -166,24 +174,34 @@ impl<'a> Splitter<'a> {
                 .find(|entry| entry.ressortgroupref == wanted)
                 .ok_or("GROUP BY of an unknown expression")?;
             let node = self.tree.required(entry.expr);
-            if !node.has_columns() {
+            let simple = self.simple(node);
+            if !simple.has_columns() {
                 return Err("GROUP BY a constant".into());
             }
-            let typed = self.translator.expression(node)?;
+            let typed = self.translator.expression(simple)?;
             if typed.ty == Type::Float64 {
                 return Err("GROUP BY double precision: which zero represents a group depends on row order".into());
             }
             if typed.ty.is_text() {
-                require_deterministic(node.collation())?;
+                require_deterministic(simple.collation())?;
             }
-            require_width(&typed, node)?;
-            self.column(node, Computed::Value(typed));
+            require_width(&typed, simple)?;
+            self.column(node, simple, Computed::Value(typed));
+            push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
         }
         Ok(())
     }
 
+    fn simple(&self, node: Node<'a>) -> Node<'a> {
+        // SAFETY: an expression; simplified it is a new tree, which nobody changes.
+        self.tree.required(unsafe { simplified(node.as_ptr()) })
+    }
+
     /// A tree of the original query, rewritten for the upper one.
     fn above(&mut self, node: *mut pg_sys::Node) -> Attempt<*mut pg_sys::Node> {
+        if self.tree.node(node).is_some_and(|node| self.simple(node).any(operators::looks_at_storage)) {
+            return Err("function that looks at how a value is stored".into());
+        }
         let context = std::ptr::from_mut(self).cast();
         // SAFETY: null or an expression (or a list of them) of the query; the context is ours.
         let rewritten = unsafe { rewrite(node, context) };
@@ -199,25 +217,24 @@ impl<'a> Splitter<'a> {
         if let Some(position) = position {
             return Ok(Some(self.var(position)));
         }
-        if let Some(aggref) = node.cast::<pg_sys::Aggref>() {
+        if node.cast::<pg_sys::Aggref>().is_some() {
+            let simple = self.simple(node);
+            let aggref = simple.cast::<pg_sys::Aggref>().ok_or("aggregate that is none once simplified")?;
             let (agg, argument) = self.translator.aggregate(aggref)?;
             if let (Agg::Min(_) | Agg::Max(_), Some(typed)) = (&agg, &argument) {
                 require_width(typed, argument_node(self.tree, aggref).ok_or("aggregate without argument")?)?;
             }
-            let position = self.column(node, Computed::Aggregate(agg, argument));
+            let position = self.column(node, simple, Computed::Aggregate(agg, argument));
             return Ok(Some(self.var(position)));
         }
-        if node.cast::<pg_sys::Var>().is_some() {
-            // With grouping: a column that depends on the keys (GROUP BY of a primary key), so that one more key
-            // makes no more groups.
+        if let Some(var) = node.cast::<pg_sys::Var>() {
+            // One more key makes no more groups if it depends on the others.
+            if self.grouped && !self.translator.source.depends_on(var, self.keys) {
+                return Err("column that is not grouped".into());
+            }
             let typed = self.translator.expression(node)?;
-            let position = self.column(node, Computed::Value(typed));
+            let position = self.column(node, node, Computed::Value(typed));
             return Ok(Some(self.var(position)));
-        }
-        if let Some(call) = node.cast::<pg_sys::FuncExpr>()
-            && operators::looks_at_storage(call.funcid)
-        {
-            return Err("function that looks at how a value is stored".into());
         }
         match node.tag() {
             pg_sys::NodeTag::T_GroupingFunc => Err("GROUPING".into()),
@@ -226,18 +243,18 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    fn column(&mut self, stands_for: Node<'a>, computed: Computed) -> usize {
+    fn column(&mut self, stands_for: Node<'a>, simple: Node<'a>, computed: Computed) -> usize {
         let name = match &computed {
             Computed::Value(_) => format!("c{}", self.columns.len() + 1),
             Computed::Aggregate(agg, _) => format!("{}{}", aggregate_name(agg), self.columns.len() + 1),
         };
-        self.columns.push(Column { stands_for, computed, name });
+        self.columns.push(Column { stands_for, simple, computed, name });
         self.columns.len() - 1
     }
 
     /// A reference to a column of the placeholder.
     fn var(&self, position: usize) -> *mut pg_sys::Var {
-        let node = self.columns[position].stands_for;
+        let node = self.columns[position].simple;
         let (ty, modifier, collation) = (node.sql_type(), node.type_modifier(), node.collation());
         // SAFETY: makes a node.
         unsafe { pg_sys::makeVar(1, (position + 1) as i16, ty, modifier, collation, 0) }
@@ -246,9 +263,9 @@ impl<'a> Splitter<'a> {
     fn scan_columns(&self) -> Vec<ScanColumn> {
         let describe = |column: &Column<'a>| ScanColumn {
             name: column.name.clone(),
-            ty: column.stands_for.sql_type(),
-            modifier: column.stands_for.type_modifier(),
-            collation: column.stands_for.collation(),
+            ty: column.simple.sql_type(),
+            modifier: column.simple.type_modifier(),
+            collation: column.simple.collation(),
         };
         self.columns.iter().map(describe).collect()
     }
@@ -259,7 +276,7 @@ impl<'a> Splitter<'a> {
         let mut columns = vec![None; self.columns.len()];
         for (position, column) in self.columns.iter().enumerate() {
             if let Computed::Value(typed) = &column.computed {
-                let conversion = conversion(typed.ty, column.stands_for.type_modifier());
+                let conversion = conversion(typed.ty, column.simple.type_modifier());
                 columns[position] = Some(ResultColumn { at: values.len() as u16, conversion });
                 values.push(typed.expr.clone());
             }
@@ -267,7 +284,7 @@ impl<'a> Splitter<'a> {
         let mut at = values.len() as u16;
         for (position, column) in self.columns.iter().enumerate() {
             if let Computed::Aggregate(agg, argument) = &column.computed {
-                let aggref = column.stands_for.cast::<pg_sys::Aggref>();
+                let aggref = column.simple.cast::<pg_sys::Aggref>();
                 let node = aggref.and_then(|aggref| argument_node(self.tree, aggref));
                 let modifier = node.map_or(-1, Node::type_modifier);
                 let (conversion, width) = aggregate_conversion(agg, argument.as_ref(), modifier);

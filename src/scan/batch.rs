@@ -17,8 +17,8 @@ pub struct Batch {
     rows: usize,
     next: usize,
     columns: Vec<Values>,
-    /// Values that are pointed to. Its words keep them aligned as varlenas must be.
-    arena: Vec<u32>,
+    /// Values that are pointed to.
+    arena: Arena,
 }
 
 #[derive(Default)]
@@ -26,6 +26,15 @@ struct Values {
     /// Datums; for values in the arena their word offset until the batch is complete.
     datums: Vec<usize>,
     nulls: Vec<bool>,
+}
+
+/// Varlenas, one behind the other. Its words keep them aligned as they must be.
+///
+/// It is as wide as the batch's rows: that there is no memory for them is an error, where a failed allocation of Rust's
+/// would be the end of the server.
+#[derive(Default)]
+struct Arena {
+    words: Vec<u32>,
 }
 
 impl Batch {
@@ -50,7 +59,7 @@ impl Batch {
             }
         }
         // The arena has stopped growing: offsets become addresses.
-        let base = self.arena.as_ptr() as usize;
+        let base = self.arena.words.as_ptr() as usize;
         for (values, column) in self.columns.iter_mut().zip(columns) {
             if by_reference(column.conversion) {
                 values.datums.iter_mut().for_each(|datum| *datum = base + *datum * size_of::<u32>());
@@ -90,7 +99,7 @@ fn by_reference(conversion: Conversion) -> bool {
     }
 }
 
-fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Vec<u32>) -> Result<(), String> {
+fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Result<(), String> {
     const WRONG: &str = "the engine sent a column of another type";
     let datums = &mut out.datums;
     match ty {
@@ -116,18 +125,22 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Vec<u32>) ->
         }
         Type::Decimal64 { scale } => {
             let array = array.as_primitive_opt::<Int64Type>().ok_or(WRONG)?;
-            datums.extend(array.values().iter().map(|&v| push_numeric(arena, v as i128, scale)));
+            for &value in array.values() {
+                datums.push(arena.push_numeric(value.into(), scale)?);
+            }
         }
         Type::Decimal128 { scale } => {
             let array = array.as_primitive_opt::<Decimal128Type>().ok_or(WRONG)?;
-            datums.extend(array.values().iter().map(|&v| push_numeric(arena, v, scale)));
+            for &value in array.values() {
+                datums.push(arena.push_numeric(value, scale)?);
+            }
         }
         Type::Text | Type::Char => {
             let array = array.as_string_view_opt().ok_or(WRONG)?;
             for row in 0..array.len() {
                 // A null's view may hold anything.
                 let text = if array.is_null(row) { "" } else { array.value(row) };
-                datums.push(push_varlena(arena, text.as_bytes(), 0));
+                datums.push(arena.push(text.as_bytes(), 0)?);
             }
         }
     }
@@ -135,12 +148,12 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Vec<u32>) ->
 }
 
 /// char(n): with blanks up to n characters.
-fn padded(array: &dyn Array, width: usize, out: &mut Values, arena: &mut Vec<u32>) -> Result<(), String> {
+fn padded(array: &dyn Array, width: usize, out: &mut Values, arena: &mut Arena) -> Result<(), String> {
     let array = array.as_string_view_opt().ok_or("the engine sent a column of another type")?;
     for row in 0..array.len() {
         let text = if array.is_null(row) { "" } else { array.value(row) };
         let blanks = width.saturating_sub(text.chars().count());
-        out.datums.push(push_varlena(arena, text.as_bytes(), blanks));
+        out.datums.push(arena.push(text.as_bytes(), blanks)?);
     }
     Ok(())
 }
@@ -150,11 +163,11 @@ fn averages(
     counts: &dyn Array,
     scale: u8,
     out: &mut Values,
-    arena: &mut Vec<u32>,
+    arena: &mut Arena,
 ) -> Result<(), String> {
     let sums = sums.as_primitive_opt::<Decimal128Type>().ok_or("the engine sent a sum of another type")?;
     let counts = counts.as_primitive_opt::<Int64Type>().ok_or("the engine sent a count of another type")?;
-    let (mut sum, mut count) = (Vec::new(), Vec::new());
+    let (mut sum, mut count) = (Arena::default(), Arena::default());
     for row in 0..sums.len() {
         if sums.is_null(row) {
             out.datums.push(0);
@@ -162,41 +175,60 @@ fn averages(
         }
         sum.clear();
         count.clear();
-        push_numeric(&mut sum, sums.value(row), scale);
-        push_numeric(&mut count, counts.value(row) as i128, 0);
+        sum.push_numeric(sums.value(row), scale)?;
+        count.push_numeric(counts.value(row).into(), 0)?;
         // SAFETY: two numerics; the quotient is a fresh varlena with a long header.
         unsafe {
             let quotient = pg_sys::OidFunctionCall2Coll(
                 pg_sys::Oid::from(pg_sys::F_NUMERIC_DIV),
                 pg_sys::InvalidOid,
-                pg_sys::Datum::from(sum.as_ptr()),
-                pg_sys::Datum::from(count.as_ptr()),
+                pg_sys::Datum::from(sum.words.as_ptr()),
+                pg_sys::Datum::from(count.words.as_ptr()),
             );
             let varlena = quotient.cast_mut_ptr::<pg_sys::varlena>();
-            out.datums.push(push_varlena(arena, pgrx::varlena::varlena_to_byte_slice(varlena), 0));
+            out.datums.push(arena.push(pgrx::varlena::varlena_to_byte_slice(varlena), 0)?);
             pg_sys::pfree(varlena.cast());
         }
     }
     Ok(())
 }
 
-fn push_numeric(arena: &mut Vec<u32>, value: i128, scale: u8) -> usize {
-    push_varlena(arena, numeric::encode(value, scale).bytes(), 0)
-}
+impl Arena {
+    /// What a batch of ordinary rows needs stays for the next one.
+    const KEPT: usize = 1 << 20;
+    /// PostgreSQL's MaxAllocSize: what a varlena's header can say.
+    const LONGEST: usize = 0x3fff_ffff;
 
-/// Appends a varlena with a four-byte header; returns its offset in words.
-#[inline]
-fn push_varlena(arena: &mut Vec<u32>, bytes: &[u8], blanks: usize) -> usize {
-    const HEADER: usize = pg_sys::VARHDRSZ;
-    let offset = arena.len();
-    let size = HEADER + bytes.len() + blanks;
-    arena.resize(offset + size.div_ceil(size_of::<u32>()), 0);
-    // SAFETY: the words were just made; `size` bytes fit into them.
-    unsafe {
-        let start = arena.as_mut_ptr().add(offset).cast::<u8>();
-        pgrx::varlena::set_varsize_4b(start.cast(), size as i32);
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(HEADER), bytes.len());
-        std::ptr::write_bytes(start.add(HEADER + bytes.len()), b' ', blanks);
+    fn clear(&mut self) {
+        if self.words.capacity() > Self::KEPT {
+            self.words = Vec::new();
+        }
+        self.words.clear();
     }
-    offset
+
+    fn push_numeric(&mut self, value: i128, scale: u8) -> Result<usize, String> {
+        self.push(numeric::encode(value, scale).bytes(), 0)
+    }
+
+    /// Appends a varlena with a four-byte header; returns its offset in words.
+    #[inline]
+    fn push(&mut self, bytes: &[u8], blanks: usize) -> Result<usize, String> {
+        const HEADER: usize = pg_sys::VARHDRSZ;
+        let offset = self.words.len();
+        let size = HEADER + bytes.len() + blanks;
+        if size > Self::LONGEST {
+            return Err(format!("the engine sent a value of {size} bytes"));
+        }
+        let words = size.div_ceil(size_of::<u32>());
+        self.words.try_reserve(words).map_err(|_| "no memory for the engine's rows")?;
+        self.words.resize(offset + words, 0);
+        // SAFETY: the words were just made; `size` bytes fit into them.
+        unsafe {
+            let start = self.words.as_mut_ptr().add(offset).cast::<u8>();
+            pgrx::varlena::set_varsize_4b(start.cast(), size as i32);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(HEADER), bytes.len());
+            std::ptr::write_bytes(start.add(HEADER + bytes.len()), b' ', blanks);
+        }
+        Ok(offset)
+    }
 }

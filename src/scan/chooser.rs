@@ -11,8 +11,8 @@ use std::ffi::c_char;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::engine_node::{self, EngineNode, raise};
-use super::request::Trouble;
+use super::engine_node::{self, EngineNode};
+use super::trouble::Trouble;
 use super::{Methods, explain};
 use crate::pg::memory::in_context;
 use crate::pg::tree::{Tree, push, text};
@@ -250,7 +250,7 @@ unsafe extern "C-unwind" fn explain_node(
 /// The heap is not wanted: an error that names the reason, or the query's own.
 fn refuse(trouble: Trouble) -> ! {
     match trouble {
-        Trouble::Failure(_) => raise(trouble),
+        Trouble::Failure(_) => trouble.raise(),
         Trouble::Reason(reason) => {
             ErrorReport::new(
                 PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -39,9 +39,10 @@ pub unsafe fn engine(scan: &EngineScan, state: *mut pg_sys::ExplainState) {
         if !(*state).analyze {
             return;
         }
-        let Some(conversation) = &scan.conversation else {
+        let Some(result) = &scan.result else {
             return;
         };
+        let conversation = &result.conversation;
         if let Some(ready) = &conversation.ready {
             property(c"Mechanism", &ready.mechanism, state);
             time(c"Snapshot Time", Duration::from_micros(ready.snapshot_us), state);
@@ -55,7 +56,7 @@ pub unsafe fn engine(scan: &EngineScan, state: *mut pg_sys::ExplainState) {
             time(c"Queue Time", Duration::from_micros(done.queued_us), state);
             time(c"Engine Time", Duration::from_micros(done.engine_us), state);
         } else {
-            number(c"Rows", scan.rows, state);
+            number(c"Rows", result.rows, state);
         }
     }
 }

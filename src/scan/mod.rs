@@ -1,15 +1,20 @@
 //! The two custom scan nodes: see "A flagged query" in docs/internals.md.
 //!
 //! - `chooser`: "Anker", on top: engine or heap, decided once, before the first row
-//! - `engine_node`: "Anker Engine", the scan of the engine's result
-//! - `request`: what goes to the engine, what comes back, and what stands against asking at all
+//! - `engine_node`: "Anker Engine", the scan of the engine's result; `result` holds it
+//! - `checks`: what stands against asking the engine at all; `attempt` for values that raise
+//! - `conversation`: what goes to the engine and what comes back; `trouble`: what can go wrong with it
 //! - `batch`: Arrow to PostgreSQL's values
 
+mod attempt;
 mod batch;
+mod checks;
 mod chooser;
+mod conversation;
 mod engine_node;
 mod explain;
-mod request;
+mod result;
+mod trouble;
 
 use pgrx::prelude::*;
 

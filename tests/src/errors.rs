@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bench::cluster::wait_until;
+use bench::cluster::{Options, wait_until};
 use bench::{Result, anker, os};
 use postgres::error::SqlState;
 use rand::rngs::StdRng;
@@ -14,6 +14,7 @@ use crate::runner::{Context, ensure, tests};
 tests![
     errors_are_postgresqls_own,
     errors_keep_context_and_names,
+    errors_show_no_backtraces,
     a_value_that_is_never_used_raises_nothing,
     a_cancelled_query_stops,
     cancelled_queries_leave_the_queue,
@@ -88,6 +89,46 @@ fn errors_keep_context_and_names(context: &Context) -> Result<()> {
         let place = error.where_().unwrap_or_default();
         ensure!(place.starts_with("PL/pgSQL function refuse(integer) line 2 at RAISE"), "{sql}: context {place:?}");
     }
+    Ok(())
+}
+
+fn errors_show_no_backtraces(context: &Context) -> Result<()> {
+    let options = Options::default().environment("RUST_BACKTRACE", "1").environment("RUST_LIB_BACKTRACE", "full");
+    let cluster = context.cluster_with(&options)?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (0);
+         CREATE FUNCTION refuse(n integer) RETURNS integer LANGUAGE plpgsql STABLE AS $$ BEGIN
+             RAISE EXCEPTION 'refused: %', n; END $$;
+         CREATE FUNCTION slow() RETURNS integer LANGUAGE plpgsql STABLE AS $$ BEGIN
+             PERFORM pg_sleep(0.4); RETURN -1; END $$",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    wide_table(&mut client, 100_000)?;
+    let waiting = format!("SET statement_timeout = '200ms'; {LONG}");
+    let raising = [
+        // Of the extension's own functions, of the planner, of the heap, of the engine, of values for it, of waits.
+        "SELECT anker.mirror('pg_class')",
+        "SELECT anker.engine_result()",
+        "SELECT refuse(1) FROM t WHERE anker.olap()",
+        "SELECT 1 / id FROM t WHERE anker.olap()",
+        "SELECT id FROM t WHERE id > refuse(2) AND anker.olap()",
+        "SET anker.fallback = off; SELECT 1 / id FROM t WHERE anker.olap()",
+        "SET anker.fallback = off; SELECT id FROM t WHERE id > refuse(2) AND anker.olap()",
+        "SET statement_timeout = '500ms'; SELECT count(*) FROM t WHERE id > slow() AND anker.olap()",
+        &waiting,
+    ];
+    for sql in raising {
+        let error = client.simple_query(sql).err().ok_or_else(|| format!("{sql}: no error"))?;
+        let error = error.as_db_error().ok_or_else(|| format!("{sql}: {error}"))?;
+        let detail = error.detail().unwrap_or_default();
+        let told = ["core::", "pg_anker::", "pgrx", ".rs:"].iter().find(|word| detail.contains(**word));
+        ensure!(told.is_none(), "{sql}: detail of the error: {detail}");
+        client.batch_execute("RESET ALL")?;
+    }
+    let traced = cluster.log().lines().filter(|line| line.contains("pgrx_pg_sys")).count();
+    ensure!(traced == 0, "{traced} lines of backtraces in the server's log");
     Ok(())
 }
 

@@ -23,6 +23,7 @@ tests![
     server_restart_builds_the_mirror_again,
     immediate_shutdown_leaves_no_engine,
     retained_wal_is_bounded,
+    a_worker_gives_memory_back_after_a_large_transaction,
 ];
 
 const BACK: Duration = Duration::from_secs(90);
@@ -313,4 +314,29 @@ fn retained_wal_is_bounded(context: &Context) -> Result<()> {
     ensure!(given_up, "the slot still holds back WAL: {held:?}");
     client.batch_execute("CHECKPOINT")?;
     back_on_the_engine(&mut client, "SELECT count(*), max(id) FROM t WHERE anker.olap()")
+}
+
+fn a_worker_gives_memory_back_after_a_large_transaction(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("anker.memory", "512MB"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE wide (id integer PRIMARY KEY, v text); ALTER TABLE wide ALTER v SET STORAGE EXTERNAL",
+    )?;
+    anker::mirror(&mut client, &["wide"], BACK)?;
+    let (worker, _) = anker::processes(&mut client)?.ok_or("no worker")?;
+    let before = os::resident_bytes(worker).ok_or("no worker")?;
+    client.batch_execute(
+        "INSERT INTO wide SELECT i, repeat(md5(i::text), 6000) FROM generate_series(1, 250) i;
+         INSERT INTO wide SELECT -i, repeat(md5(i::text), 900000) FROM generate_series(1, 2) i;
+         SET anker.max_wait = '60s'",
+    )?;
+    same(&mut client, "SELECT count(*), max(id) FROM wide WHERE anker.olap()")?;
+    let mut now = 0;
+    let small = wait_until(Duration::from_secs(40), || {
+        now = os::resident_bytes(worker).ok_or("the worker is gone")?;
+        Ok(now < before + (16 << 20))
+    })?;
+    ensure!(small, "the worker had {} MB before and keeps {} MB", before >> 20, now >> 20);
+    Ok(())
 }

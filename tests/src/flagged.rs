@@ -79,6 +79,13 @@ pub fn same(client: &mut Client, sql: &str) -> Result<Answer> {
     result
 }
 
+/// Asks both forms of a query on tables that nobody changes; `ordered`: its rows come in one order.
+pub fn compare(client: &mut Client, sql: &str, ordered: bool) -> Result<Answer> {
+    let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
+    let (flagged, heap) = if ordered { (flagged, heap) } else { (flagged.normal(), heap.normal()) };
+    if flagged == heap { Ok(heap) } else { Err(difference(sql, &heap, &flagged).into()) }
+}
+
 fn difference(sql: &str, heap: &Answer, flagged: &Answer) -> String {
     match (heap, flagged) {
         (Answer::Rows(heap), Answer::Rows(flagged)) => {

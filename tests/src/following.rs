@@ -19,6 +19,8 @@ tests![
     unchanged_long_values_are_kept,
     every_kind_of_ddl_is_noticed,
     a_prepared_transaction_appears_when_it_commits,
+    reindex_of_the_primary_key_keeps_the_mirror,
+    a_key_that_is_not_a_number_is_followed,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -210,4 +212,52 @@ fn a_prepared_transaction_appears_when_it_commits(context: &Context) -> Result<(
     client.batch_execute("ROLLBACK PREPARED 'three'")?;
     same(&mut client, all)?;
     verify_all(&mut client, &["t"])
+}
+
+fn reindex_of_the_primary_key_keeps_the_mirror(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer, v integer, PRIMARY KEY (v, id)); INSERT INTO t SELECT i, i FROM generate_series(1, 5000) i;
+         CREATE TABLE named (id integer NOT NULL, v integer); CREATE UNIQUE INDEX by_id ON named (id);
+         ALTER TABLE named REPLICA IDENTITY USING INDEX by_id",
+    )?;
+    anker::mirror(&mut client, &["t", "named"], LIVE)?;
+    for sql in [
+        "REINDEX INDEX CONCURRENTLY t_pkey",
+        "REINDEX TABLE CONCURRENTLY named",
+        "UPDATE t SET v = v + 10000",
+        "INSERT INTO named SELECT i, i FROM generate_series(1, 100) i; UPDATE named SET id = id + 100",
+    ] {
+        client.batch_execute(sql)?;
+    }
+    for table in ["t", "named"] {
+        let all = format!("SELECT * FROM {table} WHERE anker.olap()");
+        same(&mut client, &all)?;
+        let by = anker::analyzed(&mut client, &all)?;
+        ensure!(by.as_deref() == Some("engine"), "{table} is answered by {by:?}");
+    }
+    let rebuilt = anker::text_rows(&mut client, "SELECT relation, rebuilds FROM anker.tables WHERE rebuilds > 0")?;
+    ensure!(rebuilt.is_empty(), "rebuilt: {rebuilt:?}");
+    verify_all(&mut client, &["t", "named"])
+}
+
+fn a_key_that_is_not_a_number_is_followed(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE k (k numeric(8,2) PRIMARY KEY, v integer); INSERT INTO k VALUES (1, 1), ('NaN', 1);
+         CREATE TABLE f (k numeric(8,2), v integer); ALTER TABLE f REPLICA IDENTITY FULL;
+         INSERT INTO f VALUES (1, 1), ('NaN', 1), ('NaN', 1)",
+    )?;
+    anker::mirror(&mut client, &["k", "f"], LIVE)?;
+    for table in ["k", "f"] {
+        client.batch_execute(&format!(
+            "UPDATE {table} SET v = v + 1; UPDATE {table} SET k = 5 WHERE k = 'NaN'; UPDATE {table} SET k = 'NaN' WHERE k = 5;
+             BEGIN; DELETE FROM {table} WHERE k = 'NaN'; INSERT INTO {table} VALUES ('NaN', 7); COMMIT;
+             DELETE FROM {table} WHERE k = 'NaN'"
+        ))?;
+        same(&mut client, &format!("SELECT k, v FROM {table} WHERE anker.olap()"))?;
+    }
+    let rebuilt = anker::text_rows(&mut client, "SELECT relation, rebuilds FROM anker.tables WHERE rebuilds > 0")?;
+    ensure!(rebuilt.is_empty(), "rebuilt: {rebuilt:?}");
+    verify_all(&mut client, &["k", "f"])
 }

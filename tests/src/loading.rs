@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bench::cluster::Cluster;
-use bench::{Result, anker};
+use bench::cluster::{Cluster, wait_until};
+use bench::{Result, anker, os};
 use postgres::Client;
 
 use crate::chaos::{self, Writers};
@@ -15,6 +15,8 @@ tests![
     loads_while_writers_run,
     loads_while_commits_linger_before_they_become_visible,
     a_load_gives_way_to_ddl,
+    ddl_does_not_wait_for_a_load_into_a_stopped_engine,
+    a_load_into_a_stopped_engine_comes_to_an_end,
     mirror_and_unmirror_again_and_again,
 ];
 
@@ -106,6 +108,51 @@ fn a_load_gives_way_to_ddl(context: &Context) -> Result<()> {
         ensure!(waited < Duration::from_secs(2), "round {round}: DDL waited {waited:?} for the load");
         std::thread::sleep(Duration::from_millis(300));
     }
+    anker::wait_live(&mut client, "t", LIVE)?;
+    check(&mut client, "t")
+}
+
+/// An engine that is stopped while a table of some size is loaded into it; returns its process id.
+fn stop_engine_while_it_loads(client: &mut Client) -> Result<u32> {
+    client.batch_execute(
+        "CREATE TABLE first (id integer PRIMARY KEY); CREATE TABLE t (id integer PRIMARY KEY, v text);
+         INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 200000) i",
+    )?;
+    anker::mirror(client, &["first"], LIVE)?;
+    let engine = anker::engine_pid(client)?;
+    client.batch_execute("SELECT anker.mirror('t')")?;
+    let loads = "SELECT pid FROM pg_locks WHERE relation = 't'::regclass AND granted AND pid <> pg_backend_pid()";
+    let loading = wait_until(Duration::from_secs(20), || Ok(!anker::text_rows(client, loads)?.is_empty()))?;
+    os::kill(engine, os::SIGSTOP)?;
+    ensure!(loading, "no loader came");
+    Ok(engine)
+}
+
+fn ddl_does_not_wait_for_a_load_into_a_stopped_engine(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    let engine = stop_engine_while_it_loads(&mut client)?;
+    // The loader has filled what lies between.
+    std::thread::sleep(Duration::from_secs(1));
+    client.batch_execute("SET lock_timeout = '10s'; SET deadlock_timeout = '20s'")?;
+    let altered = client.batch_execute("ALTER TABLE t ADD COLUMN c integer");
+    os::kill(engine, os::SIGCONT)?;
+    altered.map_err(|e| format!("ALTER TABLE: {}", bench::describe(&e)))?;
+    anker::wait_live(&mut client, "t", LIVE)?;
+    check(&mut client, "t")
+}
+
+/// The loader holds a snapshot and so the horizon of vacuum: not for ever.
+fn a_load_into_a_stopped_engine_comes_to_an_end(context: &Context) -> Result<()> {
+    if context.quick {
+        return Ok(());
+    }
+    let (_cluster, mut client) = context.anker()?;
+    let engine = stop_engine_while_it_loads(&mut client)?;
+    let loaders =
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pg_anker loader' AND backend_xmin IS NOT NULL";
+    let ended = wait_until(Duration::from_secs(120), || Ok(anker::text_rows(&mut client, loaders)?.is_empty()))?;
+    os::kill(engine, os::SIGCONT)?;
+    ensure!(ended, "a loader holds its snapshot for an engine that is stopped");
     anker::wait_live(&mut client, "t", LIVE)?;
     check(&mut client, "t")
 }

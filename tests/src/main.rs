@@ -1,21 +1,26 @@
 //! Integration tests against real servers.
 //!
 //! ```text
-//! cargo run --release -p anker-tests -- [--quick] [--filter TEXT] [--list]
+//! cargo run --release -p anker-tests -- [--quick] [--filter TEXT] [--list] [--queries NUMBER] [--seed NUMBER]
 //! ```
 //!
 //! Every test starts its own cluster, so none can spoil another. Whatever a test does, no server process may die of it:
 //! the log of each cluster is searched for that at the end.
 
 mod answers;
+mod backups;
 mod chaos;
+mod cursors;
 mod errors;
 mod faults;
 mod flagged;
 mod following;
+mod generated;
 mod harness;
+mod interrupts;
 mod loading;
 mod refusals;
+mod registered;
 mod regress;
 mod runner;
 mod snapshots;
@@ -27,13 +32,18 @@ fn main() -> std::process::ExitCode {
         ("harness", harness::TESTS),
         ("tpcc", tpcc_live::TESTS),
         ("answers", answers::TESTS),
+        ("generated", generated::TESTS),
         ("statements", statements::TESTS),
+        ("cursors", cursors::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
+        ("interrupts", interrupts::TESTS),
+        ("registered", registered::TESTS),
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
+        ("backups", backups::TESTS),
         ("regress", regress::TESTS),
     ])
 }

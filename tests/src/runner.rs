@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,9 @@ pub(crate) use ensure;
 /// What a test may use.
 pub struct Context {
     pub quick: bool,
+    /// How many queries to generate, if not the usual number, and the seed of the first.
+    pub queries: Option<u32>,
+    pub seed: u64,
     server: Arc<Server>,
     clusters: RefCell<Vec<Arc<Cluster>>>,
 }
@@ -83,7 +87,11 @@ struct Arguments {
     quick: bool,
     list: bool,
     filter: Option<String>,
+    queries: Option<u32>,
+    seed: u64,
 }
+
+const KNOWN: &str = "--quick, --list, --filter TEXT, --queries NUMBER, --seed NUMBER";
 
 fn arguments() -> std::result::Result<Arguments, String> {
     let mut arguments = Arguments::default();
@@ -93,10 +101,16 @@ fn arguments() -> std::result::Result<Arguments, String> {
             "--quick" => arguments.quick = true,
             "--list" => arguments.list = true,
             "--filter" => arguments.filter = Some(given.next().ok_or("--filter wants a text")?),
-            other => return Err(format!("unknown argument {other}; known: --quick, --list, --filter TEXT")),
+            "--queries" => arguments.queries = Some(number(given.next()).ok_or("--queries wants a number")?),
+            "--seed" => arguments.seed = number(given.next()).ok_or("--seed wants a number")?,
+            other => return Err(format!("unknown argument {other}; known: {KNOWN}")),
         }
     }
     Ok(arguments)
+}
+
+fn number<T: FromStr>(argument: Option<String>) -> Option<T> {
+    argument?.parse().ok()
 }
 
 pub fn main(modules: &[(&str, &[Test])]) -> ExitCode {
@@ -129,7 +143,7 @@ pub fn main(modules: &[(&str, &[Test])]) -> ExitCode {
     let mut failed = 0;
     for (name, test) in &chosen {
         let start = Instant::now();
-        let result = run(test, &server, arguments.quick);
+        let result = run(test, &server, &arguments);
         let seconds = start.elapsed().as_secs_f64();
         match result {
             Ok(()) => println!("ok     {name} ({seconds:.1} s)"),
@@ -143,8 +157,9 @@ pub fn main(modules: &[(&str, &[Test])]) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(test: &Test, server: &Arc<Server>, quick: bool) -> std::result::Result<(), String> {
-    let context = Context { quick, server: server.clone(), clusters: RefCell::default() };
+fn run(test: &Test, server: &Arc<Server>, arguments: &Arguments) -> std::result::Result<(), String> {
+    let &Arguments { quick, queries, seed, .. } = arguments;
+    let context = Context { quick, queries, seed, server: server.clone(), clusters: RefCell::default() };
     // The servers are stopped and dropped whatever happened in the test.
     let outcome = catch_unwind(AssertUnwindSafe(|| (test.run)(&context)));
     let mut why = match outcome {

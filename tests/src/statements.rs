@@ -17,6 +17,7 @@ tests![
     cursors,
     rows_written_from_flagged_queries,
     functions_and_procedures,
+    a_flag_without_a_table,
     subqueries_and_rescans,
     explain_in_every_form,
     extended_protocol_in_portions,
@@ -247,6 +248,65 @@ fn functions_and_procedures(context: &Context) -> Result<()> {
     ensure!(one(&mut client, "SELECT count(*) FROM t WHERE g = 100")? == "20", "stepped");
     // A function for each row of another query.
     ensure!(one(&mut client, "SELECT count(DISTINCT counted(i)) FROM generate_series(1, 30) i")? == "30", "per row");
+    Ok(())
+}
+
+/// PL/pgSQL evaluates a query without a table itself, and knows its plan.
+fn a_flag_without_a_table(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_table(context)?;
+    client.batch_execute(
+        "CREATE FUNCTION answer() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RETURN anker.olap(); END';
+         CREATE FUNCTION inlined() RETURNS boolean LANGUAGE sql AS 'SELECT anker.olap()';
+         CREATE FUNCTION set_of() RETURNS SETOF boolean LANGUAGE plpgsql AS
+            'BEGIN RETURN NEXT anker.olap(); RETURN QUERY SELECT anker.olap(); END'",
+    )?;
+    for route in ["hint", "prefer", "force", "off"] {
+        client.batch_execute(&format!("SET anker.route = {route}"))?;
+        for _ in 0..7 {
+            client
+                .batch_execute(
+                    "DO $$ DECLARE x boolean; n integer := 0; r record; BEGIN
+                    IF anker.olap() THEN n := n + 1; END IF;
+                    x := anker.olap();
+                    IF NOT x THEN RAISE 'the flag is false'; END IF;
+                    WHILE anker.olap() AND n < 3 LOOP n := n + 1; END LOOP;
+                    SELECT anker.olap() INTO x;
+                    PERFORM anker.olap();
+                    FOR r IN SELECT anker.olap() AS f LOOP x := x AND r.f; END LOOP;
+                    CASE WHEN anker.olap() AND x THEN n := n + 1; END CASE;
+                    ASSERT n = 4 AND anker.olap();
+                    EXECUTE 'SELECT $1 AND anker.olap()' INTO x USING x;
+                    IF n <> 4 THEN RAISE 'counted %', n; END IF;
+                 END $$",
+                )
+                .map_err(|e| format!("anker.route = {route}: {}", bench::describe(&e)))?;
+        }
+        for sql in [
+            "SELECT answer()",
+            "SELECT inlined()",
+            "SELECT anker.olap()",
+            "SELECT true WHERE anker.olap()",
+            "SELECT bool_and(anker.olap())",
+            "SELECT bool_and(s) FROM set_of() s",
+            "SELECT bool_and(answer()) FROM generate_series(1, 9)",
+        ] {
+            let rows = anker::text_rows(&mut client, sql)?;
+            ensure!(rows == ["t"], "anker.route = {route}: {sql}: {rows:?}");
+        }
+    }
+    // Subqueries of such a query read tables.
+    client.batch_execute("SET anker.route = hint")?;
+    for _ in 0..7 {
+        client.batch_execute(
+            "DO $$ DECLARE n bigint; BEGIN
+                IF NOT EXISTS (SELECT FROM t WHERE id = 5 AND anker.olap()) THEN RAISE 'no row'; END IF;
+                n := (SELECT count(*) FROM t WHERE anker.olap()) + 1;
+                IF n <> 20001 THEN RAISE 'counted %', n; END IF;
+             END $$",
+        )?;
+    }
+    let shown = anker::text_rows(&mut client, "EXPLAIN SELECT anker.olap()")?.join("\n");
+    ensure!(!shown.contains("Anker"), "a query without a table is touched:\n{shown}");
     Ok(())
 }
 

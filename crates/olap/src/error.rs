@@ -14,19 +14,7 @@ pub struct QueryError(pub FailureKind);
 
 impl std::fmt::Display for QueryError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self.0 {
-            FailureKind::DivisionByZero => "division by zero",
-            FailureKind::SmallintOutOfRange => "smallint out of range",
-            FailureKind::IntegerOutOfRange => "integer out of range",
-            FailureKind::BigintOutOfRange => "bigint out of range",
-            FailureKind::FloatOverflow => "value out of range: overflow",
-            FailureKind::FloatUnderflow => "value out of range: underflow",
-            FailureKind::DateOutOfRange => "date out of range",
-            FailureKind::TimestampOutOfRange => "date out of range for timestamp",
-            FailureKind::DecimalTooWide => "decimal of more than 38 digits",
-            FailureKind::OutOfMemory => "out of memory",
-            FailureKind::Internal => "internal error",
-        })
+        f.write_str(self.0.message())
     }
 }
 

@@ -16,6 +16,7 @@
 //! | `aggregate`, `sum`, `extreme` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
 //! | `results` | the stream of result batches |
+//! | `reserve` | memory of queries outside of the operators |
 //! | `error` | errors and their meaning |
 
 mod aggregate;
@@ -30,6 +31,7 @@ mod logic;
 mod numbers;
 mod operand;
 mod physical;
+mod reserve;
 mod results;
 mod scan;
 mod statistics;
@@ -51,6 +53,8 @@ use plan::{Literal, Plan};
 use protocol::request::Failure;
 
 use crate::error::internal;
+
+pub use reserve::Reservation;
 
 /// Shared by all queries: memory pool and settings.
 pub struct Runtime {

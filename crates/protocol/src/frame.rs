@@ -1,6 +1,7 @@
 //! Frames on the unix socket: `length: u32, kind: u8, payload`. Length counts the payload alone.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -9,6 +10,8 @@ use crate::{ProtocolError, Result};
 pub const HEADER: usize = 5;
 /// A frame that claims more is a broken peer.
 pub const MAX_PAYLOAD: usize = 1 << 30;
+/// How often an engine that has nothing else to send to a client who waits says that it is there.
+pub const ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -19,7 +22,7 @@ pub enum Kind {
     Request = 2,
     /// [`crate::request::Ready`]
     Ready = 3,
-    /// A piece of an Arrow IPC stream.
+    /// Messages of an Arrow IPC stream.
     Arrow = 4,
     /// [`crate::request::Done`]
     Done = 5,
@@ -37,12 +40,14 @@ pub enum Kind {
     LoadEnd = 11,
     /// The load was taken over.
     Loaded = 12,
+    /// Nothing as yet, but the engine is there. Without payload.
+    Alive = 13,
 }
 
 impl Kind {
     pub fn from_u8(byte: u8) -> Result<Kind> {
         use Kind::*;
-        [Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded]
+        [Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive]
             .into_iter()
             .find(|k| *k as u8 == byte)
             .ok_or(ProtocolError::UnknownTag(byte))
@@ -105,6 +110,83 @@ pub fn read(stream: &mut impl Read, payload: &mut Vec<u8>) -> Result<Option<Kind
     Ok(Some(kind))
 }
 
+/// Takes frames from a stream that does not block, each into memory of its own size.
+///
+/// What a frame claims to need may not be there: that is an error, never the end of the process.
+#[derive(Default)]
+pub struct Inbox {
+    /// Bytes read, not taken yet: `read[start..]`. Where several small frames come, one call gets them all.
+    read: Vec<u8>,
+    start: usize,
+    /// The frame that is coming in.
+    coming: Option<(Kind, usize)>,
+    payload: Vec<u8>,
+}
+
+impl Inbox {
+    /// As much as is read ahead.
+    const AHEAD: usize = 8 << 10;
+
+    /// The next frame, if all of it has come: its payload is there until the next call.
+    pub fn arrived(&mut self) -> Result<Option<Kind>> {
+        let (kind, length) = match self.coming {
+            Some(coming) => coming,
+            None => {
+                let Some(header) = self.read[self.start..].first_chunk::<HEADER>() else {
+                    return Ok(None);
+                };
+                let (kind, length) = parse_header(*header)?;
+                self.start += HEADER;
+                self.payload = Vec::new();
+                self.payload.try_reserve_exact(length).map_err(|_| ProtocolError::NoMemory(length))?;
+                *self.coming.insert((kind, length))
+            }
+        };
+        let there = self.read.len() - self.start;
+        let taken = there.min(length - self.payload.len());
+        self.payload.extend_from_slice(&self.read[self.start..self.start + taken]);
+        self.start += taken;
+        if self.payload.len() < length {
+            return Ok(None);
+        }
+        self.coming = None;
+        Ok(Some(kind))
+    }
+
+    /// Payload of the frame that came last.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// The same, to keep.
+    pub fn take_payload(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.payload)
+    }
+
+    /// Reads what is there, when [`Inbox::arrived`] has nothing more; false if nothing is.
+    pub fn fill(&mut self, stream: &mut impl Read) -> Result<bool> {
+        let missing = self.coming.map_or(0, |(_, length)| length - self.payload.len());
+        let (target, limit) = if missing > Self::AHEAD {
+            (&mut self.payload, missing)
+        } else {
+            self.read.drain(..self.start);
+            self.start = 0;
+            let limit = Self::AHEAD.saturating_sub(self.read.len()).max(HEADER);
+            self.read.try_reserve(limit).map_err(|_| ProtocolError::NoMemory(limit))?;
+            (&mut self.read, limit)
+        };
+        let before = target.len();
+        // What is read before an error stays.
+        let end = stream.take(limit as u64).read_to_end(target);
+        match end {
+            _ if target.len() > before => Ok(true),
+            Ok(_) => Err(ProtocolError::Truncated),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
 /// Writes one message to a blocking stream.
 pub fn write<T: Serialize>(stream: &mut impl Write, kind: Kind, message: &T) -> Result<()> {
     stream.write_all(&encode(kind, message))?;
@@ -131,5 +213,61 @@ mod tests {
         }
         assert!(parse_header([255, 255, 255, 255, 1]).is_err());
         assert!(parse_header([0, 0, 0, 0, 77]).is_err());
+    }
+    /// Gives so many bytes at a time, and then claims to have none as yet.
+    struct Trickle<'a> {
+        wire: &'a [u8],
+        portion: usize,
+        left: usize,
+    }
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            if self.left == 0 && !self.wire.is_empty() {
+                self.left = self.portion;
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let length = buffer.len().min(self.left).min(self.wire.len());
+            buffer[..length].copy_from_slice(&self.wire[..length]);
+            self.wire = &self.wire[length..];
+            self.left -= length;
+            Ok(length)
+        }
+    }
+
+    #[test]
+    fn an_inbox_puts_frames_together_however_they_come() {
+        let sizes = [0, 1, 10, 5000, 8 << 10, (8 << 10) + 1, 100_000, 3_000_000, 2, 0];
+        let payload = |size: usize| -> Vec<u8> { (0..size).map(|i| (i * 7) as u8).collect() };
+        let wire: Vec<u8> = sizes.iter().flat_map(|&size| encode_raw(Kind::Arrow, &payload(size))).collect();
+        for portion in [1, 3, 7, 1000, 8 << 10, 65_536, usize::MAX] {
+            let wire = if portion < 1000 { &wire[..20_000] } else { &wire };
+            let mut stream = Trickle { wire, portion, left: portion };
+            let (mut inbox, mut came) = (Inbox::default(), 0);
+            loop {
+                while let Some(kind) = inbox.arrived().unwrap() {
+                    assert_eq!(kind, Kind::Arrow);
+                    assert!(inbox.payload() == payload(sizes[came]), "frame {came} in portions of {portion}");
+                    let kept = inbox.take_payload();
+                    assert_eq!((kept.len(), kept.capacity()), (sizes[came], sizes[came]));
+                    came += 1;
+                }
+                match inbox.fill(&mut stream) {
+                    Ok(_) => {}
+                    Err(ProtocolError::Truncated) => break,
+                    Err(e) => panic!("{e}"),
+                }
+            }
+            assert_eq!(came, if portion < 1000 { 5 } else { sizes.len() });
+        }
+    }
+
+    #[test]
+    fn an_inbox_refuses_what_is_no_frame() {
+        for wire in [&[255, 255, 255, 255, 1][..], &[0, 0, 0, 0, 77]] {
+            let mut inbox = Inbox::default();
+            assert!(inbox.fill(&mut &wire[..]).unwrap());
+            assert!(inbox.arrived().is_err());
+        }
     }
 }

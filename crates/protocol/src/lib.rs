@@ -19,7 +19,7 @@ pub mod snapshot;
 
 pub use snapshot::Snapshot;
 
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Environment of the engine process: descriptor numbers and settings that it is started with.
 pub mod env {
@@ -43,6 +43,8 @@ pub enum ProtocolError {
     Decode(#[from] postcard::Error),
     #[error("message of {0} bytes is longer than allowed")]
     TooLong(usize),
+    #[error("no memory for a message of {0} bytes")]
+    NoMemory(usize),
     #[error("the other side speaks protocol version {theirs}, this one {ours}")]
     Version { theirs: u32, ours: u32 },
     #[error(transparent)]

@@ -7,6 +7,9 @@
 //!        or Ready, Arrow*, Failed                 engine: Loaded or Refused
 //! ```
 //!
+//! Each Arrow frame holds whole messages of one Arrow IPC stream. Wherever a client waits, Alive frames may come in
+//! between, about one in [`crate::frame::ALIVE_INTERVAL`]: an engine that is not heard of at all hangs.
+//!
 //! A query is cancelled by closing the connection.
 
 use plan::{Literal, Plan};
@@ -111,6 +114,10 @@ pub enum Refusal {
         reached: u64,
         wanted: u64,
     },
+    /// Queries and cursors that are open at once are limited.
+    TooManyQueries {
+        limit: u32,
+    },
     OutOfMemory {
         what: String,
     },
@@ -120,35 +127,30 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// One short phrase for EXPLAIN, in the voice of a reason; the backend adds the table's name.
-    pub fn reason(&self) -> String {
+    /// One short phrase for EXPLAIN; `name` knows how tables are called.
+    pub fn reason(&self, name: impl Fn(u32) -> String) -> String {
         match self {
             Refusal::Version { engine } => {
-                format!("engine speaks protocol version {engine}, library {}", crate::VERSION)
+                format!("engine speaks protocol version {engine}, this server {}", crate::VERSION)
             }
-            Refusal::NotMirrored { .. } => "table is not in the mirror".into(),
-            Refusal::Loading { .. } => "table is still loading".into(),
-            Refusal::FingerprintDiffers { .. } => "table definition differs from the mirror's".into(),
-            Refusal::SnapshotTooOld { .. } => "snapshot is older than the mirror keeps".into(),
-            Refusal::UnholdableValue { attnum, .. } => {
-                format!("column {attnum} has a value that the mirror cannot hold")
+            Refusal::NotMirrored { relid } => format!("table \"{}\" is not in the mirror", name(*relid)),
+            Refusal::Loading { relid } => format!("table \"{}\" is being loaded", name(*relid)),
+            Refusal::FingerprintDiffers { relid } => {
+                format!("table \"{}\" was changed by DDL or TRUNCATE, and its mirror is not there yet", name(*relid))
             }
-            Refusal::ColumnMissing { attnum, .. } => format!("column {attnum} is not mirrored"),
-            Refusal::TimedOut { .. } => "mirror did not catch up in time".into(),
-            Refusal::OutOfMemory { what } => format!("engine is at its memory limit ({what})"),
-            Refusal::Protocol { what } => format!("engine did not understand the request ({what})"),
-        }
-    }
-
-    pub fn relid(&self) -> Option<u32> {
-        match self {
-            Refusal::NotMirrored { relid }
-            | Refusal::Loading { relid }
-            | Refusal::FingerprintDiffers { relid }
-            | Refusal::SnapshotTooOld { relid }
-            | Refusal::UnholdableValue { relid, .. }
-            | Refusal::ColumnMissing { relid, .. } => Some(*relid),
-            _ => None,
+            Refusal::SnapshotTooOld { relid } => {
+                format!("snapshot older than the mirror of table \"{}\" keeps", name(*relid))
+            }
+            Refusal::UnholdableValue { relid, attnum } => {
+                format!("column {attnum} of table \"{}\" has a value that the mirror cannot hold", name(*relid))
+            }
+            Refusal::ColumnMissing { relid, attnum } => {
+                format!("column {attnum} of table \"{}\" is not in the mirror", name(*relid))
+            }
+            Refusal::TimedOut { .. } => "mirror did not catch up within anker.max_wait".into(),
+            Refusal::TooManyQueries { limit } => format!("engine has {limit} queries open, as many as it takes"),
+            Refusal::OutOfMemory { what } => format!("engine is at its memory limit (anker.memory): {what}"),
+            Refusal::Protocol { what } => format!("engine did not understand the request: {what}"),
         }
     }
 }
@@ -170,11 +172,36 @@ pub enum FailureKind {
     FloatOverflow,
     FloatUnderflow,
     DateOutOfRange,
+    /// A date that no timestamp can say.
     TimestampOutOfRange,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
     OutOfMemory,
     Internal,
+}
+
+impl FailureKind {
+    /// What PostgreSQL says, where it would raise the same.
+    pub fn message(self) -> &'static str {
+        match self {
+            FailureKind::DivisionByZero => "division by zero",
+            FailureKind::SmallintOutOfRange => "smallint out of range",
+            FailureKind::IntegerOutOfRange => "integer out of range",
+            FailureKind::BigintOutOfRange => "bigint out of range",
+            FailureKind::FloatOverflow => "value out of range: overflow",
+            FailureKind::FloatUnderflow => "value out of range: underflow",
+            FailureKind::DateOutOfRange => "date out of range",
+            FailureKind::TimestampOutOfRange => "date out of range for timestamp",
+            FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
+            FailureKind::OutOfMemory => "out of memory",
+            FailureKind::Internal => "internal error",
+        }
+    }
+
+    /// Whether PostgreSQL would raise it too.
+    pub fn is_postgresqls(self) -> bool {
+        !matches!(self, FailureKind::DecimalTooWide | FailureKind::OutOfMemory | FailureKind::Internal)
+    }
 }
 
 /// What `anker.engine` and `anker.tables` show.

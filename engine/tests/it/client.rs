@@ -53,9 +53,14 @@ impl Client {
         frame::write(&mut self.stream, kind, message).unwrap();
     }
 
-    /// The next frame; `None` at the end of the connection.
+    /// The next frame that says something; `None` at the end of the connection.
     pub fn receive(&mut self, payload: &mut Vec<u8>) -> Option<Kind> {
-        frame::read(&mut self.stream, payload).unwrap()
+        loop {
+            match frame::read(&mut self.stream, payload).unwrap() {
+                Some(Kind::Alive) => {}
+                other => return other,
+            }
+        }
     }
 
     pub fn refusal(&mut self) -> Refusal {

@@ -1,0 +1,524 @@
+//! The mirrored tables of a database: which are followed, since when, and what is due for the others.
+//!
+//! ```text
+//!   registered --watched--> load due -> loading -> live
+//!        |                     |  DDL, TRUNCATE: retired, watched again at once (next generation)
+//!        |                     |  broken (engine's word): looked at again after a while
+//!        |--no_room--> waits for room in shared memory
+//!        `--unsupported--> looked at again when DDL touches it
+//! ```
+//!
+//! `W` is what the follower keeps of a table that it watches.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use crate::Backoff;
+
+/// After loads that came to nothing.
+const LOAD_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
+/// After faults.
+const FAULT_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
+/// After the memory limit was hit.
+const MEMORY_DELAYS: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(240));
+/// A table that was live for so long counts as sound.
+const SOUND_AFTER: Duration = Duration::from_secs(60);
+/// A look is asked for by a note in the stream, which arrives within moments; if it does not, it is asked for again.
+const LOOK_RETRY: Duration = Duration::from_secs(10);
+/// Between two looks for room.
+const ROOM_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub struct Tables<W> {
+    tables: HashMap<u32, Table<W>>,
+    /// Loads to be started, and tables to be looked at again. A table is in one of them at most, as its `due` says.
+    loads: BTreeSet<(Instant, u32)>,
+    looks: BTreeSet<(Instant, u32)>,
+    without_room: BTreeSet<u32>,
+    look_for_room: Option<Instant>,
+    /// Unregistered before the list was read.
+    removed: HashSet<u32>,
+    list_read: bool,
+    held: bool,
+}
+
+#[derive(Debug)]
+struct Table<W> {
+    generation: u64,
+    phase: Phase<W>,
+    /// Whether it was ever watched.
+    followed: bool,
+    due: Option<Instant>,
+    faults: Backoff,
+    memory: Backoff,
+}
+
+#[derive(Debug)]
+enum Phase<W> {
+    Watched(Box<Watched<W>>),
+    /// Given up for now.
+    Unwatched,
+    /// There is no place for its state.
+    WithoutRoom,
+    Unsupported,
+}
+
+#[derive(Debug)]
+struct Watched<W> {
+    fingerprint: u64,
+    load: Load,
+    failed_loads: Backoff,
+    follower: W,
+}
+
+#[derive(Debug)]
+enum Load {
+    Due,
+    Running,
+    Live { since: Instant },
+}
+
+/// What a loader is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOrder {
+    pub relid: u32,
+    pub generation: u64,
+}
+
+/// What DDL on a table asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recheck {
+    Nothing,
+    /// To start anew unless its fingerprint is still this.
+    UnlessStill(u64),
+    /// To look whether it can be mirrored now.
+    Always,
+}
+
+/// Why the engine gave a table up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Fault,
+    Memory,
+}
+
+impl<W> Default for Tables<W> {
+    fn default() -> Self {
+        Tables {
+            tables: HashMap::new(),
+            loads: BTreeSet::new(),
+            looks: BTreeSet::new(),
+            without_room: BTreeSet::new(),
+            look_for_room: None,
+            removed: HashSet::new(),
+            list_read: false,
+            held: false,
+        }
+    }
+}
+
+impl<W> Tables<W> {
+    // -- the list of tables ------------------------------------------------------------------------------------------
+
+    /// Whether the table is new, and so to be watched.
+    pub fn register(&mut self, relid: u32) -> bool {
+        self.removed.remove(&relid);
+        !self.tables.contains_key(&relid)
+    }
+
+    /// The list as a snapshot had it. Returns what is to be registered: what the stream has said meanwhile is newer.
+    pub fn list_was_read(&mut self, relids: &[u32]) -> Vec<u32> {
+        if std::mem::replace(&mut self.list_read, true) {
+            return Vec::new();
+        }
+        let removed = std::mem::take(&mut self.removed);
+        relids.iter().copied().filter(|relid| !removed.contains(relid)).collect()
+    }
+
+    /// Whether it is known what is mirrored.
+    pub fn list_is_known(&self) -> bool {
+        self.list_read
+    }
+
+    /// Nothing is mirrored (any more).
+    pub fn is_empty(&self) -> bool {
+        self.list_read && self.tables.is_empty()
+    }
+
+    /// Whether there ever was a table.
+    pub fn has_held_any(&self) -> bool {
+        self.held
+    }
+
+    pub fn contains(&self, relid: u32) -> bool {
+        self.tables.contains_key(&relid)
+    }
+
+    pub fn relids(&self) -> impl Iterator<Item = u32> {
+        self.tables.keys().copied()
+    }
+
+    /// The table is in the list no more. Returns whether it was watched.
+    pub fn unregister(&mut self, relid: u32) -> bool {
+        if !self.list_read {
+            self.removed.insert(relid);
+        }
+        let was_watched = self.retire(relid);
+        self.tables.remove(&relid);
+        was_watched
+    }
+
+    // -- watching ----------------------------------------------------------------------------------------------------
+
+    pub fn follower(&mut self, relid: u32) -> Option<&mut W> {
+        match &mut self.tables.get_mut(&relid)?.phase {
+            Phase::Watched(watched) => Some(&mut watched.follower),
+            _ => None,
+        }
+    }
+
+    pub fn recheck(&self, relid: u32) -> Recheck {
+        match self.tables.get(&relid).map(|table| &table.phase) {
+            Some(Phase::Watched(watched)) => Recheck::UnlessStill(watched.fingerprint),
+            Some(Phase::Unsupported) => Recheck::Always,
+            Some(Phase::Unwatched | Phase::WithoutRoom) | None => Recheck::Nothing,
+        }
+    }
+
+    /// Whether the table has been watched before.
+    pub fn was_followed(&self, relid: u32) -> bool {
+        self.tables.get(&relid).is_some_and(|table| table.followed)
+    }
+
+    /// The load that a loader has been told to do and that has not come to an end.
+    pub fn loading(&self, relid: u32) -> Option<LoadOrder> {
+        let table = self.tables.get(&relid)?;
+        match &table.phase {
+            Phase::Watched(watched) if matches!(watched.load, Load::Running) => {
+                Some(LoadOrder { relid, generation: table.generation })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the table still waits to be watched again.
+    pub fn is_given_up(&self, relid: u32) -> bool {
+        matches!(self.tables.get(&relid).map(|t| &t.phase), Some(Phase::Unwatched | Phase::WithoutRoom))
+    }
+
+    /// The table is followed from here on; its load is due.
+    pub fn watched(&mut self, relid: u32, generation: u64, fingerprint: u64, follower: W, now: Instant) {
+        let watched = Watched { fingerprint, load: Load::Due, failed_loads: LOAD_DELAYS, follower };
+        self.enter(relid, generation, Phase::Watched(Box::new(watched)));
+        self.load_at(relid, now);
+    }
+
+    pub fn unsupported(&mut self, relid: u32) {
+        self.enter(relid, 0, Phase::Unsupported);
+    }
+
+    pub fn without_room(&mut self, relid: u32, now: Instant) {
+        self.enter(relid, 0, Phase::WithoutRoom);
+        self.without_room.insert(relid);
+        self.look_for_room.get_or_insert(now + ROOM_INTERVAL);
+    }
+
+    fn enter(&mut self, relid: u32, generation: u64, phase: Phase<W>) {
+        self.held = true;
+        self.forget_due(relid);
+        let table = self.tables.entry(relid).or_insert(Table {
+            generation,
+            phase: Phase::Unwatched,
+            followed: false,
+            due: None,
+            faults: FAULT_DELAYS,
+            memory: MEMORY_DELAYS,
+        });
+        table.generation = generation;
+        table.followed |= matches!(phase, Phase::Watched(_));
+        table.phase = phase;
+    }
+
+    /// The table is not watched any more, and nothing is due for it. Returns whether it was watched.
+    pub fn retire(&mut self, relid: u32) -> bool {
+        self.forget_due(relid);
+        let Some(table) = self.tables.get_mut(&relid) else { return false };
+        matches!(std::mem::replace(&mut table.phase, Phase::Unwatched), Phase::Watched(_))
+    }
+
+    /// The engine gave the table up: returns for how long, and whether it was watched at all.
+    pub fn broken(&mut self, relid: u32, generation: u64, cause: Cause, now: Instant) -> Option<Duration> {
+        let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation)?;
+        let Phase::Watched(watched) = &table.phase else { return None };
+        if matches!(watched.load, Load::Live { since } if now.saturating_duration_since(since) > SOUND_AFTER) {
+            table.faults.reset();
+            table.memory.reset();
+        }
+        let delay = match cause {
+            Cause::Fault => table.faults.failed(),
+            Cause::Memory => table.memory.failed(),
+        };
+        self.retire(relid);
+        self.look_at(relid, now + delay);
+        Some(delay)
+    }
+
+    // -- loading -----------------------------------------------------------------------------------------------------
+
+    /// How many loads are due; counted up to `most`.
+    pub fn due_loads(&self, now: Instant, most: usize) -> usize {
+        due(&self.loads, now).take(most).count()
+    }
+
+    /// At most so many loads that are due; they count as running from now on.
+    pub fn take_due_loads(&mut self, now: Instant, most: usize) -> Vec<LoadOrder> {
+        let due: Vec<u32> = due(&self.loads, now).take(most).collect();
+        let mut orders = Vec::with_capacity(due.len());
+        for relid in due {
+            self.forget_due(relid);
+            if let Some(Table { generation, phase: Phase::Watched(watched), .. }) = self.tables.get_mut(&relid) {
+                watched.load = Load::Running;
+                orders.push(LoadOrder { relid, generation: *generation });
+            }
+        }
+        orders
+    }
+
+    /// The engine says that the table serves queries. Returns whether this is the table's mirror of now.
+    pub fn live(&mut self, relid: u32, generation: u64, now: Instant) -> bool {
+        self.forget_due(relid);
+        match self.tables.get_mut(&relid) {
+            Some(Table { generation: current, phase: Phase::Watched(watched), .. }) if *current == generation => {
+                watched.load = Load::Live { since: now };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The loader that had this order is gone. If the table is not live by now the load is to be done again: at once if
+    /// the loader has not tried it.
+    pub fn load_ended(&mut self, order: LoadOrder, tried: bool, now: Instant) {
+        let Some(table) = self.tables.get_mut(&order.relid).filter(|t| t.generation == order.generation) else {
+            return;
+        };
+        if let Phase::Watched(watched) = &mut table.phase
+            && matches!(watched.load, Load::Running)
+        {
+            watched.load = Load::Due;
+            let delay = if tried { watched.failed_loads.failed() } else { Duration::ZERO };
+            self.load_at(order.relid, now + delay);
+        }
+    }
+
+    // -- what is due -------------------------------------------------------------------------------------------------
+
+    /// Tables that are to be looked at again, which somebody has to ask for now. `room` tells how many more tables there
+    /// is room for.
+    pub fn take_due_looks(&mut self, now: Instant, room: impl FnOnce() -> usize) -> Vec<u32> {
+        let mut looks: Vec<u32> = due(&self.looks, now).collect();
+        if self.look_for_room.is_some_and(|at| at <= now) {
+            let found: Vec<u32> = self.without_room.iter().copied().take(room()).collect();
+            looks.extend(found);
+            self.look_for_room = Some(now + ROOM_INTERVAL);
+        }
+        for &relid in &looks {
+            self.look_at(relid, now + LOOK_RETRY);
+        }
+        looks
+    }
+
+    /// When something is due next.
+    pub fn next(&self, may_load: bool) -> Option<Instant> {
+        let load = self.loads.first().filter(|_| may_load).map(|(at, _)| *at);
+        let look = self.looks.first().map(|(at, _)| *at);
+        [load, look, self.look_for_room].into_iter().flatten().min()
+    }
+
+    fn load_at(&mut self, relid: u32, at: Instant) {
+        self.forget_due(relid);
+        self.loads.insert((at, relid));
+        self.tables.get_mut(&relid).into_iter().for_each(|t| t.due = Some(at));
+    }
+
+    fn look_at(&mut self, relid: u32, at: Instant) {
+        self.forget_due(relid);
+        self.looks.insert((at, relid));
+        self.tables.get_mut(&relid).into_iter().for_each(|t| t.due = Some(at));
+    }
+
+    fn forget_due(&mut self, relid: u32) {
+        if let Some(at) = self.tables.get_mut(&relid).and_then(|table| table.due.take()) {
+            self.loads.remove(&(at, relid));
+            self.looks.remove(&(at, relid));
+        }
+        if self.without_room.remove(&relid) && self.without_room.is_empty() {
+            self.look_for_room = None;
+        }
+    }
+}
+
+fn due(agenda: &BTreeSet<(Instant, u32)>, now: Instant) -> impl Iterator<Item = u32> {
+    agenda.range(..=(now, u32::MAX)).map(|&(_, relid)| relid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_ROOM: fn() -> usize = || 0;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn order(relid: u32, generation: u64) -> LoadOrder {
+        LoadOrder { relid, generation }
+    }
+
+    /// One table, watched and live.
+    fn live_table(now: Instant) -> Tables<()> {
+        let mut tables = Tables::default();
+        assert_eq!(tables.list_was_read(&[1]), [1]);
+        assert!(tables.register(1));
+        tables.watched(1, 10, 77, (), now);
+        assert_eq!(tables.take_due_loads(now, 5), [order(1, 10)]);
+        assert!(tables.live(1, 10, now));
+        tables
+    }
+
+    #[test]
+    fn what_the_stream_said_before_the_list_was_read_is_newer() {
+        let mut tables: Tables<()> = Tables::default();
+        tables.unregister(1);
+        tables.unregister(2);
+        assert!(tables.register(2));
+        assert!(!tables.is_empty(), "nothing is known yet");
+        assert_eq!(tables.list_was_read(&[1, 2, 3]), [2, 3]);
+        assert_eq!(tables.list_was_read(&[1]), [] as [u32; 0]);
+        assert!(tables.is_empty() && !tables.has_held_any());
+    }
+
+    #[test]
+    fn a_table_is_loaded_once_and_then_nothing_is_due() {
+        let now = Instant::now();
+        let mut tables = live_table(now);
+        assert_eq!(tables.next(true), None);
+        assert!(tables.follower(1).is_some() && tables.follower(2).is_none());
+        assert_eq!(tables.recheck(1), Recheck::UnlessStill(77));
+        assert!(!tables.live(1, 9, now), "an older mirror of the table");
+        assert!(tables.unregister(1));
+        assert!(tables.is_empty() && tables.has_held_any());
+    }
+
+    #[test]
+    fn loads_that_come_to_nothing_are_tried_ever_more_rarely() {
+        let mut now = Instant::now();
+        let mut tables = Tables::default();
+        tables.watched(1, 10, 0, (), now);
+        for delay in [1, 2, 4, 8, 16, 32, 64, 64] {
+            assert_eq!(tables.take_due_loads(now, 5), [order(1, 10)]);
+            assert_eq!(tables.next(true), None, "while the loader is at work");
+            tables.load_ended(order(1, 10), true, now);
+            assert_eq!(tables.next(true), Some(now + seconds(delay)));
+            assert_eq!(tables.next(false), None, "no loader may start");
+            assert!(tables.take_due_loads(now, 5).is_empty());
+            now += seconds(delay);
+        }
+        tables.take_due_loads(now, 5);
+        tables.load_ended(order(1, 10), false, now);
+        assert_eq!(tables.take_due_loads(now, 5), [order(1, 10)], "not tried yet: at once");
+        tables.live(1, 10, now);
+        tables.load_ended(order(1, 10), true, now);
+        assert_eq!(tables.next(true), None, "live, so the loader's end is no failure");
+    }
+
+    #[test]
+    fn loads_are_taken_in_order_and_only_as_many_as_asked_for() {
+        let now = Instant::now();
+        let mut tables = Tables::default();
+        (1..=5).for_each(|relid| tables.watched(relid, relid as u64, 0, (), now + seconds(10 - relid as u64)));
+        assert_eq!((tables.due_loads(now + seconds(8), 9), tables.due_loads(now, 9)), (4, 0));
+        let taken = tables.take_due_loads(now + seconds(8), 2);
+        assert_eq!(taken, [order(5, 5), order(4, 4)]);
+        assert_eq!(tables.take_due_loads(now + seconds(8), 2), [order(3, 3), order(2, 2)]);
+        assert_eq!(tables.next(true), Some(now + seconds(9)));
+    }
+
+    #[test]
+    fn a_loader_of_an_earlier_mirror_means_nothing() {
+        let now = Instant::now();
+        let mut tables = Tables::default();
+        tables.watched(1, 10, 0, (), now);
+        tables.take_due_loads(now, 5);
+        assert_eq!(tables.loading(1), Some(order(1, 10)));
+        assert!(tables.retire(1) && tables.was_followed(1));
+        assert_eq!(tables.loading(1), None);
+        tables.watched(1, 11, 0, (), now);
+        assert_eq!(tables.take_due_loads(now, 5), [order(1, 11)]);
+        tables.load_ended(order(1, 10), true, now);
+        assert_eq!(tables.next(true), None, "the new load still runs");
+    }
+
+    #[test]
+    fn a_table_that_breaks_again_and_again_rests_ever_longer() {
+        let mut now = Instant::now();
+        let mut tables = live_table(now);
+        for (generation, delay) in (10..).zip([1, 2, 4]) {
+            assert_eq!(tables.broken(1, generation, Cause::Fault, now), Some(seconds(delay)));
+            assert!(tables.is_given_up(1) && tables.follower(1).is_none());
+            assert_eq!(tables.broken(1, generation, Cause::Fault, now), None, "told twice");
+            assert!(tables.take_due_looks(now, NO_ROOM).is_empty());
+            now += seconds(delay);
+            assert_eq!(tables.take_due_looks(now, NO_ROOM), [1]);
+            assert_eq!(tables.next(true), Some(now + LOOK_RETRY), "asked for again if nothing comes of it");
+            tables.watched(1, generation + 1, 0, (), now);
+            tables.take_due_loads(now, 1);
+            tables.live(1, generation + 1, now);
+        }
+        now += SOUND_AFTER + seconds(1);
+        assert_eq!(tables.broken(1, 13, Cause::Fault, now), Some(seconds(1)), "it was sound for long");
+    }
+
+    #[test]
+    fn a_table_that_does_not_fit_is_not_loaded_every_moment() {
+        let now = Instant::now();
+        let mut tables = live_table(now);
+        assert_eq!(tables.broken(1, 10, Cause::Memory, now), Some(seconds(30)));
+        tables.watched(1, 11, 0, (), now);
+        assert_eq!(tables.broken(1, 11, Cause::Memory, now), Some(seconds(60)));
+        assert_eq!(tables.recheck(1), Recheck::Nothing, "it is looked at anyway");
+    }
+
+    #[test]
+    fn tables_without_room_are_taken_up_when_there_is_some() {
+        let mut now = Instant::now();
+        let mut tables: Tables<()> = Tables::default();
+        (1..=3).for_each(|relid| tables.without_room(relid, now));
+        assert!(tables.take_due_looks(now, || 3).is_empty(), "not at every moment");
+        now += ROOM_INTERVAL;
+        assert!(tables.take_due_looks(now, NO_ROOM).is_empty());
+        assert_eq!(tables.next(true), Some(now + ROOM_INTERVAL));
+        now += ROOM_INTERVAL;
+        assert_eq!(tables.take_due_looks(now, || 2), [1, 2]);
+        assert!(tables.is_given_up(1));
+        tables.watched(1, 5, 0, (), now);
+        tables.without_room(2, now);
+        now += ROOM_INTERVAL;
+        assert_eq!(tables.take_due_looks(now, || 9), [2, 3]);
+        assert_eq!(tables.next(false), Some(now + LOOK_RETRY), "nobody waits for room any more");
+        tables.unregister(2);
+        tables.unregister(3);
+        assert_eq!(tables.next(false), None);
+    }
+
+    #[test]
+    fn an_unsupported_table_waits_for_ddl() {
+        let mut tables: Tables<()> = Tables::default();
+        tables.unsupported(1);
+        assert_eq!(tables.recheck(1), Recheck::Always);
+        assert_eq!(tables.recheck(2), Recheck::Nothing);
+        assert_eq!(tables.next(true), None);
+        assert!(!tables.retire(1));
+    }
+}

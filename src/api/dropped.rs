@@ -1,0 +1,58 @@
+//! DROP of a mirrored table takes its row out of `anker.mirrored`, in the same transaction.
+//!
+//! Whoever drops it, and however (CASCADE, DROP OWNED, DROP SCHEMA): PostgreSQL tells of each object that goes.
+
+use std::ffi::c_void;
+
+use pgrx::prelude::*;
+
+use crate::load;
+
+static mut PREVIOUS: pg_sys::object_access_hook_type = None;
+
+pub fn install() {
+    // SAFETY: while the library is preloaded, single-threaded.
+    unsafe {
+        PREVIOUS = pg_sys::object_access_hook;
+        pg_sys::object_access_hook = Some(hook);
+    }
+}
+
+/// Called for each object that is created, altered, dropped or used. An error of those before us jumps over this frame,
+/// which owns nothing.
+unsafe extern "C-unwind" fn hook(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    part: i32,
+    argument: *mut c_void,
+) {
+    // SAFETY: called by the server; everything is passed on as it came.
+    unsafe {
+        if let Some(previous) = PREVIOUS {
+            previous(access, class, object, part, argument);
+        }
+        if access == pg_sys::ObjectAccessType::OAT_DROP && class == pg_sys::RelationRelationId && part == 0 {
+            dropped(object);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn dropped(relid: pg_sys::Oid) {
+    // SAFETY: a look-up in the transaction that drops the relation, before its row goes.
+    let could_be_mirrored = unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, relid.into());
+        if tuple.is_null() {
+            return;
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
+        let ordinary = form.relkind as u8 == pg_sys::RELKIND_RELATION;
+        let permanent = form.relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
+        pg_sys::ReleaseSysCache(tuple);
+        ordinary && permanent && relid.to_u32() >= pg_sys::FirstNormalObjectId
+    };
+    if could_be_mirrored {
+        load::remove_from_list(relid);
+    }
+}

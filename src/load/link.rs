@@ -1,0 +1,97 @@
+//! A loader's connection to the engine.
+//!
+//! While it waits it holds a lock on the table and a snapshot. So it gives way to whoever waits for a lock on the table,
+//! and does not wait for ever for an engine that does nothing.
+
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+use protocol::frame::{self, Kind};
+use protocol::request::Refusal;
+
+use crate::client::{Engine, Received};
+use crate::pg::relation::relation_name;
+
+/// The engine takes rows and answers at once, but for the time it takes to apply what lies before.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks whether somebody waits for us.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub struct Link {
+    engine: Engine,
+    relid: pg_sys::Oid,
+    looked: Instant,
+}
+
+impl Link {
+    pub fn connect(database: pg_sys::Oid, relid: pg_sys::Oid) -> Result<Link, String> {
+        Ok(Link { engine: Engine::connect(database, PATIENCE)?, relid, looked: Instant::now() })
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let (mut rest, mut progress) = (bytes, Instant::now());
+        while !rest.is_empty() {
+            match self.engine.send_some(rest, LOOK_EVERY)? {
+                0 if progress.elapsed() > PATIENCE => return Err("the engine takes no rows".into()),
+                0 => {}
+                n => {
+                    rest = &rest[n..];
+                    progress = Instant::now();
+                }
+            }
+            self.give_way()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the engine's answer, which is `wanted` or a refusal.
+    pub fn expect(&mut self, wanted: Kind) -> Result<(), String> {
+        let start = Instant::now();
+        loop {
+            match self.engine.receive(Some(LOOK_EVERY))? {
+                Received::Frame(kind, _) if kind == wanted => return Ok(()),
+                Received::Frame(Kind::Refused, payload) => {
+                    let refusal: Refusal = frame::parse(payload).map_err(|e| e.to_string())?;
+                    return Err(refusal.reason(|relid| relation_name(relid.into())));
+                }
+                Received::Frame(kind, _) => return Err(format!("the engine answered a load with {kind:?}")),
+                Received::TimedOut if start.elapsed() > PATIENCE => {
+                    return Err("the engine did not answer in time".into());
+                }
+                Received::TimedOut => self.give_way()?,
+            }
+        }
+    }
+
+    /// An error if some process waits for a lock on the table, which we may be the one to hold up.
+    pub fn give_way(&mut self) -> Result<(), String> {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        match somebody_waits_for(self.relid) {
+            true => Err("the load gave way to a lock on the table".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// LockHasWaiters cannot tell: an AccessShareLock taken by the fast path has no entry in the lock table that it could
+/// look at.
+fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
+    // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read without
+    // a lock: at worst we give way for nothing, or at the next look.
+    unsafe {
+        let database = pg_sys::MyDatabaseId.to_u32();
+        let processes = &*pg_sys::ProcGlobal;
+        (0..processes.allProcCount as usize).any(|i| {
+            let lock = (&raw const (*processes.allProcs.add(i)).waitLock).read_volatile();
+            let tag = lock.as_ref().map(|lock| (&raw const lock.tag).read_volatile());
+            tag.is_some_and(|tag| {
+                tag.locktag_type as u32 == pg_sys::LockTagType::LOCKTAG_RELATION
+                    && tag.locktag_field1 == database
+                    && tag.locktag_field2 == relid.to_u32()
+            })
+        })
+    }
+}

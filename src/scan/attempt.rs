@@ -1,0 +1,64 @@
+//! Evaluating what PostgreSQL might not have come to evaluate.
+
+use std::panic::UnwindSafe;
+
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+
+/// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be. Errors that
+/// are not about the work itself go on as they are.
+///
+/// # Safety
+///
+/// In a transaction that is not in parallel mode.
+pub unsafe fn attempt<T>(work: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        // What a subtransaction replaces is put back behind it, before anything else happens, however it ended.
+        let put_back = move || {
+            pg_sys::MemoryContextSwitchTo(context);
+            pg_sys::CurrentResourceOwner = owner;
+        };
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        PgTryBuilder::new(|| {
+            let result = work();
+            pg_sys::ReleaseCurrentSubTransaction();
+            put_back();
+            result
+        })
+        .catch_others(move |error| {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            put_back();
+            match error {
+                CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
+                    if !ends_the_statement(raised.sql_error_code()) =>
+                {
+                    Err(format!("a value in it raises: {}", raised.message()))
+                }
+                other => other.rethrow(),
+            }
+        })
+        .execute()
+    }
+}
+
+/// Whether an error is about the session or the server, not about the value: to try again on the heap would disobey a
+/// cancel, or wait for the same thing a second time.
+fn ends_the_statement(code: PgSqlErrorCode) -> bool {
+    use PgSqlErrorCode::*;
+    matches!(code, ERRCODE_LOCK_NOT_AVAILABLE | ERRCODE_ASSERT_FAILURE)
+        || matches!(
+            &class(code),
+            // Transaction rollback (serialization, deadlock), insufficient resources, operator intervention (cancel,
+            // shutdown), system error.
+            b"40" | b"53" | b"57" | b"58"
+        )
+}
+
+/// The first two characters of a SQLSTATE: PostgreSQL packs six bits of each, the first character lowest.
+fn class(code: PgSqlErrorCode) -> [u8; 2] {
+    let packed = code as i32;
+    [0, 6].map(|shift| (packed >> shift & 0x3f) as u8 + b'0')
+}

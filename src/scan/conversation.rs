@@ -1,0 +1,146 @@
+//! A query's conversation with the engine.
+
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+use pgrx::prelude::*;
+use plan::Literal;
+use protocol::frame::{self, Kind};
+use protocol::request::{Done, Failure, QueryRequest, Ready, Refusal, Request};
+
+use super::trouble::Trouble;
+use crate::client::{Engine, Received};
+use crate::pg::relation::relation_name;
+use crate::pg::{snapshot, wal};
+use crate::{settings, shared};
+
+/// The engine's answers beyond `anker.max_wait` may take so much longer.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub struct Conversation {
+    /// `None`: hung up, or over; what was learned stays for EXPLAIN.
+    engine: Option<Engine>,
+    decoder: StreamDecoder,
+    /// Bytes of the Arrow stream that the decoder has not taken yet.
+    undecoded: Buffer,
+    /// Bytes of the result so far.
+    pub received: usize,
+    begun: Instant,
+    pub ready: Option<Ready>,
+    pub done: Option<Done>,
+    /// From the request to Ready, as this side saw it.
+    pub wait: Duration,
+}
+
+impl Conversation {
+    /// Sends the request: from here on the engine works. `fingerprints` come from [`super::checks::check`].
+    ///
+    /// # Safety
+    ///
+    /// `estate` is that of a running query.
+    pub unsafe fn begin(
+        plan: &plan::Plan,
+        params: Vec<Option<Literal>>,
+        fingerprints: Vec<u64>,
+        estate: *mut pg_sys::EState,
+    ) -> Result<Conversation, String> {
+        // SAFETY: by the caller's promise the estate's snapshot is alive; a plain variable of this process.
+        let (snapshot, database) = unsafe { (snapshot::from_pg((*estate).es_snapshot), pg_sys::MyDatabaseId) };
+        let snapshot = snapshot.ok_or("not an ordinary MVCC snapshot")?;
+        let begun = Instant::now();
+        let mut engine = Engine::connect(database, limit())?;
+        let request = Request::Query(QueryRequest {
+            plan: plan.clone(),
+            params,
+            snapshot,
+            lsn: wal::flushed_position(),
+            fingerprints,
+            max_wait_ms: settings::MAX_WAIT_MS.get() as u64,
+        });
+        shared::wake_worker(database);
+        engine.send(&frame::encode(Kind::Request, &request))?;
+        Ok(Conversation {
+            engine: Some(engine),
+            decoder: StreamDecoder::new(),
+            undecoded: Buffer::from(&[] as &[u8]),
+            received: 0,
+            begun,
+            ready: None,
+            done: None,
+            wait: Duration::ZERO,
+        })
+    }
+
+    /// Waits until the engine has bound the request to its snapshot.
+    pub fn await_ready(&mut self) -> Result<(), Trouble> {
+        let timeout = limit().saturating_sub(self.begun.elapsed());
+        match self.engine.as_mut().ok_or_else(closed)?.receive(Some(timeout))? {
+            Received::TimedOut => Err(Trouble::Reason("engine did not answer in time".into())),
+            Received::Frame(Kind::Ready, payload) => {
+                self.ready = Some(frame::parse(payload).map_err(|e| e.to_string())?);
+                self.wait = self.begun.elapsed();
+                Ok(())
+            }
+            Received::Frame(kind, payload) => Err(trouble(kind, payload)),
+        }
+    }
+
+    /// Closes the connection; the engine gives up what it still does for it.
+    pub fn hang_up(&mut self) {
+        self.engine = None;
+    }
+
+    /// The next batch; `None` at the end of the result.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Trouble> {
+        loop {
+            if !self.undecoded.is_empty() {
+                let decoded = self.decoder.decode(&mut self.undecoded);
+                if let Some(batch) = decoded.map_err(|e| format!("the engine's result cannot be read: {e}"))? {
+                    return Ok(Some(batch));
+                }
+                continue;
+            }
+            let engine = self.engine.as_mut().ok_or_else(closed)?;
+            match engine.receive(None)? {
+                Received::TimedOut => {}
+                Received::Frame(Kind::Arrow, _) => {
+                    // Whole messages: the decoder's arrays point into them, nothing is copied.
+                    self.undecoded = Buffer::from_vec(engine.take_payload());
+                    self.received += self.undecoded.len();
+                }
+                Received::Frame(Kind::Done, payload) => {
+                    self.done = Some(frame::parse(payload).map_err(|e| e.to_string())?);
+                    // A cursor may stay open for long: neither side needs the connection any more.
+                    self.hang_up();
+                    return Ok(None);
+                }
+                Received::Frame(kind, payload) => return Err(trouble(kind, payload)),
+            }
+        }
+    }
+}
+
+/// How long a query waits to be bound to its snapshot.
+fn limit() -> Duration {
+    Duration::from_millis(settings::MAX_WAIT_MS.get() as u64) + GRACE
+}
+
+fn closed() -> String {
+    "connection to the engine is closed".to_string()
+}
+
+fn trouble(kind: Kind, payload: &[u8]) -> Trouble {
+    match kind {
+        Kind::Refused => Trouble::Reason(match frame::parse::<Refusal>(payload) {
+            Ok(refusal) => refusal.reason(|relid| relation_name(pg_sys::Oid::from(relid))),
+            Err(e) => e.to_string(),
+        }),
+        Kind::Failed => match frame::parse::<Failure>(payload) {
+            Ok(failure) => Trouble::Failure(failure),
+            Err(e) => Trouble::Reason(e.to_string()),
+        },
+        other => Trouble::Reason(format!("engine sent an unexpected message: {other:?}")),
+    }
+}

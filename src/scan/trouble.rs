@@ -1,0 +1,58 @@
+//! What can go wrong with the engine, as a reason for the heap or as an error.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use protocol::request::{Failure, FailureKind};
+
+/// Why the engine's answer did not come.
+pub enum Trouble {
+    /// The engine cannot serve this request, or is not there (any more).
+    Reason(String),
+    /// The query itself failed in the engine.
+    Failure(Failure),
+}
+
+impl Trouble {
+    /// For EXPLAIN.
+    pub fn reason(&self) -> String {
+        match self {
+            Trouble::Reason(reason) => reason.clone(),
+            Trouble::Failure(failure) => format!("the engine reports: {}", failure.message),
+        }
+    }
+
+    /// Raises it as PostgreSQL would have.
+    pub fn raise(self) -> ! {
+        let (code, message) = match self {
+            Trouble::Reason(reason) => {
+                (PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("columnar engine: {reason}"))
+            }
+            Trouble::Failure(failure) if failure.kind.is_postgresqls() => (code(failure.kind), failure.message),
+            Trouble::Failure(failure) => (code(failure.kind), format!("columnar engine: {}", failure.message)),
+        };
+        ErrorReport::new(code, message, "raise").report(PgLogLevel::ERROR);
+        unreachable!("ERROR does not return")
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(reason: String) -> Self {
+        Trouble::Reason(reason)
+    }
+}
+
+fn code(kind: FailureKind) -> PgSqlErrorCode {
+    use PgSqlErrorCode::*;
+    match kind {
+        FailureKind::DivisionByZero => ERRCODE_DIVISION_BY_ZERO,
+        FailureKind::SmallintOutOfRange
+        | FailureKind::IntegerOutOfRange
+        | FailureKind::BigintOutOfRange
+        | FailureKind::FloatOverflow
+        | FailureKind::FloatUnderflow => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+        FailureKind::DateOutOfRange | FailureKind::TimestampOutOfRange => ERRCODE_DATETIME_FIELD_OVERFLOW,
+        FailureKind::DecimalTooWide => ERRCODE_FEATURE_NOT_SUPPORTED,
+        FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
+        FailureKind::Internal => ERRCODE_INTERNAL_ERROR,
+    }
+}

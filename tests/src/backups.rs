@@ -1,0 +1,48 @@
+//! PostgreSQL's own programs on a data directory in which an engine has its socket.
+
+use std::time::Duration;
+
+use bench::cluster::{Options, Stop, wait_until};
+use bench::{Result, anker};
+
+use crate::flagged::same;
+use crate::runner::{Context, ensure, tests};
+
+tests![base_backup_and_rewind_pass_over_the_engines_socket];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+fn base_backup_and_rewind_pass_over_the_engines_socket(context: &Context) -> Result<()> {
+    let old = context.cluster_with(&Options::default().set("wal_log_hints", "on"))?;
+    let mut client = old.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let (new, said) = old.standby()?;
+    ensure!(said.is_empty(), "pg_basebackup says: {said}");
+
+    // The standby takes over and mirrors; the old primary goes on for a while by mistake.
+    new.resume()?;
+    new.promote()?;
+    let mut there = new.connect()?;
+    anker::wait_live(&mut there, "t", LIVE)?;
+    there.batch_execute("INSERT INTO t VALUES (2001)")?;
+    client.batch_execute("INSERT INTO t VALUES (3001)")?;
+    drop(client);
+    old.stop(Stop::Fast)?;
+    there.batch_execute("CHECKPOINT")?;
+    let said = old.rewind_to(&new)?;
+    ensure!(!said.contains("could not"), "pg_rewind says: {said}");
+
+    drop(there);
+    new.stop(Stop::Fast)?;
+    old.resume()?;
+    let mut client = old.connect()?;
+    let rows = anker::text_rows(&mut client, "SELECT id FROM t WHERE id > 1000")?;
+    ensure!(rows == ["2001"], "after pg_rewind: {rows:?}");
+    let live = wait_until(LIVE, || {
+        Ok(anker::analyzed(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?.as_deref() == Some("engine"))
+    })?;
+    ensure!(live, "no mirror after pg_rewind");
+    same(&mut client, "SELECT count(*), sum(id) FROM t WHERE anker.olap()").map(drop)
+}

@@ -1,0 +1,238 @@
+//! Expressions over the columns of a FROM clause, each of a kind of value, and the many forms in which a grouped one may
+//! stand in select list and HAVING.
+
+use super::dice::Dice;
+
+/// What may be done with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Bool,
+    Integer,
+    Numeric,
+    Date,
+    Text,
+}
+
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub name: String,
+    pub kind: Kind,
+    /// Constants worth comparing it with.
+    pub literals: &'static [&'static str],
+}
+
+/// An expression; it stands in parentheses where that matters.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    pub sql: String,
+    pub kind: Kind,
+}
+
+/// The columns that a query may name.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    pub columns: Vec<Column>,
+    /// Columns hold the extremes of their types: most arithmetic would only raise errors.
+    pub extreme: bool,
+}
+
+const COMPARISONS: [&str; 6] = ["=", "<>", "<", "<=", ">", ">="];
+const SMALL: [&str; 6] = ["1", "2", "3", "5", "-1", "10"];
+
+impl Scope {
+    pub fn column(&self, dice: &mut Dice) -> Column {
+        dice.pick(&self.columns)
+    }
+
+    pub fn column_of(&self, dice: &mut Dice, kind: Kind) -> Option<Column> {
+        let of_kind: Vec<&Column> = self.columns.iter().filter(|column| column.kind == kind).collect();
+        (!of_kind.is_empty()).then(|| dice.pick(&of_kind).clone())
+    }
+
+    /// Something to group by, to aggregate or to show.
+    pub fn expression(&self, dice: &mut Dice) -> Expression {
+        if dice.chance(3) {
+            return Expression { sql: self.condition(dice, 2), kind: Kind::Bool };
+        }
+        let column = self.column(dice);
+        let plain = dice.chance(2) || self.extreme && !dice.chance(6);
+        let sql = if plain { column.name } else { self.computed(dice, &column) };
+        Expression { sql, kind: column.kind }
+    }
+
+    pub fn number(&self, dice: &mut Dice) -> String {
+        let kind = dice.pick(&[Kind::Integer, Kind::Numeric]);
+        match self.column_of(dice, kind) {
+            None => "1".into(),
+            Some(column) if dice.chance(2) || self.extreme => column.name,
+            Some(column) => self.computed(dice, &column),
+        }
+    }
+
+    /// Another value of the column's kind.
+    fn computed(&self, dice: &mut Dice, column: &Column) -> String {
+        let (name, small) = (&column.name, dice.pick(&SMALL));
+        let other = self.column_of(dice, column.kind).map_or(small.into(), |other| other.name);
+        match column.kind {
+            Kind::Bool => format!("(NOT {name})"),
+            Kind::Text => name.clone(),
+            Kind::Date => format!("({name} {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
+            Kind::Integer => match dice.below(8) {
+                0 => format!("({name} + {small})"),
+                1 => format!("({small} - {name})"),
+                2 => format!("({name} * {small})"),
+                3 => format!("({name} % {})", dice.pick(&["2", "3", "7"])),
+                4 => format!("({name} / {small})"),
+                5 => format!("(- {name})"),
+                6 => format!("({name} + {other})"),
+                _ => format!("{name}::bigint"),
+            },
+            Kind::Numeric => match dice.below(6) {
+                0 => format!("({name} + {small})"),
+                1 => format!("({name} * (1 - {other}))"),
+                2 => format!("({name} * 0.5)"),
+                3 => format!("(- {name})"),
+                4 => format!("({name} - {other})"),
+                _ => match self.column_of(dice, Kind::Integer) {
+                    Some(integer) => format!("({name} * {})", integer.name),
+                    None => format!("(1.00 - {name})"),
+                },
+            },
+        }
+    }
+
+    /// A condition in parentheses.
+    pub fn condition(&self, dice: &mut Dice, depth: u32) -> String {
+        if depth == 0 || dice.chance(2) {
+            return self.simple_condition(dice);
+        }
+        let (left, right) = (self.condition(dice, depth - 1), self.condition(dice, depth - 1));
+        match dice.below(9) {
+            0 | 1 => format!("({left} AND {right})"),
+            2 | 3 => format!("({left} OR {right})"),
+            4 => format!("(NOT {left})"),
+            5 => format!("({left} = {})", dice.pick(&["true", "false"])),
+            6 => format!("({left} IS {} {})", dice.pick(&["", "NOT"]), dice.pick(&["TRUE", "FALSE", "UNKNOWN"])),
+            7 => format!("(({left} AND {right}) AND {})", self.simple_condition(dice)),
+            _ => format!("({left} AND ({right} AND {}))", self.simple_condition(dice)),
+        }
+    }
+
+    /// One comparison.
+    pub fn simple_condition(&self, dice: &mut Dice) -> String {
+        let column = self.column(dice);
+        let name = &column.name;
+        let literal = dice.pick(column.literals);
+        if column.kind == Kind::Bool {
+            return dice.pick(&["({})", "(NOT {})", "({} = false)", "({} IS NULL)"]).replace("{}", name);
+        }
+        let ordered = column.kind != Kind::Text;
+        let comparison = if ordered { dice.pick(&COMPARISONS) } else { dice.pick(&COMPARISONS[..2]) };
+        match dice.below(12) {
+            0 => format!("({name} IS {} NULL)", dice.pick(&["", "NOT"])),
+            1 => format!("({name} {} ({literal}, {}))", dice.pick(&["IN", "NOT IN"]), dice.pick(column.literals)),
+            2 if ordered => format!("({name} BETWEEN {literal} AND {})", dice.pick(column.literals)),
+            3 if ordered && !self.extreme => format!("({} {comparison} {literal})", self.computed(dice, &column)),
+            4 => match self.column_of(dice, column.kind) {
+                Some(other) => format!("({name} {comparison} {})", other.name),
+                None => format!("({name} {comparison} {literal})"),
+            },
+            5 => format!("({literal} {comparison} {name})"),
+            _ => format!("({name} {comparison} {literal})"),
+        }
+    }
+}
+
+/// Something made of one of the grouped expressions, among it what the planner simplifies to the same or to its opposite.
+pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
+    let key = dice.pick(keys);
+    let k = &key.sql;
+    let forms: &[&str] = match key.kind {
+        Kind::Bool => &[
+            "NOT ({})",
+            "({}) = false",
+            "({}) = true",
+            "({}) <> true",
+            "({}) IS TRUE",
+            "({}) IS NOT FALSE",
+            "({}) IS NULL",
+            "NOT (NOT ({}))",
+            "CASE WHEN {} THEN 'yes' WHEN NOT ({}) THEN 'no' ELSE 'unknown' END",
+            "CASE WHEN NOT ({}) THEN 1 ELSE 0 END",
+            "coalesce({}, false)",
+            "({})::integer",
+            "NOT ({}) AND ({})",
+            "true OR ({})",
+        ],
+        Kind::Integer => &[
+            "{} + 1",
+            "- ({})",
+            "({}) * 2 - ({})",
+            "({}) IS NULL",
+            "({}) < 5",
+            "NOT (({}) < 5)",
+            "({}) IN (1, 2)",
+            "CASE WHEN NOT (({}) IN (1, 2)) THEN 'other' ELSE 'few' END",
+            "CASE {} WHEN 1 THEN 'one' WHEN 2 THEN 'two' END",
+            "coalesce({}, 0)",
+            "({})::text",
+            "({})::numeric / 3",
+        ],
+        Kind::Numeric => &[
+            "{} + 1",
+            "- ({})",
+            "({}) < 5",
+            "NOT (({}) >= 5)",
+            "round({}, 1)",
+            "({}) IS NOT NULL",
+            "({})::text",
+            "CASE WHEN {} > 0 THEN 'plus' ELSE 'minus' END",
+        ],
+        Kind::Date => &[
+            "({})::text",
+            "({}) IS NULL",
+            "({}) > '2023-06-01'",
+            "NOT (({}) > '2023-06-01')",
+            "extract(year FROM {})",
+            "coalesce({}, '2000-01-01')",
+        ],
+        Kind::Text => &[
+            "upper({})",
+            "length({})",
+            "{} || 'x'",
+            "({}) IS NULL",
+            "({}) = 'a1'",
+            "NOT (({}) = 'a1')",
+            "({}) LIKE '%1%'",
+            "coalesce({}, 'none')",
+        ],
+    };
+    if dice.chance(3) { k.clone() } else { format!("({})", dice.pick(forms).replace("{}", k)) }
+}
+
+/// A condition on grouped expressions, parts of each other or not.
+pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
+    let key = dice.pick(keys);
+    let k = &key.sql;
+    let one = match key.kind {
+        Kind::Bool => dice.pick(&[
+            "({})",
+            "(NOT ({}))",
+            "(({}) = false)",
+            "(({}) IS NOT TRUE)",
+            "(({}) IS NULL)",
+            "(({}) <> true)",
+        ]),
+        Kind::Integer => dice.pick(&["(({}) < 5)", "(NOT (({}) < 5))", "(({}) NOT IN (1, 2))", "(({}) = 1)"]),
+        Kind::Numeric => dice.pick(&["(({}) > 1.5)", "(NOT (({}) > 1.5))", "(({}) IS NULL)"]),
+        Kind::Date => dice.pick(&["(({}) >= '2023-03-01')", "(NOT (({}) >= '2023-03-01'))"]),
+        Kind::Text => dice.pick(&["(({}) = 'a1')", "(NOT (({}) <> 'a1'))", "(({}) IN ('a1', 'b2'))"]),
+    }
+    .replace("{}", k);
+    if dice.chance(3) {
+        // The parser makes one list of AND under AND on its left, and then the key is not in it any more.
+        let other = condition_on(dice, keys);
+        return format!("({one} IS TRUE {} {other})", dice.pick(&["AND", "OR", "AND NOT"]));
+    }
+    one
+}

@@ -1,0 +1,87 @@
+//! Queries made by chance, asked flagged and on the heap: see "Campaigns" in docs/testing.md.
+//!
+//! - `hostile`: tables with the odd values of every type, and the oldest generator, which knows all the types
+//! - `shop`: a schema of TPC-H's kind and joins of its tables
+//! - `select`: what is selected from such a FROM clause, with the expressions of `expressions`
+
+mod dice;
+mod expressions;
+pub mod hostile;
+mod select;
+mod shop;
+
+use std::time::{Duration, Instant};
+
+use bench::cluster::wait_until;
+use bench::{Result, anker};
+use postgres::Client;
+
+use self::dice::Dice;
+use self::select::Query;
+use crate::flagged::{Answer, compare};
+use crate::runner::{Context, ensure, tests};
+
+tests![generated_queries];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+/// Differences after which a campaign ends: they are the same one then.
+const ENOUGH: usize = 10;
+
+/// Each query is made from a seed of its own, so that one that differs can be asked again alone.
+fn generated_queries(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    hostile::create(&mut client)?;
+    client.batch_execute(shop::SCHEMA)?;
+    anker::mirror(&mut client, &shop::TABLES, LIVE)?;
+    client.batch_execute(shop::CHANGES)?;
+    // Errors are part of the answers: the log is for what nobody expects.
+    client.batch_execute("ANALYZE; SET statement_timeout = '20s'; SET log_min_messages = fatal")?;
+
+    let count = context.queries.unwrap_or(context.size(1000, 300));
+    let served = anker::counter(&mut client, "queries_served")?;
+    let start = Instant::now();
+    let mut errors = 0;
+    let mut differences = Vec::new();
+    for seed in (context.seed..).take(count as usize) {
+        let query = query(seed);
+        match compare(&mut client, &query.sql, query.ordered) {
+            Ok(answer) => errors += u32::from(matches!(answer, Answer::Error { .. })),
+            Err(difference) => differences.push(format!("seed {seed}: {difference}")),
+        }
+        if differences.len() == ENOUGH {
+            break;
+        }
+    }
+    ensure!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+
+    let seconds = start.elapsed().as_secs_f64();
+    let by_engine = served_since(&mut client, served, count)?;
+    println!("       {count} queries, {by_engine} of them by the engine, {errors} errors, {seconds:.0} s");
+    // Otherwise nothing was compared with anything. A few that were asked for may be what they want.
+    if count >= 100 {
+        ensure!(by_engine > i64::from(count) / 2, "only {by_engine} of {count} queries were answered by the engine");
+        ensure!(errors < count / 5, "{errors} of {count} queries raised errors");
+    }
+    Ok(())
+}
+
+fn query(seed: u64) -> Query {
+    let mut dice = Dice::seeded(seed);
+    match dice.below(8) {
+        0 => Query { sql: hostile::Queries::seeded(seed).query(), ordered: false },
+        1 | 2 => hostile::from().query(&mut dice),
+        _ => shop::from(&mut dice).query(&mut dice),
+    }
+}
+
+/// What the engine has answered; it tells that now and then.
+fn served_since(client: &mut Client, before: i64, at_most: u32) -> Result<i64> {
+    let mut served = 0;
+    let wanted = i64::from(at_most) / 2;
+    wait_until(Duration::from_secs(10), || {
+        served = anker::counter(client, "queries_served")? - before;
+        Ok(served > wanted)
+    })?;
+    Ok(served)
+}

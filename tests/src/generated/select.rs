@@ -1,0 +1,211 @@
+//! Flagged SELECTs over a FROM clause: plain, aggregated or grouped, with everything that PostgreSQL does above.
+
+use super::dice::Dice;
+use super::expressions::{Expression, Kind, Scope, condition_on, form_of};
+
+/// Tables, joined.
+pub struct From {
+    pub sql: String,
+    /// Join conditions that stand in WHERE.
+    pub conditions: Vec<String>,
+    pub scope: Scope,
+    /// For tables with a primary key: its columns, and all the columns of the table.
+    pub keyed: Vec<(Vec<String>, Scope)>,
+}
+
+pub struct Query {
+    pub sql: String,
+    /// ORDER BY leaves no two different rows in any order.
+    pub ordered: bool,
+}
+
+impl From {
+    pub fn query(&self, dice: &mut Dice) -> Query {
+        match dice.below(10) {
+            0..=2 => self.plain(dice),
+            3 => self.aggregated(dice),
+            _ => self.grouped(dice),
+        }
+    }
+
+    fn plain(&self, dice: &mut Dice) -> Query {
+        let mut items: Vec<String> = dice.some(4, |dice| {
+            let expression = self.scope.expression(dice);
+            if dice.chance(4) { form_of(dice, &[expression]) } else { expression.sql }
+        });
+        if dice.chance(8) {
+            let (part, order) = (self.scope.column(dice).name, self.scope.column(dice).name);
+            items.push(format!("rank() OVER (PARTITION BY {part} ORDER BY {order})"));
+        }
+        // Left above: what the engine does not know.
+        let residual = dice.chance(8).then(|| {
+            let text = self.scope.column_of(dice, Kind::Text);
+            text.map(|text| format!("{} LIKE '%{}%'", text.name, dice.pick(&["a", "1", "x"])))
+        });
+        let rest = format!("FROM {} WHERE {}", self.sql, self.filter(dice, residual.flatten()));
+        self.finish(dice, &items, &rest, &[])
+    }
+
+    fn aggregated(&self, dice: &mut Dice) -> Query {
+        let items = dice.some(4, |dice| self.aggregate_form(dice));
+        let having = if dice.chance(3) { format!(" HAVING {}", self.aggregate_condition(dice)) } else { "".into() };
+        let sql = format!("SELECT {} FROM {} WHERE {}{having}", items.join(", "), self.sql, self.filter(dice, None));
+        Query { sql, ordered: false }
+    }
+
+    fn grouped(&self, dice: &mut Dice) -> Query {
+        let mut keys = dice.some(3, |dice| self.key(dice));
+        let mut items = Vec::new();
+        if !self.keyed.is_empty() && dice.chance(5) {
+            // Columns that depend on a primary key, and stand ungrouped.
+            let (key, scope) = dice.pick(&self.keyed);
+            keys.truncate(dice.below(2) as usize);
+            keys.extend(key.into_iter().map(|sql| Expression { sql, kind: Kind::Integer }));
+            items = dice.some(3, |dice| {
+                let column = scope.column(dice);
+                form_of(dice, &[Expression { sql: column.name, kind: column.kind }])
+            });
+        }
+        items.extend(dice.some(5, |dice| match dice.below(6) {
+            0 | 1 => form_of(dice, &keys),
+            2 => condition_on(dice, &keys),
+            _ => self.aggregate_form(dice),
+        }));
+        if dice.chance(6) {
+            items.push(self.window(dice, &keys));
+        }
+        let mut rest = format!("FROM {} WHERE {}", self.sql, self.filter(dice, None));
+        let list: Vec<String> = keys.iter().map(|key| key.sql.clone()).collect();
+        rest += &format!(" GROUP BY {}", list.join(", "));
+        if dice.chance(3) {
+            let having = match dice.below(4) {
+                0 => self.aggregate_condition(dice),
+                1 => format!("{} OR {}", condition_on(dice, &keys), self.aggregate_condition(dice)),
+                _ => condition_on(dice, &keys),
+            };
+            rest += &format!(" HAVING {having}");
+        }
+        self.finish(dice, &items, &rest, &keys)
+    }
+
+    /// An expression to group by. Booleans come often: they are what is simplified most.
+    fn key(&self, dice: &mut Dice) -> Expression {
+        match dice.below(4) {
+            0 | 1 => self.scope.expression(dice),
+            2 => Expression { sql: self.scope.simple_condition(dice), kind: Kind::Bool },
+            _ => {
+                let column = self.scope.column(dice);
+                Expression { sql: column.name, kind: column.kind }
+            }
+        }
+    }
+
+    fn aggregate(&self, dice: &mut Dice) -> String {
+        let aggregate = match dice.below(9) {
+            0 | 1 => "count(*)".into(),
+            2 => format!("count({})", self.scope.expression(dice).sql),
+            3 | 4 => format!("sum({})", self.scope.number(dice)),
+            5 => format!("avg({})", self.scope.number(dice)),
+            kind => {
+                let column = self.scope.column(dice);
+                // Order of text depends on its collation, and booleans have none here.
+                let ordered =
+                    if matches!(column.kind, Kind::Text | Kind::Bool) { self.scope.number(dice) } else { column.name };
+                format!("{}({ordered})", if kind == 6 { "min" } else { "max" })
+            }
+        };
+        // The engine has no FILTER: rare.
+        if dice.chance(60) {
+            format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0))
+        } else {
+            aggregate
+        }
+    }
+
+    fn aggregate_form(&self, dice: &mut Dice) -> String {
+        match dice.below(10) {
+            0 => format!("sum({}) / nullif(count(*), 0)", self.scope.number(dice)),
+            1 => format!("round(avg({}), 2)", self.scope.number(dice)),
+            2 => self.aggregate_condition(dice),
+            3 => format!("CASE WHEN NOT {} THEN 'few' ELSE 'many' END", self.aggregate_condition(dice)),
+            4 => format!("{0} IS NULL OR {0} IS NOT NULL", self.aggregate(dice)),
+            5 => format!("coalesce({}::text, 'none')", self.aggregate(dice)),
+            _ => self.aggregate(dice),
+        }
+    }
+
+    fn aggregate_condition(&self, dice: &mut Dice) -> String {
+        match dice.below(4) {
+            0 => format!("(sum({}) > {})", self.scope.number(dice), dice.pick(&["0", "100", "-5"])),
+            1 => format!("(NOT (count(*) > {}))", dice.pick(&["1", "3", "20"])),
+            2 => format!("(avg({}) IS NOT NULL)", self.scope.number(dice)),
+            _ => format!("(count(*) BETWEEN 1 AND {})", dice.pick(&["2", "10", "100"])),
+        }
+    }
+
+    fn window(&self, dice: &mut Dice, keys: &[Expression]) -> String {
+        let (part, order) = (form_of(dice, keys), dice.pick(keys).sql);
+        match dice.below(5) {
+            0 => format!("rank() OVER (PARTITION BY {part} ORDER BY {order})"),
+            1 => "sum(count(*)) OVER ()".into(),
+            2 => format!("sum(sum({})) OVER (PARTITION BY {part})", self.scope.number(dice)),
+            3 => format!("count(*) OVER (ORDER BY {order})"),
+            _ => format!("dense_rank() OVER (ORDER BY {} DESC NULLS LAST)", self.aggregate(dice)),
+        }
+    }
+
+    fn filter(&self, dice: &mut Dice, residual: Option<String>) -> String {
+        let mut conditions = self.conditions.clone();
+        conditions.push("anker.olap()".into());
+        conditions.extend(residual);
+        for _ in 0..dice.below(4) {
+            conditions.push(self.scope.condition(dice, 1));
+        }
+        conditions.join(" AND ")
+    }
+
+    /// Select list, ORDER BY and LIMIT. A limit cuts only where the order decides which rows.
+    fn finish(&self, dice: &mut Dice, items: &[String], rest: &str, keys: &[Expression]) -> Query {
+        let list = items.join(", ");
+        match dice.below(8) {
+            0 => Query { sql: format!("SELECT DISTINCT {} {rest}", distinct(items)), ordered: false },
+            1 => {
+                let by: Vec<String> = (1..=items.len()).map(|at| format!("{at}{}", direction(dice))).collect();
+                let (list, by) = (distinct(items), by.join(", "));
+                let sql = format!("SELECT DISTINCT {list} {rest} ORDER BY {by}{}", self.limit(dice));
+                Query { sql, ordered: true }
+            }
+            2 => {
+                let first = match keys {
+                    [] => "1".into(),
+                    _ => form_of(dice, keys),
+                };
+                let by: Vec<String> = items.iter().map(|item| format!("({item})::text")).collect();
+                let (first, by) = (format!("{first}{}", direction(dice)), by.join(", "));
+                Query { sql: format!("SELECT {list} {rest} ORDER BY {first}, {by}{}", self.limit(dice)), ordered: true }
+            }
+            3 if !keys.is_empty() => {
+                let by = if dice.chance(2) { self.aggregate(dice) } else { form_of(dice, keys) };
+                Query { sql: format!("SELECT {list} {rest} ORDER BY {by}{}", direction(dice)), ordered: false }
+            }
+            _ => Query { sql: format!("SELECT {list} {rest}"), ordered: false },
+        }
+    }
+
+    /// Which rows behind a limit are computed, and raise errors, is a matter of the plan.
+    fn limit(&self, dice: &mut Dice) -> &'static str {
+        let limits = ["", " LIMIT 1", " LIMIT 7", " LIMIT 20 OFFSET 3", " FETCH FIRST 2 ROWS WITH TIES"];
+        if self.scope.extreme { "" } else { dice.pick(&limits) }
+    }
+}
+
+/// Of equal numbers that are shown with another count of digits, which quotients may be, any may stand for all.
+fn distinct(items: &[String]) -> String {
+    let is_quotient = |item: &str| item.contains("avg(") || item.contains(" / ");
+    let shown = |item: &String| if is_quotient(item) { format!("({item})::text") } else { item.clone() };
+    items.iter().map(shown).collect::<Vec<String>>().join(", ")
+}
+
+fn direction(dice: &mut Dice) -> &'static str {
+    dice.pick(&["", "", " DESC", " NULLS FIRST", " DESC NULLS LAST"])
+}

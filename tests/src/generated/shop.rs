@@ -1,0 +1,315 @@
+//! A schema of TPC-H's kind, small: foreign keys, composite keys, nullable columns; and joins of its tables.
+
+use super::dice::Dice;
+use super::expressions::Kind::{Bool, Date, Integer, Numeric, Text};
+use super::expressions::{Column, Kind, Scope};
+use super::select::From;
+
+pub const TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
+
+pub const SCHEMA: &str = "
+    CREATE TABLE region (r_key integer PRIMARY KEY, r_name text);
+    CREATE TABLE nation (n_key integer PRIMARY KEY, n_name varchar(25), n_region integer NOT NULL REFERENCES region);
+    CREATE TABLE supplier (
+        s_key integer PRIMARY KEY, s_name char(8), s_nation integer REFERENCES nation, s_balance numeric(12,2));
+    CREATE TABLE customer (
+        c_key integer PRIMARY KEY, c_nation integer REFERENCES nation, c_segment char(10) NOT NULL,
+        c_balance numeric(12,2), c_since date, c_active boolean);
+    CREATE TABLE part (
+        p_key integer PRIMARY KEY, p_brand char(10), p_type text NOT NULL, p_size smallint, p_price numeric(12,2) NOT NULL);
+    CREATE TABLE partsupp (
+        ps_part integer REFERENCES part, ps_supp integer REFERENCES supplier, ps_qty integer, ps_cost numeric(12,2),
+        PRIMARY KEY (ps_part, ps_supp));
+    CREATE TABLE orders (
+        o_key bigint PRIMARY KEY, o_customer integer REFERENCES customer, o_status char(1), o_total numeric(14,2),
+        o_date date NOT NULL, o_priority smallint, o_clerk text);
+    CREATE TABLE lineitem (
+        l_order bigint REFERENCES orders, l_line integer, l_part integer NOT NULL, l_supp integer NOT NULL,
+        l_qty numeric(8,2) NOT NULL, l_price numeric(12,2), l_discount numeric(4,2), l_flag char(1), l_late boolean,
+        l_ship date, l_commit date, l_mode text, PRIMARY KEY (l_order, l_line),
+        FOREIGN KEY (l_part, l_supp) REFERENCES partsupp);
+
+    INSERT INTO region SELECT i, CASE WHEN i < 4 THEN chr(97 + i) || i END FROM generate_series(0, 4) i;
+    INSERT INTO nation SELECT i, 'n' || i % 11, i % 5 FROM generate_series(0, 24) i;
+    INSERT INTO supplier SELECT i, 's' || i % 6, nullif(i * 7 % 26, 25), nullif(i * 311 % 97, 13) - 20.50
+        FROM generate_series(1, 20) i;
+    INSERT INTO customer SELECT i, nullif(i * 11 % 26, 25), 'a' || i % 4, (i * 137 % 211 - 60) / 4.0,
+        date '2022-12-20' + nullif(i * 5 % 61, 7), nullif(i % 3, 2) = 1 FROM generate_series(1, 60) i;
+    INSERT INTO part SELECT i, 'b' || i % 5, chr(97 + i % 6) || i % 4, nullif(i % 12, 11), 1 + i % 17 * 2.25
+        FROM generate_series(1, 50) i;
+    INSERT INTO partsupp SELECT p, (p * 3 + s * 7) % 20 + 1, nullif((p + s) * 13 % 40, 0), (p * s + 5) % 31 + 0.75
+        FROM generate_series(1, 50) p, generate_series(0, 2) s;
+    INSERT INTO orders SELECT i * 3, nullif(i * 17 % 61, 0), (ARRAY['F', 'O', 'P'])[i % 3 + 1], nullif(i * 331 % 977, 5) * 1.5,
+        date '2023-01-01' + i * 3 % 250, nullif(i % 6, 5), nullif('a' || i % 9, 'a4') FROM generate_series(1, 180) i;
+    INSERT INTO lineitem SELECT o_key, l, ps_part, ps_supp, (o_key * l) % 50 + 1, nullif((o_key + l * 7) % 300, 3) * 1.25,
+        nullif((o_key + l) % 11, 10) / 100.0, (ARRAY['A', 'N', 'R'])[(o_key / 3 + l) % 3 + 1], nullif((o_key / 3 + l) % 5, 4) > 2,
+        o_date + (l * 11 % 40), CASE WHEN l < 4 THEN o_date + (o_key * l % 45)::integer END, (ARRAY['a1', 'b2', 'c3', NULL])[l]
+        FROM orders, generate_series(1, 4) l,
+            LATERAL (SELECT ps_part, ps_supp FROM partsupp WHERE ps_part = (o_key * 7 + l * 5) % 50 + 1
+                ORDER BY ps_supp LIMIT 1 OFFSET (o_key + l) % 3) s
+        WHERE (o_key / 3 + l) % 4 > 0;";
+
+/// Leaves rows behind that were changed, moved and deleted after the mirror was built.
+pub const CHANGES: &str = "
+    UPDATE lineitem SET l_price = l_price + 1, l_mode = 'b2' WHERE l_order % 7 = 0;
+    DELETE FROM lineitem WHERE l_order % 31 = 2;
+    UPDATE orders SET o_total = NULL, o_date = o_date + 1 WHERE o_key % 10 = 4;
+    UPDATE customer SET c_active = NOT c_active WHERE c_key % 8 = 1;
+    UPDATE supplier SET s_nation = 3 WHERE s_key = 9;
+    INSERT INTO orders VALUES (9000, NULL, NULL, NULL, '2023-02-28', NULL, NULL), (9001, 7, 'O', -1, '2023-02-28', 1, 'a1')";
+
+struct Table {
+    name: &'static str,
+    key: &'static [&'static str],
+    columns: &'static [(&'static str, Kind, &'static [&'static str])],
+}
+
+const NATIONS: &[&str] = &["3", "7", "24", "0"];
+const PARTS: &[&str] = &["1", "17", "50"];
+const MONEY: &[&str] = &["0", "10.5", "100", "-5.25", "250"];
+const DATES: &[&str] = &["date '2023-01-01'", "date '2023-03-15'", "date '2023-07-04'", "date '2023-08-30'"];
+const CODES: &[&str] = &["'a1'", "'b2'", "'c3'", "'a0'", "''"];
+const SIZES: &[&str] = &["1", "2", "5", "11"];
+const TRUTHS: &[&str] = &["true", "false"];
+
+const SHOP: [Table; 8] = [
+    Table { name: "region", key: &["r_key"], columns: &[("r_key", Integer, SIZES), ("r_name", Text, CODES)] },
+    Table {
+        name: "nation",
+        key: &["n_key"],
+        columns: &[("n_key", Integer, NATIONS), ("n_name", Text, &["'n1'", "'n7'"]), ("n_region", Integer, SIZES)],
+    },
+    Table {
+        name: "supplier",
+        key: &["s_key"],
+        columns: &[
+            ("s_key", Integer, SIZES),
+            ("s_name", Text, &["'s1'", "'s5'"]),
+            ("s_nation", Integer, NATIONS),
+            ("s_balance", Numeric, MONEY),
+        ],
+    },
+    Table {
+        name: "customer",
+        key: &["c_key"],
+        columns: &[
+            ("c_key", Integer, PARTS),
+            ("c_nation", Integer, NATIONS),
+            ("c_segment", Text, CODES),
+            ("c_balance", Numeric, MONEY),
+            ("c_since", Date, DATES),
+            ("c_active", Bool, TRUTHS),
+        ],
+    },
+    Table {
+        name: "part",
+        key: &["p_key"],
+        columns: &[
+            ("p_key", Integer, PARTS),
+            ("p_brand", Text, &["'b1'", "'b2'"]),
+            ("p_type", Text, CODES),
+            ("p_size", Integer, SIZES),
+            ("p_price", Numeric, MONEY),
+        ],
+    },
+    Table {
+        name: "partsupp",
+        key: &["ps_part", "ps_supp"],
+        columns: &[
+            ("ps_part", Integer, PARTS),
+            ("ps_supp", Integer, SIZES),
+            ("ps_qty", Integer, SIZES),
+            ("ps_cost", Numeric, MONEY),
+        ],
+    },
+    Table {
+        name: "orders",
+        key: &["o_key"],
+        columns: &[
+            ("o_key", Integer, &["3", "210", "540"]),
+            ("o_customer", Integer, PARTS),
+            ("o_status", Text, &["'F'", "'O'"]),
+            ("o_total", Numeric, MONEY),
+            ("o_date", Date, DATES),
+            ("o_priority", Integer, SIZES),
+            ("o_clerk", Text, CODES),
+        ],
+    },
+    Table {
+        name: "lineitem",
+        key: &["l_order", "l_line"],
+        columns: &[
+            ("l_order", Integer, &["3", "210", "540"]),
+            ("l_line", Integer, SIZES),
+            ("l_part", Integer, PARTS),
+            ("l_supp", Integer, SIZES),
+            ("l_qty", Numeric, MONEY),
+            ("l_price", Numeric, MONEY),
+            ("l_discount", Numeric, &["0.05", "0", "0.09"]),
+            ("l_flag", Text, &["'A'", "'N'"]),
+            ("l_late", Bool, TRUTHS),
+            ("l_ship", Date, DATES),
+            ("l_commit", Date, DATES),
+            ("l_mode", Text, CODES),
+        ],
+    },
+];
+
+/// What joins two tables: pairs of columns.
+type Edge = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const EDGES: [Edge; 17] = [
+    ("lineitem", "orders", &[("l_order", "o_key")]),
+    ("orders", "customer", &[("o_customer", "c_key")]),
+    ("customer", "nation", &[("c_nation", "n_key")]),
+    ("supplier", "nation", &[("s_nation", "n_key")]),
+    ("nation", "region", &[("n_region", "r_key")]),
+    ("lineitem", "partsupp", &[("l_part", "ps_part"), ("l_supp", "ps_supp")]),
+    ("lineitem", "part", &[("l_part", "p_key")]),
+    ("lineitem", "supplier", &[("l_supp", "s_key")]),
+    ("partsupp", "part", &[("ps_part", "p_key")]),
+    ("partsupp", "supplier", &[("ps_supp", "s_key")]),
+    // Beside the foreign keys: other types, columns that repeat, both sides nullable.
+    ("customer", "supplier", &[("c_nation", "s_nation")]),
+    ("orders", "customer", &[("o_date", "c_since")]),
+    ("orders", "lineitem", &[("o_key", "l_order"), ("o_date", "l_ship")]),
+    ("partsupp", "lineitem", &[("ps_qty", "l_qty"), ("ps_part", "l_part")]),
+    ("part", "customer", &[("p_type", "c_segment"), ("p_key", "c_key")]),
+    ("lineitem", "lineitem", &[("l_order", "l_order"), ("l_line", "l_line")]),
+    ("nation", "nation", &[("n_region", "n_region")]),
+];
+
+/// A table in FROM.
+struct Item {
+    table: &'static Table,
+    alias: String,
+    sql: String,
+    /// Join condition with the items before it.
+    on: Vec<String>,
+    /// A subquery: its primary key is none to who groups by it.
+    is_subquery: bool,
+}
+
+/// One to six tables, connected.
+pub fn from(dice: &mut Dice) -> From {
+    let first = first_table(dice);
+    let mut items = vec![item(dice, first, 0)];
+    let wanted = dice.pick(&[1, 2, 2, 3, 3, 4, 5, 6]);
+    while items.len() < wanted {
+        let near = dice.below(items.len() as u32) as usize;
+        let (table, pairs) = neighbour(dice, items[near].table.name);
+        let mut new = item(dice, table, items.len());
+        new.on = pairs.iter().map(|(a, b)| format!("{}.{a} = {}.{b}", items[near].alias, new.alias)).collect();
+        // A second way to an item that is there already, or a condition that is no equality.
+        if dice.chance(6) {
+            let other = &items[dice.below(items.len() as u32) as usize];
+            new.on.extend(second_condition(dice, other, &new));
+        }
+        items.push(new);
+    }
+    join(dice, items)
+}
+
+/// The large ones more often.
+fn first_table(dice: &mut Dice) -> &'static Table {
+    let at = dice.pick(&[7, 7, 7, 6, 6, 5, 4, 3, 3, 2, 1, 0]);
+    table(SHOP[at].name)
+}
+
+fn table(name: &str) -> &'static Table {
+    static ALL: [Table; 8] = SHOP;
+    ALL.iter().find(|table| table.name == name).expect("a table of the shop")
+}
+
+fn neighbour(dice: &mut Dice, name: &str) -> (&'static Table, Vec<(&'static str, &'static str)>) {
+    let mut ways = Vec::new();
+    for (left, right, pairs) in EDGES {
+        if left == name {
+            ways.push((right, pairs.to_vec()));
+        }
+        if right == name {
+            ways.push((left, pairs.iter().map(|&(a, b)| (b, a)).collect()));
+        }
+    }
+    let (name, pairs) = dice.pick(&ways);
+    (table(name), pairs)
+}
+
+fn second_condition(dice: &mut Dice, left: &Item, right: &Item) -> Option<String> {
+    let column = |dice: &mut Dice, item: &Item, kind: Kind| {
+        let of_kind: Vec<_> = item.table.columns.iter().filter(|column| column.1 == kind).collect();
+        (!of_kind.is_empty()).then(|| format!("{}.{}", item.alias, dice.pick(&of_kind).0))
+    };
+    let kind = dice.pick(&[Integer, Numeric, Date]);
+    let comparison = dice.pick(&["<", "<=", "<>", "="]);
+    Some(format!("{} {comparison} {}", column(dice, left, kind)?, column(dice, right, kind)?))
+}
+
+/// A table, or a plain subquery or view over it that shows some columns otherwise.
+fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
+    let alias = format!("t{number}");
+    let is_subquery = dice.chance(8);
+    let sql = if is_subquery {
+        let columns: Vec<String> =
+            table.columns.iter().map(|column| shown_otherwise(dice, column.0, column.1)).collect();
+        let filter = match dice.below(2) {
+            0 => String::new(),
+            _ => format!(" WHERE {}", scope(table, table.name).simple_condition(dice)),
+        };
+        format!("(SELECT {} FROM {}{filter}) AS {alias}", columns.join(", "), table.name)
+    } else {
+        format!("{} AS {alias}", table.name)
+    };
+    Item { table, alias, sql, on: Vec::new(), is_subquery }
+}
+
+fn shown_otherwise(dice: &mut Dice, name: &str, kind: Kind) -> String {
+    let otherwise = match kind {
+        _ if !dice.chance(4) => return name.into(),
+        Integer => dice.pick(&["{} + 0", "- {}", "{} % 5"]),
+        Numeric => dice.pick(&["{} * 2", "- {}"]),
+        Bool => dice.pick(&["NOT {}", "{} = false", "{} IS TRUE"]),
+        Date => "{} + 1",
+        Text => return name.into(),
+    };
+    format!("{} AS {name}", otherwise.replace("{}", name))
+}
+
+fn scope(table: &Table, alias: &str) -> Scope {
+    let columns =
+        table.columns.iter().map(|&(name, kind, literals)| Column { name: format!("{alias}.{name}"), kind, literals });
+    Scope { columns: columns.collect(), extreme: false }
+}
+
+/// As a list with conditions in WHERE, as JOIN … ON, or as a JOIN with a name of its own.
+fn join(dice: &mut Dice, items: Vec<Item>) -> From {
+    let style = dice.below(4);
+    let names: Vec<&str> = items.iter().map(|item| item.table.name).collect();
+    let unique = names.iter().all(|name| names.iter().filter(|other| other == &name).count() == 1);
+    let renamed = style == 3 && unique && items.len() > 1;
+    let (mut sql, mut conditions) = (String::new(), Vec::new());
+    for item in &items {
+        match (sql.is_empty(), style) {
+            (true, _) => sql = item.sql.clone(),
+            (false, 0) => {
+                sql += &format!(", {}", item.sql);
+                conditions.extend(item.on.clone());
+            }
+            _ => sql += &format!(" JOIN {} ON {}", item.sql, item.on.join(" AND ")),
+        }
+    }
+    let mut from = From { sql, conditions, scope: Scope::default(), keyed: Vec::new() };
+    if renamed {
+        from.sql = format!("({}) AS j", from.sql);
+    }
+    for item in &items {
+        let alias = if renamed { "j" } else { &item.alias };
+        let scope = scope(item.table, alias);
+        if !item.is_subquery {
+            let key = item.table.key.iter().map(|column| format!("{alias}.{column}")).collect();
+            from.keyed.push((key, scope.clone()));
+        }
+        from.scope.columns.extend(scope.columns);
+    }
+    from
+}

@@ -1,0 +1,263 @@
+//! The list of mirrored tables: who may write it, what DROP does to it, and who is woken by it.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use bench::cluster::{Options, wait_until};
+use bench::{Result, anker};
+use postgres::{Client, NoTls};
+
+use crate::flagged::{Answer, ask, same};
+use crate::runner::{Context, ensure, tests};
+
+tests![
+    dropping_the_last_mirrored_table_ends_its_worker,
+    a_dropped_table_leaves_the_list,
+    a_row_of_a_table_that_is_no_more_starts_no_worker,
+    mirroring_needs_a_privilege,
+    a_table_without_room_says_so_and_is_taken_up_when_there_is_some,
+    thousands_of_tables,
+    mirror_in_a_prepared_transaction,
+    anker_tables_waits_for_no_lock_on_a_table,
+    a_database_that_allows_no_connections_is_left_alone,
+];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+fn listed(client: &mut Client) -> Result<Vec<String>> {
+    anker::text_rows(client, "SELECT relation::text FROM anker.mirrored ORDER BY 1")
+}
+
+/// The capture workers that come by within the time.
+fn workers_within(client: &mut Client, time: Duration) -> Result<HashSet<String>> {
+    let (mut seen, until) = (HashSet::new(), Instant::now() + time);
+    while Instant::now() < until {
+        let sql = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pg_anker capture worker'";
+        seen.extend(anker::text_rows(client, sql)?);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(seen)
+}
+
+/// Without anything to mirror there is soon no worker, and none comes again and again.
+fn rests(client: &mut Client) -> Result<()> {
+    let ended = wait_until(Duration::from_secs(20), || Ok(workers_within(client, Duration::from_secs(1))?.is_empty()))?;
+    let seen = workers_within(client, Duration::from_secs(4))?;
+    ensure!(ended && seen.is_empty(), "with nothing to mirror these workers came by: {seen:?}");
+    Ok(())
+}
+
+fn dropping_the_last_mirrored_table_ends_its_worker(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    client.batch_execute("DROP TABLE t")?;
+    rests(&mut client)?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (2)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    same(&mut client, "SELECT id FROM t WHERE anker.olap()").map(drop)
+}
+
+fn a_dropped_table_leaves_the_list(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE ROLE farmer LOGIN; CREATE SCHEMA barn AUTHORIZATION farmer; GRANT CREATE ON SCHEMA public TO farmer;
+         SET ROLE farmer;
+         CREATE TABLE own (id integer PRIMARY KEY); CREATE TABLE owned (id integer PRIMARY KEY);
+         CREATE TABLE barn.inner (id integer PRIMARY KEY); CREATE TYPE ty AS (a integer);
+         RESET ROLE;
+         CREATE TABLE plain (id integer PRIMARY KEY); CREATE TABLE kept (id integer PRIMARY KEY);
+         CREATE TABLE parent (id integer PRIMARY KEY); CREATE TABLE child () INHERITS (parent);
+         ALTER TABLE child ADD PRIMARY KEY (id); CREATE TABLE late (id integer PRIMARY KEY)",
+    )?;
+    let tables = ["own", "owned", "barn.inner", "plain", "kept", "parent", "child", "late"];
+    anker::mirror(&mut client, &tables, LIVE)?;
+    client.batch_execute(
+        "BEGIN; DROP TABLE plain; ROLLBACK; BEGIN; SAVEPOINT s; DROP TABLE plain; ROLLBACK TO s; COMMIT",
+    )?;
+    ensure!(listed(&mut client)?.len() == tables.len(), "after ROLLBACK: {:?}", listed(&mut client)?);
+
+    let mut farmer = cluster.connect_as("farmer")?;
+    farmer.batch_execute("DROP TABLE own; DROP SCHEMA barn CASCADE; DROP OWNED BY farmer")?;
+    client.batch_execute("DROP TABLE parent CASCADE")?;
+    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; DROP TABLE plain; COMMIT")?;
+    ensure!(listed(&mut client)? == ["kept", "late"], "after DROP: {:?}", listed(&mut client)?);
+
+    // A table that is mirrored and dropped by one transaction.
+    client.batch_execute(
+        "BEGIN; CREATE TABLE brief (id integer PRIMARY KEY); SELECT anker.mirror('brief'); DROP TABLE brief; COMMIT",
+    )?;
+    ensure!(listed(&mut client)? == ["kept", "late"], "after CREATE and DROP: {:?}", listed(&mut client)?);
+
+    // Somebody has the list locked: DROP does not wait for him.
+    let mut other = cluster.connect()?;
+    other.batch_execute("BEGIN; LOCK TABLE anker.mirrored")?;
+    client.batch_execute("SET lock_timeout = '5s'; DROP TABLE late")?;
+    other.batch_execute("COMMIT")?;
+    let shown = anker::text_rows(&mut client, "SELECT relation FROM anker.tables")?;
+    ensure!(shown == ["kept"], "anker.tables shows {shown:?}");
+
+    client.batch_execute("INSERT INTO kept VALUES (1)")?;
+    same(&mut client, "SELECT id FROM kept WHERE anker.olap()")?;
+    client.batch_execute("DROP EXTENSION pg_anker")?;
+    client.batch_execute("DROP TABLE kept; CREATE EXTENSION pg_anker")?;
+    rests(&mut client)
+}
+
+fn a_row_of_a_table_that_is_no_more_starts_no_worker(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("INSERT INTO anker.mirrored SELECT 4000000000::oid::regclass")?;
+    rests(&mut client)?;
+    cluster.restart()?;
+    let mut client = cluster.connect()?;
+    rests(&mut client)
+}
+
+fn mirroring_needs_a_privilege(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE ROLE owner LOGIN; CREATE ROLE granted LOGIN; GRANT CREATE ON SCHEMA public TO owner;
+         SET ROLE owner; CREATE TABLE t (id integer PRIMARY KEY); RESET ROLE;
+         GRANT EXECUTE ON FUNCTION anker.mirror, anker.unmirror TO granted",
+    )?;
+    let connect = |user: &str| cluster.config().user(user).connect(NoTls);
+    let (mut owner, mut granted) = (connect("owner")?, connect("granted")?);
+    for sql in ["SELECT anker.mirror('t')", "SELECT anker.unmirror('t')"] {
+        for (who, session) in [("an owner without the privilege", &mut owner), ("a stranger with it", &mut granted)] {
+            let answer = ask(session, sql)?;
+            ensure!(matches!(&answer, Answer::Error { code, .. } if code == "42501"), "{sql} as {who}: {answer:?}");
+        }
+    }
+    client.batch_execute("GRANT EXECUTE ON FUNCTION anker.mirror, anker.unmirror TO owner")?;
+    anker::mirror(&mut owner, &["t"], LIVE)?;
+    owner.batch_execute("SELECT anker.unmirror('t')")?;
+    Ok(())
+}
+
+fn a_table_without_room_says_so_and_is_taken_up_when_there_is_some(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("anker.max_tables", "3"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute("CREATE DATABASE second")?;
+    let mut second = cluster.connect_to("second")?;
+    anker::create_extension(&mut second)?;
+    for session in [&mut client, &mut second] {
+        session.batch_execute(
+            "CREATE TABLE a (id integer PRIMARY KEY); CREATE TABLE b (id integer PRIMARY KEY);
+             CREATE TABLE c (id integer PRIMARY KEY); INSERT INTO c VALUES (1)",
+        )?;
+    }
+    anker::mirror(&mut client, &["a", "b"], LIVE)?;
+    anker::mirror(&mut second, &["a"], LIVE)?;
+    for session in [&mut client, &mut second] {
+        session.batch_execute("SELECT anker.mirror('c')")?;
+    }
+    let waits = |session: &mut Client| -> Result<bool> {
+        wait_until(Duration::from_secs(10), || {
+            let rows =
+                anker::text_rows(session, "SELECT state, reason FROM anker.tables WHERE relation = 'c'::regclass")?;
+            Ok(rows.iter().any(|row| row.contains("registered") && row.contains("anker.max_tables")))
+        })
+    };
+    ensure!(waits(&mut client)? && waits(&mut second)?, "nothing says that there is no room");
+    same(&mut client, "SELECT id FROM c WHERE anker.olap()")?;
+    // Room is made in the other database.
+    second.batch_execute("DROP TABLE a; SELECT anker.unmirror('c')")?;
+    anker::wait_live(&mut client, "c", LIVE)?;
+    ensure!(anker::analyzed(&mut client, "SELECT id FROM c WHERE anker.olap()")?.as_deref() == Some("engine"), "c");
+    // And in the same one.
+    second.batch_execute("SELECT anker.mirror('c')")?;
+    ensure!(waits(&mut second)?, "nothing says that there is no room, the second time");
+    client.batch_execute("SELECT anker.unmirror('b')")?;
+    anker::wait_live(&mut second, "c", LIVE)
+}
+
+fn thousands_of_tables(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("max_locks_per_transaction", "2000"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    let tables = context.size(3000, 300);
+    client.batch_execute(&format!(
+        "DO $$ BEGIN FOR i IN 1..{tables} LOOP
+             EXECUTE format('CREATE TABLE t%s (id integer PRIMARY KEY, v text)', i);
+             EXECUTE format('INSERT INTO t%s VALUES (1, ''one''), (2, ''two'')', i);
+         END LOOP; END $$;
+         SELECT count(anker.mirror(format('t%s', i)::regclass)) FROM generate_series(1, {tables}) i"
+    ))?;
+    let mut live = 0;
+    let all = wait_until(Duration::from_secs(180), || {
+        client.batch_execute("INSERT INTO t1 SELECT max(id) + 1, 'more' FROM t1; UPDATE t2 SET v = v WHERE id = 1")?;
+        live = client.query_one("SELECT count(*) FROM anker.tables WHERE state = 'live'", &[])?.get::<_, i64>(0);
+        Ok(live == i64::from(tables))
+    })?;
+    ensure!(all, "{live} of {tables} tables are live");
+    for table in ["t1", "t2", &format!("t{tables}")] {
+        let differences = anker::verify(&mut client, table)?;
+        ensure!(differences.is_empty(), "{table}: {differences:?}");
+    }
+    client.batch_execute(&format!(
+        "DO $$ BEGIN FOR i IN 1..{tables} LOOP EXECUTE format('DROP TABLE t%s', i); END LOOP; END $$"
+    ))?;
+    ensure!(listed(&mut client)?.is_empty(), "dropped tables are in the list");
+    rests(&mut client)
+}
+
+fn mirror_in_a_prepared_transaction(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("max_prepared_transactions", "5"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    rests(&mut client)?;
+    client.batch_execute("BEGIN; SELECT anker.mirror('t'); PREPARE TRANSACTION 'first'")?;
+    rests(&mut client)?;
+    client.batch_execute("COMMIT PREPARED 'first'")?;
+    anker::wait_live(&mut client, "t", LIVE)?;
+    // Those that have nothing to do with it wake nobody in a database without mirrors.
+    client.batch_execute("CREATE DATABASE other")?;
+    let mut other = cluster.connect_to("other")?;
+    other
+        .batch_execute("BEGIN; CREATE TABLE t (id integer); PREPARE TRANSACTION 'second'; COMMIT PREPARED 'second'")?;
+    let mine = anker::processes(&mut client)?.map(|(worker, _)| worker.to_string());
+    let seen = workers_within(&mut client, Duration::from_secs(2))?;
+    ensure!(seen.iter().eq(mine.iter()), "workers {seen:?} instead of {mine:?}");
+    Ok(())
+}
+
+fn anker_tables_waits_for_no_lock_on_a_table(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, j json, dropped integer); ALTER TABLE t DROP dropped",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let mut other = cluster.connect()?;
+    other.batch_execute("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE")?;
+    client.batch_execute("SET statement_timeout = '10s'")?;
+    let shown = anker::text_rows(&mut client, "SELECT relation, state, excluded_columns FROM anker.tables")?;
+    ensure!(shown == ["t|live|{j}"], "anker.tables shows {shown:?}");
+    Ok(())
+}
+
+fn a_database_that_allows_no_connections_is_left_alone(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    for (name, close) in [
+        ("closed", "ALTER DATABASE closed ALLOW_CONNECTIONS false"),
+        ("half_dropped", "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'half_dropped'"),
+    ] {
+        client.batch_execute(&format!("CREATE DATABASE {name}"))?;
+        let mut session = cluster.connect_to(name)?;
+        anker::create_extension(&mut session)?;
+        session.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
+        anker::mirror(&mut session, &["t"], LIVE)?;
+        let (worker, _) = anker::processes(&mut session)?.ok_or("no worker")?;
+        drop(session);
+        client.batch_execute(close)?;
+        client.execute("SELECT pg_terminate_backend($1)", &[&(worker as i32)])?;
+    }
+    let seen = workers_within(&mut client, Duration::from_secs(6))?;
+    ensure!(seen.len() <= 2, "workers that cannot connect: {seen:?}");
+    let refused = cluster.log().lines().filter(|line| line.contains("FATAL") && !line.contains("terminating")).count();
+    ensure!(refused == 0, "{refused} attempts to connect:\n{}", cluster.log());
+    client.batch_execute("ALTER DATABASE closed ALLOW_CONNECTIONS true")?;
+    let mut session = cluster.connect_to("closed")?;
+    anker::wait_live(&mut session, "t", Duration::from_secs(120))
+}
