@@ -164,7 +164,7 @@ struct Descriptor;
 impl Descriptor {
     fn reserve() -> Option<Descriptor> {
         // SAFETY: counts, and may close files that the server can open again.
-        unsafe { pg_sys::AcquireExternalFD() }.then_some(Descriptor)
+        unsafe { pg_sys::AcquireExternalFD() }.then(|| Descriptor)
     }
 }
 

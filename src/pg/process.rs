@@ -45,7 +45,7 @@ impl Worker {
             let mut handle = ptr::null_mut();
             let started = pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle);
             pg_sys::MemoryContextSwitchTo(outer);
-            started.then_some(Worker { handle })
+            started.then(|| Worker { handle })
         }
     }
 

@@ -57,7 +57,7 @@ impl HistoricRelation {
     pub unsafe fn open(relid: u32) -> Option<HistoricRelation> {
         // SAFETY: by the caller's promise.
         let relation = unsafe { pg_sys::RelationIdGetRelation(relid.into()) };
-        (!relation.is_null()).then_some(HistoricRelation(relation))
+        (!relation.is_null()).then(|| HistoricRelation(relation))
     }
 }
 

@@ -20,6 +20,7 @@ tests![
     mirror_in_a_prepared_transaction,
     anker_tables_waits_for_no_lock_on_a_table,
     a_database_that_allows_no_connections_is_left_alone,
+    a_server_without_room_for_workers_stays_up,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -260,4 +261,21 @@ fn a_database_that_allows_no_connections_is_left_alone(context: &Context) -> Res
     client.batch_execute("ALTER DATABASE closed ALLOW_CONNECTIONS true")?;
     let mut session = cluster.connect_to("closed")?;
     anker::wait_live(&mut session, "t", Duration::from_secs(120))
+}
+
+fn a_server_without_room_for_workers_stays_up(context: &Context) -> Result<()> {
+    // PostgreSQL's launcher of logical replication takes a place, and ours the other.
+    let cluster = context.cluster_with(&Options::default().set("max_worker_processes", "2"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client
+        .batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1); SELECT anker.mirror('t')")?;
+    // Time enough to try.
+    std::thread::sleep(Duration::from_secs(2));
+    same(&mut client, "SELECT id FROM t WHERE anker.olap()")?;
+    client.batch_execute("ALTER SYSTEM SET max_worker_processes = 8")?;
+    drop(client);
+    cluster.restart()?;
+    let mut client = cluster.connect()?;
+    anker::wait_live(&mut client, "t", LIVE)
 }
