@@ -215,8 +215,8 @@ fn mirror_in_a_prepared_transaction(context: &Context) -> Result<()> {
     // Those that have nothing to do with it wake nobody in a database without mirrors.
     client.batch_execute("CREATE DATABASE other")?;
     let mut other = cluster.connect_to("other")?;
-    other
-        .batch_execute("BEGIN; CREATE TABLE t (id integer); PREPARE TRANSACTION 'second'; COMMIT PREPARED 'second'")?;
+    other.batch_execute("BEGIN; CREATE TABLE t (id integer); PREPARE TRANSACTION 'second'")?;
+    other.batch_execute("COMMIT PREPARED 'second'")?;
     let mine = anker::processes(&mut client)?.map(|(worker, _)| worker.to_string());
     let seen = workers_within(&mut client, Duration::from_secs(2))?;
     ensure!(seen.iter().eq(mine.iter()), "workers {seen:?} instead of {mine:?}");
