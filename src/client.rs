@@ -164,7 +164,9 @@ struct Descriptor;
 impl Descriptor {
     fn reserve() -> Option<Descriptor> {
         // SAFETY: counts, and may close files that the server can open again.
-        unsafe { pg_sys::AcquireExternalFD() }.then_some(Descriptor)
+        let reserved = unsafe { pg_sys::AcquireExternalFD() };
+        // Not `then_some`: what it does not return it drops.
+        if reserved { Some(Descriptor) } else { None }
     }
 }
 
