@@ -20,6 +20,7 @@ tests![
     mirror_in_a_prepared_transaction,
     anker_tables_waits_for_no_lock_on_a_table,
     a_database_that_allows_no_connections_is_left_alone,
+    loaders_that_cannot_connect_come_ever_more_rarely,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -260,4 +261,20 @@ fn a_database_that_allows_no_connections_is_left_alone(context: &Context) -> Res
     client.batch_execute("ALTER DATABASE closed ALLOW_CONNECTIONS true")?;
     let mut session = cluster.connect_to("closed")?;
     anker::wait_live(&mut session, "t", Duration::from_secs(120))
+}
+
+fn loaders_that_cannot_connect_come_ever_more_rarely(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE DATABASE closing")?;
+    let mut session = cluster.connect_to("closing")?;
+    anker::create_extension(&mut session)?;
+    session.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); CREATE TABLE u (id integer PRIMARY KEY)")?;
+    anker::mirror(&mut session, &["t"], LIVE)?;
+    client.batch_execute("ALTER DATABASE closing ALLOW_CONNECTIONS false")?;
+    session.batch_execute("SELECT anker.mirror('u')")?;
+    std::thread::sleep(Duration::from_secs(8));
+    let refused = cluster.log().lines().filter(|line| line.contains("not currently accepting connections")).count();
+    ensure!((1..=5).contains(&refused), "{refused} loaders in 8 s");
+    client.batch_execute("ALTER DATABASE closing ALLOW_CONNECTIONS true")?;
+    anker::wait_live(&mut session, "u", LIVE)
 }
