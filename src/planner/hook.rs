@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::prelude::*;
 
 use super::pull_up::pull_up_subqueries;
+use super::reason::Reason;
 use super::split::split;
-use super::translate::Reason;
 use super::{flag, nodes};
 use crate::pg::error::Error;
 use crate::pg::symbols;

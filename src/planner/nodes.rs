@@ -7,8 +7,9 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
-use super::split::{ScanColumn, Split};
-use super::translate::Reason;
+use super::columns::ScanColumn;
+use super::reason::Reason;
+use super::split::Split;
 use crate::pg::tree::{Tree, make, push, string_node, text};
 use crate::spec::{CHOOSER, ENGINE, ScanSpec};
 

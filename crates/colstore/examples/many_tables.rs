@@ -1,4 +1,4 @@
-//! What thousands of small tables cost: `cargo run --release -p anker-colstore --example many_tables [tables]`.
+//! What thousands of small tables cost: `cargo run --release -p anker-colstore --example many_tables [rows] [tables]`.
 
 use std::time::Instant;
 
@@ -57,19 +57,18 @@ fn resident() -> u64 {
 }
 
 fn main() {
-    let tables: u32 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(10_000);
-    for rows in [0, 1, 100, 1000] {
-        let before = resident();
-        let mut store = Store::new(Limits { memory_bytes: 64 << 30, undo_bytes: 256 << 20, undo_seconds: 300 });
-        (1..=tables).for_each(|relid| load(&mut store, relid, rows));
-        let each = |bytes: u64| bytes as f64 / tables as f64 / 1024.0;
-        let (resident, charged) = (each(resident() - before), each(store.status().memory_bytes));
-        println!("{tables} tables of {rows} rows: {resident:.1} KB each, {charged:.1} KB counted");
-        let start = Instant::now();
-        for gate in 0..GATES {
-            store.gate(Snapshot::new(2 + gate, vec![]));
-            while store.tidy() {}
-        }
-        println!("  a gate while all rest: {:.1} us", start.elapsed().as_secs_f64() * 1e6 / GATES as f64);
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
+    let (rows, tables) = (arguments.next().unwrap_or(0), arguments.next().unwrap_or(10_000));
+    let before = resident();
+    let mut store = Store::new(Limits { memory_bytes: 64 << 30, undo_bytes: 256 << 20, undo_seconds: 300 });
+    (1..=tables).for_each(|relid| load(&mut store, relid, rows as i64));
+    let each = |bytes: u64| bytes as f64 / tables as f64 / 1024.0;
+    let (resident, counted) = (each(resident() - before), each(store.status().memory_bytes));
+    println!("{tables} tables of {rows} rows: {resident:.1} KB each, of which {counted:.1} KB are counted");
+    let start = Instant::now();
+    for gate in 0..GATES {
+        store.gate(Snapshot::new(2 + gate, vec![]));
+        while store.tidy() {}
     }
+    println!("a gate while all rest: {:.1} us", start.elapsed().as_secs_f64() * 1e6 / GATES as f64);
 }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use snapmem::{Charge, OutOfMemory, Pool};
+use snapmem::{OutOfMemory, Pool};
+
+use crate::claim::Claim;
 
 const ENTRY_BYTES: u64 = size_of::<Transaction>() as u64 + 16;
-/// The claim on memory moves in steps, so that it costs nothing per transaction.
-const CHARGE_STEP: u64 = 64 << 10;
 
 /// What a committed transaction did to one table.
 #[derive(Debug)]
@@ -21,20 +21,16 @@ pub struct Transaction {
 #[derive(Debug)]
 pub struct Backlog {
     waiting: VecDeque<Transaction>,
-    bytes: u64,
-    charge: Charge,
+    claim: Claim,
 }
 
 impl Backlog {
     pub fn new(pool: &Pool) -> Backlog {
-        Backlog { waiting: VecDeque::new(), bytes: 0, charge: pool.charge() }
+        Backlog { waiting: VecDeque::new(), claim: Claim::new(pool) }
     }
 
     pub fn push(&mut self, transaction: Transaction) -> Result<(), OutOfMemory> {
-        self.bytes += size(&transaction);
-        if self.bytes > self.charge.bytes() {
-            self.charge.set(self.bytes + CHARGE_STEP)?;
-        }
+        self.claim.add(size(&transaction))?;
         self.waiting.push_back(transaction);
         Ok(())
     }
@@ -57,11 +53,7 @@ impl Backlog {
             }
         }
         kept.into_iter().rev().for_each(|transaction| self.waiting.push_front(transaction));
-        self.bytes -= bytes;
-        if self.bytes + 4 * CHARGE_STEP < self.charge.bytes() {
-            // Making a claim smaller does not fail.
-            let _ = self.charge.set(self.bytes + CHARGE_STEP);
-        }
+        self.claim.subtract(bytes);
         taken
     }
 

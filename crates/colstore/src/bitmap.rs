@@ -4,7 +4,8 @@ use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool};
 
 use crate::view::CHUNK_ROWS;
 
-const RUN_BYTES: usize = CHUNK_ROWS / 8;
+/// Shorter runs there are none.
+const SHORTEST_RUN: usize = 64;
 
 #[derive(Debug)]
 pub struct Bitmap {
@@ -15,14 +16,24 @@ pub struct Bitmap {
 
 impl Bitmap {
     pub fn new(pool: &Pool, initial: bool) -> Bitmap {
-        Bitmap { region: EpochRegion::automatic(pool, RUN_BYTES), initial }
+        Bitmap { region: EpochRegion::automatic(pool, SHORTEST_RUN), initial }
     }
 
-    /// Room for one more chunk.
-    pub fn grow(&mut self) -> Result<(), OutOfMemory> {
-        self.region.push_run()?;
-        if self.initial {
-            self.region.write_at((self.region.run_count() - 1) * RUN_BYTES, &[0xff; RUN_BYTES])?;
+    /// Room for as many bits: a longer first run, or more of them.
+    pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
+        let wanted = rows.min(CHUNK_ROWS) / 8;
+        let mut filled = self.bytes() as usize;
+        if self.region.run_count() <= 1 && self.region.run_bytes() < wanted {
+            self.region.lengthen_runs(wanted)?;
+        }
+        while self.bytes() * 8 < rows as u64 {
+            self.region.push_run()?;
+        }
+        let (bytes, run_bytes) = (self.bytes() as usize, self.region.run_bytes());
+        while self.initial && filled < bytes {
+            let end = (filled / run_bytes + 1) * run_bytes;
+            self.region.write_at(filled, &[0xff; CHUNK_ROWS / 8][..end - filled])?;
+            filled = end;
         }
         Ok(())
     }
@@ -58,7 +69,7 @@ impl Bitmap {
     }
 
     pub fn bytes(&self) -> u64 {
-        (self.region.run_count() * RUN_BYTES) as u64
+        (self.region.run_count() * self.region.run_bytes()) as u64
     }
 }
 

@@ -60,7 +60,8 @@ pub struct Column {
     valid: Option<Bitmap>,
     /// Which live slots have [`Cell::Poison`]. Absent until the first.
     poison: Option<Poison>,
-    chunks: usize,
+    /// Slots that there is room for.
+    rows: usize,
     pool: Pool,
 }
 
@@ -85,23 +86,23 @@ impl Column {
             Some(_) if ty.is_text() => Cells::Text(TextColumn::new(pool)),
             Some(width) => Cells::Fixed { width, region: fixed::new_region(pool, width) },
         };
-        Column { ty, cells, valid: None, poison: None, chunks: 0, pool: pool.clone() }
+        Column { ty, cells, valid: None, poison: None, rows: 0, pool: pool.clone() }
     }
 
-    /// Room for one more chunk.
-    pub fn grow(&mut self) -> Result<(), OutOfMemory> {
+    /// Room for so many slots: up to a chunk's, or for one more chunk.
+    pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
         match &mut self.cells {
-            Cells::Bits(bits) => bits.grow()?,
-            Cells::Fixed { region, .. } => region.push_run()?,
-            Cells::Text(text) => text.grow()?,
+            Cells::Bits(bits) => bits.grow(rows)?,
+            Cells::Fixed { width, region } => fixed::grow(region, *width, rows)?,
+            Cells::Text(text) => text.grow(rows)?,
         }
         if let Some(valid) = &mut self.valid {
-            valid.grow()?;
+            valid.grow(rows)?;
         }
         if let Some(poison) = &mut self.poison {
-            poison.bits.grow()?;
+            poison.bits.grow(rows)?;
         }
-        self.chunks += 1;
+        self.rows = rows;
         Ok(())
     }
 
@@ -158,9 +159,7 @@ impl Column {
 
     fn new_bitmap(&self, initial: bool) -> Result<Bitmap, OutOfMemory> {
         let mut bitmap = Bitmap::new(&self.pool, initial);
-        for _ in 0..self.chunks {
-            bitmap.grow()?;
-        }
+        bitmap.grow(self.rows)?;
         Ok(bitmap)
     }
 

@@ -4,10 +4,19 @@
 
 use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool};
 
-use crate::view::CHUNK_ROWS;
+use crate::view::{CHUNK_ROWS, SMALLEST_CHUNK};
 
+/// Without room at first.
 pub fn new_region(pool: &Pool, width: usize) -> EpochRegion {
-    EpochRegion::automatic(pool, width * CHUNK_ROWS)
+    EpochRegion::automatic(pool, width * SMALLEST_CHUNK)
+}
+
+/// Room for as many cells: a longer first run, or one more.
+pub fn grow(region: &mut EpochRegion, width: usize, rows: usize) -> Result<(), OutOfMemory> {
+    if rows <= CHUNK_ROWS && region.run_bytes() < width * rows {
+        region.lengthen_runs(width * rows)?;
+    }
+    if region.run_count() * region.run_bytes() < width * rows { region.push_run() } else { Ok(()) }
 }
 
 /// The cell's bytes, little-endian; those beyond `width` are zero.

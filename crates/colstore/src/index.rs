@@ -1,7 +1,7 @@
 //! From the identity's binary image to the slot.
 //!
 //! The index holds slots only; hashes and comparisons go through the columns, which the caller passes as functions. It is
-//! cut into shards by the hash, so that growing never moves all of it at once.
+//! cut into shards by the hash, so that growing never moves all of it at once; a small one has a single shard.
 //!
 //! Under REPLICA IDENTITY FULL equal rows are interchangeable: the index holds the first of them, the others hang on it
 //! as a chain, and the one to be changed next is always the first's neighbour, so that a million equal rows are no slower
@@ -16,13 +16,17 @@ use snapmem::{Charge, OutOfMemory, Pool};
 
 use crate::column::Cell;
 
+/// Powers of two.
 const SHARDS: usize = 256;
+/// Rows that a single shard may have.
+const MAX_SINGLE: usize = 7 << 10;
 const END: u32 = u32::MAX;
 const SLOT_BYTES: u64 = size_of::<u32>() as u64;
 
 #[derive(Debug)]
 pub struct KeyIndex {
-    shards: Box<[HashTable<u32>]>,
+    /// One, or [`SHARDS`].
+    shards: Vec<HashTable<u32>>,
     /// For rows that may repeat: by slot, the next equal row.
     next: Option<Vec<u32>>,
     hasher: RandomState,
@@ -39,7 +43,7 @@ pub struct Duplicate;
 impl KeyIndex {
     pub fn new(pool: &Pool, repeats: bool) -> KeyIndex {
         KeyIndex {
-            shards: (0..SHARDS).map(|_| HashTable::new()).collect(),
+            shards: vec![HashTable::new()],
             next: repeats.then(Vec::new),
             hasher: RandomState::default(),
             shard_bytes: 0,
@@ -56,7 +60,7 @@ impl KeyIndex {
     /// A row with this key.
     #[inline]
     pub fn find(&self, hash: u64, equal: impl Fn(u32) -> bool) -> Option<u32> {
-        let head = *self.shards[shard(hash)].find(hash, |&slot| equal(slot))?;
+        let head = *self.shards[self.shard(hash)].find(hash, |&slot| equal(slot))?;
         match &self.next {
             Some(next) if next[head as usize] != END => Some(next[head as usize]),
             _ => Some(head),
@@ -73,9 +77,10 @@ impl KeyIndex {
     ) -> Result<Result<(), Duplicate>, OutOfMemory> {
         self.make_room(hash, &key_of)?;
         self.make_chain_room(slot)?;
+        let shard = self.shard(hash);
         let KeyIndex { shards, next, hasher, .. } = self;
         let rehash = |&slot: &u32| self::hash(hasher, key_of(slot));
-        match (shards[shard(hash)].entry(hash, |&other| equal(other), rehash), next) {
+        match (shards[shard].entry(hash, |&other| equal(other), rehash), next) {
             (Entry::Vacant(entry), next) => {
                 entry.insert(slot);
                 if let Some(next) = next {
@@ -94,7 +99,8 @@ impl KeyIndex {
 
     /// Removes `slot`, which [`KeyIndex::find`] returned and whose cells are still the same. Returns whether it was there.
     pub fn remove(&mut self, hash: u64, slot: u32, equal: impl Fn(u32) -> bool) -> bool {
-        let shard = &mut self.shards[shard(hash)];
+        let shard = self.shard(hash);
+        let shard = &mut self.shards[shard];
         let Ok(head) = shard.find_entry(hash, |&other| other == slot || equal(other)) else { return false };
         if let Some(next) = &mut self.next {
             let first = *head.get() as usize;
@@ -120,8 +126,33 @@ impl KeyIndex {
         hash: u64,
         key_of: &impl Fn(u32) -> K,
     ) -> Result<(), OutOfMemory> {
-        let full = &self.shards[shard(hash)];
-        if full.len() < full.capacity() { Ok(()) } else { self.grow_shard(hash, key_of) }
+        let full = &self.shards[self.shard(hash)];
+        if full.len() < full.capacity() {
+            return Ok(());
+        }
+        if self.shards.len() == 1 && full.len() >= MAX_SINGLE {
+            self.split(key_of)?;
+            return self.make_room(hash, key_of);
+        }
+        self.grow_shard(hash, key_of)
+    }
+
+    /// From a single shard to all.
+    #[cold]
+    fn split<'a, K: Iterator<Item = Cell<'a>>>(&mut self, key_of: &impl Fn(u32) -> K) -> Result<(), OutOfMemory> {
+        let single = std::mem::replace(&mut self.shards, (0..SHARDS).map(|_| HashTable::new()).collect());
+        for slot in single.iter().flatten() {
+            let hash = self.hash(key_of(*slot));
+            let shard = self.shard(hash);
+            if self.shards[shard].len() == self.shards[shard].capacity() {
+                self.grow_shard(hash, key_of)?;
+            }
+            self.shards[shard].insert_unique(hash, *slot, |slot| self::hash(&self.hasher, key_of(*slot)));
+        }
+        let freed: u64 = single.iter().map(|shard| shard.allocation_size() as u64).sum();
+        drop(single);
+        self.shard_bytes -= freed;
+        self.charge.set(self.charge.bytes() - freed)
     }
 
     #[cold]
@@ -130,7 +161,8 @@ impl KeyIndex {
         hash: u64,
         key_of: &impl Fn(u32) -> K,
     ) -> Result<(), OutOfMemory> {
-        let shard = &mut self.shards[shard(hash)];
+        let shard = self.shard(hash);
+        let shard = &mut self.shards[shard];
         let before = shard.allocation_size() as u64;
         // About what the doubled table takes, beside the old one.
         let wanted = 2 * before + 64;
@@ -158,15 +190,15 @@ impl KeyIndex {
         Ok(())
     }
 
+    /// Taken from bits that the table inside a shard makes no use of.
+    #[inline]
+    fn shard(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & (self.shards.len() - 1)
+    }
+
     pub fn bytes(&self) -> u64 {
         self.charge.bytes()
     }
-}
-
-/// Taken from bits that the table inside a shard makes no use of.
-#[inline]
-fn shard(hash: u64) -> usize {
-    (hash >> 32) as usize % SHARDS
 }
 
 fn hash<'a>(hasher: &RandomState, key: impl Iterator<Item = Cell<'a>>) -> u64 {

@@ -14,12 +14,14 @@
 //! | `rows`, `index` | slots, key index |
 //! | `column`, `fixed`, `bitmap`, `text` | cells in Arrow's layout, copied on write |
 //! | `undo` | old values, gates, floor |
+//! | `claim` | memory that waiting transactions and undo hold |
 //! | `serve`, `view`, `zero_copy` | a table as S sees it, as Arrow arrays |
 
 mod agenda;
 mod apply;
 mod backlog;
 mod bitmap;
+mod claim;
 mod clock;
 mod column;
 mod fixed;

@@ -10,8 +10,10 @@ use crate::bitmap::{Bitmap, split};
 use crate::column::{Cell, Column};
 use crate::index::{Duplicate, KeyIndex};
 use crate::undo::OpWriter;
-use crate::view::CHUNK_ROWS;
+use crate::view::{CHUNK_ROWS, SMALLEST_CHUNK};
 
+/// The first chunk becomes longer by this factor.
+const CHUNK_GROWTH: usize = 4;
 /// Runs of a column merged at a time.
 const TIDY_RUNS: usize = 16;
 
@@ -49,6 +51,8 @@ pub struct Rows {
     pub live_counts: Vec<u32>,
     /// Slots in use or free: all slots below.
     pub slots: u32,
+    /// Slots that there is room for.
+    room: usize,
     pub count: u64,
     free: Vec<u32>,
     free_charge: Charge,
@@ -69,6 +73,7 @@ impl Rows {
             live: Bitmap::new(pool, false),
             live_counts: Vec::new(),
             slots: 0,
+            room: 0,
             count: 0,
             free: Vec::new(),
             free_charge: pool.charge(),
@@ -176,15 +181,27 @@ impl Rows {
         if slot == u32::MAX {
             return Err(Fault::TooManyRows);
         }
-        if slot as usize == self.live_counts.len() * CHUNK_ROWS {
-            for column in &mut self.columns {
-                column.grow()?;
-            }
-            self.live.grow()?;
-            self.live_counts.push(0);
+        if slot as usize == self.room {
+            self.grow()?;
         }
         self.slots += 1;
         Ok(slot)
+    }
+
+    /// The first chunk grows by and by, so that small tables stay small; then whole ones are added.
+    fn grow(&mut self) -> Result<(), OutOfMemory> {
+        let room = match self.room {
+            0 => SMALLEST_CHUNK,
+            room if room < CHUNK_ROWS => (room * CHUNK_GROWTH).min(CHUNK_ROWS),
+            room => room + CHUNK_ROWS,
+        };
+        for column in &mut self.columns {
+            column.grow(room)?;
+        }
+        self.live.grow(room)?;
+        self.live_counts.resize(room.div_ceil(CHUNK_ROWS), 0);
+        self.room = room;
+        Ok(())
     }
 
     fn set_live(&mut self, slot: u32, live: bool) -> Result<(), OutOfMemory> {

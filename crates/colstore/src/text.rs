@@ -22,7 +22,9 @@ use crate::zero_copy;
 const VIEW_BYTES: usize = 16;
 /// Longest text that lies in its view.
 const INLINE: usize = 12;
-const MIN_BLOCK: usize = 4 << 10;
+const MIN_BLOCK: usize = 512;
+/// A block that follows one which a snapshot shares: there will be many of them.
+const SHARED_BLOCK: u64 = 4 << 10;
 const MAX_BLOCK: usize = 1 << 20;
 /// More blocks than this (beyond those that the amount of text needs) make a heap be written anew.
 const SPARE_BLOCKS: usize = 24;
@@ -43,9 +45,10 @@ impl TextColumn {
         TextColumn { views: fixed::new_region(pool, VIEW_BYTES), heaps: Vec::new(), pool: pool.clone() }
     }
 
-    pub fn grow(&mut self) -> Result<(), OutOfMemory> {
-        self.views.push_run()?;
-        self.heaps.push(Heap::default());
+    /// Room for so many texts.
+    pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
+        fixed::grow(&mut self.views, VIEW_BYTES, rows)?;
+        self.heaps.resize_with(self.views.run_count(), Heap::default);
         Ok(())
     }
 
@@ -162,9 +165,8 @@ impl Heap {
     }
 
     fn append(&mut self, text: &[u8], pool: &Pool) -> Result<(u32, u32), OutOfMemory> {
-        // Blocks grow with the heap, but leave little of it empty. Who merely shares a block gets it followed by a short
-        // one: there will be many of them.
-        let size = if self.is_shared() { 0 } else { self.written.min(64 << 10).max(self.written / 4) };
+        // Blocks grow with the heap, but leave little of it empty.
+        let size = if self.is_shared() { SHARED_BLOCK } else { self.written.min(64 << 10).max(self.written / 4) };
         self.append_sized(text, size, pool)
     }
 

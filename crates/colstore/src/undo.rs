@@ -19,16 +19,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use protocol::Snapshot;
-use snapmem::{Charge, OutOfMemory, Pool};
+use snapmem::{OutOfMemory, Pool};
 
+use crate::claim::Claim;
 use crate::column::Cell;
 
 /// A gate is kept as a mark at most this often; closer ones replace each other.
 const MARK_MILLIS: u64 = 250;
 /// What the allocator keeps beside an allocation, roughly.
 const ALLOCATION_BYTES: u64 = 16;
-/// The claim on memory moves in steps, so that it costs nothing per transaction.
-const CHARGE_STEP: u64 = 64 << 10;
 
 #[derive(Debug)]
 pub struct Undo {
@@ -37,8 +36,7 @@ pub struct Undo {
     first: u64,
     marks: VecDeque<Mark>,
     floor: Arc<Snapshot>,
-    bytes: u64,
-    charge: Charge,
+    claim: Claim,
 }
 
 #[derive(Debug)]
@@ -58,16 +56,12 @@ struct Mark {
 impl Undo {
     /// `floor`: what the rows were loaded with.
     pub fn new(pool: &Pool, floor: Arc<Snapshot>) -> Undo {
-        let charge = pool.charge();
-        Undo { entries: VecDeque::new(), first: 0, marks: VecDeque::new(), floor, bytes: 0, charge }
+        Undo { entries: VecDeque::new(), first: 0, marks: VecDeque::new(), floor, claim: Claim::new(pool) }
     }
 
     pub fn push(&mut self, xid: u64, applied_ms: u64, ops: &[u8]) -> Result<(), OutOfMemory> {
         let entry = Entry { xid, applied_ms, ops: ops.into() };
-        self.bytes += entry.bytes();
-        if self.bytes > self.charge.bytes() {
-            self.charge.set(self.bytes + CHARGE_STEP)?;
-        }
+        self.claim.add(entry.bytes())?;
         self.entries.push_back(entry);
         Ok(())
     }
@@ -131,16 +125,12 @@ impl Undo {
         }
         let entry = self.entries.pop_front()?;
         self.first += 1;
-        self.bytes -= entry.bytes();
-        if self.bytes + 4 * CHARGE_STEP < self.charge.bytes() {
-            // Making a claim smaller does not fail.
-            let _ = self.charge.set(self.bytes + CHARGE_STEP);
-        }
+        self.claim.subtract(entry.bytes());
         Some(entry)
     }
 
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.claim.bytes()
     }
 
     pub fn len(&self) -> usize {

@@ -9,11 +9,12 @@ use protocol::request::Refusal;
 use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
 use crate::{Limits, TableChanges};
 
-/// Two tables, the first with one row; `changes` break the first.
+/// Two tables, the first with a long row among others; `changes` break the first.
 fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
     let (one, two) = (simple(1), simple(2));
     let mut rig = Rig::new(LIMITS);
-    rig.load(&one, &[simple_row(1, 1, "x")]);
+    let rows = [simple_row(1, 1, "x"), simple_row(50, 0, &"long ".repeat(2000))];
+    rig.load(&one, &rows);
     rig.load(&two, &[simple_row(1, 1, "x")]);
     let now = rig.now();
     let view = rig.serve(&one, &now).unwrap();
@@ -30,7 +31,7 @@ fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
     let now = rig.now();
     assert_eq!(rig.serve(&one, &now).unwrap_err(), Refusal::NotMirrored { relid: 1 });
     assert_eq!(rig.rows(&two).len(), 2);
-    assert_eq!(rig::rows_of(&view), [simple_row(1, 1, "x")]);
+    assert_eq!(rig::rows_of(&view), rows);
     drop(view);
     assert!(rig.store.status().memory_bytes < memory, "a broken table gives its memory back");
     // A later generation starts afresh.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::rig::{self, LIMITS, Rig, simple, simple_row};
+use plan::{Identity, Type};
+
+use super::rig::{self, LIMITS, Rig, Row, Val, simple, simple_row};
 use crate::Limits;
 
 const TABLES: u32 = 10_000;
@@ -52,6 +54,33 @@ fn a_transaction_on_all_tables_costs_so_many_looks_and_not_their_square() {
     let status = rig.store.status();
     assert!(status.undo_bytes <= 50_000);
     assert_eq!(status.undo_bytes, status.tables.iter().map(|table| table.undo_bytes).sum::<u64>());
+}
+
+#[test]
+fn a_small_table_takes_little_memory_and_grows_to_a_large_one() {
+    let layout =
+        rig::layout(1, &[Type::Int64, Type::Bool, Type::Text, Type::Int16, Type::Int32], Identity::Key(vec![0]));
+    let row = |key: i64| -> Row {
+        let number = if key % 3 == 0 { Val::Null } else { Val::Int(key % 100) };
+        let text = Val::Text(format!("{key} is the key"));
+        vec![Val::Int(key), Val::Bool(key % 2 == 0), text, number, Val::Int(-key)]
+    };
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&layout, &[row(0)]);
+    assert!(rig.store.status().memory_bytes < 10_000, "{:?}", rig.store.status());
+    let (mut key, mut views) = (1, Vec::new());
+    for until in [2, 63, 64, 65, 256, 300, 1025, 4097, 8192, 8193, 20_000] {
+        let mut bytes = Vec::new();
+        (key..until).for_each(|key| rig::insert(&layout, &row(key), &mut bytes));
+        key = until;
+        rig.commit(&bytes);
+        let now = rig.now();
+        views.push((until, rig.serve(&layout, &now).unwrap()));
+        rig.gate();
+    }
+    for (until, view) in views {
+        assert_eq!(rig::rows_of(&view), (0..until).map(row).collect::<Vec<_>>());
+    }
 }
 
 #[test]

@@ -168,6 +168,21 @@ impl EpochRegion {
         Ok(())
     }
 
+    /// Makes the runs longer, of a region that has at most one. Its new bytes are zero. Live snapshots keep the short one.
+    pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
+        let before = self.run_bytes();
+        assert!(self.frames.len() <= 1 && run_bytes >= before, "only the first run becomes longer");
+        let mut longer = EpochRegion::new(&self.pool, run_bytes);
+        longer.ahead = self.ahead.is_some().then(Ahead::default);
+        if !self.frames.is_empty() {
+            longer.push_run()?;
+            let base = longer.frames[0].base.get_mut().expect("the run is new");
+            self.read_into(0, &mut base[..before]);
+        }
+        *self = longer;
+        Ok(())
+    }
+
     /// Reads within one run.
     #[inline]
     pub fn read_into(&self, offset: usize, into: &mut [u8]) {

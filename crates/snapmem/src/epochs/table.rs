@@ -12,8 +12,8 @@ use super::version::Version;
 use crate::pool::{OutOfMemory, Pool};
 
 /// The first part has this many places, every further one as many as all before it.
-const FIRST: usize = 64;
-const PARTS: usize = 40;
+const FIRST: usize = 8;
+const PARTS: usize = 32;
 
 pub struct Table {
     parts: [AtomicPtr<Place>; PARTS],

@@ -342,3 +342,25 @@ fn loading_is_no_reason_to_copy_ahead() {
         assert_eq!(region.usage().copied_bytes, copied, "{}", region.reason());
     }
 }
+
+#[test]
+fn a_first_run_becomes_longer_while_snapshots_keep_the_short_one() {
+    let pool = Pool::new(1 << 20);
+    let mut region = EpochRegion::automatic(&pool, 64);
+    region.lengthen_runs(128).unwrap();
+    assert_eq!((region.run_count(), region.run_bytes()), (0, 128));
+    region.push_run().unwrap();
+    region.write_at(100, b"before").unwrap();
+    let snapshot = region.take_snapshot().unwrap();
+    region.write_at(100, b"beside").unwrap();
+    region.lengthen_runs(8192).unwrap();
+    region.write_at(100, b"behind").unwrap();
+    region.write_at(8000, b"more").unwrap();
+    let mut now = vec![0; 8192];
+    region.read_into(0, &mut now);
+    assert_eq!((&now[100..106], &now[8000..8004]), (&b"behind"[..], &b"more"[..]));
+    assert!(now[106..8000].iter().all(|&byte| byte == 0));
+    assert_eq!((snapshot.run_bytes(), &snapshot.get(0).unwrap()[100..106]), (128, &b"before"[..]));
+    drop((region, snapshot));
+    assert_eq!(pool.used(), 0);
+}
