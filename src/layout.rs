@@ -9,6 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use pgrx::prelude::*;
 use plan::{Identity, MirrorColumn, TableLayout, Type};
 
+use crate::pg::compat;
+
 /// A column that the mirror does not have.
 #[derive(Clone, Debug)]
 pub struct Excluded {
@@ -254,10 +256,7 @@ pub fn excluded_columns(relid: pg_sys::Oid) -> Option<Vec<String>> {
 
 unsafe fn attributes<'a>(relation: pg_sys::Relation) -> impl Iterator<Item = &'a pg_sys::FormData_pg_attribute> {
     // SAFETY: an open relation's descriptor has natts attributes and outlives the use here.
-    unsafe {
-        let descriptor = &*(*relation).rd_att;
-        descriptor.attrs.as_slice(descriptor.natts as usize).iter()
-    }
+    unsafe { compat::attributes((*relation).rd_att).iter() }
 }
 
 unsafe fn qualified_name(relation: pg_sys::Relation) -> String {

@@ -3,6 +3,7 @@
 use pgrx::prelude::*;
 
 use crate::layout;
+use crate::pg::compat;
 use crate::pg::relation::relation_name;
 use crate::pg::tree::Tree;
 use crate::shared::{self, DatabaseState, TableState};
@@ -98,6 +99,6 @@ unsafe fn held_open(relid: pg_sys::Oid, estate: *mut pg_sys::EState) -> Option<p
     unsafe {
         let mut entries = Tree::new().list_of::<pg_sys::RangeTblEntry>((*estate).es_range_table);
         let position = entries.position(|e| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid)?;
-        Some(pg_sys::ExecGetRangeTableRelation(estate, position as pg_sys::Index + 1))
+        Some(compat::range_table_relation(estate, position as pg_sys::Index + 1))
     }
 }
