@@ -164,9 +164,9 @@ struct Descriptor;
 impl Descriptor {
     fn reserve() -> Option<Descriptor> {
         // SAFETY: counts, and may close files that the server can open again.
-        let reserved = unsafe { pg_sys::AcquireExternalFD() };
-        // Not `then_some`: what it does not return it drops.
-        if reserved { Some(Descriptor) } else { None }
+        let acquired = unsafe { pg_sys::AcquireExternalFD() };
+        // Made only if there is one: what is dropped is released.
+        if acquired { Some(Descriptor) } else { None }
     }
 }
 

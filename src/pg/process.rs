@@ -45,7 +45,7 @@ impl Worker {
             let mut handle = ptr::null_mut();
             let started = pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle);
             pg_sys::MemoryContextSwitchTo(outer);
-            // Not `then_some`: what it does not return it drops.
+            // Made only if there is one: what is dropped is freed.
             if started { Some(Worker { handle }) } else { None }
         }
     }

@@ -57,7 +57,7 @@ impl HistoricRelation {
     pub unsafe fn open(relid: u32) -> Option<HistoricRelation> {
         // SAFETY: by the caller's promise.
         let relation = unsafe { pg_sys::RelationIdGetRelation(relid.into()) };
-        // Not `then_some`: what it does not return it drops.
+        // Made only if there is one: what is dropped is closed.
         if relation.is_null() { None } else { Some(HistoricRelation(relation)) }
     }
 }
