@@ -146,9 +146,14 @@ fn broken(error: io::Error) -> String {
 struct Descriptor;
 
 impl Descriptor {
+    /// So many stay for others: the server's own waits take one, and raise an error where there is none.
+    const SPARE: usize = 16;
+
     fn reserve() -> Option<Descriptor> {
         // SAFETY: counts, and may close files that the server can open again.
-        unsafe { pg_sys::AcquireExternalFD() }.then_some(Descriptor)
+        let acquire = || unsafe { pg_sys::AcquireExternalFD() }.then_some(Descriptor);
+        let mut acquired: Vec<_> = (0..=Self::SPARE).map_while(|_| acquire()).collect();
+        if acquired.len() > Self::SPARE { acquired.pop() } else { None }
     }
 }
 

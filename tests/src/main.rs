@@ -19,9 +19,11 @@ mod interrupts;
 mod loading;
 mod refusals;
 mod runner;
+mod silence;
 mod snapshots;
 mod statements;
 mod tpcc_live;
+mod wide;
 
 fn main() -> std::process::ExitCode {
     runner::main(&[
@@ -32,6 +34,8 @@ fn main() -> std::process::ExitCode {
         ("cursors", cursors::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
+        ("wide", wide::TESTS),
+        ("silence", silence::TESTS),
         ("interrupts", interrupts::TESTS),
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
