@@ -1,12 +1,13 @@
 //! Aggregates: what the engine computes, and how it becomes PostgreSQL's result.
 
 use pgrx::prelude::*;
+use plan::catalogue::Aggregate;
 use plan::{Agg, Expr, Type};
 
 use super::columns::conversion;
 use super::compare::require_c_order;
-use super::operators::{self, Aggregate};
-use super::reason::{Attempt, function_name};
+use super::operators;
+use super::reason::{Attempt, Reason, function_name};
 use super::translate::Translator;
 use crate::pg::tree::Node;
 use crate::spec::Conversion;
@@ -22,7 +23,7 @@ impl<'a> Translator<'a> {
             return if aggregate == Aggregate::CountStar {
                 Ok((Agg::CountStar, Conversion::Plain(Type::Int64)))
             } else {
-                Err(format!("aggregate {}", function_name(aggref.aggfnoid)))
+                Err(unknown(aggref))
             };
         };
         let typed = self.expression(argument)?;
@@ -32,20 +33,15 @@ impl<'a> Translator<'a> {
         if typed.ty.is_text() && matches!(aggregate, Aggregate::Min | Aggregate::Max) {
             require_c_order(aggref.inputcollid)?;
         }
+        if !aggregate.row().takes(typed.ty) {
+            return Err(unknown(aggref));
+        }
         let conversion = result(aggregate, typed.ty, argument)?;
-        let expr = typed.expr;
-        let agg = match aggregate {
-            Aggregate::CountStar => Agg::CountStar,
-            Aggregate::Count => match &expr {
-                Expr::Literal { value: Some(_), .. } => Agg::CountStar,
-                _ => Agg::Count(expr),
-            },
-            Aggregate::Sum => Agg::Sum(expr),
-            Aggregate::Avg => Agg::Avg(expr),
-            Aggregate::Min => Agg::Min(expr),
-            Aggregate::Max => Agg::Max(expr),
+        let agg = match (aggregate, typed.expr) {
+            (Aggregate::Count, Expr::Literal { value: Some(_), .. }) => Some(Agg::CountStar),
+            (aggregate, expr) => aggregate.of(Some(expr)),
         };
-        Ok((agg, conversion))
+        Ok((agg.ok_or_else(|| unknown(aggref))?, conversion))
     }
 }
 
@@ -63,29 +59,23 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
         let name = function_name(aggref.aggfnoid);
         match operators::depends_on_row_order(aggref.aggfnoid) {
             true => format!("{name} depends on row order"),
-            false => format!("aggregate {name}"),
+            false => unknown(aggref),
         }
     })
 }
 
-/// How an aggregate's result is made of the engine's.
-fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conversion> {
-    Ok(match aggregate {
-        Aggregate::CountStar | Aggregate::Count => Conversion::Plain(Type::Int64),
-        Aggregate::Sum if matches!(argument, Type::Int16 | Type::Int32) => Conversion::Plain(Type::Int64),
-        Aggregate::Sum => Conversion::Plain(Type::Decimal128 { scale: argument.scale() }),
-        Aggregate::Avg => Conversion::Average { scale: argument.scale() },
-        Aggregate::Min | Aggregate::Max => conversion(argument, node.type_modifier())?,
-    })
+fn unknown(aggref: &pg_sys::Aggref) -> Reason {
+    format!("aggregate {}", function_name(aggref.aggfnoid))
 }
 
-/// What EXPLAIN calls the column.
-pub fn name(agg: &Agg) -> &'static str {
-    match agg {
-        Agg::CountStar | Agg::Count(_) => "count",
-        Agg::Sum(_) => "sum",
-        Agg::Avg(_) => "avg",
-        Agg::Min(_) => "min",
-        Agg::Max(_) => "max",
+/// How an aggregate's result is made of the engine's.
+fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conversion> {
+    match aggregate {
+        Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
+        Aggregate::Min | Aggregate::Max => conversion(argument, node.type_modifier()),
+        Aggregate::CountStar | Aggregate::Count | Aggregate::Sum => {
+            let mut output = aggregate.row().output_types(argument);
+            output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
+        }
     }
 }

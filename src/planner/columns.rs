@@ -3,7 +3,6 @@
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Type};
 
-use super::aggregate;
 use super::reason::Attempt;
 use crate::pg::tree::Node;
 use crate::spec::{Conversion, ResultColumn};
@@ -71,7 +70,7 @@ impl<'a> Columns<'a> {
         let describe = |(position, column): (usize, &Column<'a>)| ScanColumn {
             name: match &column.computed {
                 Computed::Value(_) => format!("c{}", position + 1),
-                Computed::Aggregate(agg) => format!("{}{}", aggregate::name(agg), position + 1),
+                Computed::Aggregate(agg) => format!("{}{}", agg.aggregate().row().name, position + 1),
             },
             ty: column.simple.sql_type(),
             modifier: column.simple.type_modifier(),

@@ -1,6 +1,7 @@
 //! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
 
 use pgrx::prelude::*;
+use plan::catalogue::Aggregate;
 use plan::{ArithOp, CmpOp, Type};
 
 use crate::pg::tree::{Node, Tree};
@@ -70,81 +71,64 @@ fn wider(a: Type, b: Type) -> Type {
     if a.slot_bytes() >= b.slot_bytes() { a } else { b }
 }
 
-/// Functions behind operators and casts that the engine has.
+/// What a function behind an operator or cast is in the catalogue.
 #[derive(Clone, Copy, Debug)]
-pub enum Function {
-    /// Both operands are cast to the type, which is the result's.
-    Integer(ArithOp, Type),
-    Decimal(ArithOp),
-    Float(ArithOp),
-    /// date + integer, date - integer
-    DateShift(ArithOp),
-    /// date - date
-    DateDifference,
+pub enum Called {
+    /// Both operands are cast to the type first, if there is one.
+    Arith(ArithOp, Option<Type>),
     Negate,
     CastTo(Type),
-    /// Integer to numeric.
-    ToDecimal,
 }
 
-pub fn function(oid: pg_sys::Oid) -> Option<Function> {
+pub fn function(oid: pg_sys::Oid) -> Option<Called> {
     use ArithOp::*;
-    use Function::*;
+    use Called::*;
     use Type::*;
+    let integer = |op, ty| Arith(op, Some(ty));
     Some(match oid.to_u32() {
-        pg_sys::F_INT2PL => Integer(Add, Int16),
-        pg_sys::F_INT2MI => Integer(Sub, Int16),
-        pg_sys::F_INT2MUL => Integer(Mul, Int16),
-        pg_sys::F_INT2DIV => Integer(Div, Int16),
-        pg_sys::F_INT2MOD => Integer(Mod, Int16),
-        pg_sys::F_INT4PL | pg_sys::F_INT24PL | pg_sys::F_INT42PL => Integer(Add, Int32),
-        pg_sys::F_INT4MI | pg_sys::F_INT24MI | pg_sys::F_INT42MI => Integer(Sub, Int32),
-        pg_sys::F_INT4MUL | pg_sys::F_INT24MUL | pg_sys::F_INT42MUL => Integer(Mul, Int32),
-        pg_sys::F_INT4DIV | pg_sys::F_INT24DIV | pg_sys::F_INT42DIV => Integer(Div, Int32),
-        pg_sys::F_INT4MOD => Integer(Mod, Int32),
+        pg_sys::F_INT2PL => integer(Add, Int16),
+        pg_sys::F_INT2MI => integer(Sub, Int16),
+        pg_sys::F_INT2MUL => integer(Mul, Int16),
+        pg_sys::F_INT2DIV => integer(Div, Int16),
+        pg_sys::F_INT2MOD => integer(Mod, Int16),
+        pg_sys::F_INT4PL | pg_sys::F_INT24PL | pg_sys::F_INT42PL => integer(Add, Int32),
+        pg_sys::F_INT4MI | pg_sys::F_INT24MI | pg_sys::F_INT42MI => integer(Sub, Int32),
+        pg_sys::F_INT4MUL | pg_sys::F_INT24MUL | pg_sys::F_INT42MUL => integer(Mul, Int32),
+        pg_sys::F_INT4DIV | pg_sys::F_INT24DIV | pg_sys::F_INT42DIV => integer(Div, Int32),
+        pg_sys::F_INT4MOD => integer(Mod, Int32),
         pg_sys::F_INT8PL | pg_sys::F_INT48PL | pg_sys::F_INT84PL | pg_sys::F_INT28PL | pg_sys::F_INT82PL => {
-            Integer(Add, Int64)
+            integer(Add, Int64)
         }
         pg_sys::F_INT8MI | pg_sys::F_INT48MI | pg_sys::F_INT84MI | pg_sys::F_INT28MI | pg_sys::F_INT82MI => {
-            Integer(Sub, Int64)
+            integer(Sub, Int64)
         }
         pg_sys::F_INT8MUL | pg_sys::F_INT48MUL | pg_sys::F_INT84MUL | pg_sys::F_INT28MUL | pg_sys::F_INT82MUL => {
-            Integer(Mul, Int64)
+            integer(Mul, Int64)
         }
         pg_sys::F_INT8DIV | pg_sys::F_INT48DIV | pg_sys::F_INT84DIV | pg_sys::F_INT28DIV | pg_sys::F_INT82DIV => {
-            Integer(Div, Int64)
+            integer(Div, Int64)
         }
-        pg_sys::F_INT8MOD => Integer(Mod, Int64),
-        pg_sys::F_NUMERIC_ADD => Decimal(Add),
-        pg_sys::F_NUMERIC_SUB => Decimal(Sub),
-        pg_sys::F_NUMERIC_MUL => Decimal(Mul),
-        pg_sys::F_FLOAT8PL => Float(Add),
-        pg_sys::F_FLOAT8MI => Float(Sub),
-        pg_sys::F_FLOAT8MUL => Float(Mul),
-        pg_sys::F_FLOAT8DIV => Float(Div),
-        pg_sys::F_DATE_PLI => DateShift(Add),
-        pg_sys::F_DATE_MII => DateShift(Sub),
-        pg_sys::F_DATE_MI => DateDifference,
+        pg_sys::F_INT8MOD => integer(Mod, Int64),
+        pg_sys::F_NUMERIC_ADD => Arith(Add, None),
+        pg_sys::F_NUMERIC_SUB => Arith(Sub, None),
+        pg_sys::F_NUMERIC_MUL => Arith(Mul, None),
+        pg_sys::F_FLOAT8PL => Arith(Add, None),
+        pg_sys::F_FLOAT8MI => Arith(Sub, None),
+        pg_sys::F_FLOAT8MUL => Arith(Mul, None),
+        pg_sys::F_FLOAT8DIV => Arith(Div, None),
+        pg_sys::F_DATE_PLI => Arith(Add, None),
+        pg_sys::F_DATE_MII => Arith(Sub, None),
+        pg_sys::F_DATE_MI => Arith(Sub, None),
         pg_sys::F_INT2UM | pg_sys::F_INT4UM | pg_sys::F_INT8UM | pg_sys::F_FLOAT8UM | pg_sys::F_NUMERIC_UMINUS => {
             Negate
         }
         pg_sys::F_INT4_INT2 => CastTo(Int32),
         pg_sys::F_INT8_INT2 | pg_sys::F_INT8_INT4 => CastTo(Int64),
         pg_sys::F_FLOAT8_INT2 | pg_sys::F_FLOAT8_INT4 | pg_sys::F_FLOAT8_INT8 => CastTo(Float64),
-        pg_sys::F_NUMERIC_INT2 | pg_sys::F_NUMERIC_INT4 | pg_sys::F_NUMERIC_INT8 => ToDecimal,
+        pg_sys::F_NUMERIC_INT2 | pg_sys::F_NUMERIC_INT4 | pg_sys::F_NUMERIC_INT8 => CastTo(Decimal128 { scale: 0 }),
         pg_sys::F_TIMESTAMP_DATE => CastTo(Timestamp),
         _ => return None,
     })
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aggregate {
-    CountStar,
-    Count,
-    Sum,
-    Avg,
-    Min,
-    Max,
 }
 
 pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {

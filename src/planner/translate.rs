@@ -4,11 +4,12 @@
 //! when the query starts. Everything else must be on the whitelist of [`super::operators`].
 
 use pgrx::prelude::*;
-use plan::{ArithOp, BoolOp, Expr, Literal, Plan, Type};
+use plan::catalogue::{self, Call};
+use plan::{BoolOp, Expr, Literal, Plan, Type};
 
 use super::compare::{Comparison, truth_test};
 use super::level::Source;
-use super::operators::{self, Function};
+use super::operators::{self, Called};
 use super::reason::{Attempt, Reason, function_reason, node_reason, operator_reason, type_reason};
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
@@ -141,7 +142,7 @@ impl<'a> Translator<'a> {
         unsafe { constant_literal(constant.constvalue, ty) }
     }
 
-    fn call(&mut self, function: Function, arguments: &[Node<'a>], reason: impl Fn() -> Reason) -> Attempt<Typed> {
+    fn call(&mut self, called: Called, arguments: &[Node<'a>], reason: impl Fn() -> Reason) -> Attempt<Typed> {
         let mut operands = Vec::with_capacity(arguments.len());
         for argument in arguments {
             operands.push(self.expression(*argument)?);
@@ -151,32 +152,20 @@ impl<'a> Translator<'a> {
         }
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
-        match (function, second) {
-            (Function::CastTo(ty), None) => Ok(exact(cast(first, ty), ty)),
-            (Function::ToDecimal, None) => {
-                let ty = Type::Decimal128 { scale: 0 };
-                Ok(exact(cast(first, ty), ty))
-            }
-            (Function::Negate, None) => {
-                let ty = match first.ty {
-                    Type::Decimal64 { scale } => Type::Decimal128 { scale },
-                    other => other,
-                };
+        match (called, second) {
+            (Called::CastTo(ty), None) => Ok(exact(cast(first, ty), ty)),
+            (Called::Negate, None) => {
+                let ty = catalogue::result_type(Call::Neg, &[first.ty]).ok_or_else(reason)?;
                 Ok(exact(Expr::Neg(Box::new(first.expr)), ty))
             }
-            (Function::Integer(op, ty), Some(second)) => Ok(arithmetic(op, ty, cast(first, ty), cast(second, ty))),
-            (Function::Float(op), Some(second)) => Ok(arithmetic(op, Type::Float64, first.expr, second.expr)),
-            (Function::DateShift(op), Some(second)) => Ok(arithmetic(op, Type::Date, first.expr, second.expr)),
-            (Function::DateDifference, Some(second)) => {
-                Ok(arithmetic(ArithOp::Sub, Type::Int32, first.expr, second.expr))
-            }
-            (Function::Decimal(op), Some(second)) => {
-                let (a, b) = (first.ty.scale(), second.ty.scale());
-                let scale = if op == ArithOp::Mul { a + b } else { a.max(b) };
-                if scale > 38 {
+            (Called::Arith(op, common), Some(second)) => {
+                let types = common.map_or([first.ty, second.ty], |ty| [ty, ty]);
+                let ty = catalogue::result_type(Call::Arith(op), &types).ok_or_else(reason)?;
+                if ty.scale() > 38 {
                     return Err("numeric result with more than 38 digits behind the point".into());
                 }
-                Ok(arithmetic(op, Type::Decimal128 { scale }, first.expr, second.expr))
+                let (left, right) = (Box::new(cast(first, types[0])), Box::new(cast(second, types[1])));
+                Ok(exact(Expr::Arith { op, ty, left, right }, ty))
             }
             _ => Err(reason()),
         }
@@ -189,10 +178,6 @@ pub fn exact(expr: Expr, ty: Type) -> Typed {
 
 pub fn boolean(expr: Expr) -> Typed {
     exact(expr, Type::Bool)
-}
-
-fn arithmetic(op: ArithOp, ty: Type, left: Expr, right: Expr) -> Typed {
-    exact(Expr::Arith { op, ty, left: Box::new(left), right: Box::new(right) }, ty)
 }
 
 pub fn cast(typed: Typed, to: Type) -> Expr {

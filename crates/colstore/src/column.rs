@@ -1,6 +1,6 @@
 //! A column: cells by slot, which of them are null, and which hold something that the layout cannot.
 
-use plan::Type;
+use plan::{Physical, Type};
 use protocol::change::Value;
 use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool, Run};
 
@@ -38,10 +38,10 @@ impl<'a> Cell<'a> {
             Value::Null => Cell::Null,
             Value::Unholdable => Cell::Poison,
             Value::Bool(b) => Cell::Fixed(b as u128),
-            Value::Int(i) => match ty.slot_bytes() {
-                Some(2) => Cell::Fixed(i as u16 as u128),
-                Some(4) => Cell::Fixed(i as u32 as u128),
-                Some(8) => Cell::Fixed(i as u64 as u128),
+            Value::Int(i) => match ty.physical() {
+                Physical::Int16 => Cell::Fixed(i as u16 as u128),
+                Physical::Int32 => Cell::Fixed(i as u32 as u128),
+                Physical::Int64 => Cell::Fixed(i as u64 as u128),
                 _ => return Err(BadValue::Type),
             },
             Value::Float(f) => Cell::Fixed(f.to_bits() as u128),
@@ -81,10 +81,10 @@ enum Cells {
 
 impl Column {
     pub fn new(ty: Type, pool: &Pool) -> Column {
-        let cells = match ty.slot_bytes() {
-            None => Cells::Bits(Bitmap::new(pool, false)),
-            Some(_) if ty.is_text() => Cells::Text(TextColumn::new(pool)),
-            Some(width) => Cells::Fixed { width, region: fixed::new_region(pool, width) },
+        let cells = match (ty.physical(), ty.slot_bytes()) {
+            (Physical::Text, _) => Cells::Text(TextColumn::new(pool)),
+            (_, Some(width)) => Cells::Fixed { width, region: fixed::new_region(pool, width) },
+            (_, None) => Cells::Bits(Bitmap::new(pool, false)),
         };
         Column { ty, cells, valid: None, poison: None, rows: 0, pool: pool.clone() }
     }

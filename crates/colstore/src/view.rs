@@ -6,7 +6,7 @@ use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int16Type, Int32Type, 
 use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
-use plan::Type;
+use plan::{Physical, Type};
 use snapmem::{EpochSnapshot, OutOfMemory, Run};
 
 use crate::column::{CellsSnapshot, ColumnSnapshot};
@@ -115,15 +115,16 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef,
         }
         CellsSnapshot::Fixed { width, cells } => {
             let values = zero_copy::buffer(cells.get(chunk)?, rows * width);
-            match column.ty {
-                Type::Int16 => primitive::<Int16Type>(values, rows, nulls),
-                Type::Int32 | Type::Date => primitive::<Int32Type>(values, rows, nulls),
-                Type::Float64 => primitive::<Float64Type>(values, rows, nulls),
-                Type::Decimal128 { .. } => {
+            match column.ty.physical() {
+                Physical::Int16 => primitive::<Int16Type>(values, rows, nulls),
+                Physical::Int32 => primitive::<Int32Type>(values, rows, nulls),
+                Physical::Int64 => primitive::<Int64Type>(values, rows, nulls),
+                Physical::Float64 => primitive::<Float64Type>(values, rows, nulls),
+                Physical::Int128 => {
                     let array = Decimal128Array::new(ScalarBuffer::new(values, 0, rows), nulls);
                     Arc::new(array.with_data_type(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)))
                 }
-                _ => primitive::<Int64Type>(values, rows, nulls),
+                Physical::Bit | Physical::Text => unreachable!("these are cells of other kinds"),
             }
         }
     })

@@ -32,9 +32,9 @@ use crate::expr::{Translator, constant, planning};
 use crate::extreme::{Extreme, FloatExtreme};
 use crate::sum::{ExactSum, SumType};
 
-/// One aggregate function call.
+/// What DataFusion is asked to aggregate: an aggregate is one such part or several.
 #[derive(Clone, Copy, PartialEq)]
-enum Function {
+enum Part {
     Count,
     Sum(SumType),
     Min,
@@ -54,29 +54,29 @@ pub fn group(
     for (i, key) in grouping.keys.iter().enumerate() {
         // Rows are grouped by a canonical float, but returned is one that the group really has.
         output.push(match plan.type_of(key) {
-            Type::Float64 => Output::Call(calls.index_of(Function::Min, Some(key))),
+            Type::Float64 => Output::Call(calls.index_of(Part::Min, Some(key))),
             _ => Output::Key(i),
         });
     }
     for agg in &grouping.aggregates {
         let arg = agg.argument();
-        let narrow_sum = |arg| matches!(plan.type_of(arg), Type::Int16 | Type::Int32);
-        let mut call = |function| output.push(Output::Call(calls.index_of(function, arg)));
+        let narrow = |arg: &Expr| agg.aggregate().row().output_types(plan.type_of(arg)).eq([Type::Int64]);
+        let mut call = |part| output.push(Output::Call(calls.index_of(part, arg)));
         match agg {
-            Agg::CountStar | Agg::Count(_) => call(Function::Count),
-            Agg::Sum(arg) if narrow_sum(arg) => call(Function::Sum(SumType::Bigint)),
-            Agg::Sum(_) => call(Function::Sum(SumType::Decimal)),
+            Agg::CountStar | Agg::Count(_) => call(Part::Count),
+            Agg::Sum(arg) if narrow(arg) => call(Part::Sum(SumType::Bigint)),
+            Agg::Sum(_) => call(Part::Sum(SumType::Decimal)),
             Agg::Avg(_) => {
-                call(Function::Sum(SumType::Decimal));
-                call(Function::Count);
+                call(Part::Sum(SumType::Decimal));
+                call(Part::Count);
             }
-            Agg::Min(_) => call(Function::Min),
-            Agg::Max(_) => call(Function::Max),
+            Agg::Min(_) => call(Part::Min),
+            Agg::Max(_) => call(Part::Max),
         }
     }
     if grouping.keys.is_empty() && calls.0.is_empty() {
         // One row without columns: something has to be counted for it.
-        calls.index_of(Function::Count, None);
+        calls.index_of(Part::Count, None);
     }
 
     let schema = input.schema();
@@ -86,12 +86,12 @@ pub fn group(
     }
     let mut dense = Shape::new(keys.iter().map(|(key, _)| key.clone()).collect(), &schema);
     let mut functions = Vec::new();
-    for (i, (function, arg)) in calls.0.iter().enumerate() {
+    for (i, (part, arg)) in calls.0.iter().enumerate() {
         let arg_type = arg.map(|arg| plan.type_of(arg));
         let arg = arg.map(|arg| translator.translate(arg)).transpose()?;
-        dense = dense.and_then(|dense| with_call(dense, *function, arg.clone(), &schema));
+        dense = dense.and_then(|dense| with_call(dense, *part, arg.clone(), &schema));
         let args = vec![arg.unwrap_or_else(|| constant(ScalarValue::Int64(Some(1))))];
-        let call = AggregateExprBuilder::new(udaf(*function, arg_type), args).schema(schema.clone());
+        let call = AggregateExprBuilder::new(udaf(*part, arg_type), args).schema(schema.clone());
         functions.push(Arc::new(call.alias(format!("a{i}")).build().map_err(planning)?));
     }
     let keys_count = keys.len();
@@ -110,11 +110,11 @@ enum Output {
 
 /// Distinct calls, in the order of their first use.
 #[derive(Default)]
-struct Calls<'a>(Vec<(Function, Option<&'a Expr>)>);
+struct Calls<'a>(Vec<(Part, Option<&'a Expr>)>);
 
 impl<'a> Calls<'a> {
-    fn index_of(&mut self, function: Function, arg: Option<&'a Expr>) -> usize {
-        let call = (function, arg);
+    fn index_of(&mut self, part: Part, arg: Option<&'a Expr>) -> usize {
+        let call = (part, arg);
         self.0.iter().position(|c| *c == call).unwrap_or_else(|| {
             self.0.push(call);
             self.0.len() - 1
@@ -122,32 +122,27 @@ impl<'a> Calls<'a> {
     }
 }
 
-fn udaf(function: Function, arg_type: Option<Type>) -> Arc<AggregateUDF> {
+fn udaf(part: Part, arg_type: Option<Type>) -> Arc<AggregateUDF> {
     let float = arg_type == Some(Type::Float64);
-    match function {
-        Function::Count => count_udaf(),
-        Function::Sum(result) => Arc::new(AggregateUDF::from(ExactSum::new(result))),
-        Function::Min if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Min))),
-        Function::Max if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Max))),
-        Function::Min => min_udaf(),
-        Function::Max => max_udaf(),
+    match part {
+        Part::Count => count_udaf(),
+        Part::Sum(result) => Arc::new(AggregateUDF::from(ExactSum::new(result))),
+        Part::Min if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Min))),
+        Part::Max if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Max))),
+        Part::Min => min_udaf(),
+        Part::Max => max_udaf(),
     }
 }
 
 /// The shape with one more call; `None` if that needs the general operator.
-fn with_call(
-    mut shape: Shape,
-    function: Function,
-    arg: Option<Arc<dyn PhysicalExpr>>,
-    input: &SchemaRef,
-) -> Option<Shape> {
-    let fits = match function {
-        Function::Count => {
+fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, input: &SchemaRef) -> Option<Shape> {
+    let fits = match part {
+        Part::Count => {
             shape.count(arg);
             true
         }
-        Function::Sum(_) => shape.sum(arg?, input),
-        Function::Min | Function::Max => false,
+        Part::Sum(_) => shape.sum(arg?, input),
+        Part::Min | Part::Max => false,
     };
     fits.then_some(shape)
 }

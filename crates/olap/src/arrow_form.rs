@@ -2,7 +2,7 @@
 
 use arrow_schema::DataType;
 use datafusion_common::scalar::ScalarValue;
-use plan::{Literal, Type};
+use plan::{Literal, Physical, Type};
 use protocol::request::Failure;
 
 use crate::error::internal;
@@ -12,14 +12,14 @@ use crate::error::internal;
 pub const RAW_DECIMAL: DataType = DataType::Decimal128(38, 0);
 
 pub fn arrow_type(ty: Type) -> DataType {
-    match ty {
-        Type::Bool => DataType::Boolean,
-        Type::Int16 => DataType::Int16,
-        Type::Int32 | Type::Date => DataType::Int32,
-        Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => DataType::Int64,
-        Type::Float64 => DataType::Float64,
-        Type::Decimal128 { .. } => RAW_DECIMAL,
-        Type::Text | Type::Char => DataType::Utf8View,
+    match ty.physical() {
+        Physical::Bit => DataType::Boolean,
+        Physical::Int16 => DataType::Int16,
+        Physical::Int32 => DataType::Int32,
+        Physical::Int64 => DataType::Int64,
+        Physical::Float64 => DataType::Float64,
+        Physical::Int128 => RAW_DECIMAL,
+        Physical::Text => DataType::Utf8View,
     }
 }
 
@@ -29,18 +29,14 @@ pub fn scalar(ty: Type, value: Option<&Literal>) -> Result<ScalarValue, Failure>
     let Some(value) = value else {
         return ScalarValue::try_from(&arrow_type(ty)).map_err(|e| internal(e.to_string()));
     };
-    Ok(match (ty, value) {
-        (Type::Bool, Literal::Bool(b)) => ScalarValue::Boolean(Some(*b)),
-        (Type::Int16, Literal::Int(i)) => ScalarValue::Int16(Some(i16::try_from(*i).map_err(|_| mismatch())?)),
-        (Type::Int32 | Type::Date, Literal::Int(i)) => {
-            ScalarValue::Int32(Some(i32::try_from(*i).map_err(|_| mismatch())?))
-        }
-        (Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz, Literal::Int(i)) => {
-            ScalarValue::Int64(Some(*i))
-        }
-        (Type::Float64, Literal::Float(f)) => ScalarValue::Float64(Some(*f)),
-        (Type::Decimal128 { .. }, Literal::Decimal(d)) => ScalarValue::Decimal128(Some(*d), 38, 0),
-        (Type::Text | Type::Char, Literal::Text(t)) => ScalarValue::Utf8View(Some(t.clone())),
+    Ok(match (ty.physical(), value) {
+        (Physical::Bit, Literal::Bool(b)) => ScalarValue::Boolean(Some(*b)),
+        (Physical::Int16, Literal::Int(i)) => ScalarValue::Int16(Some(i16::try_from(*i).map_err(|_| mismatch())?)),
+        (Physical::Int32, Literal::Int(i)) => ScalarValue::Int32(Some(i32::try_from(*i).map_err(|_| mismatch())?)),
+        (Physical::Int64, Literal::Int(i)) => ScalarValue::Int64(Some(*i)),
+        (Physical::Float64, Literal::Float(f)) => ScalarValue::Float64(Some(*f)),
+        (Physical::Int128, Literal::Decimal(d)) => ScalarValue::Decimal128(Some(*d), 38, 0),
+        (Physical::Text, Literal::Text(t)) => ScalarValue::Utf8View(Some(t.clone())),
         _ => return Err(mismatch()),
     })
 }

@@ -20,10 +20,10 @@ use protocol::request::FailureKind;
 use crate::arrow_form::RAW_DECIMAL;
 use crate::error::QueryError;
 use crate::numbers::{Integer, dates, decimals, floats};
-use crate::operand::{Operand, binary, compare, unary};
+use crate::operand::{Operand, binary, compare, for_number, unary};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Function {
+pub enum Kernel {
     /// Both operands of this integer type.
     Integer(IntegerType, ArithOp),
     NegInteger(IntegerType),
@@ -75,37 +75,37 @@ impl IntegerType {
     }
 }
 
-impl Function {
+impl Kernel {
     fn result_type(self) -> DataType {
         match self {
-            Function::Integer(ty, _) | Function::NegInteger(ty) => ty.arrow_type(),
-            Function::Float(_) | Function::NegFloat | Function::CanonicalFloat => DataType::Float64,
-            Function::Decimal { .. }
-            | Function::NegDecimal
-            | Function::ToDecimal128 { .. }
-            | Function::DecimalJoinKey { .. } => RAW_DECIMAL,
-            Function::CompareDecimals { .. } => DataType::Boolean,
-            Function::ToDecimal64 { .. } | Function::DateToTimestamp => DataType::Int64,
-            Function::DatePlusDays | Function::DateMinusDays | Function::DateMinusDate => DataType::Int32,
+            Kernel::Integer(ty, _) | Kernel::NegInteger(ty) => ty.arrow_type(),
+            Kernel::Float(_) | Kernel::NegFloat | Kernel::CanonicalFloat => DataType::Float64,
+            Kernel::Decimal { .. }
+            | Kernel::NegDecimal
+            | Kernel::ToDecimal128 { .. }
+            | Kernel::DecimalJoinKey { .. } => RAW_DECIMAL,
+            Kernel::CompareDecimals { .. } => DataType::Boolean,
+            Kernel::ToDecimal64 { .. } | Kernel::DateToTimestamp => DataType::Int64,
+            Kernel::DatePlusDays | Kernel::DateMinusDays | Kernel::DateMinusDate => DataType::Int32,
         }
     }
 }
 
-/// A function applied to the results of other expressions.
+/// A kernel applied to the results of other expressions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Computed {
-    function: Function,
+    kernel: Kernel,
     args: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-/// An expression that applies `function` to its one or two arguments.
-pub fn computed(function: Function, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
-    Arc::new(Computed { function, args })
+/// An expression that applies `kernel` to its one or two arguments.
+pub fn computed(kernel: Kernel, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Computed { kernel, args })
 }
 
 impl PhysicalExpr for Computed {
     fn data_type(&self, _: &Schema) -> Result<DataType> {
-        Ok(self.function.result_type())
+        Ok(self.kernel.result_type())
     }
 
     fn nullable(&self, _: &Schema) -> Result<bool> {
@@ -115,10 +115,10 @@ impl PhysicalExpr for Computed {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let args: Vec<ColumnarValue> = self.args.iter().map(|arg| arg.evaluate(batch)).collect::<Result<_>>()?;
         if args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
-            let one = apply(self.function, &args, 1)?;
+            let one = apply(self.kernel, &args, 1)?;
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?));
         }
-        Ok(ColumnarValue::Array(apply(self.function, &args, batch.num_rows())?))
+        Ok(ColumnarValue::Array(apply(self.kernel, &args, batch.num_rows())?))
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
@@ -126,7 +126,7 @@ impl PhysicalExpr for Computed {
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(computed(self.function, children))
+        Ok(computed(self.kernel, children))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,7 +136,7 @@ impl PhysicalExpr for Computed {
 
 impl fmt::Display for Computed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}(", self.function)?;
+        write!(f, "{:?}(", self.kernel)?;
         for (i, arg) in self.args.iter().enumerate() {
             write!(f, "{}{arg}", if i > 0 { ", " } else { "" })?;
         }
@@ -144,34 +144,31 @@ impl fmt::Display for Computed {
     }
 }
 
-fn apply(function: Function, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
-    match function {
-        Function::Integer(IntegerType::Int16, op) => integer::<Int16Type>(op, args, rows),
-        Function::Integer(IntegerType::Int32, op) => integer::<Int32Type>(op, args, rows),
-        Function::Integer(IntegerType::Int64, op) => integer::<Int64Type>(op, args, rows),
-        Function::NegInteger(IntegerType::Int16) => negated::<Int16Type>(args, rows),
-        Function::NegInteger(IntegerType::Int32) => negated::<Int32Type>(args, rows),
-        Function::NegInteger(IntegerType::Int64) => negated::<Int64Type>(args, rows),
-        Function::Float(op) => float(op, args, rows),
-        Function::NegFloat => map::<Float64Type, Float64Type>(args, rows, |a| (-a, false), FailureKind::Internal),
-        Function::CanonicalFloat => {
+fn apply(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    match kernel {
+        Kernel::Integer(IntegerType::Int16, op) => integer::<Int16Type>(op, args, rows),
+        Kernel::Integer(IntegerType::Int32, op) => integer::<Int32Type>(op, args, rows),
+        Kernel::Integer(IntegerType::Int64, op) => integer::<Int64Type>(op, args, rows),
+        Kernel::NegInteger(IntegerType::Int16) => negated::<Int16Type>(args, rows),
+        Kernel::NegInteger(IntegerType::Int32) => negated::<Int32Type>(args, rows),
+        Kernel::NegInteger(IntegerType::Int64) => negated::<Int64Type>(args, rows),
+        Kernel::Float(op) => float(op, args, rows),
+        Kernel::NegFloat => map::<Float64Type, Float64Type>(args, rows, |a| (-a, false), FailureKind::Internal),
+        Kernel::CanonicalFloat => {
             map::<Float64Type, Float64Type>(args, rows, |a| (floats::canonical(a), false), FailureKind::Internal)
         }
-        Function::Decimal { op, digits } => decimal(op, digits, args, rows),
-        Function::CompareDecimals { op, digits } => compare_decimals(op, digits, args, rows),
-        Function::NegDecimal
-        | Function::ToDecimal64 { .. }
-        | Function::ToDecimal128 { .. }
-        | Function::DecimalJoinKey { .. } => match args[0].data_type() {
-            DataType::Int16 => to_decimal::<Int16Type>(function, args, rows),
-            DataType::Int32 => to_decimal::<Int32Type>(function, args, rows),
-            DataType::Int64 => to_decimal::<Int64Type>(function, args, rows),
-            _ => to_decimal::<Decimal128Type>(function, args, rows),
-        },
-        Function::DatePlusDays => date(args, rows, dates::plus_days),
-        Function::DateMinusDays => date(args, rows, dates::minus_days),
-        Function::DateMinusDate => date(args, rows, dates::difference),
-        Function::DateToTimestamp => {
+        Kernel::Decimal { op, digits } => decimal(op, digits, args, rows),
+        Kernel::CompareDecimals { op, digits } => compare_decimals(op, digits, args, rows),
+        Kernel::NegDecimal
+        | Kernel::ToDecimal64 { .. }
+        | Kernel::ToDecimal128 { .. }
+        | Kernel::DecimalJoinKey { .. } => {
+            for_number!(args[0].data_type(), T => to_decimal::<T>(kernel, args, rows))
+        }
+        Kernel::DatePlusDays => date(args, rows, dates::plus_days),
+        Kernel::DateMinusDays => date(args, rows, dates::minus_days),
+        Kernel::DateMinusDate => date(args, rows, dates::difference),
+        Kernel::DateToTimestamp => {
             map::<Int32Type, Int64Type>(args, rows, dates::to_timestamp, FailureKind::TimestampOutOfRange)
         }
     }
@@ -297,22 +294,22 @@ fn compare_decimals(op: CmpOp, digits: [u8; 2], args: &[ColumnarValue], rows: us
 }
 
 /// The functions of one number that give a decimal.
-fn to_decimal<A: ArrowPrimitiveType>(function: Function, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
+fn to_decimal<A: ArrowPrimitiveType>(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
 where
     A::Native: decimals::Slot,
 {
     let too_wide = FailureKind::DecimalTooWide;
-    let widened = match function {
-        Function::NegDecimal => map::<A, Decimal128Type>(args, rows, decimals::neg, too_wide)?,
-        Function::ToDecimal64 { digits } => {
+    let widened = match kernel {
+        Kernel::NegDecimal => map::<A, Decimal128Type>(args, rows, decimals::neg, too_wide)?,
+        Kernel::ToDecimal64 { digits } => {
             let power = decimals::power(digits);
             return map::<A, Int64Type>(args, rows, |a| decimals::to_decimal64(a, power), too_wide);
         }
-        Function::ToDecimal128 { digits } => {
+        Kernel::ToDecimal128 { digits } => {
             let power = decimals::power(digits);
             map::<A, Decimal128Type>(args, rows, |a| decimals::to_decimal128(a, power), too_wide)?
         }
-        Function::DecimalJoinKey { digits } => {
+        Kernel::DecimalJoinKey { digits } => {
             let power = decimals::power(digits);
             let arg = args[0].to_array(rows)?;
             let fitting = arg.as_primitive::<A>().iter().map(|slot| {

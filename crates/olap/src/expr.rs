@@ -12,15 +12,15 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
 };
+use plan::catalogue::{self, Call, Function, Kind};
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
 use protocol::request::Failure;
 
 use crate::arrow_form::{arrow_type, scalar};
-use crate::computed::{Function, IntegerType, computed};
+use crate::computed::{IntegerType, Kernel, computed};
 use crate::error::internal;
 use crate::logic::guarded;
 use crate::numbers::{decimals, floats};
-use crate::validate::is_decimal;
 
 type Physical = Arc<dyn PhysicalExpr>;
 
@@ -47,12 +47,8 @@ impl Translator<'_> {
             Expr::Cmp { op, left, right } => self.comparison(*op, left, right)?,
             Expr::Arith { op, ty, left, right } => self.arithmetic(*op, *ty, left, right)?,
             Expr::Neg(arg) => {
-                let function = match self.plan.type_of(arg) {
-                    Type::Float64 => Function::NegFloat,
-                    ty if is_decimal(ty) => Function::NegDecimal,
-                    ty => Function::NegInteger(integer_type(ty)?),
-                };
-                computed(function, vec![self.translate(arg)?])
+                let ty = self.plan.type_of(arg);
+                computed(kernel(Call::Neg, &[ty], ty)?, vec![self.translate(arg)?])
             }
             Expr::Cast { to, arg } => self.cast(*to, arg)?,
             Expr::Bool { op, args } => self.logic(*op, args)?,
@@ -71,11 +67,11 @@ impl Translator<'_> {
     /// A key that is compared with one of type `other`: both sides get the same physical type and scale.
     pub fn join_key(&self, expr: &Expr, other: Type) -> Result<Physical, Failure> {
         let ty = self.plan.type_of(expr);
-        if ty == other || !is_decimal(ty) {
+        if ty == other || ty.kind() != Kind::Decimal {
             return self.key(expr);
         }
         let digits = other.scale().saturating_sub(ty.scale());
-        Ok(computed(Function::DecimalJoinKey { digits }, vec![self.translate(expr)?]))
+        Ok(computed(Kernel::DecimalJoinKey { digits }, vec![self.translate(expr)?]))
     }
 
     fn param(&self, index: u16) -> Result<ScalarValue, Failure> {
@@ -100,35 +96,26 @@ impl Translator<'_> {
         if let Some(l) = decimal_constant(&l).and_then(|value| as_decimal(value, left_type.scale(), right_type)) {
             return Ok(native(op, constant(l), r));
         }
-        let digits = common_scale(left_type, right_type);
-        Ok(computed(Function::CompareDecimals { op, digits }, vec![l, r]))
+        let digits = common_scale(left_type.scale(), right_type.scale());
+        Ok(computed(Kernel::CompareDecimals { op, digits }, vec![l, r]))
     }
 
     fn arithmetic(&self, op: ArithOp, ty: Type, left: &Expr, right: &Expr) -> Result<Physical, Failure> {
         let (left_type, right_type) = (self.plan.type_of(left), self.plan.type_of(right));
-        let function = match (op, left_type, right_type) {
-            (ArithOp::Add, Type::Date, Type::Int32) => Function::DatePlusDays,
-            (ArithOp::Sub, Type::Date, Type::Int32) => Function::DateMinusDays,
-            (ArithOp::Sub, Type::Date, Type::Date) => Function::DateMinusDate,
-            (_, Type::Float64, _) => Function::Float(op),
-            (ArithOp::Mul, l, _) if is_decimal(l) => Function::Decimal { op, digits: [0, 0] },
-            (_, l, r) if is_decimal(l) => Function::Decimal { op, digits: common_scale(l, r) },
-            _ => Function::Integer(integer_type(ty)?, op),
-        };
-        Ok(computed(function, vec![self.translate(left)?, self.translate(right)?]))
+        let kernel = kernel(Call::Arith(op), &[left_type, right_type], ty)?;
+        Ok(computed(kernel, vec![self.translate(left)?, self.translate(right)?]))
     }
 
     fn cast(&self, to: Type, arg: &Expr) -> Result<Physical, Failure> {
         let from = self.plan.type_of(arg);
         let physical = self.translate(arg)?;
-        let digits = to.scale().saturating_sub(from.scale());
-        Ok(match to {
-            _ if to == from => physical,
-            Type::Timestamp => computed(Function::DateToTimestamp, vec![physical]),
-            Type::Decimal64 { .. } => computed(Function::ToDecimal64 { digits }, vec![physical]),
-            Type::Decimal128 { .. } => computed(Function::ToDecimal128 { digits }, vec![physical]),
-            // Integers to wider ones and to double precision: rounds to nearest even, as C does.
-            _ => Arc::new(CastExpr::new(physical, arrow_type(to), None)),
+        let Some(row) = catalogue::cast(from, to) else { return Ok(physical) };
+        Ok(match row.function {
+            // Rounds to nearest even, as C does.
+            Function::IntegerToInteger | Function::IntegerToFloat => {
+                Arc::new(CastExpr::new(physical, arrow_type(to), None))
+            }
+            _ => computed(kernel(Call::Cast(to.kind()), &[from], to)?, vec![physical]),
         })
     }
 
@@ -189,8 +176,32 @@ fn native(op: CmpOp, left: Physical, right: Physical) -> Physical {
 fn canonical_float(arg: Physical) -> Physical {
     match (&*arg as &dyn std::any::Any).downcast_ref::<Constant>().map(Constant::value) {
         Some(ScalarValue::Float64(value)) => constant(ScalarValue::Float64(value.map(floats::canonical))),
-        _ => computed(Function::CanonicalFloat, vec![arg]),
+        _ => computed(Kernel::CanonicalFloat, vec![arg]),
     }
+}
+
+/// What computes a call for operands of these types, with a result of type `ty`.
+fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
+    let missing = || internal(format!("no function for {call:?} of {operands:?}"));
+    let scales = |i: usize| operands.get(i).map_or(0, |ty| ty.scale());
+    let digits = ty.scale().saturating_sub(scales(0));
+    Ok(match catalogue::function(call, operands).ok_or_else(missing)?.function {
+        Function::Integer(op) => Kernel::Integer(integer_type(ty)?, op),
+        Function::Float(op) => Kernel::Float(op),
+        Function::Decimal(op @ ArithOp::Mul) => Kernel::Decimal { op, digits: [0, 0] },
+        Function::Decimal(op) => Kernel::Decimal { op, digits: common_scale(scales(0), scales(1)) },
+        Function::DatePlusDays => Kernel::DatePlusDays,
+        Function::DateMinusDays => Kernel::DateMinusDays,
+        Function::DateMinusDate => Kernel::DateMinusDate,
+        Function::NegInteger => Kernel::NegInteger(integer_type(ty)?),
+        Function::NegFloat => Kernel::NegFloat,
+        Function::NegDecimal => Kernel::NegDecimal,
+        Function::ToDecimal if matches!(ty, Type::Decimal64 { .. }) => Kernel::ToDecimal64 { digits },
+        Function::ToDecimal => Kernel::ToDecimal128 { digits },
+        Function::DateToTimestamp => Kernel::DateToTimestamp,
+        // Arrow's own casts.
+        Function::IntegerToInteger | Function::IntegerToFloat => return Err(missing()),
+    })
 }
 
 fn integer_type(ty: Type) -> Result<IntegerType, Failure> {
@@ -203,8 +214,8 @@ fn integer_type(ty: Type) -> Result<IntegerType, Failure> {
 }
 
 /// Digits that bring two decimals to the larger scale.
-fn common_scale(left: Type, right: Type) -> [u8; 2] {
-    [right.scale().saturating_sub(left.scale()), left.scale().saturating_sub(right.scale())]
+fn common_scale(left: u8, right: u8) -> [u8; 2] {
+    [right.saturating_sub(left), left.saturating_sub(right)]
 }
 
 fn decimal_constant(expr: &Physical) -> Option<i128> {

@@ -11,6 +11,32 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::ColumnarValue;
 
+/// Runs `$body`, which gives a result, with `$T` as the Arrow type of a kind of numbers.
+macro_rules! for_number {
+    ($data_type:expr, $T:ident => $body:expr) => {
+        match $data_type {
+            arrow_schema::DataType::Int16 => {
+                type $T = arrow_array::types::Int16Type;
+                $body
+            }
+            arrow_schema::DataType::Int32 => {
+                type $T = arrow_array::types::Int32Type;
+                $body
+            }
+            arrow_schema::DataType::Int64 => {
+                type $T = arrow_array::types::Int64Type;
+                $body
+            }
+            arrow_schema::DataType::Decimal128(..) => {
+                type $T = arrow_array::types::Decimal128Type;
+                $body
+            }
+            other => Err(datafusion_common::error::DataFusionError::Internal(format!("{other} is no number"))),
+        }
+    };
+}
+pub(crate) use for_number;
+
 pub enum Operand<T: ArrowPrimitiveType> {
     Array(PrimitiveArray<T>),
     Constant(Option<T::Native>),

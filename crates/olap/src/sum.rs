@@ -18,6 +18,7 @@ use protocol::request::FailureKind;
 
 use crate::arrow_form::RAW_DECIMAL;
 use crate::error::QueryError;
+use crate::operand::for_number;
 
 /// What the sum is returned as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,12 +156,7 @@ struct Total {
 impl Accumulator for Total {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let values = &values[0];
-        let sum = match values.data_type() {
-            DataType::Int16 => sum_of(values.as_primitive::<Int16Type>()),
-            DataType::Int32 => sum_of(values.as_primitive::<Int32Type>()),
-            DataType::Int64 => sum_of(values.as_primitive::<Int64Type>()),
-            _ => sum_of(values.as_primitive::<Decimal128Type>()),
-        }?;
+        let sum = for_number!(values.data_type(), T => sum_of(values.as_primitive::<T>()))?;
         if let Some(sum) = sum {
             self.sum = Some(self.sum.unwrap_or(0).checked_add(sum).ok_or_else(too_wide)?);
         }
@@ -237,12 +233,7 @@ impl GroupsAccumulator for GroupTotals {
     ) -> Result<()> {
         self.sums.resize(total_groups, 0);
         self.seen.resize(total_groups, false);
-        match values[0].data_type() {
-            DataType::Int16 => self.add::<Int16Type>(&values[0], groups, filter),
-            DataType::Int32 => self.add::<Int32Type>(&values[0], groups, filter),
-            DataType::Int64 => self.add::<Int64Type>(&values[0], groups, filter),
-            _ => self.add::<Decimal128Type>(&values[0], groups, filter),
-        }
+        for_number!(values[0].data_type(), T => self.add::<T>(&values[0], groups, filter))
     }
 
     fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total_groups: usize) -> Result<()> {
@@ -264,7 +255,7 @@ impl GroupsAccumulator for GroupTotals {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        Ok(vec![states_of_rows(&values[0], filter)])
+        Ok(vec![states_of_rows(&values[0], filter)?])
     }
 
     fn size(&self) -> usize {
@@ -273,17 +264,12 @@ impl GroupsAccumulator for GroupTotals {
 }
 
 /// The partial sum of each row on its own.
-pub fn states_of_rows(values: &ArrayRef, filter: Option<&BooleanArray>) -> ArrayRef {
-    fn widened<T: Summand>(array: &ArrayRef, filter: Option<&BooleanArray>) -> ArrayRef {
+pub fn states_of_rows(values: &ArrayRef, filter: Option<&BooleanArray>) -> Result<ArrayRef> {
+    fn widened<T: Summand>(array: &ArrayRef, filter: Option<&BooleanArray>) -> Result<ArrayRef> {
         let array = array.as_primitive::<T>();
         let sums: Vec<i128> = array.values().iter().map(|&v| T::widen(v)).collect();
         let nulls = included(array.nulls(), filter);
-        Arc::new(Decimal128Array::new(sums.into(), nulls).with_data_type(RAW_DECIMAL))
+        Ok(Arc::new(Decimal128Array::new(sums.into(), nulls).with_data_type(RAW_DECIMAL)))
     }
-    match values.data_type() {
-        DataType::Int16 => widened::<Int16Type>(values, filter),
-        DataType::Int32 => widened::<Int32Type>(values, filter),
-        DataType::Int64 => widened::<Int64Type>(values, filter),
-        _ => widened::<Decimal128Type>(values, filter),
-    }
+    for_number!(values.data_type(), T => widened::<T>(values, filter))
 }

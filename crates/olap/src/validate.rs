@@ -2,7 +2,8 @@
 //!
 //! What passes here can be translated without a further look.
 
-use plan::{Agg, ArithOp, Expr, Plan, Type};
+use plan::catalogue::{self, Call, Kind};
+use plan::{Agg, Expr, Plan, Type};
 use protocol::request::Failure;
 
 use crate::arrow_form::scalar;
@@ -37,20 +38,11 @@ pub fn validate(plan: &Plan) -> Result<(), Failure> {
 fn check_aggregate(plan: &Plan, agg: &Agg) -> Result<(), Failure> {
     let Some(arg) = agg.argument() else { return Ok(()) };
     let ty = type_of(plan, arg)?;
-    let fits = match agg {
-        Agg::CountStar | Agg::Count(_) => true,
-        Agg::Sum(_) | Agg::Avg(_) => is_integer(ty) || is_decimal(ty),
-        Agg::Min(_) | Agg::Max(_) => ty != Type::Bool,
-    };
-    if fits { Ok(()) } else { Err(internal(format!("no such aggregate over {ty:?}: {agg:?}"))) }
-}
-
-pub fn is_integer(ty: Type) -> bool {
-    matches!(ty, Type::Int16 | Type::Int32 | Type::Int64)
-}
-
-pub fn is_decimal(ty: Type) -> bool {
-    matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. })
+    if agg.aggregate().row().takes(ty) {
+        Ok(())
+    } else {
+        Err(internal(format!("no such aggregate over {ty:?}: {agg:?}")))
+    }
 }
 
 /// The checked counterpart of [`Plan::type_of`].
@@ -78,25 +70,22 @@ fn type_within(plan: &Plan, expr: &Expr, depth: u32) -> Result<Type, Failure> {
         }
         Expr::Cmp { left, right, .. } => {
             let (l, r) = (type_of(left)?, type_of(right)?);
-            if l != r && !(is_decimal(l) && is_decimal(r)) {
+            if l != r && !(l.kind() == Kind::Decimal && r.kind() == Kind::Decimal) {
                 return Err(wrong("comparison across types"));
             }
             Type::Bool
         }
         Expr::Arith { op, ty, left, right } => {
             let (l, r) = (type_of(left)?, type_of(right)?);
-            if arith_type(*op, l, r) != Some(*ty) {
+            if catalogue::result_type(Call::Arith(*op), &[l, r]) != Some(*ty) {
                 return Err(wrong("operands and result do not fit"));
             }
             *ty
         }
-        Expr::Neg(arg) => match type_of(arg)? {
-            Type::Decimal64 { scale } => Type::Decimal128 { scale },
-            ty if is_integer(ty) || is_decimal(ty) || ty == Type::Float64 => ty,
-            _ => return Err(wrong("no unary minus")),
-        },
+        Expr::Neg(arg) => catalogue::result_type(Call::Neg, &[type_of(arg)?]).ok_or_else(|| wrong("no unary minus"))?,
         Expr::Cast { to, arg } => {
-            if !is_cast(type_of(arg)?, *to) {
+            let from = type_of(arg)?;
+            if from != *to && catalogue::cast(from, *to).is_none() {
                 return Err(wrong("no such cast"));
             }
             *to
@@ -114,27 +103,4 @@ fn type_within(plan: &Plan, expr: &Expr, depth: u32) -> Result<Type, Failure> {
             Type::Bool
         }
     })
-}
-
-fn arith_type(op: ArithOp, left: Type, right: Type) -> Option<Type> {
-    use ArithOp::*;
-    Some(match (op, left, right) {
-        (_, l, r) if is_integer(l) && l == r => l,
-        (Add | Sub | Mul | Div, Type::Float64, Type::Float64) => Type::Float64,
-        (Add | Sub, l, r) if is_decimal(l) && is_decimal(r) => Type::Decimal128 { scale: l.scale().max(r.scale()) },
-        (Mul, l, r) if is_decimal(l) && is_decimal(r) => Type::Decimal128 { scale: l.scale().checked_add(r.scale())? },
-        (Add | Sub, Type::Date, Type::Int32) => Type::Date,
-        (Sub, Type::Date, Type::Date) => Type::Int32,
-        _ => return None,
-    })
-}
-
-fn is_cast(from: Type, to: Type) -> bool {
-    match (from, to) {
-        (from, to) if from == to => true,
-        (Type::Int16, Type::Int32 | Type::Int64) | (Type::Int32, Type::Int64) | (Type::Date, Type::Timestamp) => true,
-        (from, Type::Float64) => is_integer(from),
-        (from, to) if is_decimal(to) => (is_integer(from) || is_decimal(from)) && to.scale() >= from.scale(),
-        _ => false,
-    }
 }

@@ -1,10 +1,11 @@
-//! Expressions and aggregates, with PostgreSQL's semantics.
+//! Expressions, with PostgreSQL's semantics.
 //!
 //! NULL: every operation but `And`, `Or`, `Not`, `IsNull` is strict (a null operand gives null); those follow
 //! three-valued logic. Overflow and division by zero are errors, never wrapped values or nulls.
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::{self, Call};
 use crate::{Relation, Type};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,57 +104,16 @@ pub enum Literal {
     Text(String),
 }
 
-/// An aggregate over the rows of a group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Agg {
-    CountStar,
-    /// Rows in which the argument is not null.
-    Count(Expr),
-    /// Integers and decimals; null for no rows. Int16 and Int32 give Int64 (an error beyond it), Int64 gives
-    /// Decimal128 { scale: 0 }, decimals Decimal128 of their scale. Sums are exact; beyond i128: an error.
-    Sum(Expr),
-    /// Two output columns: the sum as Decimal128 (of the argument's scale; null for no rows), and the number of
-    /// not-null arguments as Int64. PostgreSQL divides, so that the result's scale is its own.
-    Avg(Expr),
-    /// All types but Bool; text only where the collation is "C". Floats as PostgreSQL orders them.
-    Min(Expr),
-    Max(Expr),
-}
-
-impl Agg {
-    pub fn argument(&self) -> Option<&Expr> {
-        match self {
-            Agg::CountStar => None,
-            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
-        }
-    }
-
-    pub(crate) fn output_types(&self, type_of: impl Fn(&Expr) -> Type, out: &mut Vec<Type>) {
-        match self {
-            Agg::CountStar | Agg::Count(_) => out.push(Type::Int64),
-            Agg::Sum(e) => out.push(match type_of(e) {
-                Type::Int16 | Type::Int32 => Type::Int64,
-                other => Type::Decimal128 { scale: other.scale() },
-            }),
-            Agg::Avg(e) => {
-                out.push(Type::Decimal128 { scale: type_of(e).scale() });
-                out.push(Type::Int64);
-            }
-            Agg::Min(e) | Agg::Max(e) => out.push(type_of(e)),
-        }
-    }
-}
-
 impl Expr {
     pub(crate) fn ty(&self, relations: &[Relation], params: &[Type]) -> Type {
         match self {
             Expr::Column { rel, col } => relations[*rel as usize].columns[*col as usize].ty,
             Expr::Literal { ty, .. } | Expr::Arith { ty, .. } | Expr::Cast { to: ty, .. } => *ty,
             Expr::Param { index } => params[*index as usize],
-            Expr::Neg(e) => match e.ty(relations, params) {
-                Type::Decimal64 { scale } => Type::Decimal128 { scale },
-                other => other,
-            },
+            Expr::Neg(e) => {
+                let ty = e.ty(relations, params);
+                catalogue::result_type(Call::Neg, &[ty]).unwrap_or(ty)
+            }
             Expr::Cmp { .. } | Expr::Bool { .. } | Expr::Not(_) | Expr::IsNull { .. } => Type::Bool,
         }
     }
@@ -187,11 +147,16 @@ impl Expr {
         let mut raises = false;
         self.visit(&mut |e| {
             raises |= match e {
-                Expr::Arith { .. } | Expr::Neg(_) => true,
-                Expr::Cast { to, .. } => {
-                    matches!(to, Type::Timestamp | Type::Decimal64 { .. } | Type::Decimal128 { .. })
-                }
-                _ => false,
+                Expr::Arith { op, .. } => catalogue::can_raise(Call::Arith(*op)),
+                Expr::Neg(_) => catalogue::can_raise(Call::Neg),
+                Expr::Cast { to, .. } => catalogue::can_raise(Call::Cast(to.kind())),
+                Expr::Column { .. }
+                | Expr::Literal { .. }
+                | Expr::Param { .. }
+                | Expr::Cmp { .. }
+                | Expr::Bool { .. }
+                | Expr::Not(_)
+                | Expr::IsNull { .. } => false,
             }
         });
         raises

@@ -8,12 +8,16 @@
 //! Every operation in it is *typed exactly as PostgreSQL typed it*: the translator in `src/planner` writes a
 //! [`Expr`] only where the engine's result is PostgreSQL's, bit for bit, or an error.
 
+pub mod catalogue;
 mod expr;
+mod failure;
 pub mod numeric;
 mod types;
 
-pub use expr::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal};
-pub use types::{Identity, MirrorColumn, TableLayout, Type};
+pub use catalogue::Agg;
+pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
+pub use failure::FailureKind;
+pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
 
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +82,8 @@ impl Plan {
             Some(g) => {
                 let mut types: Vec<Type> = g.keys.iter().map(|e| self.type_of(e)).collect();
                 for agg in &g.aggregates {
-                    agg.output_types(|e| self.type_of(e), &mut types);
+                    let argument = agg.argument().map_or(Type::Int64, |e| self.type_of(e));
+                    types.extend(agg.aggregate().row().output_types(argument));
                 }
                 types
             }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::Kind;
+
 /// A type of the mirror. The value domain and the order are those of the PostgreSQL type that it stands for.
 ///
 /// | type | PostgreSQL | stored as | travels as (Arrow) |
@@ -33,27 +35,76 @@ pub enum Type {
     Char,
 }
 
+/// A value's form in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Physical {
+    Bit,
+    Int16,
+    Int32,
+    Int64,
+    Float64,
+    Int128,
+    /// UTF-8, of any length; what is stored in place is a view of 16 bytes.
+    Text,
+}
+
 impl Type {
-    /// Bytes of a value in its column; `None` for [`Type::Bool`], which takes one bit.
-    pub fn slot_bytes(self) -> Option<usize> {
+    /// How values are stored, sent and computed with: all that knows about bytes goes by this.
+    pub fn physical(self) -> Physical {
         match self {
-            Type::Bool => None,
-            Type::Int16 => Some(2),
-            Type::Int32 | Type::Date => Some(4),
-            Type::Int64 | Type::Float64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => Some(8),
-            Type::Decimal128 { .. } | Type::Text | Type::Char => Some(16),
+            Type::Bool => Physical::Bit,
+            Type::Int16 => Physical::Int16,
+            Type::Int32 | Type::Date => Physical::Int32,
+            Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => Physical::Int64,
+            Type::Float64 => Physical::Float64,
+            Type::Decimal128 { .. } => Physical::Int128,
+            Type::Text | Type::Char => Physical::Text,
+        }
+    }
+
+    /// Bytes of a value in its column; `None` for what takes one bit.
+    pub fn slot_bytes(self) -> Option<usize> {
+        match self.physical() {
+            Physical::Bit => None,
+            Physical::Int16 => Some(2),
+            Physical::Int32 => Some(4),
+            Physical::Int64 | Physical::Float64 => Some(8),
+            Physical::Int128 | Physical::Text => Some(16),
+        }
+    }
+
+    /// The kind of values, by which functions take it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Type::Bool => Kind::Bool,
+            Type::Int16 | Type::Int32 | Type::Int64 => Kind::Integer,
+            Type::Float64 => Kind::Float,
+            Type::Decimal64 { .. } | Type::Decimal128 { .. } => Kind::Decimal,
+            Type::Date => Kind::Date,
+            Type::Timestamp => Kind::Timestamp,
+            Type::TimestampTz => Kind::TimestampTz,
+            Type::Text | Type::Char => Kind::Text,
         }
     }
 
     pub fn is_text(self) -> bool {
-        matches!(self, Type::Text | Type::Char)
+        self.kind() == Kind::Text
     }
 
     /// Digits after the point; 0 for the integers.
     pub fn scale(self) -> u8 {
         match self {
             Type::Decimal64 { scale } | Type::Decimal128 { scale } => scale,
-            _ => 0,
+            Type::Bool
+            | Type::Int16
+            | Type::Int32
+            | Type::Int64
+            | Type::Float64
+            | Type::Date
+            | Type::Timestamp
+            | Type::TimestampTz
+            | Type::Text
+            | Type::Char => 0,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! A transaction is sent when it has committed, whole and in commit order: `Begin`, its changes, `Commit`. Nothing
 //! comes between but its own changes.
 
-use plan::{TableLayout, Type};
+use plan::{Physical, TableLayout, Type};
 
 use crate::{ProtocolError, Result, Snapshot};
 
@@ -200,10 +200,10 @@ pub fn write_value(out: &mut Vec<u8>, ty: Type, value: Value<'_>) {
         Value::Unholdable => return out.push(UNHOLDABLE),
         _ => out.push(PRESENT),
     }
-    match (ty, value) {
+    match (ty.physical(), value) {
         (_, Value::Bool(b)) => out.push(b as u8),
-        (Type::Int16, Value::Int(i)) => out.extend_from_slice(&(i as i16).to_le_bytes()),
-        (Type::Int32 | Type::Date, Value::Int(i)) => out.extend_from_slice(&(i as i32).to_le_bytes()),
+        (Physical::Int16, Value::Int(i)) => out.extend_from_slice(&(i as i16).to_le_bytes()),
+        (Physical::Int32, Value::Int(i)) => out.extend_from_slice(&(i as i32).to_le_bytes()),
         (_, Value::Int(i)) => out.extend_from_slice(&i.to_le_bytes()),
         (_, Value::Float(f)) => out.extend_from_slice(&f.to_bits().to_le_bytes()),
         (_, Value::Decimal(d)) => out.extend_from_slice(&d.to_le_bytes()),
@@ -234,16 +234,14 @@ impl<'a> RowReader<'a> {
             NULL => Value::Null,
             UNCHANGED => Value::Unchanged,
             UNHOLDABLE => Value::Unholdable,
-            PRESENT => match ty {
-                Type::Bool => Value::Bool(r.u8()? != 0),
-                Type::Int16 => Value::Int(i16::from_le_bytes(r.array()?) as i64),
-                Type::Int32 | Type::Date => Value::Int(i32::from_le_bytes(r.array()?) as i64),
-                Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => {
-                    Value::Int(i64::from_le_bytes(r.array()?))
-                }
-                Type::Float64 => Value::Float(f64::from_bits(r.u64()?)),
-                Type::Decimal128 { .. } => Value::Decimal(i128::from_le_bytes(r.array()?)),
-                Type::Text | Type::Char => {
+            PRESENT => match ty.physical() {
+                Physical::Bit => Value::Bool(r.u8()? != 0),
+                Physical::Int16 => Value::Int(i16::from_le_bytes(r.array()?) as i64),
+                Physical::Int32 => Value::Int(i32::from_le_bytes(r.array()?) as i64),
+                Physical::Int64 => Value::Int(i64::from_le_bytes(r.array()?)),
+                Physical::Float64 => Value::Float(f64::from_bits(r.u64()?)),
+                Physical::Int128 => Value::Decimal(i128::from_le_bytes(r.array()?)),
+                Physical::Text => {
                     let length = r.u32()? as usize;
                     Value::Text(r.take(length)?)
                 }

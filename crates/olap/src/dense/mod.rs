@@ -204,7 +204,7 @@ fn states_of_rows(shape: &Shape, batch: &RecordBatch, schema: &SchemaRef) -> Res
             let counts = (0..values.len()).map(|row| nulls.as_ref().is_none_or(|n| n.is_valid(row)) as i64);
             Ok(Arc::new(Int64Array::from_iter_values(counts)) as ArrayRef)
         }
-        State::Sum(arg) => Ok(sum::states_of_rows(&evaluate(&shape.args[*arg].expr, batch)?, None)),
+        State::Sum(arg) => sum::states_of_rows(&evaluate(&shape.args[*arg].expr, batch)?, None),
     });
     Ok(RecordBatch::try_new(schema.clone(), keys.chain(states).collect::<Result<_>>()?)?)
 }

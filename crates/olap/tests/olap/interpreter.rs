@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use plan::catalogue::{self, Call, Function};
 use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
 
 use crate::table::{Row, Value};
@@ -121,7 +122,7 @@ impl Interpreter<'_> {
         match agg {
             Agg::CountStar => unreachable!(),
             Agg::Count(_) => out.push(count),
-            Agg::Sum(_) if matches!(self.plan.type_of(arg), Type::Int16 | Type::Int32) => {
+            Agg::Sum(_) if agg.aggregate().row().output_types(self.plan.type_of(arg)).eq([Type::Int64]) => {
                 let sum = exact_sum(&values)?;
                 out.push(sum.map(|s| i64::try_from(s).map(Literal::Int).map_err(|_| Raised)).transpose()?);
             }
@@ -164,12 +165,14 @@ impl Interpreter<'_> {
             }
             Expr::Neg(arg) => {
                 let Some(value) = self.eval(arg, row)? else { return Ok(None) };
-                Some(match (self.plan.type_of(arg), value) {
-                    (_, Literal::Float(f)) => Literal::Float(-f),
-                    (_, Literal::Decimal(d)) => Literal::Decimal(d.checked_neg().ok_or(Raised)?),
-                    (Type::Decimal64 { .. }, Literal::Int(i)) => Literal::Decimal(-(i as i128)),
-                    (ty, Literal::Int(i)) => fit(ty, -(i as i128))?,
-                    (ty, value) => panic!("-{value:?} of {ty:?}"),
+                let ty = self.plan.type_of(arg);
+                Some(match (catalogue::function(Call::Neg, &[ty]).unwrap().function, value) {
+                    (Function::NegFloat, Literal::Float(f)) => Literal::Float(-f),
+                    (Function::NegDecimal, value) => {
+                        Literal::Decimal(decimal(&value).unwrap().checked_neg().ok_or(Raised)?)
+                    }
+                    (Function::NegInteger, Literal::Int(i)) => fit(ty, -(i as i128))?,
+                    (function, value) => panic!("{function:?} of {value:?}"),
                 })
             }
             Expr::Cast { to, arg } => {
@@ -199,22 +202,25 @@ impl Interpreter<'_> {
 }
 
 fn arith(op: ArithOp, ty: Type, types: [Type; 2], left: &Literal, right: &Literal) -> Result<Literal, Raised> {
-    match (types[0], left, right) {
-        (_, Literal::Float(a), Literal::Float(b)) => float(op, *a, *b).map(Literal::Float),
-        (Type::Date, Literal::Int(a), Literal::Int(b)) => {
-            let infinite = |d: i64| d == i32::MIN as i64 || d == i32::MAX as i64;
-            let (sign, ok) = if op == ArithOp::Add { (1, !infinite(*a)) } else { (-1, !infinite(*a)) };
-            if types[1] == Type::Date {
-                return if infinite(*a) || infinite(*b) { Err(Raised) } else { fit(Type::Int32, (a - b) as i128) };
+    let infinite = |d: i64| d == i32::MIN as i64 || d == i32::MAX as i64;
+    let shifted = |date: i64, days: i64| match date + days {
+        _ if infinite(date) => Ok(Literal::Int(date)),
+        // 4713-01-01 BC to 5874897-12-31.
+        shifted @ -2_451_545..=2_145_031_948 => Ok(Literal::Int(shifted)),
+        _ => Err(Raised),
+    };
+    match (catalogue::function(Call::Arith(op), &types).unwrap().function, left, right) {
+        (Function::Float(op), Literal::Float(a), Literal::Float(b)) => float(op, *a, *b).map(Literal::Float),
+        (Function::DatePlusDays, Literal::Int(a), Literal::Int(b)) => shifted(*a, *b),
+        (Function::DateMinusDays, Literal::Int(a), Literal::Int(b)) => shifted(*a, -b),
+        (Function::DateMinusDate, Literal::Int(a), Literal::Int(b)) => {
+            if infinite(*a) || infinite(*b) {
+                Err(Raised)
+            } else {
+                fit(Type::Int32, (a - b) as i128)
             }
-            if !ok {
-                return Ok(Literal::Int(*a));
-            }
-            let date = a + sign * b;
-            // 4713-01-01 BC to 5874897-12-31.
-            if (-2_451_545..=2_145_031_948).contains(&date) { Ok(Literal::Int(date)) } else { Err(Raised) }
         }
-        (Type::Decimal64 { .. } | Type::Decimal128 { .. }, a, b) => {
+        (Function::Decimal(op), a, b) => {
             let (a, b) = (decimal(a).unwrap(), decimal(b).unwrap());
             let up = |v: i128, from: Type| power(ty.scale() - from.scale()).and_then(|p| v.checked_mul(p));
             let result = match op {
@@ -225,7 +231,7 @@ fn arith(op: ArithOp, ty: Type, types: [Type; 2], left: &Literal, right: &Litera
             };
             result.filter(|r| *r > -LIMIT && *r < LIMIT).map(Literal::Decimal).ok_or(Raised)
         }
-        (_, Literal::Int(a), Literal::Int(b)) => {
+        (Function::Integer(op), Literal::Int(a), Literal::Int(b)) => {
             let (a, b) = (*a as i128, *b as i128);
             let result = match op {
                 ArithOp::Add => a + b,
@@ -236,7 +242,7 @@ fn arith(op: ArithOp, ty: Type, types: [Type; 2], left: &Literal, right: &Litera
             };
             fit(ty, result)
         }
-        other => panic!("{op:?} of {other:?}"),
+        other => panic!("{op:?}: {other:?}"),
     }
 }
 
@@ -262,26 +268,23 @@ fn float(op: ArithOp, a: f64, b: f64) -> Result<f64, Raised> {
 }
 
 fn cast(from: Type, to: Type, value: Literal) -> Result<Literal, Raised> {
-    if from == to {
-        return Ok(value);
-    }
-    match (to, &value) {
-        (Type::Float64, Literal::Int(i)) => Ok(Literal::Float(*i as f64)),
-        (Type::Timestamp, Literal::Int(d)) => match *d as i32 {
+    let Some(row) = catalogue::cast(from, to) else { return Ok(value) };
+    match (row.function, &value) {
+        (Function::IntegerToInteger, Literal::Int(i)) => fit(to, *i as i128),
+        (Function::IntegerToFloat, Literal::Int(i)) => Ok(Literal::Float(*i as f64)),
+        (Function::DateToTimestamp, Literal::Int(d)) => match *d as i32 {
             i32::MIN => Ok(Literal::Int(i64::MIN)),
             i32::MAX => Ok(Literal::Int(i64::MAX)),
             d if (-2_451_545..106_751_983).contains(&d) => Ok(Literal::Int(d as i64 * 86_400_000_000)),
             _ => Err(Raised),
         },
-        (Type::Decimal64 { scale }, v) => {
-            let raw = power(scale - from.scale()).and_then(|p| decimal(v).unwrap().checked_mul(p));
-            raw.and_then(|r| i64::try_from(r).ok()).map(Literal::Int).ok_or(Raised)
+        (Function::ToDecimal, v) => {
+            let raw = power(to.scale() - from.scale()).and_then(|p| decimal(v).unwrap().checked_mul(p));
+            match to {
+                Type::Decimal64 { .. } => raw.and_then(|r| i64::try_from(r).ok()).map(Literal::Int).ok_or(Raised),
+                _ => raw.filter(|r| *r > -LIMIT && *r < LIMIT).map(Literal::Decimal).ok_or(Raised),
+            }
         }
-        (Type::Decimal128 { scale }, v) => {
-            let raw = power(scale - from.scale()).and_then(|p| decimal(v).unwrap().checked_mul(p));
-            raw.filter(|r| *r > -LIMIT && *r < LIMIT).map(Literal::Decimal).ok_or(Raised)
-        }
-        (_, Literal::Int(i)) => fit(to, *i as i128),
         other => panic!("cast {other:?}"),
     }
 }

@@ -1,0 +1,373 @@
+//! Every function and aggregate of the plan, a row each: what it is called, what it takes, what it returns and what it can
+//! raise. Translator, validator, executor and the tests' interpreter all read these rows.
+//!
+//! All functions are strict: a null operand gives null and never an error. Aggregates pass over nulls. Comparisons
+//! take two operands of one type (see [`Expr::Cmp`]); logic follows three values; neither raises anything.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ArithOp, Expr, FailureKind, Type};
+
+/// Types that functions treat alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Bool,
+    Integer,
+    Float,
+    Decimal,
+    Date,
+    Timestamp,
+    TimestampTz,
+    Text,
+}
+
+/// What an expression applies, whatever its operands are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Call {
+    Arith(ArithOp),
+    Neg,
+    Cast(Kind),
+}
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// Both operands of the result's type.
+    Integer(ArithOp),
+    Float(ArithOp),
+    /// By scaled integers.
+    Decimal(ArithOp),
+    /// A date and a number of days: infinite dates stay what they are.
+    DatePlusDays,
+    DateMinusDays,
+    /// In days.
+    DateMinusDate,
+    NegInteger,
+    NegFloat,
+    NegDecimal,
+    /// To a wider one.
+    IntegerToInteger,
+    /// To the nearest, as C does.
+    IntegerToFloat,
+    /// Integers and decimals, to no smaller scale.
+    ToDecimal,
+    DateToTimestamp,
+}
+
+/// A result's type, by the operands'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    Is(Type),
+    /// That of all operands, which are of one type.
+    Same,
+    /// A Decimal128 of the operand's scale, of the larger one, of the sum of both.
+    Wide,
+    LargerScale,
+    SumOfScales,
+    /// The sum of integers of up to 32 bits is a bigint, all others are decimals.
+    Total,
+    /// Said by the expression: a type of the call's kind, that holds all values of the operand.
+    Said,
+}
+
+#[derive(Debug)]
+pub struct FunctionRow {
+    pub name: &'static str,
+    call: Call,
+    operands: &'static [Kind],
+    pub function: Function,
+    result: Rule,
+    pub raises: &'static [FailureKind],
+}
+
+const fn row(
+    name: &'static str,
+    call: Call,
+    operands: &'static [Kind],
+    function: Function,
+    result: Rule,
+    raises: &'static [FailureKind],
+) -> FunctionRow {
+    FunctionRow { name, call, operands, function, result, raises }
+}
+
+const INTEGERS: &[Kind] = &[Kind::Integer, Kind::Integer];
+const FLOATS: &[Kind] = &[Kind::Float, Kind::Float];
+const DECIMALS: &[Kind] = &[Kind::Decimal, Kind::Decimal];
+const DATE_AND_DAYS: &[Kind] = &[Kind::Date, Kind::Integer];
+const DATES: &[Kind] = &[Kind::Date, Kind::Date];
+
+const OUT_OF_RANGE: &[FailureKind] =
+    &[FailureKind::SmallintOutOfRange, FailureKind::IntegerOutOfRange, FailureKind::BigintOutOfRange];
+const QUOTIENT: &[FailureKind] = &[
+    FailureKind::DivisionByZero,
+    FailureKind::SmallintOutOfRange,
+    FailureKind::IntegerOutOfRange,
+    FailureKind::BigintOutOfRange,
+];
+const BY_ZERO: &[FailureKind] = &[FailureKind::DivisionByZero];
+const OVERFLOW: &[FailureKind] = &[FailureKind::FloatOverflow];
+const PRODUCT: &[FailureKind] = &[FailureKind::FloatOverflow, FailureKind::FloatUnderflow];
+const FLOAT_QUOTIENT: &[FailureKind] =
+    &[FailureKind::DivisionByZero, FailureKind::FloatOverflow, FailureKind::FloatUnderflow];
+const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
+const NO_DATE: &[FailureKind] = &[FailureKind::DateOutOfRange];
+const NO_TIMESTAMP: &[FailureKind] = &[FailureKind::TimestampOutOfRange];
+
+const DAYS: Rule = Rule::Is(Type::Int32);
+
+#[rustfmt::skip]
+pub const FUNCTIONS: &[FunctionRow] = {
+    use ArithOp::{Add, Div, Mod, Mul, Sub};
+    use Call::{Arith, Cast, Neg};
+    use Rule::{Is, LargerScale, Said, Same, SumOfScales, Wide};
+    &[
+        row("integer + integer", Arith(Add), INTEGERS, Function::Integer(Add), Same, OUT_OF_RANGE),
+        row("integer - integer", Arith(Sub), INTEGERS, Function::Integer(Sub), Same, OUT_OF_RANGE),
+        row("integer * integer", Arith(Mul), INTEGERS, Function::Integer(Mul), Same, OUT_OF_RANGE),
+        row("integer / integer", Arith(Div), INTEGERS, Function::Integer(Div), Same, QUOTIENT),
+        row("integer % integer", Arith(Mod), INTEGERS, Function::Integer(Mod), Same, BY_ZERO),
+        row("float + float", Arith(Add), FLOATS, Function::Float(Add), Same, OVERFLOW),
+        row("float - float", Arith(Sub), FLOATS, Function::Float(Sub), Same, OVERFLOW),
+        row("float * float", Arith(Mul), FLOATS, Function::Float(Mul), Same, PRODUCT),
+        row("float / float", Arith(Div), FLOATS, Function::Float(Div), Same, FLOAT_QUOTIENT),
+        row("decimal + decimal", Arith(Add), DECIMALS, Function::Decimal(Add), LargerScale, TOO_WIDE),
+        row("decimal - decimal", Arith(Sub), DECIMALS, Function::Decimal(Sub), LargerScale, TOO_WIDE),
+        row("decimal * decimal", Arith(Mul), DECIMALS, Function::Decimal(Mul), SumOfScales, TOO_WIDE),
+        row("date + days", Arith(Add), DATE_AND_DAYS, Function::DatePlusDays, Is(Type::Date), NO_DATE),
+        row("date - days", Arith(Sub), DATE_AND_DAYS, Function::DateMinusDays, Is(Type::Date), NO_DATE),
+        row("date - date", Arith(Sub), DATES, Function::DateMinusDate, DAYS, NO_DATE),
+        row("- integer", Neg, &[Kind::Integer], Function::NegInteger, Same, OUT_OF_RANGE),
+        row("- float", Neg, &[Kind::Float], Function::NegFloat, Same, &[]),
+        row("- decimal", Neg, &[Kind::Decimal], Function::NegDecimal, Wide, TOO_WIDE),
+        row("integer to integer", Cast(Kind::Integer), &[Kind::Integer], Function::IntegerToInteger, Said, &[]),
+        row("integer to float", Cast(Kind::Float), &[Kind::Integer], Function::IntegerToFloat, Said, &[]),
+        row("integer to decimal", Cast(Kind::Decimal), &[Kind::Integer], Function::ToDecimal, Said, TOO_WIDE),
+        row("decimal to decimal", Cast(Kind::Decimal), &[Kind::Decimal], Function::ToDecimal, Said, TOO_WIDE),
+        row("date to timestamp", Cast(Kind::Timestamp), &[Kind::Date], Function::DateToTimestamp, Said, NO_TIMESTAMP),
+    ]
+};
+
+/// The function that a call means for operands of these types.
+pub fn function(call: Call, operands: &[Type]) -> Option<&'static FunctionRow> {
+    FUNCTIONS.iter().find(|row| {
+        let days = |i: usize| row.operands[0] == Kind::Date && row.operands[i] == Kind::Integer;
+        row.call == call
+            && row.operands.len() == operands.len()
+            && (0..operands.len())
+                .all(|i| row.operands[i] == operands[i].kind() && (!days(i) || operands[i] == Type::Int32))
+            && (row.result != Rule::Same || operands.iter().all(|ty| *ty == operands[0]))
+    })
+}
+
+/// The type of what a call returns; not for casts, which say it.
+pub fn result_type(call: Call, operands: &[Type]) -> Option<Type> {
+    function(call, operands)?.result.apply(operands)
+}
+
+/// Whether there is such a cast. One to the same type does nothing, and is none.
+pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
+    let holds = match to.kind() {
+        Kind::Integer => to.slot_bytes() > from.slot_bytes(),
+        Kind::Decimal => to.scale() >= from.scale(),
+        _ => true,
+    };
+    function(Call::Cast(to.kind()), &[from]).filter(|_| holds)
+}
+
+/// Whether a call can be an error for operands of some type.
+pub fn can_raise(call: Call) -> bool {
+    FUNCTIONS.iter().any(|row| row.call == call && !row.raises.is_empty())
+}
+
+impl Rule {
+    fn apply(self, operands: &[Type]) -> Option<Type> {
+        let first = *operands.first()?;
+        let scales = || operands.iter().map(|ty| ty.scale());
+        Some(match self {
+            Rule::Is(ty) => ty,
+            Rule::Same => first,
+            Rule::Wide => Type::Decimal128 { scale: first.scale() },
+            Rule::LargerScale => Type::Decimal128 { scale: scales().max()? },
+            Rule::SumOfScales => {
+                Type::Decimal128 { scale: scales().try_fold(0u8, |sum, scale| sum.checked_add(scale))? }
+            }
+            Rule::Total => match first {
+                Type::Int16 | Type::Int32 => Type::Int64,
+                other => Type::Decimal128 { scale: other.scale() },
+            },
+            Rule::Said => return None,
+        })
+    }
+}
+
+/// An aggregate over the rows of a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Agg {
+    CountStar,
+    /// Rows in which the argument is not null.
+    Count(Expr),
+    /// Null for no rows. Exact; beyond i128: an error.
+    Sum(Expr),
+    /// Two output columns: the sum as Decimal128 (of the argument's scale; null for no rows), and the number of
+    /// not-null arguments as Int64. PostgreSQL divides, so that the result's scale is its own.
+    Avg(Expr),
+    /// Text only where the collation is "C". Floats as PostgreSQL orders them.
+    Min(Expr),
+    Max(Expr),
+}
+
+/// An aggregate without its argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Aggregate {
+    CountStar,
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+}
+
+#[derive(Debug)]
+pub struct AggregateRow {
+    pub aggregate: Aggregate,
+    pub name: &'static str,
+    /// What it takes; empty: no argument.
+    argument: &'static [Kind],
+    /// Its columns in the plan's output.
+    output: &'static [Rule],
+    pub raises: &'static [FailureKind],
+}
+
+const NUMBERS: &[Kind] = &[Kind::Integer, Kind::Decimal];
+const ORDERED: &[Kind] =
+    &[Kind::Integer, Kind::Float, Kind::Decimal, Kind::Date, Kind::Timestamp, Kind::TimestampTz, Kind::Text];
+const ALL: &[Kind] = &[
+    Kind::Bool,
+    Kind::Integer,
+    Kind::Float,
+    Kind::Decimal,
+    Kind::Date,
+    Kind::Timestamp,
+    Kind::TimestampTz,
+    Kind::Text,
+];
+const BIGINT: Rule = Rule::Is(Type::Int64);
+const TOTAL: &[FailureKind] = &[FailureKind::BigintOutOfRange, FailureKind::DecimalTooWide];
+
+#[rustfmt::skip]
+pub const AGGREGATES: &[AggregateRow] = &[
+    AggregateRow { aggregate: Aggregate::CountStar, name: "count", argument: &[], output: &[BIGINT], raises: &[] },
+    AggregateRow { aggregate: Aggregate::Count, name: "count", argument: ALL, output: &[BIGINT], raises: &[] },
+    AggregateRow { aggregate: Aggregate::Sum, name: "sum", argument: NUMBERS, output: &[Rule::Total], raises: TOTAL },
+    AggregateRow { aggregate: Aggregate::Avg, name: "avg", argument: NUMBERS, output: &[Rule::Wide, BIGINT], raises: TOO_WIDE },
+    AggregateRow { aggregate: Aggregate::Min, name: "min", argument: ORDERED, output: &[Rule::Same], raises: &[] },
+    AggregateRow { aggregate: Aggregate::Max, name: "max", argument: ORDERED, output: &[Rule::Same], raises: &[] },
+];
+
+impl Aggregate {
+    pub fn row(self) -> &'static AggregateRow {
+        let at = match self {
+            Aggregate::CountStar => 0,
+            Aggregate::Count => 1,
+            Aggregate::Sum => 2,
+            Aggregate::Avg => 3,
+            Aggregate::Min => 4,
+            Aggregate::Max => 5,
+        };
+        &AGGREGATES[at]
+    }
+
+    /// `None` if it takes no argument and there is one, or the other way round.
+    pub fn of(self, argument: Option<Expr>) -> Option<Agg> {
+        Some(match (self, argument) {
+            (Aggregate::CountStar, None) => Agg::CountStar,
+            (Aggregate::Count, Some(argument)) => Agg::Count(argument),
+            (Aggregate::Sum, Some(argument)) => Agg::Sum(argument),
+            (Aggregate::Avg, Some(argument)) => Agg::Avg(argument),
+            (Aggregate::Min, Some(argument)) => Agg::Min(argument),
+            (Aggregate::Max, Some(argument)) => Agg::Max(argument),
+            _ => return None,
+        })
+    }
+}
+
+impl AggregateRow {
+    pub fn takes(&self, argument: Type) -> bool {
+        self.argument.contains(&argument.kind())
+    }
+
+    /// The columns that it takes in the plan's output; the argument's type does not matter where there is none.
+    pub fn output_types(&self, argument: Type) -> impl Iterator<Item = Type> {
+        self.output.iter().filter_map(move |rule| rule.apply(&[argument]))
+    }
+}
+
+impl Agg {
+    pub fn aggregate(&self) -> Aggregate {
+        match self {
+            Agg::CountStar => Aggregate::CountStar,
+            Agg::Count(_) => Aggregate::Count,
+            Agg::Sum(_) => Aggregate::Sum,
+            Agg::Avg(_) => Aggregate::Avg,
+            Agg::Min(_) => Aggregate::Min,
+            Agg::Max(_) => Aggregate::Max,
+        }
+    }
+
+    pub fn argument(&self) -> Option<&Expr> {
+        match self {
+            Agg::CountStar => None,
+            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_aggregate_has_its_row() {
+        for row in AGGREGATES {
+            assert_eq!(row.aggregate.row().aggregate, row.aggregate);
+        }
+    }
+
+    #[test]
+    fn no_two_functions_answer_one_call() {
+        for (i, row) in FUNCTIONS.iter().enumerate() {
+            let same = |other: &&FunctionRow| other.call == row.call && other.operands == row.operands;
+            assert_eq!(FUNCTIONS.iter().filter(same).count(), 1, "{}", row.name);
+            assert!(FUNCTIONS[..i].iter().all(|other| other.name != row.name));
+        }
+    }
+
+    #[test]
+    fn results_are_typed_as_postgresql_types_them() {
+        let result = |op, l, r| result_type(Call::Arith(op), &[l, r]);
+        let decimal = |scale| Type::Decimal64 { scale };
+        let wide = |scale| Some(Type::Decimal128 { scale });
+        assert_eq!(result(ArithOp::Add, Type::Int16, Type::Int16), Some(Type::Int16));
+        assert_eq!(result(ArithOp::Add, Type::Int16, Type::Int32), None, "the translator casts first");
+        assert_eq!(result(ArithOp::Sub, decimal(2), decimal(5)), wide(5));
+        assert_eq!(result(ArithOp::Mul, decimal(2), decimal(5)), wide(7));
+        assert_eq!(result(ArithOp::Mul, decimal(200), decimal(100)), None);
+        assert_eq!(result(ArithOp::Div, decimal(2), decimal(2)), None);
+        assert_eq!(result(ArithOp::Sub, Type::Date, Type::Date), Some(Type::Int32));
+        assert_eq!(result(ArithOp::Sub, Type::Date, Type::Int32), Some(Type::Date));
+        assert_eq!(result(ArithOp::Add, Type::Date, Type::Int64), None);
+        assert_eq!(result_type(Call::Neg, &[decimal(3)]), wide(3));
+        assert_eq!(result_type(Call::Neg, &[Type::Date]), None);
+    }
+
+    #[test]
+    fn casts_keep_every_value() {
+        assert!(cast(Type::Int16, Type::Int64).is_some() && cast(Type::Int64, Type::Int16).is_none());
+        assert!(cast(Type::Int32, Type::Int32).is_none() && cast(Type::Date, Type::Timestamp).is_some());
+        assert!(cast(Type::Date, Type::TimestampTz).is_none() && cast(Type::Float64, Type::Int64).is_none());
+        let (coarse, fine) = (Type::Decimal64 { scale: 1 }, Type::Decimal64 { scale: 2 });
+        assert!(cast(coarse, fine).is_some() && cast(fine, coarse).is_none());
+        assert!(can_raise(Call::Cast(Kind::Decimal)) && !can_raise(Call::Cast(Kind::Float)));
+    }
+}

@@ -1,0 +1,45 @@
+//! Why a plan that was begun cannot be finished.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    DivisionByZero,
+    /// `smallint out of range`, `integer out of range`, `bigint out of range` …
+    SmallintOutOfRange,
+    IntegerOutOfRange,
+    BigintOutOfRange,
+    FloatOverflow,
+    FloatUnderflow,
+    DateOutOfRange,
+    /// A date that no timestamp can say.
+    TimestampOutOfRange,
+    /// A decimal beyond 38 digits: PostgreSQL would go on.
+    DecimalTooWide,
+    OutOfMemory,
+    Internal,
+}
+
+impl FailureKind {
+    /// What PostgreSQL says, where it would raise the same.
+    pub fn message(self) -> &'static str {
+        match self {
+            FailureKind::DivisionByZero => "division by zero",
+            FailureKind::SmallintOutOfRange => "smallint out of range",
+            FailureKind::IntegerOutOfRange => "integer out of range",
+            FailureKind::BigintOutOfRange => "bigint out of range",
+            FailureKind::FloatOverflow => "value out of range: overflow",
+            FailureKind::FloatUnderflow => "value out of range: underflow",
+            FailureKind::DateOutOfRange => "date out of range",
+            FailureKind::TimestampOutOfRange => "date out of range for timestamp",
+            FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
+            FailureKind::OutOfMemory => "out of memory",
+            FailureKind::Internal => "internal error",
+        }
+    }
+
+    /// Whether PostgreSQL would raise it too.
+    pub fn is_postgresqls(self) -> bool {
+        !matches!(self, FailureKind::DecimalTooWide | FailureKind::OutOfMemory | FailureKind::Internal)
+    }
+}
