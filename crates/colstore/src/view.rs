@@ -100,7 +100,7 @@ impl TableView for ColumnsView {
         let arrays = self.order.iter().map(|&column| array(&self.columns[column], index, rows));
         let arrays = arrays.collect::<Result<_, _>>()?;
         let all = self.live_counts[index] as usize == rows;
-        let live = if all { None } else { Some(bits(self.live.get(index)?, rows)) };
+        let live = if all { None } else { Some(bits(self.live.run(index)?, rows)) };
         Ok(Chunk { rows, arrays, live })
     }
 }
@@ -109,12 +109,12 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef,
     let valid = column.valid(chunk)?.map(|frame| NullBuffer::new(bits(frame, rows)));
     let nulls = valid.filter(|nulls| nulls.null_count() > 0);
     Ok(match &column.cells {
-        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.get(chunk)?, rows), nulls)),
+        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.run(chunk)?, rows), nulls)),
         CellsSnapshot::Text(text) => {
             Arc::new(zero_copy::strings(text.views(chunk, rows)?, rows, text.buffers(chunk), nulls))
         }
         CellsSnapshot::Fixed { width, cells } => {
-            let values = zero_copy::buffer(cells.get(chunk)?, rows * width);
+            let values = zero_copy::buffer(cells.run(chunk)?, rows * width);
             match column.ty.physical() {
                 Physical::Int16 => primitive::<Int16Type>(values, rows, nulls),
                 Physical::Int32 => primitive::<Int32Type>(values, rows, nulls),
