@@ -2,7 +2,7 @@
 
 use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool};
 
-use crate::view::CHUNK_ROWS;
+use crate::chunk::CHUNK_ROWS;
 
 /// Shorter runs there are none.
 const SHORTEST_RUN: usize = 64;
@@ -83,12 +83,6 @@ pub fn patch(snapshot: &mut EpochSnapshot, slot: u32, bit: bool) -> Result<bool,
         snapshot.patch(byte, &[old[0] ^ mask])?;
     }
     Ok(changes)
-}
-
-/// Chunk, and row in the chunk.
-#[inline]
-pub fn split(slot: u32) -> (usize, usize) {
-    (slot as usize / CHUNK_ROWS, slot as usize % CHUNK_ROWS)
 }
 
 /// The byte that holds the slot's bit, and which of its bits that is.

@@ -4,7 +4,7 @@
 
 use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool};
 
-use crate::view::{CHUNK_ROWS, SMALLEST_CHUNK};
+use crate::chunk::{CHUNK_ROWS, SMALLEST_CHUNK};
 
 /// Without room at first.
 pub fn new_region(pool: &Pool, width: usize) -> EpochRegion {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 use snapmem::{Charge, EpochRegion, EpochSnapshot, FrameRef, OutOfMemory, Pool};
 
-use crate::bitmap::split;
+use crate::chunk::split;
 use crate::fixed;
 use crate::zero_copy;
 

@@ -9,13 +9,9 @@ use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use plan::{Physical, Type};
 use snapmem::{EpochSnapshot, OutOfMemory, Run};
 
+use crate::chunk::CHUNK_ROWS;
 use crate::column::{CellsSnapshot, ColumnSnapshot};
 use crate::zero_copy;
-
-/// Rows of a full chunk. All chunks of a table but the last are full.
-pub const CHUNK_ROWS: usize = 8192;
-/// Rows that a table's first chunk has room for at first: most tables of a database with thousands of them are small.
-pub const SMALLEST_CHUNK: usize = 64;
 
 /// The rows of one table as a snapshot sees them, with the columns that were asked for, in the order asked.
 ///

@@ -33,9 +33,9 @@
 #![allow(unsafe_code)]
 
 mod ahead;
+mod heads;
 mod live;
 mod snapshot;
-mod table;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -47,9 +47,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::ahead::Ahead;
+use self::heads::Heads;
 use self::live::{Live, NEVER, Retired};
 pub use self::snapshot::EpochSnapshot;
-use self::table::Table;
 use self::version::{LINE, Log, MAX_ENTRIES, UNBORN, Version};
 use crate::error::Error;
 use crate::pool::{FrameRef, OutOfMemory, Pool};
@@ -68,7 +68,7 @@ const UNPRUNED: u32 = 4;
 /// Epochs after which a log that nobody appends to is merged even though snapshots see its version.
 const COLD: u64 = 16;
 
-/// A growable table of frames, each one run. Its functions are those of [`Region`], with types of their own.
+/// A growable list of frames, each one run. Its functions are those of [`Region`], with types of their own.
 pub struct EpochRegion {
     frames: Vec<Frame>,
     run_shift: u32,
@@ -89,7 +89,7 @@ pub struct EpochRegion {
 /// What readers and the writer share.
 struct Shared {
     live: Live,
-    heads: Table,
+    heads: Heads,
     copied_bytes: AtomicU64,
 }
 
@@ -127,7 +127,7 @@ impl EpochRegion {
             ahead: None,
             written_aside: 0,
             logged: VecDeque::new(),
-            shared: Arc::new(Shared { live: Live::new(), heads: Table::new(), copied_bytes: AtomicU64::new(0) }),
+            shared: Arc::new(Shared { live: Live::new(), heads: Heads::new(), copied_bytes: AtomicU64::new(0) }),
             pool: pool.clone(),
         }
     }
