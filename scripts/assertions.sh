@@ -28,3 +28,16 @@ prepare_assertions() {
     mv "$store/staged$store/pgsql" "$store/pgsql"
     rm -r "$store/source" "$store/staged"
 }
+
+# Runs the integration tests, given what anker-tests takes. Only the extension knows the server's headers; engine and
+# tests are those of the ordinary build.
+test_assertions() {
+    local target=$CARGO_TARGET_DIR/assertions run=$CARGO_TARGET_DIR/assertions/run
+    PGRX_PG_CONFIG_PATH=$assertions_pg_config CARGO_TARGET_DIR=$target \
+        cargo build --release --locked --quiet --package pg_anker || return
+    mkdir -p "$run"
+    ln -sf "$target/release/libpg_anker.so" "$release/pg_anker_engine" "$run/"
+    # A test finds what it installs beside its executable.
+    cp "$release/anker-tests" "$run/"
+    PGRX_PG_CONFIG_PATH=$assertions_pg_config "$run/anker-tests" "$@"
+}

@@ -164,7 +164,9 @@ struct Descriptor;
 impl Descriptor {
     fn reserve() -> Option<Descriptor> {
         // SAFETY: counts, and may close files that the server can open again.
-        unsafe { pg_sys::AcquireExternalFD() }.then_some(Descriptor)
+        let acquired = unsafe { pg_sys::AcquireExternalFD() };
+        // Made only if there is one: what is dropped is released.
+        if acquired { Some(Descriptor) } else { None }
     }
 }
 

@@ -227,10 +227,11 @@ impl Cluster {
     }
 
     /// Lines of the log which say that a server process died or the server restarted: there must be none, whatever
-    /// happens to the engine.
+    /// happens to the engine. Behind a failed assertion PostgreSQL prints the stack.
     pub fn crashes(&self) -> Vec<String> {
-        let signs = ["PANIC", "was terminated by signal", "terminating any other active server processes"];
-        self.log().lines().filter(|l| signs.iter().any(|s| l.contains(s))).map(str::to_owned).collect()
+        let signs = ["PANIC", "TRAP:", "was terminated by signal", "terminating any other active server processes"];
+        let is_frame = |line: &str| line.ends_with(']') && line.contains("(") && line.contains("+0x");
+        self.log().lines().filter(|l| signs.iter().any(|s| l.contains(s)) || is_frame(l)).map(str::to_owned).collect()
     }
 
     pub fn postmaster_pid(&self) -> Result<u32> {

@@ -11,7 +11,7 @@ use protocol::request::{Request, Status, TableStatus};
 use crate::client::{Engine, Received};
 use crate::layout;
 use crate::pg::wal;
-use crate::shared::{self, Table};
+use crate::shared::{self, DatabaseState, Table, TableState};
 
 /// An engine that is up answers at once; one that hangs must not hang the view.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -52,23 +52,30 @@ fn tables_info() -> TableIterator<
         shared::tables_of(database).into_iter().map(|table| (table.relid.to_u32(), table)).collect();
     let engine: HashMap<u32, &TableStatus> =
         status.iter().flat_map(|s| &s.tables).map(|table| (table.relid, table)).collect();
+    let unfollowed = why_nothing_is_followed(database).unwrap_or_default();
     let relations: BTreeSet<u32> = shared.keys().copied().chain(registered()).collect();
     let rows: Vec<TableRow> = relations
         .into_iter()
         .filter_map(|relid| {
             // A row of a table that was dropped stands for nothing.
             let excluded = layout::excluded_columns(relid.into())?;
-            Some(table_row(relid, shared.get(&relid), engine.get(&relid).copied(), excluded))
+            Some(table_row(relid, shared.get(&relid), engine.get(&relid).copied(), &unfollowed, excluded))
         })
         .collect();
     TableIterator::new(rows)
 }
 
-fn table_row(relid: u32, table: Option<&Table>, engine: Option<&TableStatus>, excluded: Vec<String>) -> TableRow {
+fn table_row(
+    relid: u32,
+    table: Option<&Table>,
+    engine: Option<&TableStatus>,
+    unfollowed: &str,
+    excluded: Vec<String>,
+) -> TableRow {
     let reason = match table {
-        Some(table) => table.reason.as_str(),
+        Some(table) if table.state == TableState::Live || !table.reason.as_str().is_empty() => table.reason.as_str(),
         None if shared::room_for_tables() == 0 => NO_ROOM,
-        None => "",
+        _ => unfollowed,
     };
     (
         relid.into(),
@@ -81,6 +88,15 @@ fn table_row(relid: u32, table: Option<&Table>, engine: Option<&TableStatus>, ex
         (!reason.is_empty()).then(|| reason.to_string()),
         Some(excluded),
     )
+}
+
+/// While a database has no worker that decodes, its tables wait for the same as it does.
+fn why_nothing_is_followed(database: pg_sys::Oid) -> Option<String> {
+    let entry = shared::database(database).filter(|entry| entry.state != DatabaseState::Running)?;
+    match entry.reason.as_str() {
+        "" => Some(format!("the capture worker is {}", entry.state.name())),
+        reason => Some(format!("the capture worker is {}: {reason}", entry.state.name())),
+    }
 }
 
 /// Tables that are to be mirrored, whether a worker knows of them or not.

@@ -6,6 +6,7 @@ use protocol::ring::Producer;
 
 use super::engine_process::EngineProcess;
 use crate::pg::process;
+use crate::pg::tuple::make_room;
 
 /// Room for some tens of milliseconds of changes at full speed; a slower engine makes the worker wait, not grow.
 pub const RING_BYTES: usize = 8 << 20;
@@ -33,6 +34,7 @@ impl Outbox {
     }
 
     pub fn send(&mut self, message: &StreamMessage<'_>) {
+        make_room(&mut self.buffer, row_bytes(message));
         message.encode(&mut self.buffer);
         if self.buffer.len() >= BATCH_BYTES {
             self.flush();
@@ -61,5 +63,15 @@ impl Outbox {
         if let Err(reason) = self.engine.poll() {
             super::worker::give_up(&reason);
         }
+    }
+}
+
+/// The part of a message that has no bound of its own.
+fn row_bytes(message: &StreamMessage<'_>) -> usize {
+    match message {
+        StreamMessage::Insert { row, .. } => row.len(),
+        StreamMessage::Update { old_key, row, .. } => old_key.map_or(0, <[u8]>::len) + row.len(),
+        StreamMessage::Delete { key, .. } => key.len(),
+        _ => 0,
     }
 }

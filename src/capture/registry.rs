@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use follow::{Cause, LoadOrder, Recheck, Tables};
+use follow::{Backoff, Cause, LoadOrder, Recheck, Tables};
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 
@@ -18,8 +18,8 @@ use crate::pg::tuple::RowEncoder;
 use crate::shared::{self, Reason, TableState};
 
 const MAX_LOADERS: usize = 2;
-/// When there was no place for a loader's process.
-const LOADER_RETRY: Duration = Duration::from_secs(1);
+/// When there was no place for a loader's process, or it ended before it came to its first table.
+const LOADER_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
 
 pub struct Registry {
     database: pg_sys::Oid,
@@ -30,6 +30,7 @@ pub struct Registry {
     tables: Tables<RowEncoder>,
     loaders: Vec<Loader>,
     no_loader_before: Option<Instant>,
+    loader_delays: Backoff,
 }
 
 struct Loader {
@@ -39,7 +40,15 @@ struct Loader {
 
 impl Registry {
     pub fn new(database: pg_sys::Oid, list: pg_sys::Oid, worker: u64) -> Registry {
-        Registry { database, list, worker, tables: Tables::default(), loaders: Vec::new(), no_loader_before: None }
+        Registry {
+            database,
+            list,
+            worker,
+            tables: Tables::default(),
+            loaders: Vec::new(),
+            no_loader_before: None,
+            loader_delays: LOADER_DELAYS,
+        }
     }
 
     pub fn list(&self) -> pg_sys::Oid {
@@ -228,11 +237,18 @@ impl Registry {
             Note { worker: self.worker, content: Content::WatchAgain { relids } }.write();
         }
         let next = self.tables.next(self.may_load(now));
-        [next, self.no_loader_before].into_iter().flatten().min()
+        [next, self.no_loader_before.filter(|at| *at > now)].into_iter().flatten().min()
     }
 
     fn see_off_loaders(&mut self, now: Instant) {
         for loader in self.loaders.extract_if(.., |loader| loader.process.ended()).collect::<Vec<_>>() {
+            // Unless its mirror is another by now.
+            let of_now = |order: &&LoadOrder| self.tables.loading(order.relid) == Some(**order);
+            let unlived = loader.orders.first().filter(of_now).is_some_and(|first| !self.was_tried(*first));
+            match unlived {
+                true => self.no_loader_before = Some(now + self.loader_delays.failed()),
+                false => self.loader_delays.reset(),
+            }
             for order in loader.orders {
                 let tried = self.was_tried(order);
                 self.tables.load_ended(order, tried, now);
@@ -257,7 +273,7 @@ impl Registry {
             match Worker::start(process::LOADER, self.database, &load::orders_to_extra(&orders)) {
                 Some(process) => self.loaders.push(Loader { process, orders }),
                 None => {
-                    self.no_loader_before = Some(now + LOADER_RETRY);
+                    self.no_loader_before = Some(now + self.loader_delays.failed());
                     for order in orders {
                         self.tables.load_ended(order, false, now);
                         shared::update_generation(self.database, order.relid.into(), order.generation, |t| {

@@ -19,6 +19,8 @@ use crate::shared::{self, Reason};
 const CHUNK_BYTES: usize = 256 << 10;
 /// A loader that has worked for so long leaves the tables that it has not come to to the next.
 const SHIFT: Duration = Duration::from_secs(1);
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_RETRY_MS: i64 = 10;
 const LOCK: i32 = pg_sys::AccessShareLock as i32;
 
 #[pg_guard]
@@ -69,11 +71,12 @@ fn make_plans_anew(relid: pg_sys::Oid) {
 fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
     let relid = pg_sys::Oid::from(order.relid);
     // The lock comes before the snapshot, so that no DDL can come between them.
-    let lock = || {
-        // SAFETY: in a transaction.
-        unsafe { pg_sys::LockRelationOid(relid, LOCK) };
-    };
+    let mut locked = true;
+    let lock = || locked = locked && wait_for_lock(relid);
     let snapshot = clean_snapshot::begin(lock, |reason| tell(database, order, reason));
+    if !locked {
+        return Err("waits for a lock on the table".into());
+    }
     // SAFETY: locked above; closed by the transaction's end.
     let relation = unsafe { pg_sys::try_relation_open(relid, pg_sys::NoLock as i32) };
     if relation.is_null() {
@@ -94,6 +97,19 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
     };
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
     engine.expect(Kind::Loaded)
+}
+
+/// Whether the table could be locked, before long: tables that could be loaded wait behind this one.
+fn wait_for_lock(relid: pg_sys::Oid) -> bool {
+    let start = Instant::now();
+    // SAFETY: in a transaction, which keeps the lock.
+    while !unsafe { pg_sys::ConditionalLockRelationOid(relid, LOCK) } {
+        if start.elapsed() > LOCK_PATIENCE {
+            return false;
+        }
+        process::sleep(LOCK_RETRY_MS);
+    }
+    true
 }
 
 /// Sends all rows of the relation under the active snapshot; returns their number.
@@ -121,7 +137,8 @@ unsafe fn send_rows(relation: pg_sys::Relation, mut encoder: RowEncoder, engine:
                 rows += 1;
             }
             if chunk.len() >= CHUNK_BYTES || tuple.is_null() && !chunk.is_empty() {
-                engine.send(&frame::encode_raw(Kind::Rows, &chunk))?;
+                engine.send(&frame::encode_header(Kind::Rows, chunk.len()))?;
+                engine.send(&chunk)?;
                 chunk.clear();
                 pgrx::check_for_interrupts!();
             }

@@ -45,7 +45,8 @@ impl Worker {
             let mut handle = ptr::null_mut();
             let started = pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle);
             pg_sys::MemoryContextSwitchTo(outer);
-            started.then_some(Worker { handle })
+            // Made only if there is one: what is dropped is freed.
+            if started { Some(Worker { handle }) } else { None }
         }
     }
 

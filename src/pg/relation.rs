@@ -57,7 +57,8 @@ impl HistoricRelation {
     pub unsafe fn open(relid: u32) -> Option<HistoricRelation> {
         // SAFETY: by the caller's promise.
         let relation = unsafe { pg_sys::RelationIdGetRelation(relid.into()) };
-        (!relation.is_null()).then_some(HistoricRelation(relation))
+        // Made only if there is one: what is dropped is closed.
+        if relation.is_null() { None } else { Some(HistoricRelation(relation)) }
     }
 }
 

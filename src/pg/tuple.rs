@@ -4,7 +4,7 @@
 //! on tuples from the reorder buffer, and by loaders on tuples from the heap; they differ in what an on-disk TOAST
 //! pointer means: to the first "this column did not change", to the second "fetch it".
 
-use pgrx::pg_sys;
+use pgrx::prelude::*;
 use pgrx::varlena;
 use plan::{Identity, TableLayout, Type};
 use protocol::change::{Value, write_value};
@@ -98,7 +98,7 @@ impl RowEncoder {
         unsafe {
             self.new.deform(tuple, descriptor);
             for column in &self.columns {
-                write_value(out, column.ty, column.value(&self.new, on_disk));
+                put(out, column.ty, column.value(&self.new, on_disk));
             }
         }
     }
@@ -129,7 +129,7 @@ impl RowEncoder {
                 if value == Value::Unchanged && self.key.contains(&(position as u16)) {
                     value = column.value(&self.old, OnDisk::Unchanged);
                 }
-                write_value(out, column.ty, value);
+                put(out, column.ty, value);
             }
         }
     }
@@ -145,7 +145,7 @@ impl RowEncoder {
             self.old.deform(tuple, descriptor);
             for &position in &self.key {
                 let column = &self.columns[position as usize];
-                write_value(out, column.ty, column.value(&self.old, OnDisk::Unchanged));
+                put(out, column.ty, column.value(&self.old, OnDisk::Unchanged));
             }
         }
     }
@@ -198,6 +198,28 @@ impl Column {
                 unsafe { content(datum, on_disk) }.map_or(Value::Unchanged, |bytes| Value::Text(trimmed(bytes)))
             }
         }
+    }
+}
+
+/// Appends a value. A failed allocation of Rust's would end the process by a signal, and with it the server: where values
+/// may be long, it is PostgreSQL's error instead.
+fn put(out: &mut Vec<u8>, ty: Type, value: Value<'_>) {
+    if let Value::Text(bytes) = value {
+        make_room(out, bytes.len());
+    }
+    write_value(out, ty, value);
+}
+
+/// Sees to it that so many bytes and a little more can be appended.
+pub fn make_room(out: &mut Vec<u8>, bytes: usize) {
+    const A_LITTLE_MORE: usize = 64;
+    if out.try_reserve(bytes + A_LITTLE_MORE).is_err() {
+        ereport!(
+            PgLogLevel::ERROR,
+            PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY,
+            "out of memory",
+            format!("Failed to make room for a row of {} bytes.", out.len() + bytes)
+        );
     }
 }
 

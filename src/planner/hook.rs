@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::prelude::*;
 
 use super::pull_up::pull_up_subqueries;
+use super::reason::Reason;
 use super::split::split;
-use super::translate::Reason;
 use super::{flag, nodes};
 use crate::pg::error::Error;
 use crate::pg::symbols;
@@ -63,6 +63,8 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
             Route::Prefer | Route::Force => flagged || all_mirrored(query),
         };
         let is_select = (*query).commandType == pg_sys::CmdType::CMD_SELECT && (*query).utilityStmt.is_null();
+        // Nothing but the reason is wanted then.
+        let is_insert = flagged && (*query).commandType == pg_sys::CmdType::CMD_INSERT;
         // PL/pgSQL evaluates such a query itself, and knows what its plan looks like.
         let reads_nothing = (*query).rtable.is_null() && (*query).cteList.is_null() && !(*query).hasSubLinks;
         // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
@@ -70,7 +72,7 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route == Route::Prefer);
         // The planner scribbles on its query.
-        match asked && is_select && !reads_nothing && !about_heap {
+        match asked && (is_select || is_insert) && !reads_nothing && !about_heap {
             true => pg_sys::copyObjectImpl(query.cast()).cast(),
             false => std::ptr::null_mut(),
         }
@@ -88,6 +90,9 @@ unsafe extern "C-unwind" fn with_choice(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the heap's plan is ours to change; the query is the copy from before it was planned.
     unsafe {
+        if (*query).commandType == pg_sys::CmdType::CMD_INSERT {
+            return nodes::with_reason_below_insert(heap, "the rows are inserted into a table");
+        }
         let must_run = ROUTE.get() == Route::Force && all_mirrored(query);
         match analytic(query, source, options, params) {
             Ok(side) => nodes::with_engine(heap, side, options),

@@ -5,7 +5,8 @@
 use pgrx::prelude::*;
 use plan::{Expr, Relation, RelationColumn};
 
-use super::translate::{Attempt, Typed, type_reason};
+use super::reason::{Attempt, type_reason};
+use super::translate::Typed;
 use crate::layout::{self, Described};
 use crate::pg::relation::{has_children, keys_determine, relation_name};
 use crate::pg::tree::{Node, Tree, push};

@@ -3,16 +3,23 @@
 //! - `hook`: what happens when PostgreSQL plans a query
 //! - `flag`: `anker.olap()`
 //! - `pull_up`: simple views and subqueries
-//! - `split`: what the engine computes and what stays above; with `level` for FROM and WHERE, `translate` for
-//!   expressions and `operators` for the whitelist
+//! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
+//! - `level`: FROM and WHERE
+//! - `translate`: expressions, with `compare` for comparisons, `aggregate` for aggregates, `operators` for the whitelist
+//! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
 
+mod aggregate;
+mod columns;
+mod compare;
 mod flag;
 mod hook;
 mod level;
 mod nodes;
 mod operators;
+mod placeholder;
 mod pull_up;
+mod reason;
 mod split;
 mod translate;
 

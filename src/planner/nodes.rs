@@ -7,8 +7,9 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
-use super::split::{ScanColumn, Split};
-use super::translate::Reason;
+use super::columns::ScanColumn;
+use super::reason::Reason;
+use super::split::Split;
 use crate::pg::tree::{Tree, make, push, string_node, text};
 use crate::spec::{CHOOSER, ENGINE, ScanSpec};
 
@@ -106,7 +107,7 @@ pub unsafe fn with_engine(heap: *mut pg_sys::PlannedStmt, side: EngineSide, opti
         }
         name_columns(side.leaf, heap, &side.columns);
         number_from(ENGINE_NUMBERS, side.plan);
-        let node = chooser(tree, heap, &*side.plan);
+        let node = chooser(tree, heap, &*(*heap).planTree, &*side.plan);
         push(&mut node.custom_plans, side.plan);
         push(&mut node.custom_plans, (*heap).planTree);
         finish(heap, node, options)
@@ -121,18 +122,56 @@ pub unsafe fn with_engine(heap: *mut pg_sys::PlannedStmt, side: EngineSide, opti
 pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &str, options: i32) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
-        let node = chooser(Tree::new(), heap, &*(*heap).planTree);
-        push(&mut node.custom_plans, (*heap).planTree);
-        push(&mut node.custom_private, string_node(reason));
+        let node = heap_alone(heap, &*(*heap).planTree, reason);
         finish(heap, node, options)
     }
 }
 
-/// Costs matter only for the choice between generic and custom plans. Those of the engine's side do not depend on
+/// The same where the rows of an INSERT come from.
+///
+/// # Safety
+///
+/// `heap` is a finished plan that the caller owns.
+pub unsafe fn with_reason_below_insert(heap: *mut pg_sys::PlannedStmt, reason: &str) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let top = (*heap).planTree;
+        let Some(rows) = (*top).lefttree.as_ref().filter(|_| (*top).type_ == pg_sys::NodeTag::T_ModifyTable) else {
+            return heap;
+        };
+        let node = heap_alone(heap, rows, reason);
+        // For a dropped column the executor wants to see a constant.
+        let tree = Tree::new();
+        let entries = tree.list_of::<pg_sys::TargetEntry>(node.scan.plan.targetlist);
+        for (column, entry) in entries.zip(tree.list_of::<pg_sys::TargetEntry>(rows.targetlist)) {
+            if tree.required(entry.expr).cast::<pg_sys::Const>().is_some() {
+                (*std::ptr::from_ref(column).cast_mut()).expr = entry.expr;
+            }
+        }
+        (*top).lefttree = &raw mut node.scan.plan;
+        number_from(CHOOSER_NUMBERS, (*top).lefttree);
+    }
+    heap
+}
+
+unsafe fn heap_alone(
+    heap: *mut pg_sys::PlannedStmt,
+    plan: &pg_sys::Plan,
+    reason: &str,
+) -> &'static mut pg_sys::CustomScan {
+    // SAFETY: by the callers' promise.
+    let node = unsafe { chooser(Tree::new(), heap, plan, plan) };
+    push(&mut node.custom_plans, std::ptr::from_ref(plan).cast_mut());
+    push(&mut node.custom_private, string_node(reason));
+    node
+}
+
+/// A node that chooses, with the columns of `plan`. Costs matter only for the choice between generic and custom plans. Those of the engine's side do not depend on
 /// parameters, so that a prepared statement comes to its generic plan; with the heap plan alone its own are right.
 unsafe fn chooser(
     tree: Tree<'_>,
     heap: *mut pg_sys::PlannedStmt,
+    plan: &pg_sys::Plan,
     costs: &pg_sys::Plan,
 ) -> &'static mut pg_sys::CustomScan {
     let node = make::<pg_sys::CustomScan>();
@@ -141,11 +180,11 @@ unsafe fn chooser(
     node.methods = methods(CHOOSER);
     // SAFETY: the caller's plan, which it owns.
     unsafe {
-        node.scan.plan.plan_rows = (*(*heap).planTree).plan_rows;
-        node.scan.plan.plan_width = (*(*heap).planTree).plan_width;
+        node.scan.plan.plan_rows = plan.plan_rows;
+        node.scan.plan.plan_width = plan.plan_width;
         let index = pg_sys::list_length((*heap).rtable) + 1;
         let mut names = std::ptr::null_mut();
-        let entries = tree.list_of::<pg_sys::TargetEntry>((*(*heap).planTree).targetlist).filter(|e| !e.resjunk);
+        let entries = tree.list_of::<pg_sys::TargetEntry>(plan.targetlist).filter(|e| !e.resjunk);
         for (position, entry) in entries.enumerate() {
             let number = (position + 1) as i16;
             let expr = tree.required(entry.expr);

@@ -20,6 +20,8 @@ tests![
     mirror_in_a_prepared_transaction,
     anker_tables_waits_for_no_lock_on_a_table,
     a_database_that_allows_no_connections_is_left_alone,
+    loaders_that_cannot_connect_come_ever_more_rarely,
+    a_full_house_of_worker_processes_is_said_and_waited_for,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -215,8 +217,8 @@ fn mirror_in_a_prepared_transaction(context: &Context) -> Result<()> {
     // Those that have nothing to do with it wake nobody in a database without mirrors.
     client.batch_execute("CREATE DATABASE other")?;
     let mut other = cluster.connect_to("other")?;
-    other
-        .batch_execute("BEGIN; CREATE TABLE t (id integer); PREPARE TRANSACTION 'second'; COMMIT PREPARED 'second'")?;
+    other.batch_execute("BEGIN; CREATE TABLE t (id integer); PREPARE TRANSACTION 'second'")?;
+    other.batch_execute("COMMIT PREPARED 'second'")?;
     let mine = anker::processes(&mut client)?.map(|(worker, _)| worker.to_string());
     let seen = workers_within(&mut client, Duration::from_secs(2))?;
     ensure!(seen.iter().eq(mine.iter()), "workers {seen:?} instead of {mine:?}");
@@ -260,4 +262,38 @@ fn a_database_that_allows_no_connections_is_left_alone(context: &Context) -> Res
     client.batch_execute("ALTER DATABASE closed ALLOW_CONNECTIONS true")?;
     let mut session = cluster.connect_to("closed")?;
     anker::wait_live(&mut session, "t", Duration::from_secs(120))
+}
+
+fn loaders_that_cannot_connect_come_ever_more_rarely(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE DATABASE closing")?;
+    let mut session = cluster.connect_to("closing")?;
+    anker::create_extension(&mut session)?;
+    session.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); CREATE TABLE u (id integer PRIMARY KEY)")?;
+    anker::mirror(&mut session, &["t"], LIVE)?;
+    client.batch_execute("ALTER DATABASE closing ALLOW_CONNECTIONS false")?;
+    session.batch_execute("SELECT anker.mirror('u')")?;
+    std::thread::sleep(Duration::from_secs(8));
+    let refused = cluster.log().lines().filter(|line| line.contains("not currently accepting connections")).count();
+    ensure!((1..=5).contains(&refused), "{refused} loaders in 8 s");
+    client.batch_execute("ALTER DATABASE closing ALLOW_CONNECTIONS true")?;
+    anker::wait_live(&mut session, "u", LIVE)
+}
+
+/// PostgreSQL's own launcher and ours leave one place, which the capture worker takes: none for a loader. Then none at all.
+fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) -> Result<()> {
+    for (places, what) in [("3", "the list's reader"), ("2", "the capture worker")] {
+        let cluster = context.cluster_with(&Options::default().set("max_worker_processes", places))?;
+        let mut client = cluster.connect()?;
+        anker::create_extension(&mut client)?;
+        client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+        client.batch_execute("SELECT anker.mirror('t')")?;
+        let said = wait_until(Duration::from_secs(20), || {
+            let rows = anker::text_rows(&mut client, "SELECT coalesce(reason, '') FROM anker.engine")?;
+            Ok(rows.iter().any(|row| row.contains("max_worker_processes")))
+        })?;
+        ensure!(said, "nothing says that there is no place for {what}");
+        same(&mut client, "SELECT id FROM t WHERE anker.olap()")?;
+    }
+    Ok(())
 }

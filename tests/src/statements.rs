@@ -16,6 +16,7 @@ tests![
     plans_are_made_anew_when_a_mirror_appears,
     cursors,
     rows_written_from_flagged_queries,
+    inserts_tell_why_they_read_the_heap,
     functions_and_procedures,
     a_flag_without_a_table,
     subqueries_and_rescans,
@@ -207,6 +208,56 @@ fn rows_written_from_flagged_queries(context: &Context) -> Result<()> {
         anker::text_rows(&mut client, "COPY (SELECT count(*) FROM t WHERE anker.olap()) TO PROGRAM 'cat >/dev/null'");
     ensure!(copied.is_ok(), "COPY of a flagged query: {:?}", copied.err());
     same(&mut client, "SELECT * FROM t WHERE anker.olap()")?;
+    Ok(())
+}
+
+fn inserts_tell_why_they_read_the_heap(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_table(context)?;
+    client.batch_execute(
+        "CREATE TABLE target (gone integer, g integer, kept text DEFAULT 'default', c bigint, gone2 text, n numeric(9,1));
+         ALTER TABLE target DROP COLUMN gone, DROP COLUMN gone2; CREATE UNIQUE INDEX ON target (g);
+         CREATE VIEW through AS SELECT g, c FROM target;
+         CREATE TABLE parted (g integer, id integer) PARTITION BY LIST (g);
+         CREATE TABLE part_some PARTITION OF parted FOR VALUES IN (0, 1, 2);
+         CREATE TABLE part_rest PARTITION OF parted DEFAULT",
+    )?;
+    for (table, sql, rows) in [
+        ("target", "INSERT INTO target (n, g) SELECT sum(n), g FROM t WHERE anker.olap() GROUP BY g", 7),
+        ("target", "INSERT INTO through SELECT id, g FROM t WHERE id IN (11, 12) AND anker.olap() RETURNING g", 2),
+        ("parted", "INSERT INTO parted SELECT g, id FROM t WHERE anker.olap() ORDER BY id DESC LIMIT 20", 20),
+        (
+            "target",
+            "WITH s AS (SELECT id FROM t WHERE id = 5 AND anker.olap()) INSERT INTO target (g) SELECT id + 100 FROM s",
+            1,
+        ),
+        ("t", "INSERT INTO t (id) SELECT id + 50000 FROM t WHERE id < 4 AND anker.olap()", 3),
+        (
+            "target",
+            "INSERT INTO target SELECT g, 'again', 1 FROM t WHERE id < 4 AND anker.olap()
+                ON CONFLICT (g) DO UPDATE SET c = 5",
+            0,
+        ),
+    ] {
+        let by = anker::explained(&mut client, sql)?;
+        ensure!(by.as_deref() == Some("heap, because the rows are inserted into a table"), "{sql}: {by:?}");
+        let count = |client: &mut Client| -> Result<i64> {
+            Ok(client.query_one(&format!("SELECT count(*) FROM {table}"), &[])?.get(0))
+        };
+        let before = count(&mut client)?;
+        client.batch_execute(sql)?;
+        let new = count(&mut client)? - before;
+        ensure!(new == rows, "{sql}: {new} rows inserted");
+    }
+    rows_equal(
+        &mut client,
+        "SELECT g, kept, c, n FROM target WHERE g < 7",
+        "SELECT g, 'default', CASE WHEN g IN (1, 2, 3) THEN 5::bigint END, sum(n)::numeric(9,1) FROM t WHERE id < 50000 GROUP BY g",
+    )?;
+    client.batch_execute("SET plan_cache_mode = force_generic_plan; PREPARE p AS INSERT INTO target (g) SELECT id FROM t WHERE id = $1 AND anker.olap()")?;
+    client.batch_execute("EXECUTE p(777); EXECUTE p(778)")?;
+    client.batch_execute("INSERT INTO target (g) VALUES (779 + anker.olap()::integer)")?;
+    let rows = anker::text_rows(&mut client, "SELECT g FROM target WHERE g > 700 ORDER BY g")?;
+    ensure!(rows == ["777", "778", "780"], "inserted by EXECUTE and VALUES: {rows:?}");
     Ok(())
 }
 

@@ -286,14 +286,11 @@ impl<W> Tables<W> {
 
     /// The engine says that the table serves queries. Returns whether this is the table's mirror of now.
     pub fn live(&mut self, relid: u32, generation: u64, now: Instant) -> bool {
+        let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation);
+        let Some(Phase::Watched(watched)) = table.map(|t| &mut t.phase) else { return false };
+        watched.load = Load::Live { since: now };
         self.forget_due(relid);
-        match self.tables.get_mut(&relid) {
-            Some(Table { generation: current, phase: Phase::Watched(watched), .. }) if *current == generation => {
-                watched.load = Load::Live { since: now };
-                true
-            }
-            _ => false,
-        }
+        true
     }
 
     /// The loader that had this order is gone. If the table is not live by now the load is to be done again: at once if
@@ -455,6 +452,7 @@ mod tests {
         assert!(tables.retire(1) && tables.was_followed(1));
         assert_eq!(tables.loading(1), None);
         tables.watched(1, 11, 0, (), now);
+        assert!(!tables.live(1, 10, now), "it was retired");
         assert_eq!(tables.take_due_loads(now, 5), [order(1, 11)]);
         tables.load_ended(order(1, 10), true, now);
         assert_eq!(tables.next(true), None, "the new load still runs");

@@ -1,0 +1,134 @@
+//! Comparisons, and what text must be so that bytes decide them.
+
+use pgrx::prelude::*;
+use plan::{BoolOp, CmpOp, Expr, Literal, Type};
+
+use super::operators;
+use super::reason::{Attempt, operator_reason, type_reason};
+use super::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
+use crate::pg::relation::ordered_by_bytes;
+use crate::pg::tree::Node;
+use crate::pg::value;
+
+/// Lists longer than this stay with PostgreSQL, which hashes them.
+const MAX_LIST: usize = 1000;
+
+/// A comparison operator of the whitelist, and the collation that it is called with.
+pub struct Comparison {
+    operator: pg_sys::Oid,
+    family: u32,
+    op: CmpOp,
+    collation: pg_sys::Oid,
+}
+
+impl Comparison {
+    /// `None`: the operator means something else, or nothing that the engine knows.
+    pub fn of(operator: pg_sys::Oid, collation: pg_sys::Oid) -> Option<Comparison> {
+        let (family, op) = operators::comparison(operator)?;
+        Some(Comparison { operator, family, op, collation })
+    }
+
+    pub fn between(&self, left: Typed, right: Typed) -> Attempt<Typed> {
+        let equality = matches!(self.op, CmpOp::Eq | CmpOp::Ne);
+        let (left_ty, right_ty) =
+            operators::common_type(self.family, left.ty, right.ty).ok_or_else(|| operator_reason(self.operator))?;
+        if left_ty.is_text() {
+            if equality { require_deterministic(self.collation)? } else { require_c_order(self.collation)? }
+        }
+        if left_ty == Type::Bool && !equality {
+            return Err("order of booleans".into());
+        }
+        let (left, right) = (Box::new(cast(left, left_ty)), Box::new(cast(right, right_ty)));
+        Ok(boolean(Expr::Cmp { op: self.op, left, right }))
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// `x = ANY (list)` as OR, `x <> ALL (list)` as AND, for a constant list.
+    pub fn list_comparison(&mut self, node: &'a pg_sys::ScalarArrayOpExpr) -> Attempt<Typed> {
+        let comparison = Comparison::of(node.opno, node.inputcollid).ok_or_else(|| operator_reason(node.opno))?;
+        let arguments: Vec<Node<'a>> = self.tree.list(node.args).collect();
+        let &[left, array] = &arguments[..] else {
+            return Err(operator_reason(node.opno));
+        };
+        let left = self.expression(left)?;
+        let array = array.cast::<pg_sys::Const>().ok_or("comparison with an array that is not constant")?;
+        if array.constisnull {
+            return Ok(boolean(Expr::Literal { ty: Type::Bool, value: None }));
+        }
+        // SAFETY: a not-null constant of an array type.
+        let (element_type, elements) = unsafe { elements(array.constvalue) };
+        if elements.len() > MAX_LIST {
+            return Err(format!("list of more than {MAX_LIST} values"));
+        }
+        let ty = value::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
+        let mut args = Vec::with_capacity(elements.len());
+        for element in elements {
+            let right = match element {
+                None => exact(Expr::Literal { ty, value: None }, ty),
+                // SAFETY: an element is of the array's element type.
+                Some(datum) => unsafe { constant_literal(datum, ty) }?,
+            };
+            args.push(comparison.between(left.clone(), right)?.expr);
+        }
+        let op = if node.useOr { BoolOp::Or } else { BoolOp::And };
+        Ok(boolean(match args.len() {
+            0 => Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(!node.useOr)) },
+            1 => args.remove(0),
+            _ => Expr::Bool { op, args },
+        }))
+    }
+}
+
+/// `IS [NOT] TRUE | FALSE | UNKNOWN`, which are never null.
+pub fn truth_test(test: pg_sys::BoolTestType::Type, arg: Expr) -> Expr {
+    let is_null = |negated| Expr::IsNull { arg: Box::new(arg.clone()), negated };
+    let not = || Expr::Not(Box::new(arg.clone()));
+    let join = |op, a, b| Expr::Bool { op, args: vec![a, b] };
+    match test {
+        pg_sys::BoolTestType::IS_TRUE => join(BoolOp::And, arg.clone(), is_null(true)),
+        pg_sys::BoolTestType::IS_NOT_TRUE => join(BoolOp::Or, not(), is_null(false)),
+        pg_sys::BoolTestType::IS_FALSE => join(BoolOp::And, not(), is_null(true)),
+        pg_sys::BoolTestType::IS_NOT_FALSE => join(BoolOp::Or, arg.clone(), is_null(false)),
+        pg_sys::BoolTestType::IS_UNKNOWN => is_null(false),
+        _ => is_null(true),
+    }
+}
+
+/// Equality by bytes.
+pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
+    // SAFETY: a catalog lookup.
+    if collation != pg_sys::InvalidOid && unsafe { pg_sys::get_collation_isdeterministic(collation) } {
+        Ok(())
+    } else {
+        Err("nondeterministic collation".into())
+    }
+}
+
+/// Order by bytes.
+pub fn require_c_order(collation: pg_sys::Oid) -> Attempt<()> {
+    if collation != pg_sys::InvalidOid && ordered_by_bytes(collation) {
+        Ok(())
+    } else {
+        Err("text order in a collation other than \"C\"".into())
+    }
+}
+
+/// Element type and elements of an array.
+///
+/// # Safety
+///
+/// `datum` is a not-null array.
+unsafe fn elements(datum: pg_sys::Datum) -> (pg_sys::Oid, Vec<Option<pg_sys::Datum>>) {
+    // SAFETY: an array by the caller's promise; deconstruct_array fills all three.
+    unsafe {
+        let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+        let element = (*array).elemtype;
+        let (mut length, mut by_value, mut align) = (0, false, 0);
+        pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        pg_sys::deconstruct_array(array, element, length as i32, by_value, align, &mut values, &mut nulls, &mut count);
+        let all = (0..count as usize).map(|i| (!*nulls.add(i)).then(|| *values.add(i))).collect();
+        (element, all)
+    }
+}
