@@ -1,4 +1,4 @@
--- engine: at least 34
+-- engine: at least 44
 --
 -- ERRORS
 --
@@ -131,7 +131,8 @@ END $$;
 SELECT count(*) FROM edge;
 
 -- a timeout while values are evaluated, by the planner or when the query starts, leaves
--- the session as it should be
+-- the session as it should be; only the heap knows where in the function it came
+\set SHOW_CONTEXT never
 CREATE FUNCTION slow() RETURNS integer LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM pg_sleep(10);

@@ -1,4 +1,4 @@
--- engine: at least 9
+-- engine: at least 8
 --
 -- MIRRORING
 --

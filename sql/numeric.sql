@@ -1,4 +1,4 @@
--- engine: at least 52
+-- engine: at least 50
 --
 -- NUMBERS
 --

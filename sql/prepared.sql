@@ -1,4 +1,4 @@
--- engine: at least 50
+-- engine: at least 47
 --
 -- PREPARED STATEMENTS AND PARAMETERS
 --

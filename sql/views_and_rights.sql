@@ -1,4 +1,4 @@
--- engine: at least 15
+-- engine: at least 13
 --
 -- VIEWS, PRIVILEGES, ROW-LEVEL SECURITY
 --
