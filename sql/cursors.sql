@@ -1,4 +1,4 @@
--- engine: at least 18
+-- engine: at least 14
 --
 -- CURSORS
 --
