@@ -1,5 +1,5 @@
--- engine: at least 14
--- (of 18: a cursor that is closed early may count as cancelled)
+-- engine: at least 15
+--
 -- CURSORS
 --
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 use pgrx::prelude::*;
 
+use crate::pg::compat;
 use crate::settings;
 
 mod map;
@@ -325,7 +326,7 @@ fn mark_tables_unserved(database: pg_sys::Oid) {
 
 /// Called by the launcher when it starts.
 pub fn announce_launcher() {
-    globals().launcher_proc.store(my_proc_number(), Ordering::Relaxed);
+    globals().launcher_proc.store(compat::own_process_number(), Ordering::Relaxed);
 }
 
 pub fn wake_launcher() {
@@ -344,7 +345,7 @@ pub fn want(database: pg_sys::Oid) {
 
 /// Called by a capture worker when it starts.
 pub fn announce_worker(database: pg_sys::Oid) -> bool {
-    let number = my_proc_number();
+    let number = compat::own_process_number();
     // SAFETY: a plain variable of this process.
     let pid = unsafe { pg_sys::MyProcPid };
     update_database(database, |d| {
@@ -377,11 +378,6 @@ pub fn wake_worker(database: pg_sys::Oid) {
     if let Some(entry) = self::database(database).filter(|d| d.worker_pid != 0) {
         set_latch(entry.worker_proc);
     }
-}
-
-fn my_proc_number() -> i32 {
-    // SAFETY: MyProc is set in every process attached to shared memory.
-    unsafe { (*pg_sys::MyProc).pgprocno }
 }
 
 /// If the process is gone and its place taken, somebody wakes up for nothing: harmless.

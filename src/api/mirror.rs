@@ -12,6 +12,7 @@ use pgrx::{AllocatedByPostgres, PgXactCallbackEvent};
 
 use crate::layout::{self, Described, NotMirrorable};
 use crate::load;
+use crate::pg::compat;
 use crate::pg::error::Error;
 use crate::pg::process;
 use crate::pg::relation::{OpenRelation, relation_name};
@@ -134,7 +135,7 @@ fn check_owner(relid: pg_sys::Oid) {
         if pg_sys::superuser() {
             return;
         }
-        if !pg_sys::pg_class_ownercheck(relid, pg_sys::GetUserId()) {
+        if !compat::owns_relation(relid) {
             let name = pg_sys::get_rel_name(relid);
             pg_sys::aclcheck_error(pg_sys::AclResult::ACLCHECK_NOT_OWNER, pg_sys::ObjectType::OBJECT_TABLE, name);
         }

@@ -13,6 +13,7 @@ use super::gate::Gates;
 use super::outbox::Outbox;
 use super::registry::Registry;
 use crate::note::{Content, Note, PREFIX};
+use crate::pg::compat;
 use crate::pg::memory::Scratch;
 use crate::pg::relation::OpenRelation;
 use crate::pg::snapshot;
@@ -75,10 +76,7 @@ impl Follower {
         unsafe {
             let relid = (*relation).rd_id.to_u32();
             let action = (*change).action;
-            let tuple = |buffer: *mut pg_sys::ReorderBufferTupleBuf| {
-                (!buffer.is_null()).then(|| &raw mut (*buffer).tuple as pg_sys::HeapTuple)
-            };
-            let (old, new) = (tuple((*change).data.tp.oldtuple), tuple((*change).data.tp.newtuple));
+            let (old, new) = compat::changed_rows(change);
             if (*relation).rd_id == self.registry.list() {
                 return self.list_change((*relation).rd_att, old, new, action);
             }

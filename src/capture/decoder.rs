@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use super::callbacks::{self, Follower};
+use crate::pg::compat;
 use crate::pg::symbols;
 use crate::pg::wal;
 
@@ -41,7 +42,7 @@ impl Decoder {
         // the slot with `need_full_snapshot` unset holds back old catalog rows only.
         unsafe {
             pg_sys::CheckLogicalDecodingRequirements();
-            pg_sys::ReplicationSlotCreate(name.as_ptr(), true, pg_sys::ReplicationSlotPersistency::RS_TEMPORARY, false);
+            compat::create_temporary_slot(&name);
             let memory = pg_sys::AllocSetContextCreateInternal(
                 pg_sys::TopMemoryContext,
                 c"pg_anker decoding".as_ptr(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::outbox::Outbox;
+use crate::pg::compat;
 use crate::pg::process;
 use crate::shared::{self, Reason};
 
@@ -61,7 +62,7 @@ fn oldest_writer() -> Option<Writer> {
     unsafe {
         pg_sys::pgstat_clear_backend_activity_snapshot();
         for number in 1..=pg_sys::pgstat_fetch_stat_numbackends() {
-            let Some(entry) = pg_sys::pgstat_fetch_stat_local_beentry(number).as_ref() else {
+            let Some(entry) = compat::backend_status(number) else {
                 continue;
             };
             if u32::from(entry.backend_xid) == xid {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use crate::load;
+use crate::pg::compat;
 use crate::pg::process;
 use crate::pg::symbols;
 use crate::shared::{self, DatabaseState};
@@ -132,7 +133,7 @@ unsafe fn database_in_the_way(statement: *mut pg_sys::Node) -> Option<pg_sys::Oi
             return None;
         }
         shared::database(database)?;
-        pg_sys::pg_database_ownercheck(database, pg_sys::GetUserId()).then_some(database)
+        compat::owns_database(database).then_some(database)
     }
 }
 

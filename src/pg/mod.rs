@@ -5,8 +5,10 @@
 //! - `memory`, `error`: memory contexts, errors with code and hint
 //! - `process`, `wait`: background workers, and sleeping in them
 //! - `snapshot`, `wal`: transactions, positions
+//! - `compat`: what differs between PostgreSQL's versions
 //! - `symbols`: functions of the server that pgrx does not offer as they are needed
 
+pub mod compat;
 pub mod error;
 pub mod memory;
 pub mod process;

@@ -17,13 +17,17 @@ unsafe extern "C-unwind" {
         options: i32,
         params: pg_sys::ParamListInfo,
     ) -> *mut pg_sys::PlannedStmt;
+    #[cfg_attr(not(feature = "pg15"), link_name = "expression_tree_walker_impl")]
     pub fn expression_tree_walker(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool;
+    #[cfg_attr(not(feature = "pg15"), link_name = "query_tree_walker_impl")]
     pub fn query_tree_walker(query: *mut pg_sys::Query, walker: Walker, context: *mut c_void, flags: i32) -> bool;
+    #[cfg_attr(not(feature = "pg15"), link_name = "expression_tree_mutator_impl")]
     pub(super) fn expression_tree_mutator(
         node: *mut pg_sys::Node,
         mutator: Mutator,
         context: *mut c_void,
     ) -> *mut pg_sys::Node;
+    #[cfg_attr(not(feature = "pg15"), link_name = "query_tree_mutator_impl")]
     pub(super) fn query_tree_mutator(
         query: *mut pg_sys::Query,
         mutator: Mutator,
@@ -72,6 +76,7 @@ unsafe extern "C-unwind" {
         message: *const c_char,
         size: usize,
         transactional: bool,
+        #[cfg(not(feature = "pg15"))] flush: bool,
     ) -> pg_sys::XLogRecPtr;
 
     // Signals.

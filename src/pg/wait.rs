@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use pgrx::prelude::*;
 
+use super::compat;
+
 /// Made once and kept: the capture worker sleeps hundreds of times a second.
 pub struct WaitSet {
     set: *mut pg_sys::WaitEventSet,
@@ -16,7 +18,7 @@ impl WaitSet {
         let no_socket = pg_sys::PGINVALID_SOCKET;
         // SAFETY: latch and descriptor live as long as the process, and so does the set.
         unsafe {
-            let set = pg_sys::CreateWaitEventSet(pg_sys::TopMemoryContext, 3);
+            let set = compat::lasting_wait_set(3);
             pg_sys::AddWaitEventToSet(set, pg_sys::WL_LATCH_SET, no_socket, pg_sys::MyLatch, ptr::null_mut());
             let parent = pg_sys::WL_EXIT_ON_PM_DEATH;
             pg_sys::AddWaitEventToSet(set, parent, no_socket, ptr::null_mut(), ptr::null_mut());

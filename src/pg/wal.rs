@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
-use super::symbols;
+use super::{compat, symbols};
 
 const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
 /// MAXALIGN(sizeof(XLogPageHeaderData)) and of the long header that begins each segment.
@@ -49,9 +49,7 @@ fn end_of_record(insert: u64, segment_size: u64) -> u64 {
 pub fn write_message(prefix: &CStr, message: &[u8]) {
     // SAFETY: prefix and message are valid for the call; a non-transactional message takes no transaction id.
     unsafe {
-        let lsn = pg_guard_ffi_boundary(|| {
-            symbols::LogLogicalMessage(prefix.as_ptr(), message.as_ptr().cast(), message.len(), false)
-        });
+        let lsn = pg_guard_ffi_boundary(|| compat::log_message(prefix, message));
         pg_sys::XLogFlush(lsn);
     }
 }

@@ -8,6 +8,7 @@ use plan::{Expr, Relation, RelationColumn};
 use super::reason::{Attempt, type_reason};
 use super::translate::Typed;
 use crate::layout::{self, Described};
+use crate::pg::compat;
 use crate::pg::relation::{OpenRelation, has_children, keys_determine, relation_name};
 use crate::pg::tree::{Node, Tree, push};
 
@@ -158,7 +159,7 @@ impl Table {
 /// `node` is null or an expression, or list of expressions, of `query`.
 pub unsafe fn flattened(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
     // SAFETY: by the caller's promise.
-    unsafe { pg_sys::flatten_join_alias_vars(std::ptr::from_ref(query).cast_mut(), node) }
+    unsafe { compat::flatten_join_columns(std::ptr::from_ref(query).cast_mut(), node) }
 }
 
 /// A flattened expression as the planner sees it: a new tree with constants folded, negations pushed down, SQL functions

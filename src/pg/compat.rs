@@ -1,0 +1,129 @@
+//! What differs between PostgreSQL's versions.
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+
+use super::symbols;
+
+/// The rows of an insert, update or delete as decoding hands them on: old, new.
+///
+/// # Safety
+///
+/// A change of a row, valid while decoding's callback runs.
+pub unsafe fn changed_rows(
+    change: *const pg_sys::ReorderBufferChange,
+) -> (Option<pg_sys::HeapTuple>, Option<pg_sys::HeapTuple>) {
+    #[cfg(feature = "pg15")]
+    let row = |buffer: *mut pg_sys::ReorderBufferTupleBuf| {
+        // SAFETY: null, or a buffer that holds its tuple.
+        (!buffer.is_null()).then(|| unsafe { &raw mut (*buffer).tuple } as pg_sys::HeapTuple)
+    };
+    #[cfg(not(feature = "pg15"))]
+    let row = |row: pg_sys::HeapTuple| (!row.is_null()).then_some(row);
+    // SAFETY: the change's kind says which member of the union is meant.
+    unsafe { (row((*change).data.tp.oldtuple), row((*change).data.tp.newtuple)) }
+}
+
+/// A replication slot of this database that goes with its process.
+pub fn create_temporary_slot(name: &CStr) {
+    use pg_sys::ReplicationSlotPersistency::RS_TEMPORARY;
+    // SAFETY: a C string, which is copied; an error has its message.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false);
+        // Neither two-phase, nor kept on or copied to a standby.
+        #[cfg(not(feature = "pg15"))]
+        pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false, false, false);
+    }
+}
+
+/// Whether the current user owns the relation. In a transaction.
+pub fn owns_relation(relid: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return pg_sys::pg_class_ownercheck(relid, pg_sys::GetUserId());
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::object_ownercheck(pg_sys::RelationRelationId, relid, pg_sys::GetUserId());
+    }
+}
+
+/// Whether the current user owns the database. In a transaction.
+pub fn owns_database(database: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return pg_sys::pg_database_ownercheck(database, pg_sys::GetUserId());
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, pg_sys::GetUserId());
+    }
+}
+
+/// An expression with the columns of joins resolved: a new tree.
+///
+/// # Safety
+///
+/// `node` is null or an expression, or list of expressions, of `query`.
+pub unsafe fn flatten_join_columns(query: *mut pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: the caller's promise; the planner's state is wanted only for what outer joins made nullable.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return pg_sys::flatten_join_alias_vars(query, node);
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::flatten_join_alias_vars(std::ptr::null_mut(), query, node);
+    }
+}
+
+/// Writes a logical message that belongs to no transaction; its end in the WAL, not flushed.
+///
+/// # Safety
+///
+/// Within pgrx's guard for calls of the server: an error jumps over this frame.
+pub unsafe fn log_message(prefix: &CStr, message: &[u8]) -> pg_sys::XLogRecPtr {
+    let (prefix, start, size) = (prefix.as_ptr(), message.as_ptr().cast(), message.len());
+    // SAFETY: prefix and message are valid for the call.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return symbols::LogLogicalMessage(prefix, start, size, false);
+        #[cfg(not(feature = "pg15"))]
+        return symbols::LogLogicalMessage(prefix, start, size, false, false);
+    }
+}
+
+/// What the server knows of a backend, by its place in the list that this process took last, from 1.
+///
+/// # Safety
+///
+/// The entry is read before the list is taken anew.
+pub unsafe fn backend_status<'a>(place: i32) -> Option<&'a pg_sys::LocalPgBackendStatus> {
+    // SAFETY: null, or an entry of this process's own list.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return pg_sys::pgstat_fetch_stat_local_beentry(place).as_ref();
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::pgstat_get_local_beentry_by_index(place).as_ref();
+    }
+}
+
+/// An empty set of so many events, which lives as long as the process.
+pub fn lasting_wait_set(events: i32) -> *mut pg_sys::WaitEventSet {
+    // SAFETY: without an owner nobody releases the set.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return pg_sys::CreateWaitEventSet(pg_sys::TopMemoryContext, events);
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::CreateWaitEventSet(std::ptr::null_mut(), events);
+    }
+}
+
+/// This process's place in the server's list of processes.
+pub fn own_process_number() -> i32 {
+    // SAFETY: plain variables of a process that is in that list.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return (*pg_sys::MyProc).pgprocno;
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::MyProcNumber;
+    }
+}
