@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use pgrx::prelude::*;
 use plan::{Identity, MirrorColumn, TableLayout, Type};
 
-use crate::pg::compat;
+use crate::pg::relation::{OpenRelation, text_of};
 
 /// A column that the mirror does not have.
 #[derive(Clone, Debug)]
@@ -33,13 +33,8 @@ pub struct NotMirrorable {
 }
 
 /// Describes an open relation.
-///
-/// # Safety
-///
-/// `relation` is an open relation, within a transaction (or within decoding's historic snapshot).
-pub unsafe fn describe(relation: pg_sys::Relation) -> Result<Described, NotMirrorable> {
-    // SAFETY: an open relation has rd_rel and rd_att.
-    let (form, relid) = unsafe { (&*(*relation).rd_rel, (*relation).rd_id) };
+pub fn describe(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
+    let (form, relid) = (relation.class(), relation.oid());
     let refuse = |message: &str| Err(NotMirrorable { message: message.to_string(), hint: None });
     match form.relkind as u8 {
         pg_sys::RELKIND_RELATION => {}
@@ -65,45 +60,34 @@ pub unsafe fn describe(relation: pg_sys::Relation) -> Result<Described, NotMirro
 
     let mut columns = Vec::new();
     let mut excluded = Vec::new();
-    // SAFETY: the relation is open.
-    for attribute in unsafe { attributes(relation) }.filter(|a| !a.attisdropped) {
+    for attribute in relation.attributes().iter().filter(|a| !a.attisdropped) {
         match column_type(attribute) {
             Ok(ty) => columns.push(MirrorColumn { attnum: attribute.attnum, ty }),
             Err(reason) => {
-                let name = name_of(&attribute.attname);
+                let name = text_of(&attribute.attname);
                 excluded.push(Excluded { attnum: attribute.attnum, name, reason });
             }
         }
     }
-    // SAFETY: the relation is open.
-    let identity = unsafe { identity(relation, &columns, &excluded)? };
-    // SAFETY: the relation is open.
-    let fingerprint = unsafe { fingerprint(relation) };
-    let layout = TableLayout { relid: relid.to_u32(), fingerprint, columns, identity };
+    let identity = identity(relation, &columns, &excluded)?;
+    let layout = TableLayout { relid: relid.to_u32(), fingerprint: fingerprint(relation), columns, identity };
     Ok(Described { layout, excluded })
 }
 
 /// Hash of all that must stay as it is for the mirror of the relation to stay right.
-///
-/// # Safety
-///
-/// As for [`describe`].
-pub unsafe fn fingerprint(relation: pg_sys::Relation) -> u64 {
-    // SAFETY: an open relation has rd_rel; the index list is computed in its own context.
-    unsafe {
-        let form = &*(*relation).rd_rel;
-        let mut hash = DefaultHasher::new();
-        (*relation).rd_id.to_u32().hash(&mut hash);
-        form.relfilenode.to_u32().hash(&mut hash);
-        (form.relkind, form.relpersistence).hash(&mut hash);
-        // Which index it is does not matter: REINDEX CONCURRENTLY puts another in its place.
-        (has_full_identity(form), identity_attributes(relation)).hash(&mut hash);
-        for a in attributes(relation) {
-            (a.attnum, a.attisdropped, a.atttypid.to_u32(), a.atttypmod, a.attcollation.to_u32()).hash(&mut hash);
-            a.atthasmissing.hash(&mut hash);
-        }
-        hash.finish()
+pub fn fingerprint(relation: &OpenRelation) -> u64 {
+    let form = relation.class();
+    let mut hash = DefaultHasher::new();
+    relation.oid().to_u32().hash(&mut hash);
+    form.relfilenode.to_u32().hash(&mut hash);
+    (form.relkind, form.relpersistence).hash(&mut hash);
+    // Which index it is does not matter: REINDEX CONCURRENTLY puts another in its place.
+    (relation.has_full_identity(), relation.identity_attributes()).hash(&mut hash);
+    for a in relation.attributes() {
+        (a.attnum, a.attisdropped, a.atttypid.to_u32(), a.atttypmod, a.attcollation.to_u32()).hash(&mut hash);
+        a.atthasmissing.hash(&mut hash);
     }
+    hash.finish()
 }
 
 /// The mirror's type of a column, or why there is none.
@@ -151,15 +135,13 @@ fn type_name(oid: pg_sys::Oid) -> String {
     unsafe { CStr::from_ptr(pg_sys::format_type_be(oid)) }.to_string_lossy().into_owned()
 }
 
-unsafe fn identity(
-    relation: pg_sys::Relation,
+fn identity(
+    relation: &OpenRelation,
     columns: &[MirrorColumn],
     excluded: &[Excluded],
 ) -> Result<Identity, NotMirrorable> {
-    // SAFETY: the relation is open by the caller's promise.
-    let (form, keys) = unsafe { (&*(*relation).rd_rel, identity_attributes(relation)) };
-    let table = name_of(&form.relname);
-    if has_full_identity(form) {
+    let (table, keys) = (relation.name(), relation.identity_attributes());
+    if relation.has_full_identity() {
         return match excluded.first() {
             None => Ok(Identity::Full),
             Some(column) => Err(NotMirrorable {
@@ -176,8 +158,7 @@ unsafe fn identity(
             message: format!("table \"{table}\" has no replica identity, so its updates cannot be followed"),
             hint: Some(format!(
                 "Add a primary key, or run: ALTER TABLE {} REPLICA IDENTITY FULL;",
-                // SAFETY: the relation is open.
-                unsafe { qualified_name(relation) }
+                relation.qualified_name()
             )),
         });
     }
@@ -197,33 +178,6 @@ unsafe fn identity(
         positions.push(position as u16);
     }
     Ok(Identity::Key(positions))
-}
-
-fn has_full_identity(form: &pg_sys::FormData_pg_class) -> bool {
-    form.relreplident as u8 == pg_sys::REPLICA_IDENTITY_FULL
-}
-
-/// Attribute numbers of the replica identity index, ascending; empty without one.
-///
-/// RelationGetIdentityKeyBitmap has them too, but may be called under a historic snapshot only.
-unsafe fn identity_attributes(relation: pg_sys::Relation) -> Vec<i16> {
-    // SAFETY: the relation is open by the caller's promise; the index's row is read before it is released.
-    unsafe {
-        let index = pg_sys::RelationGetReplicaIndex(relation);
-        if index == pg_sys::InvalidOid {
-            return Vec::new();
-        }
-        let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
-        let tuple = pg_sys::SearchSysCache1(cache, index.into());
-        if tuple.is_null() {
-            return Vec::new();
-        }
-        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_index>();
-        let mut attributes = form.indkey.values.as_slice(form.indnkeyatts as usize).to_vec();
-        pg_sys::ReleaseSysCache(tuple);
-        attributes.sort_unstable();
-        attributes
-    }
 }
 
 /// The columns of a table that the mirror does not have, without a lock on the table: as the catalog has it just now.
@@ -246,29 +200,10 @@ pub fn excluded_columns(relid: pg_sys::Oid) -> Option<Vec<String>> {
             }
             let attribute = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_attribute>();
             if !attribute.attisdropped && column_type(attribute).is_err() {
-                excluded.push(name_of(&attribute.attname));
+                excluded.push(text_of(&attribute.attname));
             }
             pg_sys::ReleaseSysCache(tuple);
         }
         Some(excluded)
     }
-}
-
-unsafe fn attributes<'a>(relation: pg_sys::Relation) -> impl Iterator<Item = &'a pg_sys::FormData_pg_attribute> {
-    // SAFETY: an open relation's descriptor has natts attributes and outlives the use here.
-    unsafe { compat::attributes((*relation).rd_att).iter() }
-}
-
-unsafe fn qualified_name(relation: pg_sys::Relation) -> String {
-    // SAFETY: the relation is open; both calls return palloc'd C strings.
-    unsafe {
-        let form = &*(*relation).rd_rel;
-        let schema = pg_sys::get_namespace_name(form.relnamespace);
-        let name = pg_sys::quote_qualified_identifier(schema, form.relname.data.as_ptr());
-        CStr::from_ptr(name).to_string_lossy().into_owned()
-    }
-}
-
-fn name_of(name: &pg_sys::NameData) -> String {
-    pgrx::name_data_to_str(name).to_string()
 }

@@ -53,8 +53,22 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
 
 /// Resident memory of a process in bytes.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// Resident memory of a process that it shares with no file and no other process.
+pub fn private_bytes(pid: u32) -> Option<u64> {
+    memory(pid, "RssAnon:")
+}
+
+/// Address space of a process, whether there is memory behind it or not.
+pub fn address_space(pid: u32) -> Option<u64> {
+    memory(pid, "VmSize:")
+}
+
+fn memory(pid: u32, what: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|l| l.starts_with("VmRSS:"))?;
+    let line = status.lines().find(|l| l.starts_with(what))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 

@@ -33,10 +33,10 @@ use crate::server::{MAX_OPEN_QUERIES, Shared};
 use crate::stats::Outcome;
 use crate::writer::{Bound, Command, ServeRequest};
 
-/// Pieces of a result that may wait for the client.
-const PIECES_AHEAD: usize = 2;
+/// Pieces of a result that may wait for the client behind the one that is being sent.
+const PIECES_AHEAD: usize = 1;
 /// Smaller slices of a result are not worth counting.
-const COUNTED: usize = 64 << 10;
+const COUNTED: usize = 32 << 10;
 /// Copies of a slice while it is encoded: its texts without what lies between, Arrow's message, the piece.
 const COPIES: usize = 3;
 /// A longer row, with what Arrow says about it, could not be sent in one frame.

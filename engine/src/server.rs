@@ -64,13 +64,19 @@ pub fn start(listener: UnixListener, shared: Arc<Shared>) -> io::Result<()> {
         let mut complained: Option<Instant> = None;
         let connections = Arc::new(Semaphore::new(MAX_OPEN_QUERIES + MORE_CONNECTIONS));
         loop {
-            let connected = listener.accept().and_then(|(stream, _)| connect(stream, &connections, shared.clone()));
-            if let Err(error) = connected {
-                if complained.is_none_or(|last| last.elapsed() > COMPLAINT_PAUSE) {
-                    log::line(format_args!("connection refused: {error}"));
-                    complained = Some(Instant::now());
+            let error = match listener.accept() {
+                // One client's failure is no reason to let the next one wait.
+                Ok((stream, _)) => connect(stream, &connections, shared.clone()).err(),
+                Err(error) => {
+                    thread::sleep(ACCEPT_PAUSE);
+                    Some(error)
                 }
-                thread::sleep(ACCEPT_PAUSE);
+            };
+            if let Some(error) = error
+                && complained.is_none_or(|last| last.elapsed() > COMPLAINT_PAUSE)
+            {
+                log::line(format_args!("connection refused: {error}"));
+                complained = Some(Instant::now());
             }
         }
     })?;

@@ -15,7 +15,7 @@ use crate::load;
 use crate::pg::compat;
 use crate::pg::error::Error;
 use crate::pg::process;
-use crate::pg::relation::relation_name;
+use crate::pg::relation::{OpenRelation, relation_name};
 use crate::shared::{self, TableState};
 
 const POLL_MS: i64 = 10;
@@ -120,20 +120,12 @@ fn check_server() {
 }
 
 fn describe_own_table(relid: pg_sys::Oid) -> Described {
-    // SAFETY: in a transaction, whose end closes the relation if an error does not let us; the lock stays until then,
-    // so that the table is at commit what it was found to be.
-    unsafe {
-        let relation = pg_sys::relation_open(relid, pg_sys::AccessShareLock as i32);
-        check_owner(relid);
-        let described = layout::describe(relation);
-        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
-        match described {
-            Ok(described) => described,
-            Err(NotMirrorable { message, hint }) => {
-                report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message, hint)
-            }
-        }
-    }
+    // Locked until the transaction ends, so that the table is at commit what it was found to be.
+    let relation = OpenRelation::lock(relid);
+    check_owner(relid);
+    layout::describe(&relation).unwrap_or_else(|NotMirrorable { message, hint }| {
+        report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message, hint)
+    })
 }
 
 /// Mirroring costs memory and CPU: it is for who may alter the table.
@@ -165,20 +157,10 @@ fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         let local =
             context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32 | pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
-        pg_sys::SetUserIdAndSecContext(owner_of(list), local);
+        pg_sys::SetUserIdAndSecContext(OpenRelation::lock(list).class().relowner, local);
         let result = work();
         pg_sys::SetUserIdAndSecContext(user, context);
         result
-    }
-}
-
-fn owner_of(relid: pg_sys::Oid) -> pg_sys::Oid {
-    // SAFETY: in a transaction; the relation is open while its form is read.
-    unsafe {
-        let relation = pg_sys::relation_open(relid, pg_sys::AccessShareLock as i32);
-        let owner = (*(*relation).rd_rel).relowner;
-        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
-        owner
     }
 }
 

@@ -12,7 +12,7 @@ use pgrx::prelude::*;
 
 use crate::layout;
 use crate::pg::error::Error;
-use crate::pg::relation::relation_name;
+use crate::pg::relation::{OpenRelation, relation_name};
 use crate::shared::{self, TableState};
 
 const BUCKETS: usize = 1 << 16;
@@ -110,31 +110,17 @@ fn hash(row: &[u8]) -> u128 {
 /// A query for the rows, as text, of the mirrored columns. The table stays locked until the end of the transaction, so
 /// that its columns stay what they are.
 fn rows_query(relid: pg_sys::Oid) -> CString {
-    // SAFETY: the relation is open while it is described; names are C strings.
-    unsafe {
-        let relation = pg_sys::relation_open(relid, pg_sys::AccessShareLock as i32);
-        let described = layout::describe(relation);
-        let described = described.unwrap_or_else(|e| error!("{}", e.message));
-        let columns: Vec<String> = described
-            .layout
-            .columns
-            .iter()
-            .map(|column| {
-                let name = pg_sys::get_attname(relid, column.attnum, false);
-                CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
-            })
-            .collect();
-        let schema = pg_sys::get_namespace_name((*(*relation).rd_rel).relnamespace);
-        let table = pg_sys::quote_qualified_identifier(schema, (*(*relation).rd_rel).relname.data.as_ptr());
-        let table = CStr::from_ptr(table).to_string_lossy().into_owned();
-        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
-        // Every name with its schema: nothing here depends on the search path.
-        let query = format!(
-            "SELECT (ROW({})::pg_catalog.record)::pg_catalog.text FROM ONLY {table} WHERE anker.olap()",
-            columns.join(", ")
-        );
-        CString::new(query).unwrap_or_else(|_| error!("a name contains a zero byte"))
-    }
+    let relation = OpenRelation::lock(relid);
+    let described = layout::describe(&relation).unwrap_or_else(|e| error!("{}", e.message));
+    let columns: Vec<String> =
+        described.layout.columns.iter().map(|column| relation.quoted_column(column.attnum)).collect();
+    // Every name with its schema: nothing here depends on the search path.
+    let query = format!(
+        "SELECT (ROW({})::pg_catalog.record)::pg_catalog.text FROM ONLY {} WHERE anker.olap()",
+        columns.join(", "),
+        relation.qualified_name()
+    );
+    CString::new(query).unwrap_or_else(|_| error!("a name contains a zero byte"))
 }
 
 /// Reads one side, under the snapshot of the statement that we run in.

@@ -14,7 +14,8 @@ use super::outbox::Outbox;
 use super::registry::Registry;
 use crate::note::{Content, Note, PREFIX};
 use crate::pg::compat;
-use crate::pg::relation::HistoricRelation;
+use crate::pg::memory::Scratch;
+use crate::pg::relation::OpenRelation;
 use crate::pg::snapshot;
 use crate::pg::tuple::OnDisk;
 
@@ -34,7 +35,7 @@ pub struct Follower {
     row: Vec<u8>,
     key: Vec<u8>,
     /// For values that have to be decompressed; emptied after each change.
-    scratch: pg_sys::MemoryContext,
+    scratch: Scratch,
 }
 
 /// The transaction that is being sent.
@@ -51,16 +52,8 @@ struct Transaction {
 
 impl Follower {
     pub fn new(registry: Registry, out: Outbox, worker: u64) -> Follower {
-        // SAFETY: at the start of the worker, on its main thread.
-        let scratch = unsafe {
-            pg_sys::AllocSetContextCreateInternal(
-                pg_sys::TopMemoryContext,
-                c"pg_anker change".as_ptr(),
-                pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
-                pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
-                pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-            )
-        };
+        // SAFETY: as long as the process.
+        let scratch = unsafe { Scratch::below(pg_sys::TopMemoryContext, c"pg_anker change") };
         Follower {
             registry,
             out,
@@ -87,12 +80,10 @@ impl Follower {
             if (*relation).rd_id == self.registry.list() {
                 return self.list_change((*relation).rd_att, old, new, action);
             }
-            let outer = pg_sys::MemoryContextSwitchTo(self.scratch);
-            if !self.row_change(relid, (*relation).rd_att, old, new, action) {
+            let scratch = self.scratch;
+            if !scratch.with(|| self.row_change(relid, (*relation).rd_att, old, new, action)) {
                 self.transaction.void.insert(relid);
             }
-            pg_sys::MemoryContextSwitchTo(outer);
-            pg_sys::MemoryContextReset(self.scratch);
         }
     }
 
@@ -207,7 +198,7 @@ impl Follower {
         }
         let list = self.registry.list().to_u32();
         // SAFETY: in a callback of decoding, within its transaction.
-        if (all || invalidated.contains(&list)) && unsafe { HistoricRelation::open(list) }.is_none() {
+        if (all || invalidated.contains(&list)) && unsafe { OpenRelation::historic(list.into()) }.is_none() {
             self.list_dropped = true;
         }
     }

@@ -13,7 +13,7 @@ use crate::layout::{self, NotMirrorable};
 use crate::load::{self, MAX_ORDERS};
 use crate::note::{Content, Note};
 use crate::pg::process::{self, Worker};
-use crate::pg::relation::HistoricRelation;
+use crate::pg::relation::OpenRelation;
 use crate::pg::tuple::RowEncoder;
 use crate::shared::{self, Reason, TableState};
 
@@ -112,10 +112,7 @@ impl Registry {
             Recheck::Always => None,
         };
         // SAFETY: in decoding's callbacks.
-        let relation = unsafe { HistoricRelation::open(relid) };
-        // SAFETY: the relation is open.
-        let now = relation.as_ref().map(|r| unsafe { layout::fingerprint(r.0) });
-        drop(relation);
+        let now = unsafe { OpenRelation::historic(relid.into()) }.map(|relation| layout::fingerprint(&relation));
         if now.is_none() || now != fingerprint {
             self.rebuild(relid, out);
         }
@@ -138,13 +135,12 @@ impl Registry {
 
     fn watch(&mut self, relid: u32, out: &mut Outbox) {
         // SAFETY: as above.
-        let Some(relation) = (unsafe { HistoricRelation::open(relid) }) else {
+        let Some(relation) = (unsafe { OpenRelation::historic(relid.into()) }) else {
             return self.unregister(relid, out);
         };
         let (generation, now) = (shared::next_generation(), Instant::now());
         let again = self.tables.was_followed(relid);
-        // SAFETY: the relation is open, within decoding's historic snapshot.
-        match unsafe { layout::describe(relation.0) } {
+        match layout::describe(&relation) {
             Ok(described) => {
                 let placed = shared::update_table(self.database, relid.into(), |t| {
                     t.state = TableState::Loading;
@@ -157,7 +153,7 @@ impl Registry {
                 }
                 let layout = described.layout;
                 // SAFETY: the descriptor is that of the relation that was described.
-                let encoder = unsafe { RowEncoder::new(&layout, (*relation.0).rd_att) };
+                let encoder = unsafe { RowEncoder::new(&layout, relation.descriptor()) };
                 self.tables.watched(relid, generation, layout.fingerprint, encoder, now);
                 out.send(&StreamMessage::Watch { generation, layout });
             }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::clean_snapshot;
 use crate::note::{Content, Note};
 use crate::pg::process::{self, Extra};
+use crate::pg::relation::OpenRelation;
 
 const EXTENSION: &CStr = c"pg_anker";
 const SCHEMA: &CStr = c"anker";
@@ -111,29 +112,27 @@ struct Row {
 /// # Safety
 ///
 /// In a transaction that holds a lock on the list; `key` is null or compares the first column.
-unsafe fn scan(list: pg_sys::Oid, key: pg_sys::ScanKey, mut visit: impl FnMut(pg_sys::Relation, Row) -> bool) {
+unsafe fn scan(list: pg_sys::Oid, key: pg_sys::ScanKey, mut visit: impl FnMut(&OpenRelation, Row) -> bool) {
     // SAFETY: by the caller's promise; relation, snapshot and scan are closed again, or by the transaction's end.
     unsafe {
-        let relation = pg_sys::try_relation_open(list, pg_sys::NoLock as i32);
-        if relation.is_null() {
+        let Some(relation) = OpenRelation::try_locked(list) else {
             return;
-        }
-        let index = pg_sys::RelationGetReplicaIndex(relation);
+        };
+        let index = pg_sys::RelationGetReplicaIndex(relation.as_ptr());
         let by_index = index != pg_sys::InvalidOid && !key.is_null();
         let keys = !key.is_null() as i32;
         let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
-        let scan = pg_sys::systable_beginscan(relation, index, by_index, snapshot, keys, key);
+        let scan = pg_sys::systable_beginscan(relation.as_ptr(), index, by_index, snapshot, keys, key);
         while let Some(tuple) = pg_sys::systable_getnext(scan).as_mut() {
             let mut null = false;
-            let relid = pg_sys::heap_getattr(tuple, 1, (*relation).rd_att, &mut null);
+            let relid = pg_sys::heap_getattr(tuple, 1, relation.descriptor(), &mut null);
             let row = Row { relid: pg_sys::Oid::from(relid.value() as u32), place: tuple.t_self };
-            if !null && !visit(relation, row) {
+            if !null && !visit(&relation, row) {
                 break;
             }
         }
         pg_sys::systable_endscan(scan);
         pg_sys::UnregisterSnapshot(snapshot);
-        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
     }
 }
 
@@ -142,12 +141,12 @@ unsafe fn scan(list: pg_sys::Oid, key: pg_sys::ScanKey, mut visit: impl FnMut(pg
 /// # Safety
 ///
 /// The list is open and locked, and the row visible.
-unsafe fn delete(list: pg_sys::Relation, mut row: Row) {
+unsafe fn delete(list: &OpenRelation, mut row: Row) {
     let mut failure = pg_sys::TM_FailureData::default();
     // SAFETY: by the caller's promise. There is no trigger to fire: whoever follows the list sees that the table is gone.
     unsafe {
         let command = pg_sys::GetCurrentCommandId(true);
-        pg_sys::heap_delete(list, &mut row.place, command, ptr::null_mut(), false, &mut failure, false);
+        pg_sys::heap_delete(list.as_ptr(), &mut row.place, command, ptr::null_mut(), false, &mut failure, false);
     }
 }
 
@@ -162,24 +161,22 @@ unsafe fn read(list: pg_sys::Oid) -> Vec<u32> {
     let mut relids = Vec::new();
     // SAFETY: the list's first column is a regclass; relation and scan are closed again. The caller holds a lock.
     unsafe {
-        let relation = pg_sys::try_relation_open(list, pg_sys::NoLock as i32);
-        if relation.is_null() {
+        let Some(relation) = OpenRelation::try_locked(list) else {
             return relids;
-        }
-        let scan = pg_sys::table_beginscan(relation, pg_sys::GetActiveSnapshot(), 0, ptr::null_mut());
+        };
+        let scan = pg_sys::table_beginscan(relation.as_ptr(), pg_sys::GetActiveSnapshot(), 0, ptr::null_mut());
         loop {
             let tuple = pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
             if tuple.is_null() {
                 break;
             }
             let mut null = false;
-            let relid = pg_sys::heap_getattr(tuple, 1, (*relation).rd_att, &mut null);
+            let relid = pg_sys::heap_getattr(tuple, 1, relation.descriptor(), &mut null);
             if !null {
                 relids.push(relid.value() as u32);
             }
         }
         pg_sys::table_endscan(scan);
-        pg_sys::relation_close(relation, pg_sys::NoLock as i32);
     }
     relids
 }

@@ -12,7 +12,9 @@ use protocol::request::{LoadRequest, Request};
 use super::link::Link;
 use super::{clean_snapshot, orders};
 use crate::layout;
+use crate::pg::memory::Scratch;
 use crate::pg::process;
+use crate::pg::relation::OpenRelation;
 use crate::pg::tuple::{OnDisk, RowEncoder};
 use crate::shared::{self, Reason};
 
@@ -77,13 +79,8 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
     if !locked {
         return Err("waits for a lock on the table".into());
     }
-    // SAFETY: locked above; closed by the transaction's end.
-    let relation = unsafe { pg_sys::try_relation_open(relid, pg_sys::NoLock as i32) };
-    if relation.is_null() {
-        return Err("the table was dropped".into());
-    }
-    // SAFETY: the relation is open and locked.
-    let described = unsafe { layout::describe(relation) }.map_err(|e| e.message)?;
+    let relation = OpenRelation::try_locked(relid).ok_or("the table was dropped")?;
+    let described = layout::describe(&relation).map_err(|e| e.message)?;
     let mut engine = Link::connect(database, relid)?;
     // If the table was altered meanwhile, its fingerprint is not that under which the engine watches it.
     let fingerprint = described.layout.fingerprint;
@@ -92,8 +89,8 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
     engine.expect(Kind::Go)?;
     // SAFETY: the relation is open, described by this layout, and the snapshot active.
     let rows = unsafe {
-        let encoder = RowEncoder::new(&described.layout, (*relation).rd_att);
-        send_rows(relation, encoder, &mut engine)?
+        let encoder = RowEncoder::new(&described.layout, relation.descriptor());
+        send_rows(&relation, encoder, &mut engine)?
     };
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
     engine.expect(Kind::Loaded)
@@ -113,27 +110,18 @@ fn wait_for_lock(relid: pg_sys::Oid) -> bool {
 }
 
 /// Sends all rows of the relation under the active snapshot; returns their number.
-unsafe fn send_rows(relation: pg_sys::Relation, mut encoder: RowEncoder, engine: &mut Link) -> Result<u64, String> {
+unsafe fn send_rows(relation: &OpenRelation, mut encoder: RowEncoder, engine: &mut Link) -> Result<u64, String> {
     let mut rows = 0u64;
     let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 2));
     // SAFETY: the relation is open and its access method the heap, as for all ordinary tables that were described;
     // tuples are read before the scan moves on, and what was detoasted for one is freed behind it.
     unsafe {
-        let scratch = pg_sys::AllocSetContextCreateInternal(
-            pg_sys::CurrentMemoryContext,
-            c"pg_anker row".as_ptr(),
-            pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
-            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
-            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-        );
-        let scan = pg_sys::table_beginscan(relation, pg_sys::GetActiveSnapshot(), 0, ptr::null_mut());
+        let scratch = Scratch::below(pg_sys::CurrentMemoryContext, c"pg_anker row");
+        let scan = pg_sys::table_beginscan(relation.as_ptr(), pg_sys::GetActiveSnapshot(), 0, ptr::null_mut());
         loop {
             let tuple = pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
             if !tuple.is_null() {
-                let outer = pg_sys::MemoryContextSwitchTo(scratch);
-                encoder.row(tuple, (*relation).rd_att, OnDisk::Fetch, &mut chunk);
-                pg_sys::MemoryContextSwitchTo(outer);
-                pg_sys::MemoryContextReset(scratch);
+                scratch.with(|| encoder.row(tuple, relation.descriptor(), OnDisk::Fetch, &mut chunk));
                 rows += 1;
             }
             if chunk.len() >= CHUNK_BYTES || tuple.is_null() && !chunk.is_empty() {

@@ -1,6 +1,6 @@
 //! Memory contexts: working in one, and tying Rust values to one.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
 use pgrx::pg_sys;
 
@@ -38,5 +38,39 @@ pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *mut T {
         (*callback).arg = value.cast();
         pg_sys::MemoryContextRegisterResetCallback(context, callback);
         value
+    }
+}
+
+/// A memory context of our own for what lives from one row, or one batch, to the next.
+#[derive(Clone, Copy)]
+pub struct Scratch(pg_sys::MemoryContext);
+
+impl Scratch {
+    /// Below `parent`, with which it goes at the latest.
+    ///
+    /// # Safety
+    ///
+    /// `parent` is alive, and outlives the value.
+    pub unsafe fn below(parent: pg_sys::MemoryContext, name: &'static CStr) -> Scratch {
+        // SAFETY: by the caller's promise; the name is static, as PostgreSQL wants it.
+        Scratch(unsafe {
+            pg_sys::AllocSetContextCreateInternal(
+                parent,
+                name.as_ptr(),
+                pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+                pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+                pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+            )
+        })
+    }
+
+    /// Runs `f` with it as the current context, and empties it.
+    pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: alive by the promise of `below`; what `f` returns does not lie in it, or `f` would have to be unsafe.
+        unsafe {
+            let result = in_context(self.0, f);
+            pg_sys::MemoryContextReset(self.0);
+            result
+        }
     }
 }

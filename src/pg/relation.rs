@@ -1,11 +1,160 @@
-//! Relations: opened and closed again, and what the catalog says of them.
+//! Relations: opened, asked, and closed when the value goes.
 
 use std::ffi::CStr;
+use std::mem::ManuallyDrop;
 
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
-use super::symbols;
+use super::{compat, symbols};
+
+/// An open relation. Its lock, where it was taken here, stays until the transaction ends, as is the rule for tables.
+pub struct OpenRelation(pg_sys::Relation);
+
+impl OpenRelation {
+    /// One that the transaction has locked already.
+    pub fn locked(relid: pg_sys::Oid) -> OpenRelation {
+        // SAFETY: in a transaction; a relation that is not there is an error.
+        OpenRelation(unsafe { pg_sys::relation_open(relid, pg_sys::NoLock as i32) })
+    }
+
+    /// Locks against being altered or dropped, and opens.
+    pub fn lock(relid: pg_sys::Oid) -> OpenRelation {
+        // SAFETY: as above.
+        OpenRelation(unsafe { pg_sys::relation_open(relid, pg_sys::AccessShareLock as i32) })
+    }
+
+    /// As [`locked`](Self::locked); `None`: there is no such relation (any more).
+    pub fn try_locked(relid: pg_sys::Oid) -> Option<OpenRelation> {
+        // SAFETY: in a transaction.
+        OpenRelation::unless_null(unsafe { pg_sys::try_relation_open(relid, pg_sys::NoLock as i32) })
+    }
+
+    /// Without a lock, as the catalog was at a position of the WAL: whatever others do now does not matter there.
+    ///
+    /// # Safety
+    ///
+    /// A transaction is open and decoding's historic snapshot is set.
+    pub unsafe fn historic(relid: pg_sys::Oid) -> Option<OpenRelation> {
+        // SAFETY: by the caller's promise.
+        OpenRelation::unless_null(unsafe { pg_sys::RelationIdGetRelation(relid) })
+    }
+
+    fn unless_null(relation: pg_sys::Relation) -> Option<OpenRelation> {
+        // Made only if there is one: what is dropped is closed.
+        if relation.is_null() { None } else { Some(OpenRelation(relation)) }
+    }
+
+    /// One that somebody else has opened, and closes after the borrower is done.
+    ///
+    /// # Safety
+    ///
+    /// The relation is open, for longer than the value is used.
+    pub unsafe fn borrowed(relation: pg_sys::Relation) -> ManuallyDrop<OpenRelation> {
+        ManuallyDrop::new(OpenRelation(relation))
+    }
+
+    pub fn as_ptr(&self) -> pg_sys::Relation {
+        self.0
+    }
+
+    pub fn oid(&self) -> pg_sys::Oid {
+        // SAFETY: open as long as the value lives, here and below.
+        unsafe { (*self.0).rd_id }
+    }
+
+    /// Its row of pg_class.
+    pub fn class(&self) -> &pg_sys::FormData_pg_class {
+        // SAFETY: an open relation has it.
+        unsafe { &*(*self.0).rd_rel }
+    }
+
+    /// Valid as long as the relation is open.
+    pub fn descriptor(&self) -> pg_sys::TupleDesc {
+        // SAFETY: an open relation has it.
+        unsafe { (*self.0).rd_att }
+    }
+
+    /// Its attributes, those that were dropped among them.
+    pub fn attributes(&self) -> &[pg_sys::FormData_pg_attribute] {
+        // SAFETY: the descriptor stays as long as the relation is open.
+        unsafe { compat::attributes(self.descriptor()) }
+    }
+
+    pub fn name(&self) -> String {
+        text_of(&self.class().relname)
+    }
+
+    /// With its schema, quoted as SQL wants it.
+    pub fn qualified_name(&self) -> String {
+        let class = self.class();
+        // SAFETY: both calls return palloc'd C strings.
+        unsafe {
+            let schema = pg_sys::get_namespace_name(class.relnamespace);
+            let name = pg_sys::quote_qualified_identifier(schema, class.relname.data.as_ptr());
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
+    }
+
+    /// The name of a column, quoted as SQL wants it.
+    pub fn quoted_column(&self, attnum: i16) -> String {
+        let name = &self.attributes()[attnum as usize - 1].attname;
+        // SAFETY: a C string, and so is what is returned.
+        unsafe { CStr::from_ptr(pg_sys::quote_identifier(name.data.as_ptr())) }.to_string_lossy().into_owned()
+    }
+
+    pub fn has_row_security(&self) -> bool {
+        self.class().relrowsecurity
+    }
+
+    /// Whether this transaction holds such a lock on it, or a stronger one.
+    pub fn is_locked_by_me(&self, mode: u32) -> bool {
+        // SAFETY: the relation is open.
+        unsafe { pg_sys::CheckRelationLockedByMe(self.0, mode as i32, true) }
+    }
+
+    /// Whether changes of rows are logged with the whole old row.
+    pub fn has_full_identity(&self) -> bool {
+        self.class().relreplident as u8 == pg_sys::REPLICA_IDENTITY_FULL
+    }
+
+    /// Attribute numbers of the replica identity index, ascending; empty without one.
+    ///
+    /// RelationGetIdentityKeyBitmap has them too, but may be called under a historic snapshot only.
+    pub fn identity_attributes(&self) -> Vec<i16> {
+        // SAFETY: the relation is open; the index's row is read before it is released.
+        unsafe {
+            let index = pg_sys::RelationGetReplicaIndex(self.0);
+            if index == pg_sys::InvalidOid {
+                return Vec::new();
+            }
+            let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
+            let tuple = pg_sys::SearchSysCache1(cache, index.into());
+            if tuple.is_null() {
+                return Vec::new();
+            }
+            let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_index>();
+            let mut attributes = form.indkey.values.as_slice(form.indnkeyatts as usize).to_vec();
+            pg_sys::ReleaseSysCache(tuple);
+            attributes.sort_unstable();
+            attributes
+        }
+    }
+}
+
+impl Drop for OpenRelation {
+    fn drop(&mut self) {
+        // While an error unwinds the transaction's end closes it.
+        if !std::thread::panicking() {
+            // SAFETY: opened by one of the above, and closed once.
+            unsafe { pg_sys::RelationClose(self.0) };
+        }
+    }
+}
+
+pub fn text_of(name: &pg_sys::NameData) -> String {
+    pgrx::name_data_to_str(name).to_string()
+}
 
 /// The relation's name, or its number if it is gone.
 pub fn relation_name(relid: pg_sys::Oid) -> String {
@@ -43,31 +192,4 @@ pub fn keys_determine(relation: pg_sys::Oid, column: &pg_sys::Var, keys: *mut pg
 pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.
     unsafe { pg_guard_ffi_boundary(|| symbols::lc_collate_is_c(collation)) }
-}
-
-/// A relation opened without a lock: decoding sees the catalog as of its position, whatever others do now.
-pub struct HistoricRelation(pub pg_sys::Relation);
-
-impl HistoricRelation {
-    /// `None`: there is no such relation (any more).
-    ///
-    /// # Safety
-    ///
-    /// A transaction is open and decoding's historic snapshot is set.
-    pub unsafe fn open(relid: u32) -> Option<HistoricRelation> {
-        // SAFETY: by the caller's promise.
-        let relation = unsafe { pg_sys::RelationIdGetRelation(relid.into()) };
-        // Made only if there is one: what is dropped is closed.
-        if relation.is_null() { None } else { Some(HistoricRelation(relation)) }
-    }
-}
-
-impl Drop for HistoricRelation {
-    fn drop(&mut self) {
-        // While an error unwinds, the transaction's end closes it, and after that the process ends.
-        if !std::thread::panicking() {
-            // SAFETY: opened by `open`, and closed once.
-            unsafe { pg_sys::RelationClose(self.0) };
-        }
-    }
 }

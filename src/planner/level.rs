@@ -9,7 +9,7 @@ use super::reason::{Attempt, type_reason};
 use super::translate::Typed;
 use crate::layout::{self, Described};
 use crate::pg::compat;
-use crate::pg::relation::{has_children, keys_determine, relation_name};
+use crate::pg::relation::{OpenRelation, has_children, keys_determine, relation_name};
 use crate::pg::tree::{Node, Tree, push};
 
 /// The tables of a level, and which of their columns are used.
@@ -141,18 +141,12 @@ impl Table {
         if entry.inh && has_children(entry.relid) {
             return Err(format!("table \"{name}\" has child tables"));
         }
-        // SAFETY: the query holds a lock on its relations; opened and closed right here.
-        let (described, row_security) = unsafe {
-            let relation = pg_sys::table_open(entry.relid, pg_sys::NoLock as i32);
-            let described = layout::describe(relation);
-            let row_security = (*(*relation).rd_rel).relrowsecurity;
-            pg_sys::table_close(relation, pg_sys::NoLock as i32);
-            (described, row_security)
-        };
-        if row_security || !entry.securityQuals.is_null() {
+        // The query holds a lock on its relations.
+        let relation = OpenRelation::locked(entry.relid);
+        if relation.has_row_security() || !entry.securityQuals.is_null() {
             return Err(format!("table \"{name}\" has row-level security"));
         }
-        let described = described.map_err(|e| e.message)?;
+        let described = layout::describe(&relation).map_err(|e| e.message)?;
         Ok(Table { index, name, relid: entry.relid, described, touched: Vec::new() })
     }
 }

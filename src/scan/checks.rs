@@ -1,10 +1,12 @@
 //! What stands against asking the engine, as far as this process knows.
 
+use std::mem::ManuallyDrop;
+
 use pgrx::prelude::*;
 
 use crate::layout;
 use crate::pg::compat;
-use crate::pg::relation::relation_name;
+use crate::pg::relation::{OpenRelation, relation_name};
 use crate::pg::tree::Tree;
 use crate::shared::{self, DatabaseState, TableState};
 
@@ -74,31 +76,24 @@ unsafe fn check_relation(
         });
     }
     // SAFETY: locked by the caller's promise, and open until the executor ends.
-    let (fingerprint, row_security, written) = unsafe {
-        let Some(relation) = held_open(relid, estate) else {
-            return Err(format!("table \"{}\" does not stand in the query's range table", relation_name(relid)));
-        };
-        (
-            layout::fingerprint(relation),
-            (*(*relation).rd_rel).relrowsecurity,
-            pg_sys::CheckRelationLockedByMe(relation, pg_sys::RowExclusiveLock as i32, true),
-        )
+    let Some(relation) = (unsafe { held_open(relid, estate) }) else {
+        return Err(format!("table \"{}\" does not stand in the query's range table", relation_name(relid)));
     };
-    if row_security {
+    if relation.has_row_security() {
         return Err(format!("table \"{}\" has row-level security", relation_name(relid)));
     }
-    if written {
+    if relation.is_locked_by_me(pg_sys::RowExclusiveLock) {
         return Err(format!("this transaction may have written to table \"{}\"", relation_name(relid)));
     }
-    Ok(fingerprint)
+    Ok(layout::fingerprint(&relation))
 }
 
 /// A relation of the query, which the executor opens once and closes when it ends, by an error too.
-unsafe fn held_open(relid: pg_sys::Oid, estate: *mut pg_sys::EState) -> Option<pg_sys::Relation> {
+unsafe fn held_open(relid: pg_sys::Oid, estate: *mut pg_sys::EState) -> Option<ManuallyDrop<OpenRelation>> {
     // SAFETY: the estate's range table is that of the running statement, whose locks are held.
     unsafe {
         let mut entries = Tree::new().list_of::<pg_sys::RangeTblEntry>((*estate).es_range_table);
         let position = entries.position(|e| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid)?;
-        Some(compat::range_table_relation(estate, position as pg_sys::Index + 1))
+        Some(OpenRelation::borrowed(compat::range_table_relation(estate, position as pg_sys::Index + 1)))
     }
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use bench::{Result, anker};
+use bench::cluster::wait_until;
+use bench::{Result, anker, os};
 use postgres::Client;
 
 use crate::runner::{Context, ensure, tests};
 
-tests![ddl_under_an_open_cursor_is_refused];
+tests![ddl_under_an_open_cursor_is_refused, hundreds_of_open_cursors, a_cursor_that_was_idle_for_long_goes_on,];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -77,5 +78,99 @@ fn ddl_under_an_open_cursor_is_refused(context: &Context) -> Result<()> {
             client.batch_execute("ROLLBACK")?;
         }
     }
+    Ok(())
+}
+
+fn many_rows(client: &mut Client) -> Result<()> {
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, x text);
+         INSERT INTO t SELECT i, repeat('x', 100) || i FROM generate_series(1, 30000) i; ANALYZE t",
+    )?;
+    anker::mirror(client, &["t"], LIVE)
+}
+
+/// More than a session may have files open, and than the engine takes queries: what is beyond is answered by the heap,
+/// and nobody else suffers.
+fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    many_rows(&mut client)?;
+    let engine = anker::engine_pid(&mut client)?;
+    let threads = || Ok::<_, std::io::Error>(std::fs::read_dir(format!("/proc/{engine}/task"))?.count());
+    let (threads_before, files_before) = (threads()?, os::open_descriptors(engine));
+    let question = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
+    let mut sessions = Vec::new();
+    for number in 0..3 {
+        let mut session = cluster.connect()?;
+        session.batch_execute("BEGIN")?;
+        for cursor in 0..250 {
+            let from = number * 1000 + cursor;
+            session.batch_execute(&format!(
+                "DECLARE c{cursor} CURSOR FOR SELECT id, x FROM t WHERE id > {from} AND anker.olap()"
+            ))?;
+            let rows = anker::text_rows(&mut session, &format!("FETCH 1 FROM c{cursor}"))?;
+            ensure!(rows.len() == 1, "cursor {cursor} of session {number}: {rows:?}");
+        }
+        sessions.push(session);
+    }
+    ensure!(threads()? < 550, "{} threads", threads()?);
+    let by = anker::analyzed(&mut client, question)?.unwrap_or_default();
+    let open = anker::counter(&mut client, "queries_running")?;
+    let in_session = anker::analyzed(&mut sessions[0], question)?;
+    let right = by.starts_with("heap") && by.contains("400 queries open");
+    ensure!(right, "{open} are open, answered by {by}, in a session that has cursors by {in_session:?}");
+    // One more session than that has cursors of its own, and files: as many as its process may open are shared out.
+    let files: i64 = client.query_one("SELECT current_setting('max_files_per_process')::bigint", &[])?.get(0);
+    for session in &mut sessions {
+        let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+        let open = os::open_descriptors(pid as u32).unwrap_or(0);
+        ensure!((open as i64) < files / 2, "a session has {open} files open");
+        for cursor in [0, 100, 249] {
+            let rows = anker::text_rows(session, &format!("FETCH ALL FROM c{cursor}"))?;
+            ensure!(rows.len() > 20_000, "cursor {cursor}: {} rows more", rows.len());
+        }
+    }
+    for mut session in sessions {
+        session.batch_execute("COMMIT")?;
+    }
+    let back = wait_until(Duration::from_secs(10), || {
+        Ok(threads()? <= threads_before + 2 && os::open_descriptors(engine) <= files_before.map(|n| n + 2))
+    })?;
+    ensure!(back, "{} threads, before {threads_before}", threads()?);
+    let by = anker::analyzed(&mut client, question)?;
+    ensure!(by.as_deref() == Some("engine"), "then answered by {by:?}");
+
+    // All in one session.
+    let mut session = cluster.connect()?;
+    session.batch_execute("BEGIN")?;
+    for cursor in 0..450 {
+        session.batch_execute(&format!("DECLARE c{cursor} CURSOR FOR SELECT id, x FROM t WHERE anker.olap()"))?;
+        ensure!(anker::text_rows(&mut session, &format!("FETCH 1 FROM c{cursor}"))?.len() == 1, "cursor {cursor}");
+    }
+    let by = anker::analyzed(&mut session, question)?.unwrap_or_default();
+    ensure!(by.starts_with("heap") && by.contains("files open"), "answered by {by}");
+    let by = anker::analyzed(&mut client, question)?;
+    ensure!(by.as_deref() == Some("engine"), "beside a session with many cursors answered by {by:?}");
+    session.batch_execute("COMMIT")?;
+    let by = anker::analyzed(&mut session, question)?;
+    ensure!(by.as_deref() == Some("engine"), "when they are closed answered by {by:?}");
+    Ok(())
+}
+
+/// Longer than an engine may be silent when somebody waits for it.
+fn a_cursor_that_was_idle_for_long_goes_on(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    many_rows(&mut client)?;
+    client.batch_execute(
+        "BEGIN; DECLARE read CURSOR FOR SELECT id, x FROM t WHERE anker.olap();
+         DECLARE unread CURSOR FOR SELECT id, x FROM t WHERE anker.olap(); FETCH 10 FROM read",
+    )?;
+    let served = anker::counter(&mut client, "queries_served")?;
+    std::thread::sleep(Duration::from_secs(15));
+    for (cursor, rows) in [("read", 29_990), ("unread", 30_000)] {
+        let fetched = anker::text_rows(&mut client, &format!("FETCH ALL FROM {cursor}"))?.len();
+        ensure!(fetched == rows, "{fetched} rows of cursor {cursor}");
+    }
+    ensure!(anker::counter(&mut client, "queries_served")? == served + 2, "not answered by the engine");
+    client.batch_execute("COMMIT")?;
     Ok(())
 }

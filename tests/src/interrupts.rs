@@ -3,13 +3,18 @@
 
 use std::time::Duration;
 
-use bench::{Result, anker};
+use bench::cluster::{Cluster, wait_until};
+use bench::{Result, anker, os};
 use postgres::Client;
 use postgres::error::SqlState;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
 
+use crate::flagged::same;
 use crate::runner::{Context, ensure, tests};
 
-tests![timeouts_while_values_are_evaluated, a_trapped_timeout_costs_no_later_write];
+tests![timeouts_while_values_are_evaluated, a_trapped_timeout_costs_no_later_write, interrupts_at_any_moment,];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -90,4 +95,265 @@ fn a_trapped_timeout_costs_no_later_write(context: &Context) -> Result<()> {
     rows.sort_unstable();
     ensure!(rows == ["1", "3", "4"], "rows that were written: {rows:?}");
     Ok(())
+}
+
+/// Sessions are interrupted in the middle of all that a flagged query goes through, by timeouts and by cancels; what they
+/// wrote before and after is kept or undone as PostgreSQL's rules want, which a ledger here follows.
+fn interrupts_at_any_moment(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    slow_values(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE wide (id integer PRIMARY KEY, g integer, v text);
+         INSERT INTO wide SELECT i, i % 10, 'row number ' || i FROM generate_series(1, 30000) i; ANALYZE wide;
+         DROP TABLE written; CREATE TABLE written (round integer, word text);
+         CREATE FUNCTION trapping(round integer, query text) RETURNS text LANGUAGE plpgsql AS $$
+         BEGIN
+             INSERT INTO written VALUES (round, 'before');
+             BEGIN
+                 INSERT INTO written VALUES (round, 'within');
+                 EXECUTE query;
+                 RETURN 'done';
+             EXCEPTION WHEN query_canceled THEN
+                 INSERT INTO written VALUES (round, 'trapped');
+                 RETURN 'trapped';
+             END;
+         END $$;
+         CREATE FUNCTION looping(round integer, query text) RETURNS text LANGUAGE plpgsql AS $$
+         DECLARE r record;
+         BEGIN
+             INSERT INTO written VALUES (round, 'before');
+             BEGIN
+                 INSERT INTO written VALUES (round, 'within');
+                 FOR r IN EXECUTE query LOOP
+                 END LOOP;
+                 RETURN 'done';
+             EXCEPTION WHEN query_canceled THEN
+                 INSERT INTO written VALUES (round, 'trapped');
+                 RETURN 'trapped';
+             END;
+         END $$",
+    )?;
+    anker::mirror(&mut client, &["wide"], LIVE)?;
+    let engine = anker::engine_pid(&mut client)?;
+    let mut session = Session::start(&cluster)?;
+    let mut random = StdRng::seed_from_u64(7);
+    let rounds = context.size(400, 80);
+    let mut before = None;
+    for round in 0..rounds {
+        if round == rounds / 5 {
+            before = Some((os::open_descriptors(session.pid), os::open_descriptors(engine)));
+        }
+        session.round(round, &mut random).map_err(|e| format!("round {round}: {e}"))?;
+        let cursors = anker::text_rows(&mut session.client, "SELECT name FROM pg_cursors")?;
+        ensure!(cursors.is_empty(), "round {round}: cursors {cursors:?} stay");
+    }
+    let mut written = anker::text_rows(&mut client, "SELECT * FROM written")?;
+    written.sort_unstable();
+    session.ledger.sort_unstable();
+    ensure!(written == session.ledger, "written: {written:?}, should be: {:?}", session.ledger);
+    let (interrupted, all) = (session.interrupted, session.asked);
+    ensure!(interrupted > all / 4 && interrupted < all, "{interrupted} of {all} statements were interrupted");
+
+    let mut quiet = |column| wait_until(Duration::from_secs(10), || Ok(anker::counter(&mut client, column)? == 0));
+    ensure!(quiet("queries_running")?, "queries still run");
+    ensure!(quiet("live_snapshots")?, "snapshots are still held");
+    let after = (os::open_descriptors(session.pid), os::open_descriptors(engine));
+    let (backend, engines) = before.ok_or("too few rounds")?;
+    let grown = |before: Option<usize>, after: Option<usize>| after > before.map(|n| n + 5);
+    ensure!(!grown(backend, after.0) && !grown(engines, after.1), "descriptors: {before:?}, now {after:?}");
+    ensure!(anker::engine_pid(&mut client)? == engine, "the engine was restarted");
+    let log = cluster.log();
+    let leaks: Vec<&str> = log.lines().filter(|l| l.contains("leak") || l.contains("not closed")).collect();
+    ensure!(leaks.is_empty(), "the server's log: {leaks:?}");
+    same(&mut session.client, "SELECT g, count(*), min(id) FROM wide WHERE anker.olap() GROUP BY g")?;
+    let by = anker::analyzed(&mut session.client, "SELECT count(*) FROM wide WHERE anker.olap()")?;
+    ensure!(by.as_deref() == Some("engine"), "at last answered by {by:?}");
+    Ok(())
+}
+
+/// A session that is interrupted, and what must be in the table at the end.
+struct Session {
+    client: Client,
+    pid: u32,
+    canceller: Client,
+    ledger: Vec<String>,
+    asked: u32,
+    interrupted: u32,
+}
+
+/// How a statement is interrupted.
+#[derive(Clone, Copy)]
+enum Interrupt {
+    Timeout(u32),
+    Cancel(Duration),
+}
+
+impl Session {
+    fn start(cluster: &Cluster) -> Result<Session> {
+        let mut client = cluster.connect()?;
+        let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+        let canceller = cluster.connect()?;
+        Ok(Session { client, pid: pid as u32, canceller, ledger: Vec::new(), asked: 0, interrupted: 0 })
+    }
+
+    /// Runs a statement; `None` if it was interrupted. Nothing can interrupt what comes afterwards.
+    fn run(&mut self, sql: &str, interrupt: Interrupt) -> Result<Option<Vec<String>>> {
+        self.asked += 1;
+        let mut answer = match interrupt {
+            Interrupt::Timeout(milliseconds) => {
+                self.client.batch_execute(&format!("SET statement_timeout = {milliseconds}"))?;
+                anker::text_rows(&mut self.client, sql)
+            }
+            Interrupt::Cancel(delay) => {
+                let (canceller, pid) = (&mut self.canceller, self.pid as i32);
+                std::thread::scope(|scope| {
+                    let cancelled = scope.spawn(move || {
+                        std::thread::sleep(delay);
+                        canceller.execute("SELECT pg_cancel_backend($1)", &[&pid])
+                    });
+                    let answer = anker::text_rows(&mut self.client, sql);
+                    cancelled.join().map_err(|_| "the canceller panicked")??;
+                    answer
+                })
+            }
+        };
+        // An interrupt that comes late hits this instead, and is the statement's all the same.
+        while let Err(error) = self.client.batch_execute("SET statement_timeout = 0") {
+            match error.code() {
+                Some(&SqlState::QUERY_CANCELED) => answer = Err(error.into()),
+                Some(&SqlState::IN_FAILED_SQL_TRANSACTION) => break,
+                _ => return Err(format!("after {sql}: {}", bench::describe(&error)).into()),
+            }
+        }
+        match answer {
+            Ok(rows) => Ok(Some(rows)),
+            Err(error) => {
+                let code = error.downcast_ref::<postgres::Error>().and_then(|e| e.code());
+                ensure!(code == Some(&SqlState::QUERY_CANCELED), "{sql}: {}", bench::describe(&*error));
+                self.interrupted += 1;
+                Ok(None)
+            }
+        }
+    }
+
+    /// A statement that nothing interrupts any more, but the timeout that was set in a transaction that failed.
+    fn calm(&mut self, sql: &str) -> Result<()> {
+        loop {
+            match self.client.batch_execute(sql) {
+                Err(e) if e.code() == Some(&SqlState::QUERY_CANCELED) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    fn write(&mut self, round: u32, word: &str) -> Result<()> {
+        self.client.batch_execute(&format!("INSERT INTO written VALUES ({round}, '{word}')"))?;
+        Ok(())
+    }
+
+    fn note(&mut self, round: u32, words: &[&str]) {
+        self.ledger.extend(words.iter().map(|word| format!("{round}|{word}")));
+    }
+
+    fn round(&mut self, round: u32, random: &mut StdRng) -> Result<()> {
+        let seconds = random.random_range(0.0..0.05);
+        // Planning and values, values alone, the engine's work, many rows, rows fetched ahead, groups.
+        let queries = [
+            format!("SELECT count(*) FROM t WHERE v > slow({seconds}) AND anker.olap()"),
+            format!("SELECT sum(v * slow({seconds})) FROM t WHERE anker.olap()"),
+            "SELECT count(*), sum(a.id + b.id) FROM wide a, wide b WHERE a.g = b.g AND a.id + b.id > 0 AND anker.olap()"
+                .to_owned(),
+            "SELECT * FROM wide WHERE anker.olap()".to_owned(),
+            "SELECT id + 1 FROM wide WHERE anker.olap() ORDER BY v".to_owned(),
+            "SELECT g, count(*), min(v) FROM wide WHERE anker.olap() GROUP BY g".to_owned(),
+        ];
+        let query = queries.choose(random).expect("some queries");
+        let isolation = ["READ COMMITTED", "REPEATABLE READ"].choose(random).expect("two levels");
+        let interrupt = match random.random_bool(0.5) {
+            true => Interrupt::Timeout(random.random_range(5..150)),
+            false => Interrupt::Cancel(Duration::from_micros(random.random_range(0..120_000))),
+        };
+        match random.random_range(0..7) {
+            0 => {
+                self.run(query, interrupt)?;
+                self.write(round, "after")?;
+                self.note(round, &["after"]);
+            }
+            1 => {
+                let sql = format!("INSERT INTO written SELECT {round}, 'copied' FROM ({query} LIMIT 1) q");
+                if self.run(&sql, interrupt)?.is_some() {
+                    self.note(round, &["copied"]);
+                }
+            }
+            2 => {
+                self.calm(&format!("BEGIN ISOLATION LEVEL {isolation}"))?;
+                self.write(round, "before")?;
+                if self.run(query, interrupt)?.is_some() {
+                    self.write(round, "after")?;
+                    self.calm("COMMIT")?;
+                    self.note(round, &["before", "after"]);
+                } else {
+                    self.calm("ROLLBACK; SET statement_timeout = 0")?;
+                }
+            }
+            3 => {
+                self.calm(&format!("BEGIN ISOLATION LEVEL {isolation}"))?;
+                self.write(round, "before")?;
+                self.calm("SAVEPOINT s")?;
+                self.write(round, "within")?;
+                if self.run(query, interrupt)?.is_some() {
+                    self.calm("RELEASE s")?;
+                    self.note(round, &["within"]);
+                } else {
+                    self.calm("ROLLBACK TO s")?;
+                }
+                self.calm("SET statement_timeout = 0")?;
+                self.write(round, "after")?;
+                self.calm("COMMIT")?;
+                self.note(round, &["before", "after"]);
+            }
+            4 => {
+                let function = ["trapping", "looping"].choose(random).expect("two functions");
+                let sql = format!("SELECT {function}({round}, $query${query}$query$)");
+                match self.run(&sql, interrupt)?.as_deref() {
+                    Some([done]) if done == "done" => self.note(round, &["before", "within"]),
+                    Some([trapped]) if trapped == "trapped" => {
+                        self.interrupted += 1;
+                        self.note(round, &["before", "trapped"]);
+                    }
+                    Some(other) => return Err(format!("{sql}: {other:?}").into()),
+                    None => {}
+                }
+            }
+            5 => {
+                self.calm(&format!("BEGIN ISOLATION LEVEL {isolation}"))?;
+                self.write(round, "before")?;
+                let mut done = self.run(&format!("DECLARE c CURSOR FOR {query}"), interrupt)?.is_some();
+                for _ in 0..random.random_range(0..4) {
+                    let count = random.random_range(1..20_000);
+                    let interrupt = Interrupt::Cancel(Duration::from_micros(random.random_range(0..30_000)));
+                    done = done && self.run(&format!("FETCH {count} FROM c"), interrupt)?.is_some();
+                }
+                if done {
+                    self.calm("CLOSE c")?;
+                    self.write(round, "after")?;
+                    self.calm("COMMIT")?;
+                    self.note(round, &["before", "after"]);
+                } else {
+                    self.calm("ROLLBACK; SET statement_timeout = 0")?;
+                }
+            }
+            _ => {
+                self.calm(&format!("BEGIN ISOLATION LEVEL {isolation}"))?;
+                self.write(round, "before")?;
+                self.calm(&format!("DECLARE h CURSOR WITH HOLD FOR {query}"))?;
+                if self.run("COMMIT", interrupt)?.is_some() {
+                    self.calm("CLOSE h")?;
+                    self.note(round, &["before"]);
+                }
+                self.calm("ROLLBACK; SET statement_timeout = 0")?;
+            }
+        }
+        Ok(())
+    }
 }

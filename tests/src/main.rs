@@ -23,9 +23,11 @@ mod refusals;
 mod registered;
 mod regress;
 mod runner;
+mod silence;
 mod snapshots;
 mod statements;
 mod tpcc_live;
+mod wide;
 
 fn main() -> std::process::ExitCode {
     runner::main(&[
@@ -37,6 +39,8 @@ fn main() -> std::process::ExitCode {
         ("cursors", cursors::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
+        ("wide", wide::TESTS),
+        ("silence", silence::TESTS),
         ("interrupts", interrupts::TESTS),
         ("registered", registered::TESTS),
         ("following", following::TESTS),

@@ -65,6 +65,9 @@ fn engine(client: &mut Client, sql: &str) -> Result<()> {
 
 fn shapes_that_run_on_the_heap(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
+    client.batch_execute(
+        "CREATE FUNCTION size(text) RETURNS integer LANGUAGE sql STABLE AS 'SELECT pg_column_size($1)'",
+    )?;
     for (sql, because) in [
         ("SELECT count(*) FROM plain WHERE anker.olap()", "table \"plain\" is not mirrored"),
         ("SELECT count(*) FROM t, plain WHERE t.id = plain.id AND anker.olap()", "table \"plain\" is not mirrored"),
@@ -84,6 +87,10 @@ fn shapes_that_run_on_the_heap(context: &Context) -> Result<()> {
         ("SELECT t FROM t WHERE anker.olap()", "whole row"),
         ("SELECT count(*) FROM generate_series(1, 5) WHERE anker.olap()", "function in FROM"),
         ("SELECT id FROM t WHERE id = 1 AND anker.olap() FOR UPDATE", "row locks"),
+        ("SELECT pg_column_size(x) FROM t WHERE anker.olap()", "how a value is stored"),
+        ("SELECT g, size(x), count(*) FROM t WHERE anker.olap() GROUP BY g, x", "how a value is stored"),
+        ("SELECT g > 1 AND false, count(*) FROM t WHERE anker.olap() GROUP BY g > 1 AND false", "GROUP BY a constant"),
+        ("SELECT tid FROM t, u WHERE t.id = tid AND t.f + random() >= 0 AND anker.olap()", "volatile function"),
     ] {
         heap(&mut client, sql, because)?;
     }

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::table::Table;
-
 /// What a table has to do with the agenda, as it was last noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
@@ -26,27 +24,20 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// To be called after anything that may have changed the table's note.
-    pub fn note(&mut self, table: &mut Table) {
-        let relid = table.layout.relid;
-        let now = table.note();
-        let before = std::mem::replace(&mut table.noted, now);
-        if now != before {
-            self.replace(relid, before, now);
+    /// A table's note was `before` and is `now`.
+    pub fn replace(&mut self, relid: u32, before: Note, now: Note) {
+        if now == before {
+            return;
         }
-    }
-
-    /// The table is gone.
-    pub fn forget(&mut self, table: &Table) {
-        self.replace(table.layout.relid, table.noted, Note::default());
-    }
-
-    fn replace(&mut self, relid: u32, before: Note, now: Note) {
         keep(&mut self.unsettled, relid, before.unsettled, now.unsettled);
         keep(&mut self.untidy, relid, before.untidy, now.untidy);
         if before.discardable_ms != now.discardable_ms {
-            before.discardable_ms.map(|at_ms| self.discardable.remove(&(at_ms, relid)));
-            now.discardable_ms.map(|at_ms| self.discardable.insert((at_ms, relid)));
+            if let Some(at_ms) = before.discardable_ms {
+                self.discardable.remove(&(at_ms, relid));
+            }
+            if let Some(at_ms) = now.discardable_ms {
+                self.discardable.insert((at_ms, relid));
+            }
         }
         self.undo_bytes = self.undo_bytes - before.undo_bytes + now.undo_bytes;
     }

@@ -2,7 +2,7 @@
 
 use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool};
 
-use crate::view::CHUNK_ROWS;
+use crate::chunk::CHUNK_ROWS;
 
 /// Shorter runs there are none.
 const SHORTEST_RUN: usize = 64;
@@ -32,7 +32,7 @@ impl Bitmap {
         let (bytes, run_bytes) = (self.bytes() as usize, self.region.run_bytes());
         while self.initial && filled < bytes {
             let end = (filled / run_bytes + 1) * run_bytes;
-            self.region.write_at(filled, &[0xff; CHUNK_ROWS / 8][..end - filled])?;
+            self.region.write(filled, &[0xff; CHUNK_ROWS / 8][..end - filled])?;
             filled = end;
         }
         Ok(())
@@ -50,13 +50,13 @@ impl Bitmap {
         let (byte, mask) = place(slot);
         let old = self.region.bytes(byte, 1)[0];
         if (old & mask != 0) != bit {
-            self.region.write_at(byte, &[old ^ mask])?;
+            self.region.write(byte, &[old ^ mask])?;
         }
         Ok(())
     }
 
     pub fn snapshot(&mut self) -> Result<EpochSnapshot, OutOfMemory> {
-        self.region.take_snapshot()
+        self.region.snapshot()
     }
 
     /// See [`EpochRegion::tidy`].
@@ -77,18 +77,12 @@ impl Bitmap {
 pub fn patch(snapshot: &mut EpochSnapshot, slot: u32, bit: bool) -> Result<bool, OutOfMemory> {
     let (byte, mask) = place(slot);
     let mut old = [0];
-    snapshot.read_at(byte, &mut old);
+    snapshot.read(byte, &mut old);
     let changes = (old[0] & mask != 0) != bit;
     if changes {
-        snapshot.patch_at(byte, &[old[0] ^ mask])?;
+        snapshot.patch(byte, &[old[0] ^ mask])?;
     }
     Ok(changes)
-}
-
-/// Chunk, and row in the chunk.
-#[inline]
-pub fn split(slot: u32) -> (usize, usize) {
-    (slot as usize / CHUNK_ROWS, slot as usize % CHUNK_ROWS)
 }
 
 /// The byte that holds the slot's bit, and which of its bits that is.

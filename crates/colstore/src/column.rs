@@ -185,7 +185,7 @@ impl Column {
     pub fn snapshot(&mut self) -> Result<ColumnSnapshot, OutOfMemory> {
         let cells = match &mut self.cells {
             Cells::Bits(bits) => CellsSnapshot::Bits(bits.snapshot()?),
-            Cells::Fixed { width, region } => CellsSnapshot::Fixed { width: *width, cells: region.take_snapshot()? },
+            Cells::Fixed { width, region } => CellsSnapshot::Fixed { width: *width, cells: region.snapshot()? },
             Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
         };
         let valid = self.valid.as_mut().map(Bitmap::snapshot).transpose()?;
@@ -297,6 +297,6 @@ impl ColumnSnapshot {
 
     /// The chunk's validity bits, if there are any.
     pub fn valid(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
-        self.valid.as_ref().map(|valid| valid.get(chunk)).transpose()
+        self.valid.as_ref().map(|valid| valid.run(chunk)).transpose()
     }
 }

@@ -4,7 +4,7 @@
 
 use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool};
 
-use crate::view::{CHUNK_ROWS, SMALLEST_CHUNK};
+use crate::chunk::{CHUNK_ROWS, SMALLEST_CHUNK};
 
 /// Without room at first.
 pub fn new_region(pool: &Pool, width: usize) -> EpochRegion {
@@ -36,10 +36,10 @@ pub fn get(region: &EpochRegion, width: usize, slot: u32) -> u128 {
 
 #[inline]
 pub fn put(region: &mut EpochRegion, width: usize, slot: u32, image: u128) -> Result<(), OutOfMemory> {
-    region.write_at(slot as usize * width, &image.to_le_bytes()[..width])
+    region.write(slot as usize * width, &image.to_le_bytes()[..width])
 }
 
 /// Puts an older image back, in a private snapshot.
 pub fn patch(snapshot: &mut EpochSnapshot, width: usize, slot: u32, image: u128) -> Result<(), OutOfMemory> {
-    snapshot.patch_at(slot as usize * width, &image.to_le_bytes()[..width])
+    snapshot.patch(slot as usize * width, &image.to_le_bytes()[..width])
 }

@@ -12,6 +12,7 @@
 //! | `agenda` | which tables there is something to do for |
 //! | `backlog`, `apply` | transactions that wait; their changes onto rows and undo |
 //! | `rows`, `index` | slots, key index |
+//! | `chunk` | how slots are cut into chunks |
 //! | `column`, `fixed`, `bitmap`, `text` | cells in Arrow's layout, copied on write |
 //! | `undo` | old values, gates, floor |
 //! | `claim` | memory that waiting transactions and undo hold |
@@ -21,6 +22,7 @@ mod agenda;
 mod apply;
 mod backlog;
 mod bitmap;
+mod chunk;
 mod claim;
 mod clock;
 mod column;
@@ -52,8 +54,9 @@ use clock::{Clock, Delays};
 use rows::Fault;
 use table::Table;
 
+pub use chunk::CHUNK_ROWS;
 pub use snapmem::OutOfMemory;
-pub use view::{CHUNK_ROWS, Chunk, TableView};
+pub use view::{Chunk, TableView};
 
 /// All mirrored tables of a database. One thread owns it; views may go to any thread.
 #[derive(Debug)]
@@ -144,7 +147,7 @@ impl Store {
     /// `StreamMessage::Retire`. Views that are alive keep their rows.
     pub fn retire(&mut self, relid: u32) {
         if let Some(table) = self.tables.remove(&relid) {
-            self.agenda.forget(&table);
+            table.leave(&mut self.agenda);
         }
     }
 
@@ -169,7 +172,7 @@ impl Store {
         for TableChanges { relid, messages } in changes {
             let Some(table) = self.tables.get_mut(&relid).filter(|table| !table.is_broken()) else { continue };
             let result = table.enqueue(Transaction { xid, counted: counted.take(), changes: messages.into() });
-            self.agenda.note(table);
+            table.note_in(&mut self.agenda);
             self.break_on_fault(relid, result.map_err(Fault::from));
         }
     }
@@ -184,7 +187,7 @@ impl Store {
                 let more = self.apply_some(relid, &gate);
                 if let Some(table) = self.tables.get_mut(&relid) {
                     table.mark(&gate, now_ms);
-                    self.agenda.note(table);
+                    table.note_in(&mut self.agenda);
                 }
                 self.discard_undo_beyond_limit();
                 if !more {
@@ -200,7 +203,7 @@ impl Store {
         let now_ms = self.clock.millis();
         let Some(table) = self.tables.get_mut(&relid) else { return false };
         let applied = table.apply_some(snapshot, now_ms);
-        self.agenda.note(table);
+        table.note_in(&mut self.agenda);
         match applied {
             Ok(applied) => {
                 self.changes_applied += applied.changes;
@@ -236,7 +239,7 @@ impl Store {
         self.visits += 1;
         let Some(table) = self.tables.get_mut(&relid) else { return };
         let result = table.discard_oldest();
-        self.agenda.note(table);
+        table.note_in(&mut self.agenda);
         self.break_on_fault(relid, result);
     }
 
@@ -256,10 +259,9 @@ impl Store {
     }
 
     pub fn load_end(&mut self, relid: u32, generation: u64, rows: u64) -> Result<(), Refusal> {
-        let table = self.loading_table(relid, generation)?;
-        let result = table.load_end(rows)?;
+        let result = self.loading_table(relid, generation)?.load_end(rows)?;
         if let Some(table) = self.tables.get_mut(&relid) {
-            self.agenda.note(table);
+            table.note_in(&mut self.agenda);
         }
         if let Ok(rows) = result {
             self.events.push(ToWorker::Live { relid, generation, rows });
@@ -315,7 +317,7 @@ impl Store {
             self.visits += 1;
             if let Some(table) = self.tables.get_mut(&relid) {
                 worked |= table.tidy();
-                self.agenda.note(table);
+                table.note_in(&mut self.agenda);
             }
         }
         worked
@@ -325,7 +327,7 @@ impl Store {
     fn break_on_fault(&mut self, relid: u32, result: Result<(), Fault>) {
         let (Err(fault), Some(table)) = (result, self.tables.get_mut(&relid)) else { return };
         table.break_down();
-        self.agenda.note(table);
+        table.note_in(&mut self.agenda);
         let (generation, error) = (table.generation, fault.is_error());
         self.events.push(ToWorker::Broken { relid, generation, error, reason: fault.to_string() });
     }

@@ -6,11 +6,11 @@
 use plan::{Identity, TableLayout};
 use snapmem::{Charge, OutOfMemory, Pool};
 
-use crate::bitmap::{Bitmap, split};
+use crate::bitmap::Bitmap;
+use crate::chunk::{CHUNK_ROWS, SMALLEST_CHUNK, split};
 use crate::column::{Cell, Column};
 use crate::index::{Duplicate, KeyIndex};
 use crate::undo::OpWriter;
-use crate::view::{CHUNK_ROWS, SMALLEST_CHUNK};
 
 /// The first chunk becomes longer by this factor.
 const CHUNK_GROWTH: usize = 4;

@@ -17,7 +17,8 @@ use protocol::request::Refusal;
 use snapmem::{EpochSnapshot, OutOfMemory};
 
 use crate::TableRequest;
-use crate::bitmap::{self, split};
+use crate::bitmap;
+use crate::chunk::split;
 use crate::column::ColumnSnapshot;
 use crate::rows::Rows;
 use crate::table::Table;

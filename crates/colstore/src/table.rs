@@ -17,7 +17,7 @@ use protocol::change::RowReader;
 use protocol::request::{Refusal, TableStatus};
 use snapmem::{OutOfMemory, Pool};
 
-use crate::agenda::Note;
+use crate::agenda::{Agenda, Note};
 use crate::apply::{apply, read_cells};
 use crate::backlog::{Backlog, Transaction};
 use crate::rows::{Fault, Rows};
@@ -34,7 +34,7 @@ pub struct Table {
     pub types: Vec<Type>,
     pub changes_applied: u64,
     /// What the agenda knows of the table.
-    pub noted: Note,
+    noted: Note,
     backlog: Backlog,
     /// Written to since the columns were last found tidy.
     untidy: bool,
@@ -168,8 +168,18 @@ impl Table {
         worked
     }
 
-    /// What the agenda ought to know of the table.
-    pub fn note(&self) -> Note {
+    /// Tells the agenda: to be called after anything that may have changed what it has to know.
+    pub fn note_in(&mut self, agenda: &mut Agenda) {
+        let now = self.note();
+        agenda.replace(self.layout.relid, std::mem::replace(&mut self.noted, now), now);
+    }
+
+    /// The table goes away.
+    pub fn leave(&self, agenda: &mut Agenda) {
+        agenda.replace(self.layout.relid, self.noted, Note::default());
+    }
+
+    fn note(&self) -> Note {
         match &self.state {
             State::Live(Live { undo, .. }) => Note {
                 unsettled: self.backlog.len() > 0 || undo.has_unmarked(),

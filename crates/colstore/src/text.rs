@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 use snapmem::{Charge, EpochRegion, EpochSnapshot, FrameRef, OutOfMemory, Pool};
 
-use crate::bitmap::split;
+use crate::chunk::split;
 use crate::fixed;
 use crate::zero_copy;
 
@@ -75,7 +75,7 @@ impl TextColumn {
             let (block, offset) = self.heaps[chunk].append(text, &self.pool)?;
             long_view(text, block, offset)
         };
-        self.views.write_at(slot as usize * VIEW_BYTES, &view)?;
+        self.views.write(slot as usize * VIEW_BYTES, &view)?;
         if old > 0 {
             self.heaps[chunk].live -= old;
             self.compact_if_worthwhile(chunk)?;
@@ -98,7 +98,7 @@ impl TextColumn {
         let mut fresh = Heap::default();
         let run_bytes = self.views.run_bytes();
         let mut views = vec![0; run_bytes];
-        self.views.read_into(chunk * run_bytes, &mut views);
+        self.views.read(chunk * run_bytes, &mut views);
         for view in views.as_chunks_mut::<VIEW_BYTES>().0 {
             if let View::Long(place) = View::parse(view) {
                 let text = heap.text(place);
@@ -106,14 +106,14 @@ impl TextColumn {
                 *view = long_view(text, block, offset);
             }
         }
-        self.views.write_at(chunk * run_bytes, &views)?;
+        self.views.write(chunk * run_bytes, &views)?;
         self.heaps[chunk] = fresh;
         Ok(())
     }
 
     pub fn snapshot(&mut self) -> Result<TextSnapshot, OutOfMemory> {
         Ok(TextSnapshot {
-            views: self.views.take_snapshot()?,
+            views: self.views.snapshot()?,
             blocks: self.heaps.iter().map(|heap| heap.blocks.clone()).collect(),
             patches: HashMap::new(),
             sealed: HashMap::new(),
@@ -229,7 +229,7 @@ pub struct TextSnapshot {
 impl TextSnapshot {
     pub fn patch(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
         let view = if text.len() <= INLINE { inline_view(text) } else { self.add_long(split(slot).0, text)? };
-        self.views.patch_at(slot as usize * VIEW_BYTES, &view)
+        self.views.patch(slot as usize * VIEW_BYTES, &view)
     }
 
     fn add_long(&mut self, chunk: usize, text: &[u8]) -> Result<[u8; VIEW_BYTES], OutOfMemory> {
@@ -252,7 +252,7 @@ impl TextSnapshot {
 
     /// The first `rows` views of a chunk.
     pub fn views(&self, chunk: usize, rows: usize) -> Result<Buffer, OutOfMemory> {
-        Ok(zero_copy::buffer(self.views.get(chunk)?, rows * VIEW_BYTES))
+        Ok(zero_copy::buffer(self.views.run(chunk)?, rows * VIEW_BYTES))
     }
 
     /// The chunk's blocks, as the views number them.

@@ -9,13 +9,9 @@ use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use plan::{Physical, Type};
 use snapmem::{EpochSnapshot, OutOfMemory, Run};
 
+use crate::chunk::CHUNK_ROWS;
 use crate::column::{CellsSnapshot, ColumnSnapshot};
 use crate::zero_copy;
-
-/// Rows of a full chunk. All chunks of a table but the last are full.
-pub const CHUNK_ROWS: usize = 8192;
-/// Rows that a table's first chunk has room for at first: most tables of a database with thousands of them are small.
-pub const SMALLEST_CHUNK: usize = 64;
 
 /// The rows of one table as a snapshot sees them, with the columns that were asked for, in the order asked.
 ///
@@ -100,7 +96,7 @@ impl TableView for ColumnsView {
         let arrays = self.order.iter().map(|&column| array(&self.columns[column], index, rows));
         let arrays = arrays.collect::<Result<_, _>>()?;
         let all = self.live_counts[index] as usize == rows;
-        let live = if all { None } else { Some(bits(self.live.get(index)?, rows)) };
+        let live = if all { None } else { Some(bits(self.live.run(index)?, rows)) };
         Ok(Chunk { rows, arrays, live })
     }
 }
@@ -109,12 +105,12 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef,
     let valid = column.valid(chunk)?.map(|frame| NullBuffer::new(bits(frame, rows)));
     let nulls = valid.filter(|nulls| nulls.null_count() > 0);
     Ok(match &column.cells {
-        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.get(chunk)?, rows), nulls)),
+        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.run(chunk)?, rows), nulls)),
         CellsSnapshot::Text(text) => {
             Arc::new(zero_copy::strings(text.views(chunk, rows)?, rows, text.buffers(chunk), nulls))
         }
         CellsSnapshot::Fixed { width, cells } => {
-            let values = zero_copy::buffer(cells.get(chunk)?, rows * width);
+            let values = zero_copy::buffer(cells.run(chunk)?, rows * width);
             match column.ty.physical() {
                 Physical::Int16 => primitive::<Int16Type>(values, rows, nulls),
                 Physical::Int32 => primitive::<Int32Type>(values, rows, nulls),

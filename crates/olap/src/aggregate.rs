@@ -28,7 +28,7 @@ use plan::{Agg, Expr, Grouping, Type};
 use protocol::request::Failure;
 
 use crate::dense::{DenseGroups, Shape};
-use crate::expr::{Translator, constant, planning};
+use crate::expr::{Lowering, constant, planning};
 use crate::extreme::{Extreme, FloatExtreme};
 use crate::sum::{ExactSum, SumType};
 
@@ -41,14 +41,14 @@ enum Part {
     Max,
 }
 
-/// Groups `input`, whose columns `translator` knows. Returns the plan and, for each column of the result, where it is
+/// Groups `input`, whose columns `lowering` knows. Returns the plan and, for each column of the result, where it is
 /// in the plan's output.
 pub fn group(
     grouping: &Grouping,
-    translator: &Translator<'_>,
+    lowering: &Lowering<'_>,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Vec<usize>), Failure> {
-    let plan = translator.plan;
+    let plan = lowering.plan;
     let mut calls = Calls::default();
     let mut output = Vec::new();
     for (i, key) in grouping.keys.iter().enumerate() {
@@ -82,13 +82,13 @@ pub fn group(
     let schema = input.schema();
     let mut keys = Vec::new();
     for (i, key) in grouping.keys.iter().enumerate() {
-        keys.push((translator.key(key)?, format!("k{i}")));
+        keys.push((lowering.key(key)?, format!("k{i}")));
     }
     let mut dense = Shape::new(keys.iter().map(|(key, _)| key.clone()).collect(), &schema);
     let mut functions = Vec::new();
     for (i, (part, arg)) in calls.0.iter().enumerate() {
         let arg_type = arg.map(|arg| plan.type_of(arg));
-        let arg = arg.map(|arg| translator.translate(arg)).transpose()?;
+        let arg = arg.map(|arg| lowering.lower(arg)).transpose()?;
         dense = dense.and_then(|dense| with_call(dense, *part, arg.clone(), &schema));
         let args = vec![arg.unwrap_or_else(|| constant(ScalarValue::Int64(Some(1))))];
         let call = AggregateExprBuilder::new(udaf(*part, arg_type), args).schema(schema.clone());

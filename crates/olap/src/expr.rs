@@ -1,4 +1,4 @@
-//! Translates [`plan::Expr`] into DataFusion's physical expressions.
+//! Lowers [`plan::Expr`] to DataFusion's physical expressions.
 //!
 //! Comparisons of integers, dates, timestamps, booleans and text are DataFusion's own (total orders without
 //! surprises); everything with overflow, scales or floats goes through [`computed`].
@@ -28,14 +28,14 @@ type Physical = Arc<dyn PhysicalExpr>;
 pub type ColumnId = (u16, u16);
 
 /// Expressions over rows that consist of `columns`, in this order.
-pub struct Translator<'a> {
+pub struct Lowering<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Option<Literal>],
     pub columns: &'a [ColumnId],
 }
 
-impl Translator<'_> {
-    pub fn translate(&self, expr: &Expr) -> Result<Physical, Failure> {
+impl Lowering<'_> {
+    pub fn lower(&self, expr: &Expr) -> Result<Physical, Failure> {
         Ok(match expr {
             Expr::Column { rel, col } => {
                 let index = self.columns.iter().position(|c| *c == (*rel, *col));
@@ -48,19 +48,19 @@ impl Translator<'_> {
             Expr::Arith { op, ty, left, right } => self.arithmetic(*op, *ty, left, right)?,
             Expr::Neg(arg) => {
                 let ty = self.plan.type_of(arg);
-                computed(kernel(Call::Neg, &[ty], ty)?, vec![self.translate(arg)?])
+                computed(kernel(Call::Neg, &[ty], ty)?, vec![self.lower(arg)?])
             }
             Expr::Cast { to, arg } => self.cast(*to, arg)?,
             Expr::Bool { op, args } => self.logic(*op, args)?,
-            Expr::Not(arg) => Arc::new(NotExpr::new(self.translate(arg)?)),
-            Expr::IsNull { arg, negated: false } => Arc::new(IsNullExpr::new(self.translate(arg)?)),
-            Expr::IsNull { arg, negated: true } => Arc::new(IsNotNullExpr::new(self.translate(arg)?)),
+            Expr::Not(arg) => Arc::new(NotExpr::new(self.lower(arg)?)),
+            Expr::IsNull { arg, negated: false } => Arc::new(IsNullExpr::new(self.lower(arg)?)),
+            Expr::IsNull { arg, negated: true } => Arc::new(IsNotNullExpr::new(self.lower(arg)?)),
         })
     }
 
     /// The expression as a key to group by or to join on: equal values have equal bits.
     pub fn key(&self, expr: &Expr) -> Result<Physical, Failure> {
-        let key = self.translate(expr)?;
+        let key = self.lower(expr)?;
         Ok(if self.plan.type_of(expr) == Type::Float64 { canonical_float(key) } else { key })
     }
 
@@ -71,7 +71,7 @@ impl Translator<'_> {
             return self.key(expr);
         }
         let digits = other.scale().saturating_sub(ty.scale());
-        Ok(computed(Kernel::DecimalJoinKey { digits }, vec![self.translate(expr)?]))
+        Ok(computed(Kernel::DecimalJoinKey { digits }, vec![self.lower(expr)?]))
     }
 
     fn param(&self, index: u16) -> Result<ScalarValue, Failure> {
@@ -82,7 +82,7 @@ impl Translator<'_> {
 
     fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr) -> Result<Physical, Failure> {
         let (left_type, right_type) = (self.plan.type_of(left), self.plan.type_of(right));
-        let (l, r) = (self.translate(left)?, self.translate(right)?);
+        let (l, r) = (self.lower(left)?, self.lower(right)?);
         if left_type == Type::Float64 {
             return Ok(native(op, canonical_float(l), canonical_float(r)));
         }
@@ -103,12 +103,12 @@ impl Translator<'_> {
     fn arithmetic(&self, op: ArithOp, ty: Type, left: &Expr, right: &Expr) -> Result<Physical, Failure> {
         let (left_type, right_type) = (self.plan.type_of(left), self.plan.type_of(right));
         let kernel = kernel(Call::Arith(op), &[left_type, right_type], ty)?;
-        Ok(computed(kernel, vec![self.translate(left)?, self.translate(right)?]))
+        Ok(computed(kernel, vec![self.lower(left)?, self.lower(right)?]))
     }
 
     fn cast(&self, to: Type, arg: &Expr) -> Result<Physical, Failure> {
         let from = self.plan.type_of(arg);
-        let physical = self.translate(arg)?;
+        let physical = self.lower(arg)?;
         let Some(row) = catalogue::cast(from, to) else { return Ok(physical) };
         Ok(match row.function {
             // Rounds to nearest even, as C does.
@@ -120,7 +120,7 @@ impl Translator<'_> {
     }
 
     fn logic(&self, op: BoolOp, args: &[Expr]) -> Result<Physical, Failure> {
-        let physical: Vec<Physical> = args.iter().map(|arg| self.translate(arg)).collect::<Result<_, _>>()?;
+        let physical: Vec<Physical> = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
         if args.iter().skip(1).any(Expr::can_raise) {
             return Ok(guarded(op, physical));
         }

@@ -10,7 +10,7 @@
 //! | `join_order`, `statistics` | which relations are joined first, by what is known of their keys and values |
 //! | `physical` | puts scans, filters, joins together |
 //! | `scan` | batches of a table view |
-//! | `expr` | translates expressions |
+//! | `expr` | lowers expressions to DataFusion's |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `sum`, `extreme` | grouping and the aggregates |

@@ -37,7 +37,7 @@ use protocol::request::Failure;
 
 use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
-use crate::expr::{ColumnId, Translator, column_name, columns_of, joined, planning};
+use crate::expr::{ColumnId, Lowering, column_name, columns_of, joined, planning};
 use crate::join_order::{self, Classes, Pair, Relation, Statistics, Tree, relations_of};
 use crate::scan::ViewScan;
 use crate::statistics::Sampled;
@@ -100,11 +100,11 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn translator<'b>(&self, columns: &'b [ColumnId]) -> Translator<'b>
+    fn lowering<'b>(&self, columns: &'b [ColumnId]) -> Lowering<'b>
     where
         'a: 'b,
     {
-        Translator { plan: self.plan, params: self.params, columns }
+        Lowering { plan: self.plan, params: self.params, columns }
     }
 
     /// `above`: keys of the joins that the stage will be part of.
@@ -150,8 +150,8 @@ impl<'a> Builder<'a> {
         if filters.is_empty() {
             return Ok(stage);
         }
-        let translator = self.translator(&stage.columns);
-        let predicates = filters.iter().map(|f| translator.translate(f)).collect::<Result<Vec<_>, _>>()?;
+        let lowering = self.lowering(&stage.columns);
+        let predicates = filters.iter().map(|f| lowering.lower(f)).collect::<Result<Vec<_>, _>>()?;
         let predicate = joined(BoolOp::And, predicates);
         let kept = self.kept(&stage.columns, still_read);
         let filter = FilterExecBuilder::new(predicate, stage.plan).apply_projection(Some(kept.clone()));
@@ -207,8 +207,8 @@ impl<'a> Builder<'a> {
         for (build_key, probe_key) in keys {
             let (probe_type, build_type) = (self.plan.type_of(probe_key), self.plan.type_of(build_key));
             on.push((
-                self.translator(&build.columns).join_key(build_key, probe_type)?,
-                self.translator(&probe.columns).join_key(probe_key, build_type)?,
+                self.lowering(&build.columns).join_key(build_key, probe_type)?,
+                self.lowering(&probe.columns).join_key(probe_key, build_type)?,
             ));
         }
         let partitions = probe.plan.output_partitioning().partition_count();
@@ -228,14 +228,14 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(self, stage: Stage) -> Result<Arc<dyn ExecutionPlan>, Failure> {
-        let translator = self.translator(&stage.columns);
+        let lowering = self.lowering(&stage.columns);
         let (plan, output) = match &self.plan.grouping {
             None => {
-                let output = self.plan.output.iter().map(|e| translator.translate(e)).collect::<Result<Vec<_>, _>>()?;
+                let output = self.plan.output.iter().map(|e| lowering.lower(e)).collect::<Result<Vec<_>, _>>()?;
                 (stage.plan, output)
             }
             Some(grouping) => {
-                let (plan, positions) = aggregate::group(grouping, &translator, stage.plan)?;
+                let (plan, positions) = aggregate::group(grouping, &lowering, stage.plan)?;
                 let schema = plan.schema();
                 let column = |i| Arc::new(Column::new(schema.field(i).name(), i)) as Arc<dyn PhysicalExpr>;
                 (plan.clone(), positions.into_iter().map(column).collect())

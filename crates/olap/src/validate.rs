@@ -1,6 +1,6 @@
 //! Whether a plan is well-formed: everything that the documentation of [`plan::Expr`] promises about indexes and types.
 //!
-//! What passes here can be translated without a further look.
+//! What passes here can be lowered without a further look.
 
 use plan::catalogue::{self, Call, Kind};
 use plan::{Agg, Expr, Plan, Type};

@@ -33,9 +33,9 @@
 #![allow(unsafe_code)]
 
 mod ahead;
+mod heads;
 mod live;
 mod snapshot;
-mod table;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -47,9 +47,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::ahead::Ahead;
+use self::heads::Heads;
 use self::live::{Live, NEVER, Retired};
 pub use self::snapshot::EpochSnapshot;
-use self::table::Table;
 use self::version::{LINE, Log, MAX_ENTRIES, UNBORN, Version};
 use crate::error::Error;
 use crate::pool::{FrameRef, OutOfMemory, Pool};
@@ -68,7 +68,7 @@ const UNPRUNED: u32 = 4;
 /// Epochs after which a log that nobody appends to is merged even though snapshots see its version.
 const COLD: u64 = 16;
 
-/// A growable table of frames, each one run.
+/// A growable list of frames, each one run. Its functions are those of [`Region`], with types of their own.
 pub struct EpochRegion {
     frames: Vec<Frame>,
     run_shift: u32,
@@ -89,7 +89,7 @@ pub struct EpochRegion {
 /// What readers and the writer share.
 struct Shared {
     live: Live,
-    heads: Table,
+    heads: Heads,
     copied_bytes: AtomicU64,
 }
 
@@ -127,7 +127,7 @@ impl EpochRegion {
             ahead: None,
             written_aside: 0,
             logged: VecDeque::new(),
-            shared: Arc::new(Shared { live: Live::new(), heads: Table::new(), copied_bytes: AtomicU64::new(0) }),
+            shared: Arc::new(Shared { live: Live::new(), heads: Heads::new(), copied_bytes: AtomicU64::new(0) }),
             pool: pool.clone(),
         }
     }
@@ -177,7 +177,7 @@ impl EpochRegion {
         if !self.frames.is_empty() {
             longer.push_run()?;
             let base = longer.frames[0].base.get_mut().expect("the run is new");
-            self.read_into(0, &mut base[..before]);
+            self.read(0, &mut base[..before]);
         }
         *self = longer;
         Ok(())
@@ -185,7 +185,7 @@ impl EpochRegion {
 
     /// Reads within one run.
     #[inline]
-    pub fn read_into(&self, offset: usize, into: &mut [u8]) {
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
         let (run, within) = self.locate(offset, into.len());
         let frame = &self.frames[run];
         if frame.log.is_none() {
@@ -214,7 +214,7 @@ impl EpochRegion {
 
     /// Writes within one run. On error nothing has changed.
     #[inline]
-    pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let (run, within) = self.locate(offset, bytes.len());
         let frame = &mut self.frames[run];
         let newest = self.shared.live.newest();
@@ -337,7 +337,7 @@ impl EpochRegion {
         self.pool.count_copied(bytes);
     }
 
-    pub fn take_snapshot(&mut self) -> Result<EpochSnapshot, OutOfMemory> {
+    pub fn snapshot(&mut self) -> Result<EpochSnapshot, OutOfMemory> {
         self.count_copied();
         self.tidy(TIDY_AT_SNAPSHOT);
         let snapshot = EpochSnapshot::new(&self.shared, self.epoch, self.frames.len(), self.run_bytes(), &self.pool)?;
@@ -524,15 +524,15 @@ impl Region for EpochRegion {
     }
 
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        Ok(self.write_at(offset, bytes)?)
+        Ok(EpochRegion::write(self, offset, bytes)?)
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) {
-        self.read_into(offset, into);
+        EpochRegion::read(self, offset, into);
     }
 
     fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
-        Ok(Box::new(self.take_snapshot()?))
+        Ok(Box::new(EpochRegion::snapshot(self)?))
     }
 
     fn usage(&self) -> Usage {

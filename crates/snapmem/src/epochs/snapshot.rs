@@ -88,7 +88,7 @@ impl EpochSnapshot {
 
     /// See [`Snapshot::run`].
     #[inline]
-    pub fn get(&self, index: usize) -> Result<Run, OutOfMemory> {
+    pub fn run(&self, index: usize) -> Result<Run, OutOfMemory> {
         let version = self.version(index);
         // SAFETY: the ticket keeps the snapshot alive, and the snapshot sees the version.
         let (base, seen) = unsafe { (version.as_ref().base, Seen::of(version, self.ticket.epoch)) };
@@ -105,7 +105,7 @@ impl EpochSnapshot {
     }
 
     /// Copies bytes that lie within one run.
-    pub fn read_at(&self, offset: usize, into: &mut [u8]) {
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
         let (run, within) = locate(self.len(), self.run_bytes, offset, into.len());
         let patched = self.patched.get(&run);
         if let Some(Patched::Run(copy)) = patched {
@@ -113,7 +113,7 @@ impl EpochSnapshot {
             return;
         }
         let version = self.version(run);
-        // SAFETY: as in `get`; nobody writes to what a live snapshot sees.
+        // SAFETY: as in `run`; nobody writes to what a live snapshot sees.
         let seen = unsafe {
             let from = version.as_ref().base.as_ptr().add(within);
             ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
@@ -130,7 +130,7 @@ impl EpochSnapshot {
     }
 
     /// See [`Snapshot::patch`].
-    pub fn patch_at(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+    pub fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
         if bytes.is_empty() {
             return Ok(());
@@ -176,7 +176,7 @@ impl EpochSnapshot {
             None => &[],
         };
         let version = self.version(run);
-        // SAFETY: as in `get`.
+        // SAFETY: as in `run`.
         let (base, seen) = unsafe { (version.as_ref().base, Seen::of(version, self.ticket.epoch)) };
         let copy = self.merged(base, seen, patches)?;
         let listed = size_of_val(patches) as u64;
@@ -264,11 +264,11 @@ impl Snapshot for EpochSnapshot {
     }
 
     fn run(&self, index: usize) -> Result<Run, Error> {
-        Ok(self.get(index)?)
+        Ok(EpochSnapshot::run(self, index)?)
     }
 
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        Ok(self.patch_at(offset, bytes)?)
+        Ok(EpochSnapshot::patch(self, offset, bytes)?)
     }
 }
 

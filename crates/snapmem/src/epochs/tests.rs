@@ -13,11 +13,11 @@ type Model = Vec<u8>;
 fn check(snapshot: &EpochSnapshot, model: &Model) {
     assert_eq!(snapshot.run_count() * snapshot.run_bytes(), model.len());
     for (run, want) in model.chunks(snapshot.run_bytes().max(1)).enumerate() {
-        assert!(&snapshot.get(run).unwrap()[..] == want, "run {run} of {snapshot:?}");
+        assert!(&snapshot.run(run).unwrap()[..] == want, "run {run} of {snapshot:?}");
     }
     let (mut some, at) = ([0; 24], (model.len() / 2) & !63);
     if !model.is_empty() {
-        snapshot.read_at(at, &mut some);
+        snapshot.read(at, &mut some);
         assert_eq!(some, model[at..at + 24]);
     }
 }
@@ -42,7 +42,7 @@ fn play(seed: u64, run_bytes: usize, steps: usize, automatic: bool) {
                         if snapshot.run_count() > 0 && rnd.random_bool(0.5) {
                             let run = rnd.random_range(0..snapshot.run_count());
                             let want = model[run * run_bytes..(run + 1) * run_bytes].to_vec();
-                            runs.push((snapshot.get(run).unwrap(), want));
+                            runs.push((snapshot.run(run).unwrap(), want));
                         }
                         held.push((snapshot, model));
                         while held.len() > rnd.random_range(0..6) {
@@ -65,11 +65,11 @@ fn play(seed: u64, run_bytes: usize, steps: usize, automatic: bool) {
                     model.resize(model.len() + run_bytes, 0);
                 }
                 4..14 => {
-                    let mut snapshot = region.take_snapshot().unwrap();
+                    let mut snapshot = region.snapshot().unwrap();
                     let mut then = model.clone();
                     for _ in 0..rnd.random_range(0..4) {
                         if let Some((at, bytes)) = some_bytes(&mut rnd, model.len(), run_bytes) {
-                            snapshot.patch_at(at, &bytes).unwrap();
+                            snapshot.patch(at, &bytes).unwrap();
                             then[at..at + bytes.len()].copy_from_slice(&bytes);
                         }
                     }
@@ -78,14 +78,14 @@ fn play(seed: u64, run_bytes: usize, steps: usize, automatic: bool) {
                 14..16 => drop(region.tidy(2)),
                 _ => {
                     if let Some((at, bytes)) = some_bytes(&mut rnd, model.len(), run_bytes) {
-                        region.write_at(at, &bytes).unwrap();
+                        region.write(at, &bytes).unwrap();
                         model[at..at + bytes.len()].copy_from_slice(&bytes);
                     }
                 }
             }
         }
         let mut now = vec![0; model.len()];
-        now.chunks_mut(run_bytes).enumerate().for_each(|(run, bytes)| region.read_into(run * run_bytes, bytes));
+        now.chunks_mut(run_bytes).enumerate().for_each(|(run, bytes)| region.read(run * run_bytes, bytes));
         assert!(now == model, "what the writer reads, seed {seed}");
         if seed.is_multiple_of(2) {
             drop(region);
@@ -124,8 +124,8 @@ fn memory_returns_with_the_last_snapshot() {
     for round in 0..if cfg!(miri) { 5 } else { 1000 } {
         let held: Vec<_> = (0..4)
             .map(|turn| {
-                (0..40).for_each(|i| region.write_at(i * 808 / 8 * 8, &[round as u8 + turn; 8]).unwrap());
-                region.take_snapshot().unwrap()
+                (0..40).for_each(|i| region.write(i * 808 / 8 * 8, &[round as u8 + turn; 8]).unwrap());
+                region.snapshot().unwrap()
             })
             .collect();
         drop(held);
@@ -143,28 +143,28 @@ fn what_does_not_fit_changes_nothing() {
     let mut region = EpochRegion::new(&pool, 4096);
     (0..8).for_each(|_| region.push_run().unwrap());
     let mut model = vec![0; region.len()];
-    let snapshot = region.take_snapshot().unwrap();
+    let snapshot = region.snapshot().unwrap();
     let (mut refused, mut rnd) = (0, StdRng::seed_from_u64(1));
     for _ in 0..if cfg!(miri) { 30 } else { 2000 } {
         let (at, bytes) = some_bytes(&mut rnd, model.len(), 4096).unwrap();
-        match region.write_at(at, &bytes) {
+        match region.write(at, &bytes) {
             Ok(()) => model[at..at + bytes.len()].copy_from_slice(&bytes),
             Err(_) => refused += 1,
         }
         let mut now = vec![0; 4096];
-        region.read_into(at & !4095, &mut now);
+        region.read(at & !4095, &mut now);
         assert!(now == model[at & !4095..][..4096]);
     }
     assert!(refused > 0);
-    (0..8).for_each(|run| assert!(snapshot.get(run).is_ok_and(|run| run.iter().all(|&byte| byte == 0))));
+    (0..8).for_each(|run| assert!(snapshot.run(run).is_ok_and(|run| run.iter().all(|&byte| byte == 0))));
     drop(snapshot);
-    region.write_at(0, &[1; 4096]).unwrap();
+    region.write(0, &[1; 4096]).unwrap();
 }
 
 /// Rewrites every frame, so that each gets a new version if a snapshot sees it.
 fn rewrite(region: &mut EpochRegion, byte: u8) {
     let run = vec![byte; region.run_bytes()];
-    (0..region.run_count()).for_each(|i| region.write_at(i * run.len(), &run).unwrap());
+    (0..region.run_count()).for_each(|i| region.write(i * run.len(), &run).unwrap());
 }
 
 #[test]
@@ -172,18 +172,18 @@ fn an_old_snapshot_does_not_keep_what_later_ones_saw() {
     let pool = Pool::new(1 << 20);
     let mut region = EpochRegion::new(&pool, 1024);
     (0..3).for_each(|_| region.push_run().unwrap());
-    let old = region.take_snapshot().unwrap();
+    let old = region.snapshot().unwrap();
     let (mut later, mut most) = (Vec::new(), 0);
     for round in 0..if cfg!(miri) { 50 } else { 5000 } {
         rewrite(&mut region, round as u8);
-        later.push((region.take_snapshot().unwrap(), round as u8));
+        later.push((region.snapshot().unwrap(), round as u8));
         if later.len() > 6 {
             let (snapshot, byte) = later.swap_remove(round % 7);
-            assert_eq!(snapshot.get(round % 3).unwrap()[..], [byte; 1024]);
+            assert_eq!(snapshot.run(round % 3).unwrap()[..], [byte; 1024]);
         }
         // SAFETY: the newest version of a frame is there.
         most = most.max(unsafe { region.frames[1].version.as_ref() }.versions_before());
-        assert_eq!(old.get(1).unwrap()[..], [0; 1024]);
+        assert_eq!(old.run(1).unwrap()[..], [0; 1024]);
     }
     assert!(most <= 2 * 8 + UNPRUNED as usize, "{most}");
     drop((old, later));
@@ -199,18 +199,18 @@ fn readers_walk_while_versions_are_taken_out() {
     thread::scope(|scope| {
         for byte in 1..3 {
             rewrite(&mut region, byte);
-            let (old, done) = (region.take_snapshot().unwrap(), &done);
+            let (old, done) = (region.snapshot().unwrap(), &done);
             scope.spawn(move || {
                 while done.load(Ordering::Relaxed) == 0 {
-                    (0..2).for_each(|run| assert_eq!(old.get(run).unwrap()[..], [byte; 64]));
+                    (0..2).for_each(|run| assert_eq!(old.run(run).unwrap()[..], [byte; 64]));
                 }
             });
         }
         for round in 0..if cfg!(miri) { 100 } else { 20_000 } {
             rewrite(&mut region, round as u8);
-            drop(region.take_snapshot().unwrap());
-            drop(region.take_snapshot().unwrap());
-            let _sees = region.take_snapshot().unwrap();
+            drop(region.snapshot().unwrap());
+            drop(region.snapshot().unwrap());
+            let _sees = region.snapshot().unwrap();
             rewrite(&mut region, round as u8);
         }
         drop(region);
@@ -225,12 +225,12 @@ fn lines_of_long_runs_keep_their_places() {
     let (pool, run_bytes) = (Pool::new(1 << 30), 16 << 20);
     let mut region = EpochRegion::new(&pool, run_bytes);
     region.push_run().unwrap();
-    let before = region.take_snapshot().unwrap();
+    let before = region.snapshot().unwrap();
     for megabyte in 0..16 {
-        region.write_at(megabyte << 20, &[1 + megabyte as u8]).unwrap();
+        region.write(megabyte << 20, &[1 + megabyte as u8]).unwrap();
     }
-    let after = region.take_snapshot().unwrap();
-    let (before, after) = (before.get(0).unwrap(), after.get(0).unwrap());
+    let after = region.snapshot().unwrap();
+    let (before, after) = (before.run(0).unwrap(), after.run(0).unwrap());
     let wanted = |at: usize| if at.is_multiple_of(1 << 20) { 1 + (at >> 20) as u8 } else { 0 };
     assert!(after.iter().enumerate().all(|(at, &byte)| byte == wanted(at)));
     assert!(before.iter().all(|&byte| byte == 0));
@@ -242,11 +242,11 @@ fn a_run_that_was_handed_out_is_not_patched() {
     for run_bytes in [1024, 8192] {
         let mut region = EpochRegion::new(&pool, run_bytes);
         region.push_run().unwrap();
-        let mut snapshot = region.take_snapshot().unwrap();
+        let mut snapshot = region.snapshot().unwrap();
         let firsts: Vec<_> = (1..4)
             .map(|byte| {
-                snapshot.patch_at(0, &[byte]).unwrap();
-                snapshot.get(0).unwrap()
+                snapshot.patch(0, &[byte]).unwrap();
+                snapshot.run(0).unwrap()
             })
             .collect();
         assert_eq!([firsts[0][0], firsts[1][0], firsts[2][0]], [1, 2, 3]);
@@ -261,13 +261,13 @@ fn copying_ahead_leaves_room_for_others() {
         let pool = Pool::new(limit as u64);
         let mut region = EpochRegion::automatic(&pool, run_bytes);
         (0..frames).for_each(|_| region.push_run().unwrap());
-        let mut snapshot = region.take_snapshot().unwrap();
+        let mut snapshot = region.snapshot().unwrap();
         for round in 0..10 {
             for at in (0..frames * run_bytes).step_by(LINE) {
-                region.write_at(at, &[round]).unwrap();
+                region.write(at, &[round]).unwrap();
             }
             drop(snapshot);
-            snapshot = region.take_snapshot().unwrap();
+            snapshot = region.snapshot().unwrap();
             if round > 2 {
                 assert!(pool.room() >= (frames * run_bytes) as u64);
             }
@@ -284,19 +284,19 @@ fn readers_without_a_pause_do_not_keep_versions() {
     let pool = Pool::new(1 << 30);
     let mut region = EpochRegion::new(&pool, 64);
     (0..FRAMES).for_each(|_| region.push_run().unwrap());
-    let old = region.take_snapshot().unwrap();
+    let old = region.snapshot().unwrap();
     rewrite(&mut region, 1);
     let stop = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while stop.load(Ordering::Relaxed) == 0 {
-                    (0..FRAMES).for_each(|run| assert_eq!(old.get(run).unwrap()[0], 0));
+                    (0..FRAMES).for_each(|run| assert_eq!(old.run(run).unwrap()[0], 0));
                 }
             });
         }
         for round in 0..if cfg!(miri) { 20 } else { 4000 } {
-            let snapshot = region.take_snapshot().unwrap();
+            let snapshot = region.snapshot().unwrap();
             rewrite(&mut region, round as u8);
             drop(snapshot);
         }
@@ -313,13 +313,13 @@ fn many_patches_of_a_run_become_a_copy() {
     let pool = Pool::new(1 << 30);
     let mut region = EpochRegion::new(&pool, RUN);
     region.push_run().unwrap();
-    let mut snapshot = region.take_snapshot().unwrap();
+    let mut snapshot = region.snapshot().unwrap();
     let before = pool.used();
     for i in 0..20_000u64 {
-        snapshot.patch_at(i as usize % 1000 * 8, &i.to_le_bytes()).unwrap();
+        snapshot.patch(i as usize % 1000 * 8, &i.to_le_bytes()).unwrap();
     }
     assert!(pool.used() <= before + RUN as u64, "{}", pool.used());
-    let run = snapshot.get(0).unwrap();
+    let run = snapshot.run(0).unwrap();
     (0..1000u64).for_each(|i| assert_eq!(run[i as usize * 8..][..8], (19_000 + i).to_le_bytes()));
 }
 
@@ -334,11 +334,11 @@ fn loading_is_no_reason_to_copy_ahead() {
         let before = region.run_count();
         for run in before..before + 40 {
             region.push_run().unwrap();
-            (0..RUN).step_by(8).for_each(|at| region.write_at(run * RUN + at, &[round; 8]).unwrap());
+            (0..RUN).step_by(8).for_each(|at| region.write(run * RUN + at, &[round; 8]).unwrap());
         }
-        (0..before).for_each(|run| region.write_at(run * RUN, &[9]).unwrap());
+        (0..before).for_each(|run| region.write(run * RUN, &[9]).unwrap());
         let copied = region.usage().copied_bytes;
-        snapshots.push(region.take_snapshot().unwrap());
+        snapshots.push(region.snapshot().unwrap());
         assert_eq!(region.usage().copied_bytes, copied, "{}", region.reason());
     }
 }
@@ -350,17 +350,17 @@ fn a_first_run_becomes_longer_while_snapshots_keep_the_short_one() {
     region.lengthen_runs(128).unwrap();
     assert_eq!((region.run_count(), region.run_bytes()), (0, 128));
     region.push_run().unwrap();
-    region.write_at(100, b"before").unwrap();
-    let snapshot = region.take_snapshot().unwrap();
-    region.write_at(100, b"beside").unwrap();
+    region.write(100, b"before").unwrap();
+    let snapshot = region.snapshot().unwrap();
+    region.write(100, b"beside").unwrap();
     region.lengthen_runs(8192).unwrap();
-    region.write_at(100, b"behind").unwrap();
-    region.write_at(8000, b"more").unwrap();
+    region.write(100, b"behind").unwrap();
+    region.write(8000, b"more").unwrap();
     let mut now = vec![0; 8192];
-    region.read_into(0, &mut now);
+    region.read(0, &mut now);
     assert_eq!((&now[100..106], &now[8000..8004]), (&b"behind"[..], &b"more"[..]));
     assert!(now[106..8000].iter().all(|&byte| byte == 0));
-    assert_eq!((snapshot.run_bytes(), &snapshot.get(0).unwrap()[100..106]), (128, &b"before"[..]));
+    assert_eq!((snapshot.run_bytes(), &snapshot.run(0).unwrap()[100..106]), (128, &b"before"[..]));
     drop((region, snapshot));
     assert_eq!(pool.used(), 0);
 }

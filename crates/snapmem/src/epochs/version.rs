@@ -36,9 +36,9 @@ pub struct Version {
     /// The birth of the log's first entry, or [`UNBORN`]: tells most readers that the log is not for them.
     pub logged_since: AtomicU64,
     /// An older version, or null: the newest of those before that a live snapshot may see. Only snapshots older than
-    /// `birth` follow it, and only under [`Table::walk`].
+    /// `birth` follow it, and only under [`Heads::walk`].
     ///
-    /// [`Table::walk`]: super::table::Table::walk
+    /// [`Heads::walk`]: super::heads::Heads::walk
     pub previous: AtomicPtr<Version>,
 }
 

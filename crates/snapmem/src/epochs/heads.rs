@@ -15,7 +15,7 @@ use crate::pool::{OutOfMemory, Pool};
 const FIRST: usize = 8;
 const PARTS: usize = 32;
 
-pub struct Table {
+pub struct Heads {
     parts: [AtomicPtr<Place>; PARTS],
     /// Shared by who walks from a newest version to older ones, exclusive to who takes versions out between.
     walks: RwLock<()>,
@@ -50,9 +50,9 @@ impl Place {
     }
 }
 
-impl Table {
-    pub fn new() -> Table {
-        Table { parts: [const { AtomicPtr::new(ptr::null_mut()) }; PARTS], walks: RwLock::new(()) }
+impl Heads {
+    pub fn new() -> Heads {
+        Heads { parts: [const { AtomicPtr::new(ptr::null_mut()) }; PARTS], walks: RwLock::new(()) }
     }
 
     /// Part, place in the part, and the part's length.
@@ -68,9 +68,9 @@ impl Table {
 
     /// The writer's: there is a place for `index` afterwards.
     pub fn ensure(&self, index: usize, pool: &Pool) -> Result<(), OutOfMemory> {
-        let (part, _, len) = Table::locate(index);
+        let (part, _, len) = Heads::locate(index);
         if self.parts[part].load(Ordering::Relaxed).is_null() {
-            let layout = Table::layout(len);
+            let layout = Heads::layout(len);
             // SAFETY: the layout has a size.
             let memory = unsafe { alloc_zeroed(layout) };
             if memory.is_null() {
@@ -84,7 +84,7 @@ impl Table {
     /// For a place that has been made.
     #[inline]
     pub fn at(&self, index: usize) -> &Place {
-        let (part, place, len) = Table::locate(index);
+        let (part, place, len) = Heads::locate(index);
         let start = self.parts[part].load(Ordering::Acquire);
         assert!(!start.is_null() && place < len);
         // SAFETY: the part is there, zeroed at birth (null pointers and births), as long as the table is, and has `len` places.
@@ -92,7 +92,7 @@ impl Table {
     }
 }
 
-impl Table {
+impl Heads {
     /// As long as the guard is held, versions that a newest one leads to stay.
     pub fn walk(&self) -> RwLockReadGuard<'_, ()> {
         self.walks.read()
@@ -105,13 +105,13 @@ impl Table {
     }
 }
 
-impl Drop for Table {
+impl Drop for Heads {
     fn drop(&mut self) {
         for (part, start) in self.parts.iter_mut().enumerate() {
             let start = *start.get_mut();
             if !start.is_null() {
                 // SAFETY: from `ensure`, with this very layout; nobody holds the table any more.
-                unsafe { dealloc(start.cast(), Table::layout(FIRST << part)) };
+                unsafe { dealloc(start.cast(), Heads::layout(FIRST << part)) };
             }
         }
     }

@@ -1,0 +1,157 @@
+//! An engine that shows no sign of life is not waited for, whatever the query is at.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bench::cluster::{Cluster, Options, wait_until};
+use bench::{Result, anker, os};
+use postgres::Client;
+use postgres::error::SqlState;
+
+use crate::runner::{Context, ensure, tests};
+
+tests![
+    an_engine_that_stops_behind_ready_is_given_up,
+    an_engine_that_stops_behind_the_first_rows_is_an_error,
+    a_busy_engine_is_waited_for,
+    a_full_listen_queue_is_waited_for_with_interrupts,
+];
+
+const LIVE: Duration = Duration::from_secs(60);
+/// As docs/operations.md says, ten seconds, and what a busy machine adds.
+const GIVEN_UP: Duration = Duration::from_secs(25);
+
+/// Joins every row with thousands of others.
+const LONG: &str =
+    "SELECT count(*), sum(a.id + b.id) FROM t a, t b WHERE a.g = b.g AND a.id + b.id > 0 AND anker.olap()";
+
+fn with_table(context: &Context, rows: u32) -> Result<(Arc<Cluster>, Client)> {
+    let cluster = context.cluster_with(&Options::default().set("anker.max_queries", "1"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(&format!(
+        "CREATE TABLE t (id integer PRIMARY KEY, g integer, x text);
+         INSERT INTO t SELECT i, i % 10, repeat('x', 100) || i FROM generate_series(1, {rows}) i; ANALYZE t"
+    ))?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    Ok((cluster, client))
+}
+
+/// Runs statements in a session of their own, which a timeout ends; returns how long they took.
+fn in_session(cluster: &Cluster, sql: &str) -> Result<std::thread::JoinHandle<(Duration, Option<SqlState>)>> {
+    let mut session = cluster.connect()?;
+    session.batch_execute("SET statement_timeout = '60s'")?;
+    let sql = sql.to_owned();
+    Ok(std::thread::spawn(move || {
+        let start = Instant::now();
+        let error = session.simple_query(&sql).err().and_then(|e| e.code().cloned());
+        (start.elapsed(), error)
+    }))
+}
+
+fn an_engine_that_stops_behind_ready_is_given_up(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_table(context, 100_000)?;
+    let engine = anker::engine_pid(&mut client)?;
+    let long = in_session(&cluster, LONG)?;
+    let running = |client: &mut Client, n| {
+        wait_until(Duration::from_secs(10), || Ok(anker::counter(client, "queries_running")? == n))
+    };
+    ensure!(running(&mut client, 1)?, "the long query does not run");
+    // It has the only place: this one stands behind it, bound to its snapshot.
+    let queued = in_session(&cluster, "SELECT count(*), max(id) FROM t WHERE anker.olap()")?;
+    ensure!(running(&mut client, 2)?, "the other query does not queue");
+    std::thread::sleep(Duration::from_millis(300));
+    os::kill(engine, os::SIGSTOP)?;
+    let (took, error) = queued.join().map_err(|_| "the session panicked")?;
+    // The long one would take minutes on the heap.
+    client.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = $1", &[&LONG])?;
+    let (_, cancelled) = long.join().map_err(|_| "the session panicked")?;
+    os::kill(engine, os::SIGCONT)?;
+    ensure!(error.is_none() && took < GIVEN_UP, "the queued query took {took:?}: {error:?}");
+    ensure!(cancelled == Some(SqlState::QUERY_CANCELED), "the long query: {cancelled:?}");
+    let by = anker::analyzed(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?;
+    ensure!(by.as_deref() == Some("engine"), "at last answered by {by:?}");
+    Ok(())
+}
+
+fn an_engine_that_stops_behind_the_first_rows_is_an_error(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_table(context, 100_000)?;
+    let engine = anker::engine_pid(&mut client)?;
+    let mut session = cluster.connect()?;
+    session.batch_execute(
+        "SET statement_timeout = '60s'; BEGIN; DECLARE c CURSOR FOR SELECT * FROM t WHERE anker.olap(); FETCH 1 FROM c",
+    )?;
+    os::kill(engine, os::SIGSTOP)?;
+    let start = Instant::now();
+    let error = session.simple_query("FETCH ALL FROM c").err();
+    let took = start.elapsed();
+    os::kill(engine, os::SIGCONT)?;
+    let said = error.as_ref().and_then(|e| e.as_db_error()).map(|e| (e.code().code(), e.message()));
+    let expected = ("55000", "columnar engine: engine has shown no sign of life for 10 s");
+    ensure!(said == Some(expected) && took < GIVEN_UP, "after {took:?}: {said:?}");
+    session.batch_execute("ROLLBACK")?;
+    let by = anker::analyzed(&mut session, "SELECT count(*) FROM t WHERE anker.olap()")?;
+    ensure!(by.as_deref() == Some("engine"), "at last answered by {by:?}");
+    Ok(())
+}
+
+/// One that computes for longer than it may be silent says that it is there.
+fn a_busy_engine_is_waited_for(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_table(context, 200_000)?;
+    let fallbacks = anker::counter(&mut client, "fallbacks")?;
+    let (long, queued) = (in_session(&cluster, LONG)?, in_session(&cluster, LONG)?);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(14) && !long.is_finished() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    ensure!(!queued.is_finished(), "the queries are too short for this test");
+    ensure!(anker::counter(&mut client, "fallbacks")? == fallbacks, "a busy engine was given up");
+    let ended = client.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = $1", &[&LONG])?;
+    ensure!(ended > 0, "nothing to cancel");
+    for session in [long, queued] {
+        let (_, error) = session.join().map_err(|_| "the session panicked")?;
+        ensure!(error.is_none() || error == Some(SqlState::QUERY_CANCELED), "{error:?}");
+    }
+    Ok(())
+}
+
+fn a_full_listen_queue_is_waited_for_with_interrupts(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_table(context, 1000)?;
+    let engine = anker::engine_pid(&mut client)?;
+    let database: u32 = client.query_one("SELECT oid FROM pg_database WHERE datname = current_database()", &[])?.get(0);
+    let sockets = std::fs::read_dir(cluster.data().join("pg_anker"))?.filter_map(|entry| entry.ok());
+    let name = database.to_string();
+    let socket = sockets.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(&name));
+    let socket = socket.ok_or("no socket")?;
+    os::kill(engine, os::SIGSTOP)?;
+    // Those who are gone stay in the queue until the engine looks at them.
+    let enough = Arc::new(AtomicBool::new(false));
+    let filling = std::thread::spawn({
+        let enough = enough.clone();
+        move || while !enough.load(Ordering::Relaxed) && UnixStream::connect(&socket).is_ok() {}
+    });
+    std::thread::sleep(Duration::from_secs(3));
+    enough.store(true, Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(100));
+    let full = !filling.is_finished();
+    let mut session = cluster.connect()?;
+    session.batch_execute("SET statement_timeout = '1s'")?;
+    let interrupted = std::thread::spawn(move || {
+        let start = Instant::now();
+        let error = session.simple_query("SELECT count(*), max(id) FROM t WHERE anker.olap()").err();
+        (start.elapsed(), error.and_then(|e| e.code().cloned()))
+    });
+    let answered = in_session(&cluster, "SELECT count(*), max(id) FROM t WHERE anker.olap()")?;
+    let in_time = wait_until(GIVEN_UP, || Ok(interrupted.is_finished() && answered.is_finished()))?;
+    os::kill(engine, os::SIGCONT)?;
+    ensure!(full, "the listen queue did not fill");
+    ensure!(in_time, "a query waits for a full listen queue");
+    let (took, error) = interrupted.join().map_err(|_| "the session panicked")?;
+    ensure!(error == Some(SqlState::QUERY_CANCELED), "statement_timeout of 1 s: {error:?} after {took:?}");
+    let (took, error) = answered.join().map_err(|_| "the session panicked")?;
+    ensure!(error.is_none() && took < Duration::from_secs(10), "answered after {took:?}: {error:?}");
+    filling.join().map_err(|_| "the connecting thread panicked")?;
+    Ok(())
+}
