@@ -1,4 +1,4 @@
-# The headers of newer versions of PostgreSQL, out of newer releases of Debian: enough to compile the extension.
+# Newer versions of PostgreSQL, out of newer releases of Debian: the headers are enough to compile the extension.
 
 source "$project/scripts/debian.sh"
 

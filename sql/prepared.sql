@@ -1,4 +1,4 @@
--- engine: at least 47
+-- engine: at least 32
 --
 -- PREPARED STATEMENTS AND PARAMETERS
 --

@@ -16,6 +16,7 @@ use super::patience;
 use super::registry::Registry;
 use crate::client;
 use crate::load::{self, ListOrder};
+use crate::pg::compat;
 use crate::pg::process::{self, Worker};
 use crate::pg::wait::WaitSet;
 use crate::shared::{self, DatabaseState, Reason};
@@ -240,7 +241,7 @@ pub fn give_up(reason: &str) -> ! {
     unsafe {
         set_state(pg_sys::MyDatabaseId, DatabaseState::Backoff, reason);
         log!("pg_anker: capture worker of database {} ends: {reason}", pg_sys::MyDatabaseId.to_u32());
-        pg_sys::proc_exit(1)
+        compat::end_process(1)
     }
 }
 

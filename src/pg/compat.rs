@@ -127,3 +127,103 @@ pub fn own_process_number() -> i32 {
         return pg_sys::MyProcNumber;
     }
 }
+
+/// Number of "not equal" among what an operator may mean to an ordered index; the others are B-tree's strategies.
+pub const NOT_EQUAL: u32 = 6;
+
+/// What an operator means to an ordered index: lists of [`MeaningOfOperator`].
+#[cfg(not(feature = "pg18"))]
+pub use pg_sys::get_op_btree_interpretation as meanings_of_operator;
+#[cfg(feature = "pg18")]
+pub use pg_sys::get_op_index_interpretation as meanings_of_operator;
+
+#[cfg(not(feature = "pg18"))]
+pub type MeaningOfOperator = pg_sys::OpBtreeInterpretation;
+#[cfg(feature = "pg18")]
+pub type MeaningOfOperator = pg_sys::OpIndexInterpretation;
+
+/// A strategy of B-tree, or [`NOT_EQUAL`].
+pub fn strategy(meaning: &MeaningOfOperator) -> u32 {
+    #[cfg(not(feature = "pg18"))]
+    return meaning.strategy as u32;
+    #[cfg(feature = "pg18")]
+    return meaning.cmptype;
+}
+
+/// The attributes of a tuple descriptor.
+///
+/// # Safety
+///
+/// The descriptor is valid, and stays so while the result is used.
+pub unsafe fn attributes<'a>(descriptor: pg_sys::TupleDesc) -> &'a [pg_sys::FormData_pg_attribute] {
+    // SAFETY: `natts` attributes lie in or, since 18, behind the descriptor's array.
+    unsafe {
+        let natts = (*descriptor).natts as usize;
+        #[cfg(not(feature = "pg18"))]
+        return (*descriptor).attrs.as_slice(natts);
+        #[cfg(feature = "pg18")]
+        return std::slice::from_raw_parts((*descriptor).compact_attrs.as_ptr().add(natts).cast(), natts);
+    }
+}
+
+/// Sets a signal's handler.
+///
+/// # Safety
+///
+/// The handler may run at any time.
+pub unsafe fn handle_signal(signal: u32, handler: unsafe extern "C-unwind" fn(std::ffi::c_int)) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::pqsignal(signal as i32, Some(handler));
+        #[cfg(feature = "pg18")]
+        pg_sys::pqsignal_be(signal as i32, Some(handler));
+    }
+}
+
+/// Ends the process with all its cleanup.
+pub fn end_process(code: i32) -> ! {
+    // SAFETY: does not return.
+    unsafe { pg_sys::proc_exit(code) };
+    #[cfg(feature = "pg18")]
+    unreachable!("proc_exit does not return")
+}
+
+/// A relation of a running statement's range table, by its number from 1, held open until the statement ends.
+///
+/// # Safety
+///
+/// `estate` is that of a running statement, and the entry is a relation's.
+pub unsafe fn range_table_relation(estate: *mut pg_sys::EState, number: pg_sys::Index) -> pg_sys::Relation {
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return pg_sys::ExecGetRangeTableRelation(estate, number);
+        // Not as the target of a change.
+        #[cfg(feature = "pg18")]
+        return pg_sys::ExecGetRangeTableRelation(estate, number, false);
+    }
+}
+
+/// The tree of `query` with the columns of its subquery `entry`, number `index`, replaced by their expressions.
+///
+/// # Safety
+///
+/// As for PostgreSQL's function: a query, one of its entries, and that entry's target list.
+pub unsafe fn replace_columns(
+    query: *mut pg_sys::Query,
+    index: i32,
+    entry: *mut pg_sys::RangeTblEntry,
+    targets: *mut pg_sys::List,
+) -> *mut pg_sys::Query {
+    use pg_sys::ReplaceVarsNoMatchOption::REPLACEVARS_REPORT_ERROR as REPORT;
+    let none = std::ptr::null_mut();
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return pg_sys::ReplaceVarsFromTargetList(query.cast(), index, 0, entry, targets, REPORT, 0, none).cast();
+        // The entry is not the result relation of a change.
+        #[cfg(feature = "pg18")]
+        return pg_sys::ReplaceVarsFromTargetList(query.cast(), index, 0, entry, targets, 0, REPORT, 0, none).cast();
+    }
+}

@@ -7,7 +7,7 @@ use std::ptr;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use super::symbols;
+use super::{compat, symbols};
 
 /// What a dynamic worker runs: the name of an exported function of this library.
 #[derive(Clone, Copy)]
@@ -102,8 +102,8 @@ fn copy(target: &mut [std::ffi::c_char], text: &CStr) {
 pub fn begin() {
     // SAFETY: the server's own handlers, installed before signals are unblocked.
     unsafe {
-        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(symbols::die));
-        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(symbols::SignalHandlerForConfigReload));
+        compat::handle_signal(pg_sys::SIGTERM, symbols::die);
+        compat::handle_signal(pg_sys::SIGHUP, symbols::SignalHandlerForConfigReload);
         pg_sys::BackgroundWorkerUnblockSignals();
     }
 }

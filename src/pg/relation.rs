@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
-use super::symbols;
+use super::{compat, symbols};
 
 /// An open relation. Its lock, where it was taken here, stays until the transaction ends, as is the rule for tables.
 pub struct OpenRelation(pg_sys::Relation);
@@ -77,11 +77,8 @@ impl OpenRelation {
 
     /// Its attributes, those that were dropped among them.
     pub fn attributes(&self) -> &[pg_sys::FormData_pg_attribute] {
-        // SAFETY: a descriptor has natts attributes.
-        unsafe {
-            let descriptor = &*self.descriptor();
-            descriptor.attrs.as_slice(descriptor.natts as usize)
-        }
+        // SAFETY: the descriptor stays as long as the relation is open.
+        unsafe { compat::attributes(self.descriptor()) }
     }
 
     pub fn name(&self) -> String {

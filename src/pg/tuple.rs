@@ -6,10 +6,10 @@
 
 use pgrx::prelude::*;
 use pgrx::varlena;
-use plan::{Identity, TableLayout, Type};
+use plan::{Identity, TableLayout, Type, numeric};
 use protocol::change::{Value, write_value};
 
-use plan::numeric;
+use super::compat;
 
 /// What a TOAST pointer in a tuple stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl RowEncoder {
     /// `descriptor` belongs to the relation that `layout` was made from.
     pub unsafe fn new(layout: &TableLayout, descriptor: pg_sys::TupleDesc) -> RowEncoder {
         // SAFETY: the descriptor is valid and has the layout's attributes.
-        let attributes = unsafe { (*descriptor).attrs.as_slice((*descriptor).natts as usize) };
+        let attributes = unsafe { compat::attributes(descriptor) };
         let columns = layout.columns.iter().map(|c| {
             let attribute = &attributes[c.attnum as usize - 1];
             Column { attnum: c.attnum, ty: c.ty, typid: attribute.atttypid, typmod: attribute.atttypmod }
@@ -74,7 +74,7 @@ impl RowEncoder {
     /// `descriptor` is valid.
     pub unsafe fn fits(&self, descriptor: pg_sys::TupleDesc) -> bool {
         // SAFETY: the caller's promise.
-        let attributes = unsafe { (*descriptor).attrs.as_slice((*descriptor).natts as usize) };
+        let attributes = unsafe { compat::attributes(descriptor) };
         self.columns.iter().all(|c| {
             attributes
                 .get(c.attnum as usize - 1)

@@ -4,6 +4,7 @@ use pgrx::prelude::*;
 use plan::catalogue::Aggregate;
 use plan::{ArithOp, CmpOp, Type};
 
+use crate::pg::compat;
 use crate::pg::tree::{Node, Tree};
 
 // Operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL names only some in C.
@@ -22,17 +23,17 @@ pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
         return None;
     }
     // SAFETY: a catalog lookup; the list is freshly made.
-    let (tree, list) = unsafe { (Tree::new(), pg_sys::get_op_btree_interpretation(operator)) };
+    let (tree, list) = unsafe { (Tree::new(), compat::meanings_of_operator(operator)) };
     tree.pointers(list).find_map(|entry| {
-        // SAFETY: the elements of this list are OpBtreeInterpretation.
-        let entry = unsafe { &*entry.cast::<pg_sys::OpBtreeInterpretation>() };
-        let op = match entry.strategy as u32 {
+        // SAFETY: the elements of this list are of that type.
+        let entry = unsafe { &*entry.cast::<compat::MeaningOfOperator>() };
+        let op = match compat::strategy(entry) {
             pg_sys::BTLessStrategyNumber => CmpOp::Lt,
             pg_sys::BTLessEqualStrategyNumber => CmpOp::Le,
             pg_sys::BTEqualStrategyNumber => CmpOp::Eq,
             pg_sys::BTGreaterEqualStrategyNumber => CmpOp::Ge,
             pg_sys::BTGreaterStrategyNumber => CmpOp::Gt,
-            pg_sys::RowCompareType::ROWCOMPARE_NE => CmpOp::Ne,
+            compat::NOT_EQUAL => CmpOp::Ne,
             _ => return None,
         };
         let family = entry.opfamily_id.to_u32();

@@ -3,6 +3,8 @@
 
 use pgrx::prelude::*;
 
+use crate::pg::compat;
+
 /// The query with merged what can be merged; what cannot stays, and is a reason later.
 ///
 /// # Safety
@@ -58,17 +60,7 @@ unsafe fn merge(query: *mut pg_sys::Query, entry: *mut pg_sys::RangeTblEntry, in
     unsafe {
         let sub = (*entry).subquery;
         pg_sys::OffsetVarNodes(sub.cast(), pg_sys::list_length((*query).rtable), 0);
-        let merged = pg_sys::ReplaceVarsFromTargetList(
-            query.cast(),
-            index,
-            0,
-            entry,
-            (*sub).targetList,
-            pg_sys::ReplaceVarsNoMatchOption::REPLACEVARS_REPORT_ERROR,
-            0,
-            std::ptr::null_mut(),
-        )
-        .cast::<pg_sys::Query>();
+        let merged = compat::replace_columns(query, index, entry, (*sub).targetList);
         put_in_place((*merged).jointree.cast(), index, (*sub).jointree.cast());
         (*merged).rtable = pg_sys::list_concat((*merged).rtable, (*sub).rtable);
         merged

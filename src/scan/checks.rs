@@ -5,6 +5,7 @@ use std::mem::ManuallyDrop;
 use pgrx::prelude::*;
 
 use crate::layout;
+use crate::pg::compat;
 use crate::pg::relation::{OpenRelation, relation_name};
 use crate::pg::tree::Tree;
 use crate::shared::{self, DatabaseState, TableState};
@@ -93,6 +94,6 @@ unsafe fn held_open(relid: pg_sys::Oid, estate: *mut pg_sys::EState) -> Option<M
     unsafe {
         let mut entries = Tree::new().list_of::<pg_sys::RangeTblEntry>((*estate).es_range_table);
         let position = entries.position(|e| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid)?;
-        Some(OpenRelation::borrowed(pg_sys::ExecGetRangeTableRelation(estate, position as pg_sys::Index + 1)))
+        Some(OpenRelation::borrowed(compat::range_table_relation(estate, position as pg_sys::Index + 1)))
     }
 }
