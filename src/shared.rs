@@ -167,6 +167,8 @@ pub struct Table {
     pub relid: pg_sys::Oid,
     pub state: TableState,
     pub generation: u64,
+    /// That of the definition under which it is followed.
+    pub fingerprint: u64,
     /// The last generation that a loader has tried to load.
     pub tried: u64,
     /// Times that it was loaded anew, for whatever reason.
@@ -275,6 +277,7 @@ pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOn
         relid,
         state: TableState::Registered,
         generation: 0,
+        fingerprint: 0,
         tried: 0,
         rebuilds: 0,
         errors: 0,

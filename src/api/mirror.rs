@@ -67,9 +67,7 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
     let start = Instant::now();
     let timeout = Duration::from_micros(timeout.as_micros().clamp(0, u64::MAX as i128) as u64);
     loop {
-        // SAFETY: a plain variable of this process.
-        let database = unsafe { pg_sys::MyDatabaseId };
-        if shared::table(database, relation).is_some_and(|t| t.state == TableState::Live) {
+        if serves(relation) {
             return true;
         }
         if start.elapsed() >= timeout {
@@ -77,6 +75,16 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
         }
         process::sleep(POLL_MS);
     }
+}
+
+/// Whether the mirror is that of the table as it is now: DDL and TRUNCATE may not have been followed yet.
+fn serves(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a plain variable of this process.
+    let table = shared::table(unsafe { pg_sys::MyDatabaseId }, relation);
+    let Some(table) = table.filter(|table| table.state == TableState::Live) else {
+        return false;
+    };
+    OpenRelation::glance(relation, |open| layout::fingerprint(open) == table.fingerprint).unwrap_or(false)
 }
 
 /// Waiting is of use for a table that is listed, by a transaction that has ended.

@@ -145,6 +145,7 @@ impl Registry {
                 let placed = shared::update_table(self.database, relid.into(), |t| {
                     t.state = TableState::Loading;
                     t.generation = generation;
+                    t.fingerprint = described.layout.fingerprint;
                     t.rebuilds += again as u64;
                     t.reason = Reason::NONE;
                 });

@@ -30,6 +30,21 @@ impl OpenRelation {
         OpenRelation::unless_null(unsafe { pg_sys::try_relation_open(relid, pg_sys::NoLock as i32) })
     }
 
+    /// Looks at a relation without waiting for anybody, and without leaving a lock behind; `None`: it is locked against
+    /// that, or there is no such relation (any more).
+    pub fn glance<T>(relid: pg_sys::Oid, look: impl FnOnce(&OpenRelation) -> T) -> Option<T> {
+        const LOCK: i32 = pg_sys::AccessShareLock as i32;
+        // SAFETY: in a transaction, whose end releases the lock if an error does not let us.
+        unsafe {
+            if !pg_sys::ConditionalLockRelationOid(relid, LOCK) {
+                return None;
+            }
+            let seen = OpenRelation::try_locked(relid).map(|relation| look(&relation));
+            pg_sys::UnlockRelationOid(relid, LOCK);
+            seen
+        }
+    }
+
     /// Without a lock, as the catalog was at a position of the WAL: whatever others do now does not matter there.
     ///
     /// # Safety

@@ -15,6 +15,7 @@ tests![
     loads_while_writers_run,
     loads_while_commits_linger_before_they_become_visible,
     a_load_gives_way_to_ddl,
+    waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is,
     ddl_does_not_wait_for_a_load_into_a_stopped_engine,
     a_load_into_a_stopped_engine_comes_to_an_end,
     mirror_and_unmirror_again_and_again,
@@ -126,6 +127,20 @@ fn stop_engine_while_it_loads(client: &mut Client) -> Result<u32> {
     os::kill(engine, os::SIGSTOP)?;
     ensure!(loading, "no loader came");
     Ok(engine)
+}
+
+/// The mirror that was there before DDL does not count, though nobody may have followed the DDL yet.
+fn waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    for round in 0..10 {
+        client.batch_execute(&format!("ALTER TABLE t ADD COLUMN c{round} integer"))?;
+        anker::wait_live(&mut client, "t", LIVE)?;
+        let by = anker::analyzed(&mut client, &format!("SELECT count(c{round}) FROM t WHERE anker.olap()"))?;
+        ensure!(by.as_deref() == Some("engine"), "round {round}: answered by {by:?}");
+    }
+    Ok(())
 }
 
 fn ddl_does_not_wait_for_a_load_into_a_stopped_engine(context: &Context) -> Result<()> {
