@@ -245,6 +245,19 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
     DATABASES.change_or_insert(oid, new, change).is_some()
 }
 
+/// The next state of a database, with what else `change` says. Not of one that is suspended, which only who suspended it
+/// takes back: false then, or if there is no room for its entry.
+pub fn set_state(oid: pg_sys::Oid, state: DatabaseState, change: impl FnOnce(&mut Database)) -> bool {
+    let mut taken = false;
+    update_database(oid, |d| {
+        if d.state != DatabaseState::Suspended {
+            taken = true;
+            d.state = state;
+            change(d);
+        }
+    }) && taken
+}
+
 /// Forgets a database and its tables, unless somebody wants something of it.
 pub fn remove_idle_database(oid: pg_sys::Oid) {
     let mut removed = false;

@@ -17,10 +17,12 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
     let (relid, generation) = (request.relid, request.generation);
     let (reply, begun) = oneshot::channel();
     shared.writer.load(LoadStep::Begin { request, reply });
+    // From here on: a loader that is gone before the answer leaves a load that has begun, or is about to.
+    let mut load = Load { relid, generation, writer: &shared.writer, over: false };
     if let Err(refusal) = verdict(peer, begun)? {
+        load.over = true;
         return Ok(peer.refuse(&refusal)?);
     }
-    let load = Load { relid, generation, writer: &shared.writer, over: false };
     peer.send_raw(Kind::Go, &[], || ())?;
     match load.receive(peer)? {
         Ok(()) => Ok(peer.send_raw(Kind::Loaded, &[], || ())?),

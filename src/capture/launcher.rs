@@ -215,7 +215,9 @@ fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
     }
     course.course.started(now);
     // Before the start: from then on the state is the worker's.
-    shared::update_database(oid, |d| d.state = DatabaseState::Starting);
+    if !shared::set_state(oid, DatabaseState::Starting, |_| ()) {
+        return;
+    }
     course.worker = Worker::start(process::CAPTURE, oid, &[0; 128]);
     if course.worker.is_none() {
         postpone(oid, course, now, "no free background worker: raise max_worker_processes");
@@ -226,10 +228,7 @@ fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
 fn postpone(oid: pg_sys::Oid, course: &mut Course, now: Instant, reason: &str) {
     course.course.started(now);
     course.course.ended(now, End::Failed);
-    shared::update_database(oid, |d| {
-        d.state = DatabaseState::Backoff;
-        d.reason = Reason::new(reason);
-    });
+    shared::set_state(oid, DatabaseState::Backoff, |d| d.reason = Reason::new(reason));
 }
 
 /// A temporary slot goes with its process, and the WAL that it held back with it. The worker itself may be stuck in a

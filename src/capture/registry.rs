@@ -181,11 +181,12 @@ impl Registry {
         }
     }
 
-    /// A loader that has not come to this table yet will be refused by the engine.
+    /// A loader that has not come to this table yet will be refused by the engine, and one that has done with it is at
+    /// another by now.
     fn stop_load(&self, relid: u32) {
-        if let Some(order) = self.tables.loading(relid).filter(|order| self.was_tried(*order)) {
-            let loaders = self.loaders.iter().filter(|loader| loader.orders.contains(&order));
-            loaders.for_each(|loader| loader.process.terminate());
+        if let Some(order) = self.tables.loading(relid) {
+            let at_work = |loader: &&Loader| loader.orders.iter().rev().find(|o| self.was_tried(**o)) == Some(&order);
+            self.loaders.iter().filter(at_work).for_each(|loader| loader.process.terminate());
         }
     }
 

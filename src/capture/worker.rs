@@ -246,10 +246,7 @@ pub fn give_up(reason: &str) -> ! {
 }
 
 fn set_state(database: pg_sys::Oid, state: DatabaseState, reason: &str) {
-    shared::update_database(database, |d| {
-        d.state = state;
-        d.reason = Reason::new(reason);
-    });
+    shared::set_state(database, state, |d| d.reason = Reason::new(reason));
 }
 
 fn random_token() -> u64 {

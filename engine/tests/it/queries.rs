@@ -5,7 +5,8 @@ use plan::{Agg, ArithOp, CmpOp, Expr, Literal, Relation, RelationColumn, Type};
 use protocol::Snapshot;
 use protocol::change::StreamMessage;
 use protocol::control::Settings;
-use protocol::request::{FailureKind, Refusal};
+use protocol::frame::Kind;
+use protocol::request::{FailureKind, LoadRequest, Refusal, Request};
 
 use crate::accounts::{self, Account, BALANCE, BRANCH, ID, account, column, compare};
 use crate::client::{Answer, Load, request};
@@ -250,6 +251,25 @@ fn a_load_that_ends_early_can_be_begun_again() {
     load.end().unwrap();
     worker.event();
     assert_eq!(worker.client().rows(&request(accounts::totals(1, false), worker.now())).ints(1), [9]);
+}
+
+#[test]
+fn a_load_whose_loader_is_gone_before_the_answer_can_be_begun_again() {
+    let mut worker = Worker::start(&Settings::default());
+    worker.watch(1, 1);
+    let (snapshot, _) = worker.now();
+    for _ in 0..20 {
+        // Everything of it lies there when the engine comes to it, its end too.
+        worker.signal(libc::SIGSTOP);
+        let request =
+            LoadRequest { relid: 1, generation: 1, fingerprint: accounts::FINGERPRINT, snapshot: snapshot.clone() };
+        worker.client().send(Kind::Request, &Request::Load(request));
+        worker.signal(libc::SIGCONT);
+        let start = std::time::Instant::now();
+        while let Err(refusal) = Load::begin(worker.client(), 1, 1, snapshot.clone()) {
+            assert!(start.elapsed() < crate::worker::PATIENCE, "{refusal:?}");
+        }
+    }
 }
 
 #[test]
