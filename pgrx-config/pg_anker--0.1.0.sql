@@ -53,6 +53,8 @@ CREATE FUNCTION anker.mirrored_changed() RETURNS trigger
 REVOKE ALL ON FUNCTION anker.mirrored_changed() FROM PUBLIC;
 CREATE TRIGGER wake AFTER INSERT OR DELETE OR TRUNCATE ON anker.mirrored
     FOR EACH STATEMENT EXECUTE FUNCTION anker.mirrored_changed();
+-- Under session_replication_role = replica, too, as tools that restore rows set it.
+ALTER TABLE anker.mirrored ENABLE ALWAYS TRIGGER wake;
 
 -- Views
 

@@ -104,6 +104,7 @@ fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String
         pg_sys::NUMERICOID => match numeric_modifier(attribute.atttypmod) {
             Some((1..=18, scale @ 0..=18)) => Ok(Type::Decimal64 { scale: scale as u8 }),
             Some((1..=38, scale @ 0..=38)) => Ok(Type::Decimal128 { scale: scale as u8 }),
+            Some((_, ..0)) => Err("numeric with a negative scale".into()),
             Some(_) => Err("numeric beyond 38 digits".into()),
             None => Err("numeric without precision".into()),
         },

@@ -16,6 +16,7 @@ use crate::pg::compat;
 use crate::pg::error::Error;
 use crate::pg::process;
 use crate::pg::relation::{OpenRelation, relation_name};
+use crate::pg::wal;
 use crate::shared::{self, TableState};
 
 const POLL_MS: i64 = 10;
@@ -109,16 +110,15 @@ fn check_listed(relation: pg_sys::Oid) {
 
 /// What the whole server must have for anything to be mirrored.
 fn check_server() {
-    // SAFETY: plain settings of the server, and its own look at whether it is a standby.
-    let (wal_level, standby) = unsafe { (pg_sys::wal_level, pg_sys::RecoveryInProgress()) };
-    if standby {
+    // SAFETY: the server's own look at whether it is a standby.
+    if unsafe { pg_sys::RecoveryInProgress() } {
         report(
             PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
             "tables cannot be mirrored on a standby",
             Some("Mirror them on the primary server.".into()),
         );
     }
-    if wal_level < pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32 {
+    if !wal::is_logical() {
         report(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "mirroring needs wal_level = logical",

@@ -92,6 +92,9 @@ fn table_row(
 
 /// While a database has no worker that decodes, its tables wait for the same as it does.
 fn why_nothing_is_followed(database: pg_sys::Oid) -> Option<String> {
+    if !wal::is_logical() {
+        return Some(wal::NOT_LOGICAL.into());
+    }
     let entry = shared::database(database).filter(|entry| entry.state != DatabaseState::Running)?;
     match entry.reason.as_str() {
         "" => Some(format!("the capture worker is {}", entry.state.name())),

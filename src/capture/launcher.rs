@@ -30,8 +30,7 @@ pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
     remove_stale_sockets();
     // SAFETY: once, in a fresh worker; without a database only shared catalogs can be read.
     unsafe { pg_sys::BackgroundWorkerInitializeConnection(ptr::null(), ptr::null(), 0) };
-    // SAFETY: a plain setting of the server, which cannot change while it runs.
-    if unsafe { pg_sys::wal_level } < pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32 {
+    if !wal::is_logical() {
         ereport!(
             PgLogLevel::LOG,
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

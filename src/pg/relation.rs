@@ -167,8 +167,10 @@ impl Drop for OpenRelation {
     }
 }
 
+/// For people to read: names are in the database's encoding, which need not be UTF-8.
 pub fn text_of(name: &pg_sys::NameData) -> String {
-    pgrx::name_data_to_str(name).to_string()
+    // SAFETY: a name ends with a zero byte.
+    unsafe { CStr::from_ptr(name.data.as_ptr()) }.to_string_lossy().into_owned()
 }
 
 /// The relation's name, or its number if it is gone.

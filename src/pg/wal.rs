@@ -12,6 +12,14 @@ const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
 const SHORT_HEADER: u64 = size_of::<pg_sys::XLogPageHeaderData>().next_multiple_of(8) as u64;
 const LONG_HEADER: u64 = size_of::<pg_sys::XLogLongPageHeaderData>().next_multiple_of(8) as u64;
 
+pub const NOT_LOGICAL: &str = "wal_level is not \"logical\"";
+
+/// Whether the WAL holds what decoding needs.
+pub fn is_logical() -> bool {
+    // SAFETY: a plain setting of the server, which cannot change while it runs.
+    unsafe { pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32 }
+}
+
 /// L for a snapshot that was taken before the call: a position, already flushed, at or behind the commit record of
 /// everything that the snapshot sees.
 ///

@@ -8,6 +8,7 @@ use crate::layout;
 use crate::pg::compat;
 use crate::pg::relation::{OpenRelation, relation_name};
 use crate::pg::tree::Tree;
+use crate::pg::wal;
 use crate::shared::{self, DatabaseState, TableState};
 
 /// The relations' fingerprints if nothing does. From here on the executor holds the relations open, as a heap plan would:
@@ -51,6 +52,7 @@ unsafe fn check_transaction(estate: *mut pg_sys::EState) -> Result<(), String> {
 fn not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> String {
     let name = relation_name(relid);
     match shared::database(database) {
+        _ if !wal::is_logical() => format!("table \"{name}\" is not mirrored: {}", wal::NOT_LOGICAL),
         Some(d) if !matches!(d.state, DatabaseState::Idle | DatabaseState::Running) => {
             let why = if d.reason.as_str().is_empty() { d.state.name() } else { d.reason.as_str() };
             format!("table \"{name}\" is not mirrored as yet; the mirror of this database: {why}")

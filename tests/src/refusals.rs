@@ -246,7 +246,11 @@ fn wrong_wal_level(context: &Context) -> Result<()> {
         Ok(()) => anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?.join("; "),
     };
     ensure!(said.contains("wal_level"), "anker.mirror says: {said}");
-    heap(&mut client, "SELECT id FROM t WHERE anker.olap()", "not mirrored")
+    // As it stands behind a change of the setting.
+    client.batch_execute("INSERT INTO anker.mirrored VALUES ('t')")?;
+    let shown = anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?;
+    ensure!(shown.iter().any(|row| row.contains("wal_level")), "anker.tables says: {shown:?}");
+    heap(&mut client, "SELECT id FROM t WHERE anker.olap()", "wal_level")
 }
 
 fn a_database_without_the_extension(context: &Context) -> Result<()> {
@@ -283,6 +287,18 @@ fn other_encodings_and_collations(context: &Context) -> Result<()> {
     anker::mirror(&mut client, &["t"], LIVE)?;
     heap(&mut client, "SELECT x FROM t WHERE anker.olap()", "not UTF-8")?;
     engine(&mut client, "SELECT sum(id) FROM t WHERE anker.olap()")?;
+    // Names are in the database's encoding, too: of tables, and of columns that are left out.
+    client.batch_execute(
+        "CREATE TABLE \"größe\" (id integer PRIMARY KEY, \"maß\" jsonb); INSERT INTO \"größe\" VALUES (1), (2);
+         CREATE TABLE named (id integer PRIMARY KEY)",
+    )?;
+    heap(&mut client, "SELECT id FROM \"größe\" WHERE anker.olap()", "not mirrored")?;
+    anker::mirror(&mut client, &["\"größe\"", "named"], LIVE)?;
+    engine(&mut client, "SELECT sum(id) FROM \"größe\" WHERE anker.olap()")?;
+    heap(&mut client, "SELECT \"maß\" FROM \"größe\" WHERE anker.olap()", "not mirrored")?;
+    client.batch_execute("ALTER TABLE named RENAME TO \"ihré\"; ALTER TABLE \"ihré\" ADD COLUMN y integer")?;
+    anker::wait_live(&mut client, "\"ihré\"", LIVE)?;
+    engine(&mut client, "SELECT sum(y) FROM \"ihré\" WHERE anker.olap()")?;
 
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute(

@@ -11,6 +11,7 @@ use crate::flagged::{Answer, ask, same};
 use crate::runner::{Context, ensure, tests};
 
 tests![
+    a_list_that_is_restored_as_by_a_replica_is_followed,
     dropping_the_last_mirrored_table_ends_its_worker,
     a_dropped_table_leaves_the_list,
     a_row_of_a_table_that_is_no_more_starts_no_worker,
@@ -296,4 +297,18 @@ fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) ->
         same(&mut client, "SELECT id FROM t WHERE anker.olap()")?;
     }
     Ok(())
+}
+
+/// The launcher has looked into the database before, and nobody but the list's trigger tells it to look again.
+fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    client.batch_execute("SELECT anker.unmirror('t')")?;
+    let ended = wait_until(LIVE, || Ok(anker::text_rows(&mut client, "SELECT state FROM anker.engine")? == ["idle"]))?;
+    ensure!(ended, "the worker did not end");
+    client.batch_execute(
+        "SET session_replication_role = replica; INSERT INTO anker.mirrored VALUES ('t'); RESET session_replication_role",
+    )?;
+    anker::wait_live(&mut client, "t", LIVE)
 }
