@@ -23,6 +23,10 @@ pub const SOCKET_DIRECTORY: &str = "pgsql_tmp_anker";
 /// An engine that sends nothing for so long where we wait for it, or takes nothing of what we send, hangs. One that is
 /// busy says that it is there once a second ([`frame::ALIVE_INTERVAL`]).
 const SILENCE: Duration = Duration::from_secs(10);
+/// The longest wait at a time. One that took [`STANDSTILL`] longer shows that this process did not run, and the engine
+/// may not have run either: its silence counts anew.
+const WAIT: Duration = Duration::from_secs(1);
+const STANDSTILL: Duration = Duration::from_secs(1);
 /// Pause before the next attempt to connect while the engine's listen queue is full.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -74,7 +78,9 @@ impl Engine {
                     if left.is_zero() {
                         return Err(self.silent());
                     }
-                    wait(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), left);
+                    if wait(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), left.min(WAIT)) {
+                        since = Instant::now();
+                    }
                 }
                 Err(e) => return Err(self.last_word().unwrap_or_else(|| broken(e))),
             }
@@ -120,7 +126,9 @@ impl Engine {
                 return Err(self.silent());
             }
             let until = deadline.map_or(silent, |deadline| deadline.min(silent));
-            wait(pg_sys::WL_SOCKET_READABLE, Some(&self.stream), until - now);
+            if wait(pg_sys::WL_SOCKET_READABLE, Some(&self.stream), (until - now).min(WAIT)) {
+                heard = Instant::now();
+            }
         }
     }
 
@@ -162,8 +170,9 @@ fn broken(error: io::Error) -> String {
 struct Descriptor;
 
 impl Descriptor {
-    /// So many stay for others: the server's own waits take one, and raise an error where there is none.
-    const SPARE: usize = 16;
+    /// So many stay for others: the server's own waits take one, and raise an error where there is none. Few, since with
+    /// the smallest `max_files_per_process` a process may have 16.
+    const SPARE: usize = 4;
 
     fn reserve() -> Option<Descriptor> {
         // SAFETY: counts, and may close files that the server can open again.
@@ -223,11 +232,13 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
     }
 }
 
-/// Waits for the latch, for the time, and for a socket if there is one; serves interrupts.
-fn wait(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) {
+/// Waits for the latch, for the time, and for a socket if there is one; serves interrupts. Returns whether this process
+/// stood still meanwhile.
+fn wait(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) -> bool {
     let events = socket_event | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // Rounded up: a rest of less than a millisecond must not become a busy loop.
     let milliseconds = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128);
+    let start = Instant::now();
     // SAFETY: our own latch and an open socket, on the main thread.
     unsafe {
         let happened = pg_sys::WaitLatchOrSocket(
@@ -241,5 +252,7 @@ fn wait(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) {
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
     }
+    let stood_still = start.elapsed() > timeout + STANDSTILL;
     pgrx::check_for_interrupts!();
+    stood_still
 }

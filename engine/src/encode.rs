@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 128 << 10;
 const PIECE_TIME: Duration = Duration::from_millis(20);
 /// Batches are cut at about this length, to be easy on everybody's memory: hundreds of cursors that nobody reads hold
 /// some of them each.
-const MESSAGE_BYTES: usize = 128 << 10;
+pub const MESSAGE_BYTES: usize = 128 << 10;
 /// Text buffers may hold this many times what the batch refers to before they are copied.
 const TEXT_SLACK: usize = 2;
 

@@ -18,6 +18,7 @@ mod log;
 mod peer;
 mod process;
 mod query;
+mod room;
 mod server;
 mod stats;
 mod stream;

@@ -70,6 +70,12 @@ impl Peer {
     ///
     /// The clock is this thread's own: that of the query threads stands still while all of them compute.
     pub fn attend<F: Future>(&mut self, wanted: F) -> Result<F::Output, Gone> {
+        self.attend_counting(wanted, || ())
+    }
+
+    /// `taken` is called for every sign of life behind which the client had read all there was: it waits, too. One that
+    /// does not leaves the next unread.
+    pub fn attend_counting<F: Future>(&mut self, wanted: F, mut taken: impl FnMut()) -> Result<F::Output, Gone> {
         let mut wanted = pin!(wanted);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut context = Context::from_waker(&waker);
@@ -82,6 +88,9 @@ impl Peer {
                 return Err(Gone);
             }
             if told.elapsed() >= frame::ALIVE_INTERVAL {
+                if crate::process::all_read(&self.stream) {
+                    taken();
+                }
                 self.tell_alive()?;
                 told = Instant::now();
             }

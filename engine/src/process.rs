@@ -102,6 +102,13 @@ pub fn writable(socket: &impl AsRawFd) -> bool {
     happened(socket, libc::POLLOUT) & libc::POLLOUT != 0
 }
 
+/// Whether the other end of a socket has read all that was sent.
+pub fn all_read(socket: &impl AsRawFd) -> bool {
+    let mut unread: libc::c_int = 0;
+    // SAFETY: the kernel writes a number; an error leaves what is there.
+    unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut unread) == 0 && unread == 0 }
+}
+
 fn happened(socket: &impl AsRawFd, events: libc::c_short) -> libc::c_short {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
     // SAFETY: one valid entry, no waiting.

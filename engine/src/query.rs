@@ -16,6 +16,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use colstore::{TableRequest, TableView};
@@ -29,16 +30,13 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use crate::encode::{Encoder, slices};
 use crate::log;
 use crate::peer::{Gone, Peer};
+use crate::room::{self, LongRows};
 use crate::server::{MAX_OPEN_QUERIES, Shared};
 use crate::stats::Outcome;
 use crate::writer::{Bound, Command, ServeRequest};
 
 /// Pieces of a result that may wait for the client behind the one that is being sent.
 const PIECES_AHEAD: usize = 1;
-/// Smaller slices of a result are not worth counting.
-const COUNTED: usize = 32 << 10;
-/// Copies of a slice while it is encoded: its texts without what lies between, Arrow's message, the piece.
-const COPIES: usize = 3;
 /// A longer row, with what Arrow says about it, could not be sent in one frame.
 const LONGEST_ROW: usize = frame::MAX_PAYLOAD - (16 << 20);
 /// Expressions nested deeper are refused: everybody walks them recursively.
@@ -49,7 +47,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Whole messages of the result.
 struct Piece {
     bytes: Vec<u8>,
-    /// Given back when the piece was sent.
+    /// Of a long row; given back when the piece was sent.
     _memory: Option<Reservation>,
 }
 
@@ -102,11 +100,18 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     // The places are never closed.
     let mut place = peer.attend(shared.places.clone().acquire_owned())?.ok();
     let queued = start.elapsed();
+    let _room = match room::usual(&shared.olap) {
+        Ok(room) => room,
+        Err(failure) => return Ok(End::Failed(failure)),
+    };
     let scanned_rows = served.tables.iter().map(|t| t.row_count()).sum();
     let (pieces, result) = mpsc::channel(PIECES_AHEAD);
-    let job = execute(shared.olap.clone(), request.plan, request.params, served.tables, pieces);
+    let signs = Arc::<AtomicU32>::default();
+    let limit = shared.settings.query_memory_bytes;
+    let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
+    let job = execute(shared.olap.clone(), request.plan, request.params, served.tables, long_rows, pieces);
     let mut job = shared.runtime.spawn(job);
-    let relayed = relay(peer, result, &mut place);
+    let relayed = relay(peer, result, &mut place, &signs);
     if relayed.is_err() {
         job.abort();
     }
@@ -154,8 +159,10 @@ fn relay(
     peer: &mut Peer,
     mut result: mpsc::Receiver<Piece>,
     place: &mut Option<OwnedSemaphorePermit>,
+    signs: &AtomicU32,
 ) -> Result<(), Gone> {
-    while let Some(piece) = peer.attend(result.recv())? {
+    let taken = || _ = signs.fetch_add(1, Ordering::Relaxed);
+    while let Some(piece) = peer.attend_counting(result.recv(), taken)? {
         peer.send_raw(Kind::Arrow, &piece.bytes, || drop(place.take()))?;
     }
     Ok(())
@@ -189,6 +196,7 @@ async fn execute(
     plan: Plan,
     params: Vec<Option<Literal>>,
     views: Vec<Arc<dyn TableView>>,
+    long_rows: LongRows,
     pieces: mpsc::Sender<Piece>,
 ) -> Result<u64, Failure> {
     let mut running = olap.start(&plan, &params, views).await?;
@@ -200,15 +208,19 @@ async fn execute(
             if length > LONGEST_ROW {
                 return Err(too_long(length));
             }
-            let mut memory = if length > COUNTED { Some(olap.reserve(COPIES * length)?) } else { None };
+            // First where it goes to, then memory: who waits for a client that does not read holds no more.
+            let Ok(slot) = pieces.reserve().await else {
+                // Nobody receives: the query was cancelled.
+                return Ok(encoder.rows());
+            };
+            let mut memory = long_rows.room(length, encoder.rows() > 0).await?;
             let Some(bytes) = encoder.push(&slice).map_err(encoding)? else {
                 continue;
             };
             if let Some(memory) = &mut memory {
                 memory.shrink_to(bytes.len());
             }
-            // Nobody receives: the query was cancelled, and this task ends at its next await.
-            let _ = pieces.send(Piece { bytes, _memory: memory }).await;
+            slot.send(Piece { bytes, _memory: memory });
         }
     }
     let _ = pieces.send(Piece { bytes: encoder.finish().map_err(encoding)?, _memory: None }).await;

@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use bench::cluster::wait_until;
+use bench::cluster::{Options, wait_until};
 use bench::{Result, anker, os};
 use postgres::Client;
 
 use crate::runner::{Context, ensure, tests};
 
-tests![ddl_under_an_open_cursor_is_refused, hundreds_of_open_cursors, a_cursor_that_was_idle_for_long_goes_on,];
+tests![
+    ddl_under_an_open_cursor_is_refused,
+    hundreds_of_open_cursors,
+    the_fewest_files_per_process_are_enough,
+    a_cursor_that_was_idle_for_long_goes_on,
+];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -153,6 +158,17 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     session.batch_execute("COMMIT")?;
     let by = anker::analyzed(&mut session, question)?;
     ensure!(by.as_deref() == Some("engine"), "when they are closed answered by {by:?}");
+    Ok(())
+}
+
+/// The loader, too, finds a file for its connection.
+fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("max_files_per_process", "64"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    many_rows(&mut client)?;
+    let by = anker::analyzed(&mut client, "SELECT count(*), max(id) FROM t WHERE anker.olap()")?;
+    ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
     Ok(())
 }
 

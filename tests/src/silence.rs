@@ -16,6 +16,7 @@ tests![
     an_engine_that_stops_behind_ready_is_given_up,
     an_engine_that_stops_behind_the_first_rows_is_an_error,
     a_busy_engine_is_waited_for,
+    a_machine_that_stood_still_is_not_an_engine_that_hangs,
     a_full_listen_queue_is_waited_for_with_interrupts,
 ];
 
@@ -114,6 +115,28 @@ fn a_busy_engine_is_waited_for(context: &Context) -> Result<()> {
         let (_, error) = session.join().map_err(|_| "the session panicked")?;
         ensure!(error.is_none() || error == Some(SqlState::QUERY_CANCELED), "{error:?}");
     }
+    Ok(())
+}
+
+/// Who looks at the clock first afterwards does not blame the other.
+fn a_machine_that_stood_still_is_not_an_engine_that_hangs(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_table(context, 100_000)?;
+    let engine = anker::engine_pid(&mut client)?;
+    let mut session = cluster.connect()?;
+    let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    session.batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT * FROM t WHERE anker.olap(); FETCH 1 FROM c")?;
+    os::kill(engine, os::SIGSTOP)?;
+    let fetching =
+        std::thread::spawn(move || anker::text_rows(&mut session, "FETCH ALL FROM c").map(|rows| rows.len()));
+    // It has read what was on its way, and waits.
+    std::thread::sleep(Duration::from_secs(1));
+    os::kill(pid as u32, os::SIGSTOP)?;
+    std::thread::sleep(Duration::from_secs(15));
+    os::kill(pid as u32, os::SIGCONT)?;
+    std::thread::sleep(Duration::from_secs(1));
+    os::kill(engine, os::SIGCONT)?;
+    let rows = fetching.join().map_err(|_| "the session panicked")??;
+    ensure!(rows == 99_999, "{rows} rows");
     Ok(())
 }
 

@@ -31,14 +31,32 @@ impl Claim {
 
     pub fn subtract(&mut self, bytes: u64) {
         self.bytes -= bytes;
-        if self.bytes + 4 * self.step() < self.charge.bytes() {
+        let keep = if self.bytes == 0 { 0 } else { self.bytes + self.step() };
+        if keep == 0 || self.bytes + 4 * self.step() < self.charge.bytes() {
             // Making a claim smaller does not fail.
-            let _ = self.charge.set(self.bytes + self.step());
+            let _ = self.charge.set(keep);
         }
     }
 
     /// Small for the many tables that change a little.
     fn step(&self) -> u64 {
         self.bytes.clamp(SMALLEST_STEP, LARGEST_STEP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_stays_claimed_for_nothing() {
+        let pool = Pool::new(1 << 20);
+        let mut claim = Claim::new(&pool);
+        for bytes in [1, 2000, 4000, 100_000] {
+            claim.add(bytes).unwrap();
+            assert!(pool.used() >= bytes);
+            claim.subtract(bytes);
+            assert_eq!((claim.bytes(), pool.used()), (0, 0), "after {bytes} bytes");
+        }
     }
 }

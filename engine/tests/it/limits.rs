@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use plan::Agg;
 use protocol::control::{Settings, ToWorker};
-use protocol::request::Refusal;
+use protocol::frame::{self, Kind};
+use protocol::request::{Done, Failure, FailureKind, QueryRequest, Refusal};
 
 use crate::accounts::{self, Account, account};
-use crate::client::{Answer, Load, request};
+use crate::client::{Answer, Client, Load, request};
 use crate::worker::{PATIENCE, Worker};
 
 fn small() -> Settings {
@@ -128,4 +129,80 @@ fn queries_queue_with_their_snapshot_bound() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Opens a cursor: whether rows come, and not a failure that sends the query to the heap.
+fn begins(cursor: &mut Client, request: &QueryRequest) -> bool {
+    cursor.ask(request);
+    let mut payload = Vec::new();
+    assert_eq!(cursor.receive(&mut payload), Some(Kind::Ready));
+    match cursor.receive(&mut payload) {
+        Some(Kind::Arrow) => true,
+        Some(Kind::Failed) => {
+            assert_eq!(frame::parse::<Failure>(&payload).unwrap().kind, FailureKind::OutOfMemory);
+            false
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// How a result ends of which pieces were read.
+fn end(cursor: &mut Client) -> Result<u64, FailureKind> {
+    let mut payload = Vec::new();
+    loop {
+        match cursor.receive(&mut payload) {
+            Some(Kind::Arrow) => {}
+            Some(Kind::Done) => return Ok(frame::parse::<Done>(&payload).unwrap().rows),
+            Some(Kind::Failed) => return Err(frame::parse::<Failure>(&payload).unwrap().kind),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_result_that_has_begun_does_not_fail_when_others_take_the_memory() {
+    let mut worker = Worker::start(&Settings { query_memory_bytes: 4 << 20, ..Settings::default() });
+    worker.mirror(1, 1, (0..300_000).map(account));
+    let all = request(accounts::select(1, Vec::new()), worker.now());
+    let cursors: Vec<_> = (0..30).map(|_| worker.client()).collect();
+    let mut open: Vec<_> = cursors.into_iter().filter_map(|mut c| begins(&mut c, &all).then_some(c)).collect();
+    assert!((2..30).contains(&open.len()), "{} cursors are open", open.len());
+    for cursor in &mut open {
+        assert_eq!(end(cursor), Ok(300_000));
+    }
+    assert_eq!(worker.client().rows(&all).count(), 300_000);
+}
+
+#[test]
+fn a_row_longer_than_a_message_waits_for_memory() {
+    let mut worker = Worker::start(&Settings { query_memory_bytes: 5 << 20, ..Settings::default() });
+    // Of 1 MB, behind rows that need next to nothing.
+    let name = |id: i64, megabytes: usize| Account { name: "n".repeat(megabytes << 20), ..account(id) };
+    let rows =
+        |last: usize| (0..5000).map(account).chain((5000..5010).map(move |id| name(id, 1))).chain([name(5010, last)]);
+    worker.mirror(1, 1, rows(1));
+    let all = request(accounts::select(1, Vec::new()), worker.now());
+    let mut cursors: Vec<_> = (0..4).map(|_| worker.client()).collect();
+    for cursor in &mut cursors {
+        assert!(begins(cursor, &all));
+    }
+    // Who reads gives memory back to the others.
+    std::thread::scope(|scope| {
+        for cursor in &mut cursors {
+            scope.spawn(|| assert_eq!(end(cursor), Ok(5011)));
+        }
+    });
+    // One that never finds room is not waited for.
+    worker.mirror(2, 2, rows(2));
+    let mut cursor = worker.client();
+    assert!(begins(&mut cursor, &request(accounts::select(2, Vec::new()), worker.now())));
+    assert_eq!(end(&mut cursor), Err(FailureKind::OutOfMemory));
+    // One that has waited for too long gives up: what it waits for may wait for it. An open cursor waits for nothing.
+    let [idle, reading] = &mut cursors[..2] else { unreachable!() };
+    assert!(begins(idle, &all));
+    // It comes as far as it can.
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(begins(reading, &all));
+    assert_eq!(end(reading), Err(FailureKind::OutOfMemory));
+    assert_eq!(end(idle), Ok(5011));
 }
