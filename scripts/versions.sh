@@ -32,25 +32,21 @@ END
     mv "$store/pg_config.new" "$version_pg_config"
 }
 
-# Compiles the extension for a version, as far as the compiler's checks go.
-check_version() {
-    local version=$1
-    prepare_version "$version"
-    PGRX_PG_CONFIG_PATH=$version_pg_config CARGO_TARGET_DIR=$CARGO_TARGET_DIR/versions \
-        cargo check --locked --quiet --package pg_anker --no-default-features --features "pg$version"
-}
-
 # Runs tests/versions/ in a Debian of that version's release, which needs root: its programs want a newer C library.
 smoke_version() {
-    local version=$1 root=$cache/versions/$1/root target=$CARGO_TARGET_DIR/versions bin=/usr/lib/postgresql/$1/bin engine status=0
+    local version=$1 root=$cache/versions/$1/root target=$CARGO_TARGET_DIR/versions bin=/usr/lib/postgresql/$1/bin engine script status=0
     prepare_version "$version"
     PGRX_PG_CONFIG_PATH=$version_pg_config CARGO_TARGET_DIR=$target \
         cargo build --release --locked --quiet --package pg_anker --no-default-features --features "pg$version" || return
     if [[ ! -x $root$bin/postgres ]]; then
         install_packages debootstrap
         rm -rf "$root"
+        # A release that is newer than debootstrap is made as unstable is.
+        script=/usr/share/debootstrap/scripts/${debian_release[$version]}
+        [[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
         debootstrap --variant=minbase --include="postgresql-$version" "${debian_release[$version]}" "$root" \
-            "$(debian_suites | awk -v release="$(installed_release)" '$2 == release { print $1; exit }')" >"$root.log" ||
+            "$(debian_suites | awk -v release="$(installed_release)" '$2 == release { print $1; exit }')" \
+            "$script" >"$root.log" ||
             die "No Debian ${debian_release[$version]}, see $root.log"
     fi
     cp "$target/release/libpg_anker.so" "$root/usr/lib/postgresql/$version/lib/pg_anker.so"

@@ -1,4 +1,4 @@
--- engine: at least 44
+-- engine: at least 30
 --
 -- ERRORS
 --

@@ -104,6 +104,13 @@ SELECT relation, state FROM anker.tables ORDER BY relation::text;
 
 -- the list cannot be changed by hand into nonsense
 INSERT INTO anker.mirrored VALUES ('seen');
+-- (the worker looks at it as soon as it comes to that)
+DO $$ BEGIN
+    FOR i IN 1..1000 LOOP
+        EXIT WHEN (SELECT state = 'unsupported' FROM anker.tables WHERE relation = 'seen'::regclass);
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+END $$;
 SELECT relation, state FROM anker.tables WHERE relation = 'seen'::regclass;
 DELETE FROM anker.mirrored WHERE relation = 'seen'::regclass;
 

@@ -60,7 +60,7 @@ pub fn owns_database(database: pg_sys::Oid) -> bool {
     }
 }
 
-/// An expression with the columns of joins resolved: a new tree.
+/// An expression with the columns of joins resolved, and those of the grouping, which 18 has: a new tree.
 ///
 /// # Safety
 ///
@@ -68,10 +68,41 @@ pub fn owns_database(database: pg_sys::Oid) -> bool {
 pub unsafe fn flatten_join_columns(query: *mut pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
     // SAFETY: the caller's promise; the planner's state is wanted only for what outer joins made nullable.
     unsafe {
+        #[cfg(feature = "pg18")]
+        let node = match (*query).hasGroupRTE {
+            true => pg_sys::flatten_group_exprs(std::ptr::null_mut(), query, node),
+            false => node,
+        };
         #[cfg(feature = "pg15")]
         return pg_sys::flatten_join_alias_vars(query, node);
         #[cfg(not(feature = "pg15"))]
         return pg_sys::flatten_join_alias_vars(std::ptr::null_mut(), query, node);
+    }
+}
+
+/// Whether a collation orders by bytes.
+///
+/// # Safety
+///
+/// Within pgrx's guard for calls of the server: an error jumps over this frame.
+pub unsafe fn collation_is_c(collation: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog lookup.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return symbols::lc_collate_is_c(collation);
+        #[cfg(feature = "pg18")]
+        return (*symbols::pg_newlocale_from_collation(collation)).collate_is_c;
+    }
+}
+
+/// Takes the grouping away from a query, whose range table has no entry for it.
+pub fn without_grouping(query: &mut pg_sys::Query) {
+    query.hasAggs = false;
+    query.groupClause = std::ptr::null_mut();
+    query.groupDistinct = false;
+    #[cfg(feature = "pg18")]
+    {
+        query.hasGroupRTE = false;
     }
 }
 

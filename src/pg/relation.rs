@@ -208,5 +208,5 @@ pub fn keys_determine(relation: pg_sys::Oid, column: &pg_sys::Var, keys: *mut pg
 /// Whether text in this collation is ordered by its bytes.
 pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.
-    unsafe { pg_guard_ffi_boundary(|| symbols::lc_collate_is_c(collation)) }
+    unsafe { pg_guard_ffi_boundary(|| compat::collation_is_c(collation)) }
 }

@@ -6,6 +6,15 @@ use std::ffi::{c_char, c_int, c_void};
 
 use pgrx::pg_sys;
 
+/// How a `pg_locale_struct` of 18 begins.
+#[cfg(feature = "pg18")]
+#[repr(C)]
+pub(super) struct Locale {
+    _provider: c_char,
+    _deterministic: bool,
+    pub(super) collate_is_c: bool,
+}
+
 pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
 pub type Mutator = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> *mut pg_sys::Node;
 
@@ -60,6 +69,9 @@ unsafe extern "C-unwind" {
         keys: *mut pg_sys::List,
         constraints: *mut *mut pg_sys::List,
     ) -> bool;
+    #[cfg(feature = "pg18")]
+    pub(super) fn pg_newlocale_from_collation(collation: pg_sys::Oid) -> *const Locale;
+    #[cfg(not(feature = "pg18"))]
     pub(super) fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
     pub(super) fn has_subclass(relation: pg_sys::Oid) -> bool;
     pub(super) fn find_inheritance_children(parent: pg_sys::Oid, lockmode: pg_sys::LOCKMODE) -> *mut pg_sys::List;

@@ -27,6 +27,7 @@ use super::operators;
 use super::placeholder;
 use super::reason::{Attempt, Reason};
 use super::translate::Translator;
+use crate::pg::compat;
 use crate::pg::tree::{Node, Tree, make, push};
 use crate::pg::walk;
 use crate::spec::ScanSpec;
@@ -104,9 +105,7 @@ fn upper_query(
     from.quals = quals;
     upper.jointree = from;
     upper.targetList = targets.cast();
-    upper.hasAggs = false;
-    upper.groupClause = std::ptr::null_mut();
-    upper.groupDistinct = false;
+    compat::without_grouping(upper);
     upper.havingQual = std::ptr::null_mut();
     upper.constraintDeps = std::ptr::null_mut();
     upper
