@@ -85,6 +85,6 @@ prepare() {
 }
 
 build() {
-    compgen -G "$release/deps/libdatafusion-*" >/dev/null || say "The first build compiles DataFusion: some fourteen minutes of CPU time, once."
+    compgen -G "$release/deps/libdatafusion-*" >/dev/null || say "The first build compiles DataFusion: some fifteen minutes of CPU time, once."
     cargo build --release --workspace --locked
 }
