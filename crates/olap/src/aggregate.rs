@@ -15,8 +15,6 @@ use arrow_schema::SchemaRef;
 use datafusion_common::error::Result as DataFusionResult;
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::AggregateUDF;
-use datafusion_functions_aggregate::count::count_udaf;
-use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion_physical_expr::expressions::Column;
@@ -27,9 +25,10 @@ use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partition
 use plan::{Agg, Expr, Grouping, Type};
 use protocol::request::Failure;
 
+use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
 use crate::expr::{Lowering, constant, planning};
-use crate::extreme::{Extreme, FloatExtreme};
+use crate::extreme::{Extreme, ExtremeOf};
 use crate::sum::{ExactSum, SumType};
 
 /// What DataFusion is asked to aggregate: an aggregate is one such part or several.
@@ -87,11 +86,10 @@ pub fn group(
     let mut dense = Shape::new(keys.iter().map(|(key, _)| key.clone()).collect(), &schema);
     let mut functions = Vec::new();
     for (i, (part, arg)) in calls.0.iter().enumerate() {
-        let arg_type = arg.map(|arg| plan.type_of(arg));
         let arg = arg.map(|arg| lowering.lower(arg)).transpose()?;
         dense = dense.and_then(|dense| with_call(dense, *part, arg.clone(), &schema));
         let args = vec![arg.unwrap_or_else(|| constant(ScalarValue::Int64(Some(1))))];
-        let call = AggregateExprBuilder::new(udaf(*part, arg_type), args).schema(schema.clone());
+        let call = AggregateExprBuilder::new(Arc::new(udaf(*part)), args).schema(schema.clone());
         functions.push(Arc::new(call.alias(format!("a{i}")).build().map_err(planning)?));
     }
     let keys_count = keys.len();
@@ -122,15 +120,12 @@ impl<'a> Calls<'a> {
     }
 }
 
-fn udaf(part: Part, arg_type: Option<Type>) -> Arc<AggregateUDF> {
-    let float = arg_type == Some(Type::Float64);
+fn udaf(part: Part) -> AggregateUDF {
     match part {
-        Part::Count => count_udaf(),
-        Part::Sum(result) => Arc::new(AggregateUDF::from(ExactSum::new(result))),
-        Part::Min if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Min))),
-        Part::Max if float => Arc::new(AggregateUDF::from(FloatExtreme::new(Extreme::Max))),
-        Part::Min => min_udaf(),
-        Part::Max => max_udaf(),
+        Part::Count => AggregateUDF::from(Count::new()),
+        Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
+        Part::Min => AggregateUDF::from(ExtremeOf::new(Extreme::Min)),
+        Part::Max => AggregateUDF::from(ExtremeOf::new(Extreme::Max)),
     }
 }
 

@@ -19,6 +19,7 @@ use protocol::request::FailureKind;
 
 use crate::arrow_form::RAW_DECIMAL;
 use crate::error::QueryError;
+use crate::numbers::decimals::Slot;
 use crate::numbers::{Integer, dates, decimals, floats};
 use crate::operand::{Operand, binary, compare, for_number, unary};
 
@@ -27,6 +28,10 @@ pub enum Kernel {
     /// Both operands of this integer type.
     Integer(IntegerType, ArithOp),
     NegInteger(IntegerType),
+    /// To this type, from a narrower one.
+    WidenInteger(IntegerType),
+    /// To the nearest, even where two are as near.
+    IntegerToFloat,
     Float(ArithOp),
     NegFloat,
     /// -0 becomes 0 and every NaN the same NaN, so that Arrow's total order is PostgreSQL's.
@@ -78,8 +83,8 @@ impl IntegerType {
 impl Kernel {
     fn result_type(self) -> DataType {
         match self {
-            Kernel::Integer(ty, _) | Kernel::NegInteger(ty) => ty.arrow_type(),
-            Kernel::Float(_) | Kernel::NegFloat | Kernel::CanonicalFloat => DataType::Float64,
+            Kernel::Integer(ty, _) | Kernel::NegInteger(ty) | Kernel::WidenInteger(ty) => ty.arrow_type(),
+            Kernel::IntegerToFloat | Kernel::Float(_) | Kernel::NegFloat | Kernel::CanonicalFloat => DataType::Float64,
             Kernel::Decimal { .. }
             | Kernel::NegDecimal
             | Kernel::ToDecimal128 { .. }
@@ -152,6 +157,9 @@ fn apply(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef
         Kernel::NegInteger(IntegerType::Int16) => negated::<Int16Type>(args, rows),
         Kernel::NegInteger(IntegerType::Int32) => negated::<Int32Type>(args, rows),
         Kernel::NegInteger(IntegerType::Int64) => negated::<Int64Type>(args, rows),
+        Kernel::WidenInteger(_) | Kernel::IntegerToFloat => {
+            for_number!(args[0].data_type(), T => widened::<T>(kernel, args, rows))
+        }
         Kernel::Float(op) => float(op, args, rows),
         Kernel::NegFloat => map::<Float64Type, Float64Type>(args, rows, |a| (-a, false), FailureKind::Internal),
         Kernel::CanonicalFloat => {
@@ -212,6 +220,24 @@ where
     T::Native: Integer,
 {
     map::<T, T>(args, rows, Integer::neg, T::Native::OUT_OF_RANGE)
+}
+
+/// Conversions of integers that cannot fail.
+fn widened<A: ArrowPrimitiveType>(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
+where
+    A::Native: decimals::Slot,
+{
+    let never = FailureKind::Internal;
+    match kernel {
+        Kernel::WidenInteger(IntegerType::Int64) => {
+            map::<A, Int64Type>(args, rows, |a| (a.wide() as i64, false), never)
+        }
+        Kernel::WidenInteger(IntegerType::Int32) => {
+            map::<A, Int32Type>(args, rows, |a| (a.wide() as i32, false), never)
+        }
+        Kernel::IntegerToFloat => map::<A, Float64Type>(args, rows, |a| (a.wide() as i64 as f64, false), never),
+        other => Err(DataFusionError::Internal(format!("{other:?} widens nothing"))),
+    }
 }
 
 fn float(op: ArithOp, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {

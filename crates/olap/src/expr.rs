@@ -10,13 +10,13 @@ use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{
-    BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
+    BinaryExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
 };
 use plan::catalogue::{self, Call, Function, Kind};
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
 use protocol::request::Failure;
 
-use crate::arrow_form::{arrow_type, scalar};
+use crate::arrow_form::scalar;
 use crate::computed::{IntegerType, Kernel, computed};
 use crate::error::internal;
 use crate::logic::guarded;
@@ -109,14 +109,10 @@ impl Lowering<'_> {
     fn cast(&self, to: Type, arg: &Expr) -> Result<Physical, Failure> {
         let from = self.plan.type_of(arg);
         let physical = self.lower(arg)?;
-        let Some(row) = catalogue::cast(from, to) else { return Ok(physical) };
-        Ok(match row.function {
-            // Rounds to nearest even, as C does.
-            Function::IntegerToInteger | Function::IntegerToFloat => {
-                Arc::new(CastExpr::new(physical, arrow_type(to), None))
-            }
-            _ => computed(kernel(Call::Cast(to.kind()), &[from], to)?, vec![physical]),
-        })
+        if catalogue::cast(from, to).is_none() {
+            return Ok(physical);
+        }
+        Ok(computed(kernel(Call::Cast(to.kind()), &[from], to)?, vec![physical]))
     }
 
     fn logic(&self, op: BoolOp, args: &[Expr]) -> Result<Physical, Failure> {
@@ -199,8 +195,8 @@ fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
         Function::ToDecimal if matches!(ty, Type::Decimal64 { .. }) => Kernel::ToDecimal64 { digits },
         Function::ToDecimal => Kernel::ToDecimal128 { digits },
         Function::DateToTimestamp => Kernel::DateToTimestamp,
-        // Arrow's own casts.
-        Function::IntegerToInteger | Function::IntegerToFloat => return Err(missing()),
+        Function::IntegerToInteger => Kernel::WidenInteger(integer_type(ty)?),
+        Function::IntegerToFloat => Kernel::IntegerToFloat,
     })
 }
 

@@ -1,20 +1,23 @@
-//! Minimum and maximum of floats as PostgreSQL orders them: -0 = 0, and NaN is the greatest.
+//! Minimum and maximum as PostgreSQL orders values: -0 = 0, NaN is the greatest float, text goes by its bytes.
 //!
-//! The bits of the value found are kept, so that the minimum of -0 alone is -0.
+//! The bits of the value found are kept, so that the minimum of -0 alone is -0. A partial result is a value like any
+//! other: merging is one more update.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array};
+use arrow_array::types::{ArrowPrimitiveType, Float64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, StringViewArray};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{DataType, Field, FieldRef};
+use arrow_schema::DataType;
 use datafusion_common::error::Result;
 use datafusion_common::scalar::ScalarValue;
-use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
 
 use crate::numbers::floats::canonical;
+use crate::operand::for_number;
 use crate::sum::included;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,32 +27,68 @@ pub enum Extreme {
 }
 
 impl Extreme {
-    fn replaces(self, new: f64, old: f64) -> bool {
-        let order = canonical(new).total_cmp(&canonical(old));
+    fn replaces<V: Ordered + ?Sized>(self, new: &V, old: &V) -> bool {
         match self {
-            Extreme::Min => order.is_lt(),
-            Extreme::Max => order.is_gt(),
+            Extreme::Min => new.before(old),
+            Extreme::Max => old.before(new),
         }
     }
 }
 
+/// Values in PostgreSQL's order.
+trait Ordered {
+    fn before(&self, other: &Self) -> bool;
+}
+
+macro_rules! naturally_ordered {
+    ($($ty:ty),*) => {
+        $(impl Ordered for $ty {
+            fn before(&self, other: &Self) -> bool {
+                self < other
+            }
+        })*
+    };
+}
+naturally_ordered!(i16, i32, i64, i128, str);
+
+impl Ordered for f64 {
+    fn before(&self, other: &Self) -> bool {
+        canonical(*self).total_cmp(&canonical(*other)).is_lt()
+    }
+}
+
+/// The extreme of values of one Arrow type, which is the result's too.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct FloatExtreme {
+pub struct ExtremeOf {
     which: Extreme,
     signature: Signature,
 }
 
-impl FloatExtreme {
+impl ExtremeOf {
     pub fn new(which: Extreme) -> Self {
-        FloatExtreme { which, signature: Signature::any(1, Volatility::Immutable) }
+        ExtremeOf { which, signature: Signature::any(1, Volatility::Immutable) }
     }
 }
 
-impl AggregateUDFImpl for FloatExtreme {
+/// Runs `$body` with `$T` as the Arrow type of a column, or `$text`.
+macro_rules! for_ordered {
+    ($data_type:expr, $T:ident => $body:expr, text => $text:expr) => {
+        match $data_type {
+            DataType::Utf8View => $text,
+            DataType::Float64 => {
+                type $T = Float64Type;
+                $body
+            }
+            data_type => for_number!(data_type, $T => $body),
+        }
+    };
+}
+
+impl AggregateUDFImpl for ExtremeOf {
     fn name(&self) -> &str {
         match self.which {
-            Extreme::Min => "float_min",
-            Extreme::Max => "float_max",
+            Extreme::Min => "min",
+            Extreme::Max => "max",
         }
     }
 
@@ -57,39 +96,65 @@ impl AggregateUDFImpl for FloatExtreme {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Float64)
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
     }
 
-    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        Ok(vec![Arc::new(Field::new(format!("{}[extreme]", args.name), DataType::Float64, true))])
-    }
-
-    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One { which: self.which, found: None }))
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let (which, data_type) = (self.which, args.return_type());
+        for_ordered!(data_type,
+            T => Ok(Box::new(One::<T> { which, data_type: data_type.clone(), found: None })),
+            text => Ok(Box::new(OneText { which, found: None })))
     }
 
     fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
         true
     }
 
-    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(PerGroup { which: self.which, values: vec![], seen: vec![] }))
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let (which, data_type) = (self.which, args.return_type());
+        for_ordered!(data_type,
+            T => Ok(Box::new(PerGroup::<T> { which, data_type: data_type.clone(), values: vec![], seen: vec![] })),
+            text => Ok(Box::new(TextPerGroup { which, found: vec![], bytes: 0 })))
     }
 }
 
+/// Of all rows.
 #[derive(Debug)]
-struct One {
+struct One<T: ArrowPrimitiveType + Debug> {
     which: Extreme,
-    found: Option<f64>,
+    data_type: DataType,
+    found: Option<T::Native>,
 }
 
-impl Accumulator for One {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in values[0].as_primitive::<Float64Type>().iter().flatten() {
-            if self.found.is_none_or(|found| self.which.replaces(value, found)) {
-                self.found = Some(value);
+impl<T: ArrowPrimitiveType + Debug> One<T>
+where
+    T::Native: Ordered,
+{
+    fn add(&mut self, values: &[T::Native]) {
+        let values = values.iter().copied();
+        // A loop of its own for each, without a branch.
+        let found = match self.which {
+            Extreme::Min => {
+                self.found.into_iter().chain(values).reduce(|old, new| if new.before(&old) { new } else { old })
             }
+            Extreme::Max => {
+                self.found.into_iter().chain(values).reduce(|old, new| if old.before(&new) { new } else { old })
+            }
+        };
+        self.found = found;
+    }
+}
+
+impl<T: ArrowPrimitiveType + Debug> Accumulator for One<T>
+where
+    T::Native: Ordered,
+{
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let array = values[0].as_primitive::<T>();
+        match array.nulls() {
+            None => self.add(array.values()),
+            Some(nulls) => nulls.valid_slices().for_each(|(start, end)| self.add(&array.values()[start..end])),
         }
         Ok(())
     }
@@ -99,7 +164,8 @@ impl Accumulator for One {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(self.found))
+        let one = PrimitiveArray::<T>::from_iter([self.found]).with_data_type(self.data_type.clone());
+        ScalarValue::try_from_array(&one, 0)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -111,14 +177,18 @@ impl Accumulator for One {
     }
 }
 
-struct PerGroup {
+struct PerGroup<T: ArrowPrimitiveType> {
     which: Extreme,
-    values: Vec<f64>,
+    data_type: DataType,
+    values: Vec<T::Native>,
     /// Groups that have a value.
     seen: Vec<bool>,
 }
 
-impl GroupsAccumulator for PerGroup {
+impl<T: ArrowPrimitiveType> GroupsAccumulator for PerGroup<T>
+where
+    T::Native: Ordered,
+{
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -126,30 +196,27 @@ impl GroupsAccumulator for PerGroup {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<()> {
-        self.values.resize(total_groups, 0.0);
+        self.values.resize(total_groups, T::Native::default());
         self.seen.resize(total_groups, false);
-        let array = values[0].as_primitive::<Float64Type>();
-        let mut update = |row: usize| {
+        let array = values[0].as_primitive::<T>();
+        for_included(array, filter, |row| {
             let (group, value) = (groups[row], array.value(row));
-            if !self.seen[group] || self.which.replaces(value, self.values[group]) {
+            if !self.seen[group] || self.which.replaces(&value, &self.values[group]) {
                 self.values[group] = value;
                 self.seen[group] = true;
             }
-        };
-        match included(values[0].nulls(), filter) {
-            None => (0..groups.len()).for_each(update),
-            Some(included) => included.valid_indices().for_each(&mut update),
-        }
+        });
         Ok(())
     }
 
-    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total_groups: usize) -> Result<()> {
-        self.update_batch(values, groups, None, total_groups)
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total_groups: usize) -> Result<()> {
+        self.update_batch(states, groups, None, total_groups)
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (values, seen) = (emit_to.take_needed(&mut self.values), emit_to.take_needed(&mut self.seen));
-        Ok(Arc::new(Float64Array::new(values.into(), Some(NullBuffer::from(seen)))))
+        let found = PrimitiveArray::<T>::new(values.into(), Some(NullBuffer::from(seen)));
+        Ok(Arc::new(found.with_data_type(self.data_type.clone())))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -157,11 +224,106 @@ impl GroupsAccumulator for PerGroup {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let array = values[0].as_primitive::<Float64Type>();
-        Ok(vec![Arc::new(Float64Array::new(array.values().clone(), included(array.nulls(), filter)))])
+        let array = values[0].as_primitive::<T>();
+        let states = PrimitiveArray::<T>::new(array.values().clone(), included(array.nulls(), filter));
+        Ok(vec![Arc::new(states.with_data_type(self.data_type.clone()))])
     }
 
     fn size(&self) -> usize {
-        self.values.capacity() * size_of::<f64>() + self.seen.capacity()
+        self.values.capacity() * size_of::<T::Native>() + self.seen.capacity()
+    }
+}
+
+#[derive(Debug)]
+struct OneText {
+    which: Extreme,
+    found: Option<String>,
+}
+
+impl Accumulator for OneText {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for new in values[0].as_string_view().iter().flatten() {
+            if self.found.as_deref().is_none_or(|old| self.which.replaces(new, old)) {
+                self.found = Some(new.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        Ok(ScalarValue::Utf8View(self.found.clone()))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.found.as_ref().map_or(0, String::capacity)
+    }
+}
+
+struct TextPerGroup {
+    which: Extreme,
+    found: Vec<Option<Box<str>>>,
+    /// Of the texts.
+    bytes: usize,
+}
+
+impl GroupsAccumulator for TextPerGroup {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<()> {
+        self.found.resize(total_groups, None);
+        let array = values[0].as_string_view();
+        for_included(array, filter, |row| {
+            let (new, slot) = (array.value(row), &mut self.found[groups[row]]);
+            let replaced = slot.as_deref().map_or(0, str::len);
+            if slot.as_deref().is_none_or(|old| self.which.replaces(new, old)) {
+                *slot = Some(new.into());
+                self.bytes = self.bytes - replaced + new.len();
+            }
+        });
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total_groups: usize) -> Result<()> {
+        self.update_batch(states, groups, None, total_groups)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let found = emit_to.take_needed(&mut self.found);
+        self.bytes -= found.iter().flatten().map(|text| text.len()).sum::<usize>();
+        Ok(Arc::new(found.iter().map(|text| text.as_deref()).collect::<StringViewArray>()))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.evaluate(emit_to)?])
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let array = values[0].as_string_view();
+        let (views, buffers, _) = array.clone().into_parts();
+        Ok(vec![Arc::new(StringViewArray::try_new(views, buffers, included(array.nulls(), filter))?)])
+    }
+
+    fn size(&self) -> usize {
+        self.found.capacity() * size_of::<Option<Box<str>>>() + self.bytes
+    }
+}
+
+/// Calls `visit` with each row that is not null and passes the filter.
+fn for_included(array: &dyn Array, filter: Option<&BooleanArray>, visit: impl FnMut(usize)) {
+    match included(array.nulls(), filter) {
+        None => (0..array.len()).for_each(visit),
+        Some(included) => included.valid_indices().for_each(visit),
     }
 }

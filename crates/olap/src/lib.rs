@@ -13,7 +13,7 @@
 //! | `expr` | lowers expressions to DataFusion's |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
 //! | `logic` | AND and OR that guard their later operands |
-//! | `aggregate`, `sum`, `extreme` | grouping and the aggregates |
+//! | `aggregate`, `count`, `sum`, `extreme` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
 //! | `results` | the stream of result batches |
 //! | `reserve` | memory of queries outside of the operators |
@@ -22,6 +22,7 @@
 mod aggregate;
 mod arrow_form;
 mod computed;
+mod count;
 mod dense;
 mod error;
 mod expr;
