@@ -15,7 +15,7 @@ use protocol::ProtocolError;
 use protocol::frame::{self, Inbox, Kind};
 use protocol::request::{Hello, Refusal};
 
-use crate::pg::relation::relation_name;
+use crate::pg::catalog::relation_name;
 
 /// Directory of the sockets, below the data directory, which is every server process's working directory. pg_basebackup
 /// passes over names that begin as this one does, and pg_rewind over such files in a directory: it could not read a socket.

@@ -3,13 +3,14 @@
 //! Everything comes from the server's caches, so that backend (under its lock), loader (under its lock) and capture
 //! worker (under the historic snapshot of decoding) compute the same from the same definition.
 
-use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pgrx::prelude::*;
 use plan::{Identity, MirrorColumn, TableLayout, Type};
 
-use crate::pg::relation::{OpenRelation, text_of};
+use crate::pg::catalog::{self, text_of};
+use crate::pg::relation::OpenRelation;
+use crate::pg::session;
 
 /// A column that the mirror does not have.
 #[derive(Clone, Debug)]
@@ -108,11 +109,11 @@ fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String
             Some(_) => Err("numeric beyond 38 digits".into()),
             None => Err("numeric without precision".into()),
         },
-        pg_sys::TEXTOID | pg_sys::VARCHAROID if utf8() => Ok(Type::Text),
+        pg_sys::TEXTOID | pg_sys::VARCHAROID if session::is_utf8() => Ok(Type::Text),
         pg_sys::BPCHAROID if attribute.atttypmod < pg_sys::VARHDRSZ as i32 => Err("character without length".into()),
-        pg_sys::BPCHAROID if utf8() => Ok(Type::Char),
+        pg_sys::BPCHAROID if session::is_utf8() => Ok(Type::Char),
         pg_sys::TEXTOID | pg_sys::VARCHAROID | pg_sys::BPCHAROID => Err("text in a database that is not UTF-8".into()),
-        other => Err(format!("type {}", type_name(other))),
+        other => Err(format!("type {}", catalog::type_name(other))),
     }
 }
 
@@ -124,16 +125,6 @@ pub fn numeric_modifier(typmod: i32) -> Option<(i32, i32)> {
         // The scale is an 11-bit two's complement number.
         ((m >> 16) & 0xffff, ((m & 0x7ff) ^ 1024) - 1024)
     })
-}
-
-fn utf8() -> bool {
-    // SAFETY: fixed for the life of a connected process.
-    unsafe { pg_sys::GetDatabaseEncoding() == pg_sys::pg_enc::PG_UTF8 as i32 }
-}
-
-fn type_name(oid: pg_sys::Oid) -> String {
-    // SAFETY: returns a palloc'd C string for any oid, "???" included.
-    unsafe { CStr::from_ptr(pg_sys::format_type_be(oid)) }.to_string_lossy().into_owned()
 }
 
 fn identity(
@@ -184,27 +175,9 @@ fn identity(
 /// The columns of a table that the mirror does not have, without a lock on the table: as the catalog has it just now.
 /// `None`: there is no such table.
 pub fn excluded_columns(relid: pg_sys::Oid) -> Option<Vec<String>> {
-    // SAFETY: look-ups in a transaction; each row is read before it is released.
-    unsafe {
-        let class = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, relid.into());
-        if class.is_null() {
-            return None;
-        }
-        let natts = (*pg_sys::GETSTRUCT(class).cast::<pg_sys::FormData_pg_class>()).relnatts;
-        pg_sys::ReleaseSysCache(class);
-        let mut excluded = Vec::new();
-        for attnum in 1..=natts {
-            let cache = pg_sys::SysCacheIdentifier::ATTNUM as i32;
-            let tuple = pg_sys::SearchSysCache2(cache, relid.into(), attnum.into());
-            if tuple.is_null() {
-                continue;
-            }
-            let attribute = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_attribute>();
-            if !attribute.attisdropped && column_type(attribute).is_err() {
-                excluded.push(text_of(&attribute.attname));
-            }
-            pg_sys::ReleaseSysCache(tuple);
-        }
-        Some(excluded)
-    }
+    let natts = catalog::class(relid, |class| class.relnatts)?;
+    let excluded = |attribute: &pg_sys::FormData_pg_attribute| {
+        (!attribute.attisdropped && column_type(attribute).is_err()).then(|| text_of(&attribute.attname))
+    };
+    Some((1..=natts).filter_map(|attnum| catalog::attribute(relid, attnum, excluded)?).collect())
 }

@@ -21,8 +21,7 @@ mod spec;
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     forbid_backtraces();
-    // SAFETY: a plain flag of the server, read on its main thread.
-    if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
+    if !pg::session::is_preloading() {
         Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "pg_anker must be loaded when the server starts",

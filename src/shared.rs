@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 use pgrx::prelude::*;
 
-use crate::pg::compat;
+use crate::pg::{compat, session};
 use crate::settings;
 
 mod map;
@@ -362,8 +362,7 @@ pub fn want(database: pg_sys::Oid) {
 /// Called by a capture worker when it starts.
 pub fn announce_worker(database: pg_sys::Oid) -> bool {
     let number = compat::own_process_number();
-    // SAFETY: a plain variable of this process.
-    let pid = unsafe { pg_sys::MyProcPid };
+    let pid = session::pid();
     update_database(database, |d| {
         d.worker_proc = number;
         d.worker_pid = pid;
@@ -372,8 +371,7 @@ pub fn announce_worker(database: pg_sys::Oid) -> bool {
 
 /// Called when a capture worker's process ends, however it ends.
 pub fn worker_left(database: pg_sys::Oid) {
-    // SAFETY: a plain variable of this process.
-    let pid = unsafe { pg_sys::MyProcPid };
+    let pid = session::pid();
     update_database(database, |d| {
         if d.worker_pid == pid {
             d.worker_pid = 0;

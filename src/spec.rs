@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use plan::{Plan, Type};
 use serde::{Deserialize, Serialize};
 
-use crate::pg::tree::{Tree, push, string_node};
+use crate::pg::tree::{Node, push, string_node};
 
 /// The node on top, which chooses between engine and heap.
 pub const CHOOSER: &CStr = c"Anker";
@@ -51,21 +51,9 @@ impl ScanSpec {
         list
     }
 
-    pub fn from_list(tree: Tree<'_>, list: *mut pg_sys::List) -> Option<ScanSpec> {
-        let text = string_value(tree, list)?;
-        postcard::from_bytes(&unhex(&text)?).ok()
+    pub fn from_node(node: Node<'_>) -> Option<ScanSpec> {
+        postcard::from_bytes(&unhex(&node.string()?)?).ok()
     }
-}
-
-/// The first element of a list of String nodes.
-pub fn string_value(tree: Tree<'_>, list: *mut pg_sys::List) -> Option<String> {
-    let node = tree.list(list).next()?;
-    if node.tag() != pg_sys::NodeTag::T_String {
-        return None;
-    }
-    // SAFETY: a String node holds a C string.
-    let text = unsafe { CStr::from_ptr((*node.as_ptr::<pg_sys::String>()).sval) };
-    Some(text.to_string_lossy().into_owned())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 
 use crate::load;
+use crate::pg::catalog;
 
 static mut PREVIOUS: pg_sys::object_access_hook_type = None;
 
@@ -38,21 +39,15 @@ unsafe extern "C-unwind" fn hook(
     }
 }
 
+/// Its row is still there.
 #[pg_guard]
 unsafe extern "C-unwind" fn dropped(relid: pg_sys::Oid) {
-    // SAFETY: a look-up in the transaction that drops the relation, before its row goes.
-    let could_be_mirrored = unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, relid.into());
-        if tuple.is_null() {
-            return;
-        }
-        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
-        let ordinary = form.relkind as u8 == pg_sys::RELKIND_RELATION;
-        let permanent = form.relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
-        pg_sys::ReleaseSysCache(tuple);
+    let could_be_mirrored = catalog::class(relid, |class| {
+        let ordinary = class.relkind as u8 == pg_sys::RELKIND_RELATION;
+        let permanent = class.relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
         ordinary && permanent && relid.to_u32() >= pg_sys::FirstNormalObjectId
-    };
-    if could_be_mirrored {
+    });
+    if could_be_mirrored == Some(true) {
         load::remove_from_list(relid);
     }
 }

@@ -5,17 +5,19 @@
 
 use std::time::{Duration, Instant};
 
-use pgrx::datum::{DatumWithOid, Interval};
+use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use pgrx::spi::Spi;
 use pgrx::{AllocatedByPostgres, PgXactCallbackEvent};
 
 use crate::layout::{self, Described, NotMirrorable};
 use crate::load;
+use crate::pg::catalog::{self, relation_name};
 use crate::pg::compat;
 use crate::pg::error::Error;
 use crate::pg::process;
-use crate::pg::relation::{OpenRelation, relation_name};
+use crate::pg::relation::OpenRelation;
+use crate::pg::session;
 use crate::pg::wal;
 use crate::shared::{self, TableState};
 
@@ -52,8 +54,7 @@ fn unmirror(relation: pg_sys::Oid) {
 fn mirrored_changed<'a>(
     _trigger: &'a PgTrigger<'a>,
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, std::convert::Infallible> {
-    // SAFETY: a plain variable of this process.
-    let database = unsafe { pg_sys::MyDatabaseId };
+    let database = session::database();
     pgrx::register_xact_callback(PgXactCallbackEvent::Commit, move || {
         shared::want(database);
         shared::wake_worker(database);
@@ -80,8 +81,7 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
 
 /// Whether the mirror is that of the table as it is now: DDL and TRUNCATE may not have been followed yet.
 fn serves(relation: pg_sys::Oid) -> bool {
-    // SAFETY: a plain variable of this process.
-    let table = shared::table(unsafe { pg_sys::MyDatabaseId }, relation);
+    let table = shared::table(session::database(), relation);
     let Some(table) = table.filter(|table| table.state == TableState::Live) else {
         return false;
     };
@@ -93,9 +93,7 @@ fn check_listed(relation: pg_sys::Oid) {
     let statement = "SELECT m.xmin OPERATOR(pg_catalog.=) \
          COALESCE(pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid, '0'::pg_catalog.xid) \
          FROM anker.mirrored m WHERE m.relation OPERATOR(pg_catalog.=) $1";
-    // SAFETY: an oid is a regclass.
-    let argument = unsafe { DatumWithOid::new(relation, pg_sys::REGCLASSOID) };
-    let listed_here = Spi::connect(|client| match client.select(statement, Some(1), &[argument])?.next() {
+    let listed_here = Spi::connect(|client| match client.select(statement, Some(1), &[relation.into()])?.next() {
         Some(row) => row.get::<bool>(1),
         None => Ok(None),
     });
@@ -110,8 +108,7 @@ fn check_listed(relation: pg_sys::Oid) {
 
 /// What the whole server must have for anything to be mirrored.
 fn check_server() {
-    // SAFETY: the server's own look at whether it is a standby.
-    if unsafe { pg_sys::RecoveryInProgress() } {
+    if session::in_recovery() {
         report(
             PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
             "tables cannot be mirrored on a standby",
@@ -138,15 +135,8 @@ fn describe_own_table(relid: pg_sys::Oid) -> Described {
 
 /// Mirroring costs memory and CPU: it is for who may alter the table.
 fn check_owner(relid: pg_sys::Oid) {
-    // SAFETY: catalog look-ups in a transaction; the name is a palloc'd C string or null.
-    unsafe {
-        if pg_sys::superuser() {
-            return;
-        }
-        if !compat::owns_relation(relid) {
-            let name = pg_sys::get_rel_name(relid);
-            pg_sys::aclcheck_error(pg_sys::AclResult::ACLCHECK_NOT_OWNER, pg_sys::ObjectType::OBJECT_TABLE, name);
-        }
+    if !session::is_superuser() && !compat::owns_relation(relid) {
+        catalog::refuse_to_who_is_not_owner(relid);
     }
 }
 
@@ -159,29 +149,13 @@ fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
             Some("Create the extension anew: DROP EXTENSION pg_anker; CREATE EXTENSION pg_anker;".into()),
         );
     };
-    // SAFETY: the user is set back below; after an error the transaction's abort does that.
-    unsafe {
-        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        let local =
-            context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32 | pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
-        pg_sys::SetUserIdAndSecContext(OpenRelation::lock(list).class().relowner, local);
-        let result = work();
-        pg_sys::SetUserIdAndSecContext(user, context);
-        result
-    }
+    session::as_user(OpenRelation::lock(list).class().relowner, work)
 }
 
 /// Runs a statement on one relation; returns the number of rows that it touched.
 fn run(statement: &str, relation: pg_sys::Oid) -> usize {
-    // SAFETY: an oid is a regclass.
-    let argument = unsafe { DatumWithOid::new(relation, pg_sys::REGCLASSOID) };
-    let outcome = Spi::connect_mut(|client| {
-        client.update(statement, None, &[argument])?;
-        // SAFETY: a plain variable that the statement has just set.
-        Ok::<_, pgrx::spi::Error>(unsafe { pg_sys::SPI_processed } as usize)
-    });
-    outcome.unwrap_or_else(|e| error!("could not write anker.mirrored: {e}"))
+    let touched = Spi::connect_mut(|client| Ok(client.update(statement, None, &[relation.into()])?.len()));
+    touched.unwrap_or_else(|e: pgrx::spi::Error| error!("could not write anker.mirrored: {e}"))
 }
 
 fn report(code: PgSqlErrorCode, message: &str, hint: Option<String>) -> ! {

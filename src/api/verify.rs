@@ -7,12 +7,15 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::hash::{DefaultHasher, Hasher};
+use std::ptr;
 
 use pgrx::prelude::*;
 
 use crate::layout;
+use crate::pg::catalog::relation_name;
 use crate::pg::error::Error;
-use crate::pg::relation::{OpenRelation, relation_name};
+use crate::pg::relation::OpenRelation;
+use crate::pg::session;
 use crate::shared::{self, TableState};
 
 const BUCKETS: usize = 1 << 16;
@@ -57,8 +60,7 @@ fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String),
 }
 
 fn check_state(relation: pg_sys::Oid) {
-    // SAFETY: a plain variable of this process.
-    let table = shared::table(unsafe { pg_sys::MyDatabaseId }, relation);
+    let table = shared::table(session::database(), relation);
     if table.is_some_and(|table| table.state == TableState::Live) {
         return;
     }
@@ -129,62 +131,37 @@ fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
         Side::Heap => c"off",
         Side::Mirror => c"hint",
     };
+    // What cannot be asked of the mirror must not count as equal.
+    let settings = [(c"anker.route", route), (c"anker.fallback", c"off"), (c"extra_float_digits", c"3")];
     Spi::connect(|_| {
-        // SAFETY: within SPI. `read_only` makes the cursor use the active snapshot instead of one of its own. Settings
-        // go back with their nesting level, after an error with the transaction's.
-        unsafe {
-            let level = pg_sys::NewGUCNestLevel();
-            set(c"anker.route", route);
-            // What cannot be asked of the mirror must not count as equal.
-            set(c"anker.fallback", c"off");
-            set(c"extra_float_digits", c"3");
-            let plan = pg_sys::SPI_prepare_cursor(
-                query.as_ptr(),
-                0,
-                std::ptr::null_mut(),
-                pg_sys::CURSOR_OPT_NO_SCROLL as i32,
-            );
-            if plan.is_null() {
-                error!("could not prepare the comparison");
-            }
-            let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, std::ptr::null_mut(), std::ptr::null(), true);
-            loop {
-                pg_sys::SPI_cursor_fetch(portal, true, FETCH);
-                let count = pg_sys::SPI_processed as usize;
-                let table = pg_sys::SPI_tuptable;
-                for row in 0..count {
-                    let mut is_null = false;
-                    let tuple = *(*table).vals.add(row);
-                    let value = pg_sys::SPI_getbinval(tuple, (*table).tupdesc, 1, &mut is_null);
-                    let text = pg_sys::pg_detoast_datum_packed(value.cast_mut_ptr());
-                    each(pgrx::varlena::varlena_to_byte_slice(text));
+        session::with_settings(&settings, || {
+            // SAFETY: within SPI. `read_only` makes the cursor use the active snapshot instead of one of its own; rows are
+            // read before their table is freed.
+            unsafe {
+                let options = pg_sys::CURSOR_OPT_NO_SCROLL as i32;
+                let plan = pg_sys::SPI_prepare_cursor(query.as_ptr(), 0, ptr::null_mut(), options);
+                if plan.is_null() {
+                    error!("could not prepare the comparison");
                 }
-                pg_sys::SPI_freetuptable(table);
-                if count == 0 {
-                    break;
+                let portal = pg_sys::SPI_cursor_open(ptr::null(), plan, ptr::null_mut(), ptr::null(), true);
+                loop {
+                    pg_sys::SPI_cursor_fetch(portal, true, FETCH);
+                    let count = pg_sys::SPI_processed as usize;
+                    let table = pg_sys::SPI_tuptable;
+                    for row in 0..count {
+                        let mut is_null = false;
+                        let tuple = *(*table).vals.add(row);
+                        let value = pg_sys::SPI_getbinval(tuple, (*table).tupdesc, 1, &mut is_null);
+                        let text = pg_sys::pg_detoast_datum_packed(value.cast_mut_ptr());
+                        each(pgrx::varlena::varlena_to_byte_slice(text));
+                    }
+                    pg_sys::SPI_freetuptable(table);
+                    if count == 0 {
+                        break;
+                    }
                 }
+                pg_sys::SPI_cursor_close(portal);
             }
-            pg_sys::SPI_cursor_close(portal);
-            pg_sys::AtEOXact_GUC(true, level);
-        }
+        });
     });
-}
-
-/// # Safety
-///
-/// Between NewGUCNestLevel and AtEOXact_GUC.
-unsafe fn set(name: &CStr, value: &CStr) {
-    // SAFETY: by the caller's promise; both are C strings.
-    unsafe {
-        pg_sys::set_config_option(
-            name.as_ptr(),
-            value.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
-    }
 }

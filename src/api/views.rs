@@ -1,7 +1,6 @@
 //! `anker.tables` and `anker.engine`: what shared memory and the engine know.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::CStr;
 use std::time::Duration;
 
 use pgrx::prelude::*;
@@ -10,7 +9,7 @@ use protocol::request::{Request, Status, TableStatus};
 
 use crate::client::{Engine, Received};
 use crate::layout;
-use crate::pg::wal;
+use crate::pg::{catalog, session, wal};
 use crate::shared::{self, DatabaseState, Table, TableState};
 
 /// An engine that is up answers at once; one that hangs must not hang the view.
@@ -46,7 +45,7 @@ fn tables_info() -> TableIterator<
         name!(excluded_columns, Option<Vec<String>>),
     ),
 > {
-    let database = my_database();
+    let database = session::database();
     let status = status(database);
     let shared: BTreeMap<u32, Table> =
         shared::tables_of(database).into_iter().map(|table| (table.relid.to_u32(), table)).collect();
@@ -147,7 +146,7 @@ fn engine_info() -> TableIterator<
         name!(request_to_ready_us, Option<Vec<i64>>),
     ),
 > {
-    let database = my_database();
+    let database = session::database();
     let entry = shared::database(database);
     let engine = status(database);
     let of = |field: fn(&Status) -> u64| engine.as_ref().map(|e| field(e) as i64);
@@ -158,7 +157,7 @@ fn engine_info() -> TableIterator<
     let reason = entry.as_ref().map(|e| e.reason.as_str()).filter(|reason| !reason.is_empty());
     let lag = engine.as_ref().map(|e| wal::insert_position().saturating_sub(e.lsn) as i64);
     TableIterator::once((
-        database_name(database),
+        catalog::database_name(database),
         entry.and_then(|e| pid(e.worker_pid)),
         engine.as_ref().map(|e| e.pid as i32).or_else(|| entry.and_then(|e| pid(e.engine_pid))),
         entry.map_or("idle", |e| e.state.name()).to_string(),
@@ -194,18 +193,5 @@ fn status(database: pg_sys::Oid) -> Option<Status> {
     match engine.receive(Some(PATIENCE)).ok()? {
         Received::Frame(Kind::Status, payload) => frame::parse(payload).ok(),
         _ => None,
-    }
-}
-
-fn my_database() -> pg_sys::Oid {
-    // SAFETY: a plain variable of this process.
-    unsafe { pg_sys::MyDatabaseId }
-}
-
-fn database_name(database: pg_sys::Oid) -> Option<String> {
-    // SAFETY: a catalog look-up; null or a C string.
-    unsafe {
-        let name = pg_sys::get_database_name(database);
-        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
     }
 }

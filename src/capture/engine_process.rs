@@ -1,13 +1,11 @@
 //! The engine as a child process: started with nothing but its two descriptors, noticed when it dies.
 
 use std::collections::VecDeque;
-use std::ffi::CStr;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use pgrx::prelude::*;
@@ -15,6 +13,7 @@ use protocol::control::ToWorker;
 use protocol::env;
 
 use crate::client::{SOCKET_DIRECTORY, socket_path};
+use crate::pg::session;
 use crate::settings;
 
 const EXECUTABLE: &str = "pg_anker_engine";
@@ -39,7 +38,8 @@ impl EngineProcess {
             _ => {}
         }
         let (control, theirs) = packet_pair().map_err(|e| format!("could not create a socket pair: {e}"))?;
-        let executable = library_directory().join(EXECUTABLE);
+        // Installed beside our library.
+        let executable = session::library_directory().join(EXECUTABLE);
         let inherited = [ring.as_raw_fd(), theirs.as_raw_fd()];
         let parent = std::process::id();
         let mut command = Command::new(&executable);
@@ -107,13 +107,6 @@ impl Drop for EngineProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Where the server keeps libraries; the engine's executable is installed beside ours.
-fn library_directory() -> PathBuf {
-    // SAFETY: pkglib_path is a C string that the server has set at its start.
-    let path = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
-    PathBuf::from(path.to_string_lossy().into_owned())
 }
 
 fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {

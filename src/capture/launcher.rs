@@ -174,8 +174,7 @@ impl Launcher {
                 LOOK_EVERY
             }
             DatabaseState::Suspended => {
-                // SAFETY: looks into shared memory under the server's own lock.
-                if unsafe { pg_sys::BackendPidGetProc(database.suspended_by) }.is_null() {
+                if !process::is_alive(database.suspended_by) {
                     // Its owner died without taking the suspension back.
                     want(oid);
                 }
@@ -254,10 +253,8 @@ fn stop_if_it_retains_too_much(database: &Database, worker: Option<&Worker>) {
     });
     match worker {
         Some(worker) => worker.terminate(),
-        // SAFETY: the pid is that of a living worker of ours: it clears it when it ends.
-        None => unsafe {
-            libc::kill(database.worker_pid, libc::SIGTERM);
-        },
+        // Of a living worker: it clears its pid when it ends.
+        None => process::terminate(database.worker_pid),
     }
 }
 

@@ -6,15 +6,14 @@
 //! COMMIT PREPARED may be what mirrors the first table of a database: the session that called `anker.mirror()` cannot
 //! wake the launcher then.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
 use crate::load;
-use crate::pg::compat;
-use crate::pg::process;
-use crate::pg::symbols;
+use crate::pg::tree::{Node, Tree};
+use crate::pg::{catalog, compat, memory, process, session, symbols};
 use crate::shared::{self, DatabaseState};
 
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,10 +43,11 @@ unsafe extern "C-unwind" fn hook(
 ) {
     // SAFETY: called by the server with a valid statement; everything is passed on as it came.
     unsafe {
-        if concerns_databases((*statement).utilityStmt) {
+        let parsed = Tree::new().node((*statement).utilityStmt);
+        if parsed.is_some_and(concerns_databases) {
             make_way((*statement).utilityStmt);
         }
-        let commits_prepared = is_commit_prepared((*statement).utilityStmt);
+        let commits_prepared = parsed.is_some_and(is_commit_prepared);
         PREVIOUS.unwrap_or(symbols::standard_ProcessUtility)(
             statement,
             query,
@@ -64,113 +64,73 @@ unsafe extern "C-unwind" fn hook(
     }
 }
 
-unsafe fn is_commit_prepared(statement: *mut pg_sys::Node) -> bool {
-    // SAFETY: a parse node, cast by its tag.
-    unsafe {
-        (*statement).type_ == pg_sys::NodeTag::T_TransactionStmt
-            && (*statement.cast::<pg_sys::TransactionStmt>()).kind
-                == pg_sys::TransactionStmtKind::TRANS_STMT_COMMIT_PREPARED
-    }
+fn is_commit_prepared(statement: Node<'_>) -> bool {
+    let kind = statement.cast::<pg_sys::TransactionStmt>().map(|transaction| transaction.kind);
+    kind == Some(pg_sys::TransactionStmtKind::TRANS_STMT_COMMIT_PREPARED)
 }
 
 /// If nobody follows this database, and its list has tables now, somebody is to.
 #[pg_guard]
 unsafe extern "C-unwind" fn look_for_tables() {
-    // SAFETY: plain variables of this process.
-    let (database, in_transaction) = unsafe { (pg_sys::MyDatabaseId, pg_sys::IsTransactionState()) };
+    let database = session::database();
     let unfollowed = shared::database(database).is_none_or(|d| d.state == DatabaseState::Idle);
-    if unfollowed && in_transaction && load::list_oid().is_some_and(|list| load::has_tables(list).unwrap_or(true)) {
+    let has_tables = || load::list_oid().is_some_and(|list| load::has_tables(list).unwrap_or(true));
+    if unfollowed && session::in_transaction() && has_tables() {
         shared::want(database);
     }
 }
 
-unsafe fn concerns_databases(statement: *mut pg_sys::Node) -> bool {
+fn concerns_databases(statement: Node<'_>) -> bool {
     use pg_sys::NodeTag::*;
-    // SAFETY: a parse node.
-    matches!(unsafe { (*statement).type_ }, T_DropdbStmt | T_RenameStmt | T_AlterDatabaseStmt | T_CreatedbStmt)
+    matches!(statement.tag(), T_DropdbStmt | T_RenameStmt | T_AlterDatabaseStmt | T_CreatedbStmt)
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn make_way(statement: *mut pg_sys::Node) {
-    // SAFETY: the caller's statement.
-    if let Some(database) = unsafe { database_in_the_way(statement) } {
+    // SAFETY: the caller's statement, which nobody changes before it runs.
+    let tree = unsafe { Tree::new() };
+    if let Some(database) = database_in_the_way(tree, tree.required(statement)) {
         suspend(database);
     }
 }
 
 /// The database that the statement needs for itself, if it has a worker of ours and the user may do this at all.
-unsafe fn database_in_the_way(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
-    // SAFETY: a parse node, cast by its tag; names in it are C strings or null.
-    unsafe {
-        let name = match (*statement).type_ {
-            pg_sys::NodeTag::T_DropdbStmt => (*statement.cast::<pg_sys::DropdbStmt>()).dbname,
-            pg_sys::NodeTag::T_RenameStmt => {
-                let rename = &*statement.cast::<pg_sys::RenameStmt>();
-                if rename.renameType != pg_sys::ObjectType::OBJECT_DATABASE {
-                    return None;
-                }
-                rename.subname
-            }
-            pg_sys::NodeTag::T_AlterDatabaseStmt => {
-                let alter = &*statement.cast::<pg_sys::AlterDatabaseStmt>();
-                option(alter.options, c"tablespace")?;
-                alter.dbname
-            }
-            pg_sys::NodeTag::T_CreatedbStmt => {
-                let create = &*statement.cast::<pg_sys::CreatedbStmt>();
-                match option(create.options, c"template") {
-                    Some(template) => pg_sys::defGetString(template),
-                    None => c"template1".as_ptr().cast_mut(),
-                }
-            }
-            _ => return None,
-        };
-        if name.is_null() || !pg_sys::IsTransactionState() {
-            return None;
-        }
-        let database = pg_sys::get_database_oid(name, true);
-        if database == pg_sys::InvalidOid || database == pg_sys::MyDatabaseId {
-            return None;
-        }
-        shared::database(database)?;
-        compat::owns_database(database).then_some(database)
+fn database_in_the_way(tree: Tree<'_>, statement: Node<'_>) -> Option<pg_sys::Oid> {
+    let name = if let Some(drop) = statement.cast::<pg_sys::DropdbStmt>() {
+        tree.name(drop.dbname)
+    } else if let Some(rename) = statement.cast::<pg_sys::RenameStmt>() {
+        tree.name(rename.subname).filter(|_| rename.renameType == pg_sys::ObjectType::OBJECT_DATABASE)
+    } else if let Some(alter) = statement.cast::<pg_sys::AlterDatabaseStmt>() {
+        option(tree, alter.options, c"tablespace").and(tree.name(alter.dbname))
+    } else if let Some(create) = statement.cast::<pg_sys::CreatedbStmt>() {
+        option(tree, create.options, c"template").map_or(Some(c"template1"), |template| tree.option_value(template))
+    } else {
+        None
+    }?;
+    if !session::in_transaction() {
+        return None;
     }
+    let database = catalog::database(name).filter(|&database| database != session::database())?;
+    shared::database(database)?;
+    compat::owns_database(database).then_some(database)
 }
 
-unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<*mut pg_sys::DefElem> {
-    // SAFETY: a list of DefElem nodes, whose names are C strings.
-    unsafe {
-        let list = options.as_ref()?;
-        (0..list.length as usize)
-            .map(|i| (*list.elements.add(i)).ptr_value.cast::<pg_sys::DefElem>())
-            .find(|&element| CStr::from_ptr((*element).defname) == name)
-    }
+fn option<'a>(tree: Tree<'a>, options: *mut pg_sys::List, name: &CStr) -> Option<&'a pg_sys::DefElem> {
+    tree.list_of::<pg_sys::DefElem>(options).find(|element| tree.name(element.defname) == Some(name))
 }
 
-/// Stops the database's worker and keeps the launcher from starting another until the statement has ended, however it
-/// ends: its memory goes in any case.
+/// Stops the database's worker and keeps the launcher from starting another until the statement has ended.
 fn suspend(database: pg_sys::Oid) {
-    // SAFETY: a plain variable of this process; the callback and its memory belong to the context that calls it.
-    unsafe {
-        let me = pg_sys::MyProcPid;
-        let statement = match pg_sys::PortalContext.is_null() {
-            true => pg_sys::CurrentMemoryContext,
-            false => pg_sys::PortalContext,
-        };
-        let size = size_of::<pg_sys::MemoryContextCallback>();
-        let callback = pg_sys::MemoryContextAllocZero(statement, size).cast::<pg_sys::MemoryContextCallback>();
-        (*callback).func = Some(resume);
-        (*callback).arg = database.to_u32() as usize as *mut c_void;
-        pg_sys::MemoryContextRegisterResetCallback(statement, callback);
-        shared::update_database(database, |d| {
-            d.state = DatabaseState::Suspended;
-            d.suspended_by = me;
-        });
-    }
+    memory::when_statement_ends(move || resume(database));
+    let me = session::pid();
+    shared::update_database(database, |d| {
+        d.state = DatabaseState::Suspended;
+        d.suspended_by = me;
+    });
     let start = Instant::now();
     while let Some(pid) = shared::database(database).map(|d| d.worker_pid).filter(|&pid| pid != 0) {
-        // SAFETY: a living worker of ours: it clears its pid when it ends.
-        unsafe { libc::kill(pid, libc::SIGTERM) };
+        // A living worker of ours: it clears its pid when it ends.
+        process::terminate(pid);
         if start.elapsed() > LEAVE_TIMEOUT {
             // The statement will fail by itself, and say that somebody is connected.
             return;
@@ -179,11 +139,8 @@ fn suspend(database: pg_sys::Oid) {
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn resume(database: *mut c_void) {
-    let database = pg_sys::Oid::from(database as usize as u32);
-    // SAFETY: a plain variable of this process.
-    let me = unsafe { pg_sys::MyProcPid };
+fn resume(database: pg_sys::Oid) {
+    let me = session::pid();
     // If the database is no more, the launcher finds that out.
     shared::update_database(database, |d| {
         if d.state == DatabaseState::Suspended && d.suspended_by == me {

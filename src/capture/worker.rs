@@ -18,6 +18,7 @@ use crate::client;
 use crate::load::{self, ListOrder};
 use crate::pg::compat;
 use crate::pg::process::{self, Worker};
+use crate::pg::session;
 use crate::pg::wait::WaitSet;
 use crate::shared::{self, DatabaseState, Reason};
 
@@ -237,12 +238,10 @@ fn wait_for_hello(out: &mut Outbox) {
 
 /// Ends the worker so that the launcher starts another, which begins from nothing.
 pub fn give_up(reason: &str) -> ! {
-    // SAFETY: plain variables; ending the process by its own means runs all its cleanup, from any depth.
-    unsafe {
-        set_state(pg_sys::MyDatabaseId, DatabaseState::Backoff, reason);
-        log!("pg_anker: capture worker of database {} ends: {reason}", pg_sys::MyDatabaseId.to_u32());
-        compat::end_process(1)
-    }
+    let database = session::database();
+    set_state(database, DatabaseState::Backoff, reason);
+    log!("pg_anker: capture worker of database {} ends: {reason}", database.to_u32());
+    compat::end_process(1)
 }
 
 fn set_state(database: pg_sys::Oid, state: DatabaseState, reason: &str) {
@@ -250,11 +249,7 @@ fn set_state(database: pg_sys::Oid, state: DatabaseState, reason: &str) {
 }
 
 fn random_token() -> u64 {
-    let mut bytes = [0u8; 8];
-    // SAFETY: fills so many bytes of ours.
-    if !unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) } {
-        give_up("could not get random bytes");
-    }
+    let bytes = session::random_bytes().unwrap_or_else(|| give_up("could not get random bytes"));
     u64::from_ne_bytes(bytes)
 }
 

@@ -10,7 +10,8 @@ use protocol::frame::{self, Kind};
 use protocol::request::Refusal;
 
 use crate::client::{Engine, Received};
-use crate::pg::relation::relation_name;
+use crate::pg::catalog::relation_name;
+use crate::pg::session;
 
 /// The engine takes rows and answers at once, but for the time it takes to apply what lies before.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,7 +83,7 @@ fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
     // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read without
     // a lock: at worst we give way for nothing, or at the next look.
     unsafe {
-        let database = pg_sys::MyDatabaseId.to_u32();
+        let database = session::database().to_u32();
         let processes = &*pg_sys::ProcGlobal;
         (0..processes.allProcCount as usize).any(|i| {
             let lock = (&raw const (*processes.allProcs.add(i)).waitLock).read_volatile();

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clean_snapshot;
 use crate::note::{Content, Note};
+use crate::pg::catalog;
 use crate::pg::process::{self, Extra};
 use crate::pg::relation::OpenRelation;
 
@@ -36,19 +37,10 @@ impl ListOrder {
 
 /// The oid of `anker.mirrored`, if this database has the extension. In a transaction.
 pub fn list_oid() -> Option<pg_sys::Oid> {
-    // SAFETY: catalog look-ups in a transaction, with constant names.
-    unsafe {
-        let extension = pg_sys::get_extension_oid(EXTENSION.as_ptr(), true);
-        let schema = pg_sys::get_namespace_oid(SCHEMA.as_ptr(), true);
-        if extension == pg_sys::InvalidOid || schema == pg_sys::InvalidOid {
-            return None;
-        }
-        let list = pg_sys::get_relname_relid(TABLE.as_ptr(), schema);
-        // A table of that name that is not ours is nobody's list.
-        let ours =
-            list != pg_sys::InvalidOid && pg_sys::getExtensionOfObject(pg_sys::RelationRelationId, list) == extension;
-        ours.then_some(list)
-    }
+    let (extension, schema) = (catalog::extension(EXTENSION)?, catalog::schema(SCHEMA)?);
+    // A table of that name that is not ours is nobody's list.
+    let ours = |list: &pg_sys::Oid| catalog::belongs_to(extension, pg_sys::RelationRelationId, *list);
+    catalog::relation(schema, TABLE).filter(ours)
 }
 
 /// Whether a list has a table that is there. In a transaction, without decoding. `None`: somebody has the list locked.
@@ -151,9 +143,7 @@ unsafe fn delete(list: &OpenRelation, mut row: Row) {
 }
 
 fn exists(relid: pg_sys::Oid) -> bool {
-    let none = pg_sys::Datum::from(0);
-    // SAFETY: a catalog look-up in a transaction.
-    unsafe { pg_sys::SearchSysCacheExists(pg_sys::SysCacheIdentifier::RELOID as i32, relid.into(), none, none, none) }
+    catalog::class(relid, |_| ()).is_some()
 }
 
 /// The registered relations, under the active snapshot.

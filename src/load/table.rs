@@ -12,6 +12,7 @@ use protocol::request::{LoadRequest, Request};
 use super::link::Link;
 use super::{clean_snapshot, orders};
 use crate::layout;
+use crate::pg::catalog;
 use crate::pg::memory::Scratch;
 use crate::pg::process;
 use crate::pg::relation::OpenRelation;
@@ -57,14 +58,10 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder) {
 /// statements that are not flagged.
 fn make_plans_anew(relid: pg_sys::Oid) {
     process::in_transaction(|| {
-        let key = pg_sys::Datum::from(relid);
-        let none = pg_sys::Datum::from(0);
-        // SAFETY: in a transaction, whose end sends the message; looked up first, since an unknown relation is an error.
-        unsafe {
-            let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
-            if pg_sys::SearchSysCacheExists(cache, key, none, none, none) {
-                pg_sys::CacheInvalidateRelcacheByRelid(relid);
-            }
+        // An unknown relation would be an error.
+        if catalog::class(relid, |_| ()).is_some() {
+            // SAFETY: in a transaction, whose end sends the message.
+            unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relid) };
         }
     });
 }

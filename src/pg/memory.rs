@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 
-use pgrx::pg_sys;
+use pgrx::prelude::*;
 
 /// Runs `f` in a memory context.
 ///
@@ -25,6 +25,7 @@ pub unsafe fn in_context<R>(context: pg_sys::MemoryContext, f: impl FnOnce() -> 
 ///
 /// `context` is alive, and nobody uses the value after it.
 pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *mut T {
+    #[pg_guard]
     unsafe extern "C-unwind" fn drop_value<T>(value: *mut c_void) {
         // SAFETY: made by Box::into_raw below; called once.
         drop(unsafe { Box::from_raw(value.cast::<T>()) });
@@ -38,6 +39,24 @@ pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *mut T {
         (*callback).arg = value.cast();
         pg_sys::MemoryContextRegisterResetCallback(context, callback);
         value
+    }
+}
+
+/// Runs `f` when the statement ends, however it ends: its memory goes in any case.
+pub fn when_statement_ends(f: impl FnOnce() + 'static) {
+    struct Last<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for Last<F> {
+        fn drop(&mut self) {
+            if let Some(f) = self.0.take() {
+                f();
+            }
+        }
+    }
+    // SAFETY: one of the two is there while a statement runs, and nobody else has the value.
+    unsafe {
+        let portal = pg_sys::PortalContext;
+        let context = if portal.is_null() { pg_sys::CurrentMemoryContext } else { portal };
+        own(context, Box::new(Last(Some(f))));
     }
 }
 

@@ -71,6 +71,18 @@ impl Drop for Worker {
     }
 }
 
+/// Asks a process to end.
+pub fn terminate(pid: i32) {
+    // SAFETY: a call without preconditions on memory.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+}
+
+/// Whether a process of the server has this pid.
+pub fn is_alive(pid: i32) -> bool {
+    // SAFETY: looks into shared memory under the server's own lock.
+    !unsafe { pg_sys::BackendPidGetProc(pid) }.is_null()
+}
+
 /// Registers the one worker that the server itself starts and restarts. From `_PG_init` only.
 pub fn register_launcher() {
     let mut worker = describe(LAUNCHER, pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished);

@@ -6,6 +6,7 @@ use std::mem::ManuallyDrop;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
+use super::catalog::{self, text_of};
 use super::{compat, symbols};
 
 /// An open relation. Its lock, where it was taken here, stays until the transaction ends, as is the rule for tables.
@@ -137,23 +138,15 @@ impl OpenRelation {
     ///
     /// RelationGetIdentityKeyBitmap has them too, but may be called under a historic snapshot only.
     pub fn identity_attributes(&self) -> Vec<i16> {
-        // SAFETY: the relation is open; the index's row is read before it is released.
-        unsafe {
-            let index = pg_sys::RelationGetReplicaIndex(self.0);
-            if index == pg_sys::InvalidOid {
-                return Vec::new();
-            }
-            let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
-            let tuple = pg_sys::SearchSysCache1(cache, index.into());
-            if tuple.is_null() {
-                return Vec::new();
-            }
-            let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_index>();
-            let mut attributes = form.indkey.values.as_slice(form.indnkeyatts as usize).to_vec();
-            pg_sys::ReleaseSysCache(tuple);
-            attributes.sort_unstable();
-            attributes
-        }
+        // SAFETY: the relation is open.
+        let index = unsafe { pg_sys::RelationGetReplicaIndex(self.0) };
+        let key_columns = |row: &pg_sys::FormData_pg_index| {
+            // SAFETY: the vector has so many elements, and more.
+            unsafe { row.indkey.values.as_slice(row.indnkeyatts as usize) }.to_vec()
+        };
+        let mut attributes = catalog::index(index, key_columns).unwrap_or_default();
+        attributes.sort_unstable();
+        attributes
     }
 }
 
@@ -164,21 +157,6 @@ impl Drop for OpenRelation {
             // SAFETY: opened by one of the above, and closed once.
             unsafe { pg_sys::RelationClose(self.0) };
         }
-    }
-}
-
-/// For people to read: names are in the database's encoding, which need not be UTF-8.
-pub fn text_of(name: &pg_sys::NameData) -> String {
-    // SAFETY: a name ends with a zero byte.
-    unsafe { CStr::from_ptr(name.data.as_ptr()) }.to_string_lossy().into_owned()
-}
-
-/// The relation's name, or its number if it is gone.
-pub fn relation_name(relid: pg_sys::Oid) -> String {
-    // SAFETY: a catalog lookup; null if there is no such relation.
-    unsafe {
-        let name = pg_sys::get_rel_name(relid);
-        if name.is_null() { relid.to_u32().to_string() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
     }
 }
 

@@ -1,11 +1,12 @@
 //! A safe view of the node trees that parser and planner hand around.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
+use std::ptr;
 
 use pgrx::prelude::*;
 
-use super::walk;
+use super::{catalog, walk};
 
 /// Node types that can be told by their tag.
 pub trait Tagged {
@@ -22,11 +23,15 @@ macro_rules! tagged {
 
 tagged! {
     Aggref => T_Aggref,
+    AlterDatabaseStmt => T_AlterDatabaseStmt,
     BoolExpr => T_BoolExpr,
     BooleanTest => T_BooleanTest,
     CollateExpr => T_CollateExpr,
     Const => T_Const,
+    CreatedbStmt => T_CreatedbStmt,
     CustomScan => T_CustomScan,
+    DefElem => T_DefElem,
+    DropdbStmt => T_DropdbStmt,
     FromExpr => T_FromExpr,
     FuncExpr => T_FuncExpr,
     FunctionScan => T_FunctionScan,
@@ -39,9 +44,12 @@ tagged! {
     RangeTblFunction => T_RangeTblFunction,
     RangeTblRef => T_RangeTblRef,
     RelabelType => T_RelabelType,
+    RenameStmt => T_RenameStmt,
     ScalarArrayOpExpr => T_ScalarArrayOpExpr,
     SortGroupClause => T_SortGroupClause,
+    String => T_String,
     TargetEntry => T_TargetEntry,
+    TransactionStmt => T_TransactionStmt,
     Var => T_Var,
 }
 
@@ -74,6 +82,18 @@ impl<'a> Tree<'a> {
         self.node(pointer).expect("a node where the tree must have one")
     }
 
+    /// A name in it.
+    pub fn name(self, pointer: *mut c_char) -> Option<&'a CStr> {
+        // SAFETY: null or a C string, by the promise of `new`.
+        (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+    }
+
+    /// What an option is set to.
+    pub fn option_value(self, option: &pg_sys::DefElem) -> Option<&'a CStr> {
+        // SAFETY: an option of the tree; its value is not changed.
+        self.name(unsafe { pg_sys::defGetString(ptr::from_ref(option).cast_mut()) })
+    }
+
     /// The elements of a list of nodes.
     pub fn list(self, list: *mut pg_sys::List) -> impl ExactSizeIterator<Item = Node<'a>> + Clone {
         self.pointers(list).map(move |pointer| self.required(pointer))
@@ -104,11 +124,18 @@ impl<'a> Node<'a> {
 
     pub fn cast<T: Tagged>(self) -> Option<&'a T> {
         // SAFETY: the tag tells the type.
-        (self.tag() == T::TAG).then(|| unsafe { &*std::ptr::from_ref(self.node).cast::<T>() })
+        (self.tag() == T::TAG).then(|| unsafe { &*ptr::from_ref(self.node).cast::<T>() })
     }
 
     pub fn as_ptr<T>(self) -> *mut T {
-        std::ptr::from_ref(self.node).cast_mut().cast()
+        ptr::from_ref(self.node).cast_mut().cast()
+    }
+
+    /// What a String node holds.
+    pub fn string(self) -> Option<String> {
+        let string = self.cast::<pg_sys::String>()?;
+        // SAFETY: a C string, or null.
+        unsafe { catalog::text(string.sval) }
     }
 
     pub fn sql_type(self) -> pg_sys::Oid {
@@ -157,7 +184,7 @@ unsafe extern "C-unwind" fn find(node: *mut pg_sys::Node, context: *mut c_void) 
     unsafe {
         let wanted = *context.cast::<fn(Node<'_>) -> bool>();
         node.as_ref().is_some_and(|node| {
-            wanted(Node { node }) || walk::walk_children(std::ptr::from_ref(node).cast_mut(), find, context)
+            wanted(Node { node }) || walk::walk_children(ptr::from_ref(node).cast_mut(), find, context)
         })
     }
 }

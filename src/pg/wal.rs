@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
+use super::session::variable;
 use super::{compat, symbols};
 
 const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
@@ -16,8 +17,7 @@ pub const NOT_LOGICAL: &str = "wal_level is not \"logical\"";
 
 /// Whether the WAL holds what decoding needs.
 pub fn is_logical() -> bool {
-    // SAFETY: a plain setting of the server, which cannot change while it runs.
-    unsafe { pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32 }
+    variable!(wal_level) >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
 }
 
 /// L for a snapshot that was taken before the call: a position, already flushed, at or behind the commit record of
@@ -27,12 +27,10 @@ pub fn is_logical() -> bool {
 /// Decoding reads only flushed WAL, and with synchronous_commit = off a visible commit need not be flushed: hence the
 /// flush, by the process that needs it.
 pub fn flushed_position() -> u64 {
-    // SAFETY: callable in any process attached to shared memory, outside recovery.
-    unsafe {
-        let lsn = end_of_record(pg_sys::GetXLogInsertRecPtr(), pg_sys::wal_segment_size as u64);
-        pg_sys::XLogFlush(lsn);
-        lsn
-    }
+    let lsn = end_of_record(insert_position(), variable!(wal_segment_size) as u64);
+    // SAFETY: not behind what was inserted; callable in any process attached to shared memory, outside recovery.
+    unsafe { pg_sys::XLogFlush(lsn) };
+    lsn
 }
 
 /// Where the next record will go.

@@ -7,8 +7,9 @@ use plan::{Agg, Expr, Type};
 use super::columns::conversion;
 use super::compare::require_c_order;
 use super::operators;
-use super::reason::{Attempt, Reason, function_name};
+use super::reason::{Attempt, Reason};
 use super::translate::Translator;
+use crate::pg::catalog;
 use crate::pg::tree::Node;
 use crate::spec::Conversion;
 
@@ -56,7 +57,7 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
         return Err("ordered aggregate".into());
     }
     operators::aggregate(aggref.aggfnoid).ok_or_else(|| {
-        let name = function_name(aggref.aggfnoid);
+        let name = catalog::function_name(aggref.aggfnoid);
         match operators::depends_on_row_order(aggref.aggfnoid) {
             true => format!("{name} depends on row order"),
             false => unknown(aggref),
@@ -65,7 +66,7 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
 }
 
 fn unknown(aggref: &pg_sys::Aggref) -> Reason {
-    format!("aggregate {}", function_name(aggref.aggfnoid))
+    format!("aggregate {}", catalog::function_name(aggref.aggfnoid))
 }
 
 /// How an aggregate's result is made of the engine's.

@@ -1,11 +1,11 @@
 //! `anker.olap()`: is it in the query, and away with it.
 
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
 use pgrx::prelude::*;
 
-use crate::pg::{symbols, walk};
+use crate::pg::{catalog, symbols, walk};
 
 /// The function's oid as far as this backend knows it.
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ fn function() -> Option<pg_sys::Oid> {
                 }
             }
         }
-        CACHE.known.set(look_up("olap").map_or(Known::Absent, Known::Function));
+        CACHE.known.set(look_up(c"olap").map_or(Known::Absent, Known::Function));
     }
     match CACHE.known.get() {
         Known::Function(oid) => Some(oid),
@@ -106,25 +106,8 @@ unsafe extern "C-unwind" fn forget(_argument: pg_sys::Datum, _cache: i32, _hash:
 }
 
 /// A function of the extension that takes no arguments.
-pub fn look_up(name: &str) -> Option<pg_sys::Oid> {
-    // SAFETY: catalog lookups in a transaction; absence is an invalid oid.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"anker".as_ptr(), true);
-        if schema == pg_sys::InvalidOid {
-            return None;
-        }
-        let function = pg_sys::GetSysCacheOid(
-            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32,
-            pg_sys::Anum_pg_proc_oid as i16,
-            pg_sys::Datum::from(crate::pg::tree::text(name)),
-            pg_sys::Datum::from(pg_sys::buildoidvector(std::ptr::null(), 0)),
-            pg_sys::Datum::from(schema),
-            pg_sys::Datum::null(),
-        );
-        let extension = pg_sys::get_extension_oid(c"pg_anker".as_ptr(), true);
-        (function != pg_sys::InvalidOid
-            && extension != pg_sys::InvalidOid
-            && pg_sys::getExtensionOfObject(pg_sys::ProcedureRelationId, function) == extension)
-            .then_some(function)
-    }
+pub fn look_up(name: &CStr) -> Option<pg_sys::Oid> {
+    let function = catalog::function(catalog::schema(c"anker")?, name)?;
+    let extension = catalog::extension(c"pg_anker")?;
+    catalog::belongs_to(extension, pg_sys::ProcedureRelationId, function).then_some(function)
 }

@@ -12,6 +12,7 @@ use super::reason::Reason;
 use super::split::split;
 use super::{flag, nodes};
 use crate::pg::error::Error;
+use crate::pg::session;
 use crate::pg::symbols;
 use crate::pg::tree::Tree;
 use crate::settings::{ROUTE, Route};
@@ -113,7 +114,7 @@ unsafe fn analytic(
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> Result<nodes::EngineSide, Reason> {
-    let placeholder = flag::look_up("engine_result").ok_or("extension pg_anker is not installed in this database")?;
+    let placeholder = flag::look_up(c"engine_result").ok_or("extension pg_anker is not installed in this database")?;
     // SAFETY: the tree of the query stays in place; the upper query is a new one.
     unsafe {
         let split = split(Tree::new(), &*pull_up_subqueries(query), placeholder)?;
@@ -166,7 +167,7 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
                 if entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW {
                     let census = &mut *context.cast::<Census>();
                     census.any = true;
-                    census.all &= shared::table(pg_sys::MyDatabaseId, entry.relid).is_some();
+                    census.all &= shared::table(session::database(), entry.relid).is_some();
                     return !census.all;
                 }
                 false

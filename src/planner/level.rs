@@ -8,8 +8,9 @@ use plan::{Expr, Relation, RelationColumn};
 use super::reason::{Attempt, type_reason};
 use super::translate::Typed;
 use crate::layout::{self, Described};
+use crate::pg::catalog::relation_name;
 use crate::pg::compat;
-use crate::pg::relation::{OpenRelation, has_children, keys_determine, relation_name};
+use crate::pg::relation::{OpenRelation, has_children, keys_determine};
 use crate::pg::tree::{Node, Tree, push};
 
 /// The tables of a level, and which of their columns are used.

@@ -1,36 +1,23 @@
 //! Why a query, or a part of it, stays on the heap: what EXPLAIN says then.
 
-use std::ffi::CStr;
-
 use pgrx::prelude::*;
 
+use crate::pg::catalog;
 use crate::pg::tree::Node;
 
 pub type Reason = String;
 pub type Attempt<T> = Result<T, Reason>;
 
 pub fn operator_reason(operator: pg_sys::Oid) -> Reason {
-    // SAFETY: returns a C string for any oid.
-    format!("operator {}", unsafe { c_string(pg_sys::format_operator(operator)) })
+    format!("operator {}", catalog::operator_name(operator))
 }
 
 pub fn function_reason(function: pg_sys::Oid) -> Reason {
-    format!("function {}", function_name(function))
-}
-
-pub fn function_name(function: pg_sys::Oid) -> String {
-    // SAFETY: returns a C string for any oid.
-    unsafe { c_string(pg_sys::format_procedure(function)) }
+    format!("function {}", catalog::function_name(function))
 }
 
 pub fn type_reason(ty: pg_sys::Oid) -> Reason {
-    // SAFETY: returns a C string for any oid.
-    format!("type {}", unsafe { c_string(pg_sys::format_type_be(ty)) })
-}
-
-unsafe fn c_string(pointer: *const std::ffi::c_char) -> String {
-    // SAFETY: a C string by the callers above.
-    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+    format!("type {}", catalog::type_name(ty))
 }
 
 pub fn node_reason(node: Node<'_>) -> Reason {

@@ -7,12 +7,8 @@ use pgrx::prelude::*;
 
 /// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be. Errors that
 /// are not about the work itself go on as they are.
-///
-/// # Safety
-///
-/// In a transaction that is not in parallel mode.
-pub unsafe fn attempt<T>(work: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
-    // SAFETY: by the caller's promise.
+pub fn attempt<T>(work: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
+    // SAFETY: in a transaction, of which the server makes sure, as of there being no parallel workers.
     unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         // What a subtransaction replaces is put back behind it, before anything else happens, however it ended.

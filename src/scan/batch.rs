@@ -69,21 +69,14 @@ impl Batch {
     }
 
     /// Writes the next row; false if there is none.
-    ///
-    /// # Safety
-    ///
-    /// `values` and `nulls` have room for the columns of the batch.
     #[inline]
-    pub unsafe fn next_row(&mut self, values: *mut pg_sys::Datum, nulls: *mut bool) -> bool {
+    pub fn next_row(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
         if self.next == self.rows {
             return false;
         }
-        for (position, column) in self.columns.iter().enumerate() {
-            // SAFETY: by the caller's promise.
-            unsafe {
-                *values.add(position) = pg_sys::Datum::from(column.datums[self.next]);
-                *nulls.add(position) = column.nulls[self.next];
-            }
+        for (column, (value, null)) in self.columns.iter().zip(values.iter_mut().zip(nulls)) {
+            *value = pg_sys::Datum::from(column.datums[self.next]);
+            *null = column.nulls[self.next];
         }
         self.next += 1;
         true

@@ -6,245 +6,171 @@
 //!   rows     those of the chosen side
 //! ```
 
-use std::ffi::c_char;
+use std::ffi::CStr;
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use super::engine_node::{self, EngineNode};
+use super::engine_node::EngineNode;
 use super::trouble::Trouble;
-use super::{Methods, explain};
-use crate::pg::memory::in_context;
-use crate::pg::tree::{Tree, push, text};
+use crate::pg::explain::Explain;
+use crate::pg::scan_node::{Below, Child, Flags, Methods, Place, ScanNode, Slot};
+use crate::pg::session;
+use crate::pg::tree::Node;
 use crate::settings::{FALLBACK, ROUTE, Route};
 use crate::shared;
-use crate::spec::{CHOOSER, string_value};
+use crate::spec::CHOOSER;
 
-#[repr(C)]
 pub struct Chooser {
-    custom: pg_sys::CustomScanState,
-    eflags: i32,
-    /// PostgreSQL's nodes over the engine's scan; null if the query could not be translated.
-    engine_side: *mut pg_sys::PlanState,
+    flags: Flags,
+    /// PostgreSQL's nodes over the engine's scan; `None` if the query could not be translated.
+    engine_side: Option<Child>,
     /// The engine's scan at their end.
-    leaf: *mut EngineNode,
-    /// Null until it is needed.
-    heap: *mut pg_sys::PlanState,
-    /// The chosen side; null: not chosen yet.
-    active: *mut pg_sys::PlanState,
-    /// Takes columns that only the chosen side's own nodes need out of its rows; null if there are none.
-    junk_filter: *mut pg_sys::JunkFilter,
+    leaf: Option<Below<EngineNode>>,
+    /// `None` until it is needed.
+    heap: Option<Child>,
+    active: Option<Side>,
     /// Why it is the heap.
-    pub reason: *mut c_char,
+    reason: String,
 }
 
-static METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
-    CustomName: CHOOSER.as_ptr(),
-    BeginCustomScan: Some(begin),
-    ExecCustomScan: Some(execute),
-    EndCustomScan: Some(end),
-    ReScanCustomScan: Some(rescan),
-    MarkPosCustomScan: None,
-    RestrPosCustomScan: None,
-    EstimateDSMCustomScan: None,
-    InitializeDSMCustomScan: None,
-    ReInitializeDSMCustomScan: None,
-    InitializeWorkerCustomScan: None,
-    ShutdownCustomScan: None,
-    ExplainCustomScan: Some(explain_node),
-});
+/// The chosen side.
+#[derive(Clone, Copy)]
+enum Side {
+    Engine,
+    Heap,
+}
 
-#[pg_guard]
-pub unsafe extern "C-unwind" fn create_state(_plan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
-    // SAFETY: zeroes are a valid state before `begin`.
-    unsafe {
-        let node = pg_sys::palloc0(size_of::<Chooser>()).cast::<Chooser>();
-        (*node).custom.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
-        (*node).custom.methods = &raw const METHODS.0;
-        node.cast()
+pub static METHODS: Methods<Chooser> = Methods::new();
+
+impl ScanNode for Chooser {
+    const NAME: &'static CStr = CHOOSER;
+    const FILTERED: bool = false;
+
+    fn methods() -> &'static Methods<Chooser> {
+        &METHODS
     }
-}
 
-#[pg_guard]
-unsafe extern "C-unwind" fn begin(node: *mut pg_sys::CustomScanState, estate: *mut pg_sys::EState, eflags: i32) {
-    // SAFETY: called by the executor with a node of ours and its estate.
-    unsafe {
-        let chooser = &mut *node.cast::<Chooser>();
-        chooser.eflags = eflags;
-        // Rows are those of the chosen side, whatever their slots are.
-        chooser.custom.ss.ps.resultopsfixed = false;
-        let plan = &*(*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
-        let tree = Tree::new();
-        let running = eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 == 0;
-
+    fn begin(place: Place<'_>, flags: Flags) -> Chooser {
+        let mut chooser =
+            Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: String::new() };
+        place.returns_slots_of_others();
         // A plan from before the setting was changed.
         if ROUTE.get() == Route::Off {
-            return chooser.init_heap("anker.route is off");
+            chooser.start_heap(place, "anker.route is off".into());
+        } else if place.plan_count() == 1 {
+            let reason = place.private().next().and_then(Node::string).unwrap_or_default();
+            chooser.do_without_engine(place, reason);
+        } else if let Err(reason) = chooser.ask_engine(place) {
+            chooser.do_without_engine(place, reason);
         }
-        if tree.list(plan.custom_plans).len() == 1 {
-            let reason = string_value(tree, plan.custom_private).unwrap_or_default();
-            if running {
-                chooser.use_heap(Trouble::Reason(reason));
-            } else {
-                chooser.init_heap(&reason);
-            }
-            return;
-        }
+        chooser
+    }
 
-        let top = tree.list(plan.custom_plans).next().expect("a plan of two sides").as_ptr();
-        chooser.engine_side = pg_sys::ExecInitNode(top, estate, eflags);
-        push(&mut chooser.custom.custom_ps, chooser.engine_side);
-        let mut bottom = chooser.engine_side;
-        while !(*bottom).lefttree.is_null() {
-            bottom = (*bottom).lefttree;
+    fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a> {
+        if self.active.is_none() {
+            self.choose(place);
         }
-        chooser.leaf = engine_node::from_state(bottom).expect("the engine's scan below its side");
-        if running {
-            if let Err(reason) = (*chooser.leaf).ask() {
-                chooser.use_heap(Trouble::Reason(reason));
-            }
-        } else if let Err(reason) = (*chooser.leaf).check() {
-            chooser.init_heap(&reason);
+        let side = self.active().expect("a chosen side");
+        // SAFETY: neither this frame nor the callback around it owns anything.
+        unsafe { side.next(place) }
+    }
+
+    fn rescan(&mut self) {
+        if let Some(side) = self.active() {
+            side.rescan();
+        }
+    }
+
+    fn end(&mut self) {
+        self.engine_side.take().into_iter().chain(self.heap.take()).for_each(Child::end);
+    }
+
+    fn explain(&self, out: &Explain<'_>) {
+        match self.heap {
+            Some(_) => out.property(c"Anker", &format!("heap, because {}", self.reason)),
+            None => out.property(c"Anker", "engine"),
         }
     }
 }
 
 impl Chooser {
-    /// # Safety
-    ///
-    /// The node was begun, for running.
-    unsafe fn choose(&mut self) {
-        // SAFETY: by the caller's promise; the leaf belongs to the engine's side.
-        unsafe {
-            let whole = reads_ahead(self.engine_side);
-            match (*self.leaf).prime(whole) {
-                Ok(()) => self.activate(self.engine_side),
-                Err(trouble) => self.use_heap(trouble),
-            }
+    fn active(&self) -> Option<&Child> {
+        match self.active? {
+            Side::Engine => self.engine_side.as_ref(),
+            Side::Heap => self.heap.as_ref(),
         }
     }
 
-    unsafe fn use_heap(&mut self, trouble: Trouble) {
-        // SAFETY: begun, by the caller's promise.
-        unsafe {
-            if !FALLBACK.get() || ROUTE.get() == Route::Force {
-                refuse(trouble);
-            }
-            if !self.leaf.is_null() {
-                (*self.leaf).release();
-            }
-            count_fallback();
-            self.init_heap(&trouble.reason());
+    /// The engine's scan.
+    fn leaf(&mut self) -> Option<(&mut EngineNode, Place<'_>)> {
+        // SAFETY: the executor runs it only below this node, whose callback has not come to that.
+        self.leaf.as_mut().map(|leaf| unsafe { leaf.parts() })
+    }
+
+    /// Starts the engine's side, and asks the engine if this is not an EXPLAIN alone.
+    fn ask_engine(&mut self, place: Place<'_>) -> Result<(), String> {
+        let runs = !self.flags.explain_only();
+        let side = place.start(0, self.flags);
+        self.leaf = side.last();
+        self.engine_side = Some(side);
+        let (node, place) = self.leaf().expect("the engine's scan below its side");
+        match runs {
+            true => node.ask(place),
+            false => node.check(place),
         }
     }
 
-    /// # Safety
-    ///
-    /// The node was begun; its query may be running already.
-    unsafe fn init_heap(&mut self, reason: &str) {
-        // SAFETY: by the caller's promise. The plan is the last of ours; its locks are held, its permissions checked.
-        unsafe {
-            let estate = self.custom.ss.ps.state;
-            let plan = &*self.custom.ss.ps.plan.cast::<pg_sys::CustomScan>();
-            let heap = Tree::new().list(plan.custom_plans).last().expect("a heap plan").as_ptr();
-            in_context((*estate).es_query_cxt, || {
-                self.reason = text(reason);
-                self.heap = pg_sys::ExecInitNode(heap, estate, self.eflags);
-                self.custom.custom_ps = std::ptr::null_mut();
-                push(&mut self.custom.custom_ps, self.heap);
-            });
-            self.activate(self.heap);
+    fn choose(&mut self, place: Place<'_>) {
+        let whole = self.engine_side.as_ref().is_some_and(reads_ahead);
+        let primed = self.leaf().map(|(node, place)| node.prime(place, whole));
+        match primed.expect("the engine was asked") {
+            Ok(()) => self.activate(place, Side::Engine),
+            Err(trouble) => self.use_heap(place, trouble),
         }
     }
 
-    unsafe fn activate(&mut self, side: *mut pg_sys::PlanState) {
-        // SAFETY: an initialised side, by the callers above.
-        unsafe {
-            let estate = self.custom.ss.ps.state;
-            let targets = (*(*side).plan).targetlist;
-            let has_junk = Tree::new().list_of::<pg_sys::TargetEntry>(targets).any(|entry| entry.resjunk);
-            if has_junk {
-                in_context((*estate).es_query_cxt, || {
-                    let slot =
-                        pg_sys::ExecInitExtraTupleSlot(estate, std::ptr::null_mut(), &raw const pg_sys::TTSOpsVirtual);
-                    self.junk_filter = pg_sys::ExecInitJunkFilter(targets, slot);
-                });
-            }
-            self.active = side;
+    /// Something stands against the engine from the beginning.
+    fn do_without_engine(&mut self, place: Place<'_>, reason: String) {
+        match self.flags.explain_only() {
+            true => self.start_heap(place, reason),
+            false => self.use_heap(place, Trouble::Reason(reason)),
         }
     }
 
-    pub fn uses_heap(&self) -> bool {
-        !self.heap.is_null()
+    fn use_heap(&mut self, place: Place<'_>, trouble: Trouble) {
+        if !FALLBACK.get() || ROUTE.get() == Route::Force {
+            refuse(trouble);
+        }
+        if let Some((node, _)) = self.leaf() {
+            node.release();
+        }
+        count_fallback();
+        self.start_heap(place, trouble.reason());
+    }
+
+    fn start_heap(&mut self, place: Place<'_>, reason: String) {
+        self.reason = reason;
+        self.heap = Some(place.start(place.plan_count() - 1, self.flags));
+        self.activate(place, Side::Heap);
+    }
+
+    fn activate(&mut self, place: Place<'_>, side: Side) {
+        let child = match side {
+            Side::Engine => &mut self.engine_side,
+            Side::Heap => &mut self.heap,
+        };
+        if let Some(child) = child {
+            place.without_junk(child);
+        }
+        self.active = Some(side);
     }
 }
 
 /// Whether a node above the engine's scan reads rows before it returns its first, so that the engine could still fail
 /// when we have promised not to use the heap.
-unsafe fn reads_ahead(side: *mut pg_sys::PlanState) -> bool {
-    let mut state = side;
-    // SAFETY: a chain of initialised nodes that ends with ours.
-    unsafe {
-        while !(*state).lefttree.is_null() {
-            if !matches!((*state).type_, pg_sys::NodeTag::T_LimitState | pg_sys::NodeTag::T_ResultState) {
-                return true;
-            }
-            state = (*state).lefttree;
-        }
-    }
-    false
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn execute(node: *mut pg_sys::CustomScanState) -> *mut pg_sys::TupleTableSlot {
-    // SAFETY: called by the executor with a node of ours.
-    unsafe {
-        let chooser = &mut *node.cast::<Chooser>();
-        if chooser.active.is_null() {
-            chooser.choose();
-        }
-        // Not through pgrx's wrapper, which costs more than the call: nothing here needs to be dropped.
-        let active = chooser.active;
-        if !(*active).chgParam.is_null() {
-            pg_sys::ExecReScan(active);
-        }
-        let slot = (*active).ExecProcNode.expect("an initialised node")(active);
-        if chooser.junk_filter.is_null() || slot.is_null() || (*slot).tts_flags & (pg_sys::TTS_FLAG_EMPTY as u16) != 0 {
-            return slot;
-        }
-        pg_sys::ExecFilterJunk(chooser.junk_filter, slot)
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: called by the executor with a node of ours, once; ending null is allowed.
-    unsafe {
-        let chooser = &*node.cast::<Chooser>();
-        pg_sys::ExecEndNode(chooser.engine_side);
-        pg_sys::ExecEndNode(chooser.heap);
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: called by the executor with a node of ours.
-    unsafe {
-        let active = (*node.cast::<Chooser>()).active;
-        if !active.is_null() {
-            pg_sys::ExecReScan(active);
-        }
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn explain_node(
-    node: *mut pg_sys::CustomScanState,
-    _ancestors: *mut pg_sys::List,
-    state: *mut pg_sys::ExplainState,
-) {
-    // SAFETY: called by EXPLAIN with a node of ours.
-    unsafe { explain::chooser(&*node.cast::<Chooser>(), state) }
+fn reads_ahead(side: &Child) -> bool {
+    side.kinds_above_last().any(|kind| !matches!(kind, pg_sys::NodeTag::T_LimitState | pg_sys::NodeTag::T_ResultState))
 }
 
 /// The heap is not wanted: an error that names the reason, or the query's own.
@@ -266,8 +192,7 @@ fn refuse(trouble: Trouble) -> ! {
 }
 
 fn count_fallback() {
-    // SAFETY: a plain variable of this process.
-    let database = unsafe { pg_sys::MyDatabaseId };
+    let database = session::database();
     if shared::database(database).is_some() {
         shared::update_database(database, |entry| entry.fallbacks += 1);
     }

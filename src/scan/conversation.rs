@@ -12,8 +12,9 @@ use protocol::request::{Done, Failure, QueryRequest, Ready, Refusal, Request};
 
 use super::trouble::Trouble;
 use crate::client::{Engine, Received};
-use crate::pg::relation::relation_name;
-use crate::pg::{snapshot, wal};
+use crate::pg::catalog::relation_name;
+use crate::pg::scan_node::Place;
+use crate::pg::{session, wal};
 use crate::{settings, shared};
 
 /// The engine's answers beyond `anker.max_wait` may take so much longer.
@@ -36,19 +37,14 @@ pub struct Conversation {
 
 impl Conversation {
     /// Sends the request: from here on the engine works. `fingerprints` come from [`super::checks::check`].
-    ///
-    /// # Safety
-    ///
-    /// `estate` is that of a running query.
-    pub unsafe fn begin(
+    pub fn begin(
         plan: &plan::Plan,
         params: Vec<Option<Literal>>,
         fingerprints: Vec<u64>,
-        estate: *mut pg_sys::EState,
+        place: Place<'_>,
     ) -> Result<Conversation, String> {
-        // SAFETY: by the caller's promise the estate's snapshot is alive; a plain variable of this process.
-        let (snapshot, database) = unsafe { (snapshot::from_pg((*estate).es_snapshot), pg_sys::MyDatabaseId) };
-        let snapshot = snapshot.ok_or("not an ordinary MVCC snapshot")?;
+        let snapshot = place.snapshot().ok_or("not an ordinary MVCC snapshot")?;
+        let database = session::database();
         let begun = Instant::now();
         let mut engine = Engine::connect(database, limit())?;
         let request = Request::Query(QueryRequest {

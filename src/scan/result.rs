@@ -10,7 +10,9 @@ use pgrx::prelude::*;
 use super::batch::Batch;
 use super::conversation::Conversation;
 use super::trouble::Trouble;
-use crate::pg::memory::in_context;
+use crate::pg::scan_node::Place;
+use crate::pg::session;
+use crate::pg::tuple_store::TupleStore;
 use crate::spec::ResultColumn;
 
 pub struct EngineResult {
@@ -25,7 +27,7 @@ pub struct EngineResult {
 
 enum Kept {
     Batches { batches: Vec<RecordBatch>, next: usize },
-    Tuples { store: *mut pg_sys::Tuplestorestate, slot: *mut pg_sys::TupleTableSlot },
+    Tuples(TupleStore),
 }
 
 impl EngineResult {
@@ -40,24 +42,14 @@ impl EngineResult {
     }
 
     /// Waits until all rows are there, and keeps them.
-    ///
-    /// # Safety
-    ///
-    /// `context` is the query's; `descriptor` that of the scan's rows.
-    pub unsafe fn fetch_all(
-        &mut self,
-        context: pg_sys::MemoryContext,
-        descriptor: pg_sys::TupleDesc,
-    ) -> Result<(), Trouble> {
+    pub fn fetch_all(&mut self, place: Place<'_>) -> Result<(), Trouble> {
         self.conversation.await_ready()?;
-        // SAFETY: a plain setting.
-        let limit = unsafe { pg_sys::work_mem } as usize * 1024;
+        let limit = session::work_mem() as usize * 1024;
         let mut batches = Vec::new();
         while let Some(batch) = self.receive()? {
             batches.push(batch);
             if self.conversation.received > limit {
-                // SAFETY: by the caller's promise.
-                return unsafe { self.store_all(batches, context, descriptor) };
+                return self.store_all(batches, place.tuple_store());
             }
         }
         self.kept = Some(Kept::Batches { batches, next: 0 });
@@ -65,37 +57,19 @@ impl EngineResult {
     }
 
     /// Moves what came and what will come to a tuple store.
-    ///
-    /// # Safety
-    ///
-    /// As for [`EngineResult::fetch_all`].
-    unsafe fn store_all(
-        &mut self,
-        came: Vec<RecordBatch>,
-        context: pg_sys::MemoryContext,
-        descriptor: pg_sys::TupleDesc,
-    ) -> Result<(), Trouble> {
+    fn store_all(&mut self, came: Vec<RecordBatch>, mut store: TupleStore) -> Result<(), Trouble> {
         let columns = self.columns.len();
         let mut values = vec![pg_sys::Datum::null(); columns];
         let mut nulls = vec![false; columns];
-        // SAFETY: the query's context is alive; the store ends with it or with the node.
-        let (store, slot) = unsafe {
-            in_context(context, || {
-                let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
-                (store, pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple))
-            })
-        };
         let mut came = came.into_iter();
         while let Some(batch) = came.next().map_or_else(|| self.receive(), |batch| Ok(Some(batch)))? {
             self.batch.load(&batch, &self.columns)?;
-            // SAFETY: as many values as the descriptor has columns.
-            unsafe {
-                while self.batch.next_row(values.as_mut_ptr(), nulls.as_mut_ptr()) {
-                    pg_sys::tuplestore_putvalues(store, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
-                }
+            while self.batch.next_row(&mut values, &mut nulls) {
+                // SAFETY: the result's columns are those of the plan, and so the store's.
+                unsafe { store.push(&mut values, &mut nulls) };
             }
         }
-        self.kept = Some(Kept::Tuples { store, slot });
+        self.kept = Some(Kept::Tuples(store));
         Ok(())
     }
 
@@ -131,35 +105,22 @@ impl EngineResult {
         Ok(true)
     }
 
-    /// Puts the next row into the slot; false at the end. From the first row on trouble is an error.
-    ///
-    /// # Safety
-    ///
-    /// The slot is the scan's own, virtual, with room for its columns.
+    /// Writes the next row, which stays in place until the one behind it; false at the end. From the first row on trouble
+    /// is an error.
     #[inline]
-    pub unsafe fn next_row(&mut self, slot: *mut pg_sys::TupleTableSlot) -> bool {
+    pub fn next_row(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
         self.handed_out = true;
-        // SAFETY: by the caller's promise.
-        unsafe {
-            if let Some(Kept::Tuples { store, slot: stored }) = self.kept {
-                if !pg_sys::tuplestore_gettupleslot(store, true, false, stored) {
-                    return false;
-                }
-                let columns = self.columns.len();
-                pg_sys::slot_getsomeattrs_int(stored, columns as i32);
-                std::ptr::copy_nonoverlapping((*stored).tts_values, (*slot).tts_values, columns);
-                std::ptr::copy_nonoverlapping((*stored).tts_isnull, (*slot).tts_isnull, columns);
+        if let Some(Kept::Tuples(store)) = &mut self.kept {
+            return store.next(values, nulls);
+        }
+        loop {
+            if self.batch.next_row(values, nulls) {
                 return true;
             }
-            loop {
-                if self.batch.next_row((*slot).tts_values, (*slot).tts_isnull) {
-                    return true;
-                }
-                match self.next_batch() {
-                    Ok(true) => {}
-                    Ok(false) => return false,
-                    Err(trouble) => trouble.raise(),
-                }
+            match self.next_batch() {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(trouble) => trouble.raise(),
             }
         }
     }
@@ -167,8 +128,7 @@ impl EngineResult {
     /// Goes back to the first row; false if the rows that were handed out are gone.
     pub fn rewind(&mut self) -> bool {
         match &mut self.kept {
-            // SAFETY: the store ends with the node.
-            Some(Kept::Tuples { store, .. }) => unsafe { pg_sys::tuplestore_rescan(*store) },
+            Some(Kept::Tuples(store)) => store.rewind(),
             Some(Kept::Batches { next, .. }) => {
                 *next = 0;
                 self.batch = Batch::default();
@@ -182,12 +142,8 @@ impl EngineResult {
     pub fn release(&mut self) {
         self.conversation.hang_up();
         self.batch = Batch::default();
-        if let Some(Kept::Tuples { store, slot }) = self.kept.take() {
-            // SAFETY: made by `store_all`, and not used again.
-            unsafe {
-                pg_sys::ExecDropSingleTupleTableSlot(slot);
-                pg_sys::tuplestore_end(store);
-            }
+        if let Some(Kept::Tuples(store)) = self.kept.take() {
+            store.end();
         }
     }
 }

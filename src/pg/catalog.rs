@@ -1,0 +1,153 @@
+//! Looking up the catalog: what is called so, what it is called, and rows from the server's caches. In a transaction.
+
+use std::ffi::{CStr, c_char};
+
+use pgrx::prelude::*;
+
+macro_rules! by_name {
+    ($($name:ident => $function:ident),* $(,)?) => {
+        $(pub fn $name(name: &CStr) -> Option<pg_sys::Oid> {
+            // SAFETY: a C string; absence is an invalid oid.
+            known(unsafe { pg_sys::$function(name.as_ptr(), true) })
+        })*
+    };
+}
+
+by_name! {
+    extension => get_extension_oid,
+    schema => get_namespace_oid,
+    database => get_database_oid,
+}
+
+pub fn relation(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
+    // SAFETY: a C string; absence is an invalid oid.
+    known(unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) })
+}
+
+/// A function without arguments.
+pub fn function(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
+    let (cache, column) = (pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32, pg_sys::Anum_pg_proc_oid as i16);
+    let (name, schema, none) = (name.as_ptr().into(), schema.into(), pg_sys::Datum::null());
+    // SAFETY: the cache's keys are a name, a vector of types and a schema; absence is an invalid oid.
+    known(unsafe {
+        let arguments = pg_sys::buildoidvector(std::ptr::null(), 0).into();
+        pg_sys::GetSysCacheOid(cache, column, name, arguments, schema, none)
+    })
+}
+
+/// Whether an object, of a class that is the oid of its catalog, belongs to the extension.
+pub fn belongs_to(extension: pg_sys::Oid, class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
+    // SAFETY: absence is an invalid oid.
+    known(unsafe { pg_sys::getExtensionOfObject(class, object) }) == Some(extension)
+}
+
+fn known(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+macro_rules! names {
+    ($($name:ident => $function:ident),* $(,)?) => {
+        $(pub fn $name(oid: pg_sys::Oid) -> String {
+            // SAFETY: a C string, or null where nothing has this oid.
+            unsafe { text(pg_sys::$function(oid)) }.unwrap_or_else(|| oid.to_u32().to_string())
+        })*
+    };
+}
+
+// For people to read, functions with their arguments; the number of what is gone.
+names! {
+    relation_name => get_rel_name,
+    type_name => format_type_be,
+    function_name => format_procedure,
+    operator_name => format_operator,
+}
+
+pub fn database_name(database: pg_sys::Oid) -> Option<String> {
+    // SAFETY: a C string, or null if there is no such database.
+    unsafe { text(pg_sys::get_database_name(database)) }
+}
+
+/// For people to read: names are in the database's encoding, which need not be UTF-8.
+pub fn text_of(name: &pg_sys::NameData) -> String {
+    // SAFETY: a name ends with a zero byte.
+    unsafe { text(name.data.as_ptr()) }.unwrap_or_default()
+}
+
+/// A C string of the server's, as text for people to read.
+///
+/// # Safety
+///
+/// Null or a C string.
+pub unsafe fn text(pointer: *const c_char) -> Option<String> {
+    // SAFETY: by the caller's promise.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+/// Raises the error that the relation belongs to another than the current user.
+pub fn refuse_to_who_is_not_owner(relid: pg_sys::Oid) {
+    use pg_sys::{AclResult::ACLCHECK_NOT_OWNER, ObjectType::OBJECT_TABLE};
+    // SAFETY: a C string, or null where the relation is gone.
+    unsafe { pg_sys::aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, pg_sys::get_rel_name(relid)) }
+}
+
+/// Rows of a catalog that the server caches.
+///
+/// # Safety
+///
+/// The type is that of the rows in the cache, which has as many keys as there are.
+unsafe trait Cached {
+    type Keys: AsRef<[pg_sys::Datum]>;
+    const CACHE: pg_sys::SysCacheIdentifier::Type;
+}
+
+// SAFETY: pg_class by oid.
+unsafe impl Cached for pg_sys::FormData_pg_class {
+    type Keys = [pg_sys::Datum; 1];
+    const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::RELOID;
+}
+
+// SAFETY: pg_attribute by relation and number.
+unsafe impl Cached for pg_sys::FormData_pg_attribute {
+    type Keys = [pg_sys::Datum; 2];
+    const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::ATTNUM;
+}
+
+// SAFETY: pg_index by the index.
+unsafe impl Cached for pg_sys::FormData_pg_index {
+    type Keys = [pg_sys::Datum; 1];
+    const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::INDEXRELID;
+}
+
+/// Looks at a relation's row; `None`: there is no such relation.
+pub fn class<T>(relid: pg_sys::Oid, look: impl FnOnce(&pg_sys::FormData_pg_class) -> T) -> Option<T> {
+    cached([relid.into()], look)
+}
+
+/// Looks at the row of a relation's attribute.
+pub fn attribute<T>(
+    relid: pg_sys::Oid,
+    attnum: i16,
+    look: impl FnOnce(&pg_sys::FormData_pg_attribute) -> T,
+) -> Option<T> {
+    cached([relid.into(), attnum.into()], look)
+}
+
+/// Looks at an index's row.
+pub fn index<T>(index: pg_sys::Oid, look: impl FnOnce(&pg_sys::FormData_pg_index) -> T) -> Option<T> {
+    cached([index.into()], look)
+}
+
+fn cached<T, F: Cached>(keys: F::Keys, look: impl FnOnce(&F) -> T) -> Option<T> {
+    let key = |number: usize| keys.as_ref().get(number).copied().unwrap_or(pg_sys::Datum::null());
+    // SAFETY: cache, keys and type belong together; the row is looked at before it is released, which the end of the
+    // transaction does where an error is in the way.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache(F::CACHE as i32, key(0), key(1), key(2), key(3));
+        if tuple.is_null() {
+            return None;
+        }
+        let seen = look(&*pg_sys::GETSTRUCT(tuple).cast::<F>());
+        pg_sys::ReleaseSysCache(tuple);
+        Some(seen)
+    }
+}

@@ -1,0 +1,117 @@
+//! This process as the server sees it: its database, its user, its settings. On the main thread, as everything of the
+//! server's.
+
+use std::ffi::CStr;
+use std::path::PathBuf;
+
+use pgrx::prelude::*;
+
+/// A variable of the server's.
+macro_rules! variable {
+    ($name:ident) => {
+        // SAFETY: plain data that only this thread reads and writes.
+        unsafe { pgrx::pg_sys::$name }
+    };
+}
+pub(super) use variable;
+
+/// Questions that the server answers without being told anything.
+macro_rules! questions {
+    ($($(#[$doc:meta])* $name:ident => $function:ident() -> $answer:ty;)*) => {
+        $($(#[$doc])* pub fn $name() -> $answer {
+            // SAFETY: looks at what this process or shared memory holds.
+            unsafe { pg_sys::$function() }
+        })*
+    };
+}
+
+questions! {
+    /// Whether a transaction is open in which the catalog can be read.
+    in_transaction => IsTransactionState() -> bool;
+    /// Whether the server is a standby, or not through with its recovery.
+    in_recovery => RecoveryInProgress() -> bool;
+    /// Whether the query runs within a parallel one.
+    in_parallel_mode => IsInParallelMode() -> bool;
+    /// Whether the current user is a superuser. In a transaction.
+    is_superuser => superuser() -> bool;
+    /// Of the database; fixed for the life of a connected process.
+    encoding => GetDatabaseEncoding() -> i32;
+}
+
+/// The database that the process is connected to.
+pub fn database() -> pg_sys::Oid {
+    variable!(MyDatabaseId)
+}
+
+pub fn pid() -> i32 {
+    variable!(MyProcPid)
+}
+
+/// Whether the postmaster is loading `shared_preload_libraries`.
+pub fn is_preloading() -> bool {
+    variable!(process_shared_preload_libraries_in_progress)
+}
+
+/// Whether the transaction is serializable, and not one whose snapshot is known to be safe.
+pub fn must_be_serialized() -> bool {
+    let safe = variable!(XactReadOnly) && variable!(XactDeferrable);
+    variable!(XactIsoLevel) == pg_sys::XACT_SERIALIZABLE as i32 && !safe
+}
+
+/// `work_mem`, in kB.
+pub fn work_mem() -> i32 {
+    variable!(work_mem)
+}
+
+/// Whether text in this database is UTF-8.
+pub fn is_utf8() -> bool {
+    encoding() == pg_sys::pg_enc::PG_UTF8 as i32
+}
+
+/// Where the server keeps libraries.
+pub fn library_directory() -> PathBuf {
+    // SAFETY: a C string that the server has set at its start.
+    let path = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
+    PathBuf::from(path.to_string_lossy().into_owned())
+}
+
+/// Bytes that nobody can guess; `None`: the system has none.
+pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
+    let mut bytes = [0u8; N];
+    // SAFETY: fills so many bytes of ours.
+    unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), N) }.then_some(bytes)
+}
+
+/// Runs `work` as another user, who may do there only what cannot outlast it. After an error the end of the transaction
+/// brings the user back.
+pub fn as_user<T>(user: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
+    let (mut before, mut context) = (pg_sys::InvalidOid, 0);
+    let restricted = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
+    // SAFETY: what is set is taken back below.
+    unsafe {
+        pg_sys::GetUserIdAndSecContext(&mut before, &mut context);
+        pg_sys::SetUserIdAndSecContext(user, context | restricted as i32);
+    }
+    let result = work();
+    // SAFETY: as it was.
+    unsafe { pg_sys::SetUserIdAndSecContext(before, context) };
+    result
+}
+
+/// Runs `work` under other settings. After an error the end of the transaction brings the old ones back.
+pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -> T {
+    use pg_sys::{GucAction::GUC_ACTION_SAVE, GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
+    // SAFETY: C strings; the settings go back with their nesting level.
+    let level = unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        for (name, value) in settings {
+            let (name, value) = (name.as_ptr(), value.as_ptr());
+            pg_sys::set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+        }
+        level
+    };
+    let result = work();
+    // SAFETY: the level of above.
+    unsafe { pg_sys::AtEOXact_GUC(true, level) };
+    result
+}

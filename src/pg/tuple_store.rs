@@ -1,0 +1,68 @@
+//! Rows that are kept for later, on disk beyond `work_mem`.
+
+use pgrx::prelude::*;
+
+use super::session;
+
+/// Belongs to the memory context in which it was made, and to whoever ends it: one that is forgotten goes with the query.
+pub struct TupleStore {
+    store: *mut pg_sys::Tuplestorestate,
+    /// Of the row that was read last.
+    slot: *mut pg_sys::TupleTableSlot,
+    descriptor: pg_sys::TupleDesc,
+}
+
+impl TupleStore {
+    /// # Safety
+    ///
+    /// The descriptor lives as long as the current memory context, and that for longer than the store is used.
+    pub(super) unsafe fn new(descriptor: pg_sys::TupleDesc) -> TupleStore {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let store = pg_sys::tuplestore_begin_heap(true, false, session::work_mem());
+            let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple);
+            TupleStore { store, slot, descriptor }
+        }
+    }
+
+    /// Appends a row.
+    ///
+    /// # Safety
+    ///
+    /// The values are of the types of the store's columns, as many as there are.
+    pub unsafe fn push(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            pg_sys::tuplestore_putvalues(self.store, self.descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        }
+    }
+
+    /// Reads the next row; false if there is none. What is not passed by value stays until the row behind it is read.
+    pub fn next(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
+        // SAFETY: the slot is for the store's rows, and has an array of values and one of nulls for all columns.
+        unsafe {
+            if !pg_sys::tuplestore_gettupleslot(self.store, true, false, self.slot) {
+                return false;
+            }
+            let columns = (*self.descriptor).natts as usize;
+            pg_sys::slot_getsomeattrs_int(self.slot, columns as i32);
+            values.copy_from_slice(std::slice::from_raw_parts((*self.slot).tts_values, columns));
+            nulls.copy_from_slice(std::slice::from_raw_parts((*self.slot).tts_isnull, columns));
+        }
+        true
+    }
+
+    /// Back to the first row.
+    pub fn rewind(&mut self) {
+        // SAFETY: the store is not ended.
+        unsafe { pg_sys::tuplestore_rescan(self.store) };
+    }
+
+    pub fn end(self) {
+        // SAFETY: made by `new`, and gone from here on.
+        unsafe {
+            pg_sys::ExecDropSingleTupleTableSlot(self.slot);
+            pg_sys::tuplestore_end(self.store);
+        }
+    }
+}
