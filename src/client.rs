@@ -6,7 +6,7 @@
 //! errors jump over everything else.
 
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use protocol::frame::{self, Inbox, Kind};
 use protocol::request::{Hello, Refusal};
 
 use crate::pg::catalog::relation_name;
+use crate::pg::{session, wait};
 
 /// Directory of the sockets, below the data directory, which is every server process's working directory. pg_basebackup
 /// passes over names that begin as this one does, and pg_rewind over such files in a directory: it could not read a socket.
@@ -78,7 +79,7 @@ impl Engine {
                     if left.is_zero() {
                         return Err(self.silent());
                     }
-                    if wait(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), left.min(WAIT)) {
+                    if wait_for(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), left.min(WAIT)) {
                         since = Instant::now();
                     }
                 }
@@ -97,7 +98,7 @@ impl Engine {
                 Err(e) => return Err(self.last_word().unwrap_or_else(|| broken(e))),
             }
             if !last {
-                wait(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), timeout);
+                wait_for(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), timeout);
             }
         }
         Ok(0)
@@ -126,7 +127,7 @@ impl Engine {
                 return Err(self.silent());
             }
             let until = deadline.map_or(silent, |deadline| deadline.min(silent));
-            if wait(pg_sys::WL_SOCKET_READABLE, Some(&self.stream), (until - now).min(WAIT)) {
+            if wait_for(pg_sys::WL_SOCKET_READABLE, Some(&self.stream), (until - now).min(WAIT)) {
                 heard = Instant::now();
             }
         }
@@ -175,10 +176,8 @@ impl Descriptor {
     const SPARE: usize = 4;
 
     fn reserve() -> Option<Descriptor> {
-        // SAFETY: counts, and may close files that the server can open again.
-        let may_have_one = || unsafe { pg_sys::AcquireExternalFD() };
         // Made only where it was counted: what is dropped is given back.
-        let acquire = |_| if may_have_one() { Some(Descriptor) } else { None };
+        let acquire = |_| if session::count_open_file() { Some(Descriptor) } else { None };
         let mut acquired: Vec<_> = (0..=Self::SPARE).map_while(acquire).collect();
         if acquired.len() > Self::SPARE { acquired.pop() } else { None }
     }
@@ -186,8 +185,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: counts; reserved once by `reserve`.
-        unsafe { pg_sys::ReleaseExternalFD() }
+        session::count_closed_file();
     }
 }
 
@@ -197,7 +195,7 @@ fn connect(path: &str, limit: Duration) -> io::Result<UnixStream> {
     loop {
         match connect_at_once(path) {
             Err(e) if e.kind() == ErrorKind::WouldBlock && start.elapsed() < limit => {
-                wait(0, None, CONNECT_PAUSE);
+                wait_for(0, None, CONNECT_PAUSE);
             }
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             result => return result,
@@ -207,9 +205,7 @@ fn connect(path: &str, limit: Duration) -> io::Result<UnixStream> {
 
 /// std's connect would block while the listen queue is full, deaf to interrupts.
 fn connect_at_once(path: &str) -> io::Result<UnixStream> {
-    // SAFETY: a plain structure, for which zeroes are valid.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as libc::sa_family_t, sun_path: [0; 108] };
     if path.len() >= address.sun_path.len() {
         return Err(ErrorKind::InvalidInput.into());
     }
@@ -234,24 +230,9 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
 
 /// Waits for the latch, for the time, and for a socket if there is one; serves interrupts. Returns whether this process
 /// stood still meanwhile.
-fn wait(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) -> bool {
-    let events = socket_event | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    // Rounded up: a rest of less than a millisecond must not become a busy loop.
-    let milliseconds = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128);
+fn wait_for(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) -> bool {
     let start = Instant::now();
-    // SAFETY: our own latch and an open socket, on the main thread.
-    unsafe {
-        let happened = pg_sys::WaitLatchOrSocket(
-            pg_sys::MyLatch,
-            events as i32,
-            socket.map_or(pg_sys::PGINVALID_SOCKET, |socket| socket.as_raw_fd()),
-            milliseconds as _,
-            pg_sys::PG_WAIT_EXTENSION,
-        );
-        if happened as u32 & pg_sys::WL_LATCH_SET != 0 {
-            pg_sys::ResetLatch(pg_sys::MyLatch);
-        }
-    }
+    wait::wait(timeout, socket.map(|socket| (socket.as_fd(), socket_event)));
     let stood_still = start.elapsed() > timeout + STANDSTILL;
     pgrx::check_for_interrupts!();
     stood_still

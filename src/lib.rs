@@ -1,5 +1,7 @@
 //! pg_anker: fast analytic queries on a live PostgreSQL. See docs/internals.md.
 
+use std::ffi::OsStr;
+
 use pg::error::Error;
 use pgrx::prelude::*;
 
@@ -45,14 +47,16 @@ pub extern "C-unwind" fn _PG_init() {
 fn forbid_backtraces() {
     const VARIABLE: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(VARIABLE);
-    // SAFETY: a process of the server has one thread.
-    unsafe { std::env::set_var(VARIABLE, "0") };
-    drop(std::backtrace::Backtrace::capture());
-    // SAFETY: as above.
-    unsafe {
-        match before {
-            Some(value) => std::env::set_var(VARIABLE, value),
-            None => std::env::remove_var(VARIABLE),
+    let set = |value: Option<&OsStr>| {
+        // SAFETY: a process of the server has one thread.
+        unsafe {
+            match value {
+                Some(value) => std::env::set_var(VARIABLE, value),
+                None => std::env::remove_var(VARIABLE),
+            }
         }
-    }
+    };
+    set(Some(OsStr::new("0")));
+    drop(std::backtrace::Backtrace::capture());
+    set(before.as_deref());
 }

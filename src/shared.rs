@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 use pgrx::prelude::*;
 
-use crate::pg::{compat, session};
+use crate::pg::{compat, hooks, process, session};
 use crate::settings;
 
 mod map;
@@ -33,13 +33,8 @@ static mut PREVIOUS_REQUEST: pg_sys::shmem_request_hook_type = None;
 static mut PREVIOUS_STARTUP: pg_sys::shmem_startup_hook_type = None;
 
 pub fn init() {
-    // SAFETY: while the library is preloaded, single-threaded.
-    unsafe {
-        PREVIOUS_REQUEST = pg_sys::shmem_request_hook;
-        pg_sys::shmem_request_hook = Some(request);
-        PREVIOUS_STARTUP = pg_sys::shmem_startup_hook;
-        pg_sys::shmem_startup_hook = Some(startup);
-    }
+    hooks::install!(shmem_request_hook, PREVIOUS_REQUEST, request);
+    hooks::install!(shmem_startup_hook, PREVIOUS_STARTUP, startup);
 }
 
 #[pg_guard]
@@ -133,6 +128,10 @@ pub struct Database {
 // SAFETY: plain data that begins with its key.
 unsafe impl Entry for Database {
     type Key = pg_sys::Oid;
+
+    fn key(&self) -> pg_sys::Oid {
+        self.oid
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +180,10 @@ pub struct Table {
 // SAFETY: plain data that begins with its key, two oids.
 unsafe impl Entry for Table {
     type Key = [pg_sys::Oid; 2];
+
+    fn key(&self) -> [pg_sys::Oid; 2] {
+        [self.database, self.relid]
+    }
 }
 
 /// A short text in shared memory.
@@ -242,7 +245,7 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
         fallbacks: 0,
         reason: Reason::NONE,
     };
-    DATABASES.change_or_insert(oid, new, change).is_some()
+    DATABASES.change_or_insert(new, change).is_some()
 }
 
 /// The next state of a database, with what else `change` says. Not of one that is suspended, which only who suspended it
@@ -296,7 +299,7 @@ pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOn
         errors: 0,
         reason: Reason::NONE,
     };
-    TABLES.change_or_insert([database, relid], new, change).is_some()
+    TABLES.change_or_insert(new, change).is_some()
 }
 
 /// Changes a table's entry if it is there and of this generation.
@@ -346,7 +349,7 @@ pub fn announce_launcher() {
 }
 
 pub fn wake_launcher() {
-    set_latch(globals().launcher_proc.load(Ordering::Relaxed));
+    process::wake(globals().launcher_proc.load(Ordering::Relaxed));
 }
 
 /// Has the launcher start a worker for the database if it has none.
@@ -390,14 +393,6 @@ pub fn worker_left(database: pg_sys::Oid) {
 /// Makes the database's capture worker look for WAL at once.
 pub fn wake_worker(database: pg_sys::Oid) {
     if let Some(entry) = self::database(database).filter(|d| d.worker_pid != 0) {
-        set_latch(entry.worker_proc);
-    }
-}
-
-/// If the process is gone and its place taken, somebody wakes up for nothing: harmless.
-fn set_latch(proc_number: i32) {
-    if proc_number >= 0 {
-        // SAFETY: the array of PGPROCs lives as long as the server, and its latches are meant to be set from anywhere.
-        unsafe { pg_sys::SetLatch(&raw mut (*(*pg_sys::ProcGlobal).allProcs.add(proc_number as usize)).procLatch) };
+        process::wake(entry.worker_proc);
     }
 }

@@ -7,16 +7,12 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 
 use crate::load;
-use crate::pg::catalog;
+use crate::pg::{catalog, hooks};
 
 static mut PREVIOUS: pg_sys::object_access_hook_type = None;
 
 pub fn install() {
-    // SAFETY: while the library is preloaded, single-threaded.
-    unsafe {
-        PREVIOUS = pg_sys::object_access_hook;
-        pg_sys::object_access_hook = Some(hook);
-    }
+    hooks::install!(object_access_hook, PREVIOUS, hook);
 }
 
 /// Called for each object that is created, altered, dropped or used. An error of those before us jumps over this frame,

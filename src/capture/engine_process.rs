@@ -5,6 +5,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -24,7 +25,7 @@ const OOM_SCORE: &[u8] = b"500";
 
 pub struct EngineProcess {
     child: Child,
-    control: OwnedFd,
+    control: UnixDatagram,
     inbox: VecDeque<ToWorker>,
 }
 
@@ -68,23 +69,17 @@ impl EngineProcess {
     pub fn poll(&mut self) -> Result<(), String> {
         let mut packet = [0u8; PACKET_BYTES];
         loop {
-            // SAFETY: the buffer is ours and as long as we say.
-            let n = unsafe {
-                libc::recv(self.control.as_raw_fd(), packet.as_mut_ptr().cast(), PACKET_BYTES, libc::MSG_DONTWAIT)
-            };
-            match n {
-                0 => return Err(self.epitaph()),
-                1.. => {
-                    let message = ToWorker::decode(&packet[..n as usize])
+            match self.control.recv(&mut packet) {
+                Ok(0) => return Err(self.epitaph()),
+                Ok(n) => {
+                    let message = ToWorker::decode(&packet[..n])
                         .map_err(|e| format!("the engine sent a message that cannot be read: {e}"))?;
                     self.inbox.push_back(message);
                 }
-                _ => match io::Error::last_os_error() {
-                    e if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                    e if e.kind() == io::ErrorKind::Interrupted => {}
-                    e if e.kind() == io::ErrorKind::ConnectionReset => return Err(self.epitaph()),
-                    e => return Err(format!("the engine's control channel broke: {e}")),
-                },
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(self.epitaph()),
+                Err(e) => return Err(format!("the engine's control channel broke: {e}")),
             }
         }
     }
@@ -109,15 +104,19 @@ impl Drop for EngineProcess {
     }
 }
 
-fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+/// Our end, which does not block, and the engine's. Whole packets, of which the last says that the other end is gone.
+fn packet_pair() -> io::Result<(UnixDatagram, OwnedFd)> {
     let mut pair = [0; 2];
     // SAFETY: the array has room for two descriptors, which nobody else owns.
-    unsafe {
+    let (ours, theirs) = unsafe {
         if libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, pair.as_mut_ptr()) < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok((OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])))
-    }
+        (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1]))
+    };
+    let ours = UnixDatagram::from(ours);
+    ours.set_nonblocking(true)?;
+    Ok((ours, theirs))
 }
 
 /// In the child, before exec: nothing of the server may live on in the engine, and it may not outlive its worker.

@@ -4,13 +4,11 @@
 //! must not apply it before some snapshot could; so after each batch the worker looks whether one can, and looks again
 //! while some sent transaction is still not seen.
 
-use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use pgrx::prelude::*;
 use protocol::Snapshot;
 
-use crate::pg::snapshot;
+use crate::pg::snapshot::Glimpse;
 
 /// Between two gates while transactions wait for one; longer when they have waited for long (for a standby, say).
 const PENDING_INTERVAL: Duration = Duration::from_millis(2);
@@ -22,7 +20,7 @@ const ACTIVE_FOR: Duration = Duration::from_secs(5);
 const IDLE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub struct Gates {
-    buffer: Box<MaybeUninit<pg_sys::SnapshotData>>,
+    glimpse: Glimpse,
     /// Sent transactions that no gate has seen yet.
     unseen: Vec<u64>,
     last_sent: Instant,
@@ -31,10 +29,7 @@ pub struct Gates {
 
 impl Gates {
     pub fn new() -> Gates {
-        let mut buffer = Box::new(MaybeUninit::<pg_sys::SnapshotData>::zeroed());
-        // SAFETY: all-zero is a valid SnapshotData, of the type for MVCC once this is said.
-        unsafe { (*buffer.as_mut_ptr()).snapshot_type = pg_sys::SnapshotType::SNAPSHOT_MVCC };
-        Gates { buffer, unseen: Vec::new(), last_sent: Instant::now(), last_gate: None }
+        Gates { glimpse: Glimpse::new(), unseen: Vec::new(), last_sent: Instant::now(), last_gate: None }
     }
 
     /// A transaction went to the engine.
@@ -61,13 +56,7 @@ impl Gates {
     /// Takes a snapshot. Outside of transactions only.
     pub fn take(&mut self) -> Option<Snapshot> {
         self.last_gate = Some(Instant::now());
-        // SAFETY: no transaction is open, so nobody relies on the xmin that taking a snapshot advertises, and the
-        // snapshot is not used to read anything.
-        let gate = unsafe {
-            let taken = pg_sys::GetSnapshotData(self.buffer.as_mut_ptr());
-            (*pg_sys::MyProc).xmin = pg_sys::InvalidTransactionId;
-            snapshot::from_pg(taken)
-        }?;
+        let gate = self.glimpse.take()?;
         self.unseen.retain(|&xid| !gate.sees(xid));
         Some(gate)
     }

@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
-use std::ptr;
 use std::time::{Duration, Instant};
 
 use follow::End;
@@ -13,7 +12,7 @@ use pgrx::prelude::*;
 
 use crate::client;
 use crate::pg::process::{self, Worker};
-use crate::pg::wal;
+use crate::pg::{rows, transaction, wal};
 use crate::settings::MAX_WAL_RETAINED_MB;
 use crate::shared::{self, Database, DatabaseState, Reason};
 
@@ -28,8 +27,7 @@ pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
     process::begin();
     shared::announce_launcher();
     remove_stale_sockets();
-    // SAFETY: once, in a fresh worker; without a database only shared catalogs can be read.
-    unsafe { pg_sys::BackgroundWorkerInitializeConnection(ptr::null(), ptr::null(), 0) };
+    process::connect(pg_sys::InvalidOid);
     if !wal::is_logical() {
         ereport!(
             PgLogLevel::LOG,
@@ -273,24 +271,6 @@ fn access(oid: pg_sys::Oid) -> Access {
     found
 }
 
-fn for_each_database(mut visit: impl FnMut(&pg_sys::FormData_pg_database)) {
-    process::in_transaction(|| {
-        // SAFETY: pg_database is a shared catalog; its tuples begin with the fixed columns.
-        unsafe {
-            // Shared catalogs, too, are read under a snapshot that holds the horizon.
-            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let relation = pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
-            let scan = pg_sys::table_beginscan_catalog(relation, 0, ptr::null_mut());
-            loop {
-                let tuple = pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
-                if tuple.is_null() {
-                    break;
-                }
-                visit(&*pg_sys::GETSTRUCT(tuple).cast());
-            }
-            pg_sys::table_endscan(scan);
-            pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
-            pg_sys::PopActiveSnapshot();
-        }
-    });
+fn for_each_database(visit: impl FnMut(&pg_sys::FormData_pg_database)) {
+    transaction::run(|| rows::for_each_database(visit));
 }

@@ -1,19 +1,19 @@
 //! Following the heap: launcher, capture workers, and the hook that keeps them out of the way of database DDL.
 //!
 //! ```text
-//!  launcher --starts--> worker: decoder --callbacks--> registry, tuple --outbox--> ring --> engine
+//!  launcher --starts--> worker: decoding --> follower: registry, gate --outbox--> ring --> engine
 //!                         |                                                                   |
 //!                         `-- starts src/load's workers, hears the engine <-- control channel-'
 //! ```
 
-mod callbacks;
-mod decoder;
 mod engine_process;
+mod follower;
 mod gate;
 mod launcher;
 mod outbox;
 mod patience;
 mod registry;
+mod state;
 mod utility;
 mod worker;
 

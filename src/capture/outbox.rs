@@ -5,6 +5,7 @@ use protocol::change::StreamMessage;
 use protocol::ring::Producer;
 
 use super::engine_process::EngineProcess;
+use super::state::give_up;
 use crate::pg::process;
 use crate::pg::tuple::make_room;
 
@@ -61,7 +62,7 @@ impl Outbox {
     /// the launcher starts another.
     pub fn poll_engine(&mut self) {
         if let Err(reason) = self.engine.poll() {
-            super::worker::give_up(&reason);
+            give_up(&reason);
         }
     }
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::outbox::Outbox;
-use crate::pg::compat;
-use crate::pg::process;
+use crate::pg::{process, session, snapshot};
 use crate::shared::{self, Reason};
 
 /// A transaction that writes for longer is worth waiting for before WAL is held back.
@@ -49,28 +48,17 @@ impl Writer {
 
 /// The oldest transaction with an id, in any database.
 fn oldest_writer() -> Option<Writer> {
-    // SAFETY: looks into shared memory under the server's own locks.
-    let xid = unsafe { pg_sys::GetOldestActiveTransactionId() };
-    // SAFETY: as above. Without any such transaction it returns the next id to be given out.
-    let next = unsafe { pg_sys::ReadNextFullTransactionId().value } as u32;
-    let xid = u32::from(xid);
-    if xid == next {
+    let xid = u32::from(snapshot::oldest_running());
+    if xid == snapshot::next_full_xid() as u32 {
         return None;
     }
     let mut writer = Writer { xid, pid: None, age: Duration::ZERO };
-    // SAFETY: the local copy of the status array is made anew, and read before anything else can replace it.
-    unsafe {
-        pg_sys::pgstat_clear_backend_activity_snapshot();
-        for number in 1..=pg_sys::pgstat_fetch_stat_numbackends() {
-            let Some(entry) = compat::backend_status(number) else {
-                continue;
-            };
-            if u32::from(entry.backend_xid) == xid {
-                let age = pg_sys::GetCurrentTimestamp() - entry.backendStatus.st_xact_start_timestamp;
-                writer.pid = Some(entry.backendStatus.st_procpid);
-                writer.age = Duration::from_micros(age.max(0) as u64);
-            }
+    process::for_each_backend(|backend| {
+        if u32::from(backend.backend_xid) == xid {
+            let age = session::now() - backend.backendStatus.st_xact_start_timestamp;
+            writer.pid = Some(backend.backendStatus.st_procpid);
+            writer.age = Duration::from_micros(age.max(0) as u64);
         }
-    }
+    });
     Some(writer)
 }

@@ -13,7 +13,7 @@ use crate::layout::{self, NotMirrorable};
 use crate::load::{self, MAX_ORDERS};
 use crate::note::{Content, Note};
 use crate::pg::process::{self, Worker};
-use crate::pg::relation::OpenRelation;
+use crate::pg::relation::{Historic, OpenRelation};
 use crate::pg::tuple::RowEncoder;
 use crate::shared::{self, Reason, TableState};
 
@@ -79,11 +79,11 @@ impl Registry {
         self.tables.follower(relid)
     }
 
-    // -- in decoding's callbacks: the historic snapshot is set, a transaction is open ---------------------------------
+    // -- under the catalog of the stream's position ------------------------------------------------------------------
 
-    pub fn register(&mut self, relid: u32, out: &mut Outbox) {
+    pub fn register(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         if self.tables.register(relid) {
-            self.watch(relid, out);
+            self.watch(relid, catalog, out);
         }
     }
 
@@ -96,46 +96,44 @@ impl Registry {
     }
 
     /// The list as a snapshot had it.
-    pub fn list_was_read(&mut self, relids: &[u32], out: &mut Outbox) {
+    pub fn list_was_read(&mut self, relids: &[u32], catalog: Historic<'_>, out: &mut Outbox) {
         for relid in self.tables.list_was_read(relids) {
-            self.register(relid, out);
+            self.register(relid, catalog, out);
         }
         // What an earlier worker has left of tables that were unmirrored or dropped since.
         shared::retain_tables(self.database, |relid| self.tables.contains(relid));
     }
 
     /// DDL may have touched the table.
-    pub fn recheck(&mut self, relid: u32, out: &mut Outbox) {
+    pub fn recheck(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         let fingerprint = match self.tables.recheck(relid) {
             Recheck::Nothing => return,
             Recheck::UnlessStill(fingerprint) => Some(fingerprint),
             Recheck::Always => None,
         };
-        // SAFETY: in decoding's callbacks.
-        let now = unsafe { OpenRelation::historic(relid.into()) }.map(|relation| layout::fingerprint(&relation));
+        let now = OpenRelation::historic(relid.into(), catalog).map(|relation| layout::fingerprint(&relation));
         if now.is_none() || now != fingerprint {
-            self.rebuild(relid, out);
+            self.rebuild(relid, catalog, out);
         }
     }
 
     /// Starts the table's mirror anew, in the next generation.
-    pub fn rebuild(&mut self, relid: u32, out: &mut Outbox) {
+    pub fn rebuild(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         if self.tables.contains(relid) {
             self.retire(relid, out);
-            self.watch(relid, out);
+            self.watch(relid, catalog, out);
         }
     }
 
     /// The time of a table that was given up has come.
-    pub fn watch_again(&mut self, relid: u32, out: &mut Outbox) {
+    pub fn watch_again(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         if self.tables.is_given_up(relid) {
-            self.watch(relid, out);
+            self.watch(relid, catalog, out);
         }
     }
 
-    fn watch(&mut self, relid: u32, out: &mut Outbox) {
-        // SAFETY: as above.
-        let Some(relation) = (unsafe { OpenRelation::historic(relid.into()) }) else {
+    fn watch(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
+        let Some(relation) = OpenRelation::historic(relid.into(), catalog) else {
             return self.unregister(relid, out);
         };
         let (generation, now) = (shared::next_generation(), Instant::now());
@@ -153,8 +151,7 @@ impl Registry {
                     return self.tables.without_room(relid, now);
                 }
                 let layout = described.layout;
-                // SAFETY: the descriptor is that of the relation that was described.
-                let encoder = unsafe { RowEncoder::new(&layout, relation.descriptor()) };
+                let encoder = RowEncoder::new(&layout, relation.descriptor());
                 self.tables.watched(relid, generation, layout.fingerprint, encoder, now);
                 out.send(&StreamMessage::Watch { generation, layout });
             }

@@ -13,7 +13,7 @@ use pgrx::prelude::*;
 
 use crate::load;
 use crate::pg::tree::{Node, Tree};
-use crate::pg::{catalog, compat, memory, process, session, symbols};
+use crate::pg::{catalog, compat, hooks, memory, process, session, symbols};
 use crate::shared::{self, DatabaseState};
 
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,11 +21,7 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
 static mut PREVIOUS: pg_sys::ProcessUtility_hook_type = None;
 
 pub fn install() {
-    // SAFETY: while the library is preloaded, single-threaded.
-    unsafe {
-        PREVIOUS = pg_sys::ProcessUtility_hook;
-        pg_sys::ProcessUtility_hook = Some(hook);
-    }
+    hooks::install!(ProcessUtility_hook, PREVIOUS, hook);
 }
 
 /// Every utility statement of the server comes through here, and so do its errors. pgrx's guards would rebuild them

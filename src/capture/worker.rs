@@ -3,24 +3,25 @@
 //! Once it decodes, the process carries PROC_IN_LOGICAL_DECODING: vacuum ignores its xmin. So from then on it reads no
 //! user data, only catalogs under decoding's own snapshots.
 
+use std::ffi::CString;
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 use protocol::control::ToWorker;
 
-use super::callbacks::Follower;
-use super::decoder::{Advance, Decoder};
+use super::follower::Follower;
 use super::outbox::Outbox;
 use super::patience;
 use super::registry::Registry;
+use super::state::{give_up, set_state};
 use crate::client;
 use crate::load::{self, ListOrder};
-use crate::pg::compat;
+use crate::pg::decoding::{Advance, Decoder};
 use crate::pg::process::{self, Worker};
-use crate::pg::session;
 use crate::pg::wait::WaitSet;
-use crate::shared::{self, DatabaseState, Reason};
+use crate::pg::{session, transaction};
+use crate::shared::{self, DatabaseState};
 
 /// How long the engine may take to say that it listens.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,7 +63,7 @@ fn follow(database: pg_sys::Oid) {
     set_state(database, DatabaseState::Idle, "");
     // A list that is locked just now may have tables.
     let with_tables = || load::list_oid().filter(|&list| load::has_tables(list).unwrap_or(true));
-    let Some(list) = process::in_transaction(with_tables) else {
+    let Some(list) = transaction::run(with_tables) else {
         return;
     };
     set_state(database, DatabaseState::Starting, "starting the engine");
@@ -75,14 +76,15 @@ fn follow(database: pg_sys::Oid) {
 
     patience::wait_for_old_transactions(database, &mut out);
     set_state(database, DatabaseState::Starting, "creating the slot: waiting for transactions that were running");
-    let decoder = Decoder::create(database, Follower::new(registry, out, worker));
+    let slot = CString::new(format!("pg_anker_{}_{}", database.to_u32(), session::pid())).expect("no NUL in it");
+    let decoder = Decoder::create(&slot, Follower::new(registry, out, worker));
     Capture { database, worker, decoder, list_reader: None, last_work: Instant::now() }.run();
 }
 
 struct Capture {
     database: pg_sys::Oid,
     worker: u64,
-    decoder: Decoder,
+    decoder: Decoder<Follower>,
     /// Reads `anker.mirrored`; when it was started.
     list_reader: Option<(Worker, Instant)>,
     last_work: Instant,
@@ -234,18 +236,6 @@ fn wait_for_hello(out: &mut Outbox) {
             None => process::sleep(5),
         }
     }
-}
-
-/// Ends the worker so that the launcher starts another, which begins from nothing.
-pub fn give_up(reason: &str) -> ! {
-    let database = session::database();
-    set_state(database, DatabaseState::Backoff, reason);
-    log!("pg_anker: capture worker of database {} ends: {reason}", database.to_u32());
-    compat::end_process(1)
-}
-
-fn set_state(database: pg_sys::Oid, state: DatabaseState, reason: &str) {
-    shared::set_state(database, state, |d| d.reason = Reason::new(reason));
 }
 
 fn random_token() -> u64 {

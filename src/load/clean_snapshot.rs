@@ -19,14 +19,15 @@ use pgrx::prelude::*;
 use protocol::Snapshot;
 
 use crate::pg::process;
-use crate::pg::snapshot;
+use crate::pg::snapshot::{self, Committing};
+use crate::pg::transaction;
 
 /// Transactions leave the proc array within microseconds of their commit, unless they wait for a standby.
 const RETRY_MS: i64 = 2;
 /// Waiting longer than this is told.
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
-/// Opens a REPEATABLE READ transaction with such a snapshot active, and returns it. The caller has made sure that C lies
+/// Opens a REPEATABLE READ transaction whose snapshot is such a one, and returns it. The caller has made sure that C lies
 /// behind it. `prepare` runs in each transaction tried, before its snapshot is taken; `waiting` is told what for, when that
 /// takes long.
 pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapshot {
@@ -34,15 +35,9 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapsh
     let start = Instant::now();
     let mut lingering: Option<Vec<u64>> = None;
     loop {
-        // SAFETY: no transaction is open; the isolation level is set before the first snapshot.
-        let taken = unsafe {
-            pg_sys::StartTransactionCommand();
-            pg_sys::XactIsoLevel = pg_sys::XACT_REPEATABLE_READ as i32;
-            prepare();
-            pg_sys::GetTransactionSnapshot()
-        };
-        // SAFETY: just taken, valid until the transaction ends.
-        let Some(snapshot) = (unsafe { snapshot::from_pg(taken) }) else {
+        transaction::begin_repeatable_read();
+        prepare();
+        let Some(snapshot) = snapshot::of_transaction() else {
             error!("could not take a snapshot outside of recovery");
         };
         let left: Vec<u64> = match lingering.take() {
@@ -50,18 +45,13 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapsh
             Some(before) => before.into_iter().filter(|xid| !snapshot.sees(*xid)).collect(),
         };
         match left.first() {
-            None => {
-                // SAFETY: the snapshot is valid; the end of the transaction pops it.
-                unsafe { pg_sys::PushActiveSnapshot(taken) };
-                return snapshot;
-            }
+            None => return snapshot,
             Some(xid) => {
                 if start.elapsed() > NOTICEABLE {
                     waiting(&format!("waiting for transaction {xid}, which has committed, to leave the proc array"));
                 }
                 lingering = Some(left);
-                // SAFETY: the transaction of above, which did nothing.
-                unsafe { pg_sys::CommitTransactionCommand() };
+                transaction::commit();
                 process::sleep(RETRY_MS);
             }
         }
@@ -70,28 +60,18 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapsh
 
 /// Waits until nobody who is now between commit record and commit log is there any more.
 fn wait_for_commit_log(waiting: &mut impl FnMut(&str)) {
-    let kind = pg_sys::DELAY_CHKPT_START as i32;
     let start = Instant::now();
-    // SAFETY: the array is palloc'd with so many elements, and freed once.
-    unsafe {
-        let mut count = 0;
-        let delaying = pg_sys::GetVirtualXIDsDelayingChkpt(&mut count, kind);
-        while count > 0 && pg_sys::HaveVirtualXIDsDelayingChkpt(delaying, count, kind) {
-            if start.elapsed() > NOTICEABLE {
-                waiting("waiting for a transaction that is just committing to reach the commit log");
-            }
-            process::sleep(RETRY_MS);
+    let mut committing = Committing::now();
+    while committing.goes_on() {
+        if start.elapsed() > NOTICEABLE {
+            waiting("waiting for a transaction that is just committing to reach the commit log");
         }
-        pg_sys::pfree(delaying.cast());
+        process::sleep(RETRY_MS);
     }
 }
 
 /// Transactions that have committed and that the snapshot does not see.
 fn unseen_commits(snapshot: &Snapshot) -> impl Iterator<Item = u64> {
     let later: Range<u64> = snapshot.xmax..snapshot::next_full_xid();
-    snapshot.xip().iter().copied().chain(later).filter(|&xid| {
-        let xid = pg_sys::TransactionId::from(xid as u32);
-        // SAFETY: looks into the commit log, which has a place for every id that was given out.
-        u32::from(xid) >= pg_sys::FirstNormalTransactionId.into() && unsafe { pg_sys::TransactionIdDidCommit(xid) }
-    })
+    snapshot.xip().iter().copied().chain(later).filter(|&xid| snapshot::has_committed(xid as u32))
 }

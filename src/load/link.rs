@@ -11,7 +11,7 @@ use protocol::request::Refusal;
 
 use crate::client::{Engine, Received};
 use crate::pg::catalog::relation_name;
-use crate::pg::session;
+use crate::pg::relation;
 
 /// The engine takes rows and answers at once, but for the time it takes to apply what lies before.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,29 +70,9 @@ impl Link {
             return Ok(());
         }
         self.looked = Instant::now();
-        match somebody_waits_for(self.relid) {
+        match relation::somebody_waits_for(self.relid) {
             true => Err("the load gave way to a lock on the table".into()),
             false => Ok(()),
         }
-    }
-}
-
-/// LockHasWaiters cannot tell: an AccessShareLock taken by the fast path has no entry in the lock table that it could
-/// look at.
-fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
-    // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read without
-    // a lock: at worst we give way for nothing, or at the next look.
-    unsafe {
-        let database = session::database().to_u32();
-        let processes = &*pg_sys::ProcGlobal;
-        (0..processes.allProcCount as usize).any(|i| {
-            let lock = (&raw const (*processes.allProcs.add(i)).waitLock).read_volatile();
-            let tag = lock.as_ref().map(|lock| (&raw const lock.tag).read_volatile());
-            tag.is_some_and(|tag| {
-                tag.locktag_type as u32 == pg_sys::LockTagType::LOCKTAG_RELATION
-                    && tag.locktag_field1 == database
-                    && tag.locktag_field2 == relid.to_u32()
-            })
-        })
     }
 }

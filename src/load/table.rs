@@ -1,7 +1,6 @@
 //! Loading tables, one after the other: the rows of each under a clean snapshot, encoded as the stream's rows are, to the
 //! engine's socket.
 
-use std::ptr;
 use std::time::{Duration, Instant};
 
 use follow::LoadOrder;
@@ -12,11 +11,12 @@ use protocol::request::{LoadRequest, Request};
 use super::link::Link;
 use super::{clean_snapshot, orders};
 use crate::layout;
-use crate::pg::catalog;
 use crate::pg::memory::Scratch;
 use crate::pg::process;
-use crate::pg::relation::OpenRelation;
+use crate::pg::relation::{self, Lock, OpenRelation};
+use crate::pg::rows::Rows;
 use crate::pg::tuple::{OnDisk, RowEncoder};
+use crate::pg::{snapshot, transaction};
 use crate::shared::{self, Reason};
 
 const CHUNK_BYTES: usize = 256 << 10;
@@ -24,7 +24,6 @@ const CHUNK_BYTES: usize = 256 << 10;
 const SHIFT: Duration = Duration::from_secs(1);
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_RETRY_MS: i64 = 10;
-const LOCK: i32 = pg_sys::AccessShareLock as i32;
 
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -33,41 +32,31 @@ pub extern "C-unwind" fn anker_loader_main(database: pg_sys::Datum) {
     process::begin();
     process::connect(database);
     let start = Instant::now();
+    let scratch = Scratch::lasting(c"pg_anker row");
     for order in orders::from_extra(&process::my_extra()) {
         if start.elapsed() > SHIFT {
             break;
         }
-        load_and_tell(database, order);
+        load_and_tell(database, order, scratch);
     }
 }
 
-fn load_and_tell(database: pg_sys::Oid, order: LoadOrder) {
+fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
     shared::update_generation(database, order.relid.into(), order.generation, |t| t.tried = order.generation);
     let blame = move |reason: &str| tell(database, order, reason);
-    let outcome = process::telling_errors(|| load(database, order), blame);
-    // SAFETY: the transaction that `load` opened; it changed nothing, and aborting releases whatever a half-done scan
-    // still holds.
-    unsafe { pg_sys::AbortCurrentTransaction() };
+    let outcome = process::telling_errors(|| load(database, order, scratch), blame);
+    // It changed nothing, and aborting releases whatever a half-done load still holds.
+    transaction::abort();
     match outcome {
-        Ok(()) => make_plans_anew(order.relid.into()),
+        // Plans of prepared statements that were made without the mirror are thought over again, where `anker.route` routes
+        // statements that are not flagged.
+        Ok(()) => transaction::run(|| relation::make_plans_anew(order.relid.into())),
         Err(reason) => blame(&reason),
     }
 }
 
-/// Plans of prepared statements that were made without the mirror are thought over again, where `anker.route` routes
-/// statements that are not flagged.
-fn make_plans_anew(relid: pg_sys::Oid) {
-    process::in_transaction(|| {
-        // An unknown relation would be an error.
-        if catalog::class(relid, |_| ()).is_some() {
-            // SAFETY: in a transaction, whose end sends the message.
-            unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relid) };
-        }
-    });
-}
-
 /// The error is a reason for the view; the capture worker starts another load after a while.
-fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
+fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(), String> {
     let relid = pg_sys::Oid::from(order.relid);
     // The lock comes before the snapshot, so that no DDL can come between them.
     let mut locked = true;
@@ -84,11 +73,8 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
     let request = LoadRequest { relid: order.relid, generation: order.generation, fingerprint, snapshot };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
     engine.expect(Kind::Go)?;
-    // SAFETY: the relation is open, described by this layout, and the snapshot active.
-    let rows = unsafe {
-        let encoder = RowEncoder::new(&described.layout, relation.descriptor());
-        send_rows(&relation, encoder, &mut engine)?
-    };
+    let mut encoder = RowEncoder::new(&described.layout, relation.descriptor());
+    let rows = snapshot::with_active(|| send_rows(&relation, &mut encoder, &mut engine, scratch))?;
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
     engine.expect(Kind::Loaded)
 }
@@ -96,8 +82,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder) -> Result<(), String> {
 /// Whether the table could be locked, before long: tables that could be loaded wait behind this one.
 fn wait_for_lock(relid: pg_sys::Oid) -> bool {
     let start = Instant::now();
-    // SAFETY: in a transaction, which keeps the lock.
-    while !unsafe { pg_sys::ConditionalLockRelationOid(relid, LOCK) } {
+    while !relation::try_lock(relid, Lock::Read) {
         if start.elapsed() > LOCK_PATIENCE {
             return false;
         }
@@ -106,37 +91,38 @@ fn wait_for_lock(relid: pg_sys::Oid) -> bool {
     true
 }
 
-/// Sends all rows of the relation under the active snapshot; returns their number.
-unsafe fn send_rows(relation: &OpenRelation, mut encoder: RowEncoder, engine: &mut Link) -> Result<u64, String> {
-    let mut rows = 0u64;
+/// Sends all rows of the relation under the active snapshot; returns their number. What is detoasted for a row is freed
+/// behind it.
+fn send_rows(
+    relation: &OpenRelation,
+    encoder: &mut RowEncoder,
+    engine: &mut Link,
+    scratch: Scratch,
+) -> Result<u64, String> {
+    let mut encoder = encoder.fitting(relation.descriptor()).ok_or("the table was altered")?;
+    let mut rows = Rows::active(relation);
+    let mut sent = 0u64;
     let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 2));
-    // SAFETY: the relation is open and its access method the heap, as for all ordinary tables that were described;
-    // tuples are read before the scan moves on, and what was detoasted for one is freed behind it.
-    unsafe {
-        let scratch = Scratch::below(pg_sys::CurrentMemoryContext, c"pg_anker row");
-        let scan = pg_sys::table_beginscan(relation.as_ptr(), pg_sys::GetActiveSnapshot(), 0, ptr::null_mut());
-        loop {
-            let tuple = pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
-            if !tuple.is_null() {
-                scratch.with(|| encoder.row(tuple, relation.descriptor(), OnDisk::Fetch, &mut chunk));
-                rows += 1;
-            }
-            if chunk.len() >= CHUNK_BYTES || tuple.is_null() && !chunk.is_empty() {
-                engine.send(&frame::encode_header(Kind::Rows, chunk.len()))?;
-                engine.send(&chunk)?;
-                chunk.clear();
-                pgrx::check_for_interrupts!();
-            }
-            if rows.is_multiple_of(64) {
-                engine.give_way()?;
-            }
-            if tuple.is_null() {
-                break;
-            }
+    loop {
+        let tuple = rows.next();
+        let at_end = tuple.is_none();
+        if let Some(tuple) = tuple {
+            scratch.with(|| encoder.row(tuple, OnDisk::Fetch, &mut chunk));
+            sent += 1;
         }
-        pg_sys::table_endscan(scan);
+        if chunk.len() >= CHUNK_BYTES || at_end && !chunk.is_empty() {
+            engine.send(&frame::encode_header(Kind::Rows, chunk.len()))?;
+            engine.send(&chunk)?;
+            chunk.clear();
+            pgrx::check_for_interrupts!();
+        }
+        if sent.is_multiple_of(64) {
+            engine.give_way()?;
+        }
+        if at_end {
+            return Ok(sent);
+        }
     }
-    Ok(rows)
 }
 
 /// Shows why the table is not live yet.

@@ -63,14 +63,19 @@ names! {
 }
 
 pub fn database_name(database: pg_sys::Oid) -> Option<String> {
-    // SAFETY: a C string, or null if there is no such database.
-    unsafe { text(pg_sys::get_database_name(database)) }
+    cached([database.into()], |row: &pg_sys::FormData_pg_database| text_of(&row.datname))
 }
 
 /// For people to read: names are in the database's encoding, which need not be UTF-8.
 pub fn text_of(name: &pg_sys::NameData) -> String {
-    // SAFETY: a name ends with a zero byte.
-    unsafe { text(name.data.as_ptr()) }.unwrap_or_default()
+    let bytes: Vec<u8> = name.data.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// As SQL wants it.
+pub fn quoted(name: &pg_sys::NameData) -> String {
+    // SAFETY: a name ends with a zero byte; a C string comes back.
+    unsafe { text(pg_sys::quote_identifier(name.data.as_ptr())) }.unwrap_or_default()
 }
 
 /// A C string of the server's, as text for people to read.
@@ -112,6 +117,18 @@ unsafe impl Cached for pg_sys::FormData_pg_attribute {
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::ATTNUM;
 }
 
+// SAFETY: pg_namespace by oid.
+unsafe impl Cached for pg_sys::FormData_pg_namespace {
+    type Keys = [pg_sys::Datum; 1];
+    const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::NAMESPACEOID;
+}
+
+// SAFETY: pg_database by oid.
+unsafe impl Cached for pg_sys::FormData_pg_database {
+    type Keys = [pg_sys::Datum; 1];
+    const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::DATABASEOID;
+}
+
 // SAFETY: pg_index by the index.
 unsafe impl Cached for pg_sys::FormData_pg_index {
     type Keys = [pg_sys::Datum; 1];
@@ -130,6 +147,11 @@ pub fn attribute<T>(
     look: impl FnOnce(&pg_sys::FormData_pg_attribute) -> T,
 ) -> Option<T> {
     cached([relid.into(), attnum.into()], look)
+}
+
+/// Looks at a schema's row.
+pub fn namespace<T>(schema: pg_sys::Oid, look: impl FnOnce(&pg_sys::FormData_pg_namespace) -> T) -> Option<T> {
+    cached([schema.into()], look)
 }
 
 /// Looks at an index's row.

@@ -2,8 +2,11 @@
 
 use std::ffi::CStr;
 
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
+#[cfg(feature = "pg15")]
+use super::session::variable;
 use super::symbols;
 
 /// The rows of an insert, update or delete as decoding hands them on: old, new.
@@ -14,15 +17,16 @@ use super::symbols;
 pub unsafe fn changed_rows(
     change: *const pg_sys::ReorderBufferChange,
 ) -> (Option<pg_sys::HeapTuple>, Option<pg_sys::HeapTuple>) {
-    #[cfg(feature = "pg15")]
-    let row = |buffer: *mut pg_sys::ReorderBufferTupleBuf| {
-        // SAFETY: null, or a buffer that holds its tuple.
-        (!buffer.is_null()).then(|| unsafe { &raw mut (*buffer).tuple } as pg_sys::HeapTuple)
-    };
-    #[cfg(not(feature = "pg15"))]
-    let row = |row: pg_sys::HeapTuple| (!row.is_null()).then_some(row);
-    // SAFETY: the change's kind says which member of the union is meant.
-    unsafe { (row((*change).data.tp.oldtuple), row((*change).data.tp.newtuple)) }
+    // SAFETY: the change's kind says which member of the union is meant: null, or on 15 a buffer that holds its tuple.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        let row = |buffer: *mut pg_sys::ReorderBufferTupleBuf| {
+            (!buffer.is_null()).then(|| &raw mut (*buffer).tuple as pg_sys::HeapTuple)
+        };
+        #[cfg(not(feature = "pg15"))]
+        let row = |row: pg_sys::HeapTuple| (!row.is_null()).then_some(row);
+        (row((*change).data.tp.oldtuple), row((*change).data.tp.newtuple))
+    }
 }
 
 /// A replication slot of this database that goes with its process.
@@ -40,23 +44,24 @@ pub fn create_temporary_slot(name: &CStr) {
 
 /// Whether the current user owns the relation. In a transaction.
 pub fn owns_relation(relid: pg_sys::Oid) -> bool {
-    // SAFETY: catalog look-ups.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        return pg_sys::pg_class_ownercheck(relid, pg_sys::GetUserId());
-        #[cfg(not(feature = "pg15"))]
-        return pg_sys::object_ownercheck(pg_sys::RelationRelationId, relid, pg_sys::GetUserId());
-    }
+    owns(pg_sys::RelationRelationId, relid)
 }
 
 /// Whether the current user owns the database. In a transaction.
 pub fn owns_database(database: pg_sys::Oid) -> bool {
-    // SAFETY: catalog look-ups.
+    owns(pg_sys::DatabaseRelationId, database)
+}
+
+fn owns(class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
     unsafe {
         #[cfg(feature = "pg15")]
-        return pg_sys::pg_database_ownercheck(database, pg_sys::GetUserId());
+        return match class {
+            pg_sys::DatabaseRelationId => pg_sys::pg_database_ownercheck(object, pg_sys::GetUserId()),
+            _ => pg_sys::pg_class_ownercheck(object, pg_sys::GetUserId()),
+        };
         #[cfg(not(feature = "pg15"))]
-        return pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, pg_sys::GetUserId());
+        return pg_sys::object_ownercheck(class, object, pg_sys::GetUserId());
     }
 }
 
@@ -80,18 +85,16 @@ pub unsafe fn flatten_join_columns(query: *mut pg_sys::Query, node: *mut pg_sys:
     }
 }
 
-/// Whether a collation orders by bytes.
-///
-/// # Safety
-///
-/// Within pgrx's guard for calls of the server: an error jumps over this frame.
-pub unsafe fn collation_is_c(collation: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog lookup.
+/// Whether text in this collation is ordered by its bytes.
+pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
     unsafe {
-        #[cfg(not(feature = "pg18"))]
-        return symbols::lc_collate_is_c(collation);
-        #[cfg(feature = "pg18")]
-        return (*symbols::pg_newlocale_from_collation(collation)).collate_is_c;
+        pg_guard_ffi_boundary(|| {
+            #[cfg(not(feature = "pg18"))]
+            return symbols::lc_collate_is_c(collation);
+            #[cfg(feature = "pg18")]
+            return (*symbols::pg_newlocale_from_collation(collation)).collate_is_c;
+        })
     }
 }
 
@@ -106,46 +109,35 @@ pub fn without_grouping(query: &mut pg_sys::Query) {
     }
 }
 
-/// Writes a logical message that belongs to no transaction; its end in the WAL, not flushed.
-///
-/// # Safety
-///
-/// Within pgrx's guard for calls of the server: an error jumps over this frame.
-pub unsafe fn log_message(prefix: &CStr, message: &[u8]) -> pg_sys::XLogRecPtr {
+/// Writes a logical message that belongs to no transaction, and so takes no transaction id; its end in the WAL, not
+/// flushed.
+pub fn log_message(prefix: &CStr, message: &[u8]) -> pg_sys::XLogRecPtr {
     let (prefix, start, size) = (prefix.as_ptr(), message.as_ptr().cast(), message.len());
     // SAFETY: prefix and message are valid for the call.
     unsafe {
-        #[cfg(feature = "pg15")]
-        return symbols::LogLogicalMessage(prefix, start, size, false);
-        #[cfg(not(feature = "pg15"))]
-        return symbols::LogLogicalMessage(prefix, start, size, false, false);
+        pg_guard_ffi_boundary(|| {
+            #[cfg(feature = "pg15")]
+            return symbols::LogLogicalMessage(prefix, start, size, false);
+            #[cfg(not(feature = "pg15"))]
+            return symbols::LogLogicalMessage(prefix, start, size, false, false);
+        })
     }
 }
 
-/// What the server knows of a backend, by its place in the list that this process took last, from 1.
-///
-/// # Safety
-///
-/// The entry is read before the list is taken anew.
-pub unsafe fn backend_status<'a>(place: i32) -> Option<&'a pg_sys::LocalPgBackendStatus> {
-    // SAFETY: null, or an entry of this process's own list.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        return pg_sys::pgstat_fetch_stat_local_beentry(place).as_ref();
-        #[cfg(not(feature = "pg15"))]
-        return pg_sys::pgstat_get_local_beentry_by_index(place).as_ref();
-    }
-}
+/// What the server knows of a backend, by its place in the list that this process took last, from 1; or null.
+#[cfg(feature = "pg15")]
+pub(super) use pg_sys::pgstat_fetch_stat_local_beentry as backend_status;
+#[cfg(not(feature = "pg15"))]
+pub(super) use pg_sys::pgstat_get_local_beentry_by_index as backend_status;
 
-/// An empty set of so many events, which lives as long as the process.
-pub fn lasting_wait_set(events: i32) -> *mut pg_sys::WaitEventSet {
-    // SAFETY: without an owner nobody releases the set.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        return pg_sys::CreateWaitEventSet(pg_sys::TopMemoryContext, events);
-        #[cfg(not(feature = "pg15"))]
-        return pg_sys::CreateWaitEventSet(std::ptr::null_mut(), events);
-    }
+/// What a set of events is made for that lives as long as the process: without an owner nobody releases it.
+#[cfg(feature = "pg15")]
+pub(super) fn no_owner() -> pg_sys::MemoryContext {
+    variable!(TopMemoryContext)
+}
+#[cfg(not(feature = "pg15"))]
+pub(super) fn no_owner() -> pg_sys::ResourceOwner {
+    std::ptr::null_mut()
 }
 
 /// This process's place in the server's list of processes.
@@ -181,36 +173,19 @@ pub fn strategy(meaning: &MeaningOfOperator) -> u32 {
     return meaning.cmptype;
 }
 
-/// The attributes of a tuple descriptor.
-///
-/// # Safety
-///
-/// The descriptor is valid, and stays so while the result is used.
-pub unsafe fn attributes<'a>(descriptor: pg_sys::TupleDesc) -> &'a [pg_sys::FormData_pg_attribute] {
-    // SAFETY: `natts` attributes lie in or, since 18, behind the descriptor's array.
-    unsafe {
-        let natts = (*descriptor).natts as usize;
-        #[cfg(not(feature = "pg18"))]
-        return (*descriptor).attrs.as_slice(natts);
-        #[cfg(feature = "pg18")]
-        return std::slice::from_raw_parts((*descriptor).compact_attrs.as_ptr().add(natts).cast(), natts);
-    }
+/// Where a tuple descriptor's attributes begin: in or, since 18, behind its array.
+pub(super) fn first_attribute(descriptor: &pg_sys::TupleDescData) -> *const pg_sys::FormData_pg_attribute {
+    #[cfg(not(feature = "pg18"))]
+    return descriptor.attrs.as_ptr();
+    #[cfg(feature = "pg18")]
+    return descriptor.compact_attrs.as_ptr().wrapping_add(descriptor.natts as usize).cast();
 }
 
 /// Sets a signal's handler.
-///
-/// # Safety
-///
-/// The handler may run at any time.
-pub unsafe fn handle_signal(signal: u32, handler: unsafe extern "C-unwind" fn(std::ffi::c_int)) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        #[cfg(not(feature = "pg18"))]
-        pg_sys::pqsignal(signal as i32, Some(handler));
-        #[cfg(feature = "pg18")]
-        pg_sys::pqsignal_be(signal as i32, Some(handler));
-    }
-}
+#[cfg(not(feature = "pg18"))]
+pub(super) use pg_sys::pqsignal as handle_signal;
+#[cfg(feature = "pg18")]
+pub(super) use pg_sys::pqsignal_be as handle_signal;
 
 /// Ends the process with all its cleanup.
 pub fn end_process(code: i32) -> ! {

@@ -65,16 +65,12 @@ pub fn when_statement_ends(f: impl FnOnce() + 'static) {
 pub struct Scratch(pg_sys::MemoryContext);
 
 impl Scratch {
-    /// Below `parent`, with which it goes at the latest.
-    ///
-    /// # Safety
-    ///
-    /// `parent` is alive, and outlives the value.
-    pub unsafe fn below(parent: pg_sys::MemoryContext, name: &'static CStr) -> Scratch {
-        // SAFETY: by the caller's promise; the name is static, as PostgreSQL wants it.
+    /// As long as the process.
+    pub fn lasting(name: &'static CStr) -> Scratch {
+        // SAFETY: the top context is always there; the name is static, as PostgreSQL wants it.
         Scratch(unsafe {
             pg_sys::AllocSetContextCreateInternal(
-                parent,
+                pg_sys::TopMemoryContext,
                 name.as_ptr(),
                 pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
                 pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
@@ -83,13 +79,17 @@ impl Scratch {
         })
     }
 
+    /// Runs `f` with it as the current context.
+    pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: alive as long as the process.
+        unsafe { in_context(self.0, f) }
+    }
+
     /// Runs `f` with it as the current context, and empties it.
     pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: alive by the promise of `below`; what `f` returns does not lie in it, or `f` would have to be unsafe.
-        unsafe {
-            let result = in_context(self.0, f);
-            pg_sys::MemoryContextReset(self.0);
-            result
-        }
+        let result = self.run(f);
+        // SAFETY: what `f` returns does not lie in it, or `f` would have to be unsafe.
+        unsafe { pg_sys::MemoryContextReset(self.0) };
+        result
     }
 }

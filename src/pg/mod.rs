@@ -12,15 +12,19 @@
 
 pub mod catalog;
 pub mod compat;
+pub mod decoding;
 pub mod error;
 pub mod explain;
+pub mod hooks;
 pub mod memory;
 pub mod process;
 pub mod relation;
+pub mod rows;
 pub mod scan_node;
 pub mod session;
 pub mod snapshot;
 pub mod symbols;
+pub mod transaction;
 pub mod tree;
 pub mod tuple;
 pub mod tuple_store;

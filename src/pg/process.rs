@@ -3,11 +3,12 @@
 use std::ffi::CStr;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
+use std::time::Duration;
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use super::{compat, symbols};
+use super::{compat, symbols, wait};
 
 /// What a dynamic worker runs: the name of an exported function of this library.
 #[derive(Clone, Copy)]
@@ -77,6 +78,18 @@ pub fn terminate(pid: i32) {
     unsafe { libc::kill(pid, libc::SIGTERM) };
 }
 
+/// Sets the latch of a process by its place in the server's list, where there is such a place. If the process is gone and
+/// its place taken, somebody wakes up for nothing: harmless.
+pub fn wake(number: i32) {
+    // SAFETY: the list lives as long as the server, and its latches are meant to be set from anywhere.
+    unsafe {
+        let all = &*pg_sys::ProcGlobal;
+        if (0..all.allProcCount as i32).contains(&number) {
+            pg_sys::SetLatch(&raw mut (*all.allProcs.add(number as usize)).procLatch);
+        }
+    }
+}
+
 /// Whether a process of the server has this pid.
 pub fn is_alive(pid: i32) -> bool {
     // SAFETY: looks into shared memory under the server's own lock.
@@ -114,13 +127,13 @@ fn copy(target: &mut [std::ffi::c_char], text: &CStr) {
 pub fn begin() {
     // SAFETY: the server's own handlers, installed before signals are unblocked.
     unsafe {
-        compat::handle_signal(pg_sys::SIGTERM, symbols::die);
-        compat::handle_signal(pg_sys::SIGHUP, symbols::SignalHandlerForConfigReload);
+        compat::handle_signal(pg_sys::SIGTERM as i32, Some(symbols::die));
+        compat::handle_signal(pg_sys::SIGHUP as i32, Some(symbols::SignalHandlerForConfigReload));
         pg_sys::BackgroundWorkerUnblockSignals();
     }
 }
 
-/// Connects to a database as the bootstrap superuser.
+/// Connects to a database as the bootstrap superuser; with an invalid oid to none, and only shared catalogs can be read.
 pub fn connect(database: pg_sys::Oid) {
     // SAFETY: once, in a fresh worker.
     unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0) };
@@ -150,12 +163,7 @@ pub fn my_extra() -> Extra {
 
 /// Sleeps until the latch is set or the time is over; serves interrupts.
 pub fn sleep(milliseconds: i64) {
-    // SAFETY: our own latch, on the main thread.
-    unsafe {
-        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, milliseconds as _, pg_sys::PG_WAIT_EXTENSION);
-        pg_sys::ResetLatch(pg_sys::MyLatch);
-    }
+    wait::wait(Duration::from_millis(milliseconds as u64), None);
     pgrx::check_for_interrupts!();
 }
 
@@ -180,13 +188,12 @@ pub fn reload_settings() {
     }
 }
 
-/// Runs `work` in a transaction of its own, which is committed.
-pub fn in_transaction<T>(work: impl FnOnce() -> T) -> T {
-    // SAFETY: outside of any transaction; an error leaves through the worker's end, which aborts.
+/// Visits what the server tells of its backends.
+pub fn for_each_backend(mut visit: impl FnMut(&pg_sys::LocalPgBackendStatus)) {
+    // SAFETY: this process's copy of the list is made anew, and read before anything else can replace it.
     unsafe {
-        pg_sys::StartTransactionCommand();
-        let result = work();
-        pg_sys::CommitTransactionCommand();
-        result
+        pg_sys::pgstat_clear_backend_activity_snapshot();
+        let places = 1..=pg_sys::pgstat_fetch_stat_numbackends();
+        places.filter_map(|place| compat::backend_status(place).as_ref()).for_each(&mut visit);
     }
 }

@@ -1,58 +1,124 @@
 //! Relations: opened, asked, and closed when the value goes.
 
-use std::ffi::CStr;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::catalog::{self, text_of};
-use super::{compat, symbols};
+use super::tuple::Descriptor;
+use super::{session, symbols};
+
+/// Locks on relations, by what they allow. In a transaction, whose end releases them.
+#[derive(Clone, Copy)]
+pub enum Lock {
+    None,
+    Read,
+    Write,
+}
+
+impl Lock {
+    const fn mode(self) -> i32 {
+        (match self {
+            Lock::None => pg_sys::NoLock,
+            Lock::Read => pg_sys::AccessShareLock,
+            Lock::Write => pg_sys::RowExclusiveLock,
+        }) as i32
+    }
+}
+
+/// Waits for the lock.
+pub fn lock(relid: pg_sys::Oid, lock: Lock) {
+    // SAFETY: in a transaction.
+    unsafe { pg_sys::LockRelationOid(relid, lock.mode()) };
+}
+
+/// Whether it could be locked without waiting.
+pub fn try_lock(relid: pg_sys::Oid, lock: Lock) -> bool {
+    // SAFETY: in a transaction.
+    unsafe { pg_sys::ConditionalLockRelationOid(relid, lock.mode()) }
+}
+
+/// Before the transaction ends.
+pub fn unlock(relid: pg_sys::Oid, lock: Lock) {
+    // SAFETY: a lock that is not held is a warning.
+    unsafe { pg_sys::UnlockRelationOid(relid, lock.mode()) };
+}
+
+/// The catalog as it was at the stream's position.
+#[derive(Clone, Copy)]
+pub struct Historic<'a>(PhantomData<&'a ()>);
+
+impl Historic<'_> {
+    /// # Safety
+    ///
+    /// A transaction is open and decoding's historic snapshot is set during `'a`.
+    pub(super) unsafe fn new() -> Self {
+        Historic(PhantomData)
+    }
+}
+
+/// Whether a process waits for a lock on the relation. LockHasWaiters cannot tell: an AccessShareLock taken by the fast path has no entry in the lock table that it could
+/// look at.
+pub fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
+    let database = session::database().to_u32();
+    // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read without
+    // a lock: at worst the answer is that of just before.
+    unsafe {
+        let processes = &*pg_sys::ProcGlobal;
+        (0..processes.allProcCount as usize).any(|i| {
+            let lock = (&raw const (*processes.allProcs.add(i)).waitLock).read_volatile();
+            let tag = lock.as_ref().map(|lock| (&raw const lock.tag).read_volatile());
+            tag.is_some_and(|tag| {
+                tag.locktag_type as u32 == pg_sys::LockTagType::LOCKTAG_RELATION
+                    && tag.locktag_field1 == database
+                    && tag.locktag_field2 == relid.to_u32()
+            })
+        })
+    }
+}
 
 /// An open relation. Its lock, where it was taken here, stays until the transaction ends, as is the rule for tables.
 pub struct OpenRelation(pg_sys::Relation);
 
 impl OpenRelation {
+    /// Locks, and opens. A relation that is not there is an error.
+    fn open(relid: pg_sys::Oid, lock: Lock) -> OpenRelation {
+        // SAFETY: in a transaction.
+        OpenRelation(unsafe { pg_sys::relation_open(relid, lock.mode()) })
+    }
+
     /// One that the transaction has locked already.
     pub fn locked(relid: pg_sys::Oid) -> OpenRelation {
-        // SAFETY: in a transaction; a relation that is not there is an error.
-        OpenRelation(unsafe { pg_sys::relation_open(relid, pg_sys::NoLock as i32) })
+        OpenRelation::open(relid, Lock::None)
     }
 
     /// Locks against being altered or dropped, and opens.
     pub fn lock(relid: pg_sys::Oid) -> OpenRelation {
-        // SAFETY: as above.
-        OpenRelation(unsafe { pg_sys::relation_open(relid, pg_sys::AccessShareLock as i32) })
+        OpenRelation::open(relid, Lock::Read)
     }
 
     /// As [`locked`](Self::locked); `None`: there is no such relation (any more).
     pub fn try_locked(relid: pg_sys::Oid) -> Option<OpenRelation> {
         // SAFETY: in a transaction.
-        OpenRelation::unless_null(unsafe { pg_sys::try_relation_open(relid, pg_sys::NoLock as i32) })
+        OpenRelation::unless_null(unsafe { pg_sys::try_relation_open(relid, Lock::None.mode()) })
     }
 
     /// Looks at a relation without waiting for anybody, and without leaving a lock behind; `None`: it is locked against
     /// that, or there is no such relation (any more).
     pub fn glance<T>(relid: pg_sys::Oid, look: impl FnOnce(&OpenRelation) -> T) -> Option<T> {
-        const LOCK: i32 = pg_sys::AccessShareLock as i32;
-        // SAFETY: in a transaction, whose end releases the lock if an error does not let us.
-        unsafe {
-            if !pg_sys::ConditionalLockRelationOid(relid, LOCK) {
-                return None;
-            }
-            let seen = OpenRelation::try_locked(relid).map(|relation| look(&relation));
-            pg_sys::UnlockRelationOid(relid, LOCK);
-            seen
+        if !try_lock(relid, Lock::Read) {
+            return None;
         }
+        let seen = OpenRelation::try_locked(relid).map(|relation| look(&relation));
+        unlock(relid, Lock::Read);
+        seen
     }
 
     /// Without a lock, as the catalog was at a position of the WAL: whatever others do now does not matter there.
-    ///
-    /// # Safety
-    ///
-    /// A transaction is open and decoding's historic snapshot is set.
-    pub unsafe fn historic(relid: pg_sys::Oid) -> Option<OpenRelation> {
-        // SAFETY: by the caller's promise.
+    pub fn historic(relid: pg_sys::Oid, _catalog: Historic<'_>) -> Option<OpenRelation> {
+        // SAFETY: by the promise of the catalog.
         OpenRelation::unless_null(unsafe { pg_sys::RelationIdGetRelation(relid) })
     }
 
@@ -70,31 +136,28 @@ impl OpenRelation {
         ManuallyDrop::new(OpenRelation(relation))
     }
 
-    pub fn as_ptr(&self) -> pg_sys::Relation {
+    pub(super) fn as_ptr(&self) -> pg_sys::Relation {
         self.0
-    }
-
-    pub fn oid(&self) -> pg_sys::Oid {
-        // SAFETY: open as long as the value lives, here and below.
-        unsafe { (*self.0).rd_id }
     }
 
     /// Its row of pg_class.
     pub fn class(&self) -> &pg_sys::FormData_pg_class {
-        // SAFETY: an open relation has it.
+        // SAFETY: open as long as the value lives, and so it has one.
         unsafe { &*(*self.0).rd_rel }
     }
 
-    /// Valid as long as the relation is open.
-    pub fn descriptor(&self) -> pg_sys::TupleDesc {
-        // SAFETY: an open relation has it.
-        unsafe { (*self.0).rd_att }
+    pub fn oid(&self) -> pg_sys::Oid {
+        self.class().oid
+    }
+
+    pub fn descriptor(&self) -> Descriptor<'_> {
+        // SAFETY: as above.
+        unsafe { Descriptor::new((*self.0).rd_att) }
     }
 
     /// Its attributes, those that were dropped among them.
     pub fn attributes(&self) -> &[pg_sys::FormData_pg_attribute] {
-        // SAFETY: the descriptor stays as long as the relation is open.
-        unsafe { compat::attributes(self.descriptor()) }
+        self.descriptor().attributes()
     }
 
     pub fn name(&self) -> String {
@@ -104,19 +167,13 @@ impl OpenRelation {
     /// With its schema, quoted as SQL wants it.
     pub fn qualified_name(&self) -> String {
         let class = self.class();
-        // SAFETY: both calls return palloc'd C strings.
-        unsafe {
-            let schema = pg_sys::get_namespace_name(class.relnamespace);
-            let name = pg_sys::quote_qualified_identifier(schema, class.relname.data.as_ptr());
-            CStr::from_ptr(name).to_string_lossy().into_owned()
-        }
+        let schema = catalog::namespace(class.relnamespace, |schema| catalog::quoted(&schema.nspname));
+        format!("{}.{}", schema.unwrap_or_default(), catalog::quoted(&class.relname))
     }
 
     /// The name of a column, quoted as SQL wants it.
     pub fn quoted_column(&self, attnum: i16) -> String {
-        let name = &self.attributes()[attnum as usize - 1].attname;
-        // SAFETY: a C string, and so is what is returned.
-        unsafe { CStr::from_ptr(pg_sys::quote_identifier(name.data.as_ptr())) }.to_string_lossy().into_owned()
+        catalog::quoted(&self.attributes()[attnum as usize - 1].attname)
     }
 
     pub fn has_row_security(&self) -> bool {
@@ -124,9 +181,9 @@ impl OpenRelation {
     }
 
     /// Whether this transaction holds such a lock on it, or a stronger one.
-    pub fn is_locked_by_me(&self, mode: u32) -> bool {
+    pub fn is_locked_by_me(&self, lock: Lock) -> bool {
         // SAFETY: the relation is open.
-        unsafe { pg_sys::CheckRelationLockedByMe(self.0, mode as i32, true) }
+        unsafe { pg_sys::CheckRelationLockedByMe(self.0, lock.mode(), true) }
     }
 
     /// Whether changes of rows are logged with the whole old row.
@@ -134,17 +191,21 @@ impl OpenRelation {
         self.class().relreplident as u8 == pg_sys::REPLICA_IDENTITY_FULL
     }
 
+    /// The index that is its replica identity; an invalid oid without one.
+    pub(super) fn identity_index(&self) -> pg_sys::Oid {
+        // SAFETY: the relation is open.
+        unsafe { pg_sys::RelationGetReplicaIndex(self.0) }
+    }
+
     /// Attribute numbers of the replica identity index, ascending; empty without one.
     ///
     /// RelationGetIdentityKeyBitmap has them too, but may be called under a historic snapshot only.
     pub fn identity_attributes(&self) -> Vec<i16> {
-        // SAFETY: the relation is open.
-        let index = unsafe { pg_sys::RelationGetReplicaIndex(self.0) };
         let key_columns = |row: &pg_sys::FormData_pg_index| {
             // SAFETY: the vector has so many elements, and more.
             unsafe { row.indkey.values.as_slice(row.indnkeyatts as usize) }.to_vec()
         };
-        let mut attributes = catalog::index(index, key_columns).unwrap_or_default();
+        let mut attributes = catalog::index(self.identity_index(), key_columns).unwrap_or_default();
         attributes.sort_unstable();
         attributes
     }
@@ -157,6 +218,15 @@ impl Drop for OpenRelation {
             // SAFETY: opened by one of the above, and closed once.
             unsafe { pg_sys::RelationClose(self.0) };
         }
+    }
+}
+
+/// Plans that read the relation are thought over again, when the transaction has ended.
+pub fn make_plans_anew(relid: pg_sys::Oid) {
+    // An unknown relation would be an error.
+    if catalog::class(relid, |_| ()).is_some() {
+        // SAFETY: in a transaction, whose end sends the message.
+        unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relid) };
     }
 }
 
@@ -181,10 +251,4 @@ pub fn keys_determine(relation: pg_sys::Oid, column: &pg_sys::Var, keys: *mut pg
             symbols::check_functional_grouping(relation, entry, levels_up, keys, &raw mut constraints)
         })
     }
-}
-
-/// Whether text in this collation is ordered by its bytes.
-pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog lookup.
-    unsafe { pg_guard_ffi_boundary(|| compat::collation_is_c(collation)) }
 }

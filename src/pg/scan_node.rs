@@ -16,12 +16,12 @@ use super::explain::Explain;
 use super::memory::{in_context, own};
 use super::relation::OpenRelation;
 use super::tree::{Node, Tree, push};
-use super::tuple_store::TupleStore;
 use super::{compat, snapshot, symbols};
 
 pub trait ScanNode: Sized + 'static {
     const NAME: &'static CStr;
-    /// Whether the executor applies the plan's conditions and target list to its rows. Otherwise they are there already.
+    /// Whether rows are made here, and the executor applies the plan's conditions and target list to them. Otherwise they
+    /// are those of other nodes, whatever their slots are.
     const FILTERED: bool;
 
     fn methods() -> &'static Methods<Self>;
@@ -104,6 +104,9 @@ unsafe extern "C-unwind" fn begin<N: ScanNode>(
 ) {
     // SAFETY: called by the executor with a node of ours, whose query has a memory context.
     unsafe {
+        if !N::FILTERED {
+            (*state).ss.ps.resultopsfixed = false;
+        }
         let place = Place::new(state);
         let node = N::begin(place, Flags(flags));
         (*state.cast::<State<N>>()).node = own(place.estate().es_query_cxt, Box::new(node));
@@ -228,8 +231,7 @@ impl<'a> Place<'a> {
     }
 
     fn plan(self) -> &'a pg_sys::CustomScan {
-        // SAFETY: the plan of a custom scan, which nobody changes.
-        unsafe { &*self.scan().ps.plan.cast::<pg_sys::CustomScan>() }
+        self.tree().required(self.scan().ps.plan).cast().expect("the plan of a custom scan")
     }
 
     /// What the planner has told the node.
@@ -252,7 +254,7 @@ impl<'a> Place<'a> {
     }
 
     fn tree(self) -> Tree<'a> {
-        // SAFETY: used for the plan alone.
+        // SAFETY: used for plans of the query alone.
         unsafe { Tree::new() }
     }
 
@@ -276,12 +278,6 @@ impl<'a> Place<'a> {
             let relation = compat::range_table_relation(self.scan().ps.state, position as pg_sys::Index + 1);
             Some(OpenRelation::borrowed(relation))
         }
-    }
-
-    /// Rows are those of other nodes, whatever their slots are.
-    pub fn returns_slots_of_others(self) {
-        // SAFETY: a field of our own node, while it begins.
-        unsafe { (*self.state).ss.ps.resultopsfixed = false };
     }
 
     pub fn prepare(self) -> Vec<Expression> {
@@ -332,13 +328,9 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A store for the node's rows.
-    pub fn tuple_store(self) -> TupleStore {
-        // SAFETY: the query's context, and the descriptor of the node's slot, which live as long as the query.
-        unsafe {
-            let descriptor = (*self.scan().ss_ScanTupleSlot).tts_tupleDescriptor;
-            in_context(self.estate().es_query_cxt, || TupleStore::new(descriptor))
-        }
+    /// What its rows consist of, and the memory that lives as long as the query.
+    pub(super) fn rows_and_memory(self) -> (pg_sys::TupleDesc, pg_sys::MemoryContext) {
+        (self.scan().ps.scandesc, self.estate().es_query_cxt)
     }
 }
 
@@ -370,24 +362,29 @@ impl<'a> Place<'a> {
 
     /// Takes what only the child needs out of its rows from now on.
     pub fn without_junk(self, child: &mut Child) {
-        let (estate, targets) = (self.scan().ps.state, child.plan().targetlist);
-        if !self.tree().list_of::<pg_sys::TargetEntry>(targets).any(|entry| entry.resjunk) {
-            return;
-        }
-        // SAFETY: the target list of a child of this query.
-        child.junk_filter = unsafe {
-            in_context(self.estate().es_query_cxt, || {
+        let estate = self.scan().ps.state;
+        // SAFETY: a started node of this query, which has its plan.
+        unsafe {
+            let targets = (*(*child.state).plan).targetlist;
+            if !self.tree().list_of::<pg_sys::TargetEntry>(targets).any(|entry| entry.resjunk) {
+                return;
+            }
+            child.junk_filter = in_context(self.estate().es_query_cxt, || {
                 let slot = pg_sys::ExecInitExtraTupleSlot(estate, ptr::null_mut(), &raw const pg_sys::TTSOpsVirtual);
                 pg_sys::ExecInitJunkFilter(targets, slot)
-            })
-        };
+            });
+        }
     }
 }
 
 impl Child {
-    fn plan(&self) -> &pg_sys::Plan {
-        // SAFETY: a started node has its plan.
-        unsafe { &*(*self.state).plan }
+    /// It, and the nodes below it on their left: what each is, and what it has below.
+    fn chain(&self) -> impl Iterator<Item = (*mut pg_sys::PlanState, pg_sys::NodeTag, *mut pg_sys::PlanState)> {
+        let look = |state: *mut pg_sys::PlanState| {
+            // SAFETY: null, or a started node.
+            (!state.is_null()).then(|| unsafe { (state, (*state).type_, (*state).lefttree) })
+        };
+        std::iter::successors(look(self.state), move |&(_, _, below)| look(below))
     }
 
     /// Its next row. Not through pgrx's wrapper, which costs more than the call.
@@ -420,30 +417,18 @@ impl Child {
         unsafe { pg_sys::ExecEndNode(self.state) };
     }
 
-    /// It, and the nodes below it on their left.
-    fn chain(&self) -> impl Iterator<Item = *mut pg_sys::PlanState> {
-        std::iter::successors(Some(self.state), |&state| {
-            // SAFETY: a started node.
-            let below = unsafe { (*state).lefttree };
-            (!below.is_null()).then_some(below)
-        })
-    }
-
     /// What the nodes above the last one of the chain are.
     pub fn kinds_above_last(&self) -> impl Iterator<Item = pg_sys::NodeTag> {
-        let above_last = self.chain().count() - 1;
-        // SAFETY: as above.
-        self.chain().take(above_last).map(|state| unsafe { (*state).type_ })
+        self.chain().take_while(|(_, _, below)| !below.is_null()).map(|(_, kind, _)| kind)
     }
 
     /// The last node of the chain, if it is of this kind.
     pub fn last<N: ScanNode>(&self) -> Option<Below<N>> {
-        let last = self.chain().last()?.cast::<pg_sys::CustomScanState>();
-        // SAFETY: a started node; tag and methods tell whose it is.
-        let is_ours = unsafe {
-            (*last).ss.ps.type_ == pg_sys::NodeTag::T_CustomScanState
-                && (*last).methods == &raw const N::methods().executor
-        };
+        let (last, kind, _) = self.chain().last()?;
+        let last = last.cast::<pg_sys::CustomScanState>();
+        // SAFETY: a custom scan if its tag says so; the methods tell whose it is.
+        let is_ours = kind == pg_sys::NodeTag::T_CustomScanState
+            && unsafe { (*last).methods == &raw const N::methods().executor };
         is_ours.then_some(Below(last, PhantomData))
     }
 }

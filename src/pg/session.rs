@@ -1,7 +1,8 @@
 //! This process as the server sees it: its database, its user, its settings. On the main thread, as everything of the
 //! server's.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use pgrx::prelude::*;
@@ -15,17 +16,18 @@ macro_rules! variable {
 }
 pub(super) use variable;
 
-/// Questions that the server answers without being told anything.
-macro_rules! questions {
-    ($($(#[$doc:meta])* $name:ident => $function:ident() -> $answer:ty;)*) => {
-        $($(#[$doc])* pub fn $name() -> $answer {
-            // SAFETY: looks at what this process or shared memory holds.
-            unsafe { pg_sys::$function() }
+/// Functions of the server's that take nothing which could be wrong.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident => $function:ident() $(-> $answer:ty)?;)*) => {
+        $($(#[$doc])* pub fn $name() $(-> $answer)? {
+            // SAFETY: on the main thread; what is not allowed just now is an error of the server's.
+            unsafe { pgrx::pg_sys::$function() }
         })*
     };
 }
+pub(super) use calls;
 
-questions! {
+calls! {
     /// Whether a transaction is open in which the catalog can be read.
     in_transaction => IsTransactionState() -> bool;
     /// Whether the server is a standby, or not through with its recovery.
@@ -34,6 +36,12 @@ questions! {
     in_parallel_mode => IsInParallelMode() -> bool;
     /// Whether the current user is a superuser. In a transaction.
     is_superuser => superuser() -> bool;
+    /// Counts one more file that the process has open beside those that the server manages; false: that is too many.
+    count_open_file => AcquireExternalFD() -> bool;
+    /// The opposite.
+    count_closed_file => ReleaseExternalFD();
+    /// Microseconds since the server's epoch.
+    now => GetCurrentTimestamp() -> i64;
     /// Of the database; fixed for the life of a connected process.
     encoding => GetDatabaseEncoding() -> i32;
 }
@@ -70,9 +78,9 @@ pub fn is_utf8() -> bool {
 
 /// Where the server keeps libraries.
 pub fn library_directory() -> PathBuf {
-    // SAFETY: a C string that the server has set at its start.
-    let path = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
-    PathBuf::from(path.to_string_lossy().into_owned())
+    let path = variable!(pkglib_path).map(|c| c as u8);
+    let end = path.iter().position(|&c| c == 0).unwrap_or(path.len());
+    PathBuf::from(OsStr::from_bytes(&path[..end]))
 }
 
 /// Bytes that nobody can guess; `None`: the system has none.

@@ -3,6 +3,8 @@
 use pgrx::prelude::*;
 use protocol::Snapshot;
 
+use super::session::calls;
+
 /// `None` where the rule does not hold: not an MVCC snapshot, or one taken in recovery.
 ///
 /// # Safety
@@ -24,10 +26,84 @@ pub unsafe fn from_pg(snapshot: pg_sys::Snapshot) -> Option<Snapshot> {
     }
 }
 
+/// The snapshot of the open transaction, which is taken now if its isolation wants that.
+pub fn of_transaction() -> Option<Snapshot> {
+    // SAFETY: valid until the transaction takes another.
+    unsafe { from_pg(pg_sys::GetTransactionSnapshot()) }
+}
+
+/// Runs `work` with the snapshot of the open transaction as the active one. After an error the end of the transaction
+/// takes it away.
+pub fn with_active<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: a fresh snapshot, which is copied.
+    unsafe { pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot()) };
+    let result = work();
+    // SAFETY: the one of above.
+    unsafe { pg_sys::PopActiveSnapshot() };
+    result
+}
+
+/// Snapshots that are only looked at: nothing is read with them, and they hold nothing back.
+pub struct Glimpse(Box<pg_sys::SnapshotData>);
+
+impl Glimpse {
+    pub fn new() -> Glimpse {
+        let snapshot_type = pg_sys::SnapshotType::SNAPSHOT_MVCC;
+        Glimpse(Box::new(pg_sys::SnapshotData { snapshot_type, ..Default::default() }))
+    }
+
+    /// Outside of transactions only.
+    pub fn take(&mut self) -> Option<Snapshot> {
+        // SAFETY: no transaction is open, so nobody relies on the xmin that taking a snapshot advertises.
+        unsafe {
+            let taken = pg_sys::GetSnapshotData(&mut *self.0);
+            (*pg_sys::MyProc).xmin = pg_sys::InvalidTransactionId;
+            from_pg(taken)
+        }
+    }
+}
+
+/// Transactions that were between their commit record and the commit log.
+pub struct Committing(Vec<pg_sys::VirtualTransactionId>);
+
+impl Committing {
+    const KIND: i32 = pg_sys::DELAY_CHKPT_START as i32;
+
+    pub fn now() -> Committing {
+        let mut count = 0;
+        // SAFETY: looks into shared memory under the server's own lock, and returns so many elements, which are copied.
+        unsafe {
+            let found = pg_sys::GetVirtualXIDsDelayingChkpt(&mut count, Committing::KIND);
+            let copied = std::slice::from_raw_parts(found, count as usize).to_vec();
+            pg_sys::pfree(found.cast());
+            Committing(copied)
+        }
+    }
+
+    /// Whether one of them still is.
+    pub fn goes_on(&mut self) -> bool {
+        let (first, count) = (self.0.as_mut_ptr(), self.0.len() as i32);
+        // SAFETY: so many elements, which are only looked at.
+        count > 0 && unsafe { pg_sys::HaveVirtualXIDsDelayingChkpt(first, count, Committing::KIND) }
+    }
+}
+
+/// Whether a transaction, of whose id the server's commit log has a place, has committed.
+pub fn has_committed(xid: u32) -> bool {
+    // SAFETY: looks into the commit log.
+    xid >= u32::from(pg_sys::FirstNormalTransactionId)
+        && unsafe { pg_sys::TransactionIdDidCommit(pg_sys::TransactionId::from(xid)) }
+}
+
+calls! {
+    /// The oldest transaction with an id that runs, in any database; without one the id that will be given out next.
+    oldest_running => GetOldestActiveTransactionId() -> pg_sys::TransactionId;
+    next_transaction => ReadNextFullTransactionId() -> pg_sys::FullTransactionId;
+}
+
 /// The next transaction id that will be given out, 64 bits wide.
 pub fn next_full_xid() -> u64 {
-    // SAFETY: reads shared memory under its own lock.
-    unsafe { pg_sys::ReadNextFullTransactionId().value }
+    next_transaction().value
 }
 
 /// The full id of a transaction that is not ahead of `next` and less than 2^32 behind it, which is all that a snapshot

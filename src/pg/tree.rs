@@ -6,7 +6,7 @@ use std::ptr;
 
 use pgrx::prelude::*;
 
-use super::{catalog, walk};
+use super::walk;
 
 /// Node types that can be told by their tag.
 pub trait Tagged {
@@ -101,11 +101,9 @@ impl<'a> Tree<'a> {
 
     /// The elements of a list of pointers to anything.
     pub fn pointers(self, list: *mut pg_sys::List) -> impl ExactSizeIterator<Item = *mut c_void> + Clone {
-        // SAFETY: null or a list, by the promise of `new`.
-        let cells: &'a [pg_sys::ListCell] = match unsafe { list.as_ref() } {
-            None => &[],
-            // SAFETY: a list has `length` cells.
-            Some(list) => unsafe { std::slice::from_raw_parts(list.elements, list.length as usize) },
+        // SAFETY: null or a list, by the promise of `new`, which has `length` cells.
+        let cells: &'a [pg_sys::ListCell] = unsafe {
+            list.as_ref().map_or(&[], |list| std::slice::from_raw_parts(list.elements, list.length as usize))
         };
         // SAFETY: cells of a list of pointers hold pointers.
         cells.iter().map(|cell| unsafe { cell.ptr_value })
@@ -133,24 +131,8 @@ impl<'a> Node<'a> {
 
     /// What a String node holds.
     pub fn string(self) -> Option<String> {
-        let string = self.cast::<pg_sys::String>()?;
-        // SAFETY: a C string, or null.
-        unsafe { catalog::text(string.sval) }
-    }
-
-    pub fn sql_type(self) -> pg_sys::Oid {
-        // SAFETY: a valid expression.
-        unsafe { pg_sys::exprType(self.as_ptr()) }
-    }
-
-    pub fn type_modifier(self) -> i32 {
-        // SAFETY: a valid expression.
-        unsafe { pg_sys::exprTypmod(self.as_ptr()) }
-    }
-
-    pub fn collation(self) -> pg_sys::Oid {
-        // SAFETY: a valid expression.
-        unsafe { pg_sys::exprCollation(self.as_ptr()) }
+        let string = Tree::<'a>(PhantomData).name(self.cast::<pg_sys::String>()?.sval)?;
+        Some(string.to_string_lossy().into_owned())
     }
 
     pub fn equals(self, other: Node<'_>) -> bool {
@@ -158,21 +140,30 @@ impl<'a> Node<'a> {
         unsafe { pg_sys::equal(self.as_ptr(), other.as_ptr()) }
     }
 
-    pub fn is_volatile(self) -> bool {
-        // SAFETY: a valid expression.
-        unsafe { pg_sys::contain_volatile_functions(self.as_ptr()) }
-    }
-
     /// Whether this node or one below it is what `wanted` looks for.
     pub fn any(self, mut wanted: fn(Node<'_>) -> bool) -> bool {
         // SAFETY: a valid expression, and the context that the walker expects.
         unsafe { find(self.as_ptr(), (&raw mut wanted).cast()) }
     }
+}
 
-    pub fn has_columns(self) -> bool {
-        // SAFETY: a valid expression.
-        unsafe { pg_sys::contain_var_clause(self.as_ptr()) }
-    }
+macro_rules! questions {
+    ($($name:ident => $function:ident() -> $answer:ty;)*) => {
+        impl Node<'_> {
+            $(pub fn $name(self) -> $answer {
+                // SAFETY: a valid expression.
+                unsafe { pg_sys::$function(self.as_ptr()) }
+            })*
+        }
+    };
+}
+
+questions! {
+    sql_type => exprType() -> pg_sys::Oid;
+    type_modifier => exprTypmod() -> i32;
+    collation => exprCollation() -> pg_sys::Oid;
+    is_volatile => contain_volatile_functions() -> bool;
+    has_columns => contain_var_clause() -> bool;
 }
 
 /// # Safety
@@ -214,6 +205,7 @@ pub fn text(s: &str) -> *mut c_char {
 
 /// A String node.
 pub fn string_node(s: &str) -> *mut pg_sys::Node {
-    // SAFETY: the node takes the fresh copy.
-    unsafe { pg_sys::makeString(text(s)) }.cast()
+    let node = make::<pg_sys::String>();
+    node.sval = text(s);
+    ptr::from_mut(node).cast()
 }

@@ -4,12 +4,68 @@
 //! on tuples from the reorder buffer, and by loaders on tuples from the heap; they differ in what an on-disk TOAST
 //! pointer means: to the first "this column did not change", to the second "fetch it".
 
+use std::marker::PhantomData;
+
 use pgrx::prelude::*;
 use pgrx::varlena;
 use plan::{Identity, TableLayout, Type, numeric};
 use protocol::change::{Value, write_value};
 
-use super::compat;
+use super::{compat, value};
+
+/// What tuples of a relation consist of.
+#[derive(Clone, Copy)]
+pub struct Descriptor<'a> {
+    pointer: pg_sys::TupleDesc,
+    valid: PhantomData<&'a ()>,
+}
+
+/// A row as the server holds it.
+#[derive(Clone, Copy)]
+pub struct Tuple<'a> {
+    pointer: pg_sys::HeapTuple,
+    descriptor: Descriptor<'a>,
+}
+
+impl<'a> Descriptor<'a> {
+    /// # Safety
+    ///
+    /// The descriptor is valid during `'a`.
+    pub(super) unsafe fn new(pointer: pg_sys::TupleDesc) -> Descriptor<'a> {
+        Descriptor { pointer, valid: PhantomData }
+    }
+
+    /// Its attributes, those that were dropped among them.
+    pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
+        // SAFETY: valid by the promise of `new`, with so many attributes.
+        unsafe {
+            let descriptor = &*self.pointer;
+            std::slice::from_raw_parts(compat::first_attribute(descriptor), descriptor.natts as usize)
+        }
+    }
+}
+
+impl<'a> Tuple<'a> {
+    /// # Safety
+    ///
+    /// The tuple is of this descriptor, and valid during `'a`.
+    pub(super) unsafe fn new(pointer: pg_sys::HeapTuple, descriptor: Descriptor<'a>) -> Tuple<'a> {
+        Tuple { pointer, descriptor }
+    }
+
+    pub(super) fn as_ptr(self) -> pg_sys::HeapTuple {
+        self.pointer
+    }
+
+    /// Its first column, an oid of some kind; `None`: null.
+    pub fn first_oid(self) -> Option<pg_sys::Oid> {
+        assert!(!self.descriptor.attributes().is_empty(), "a tuple of columns");
+        let mut null = false;
+        // SAFETY: tuple and descriptor belong together and have a first column.
+        let datum = unsafe { pg_sys::heap_getattr(self.pointer, 1, self.descriptor.pointer, &mut null) };
+        (!null).then(|| pg_sys::Oid::from(datum.value() as u32))
+    }
+}
 
 /// What a TOAST pointer in a tuple stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,170 +89,145 @@ pub struct RowEncoder {
     /// Positions in `columns`.
     key: Vec<u16>,
     full: bool,
-    new: Deformed,
-    old: Deformed,
+    new: Arrays,
+    old: Arrays,
 }
 
-#[derive(Default)]
-struct Deformed {
-    values: Vec<pg_sys::Datum>,
-    nulls: Vec<bool>,
+/// An encoder at tuples that it can read.
+pub struct Fitting<'e> {
+    encoder: &'e mut RowEncoder,
+    descriptor: Descriptor<'e>,
 }
 
 impl RowEncoder {
-    /// # Safety
-    ///
     /// `descriptor` belongs to the relation that `layout` was made from.
-    pub unsafe fn new(layout: &TableLayout, descriptor: pg_sys::TupleDesc) -> RowEncoder {
-        // SAFETY: the descriptor is valid and has the layout's attributes.
-        let attributes = unsafe { compat::attributes(descriptor) };
+    pub fn new(layout: &TableLayout, descriptor: Descriptor<'_>) -> RowEncoder {
+        let attributes = descriptor.attributes();
         let columns = layout.columns.iter().map(|c| {
             let attribute = &attributes[c.attnum as usize - 1];
+            assert!(value::travels_as(attribute.atttypid, c.ty), "a layout of another relation");
             Column { attnum: c.attnum, ty: c.ty, typid: attribute.atttypid, typmod: attribute.atttypmod }
         });
         let (key, full) = match &layout.identity {
             Identity::Key(positions) => (positions.clone(), false),
             Identity::Full => ((0..layout.columns.len() as u16).collect(), true),
         };
-        RowEncoder { columns: columns.collect(), key, full, new: Deformed::default(), old: Deformed::default() }
+        RowEncoder { columns: columns.collect(), key, full, new: Arrays::default(), old: Arrays::default() }
     }
 
-    /// Whether updates and deletes always carry the whole old row.
-    pub fn full_identity(&self) -> bool {
-        self.full
-    }
-
-    /// Whether tuples with this descriptor can be read as the layout says. Within a transaction that alters the table
+    /// `None`: tuples with this descriptor cannot be read as the layout says. Within a transaction that alters the table
     /// its later rows cannot.
-    ///
-    /// # Safety
-    ///
-    /// `descriptor` is valid.
-    pub unsafe fn fits(&self, descriptor: pg_sys::TupleDesc) -> bool {
-        // SAFETY: the caller's promise.
-        let attributes = unsafe { compat::attributes(descriptor) };
-        self.columns.iter().all(|c| {
+    pub fn fitting<'e>(&'e mut self, descriptor: Descriptor<'e>) -> Option<Fitting<'e>> {
+        let attributes = descriptor.attributes();
+        let fits = self.columns.iter().all(|c| {
             attributes
                 .get(c.attnum as usize - 1)
                 .is_some_and(|a| a.atttypid == c.typid && a.atttypmod == c.typmod && !a.attisdropped)
-        })
+        });
+        fits.then_some(Fitting { encoder: self, descriptor })
+    }
+}
+
+impl Fitting<'_> {
+    /// Whether updates and deletes always carry the whole old row.
+    pub fn full_identity(&self) -> bool {
+        self.encoder.full
     }
 
     /// Appends a row.
-    ///
-    /// # Safety
-    ///
-    /// `tuple` is valid and of `descriptor`, which [`fits`](Self::fits).
-    pub unsafe fn row(
-        &mut self,
-        tuple: pg_sys::HeapTuple,
-        descriptor: pg_sys::TupleDesc,
-        on_disk: OnDisk,
-        out: &mut Vec<u8>,
-    ) {
-        // SAFETY: the caller's promise, for all calls below.
-        unsafe {
-            self.new.deform(tuple, descriptor);
-            for column in &self.columns {
-                put(out, column.ty, column.value(&self.new, on_disk));
-            }
+    pub fn row(&mut self, tuple: Tuple<'_>, on_disk: OnDisk, out: &mut Vec<u8>) {
+        let RowEncoder { columns, new, .. } = &mut *self.encoder;
+        let row = new.deform(tuple, self.descriptor);
+        for column in columns {
+            put(out, column.ty, column.value(row, on_disk));
         }
     }
 
     /// Appends the row that an update left. Columns of the old tuple (the identity's, or all) stand in for values that
     /// the update did not touch.
-    ///
-    /// # Safety
-    ///
-    /// As for [`row`](Self::row), for both tuples.
-    pub unsafe fn updated_row(
-        &mut self,
-        old: Option<pg_sys::HeapTuple>,
-        new: pg_sys::HeapTuple,
-        descriptor: pg_sys::TupleDesc,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn updated_row(&mut self, old: Option<Tuple<'_>>, new: Tuple<'_>, out: &mut Vec<u8>) {
         let Some(old) = old else {
-            // SAFETY: the caller's promise.
-            return unsafe { self.row(new, descriptor, OnDisk::Unchanged, out) };
+            return self.row(new, OnDisk::Unchanged, out);
         };
-        // SAFETY: the caller's promise, for all calls below.
-        unsafe {
-            self.new.deform(new, descriptor);
-            self.old.deform(old, descriptor);
-            for (position, column) in self.columns.iter().enumerate() {
-                let mut value = column.value(&self.new, OnDisk::Unchanged);
-                if value == Value::Unchanged && self.key.contains(&(position as u16)) {
-                    value = column.value(&self.old, OnDisk::Unchanged);
-                }
-                put(out, column.ty, value);
+        let encoder = &mut *self.encoder;
+        let new = encoder.new.deform(new, self.descriptor);
+        let old = encoder.old.deform(old, self.descriptor);
+        for (position, column) in encoder.columns.iter().enumerate() {
+            let mut value = column.value(new, OnDisk::Unchanged);
+            if value == Value::Unchanged && encoder.key.contains(&(position as u16)) {
+                value = column.value(old, OnDisk::Unchanged);
             }
+            put(out, column.ty, value);
         }
     }
 
     /// Appends a key: the identity's columns, or all.
-    ///
-    /// # Safety
-    ///
-    /// As for [`row`](Self::row).
-    pub unsafe fn key(&mut self, tuple: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc, out: &mut Vec<u8>) {
-        // SAFETY: the caller's promise, for all calls below.
-        unsafe {
-            self.old.deform(tuple, descriptor);
-            for &position in &self.key {
-                let column = &self.columns[position as usize];
-                put(out, column.ty, column.value(&self.old, OnDisk::Unchanged));
-            }
+    pub fn key(&mut self, tuple: Tuple<'_>, out: &mut Vec<u8>) {
+        let RowEncoder { columns, key, old, .. } = &mut *self.encoder;
+        let row = old.deform(tuple, self.descriptor);
+        for &position in &*key {
+            let column = &columns[position as usize];
+            put(out, column.ty, column.value(row, OnDisk::Unchanged));
         }
     }
 }
 
-impl Deformed {
-    unsafe fn deform(&mut self, tuple: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) {
-        // SAFETY: the caller passes a tuple of this descriptor; the arrays have room for all its attributes.
+/// Room for the values of a tuple.
+#[derive(Default)]
+struct Arrays {
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+}
+
+/// The values of a tuple that the encoder's columns fit.
+#[derive(Clone, Copy)]
+struct Deformed<'a> {
+    values: &'a [pg_sys::Datum],
+    nulls: &'a [bool],
+}
+
+impl Arrays {
+    /// The descriptor is the one that the columns fit.
+    fn deform<'a>(&'a mut self, tuple: Tuple<'a>, descriptor: Descriptor<'_>) -> Deformed<'a> {
+        assert!(tuple.descriptor.pointer == descriptor.pointer, "a tuple of another descriptor");
+        let natts = descriptor.attributes().len();
+        self.values.resize(natts, pg_sys::Datum::null());
+        self.nulls.resize(natts, true);
+        // SAFETY: the tuple has this descriptor; the arrays have room for all its attributes.
         unsafe {
-            let natts = (*descriptor).natts as usize;
-            self.values.resize(natts, pg_sys::Datum::null());
-            self.nulls.resize(natts, true);
-            pg_sys::heap_deform_tuple(tuple, descriptor, self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
+            let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
+            pg_sys::heap_deform_tuple(tuple.pointer, descriptor.pointer, values, nulls);
         }
+        Deformed { values: &self.values, nulls: &self.nulls }
     }
 }
 
 impl Column {
     /// The value lives as long as the tuple, or the current memory context where it had to be decompressed.
-    unsafe fn value<'a>(&self, row: &'a Deformed, on_disk: OnDisk) -> Value<'a> {
+    fn value<'a>(&self, row: Deformed<'a>, on_disk: OnDisk) -> Value<'a> {
         let at = self.attnum as usize - 1;
         if row.nulls[at] {
             return Value::Null;
         }
         let datum = row.values[at];
+        // SAFETY: where it is asked for, a datum of type numeric, text, varchar or bpchar: the column fits the row.
+        let content = || unsafe { content(datum, on_disk) };
         match self.ty {
             Type::Bool => Value::Bool(datum.value() as u8 != 0),
             Type::Int16 => Value::Int(datum.value() as i16 as i64),
             Type::Int32 | Type::Date => Value::Int(datum.value() as i32 as i64),
             Type::Int64 | Type::Timestamp | Type::TimestampTz => Value::Int(datum.value() as i64),
             Type::Float64 => Value::Float(f64::from_bits(datum.value() as u64)),
-            Type::Decimal64 { scale } => {
-                // SAFETY: a datum of type numeric.
-                match unsafe { content(datum, on_disk) } {
-                    Some(bytes) => numeric::scaled_64(bytes, scale).map_or(Value::Unholdable, Value::Int),
-                    None => Value::Unchanged,
-                }
-            }
-            Type::Decimal128 { scale } => {
-                // SAFETY: a datum of type numeric.
-                match unsafe { content(datum, on_disk) } {
-                    Some(bytes) => numeric::scaled(bytes, scale).map_or(Value::Unholdable, Value::Decimal),
-                    None => Value::Unchanged,
-                }
-            }
-            // SAFETY: a datum of type text or varchar.
-            Type::Text => unsafe { content(datum, on_disk) }.map_or(Value::Unchanged, Value::Text),
-            Type::Char => {
-                // SAFETY: a datum of type bpchar.
-                unsafe { content(datum, on_disk) }.map_or(Value::Unchanged, |bytes| Value::Text(trimmed(bytes)))
-            }
+            Type::Decimal64 { scale } => match content() {
+                Some(bytes) => numeric::scaled_64(bytes, scale).map_or(Value::Unholdable, Value::Int),
+                None => Value::Unchanged,
+            },
+            Type::Decimal128 { scale } => match content() {
+                Some(bytes) => numeric::scaled(bytes, scale).map_or(Value::Unholdable, Value::Decimal),
+                None => Value::Unchanged,
+            },
+            Type::Text => content().map_or(Value::Unchanged, Value::Text),
+            Type::Char => content().map_or(Value::Unchanged, |bytes| Value::Text(trimmed(bytes))),
         }
     }
 }

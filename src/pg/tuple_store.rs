@@ -2,9 +2,11 @@
 
 use pgrx::prelude::*;
 
+use super::memory::in_context;
+use super::scan_node::Place;
 use super::session;
 
-/// Belongs to the memory context in which it was made, and to whoever ends it: one that is forgotten goes with the query.
+/// Belongs to the query's memory, and to whoever ends it: one that is forgotten goes with the query.
 pub struct TupleStore {
     store: *mut pg_sys::Tuplestorestate,
     /// Of the row that was read last.
@@ -13,15 +15,16 @@ pub struct TupleStore {
 }
 
 impl TupleStore {
-    /// # Safety
-    ///
-    /// The descriptor lives as long as the current memory context, and that for longer than the store is used.
-    pub(super) unsafe fn new(descriptor: pg_sys::TupleDesc) -> TupleStore {
-        // SAFETY: by the caller's promise.
+    /// For the rows of a node.
+    pub fn new(place: Place<'_>) -> TupleStore {
+        let (descriptor, memory) = place.rows_and_memory();
+        // SAFETY: the descriptor lives as long as the query's memory.
         unsafe {
-            let store = pg_sys::tuplestore_begin_heap(true, false, session::work_mem());
-            let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple);
-            TupleStore { store, slot, descriptor }
+            in_context(memory, || {
+                let store = pg_sys::tuplestore_begin_heap(true, false, session::work_mem());
+                let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple);
+                TupleStore { store, slot, descriptor }
+            })
         }
     }
 

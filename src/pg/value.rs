@@ -26,6 +26,12 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
     })
 }
 
+/// Whether values of an SQL type travel in this type, with whatever scale.
+pub(super) fn travels_as(sql_type: pg_sys::Oid, ty: Type) -> bool {
+    let is_decimal = |ty| matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. });
+    type_of(sql_type).is_some_and(|own| own == ty || is_decimal(own) && is_decimal(ty))
+}
+
 /// A not-null value as a literal of `ty`.
 ///
 /// # Safety
@@ -33,6 +39,8 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
 /// `datum` is a value of an SQL type for which [`type_of`] gave `ty` (with whatever scale).
 pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String> {
     let bits = datum.value();
+    // SAFETY: where it is asked for, text, varchar or char by the caller's promise.
+    let text = || unsafe { text(datum) };
     Ok(match ty {
         Type::Bool => Literal::Bool(bits != 0),
         Type::Int16 => Literal::Int(bits as i16 as i64),
@@ -46,10 +54,8 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
             let wide = 10i128.checked_pow(shift as u32).and_then(|power| value.checked_mul(power));
             Literal::Decimal(wide.filter(|&w| fits(w)).ok_or("a numeric value has too many digits")?)
         }
-        // SAFETY: text, varchar or char by the caller's promise.
-        Type::Text => Literal::Text(unsafe { text(datum) }?),
-        // SAFETY: as above.
-        Type::Char => Literal::Text(unsafe { text(datum) }?.trim_end_matches(' ').to_string()),
+        Type::Text => Literal::Text(text()?),
+        Type::Char => Literal::Text(text()?.trim_end_matches(' ').to_string()),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Sleeping until there is something to do: the latch is set, the engine speaks, or time is over.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl WaitSet {
         let no_socket = pg_sys::PGINVALID_SOCKET;
         // SAFETY: latch and descriptor live as long as the process, and so does the set.
         unsafe {
-            let set = compat::lasting_wait_set(3);
+            let set = pg_sys::CreateWaitEventSet(compat::no_owner(), 3);
             pg_sys::AddWaitEventToSet(set, pg_sys::WL_LATCH_SET, no_socket, pg_sys::MyLatch, ptr::null_mut());
             let parent = pg_sys::WL_EXIT_ON_PM_DEATH;
             pg_sys::AddWaitEventToSet(set, parent, no_socket, ptr::null_mut(), ptr::null_mut());
@@ -36,5 +36,27 @@ impl WaitSet {
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
         pgrx::check_for_interrupts!();
+    }
+}
+
+/// Sleeps until the latch is set, the time is over, or one of the events of a socket is there; whether it was the latch.
+/// Serves no interrupts.
+pub fn wait(time: Duration, socket: Option<(BorrowedFd<'_>, u32)>) -> bool {
+    let (descriptor, events) = match socket {
+        Some((socket, events)) => (socket.as_raw_fd(), events),
+        None => (pg_sys::PGINVALID_SOCKET, 0),
+    };
+    let events = events | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // Rounded up: a rest of less than a millisecond must not become a busy loop.
+    let milliseconds = time.as_micros().div_ceil(1000).min(i32::MAX as u128);
+    // SAFETY: our own latch and an open socket, on the main thread.
+    unsafe {
+        let (latch, class) = (pg_sys::MyLatch, pg_sys::PG_WAIT_EXTENSION);
+        let happened = pg_sys::WaitLatchOrSocket(latch, events as i32, descriptor, milliseconds as _, class);
+        let woken = happened as u32 & pg_sys::WL_LATCH_SET != 0;
+        if woken {
+            pg_sys::ResetLatch(latch);
+        }
+        woken
     }
 }

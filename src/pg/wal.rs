@@ -2,11 +2,10 @@
 
 use std::ffi::CStr;
 
-use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
-use super::session::variable;
-use super::{compat, symbols};
+use super::compat;
+use super::session::{calls, variable};
 
 const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
 /// MAXALIGN(sizeof(XLogPageHeaderData)) and of the long header that begins each segment.
@@ -28,15 +27,19 @@ pub fn is_logical() -> bool {
 /// flush, by the process that needs it.
 pub fn flushed_position() -> u64 {
     let lsn = end_of_record(insert_position(), variable!(wal_segment_size) as u64);
-    // SAFETY: not behind what was inserted; callable in any process attached to shared memory, outside recovery.
-    unsafe { pg_sys::XLogFlush(lsn) };
+    flush(lsn);
     lsn
 }
 
-/// Where the next record will go.
-pub fn insert_position() -> u64 {
+/// `lsn` is no further than what was inserted.
+fn flush(lsn: u64) {
     // SAFETY: callable in any process attached to shared memory, outside recovery.
-    unsafe { pg_sys::GetXLogInsertRecPtr() }
+    unsafe { pg_sys::XLogFlush(lsn) };
+}
+
+calls! {
+    /// Where the next record will go. Outside recovery.
+    insert_position => GetXLogInsertRecPtr() -> pg_sys::XLogRecPtr;
 }
 
 /// The insert position names where the next record will start. If the last record ended exactly at the end of a page
@@ -53,19 +56,5 @@ fn end_of_record(insert: u64, segment_size: u64) -> u64 {
 
 /// Writes a logical message that belongs to no transaction, and makes it durable, so that decoding reaches it.
 pub fn write_message(prefix: &CStr, message: &[u8]) {
-    // SAFETY: prefix and message are valid for the call; a non-transactional message takes no transaction id.
-    unsafe {
-        let lsn = pg_guard_ffi_boundary(|| compat::log_message(prefix, message));
-        pg_sys::XLogFlush(lsn);
-    }
-}
-
-/// Feeds the record that the context's reader has just read to the decoder.
-///
-/// # Safety
-///
-/// `context` is a live decoding context whose reader holds a record.
-pub unsafe fn decode_record(context: *mut pg_sys::LogicalDecodingContext) {
-    // SAFETY: the caller's promise; the boundary turns the server's errors into panics of ours.
-    unsafe { pg_guard_ffi_boundary(|| symbols::LogicalDecodingProcessRecord(context, (*context).reader)) }
+    flush(compat::log_message(prefix, message));
 }

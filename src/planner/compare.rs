@@ -6,7 +6,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Type};
 use super::operators;
 use super::reason::{Attempt, operator_reason, type_reason};
 use super::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
-use crate::pg::relation::ordered_by_bytes;
+use crate::pg::compat::ordered_by_bytes;
 use crate::pg::tree::Node;
 use crate::pg::value;
 

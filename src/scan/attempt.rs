@@ -5,39 +5,19 @@ use std::panic::UnwindSafe;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
+use crate::pg::transaction;
+
 /// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be. Errors that
 /// are not about the work itself go on as they are.
 pub fn attempt<T>(work: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
-    // SAFETY: in a transaction, of which the server makes sure, as of there being no parallel workers.
-    unsafe {
-        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
-        // What a subtransaction replaces is put back behind it, before anything else happens, however it ended.
-        let put_back = move || {
-            pg_sys::MemoryContextSwitchTo(context);
-            pg_sys::CurrentResourceOwner = owner;
-        };
-        pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        pg_sys::MemoryContextSwitchTo(context);
-        PgTryBuilder::new(|| {
-            let result = work();
-            pg_sys::ReleaseCurrentSubTransaction();
-            put_back();
-            result
-        })
-        .catch_others(move |error| {
-            pg_sys::RollbackAndReleaseCurrentSubTransaction();
-            put_back();
-            match error {
-                CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
-                    if !ends_the_statement(raised.sql_error_code()) =>
-                {
-                    Err(format!("a value in it raises: {}", raised.message()))
-                }
-                other => other.rethrow(),
-            }
-        })
-        .execute()
-    }
+    transaction::attempt(work, |error| match error {
+        CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
+            if !ends_the_statement(raised.sql_error_code()) =>
+        {
+            Err(format!("a value in it raises: {}", raised.message()))
+        }
+        other => other.rethrow(),
+    })
 }
 
 /// Whether an error is about the session or the server, not about the value: to try again on the heap would disobey a

@@ -4,6 +4,7 @@ use pgrx::prelude::*;
 
 use crate::layout;
 use crate::pg::catalog::relation_name;
+use crate::pg::relation::Lock;
 use crate::pg::scan_node::Place;
 use crate::pg::session;
 use crate::pg::wal;
@@ -66,7 +67,7 @@ fn check_relation(database: pg_sys::Oid, relid: pg_sys::Oid, place: Place<'_>) -
     if relation.has_row_security() {
         return Err(format!("table \"{}\" has row-level security", relation_name(relid)));
     }
-    if relation.is_locked_by_me(pg_sys::RowExclusiveLock) {
+    if relation.is_locked_by_me(Lock::Write) {
         return Err(format!("this transaction may have written to table \"{}\"", relation_name(relid)));
     }
     Ok(layout::fingerprint(&relation))

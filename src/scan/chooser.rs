@@ -54,7 +54,6 @@ impl ScanNode for Chooser {
     fn begin(place: Place<'_>, flags: Flags) -> Chooser {
         let mut chooser =
             Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: String::new() };
-        place.returns_slots_of_others();
         // A plan from before the setting was changed.
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, "anker.route is off".into());

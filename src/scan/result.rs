@@ -49,7 +49,7 @@ impl EngineResult {
         while let Some(batch) = self.receive()? {
             batches.push(batch);
             if self.conversation.received > limit {
-                return self.store_all(batches, place.tuple_store());
+                return self.store_all(batches, TupleStore::new(place));
             }
         }
         self.kept = Some(Kept::Batches { batches, next: 0 });

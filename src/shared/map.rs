@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -15,6 +14,8 @@ use pgrx::prelude::*;
 /// The type is plain data in C's layout and begins with its key, which has no padding.
 pub unsafe trait Entry: Copy {
     type Key: Copy;
+
+    fn key(&self) -> Self::Key;
 }
 
 pub struct Map<E: Entry> {
@@ -61,57 +62,37 @@ impl<E: Entry> Map<E> {
     }
 
     pub fn get(&self, key: E::Key) -> Option<E> {
-        let _guard = self.lock(pg_sys::LWLockMode::LW_SHARED);
-        // SAFETY: under the lock.
-        unsafe { self.find(key).as_ref().copied() }
+        self.lock(pg_sys::LWLockMode::LW_SHARED).entry(key, None).copied()
     }
 
     /// Changes an entry that is there.
     pub fn change<T>(&self, key: E::Key, change: impl FnOnce(&mut E) -> T) -> Option<T> {
-        let _guard = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE);
-        // SAFETY: under the lock, and nobody else has a reference.
-        unsafe { self.find(key).as_mut().map(change) }
+        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE).entry(key, None).map(change)
     }
 
     /// Changes an entry, which is made if it is not there. `None`: there is no place for it.
-    pub fn change_or_insert<T>(&self, key: E::Key, new: E, change: impl FnOnce(&mut E) -> T) -> Option<T> {
-        let _guard = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE);
-        let mut found = false;
-        // SAFETY: under the lock; a new entry has its key alone, so it is filled in before it is looked at.
-        unsafe {
-            let enter = pg_sys::HASHACTION::HASH_ENTER_NULL;
-            let entry = pg_sys::hash_search(self.table(), ptr::from_ref(&key).cast(), enter, &mut found)
-                .cast::<MaybeUninit<E>>()
-                .as_mut()?;
-            if !found {
-                entry.write(new);
-            }
-            Some(change(entry.assume_init_mut()))
-        }
+    pub fn change_or_insert<T>(&self, new: E, change: impl FnOnce(&mut E) -> T) -> Option<T> {
+        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE).entry(new.key(), Some(new)).map(change)
     }
 
     pub fn remove(&self, key: E::Key) {
-        let _guard = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE);
-        // SAFETY: under the lock.
-        unsafe { self.delete(key) };
+        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE).search(key, pg_sys::HASHACTION::HASH_REMOVE);
     }
 
     pub fn for_each(&self, mut visit: impl FnMut(&E)) {
-        let _guard = self.lock(pg_sys::LWLockMode::LW_SHARED);
-        self.scan(|entry| visit(entry));
+        self.lock(pg_sys::LWLockMode::LW_SHARED).scan(|entry| visit(entry));
     }
 
     pub fn for_each_mut(&self, visit: impl FnMut(&mut E)) {
-        let _guard = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE);
-        self.scan(visit);
+        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE).scan(visit);
     }
 
     pub fn retain(&self, mut keep: impl FnMut(&E) -> bool) {
-        let _guard = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE);
-        self.scan(|entry| {
+        let guard = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE);
+        guard.scan(|entry| {
             if !keep(entry) {
-                // SAFETY: under the lock; the entry begins with its key, and a scan may delete what it stands at.
-                unsafe { self.delete(ptr::from_ref(entry).cast::<E::Key>().read()) };
+                // A scan may delete what it stands at.
+                guard.search(entry.key(), pg_sys::HASHACTION::HASH_REMOVE);
             }
         });
     }
@@ -123,52 +104,62 @@ impl<E: Entry> Map<E> {
         self.places.load(Ordering::Relaxed).saturating_sub(used as usize)
     }
 
+    fn table(&self) -> *mut pg_sys::HTAB {
+        self.table.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self, mode: pg_sys::LWLockMode::Type) -> Guard<'_, E> {
+        let lock = self.lock.load(Ordering::Relaxed);
+        // SAFETY: a lock of ours in shared memory; what is done under it raises no error.
+        unsafe { pg_sys::LWLockAcquire(lock, mode) };
+        Guard { map: self, lock }
+    }
+}
+
+/// The lock is held. Shared, the table is not changed.
+struct Guard<'a, E: Entry> {
+    map: &'a Map<E>,
+    lock: *mut pg_sys::LWLock,
+}
+
+impl<E: Entry> Guard<'_, E> {
+    /// The entry, or null; and whether it was there before.
+    fn search(&self, key: E::Key, action: pg_sys::HASHACTION::Type) -> (*mut E, bool) {
+        let mut found = false;
+        // SAFETY: under the lock; the key is as long as the table expects.
+        let entry = unsafe { pg_sys::hash_search(self.map.table(), ptr::from_ref(&key).cast(), action, &mut found) };
+        (entry.cast(), found)
+    }
+
+    /// An entry, which is made of `new` if it is not there; that wants the exclusive lock.
+    fn entry(&mut self, key: E::Key, new: Option<E>) -> Option<&mut E> {
+        let action = if new.is_some() { pg_sys::HASHACTION::HASH_ENTER_NULL } else { pg_sys::HASHACTION::HASH_FIND };
+        let (entry, found) = self.search(key, action);
+        // SAFETY: null, or an entry to which nobody else in this process has a reference under the lock; a new one has its
+        // key alone, and is filled in before it is looked at.
+        unsafe {
+            if let Some(new) = new.filter(|_| !found && !entry.is_null()) {
+                entry.write(new);
+            }
+            entry.as_mut()
+        }
+    }
+
     fn scan(&self, mut visit: impl FnMut(&mut E)) {
         let mut status = pg_sys::HASH_SEQ_STATUS::default();
-        // SAFETY: the caller holds the lock; the scan goes to its end, which closes it.
+        // SAFETY: under the lock; the scan goes to its end, which closes it.
         unsafe {
-            pg_sys::hash_seq_init(&mut status, self.table());
+            pg_sys::hash_seq_init(&mut status, self.map.table());
             while let Some(entry) = pg_sys::hash_seq_search(&mut status).cast::<E>().as_mut() {
                 visit(entry);
             }
         }
     }
-
-    /// # Safety
-    ///
-    /// Under the lock.
-    unsafe fn find(&self, key: E::Key) -> *mut E {
-        let find = pg_sys::HASHACTION::HASH_FIND;
-        // SAFETY: the caller's promise; the key is as long as the table expects.
-        unsafe { pg_sys::hash_search(self.table(), ptr::from_ref(&key).cast(), find, ptr::null_mut()).cast() }
-    }
-
-    /// # Safety
-    ///
-    /// Under the lock, held exclusively.
-    unsafe fn delete(&self, key: E::Key) {
-        let remove = pg_sys::HASHACTION::HASH_REMOVE;
-        // SAFETY: the caller's promise; the key is as long as the table expects.
-        unsafe { pg_sys::hash_search(self.table(), ptr::from_ref(&key).cast(), remove, ptr::null_mut()) };
-    }
-
-    fn table(&self) -> *mut pg_sys::HTAB {
-        self.table.load(Ordering::Relaxed)
-    }
-
-    fn lock(&self, mode: pg_sys::LWLockMode::Type) -> Guard {
-        let lock = self.lock.load(Ordering::Relaxed);
-        // SAFETY: a lock of ours in shared memory; what is done under it raises no error.
-        unsafe { pg_sys::LWLockAcquire(lock, mode) };
-        Guard(lock)
-    }
 }
 
-struct Guard(*mut pg_sys::LWLock);
-
-impl Drop for Guard {
+impl<E: Entry> Drop for Guard<'_, E> {
     fn drop(&mut self) {
         // SAFETY: acquired by `lock`, and released once.
-        unsafe { pg_sys::LWLockRelease(self.0) };
+        unsafe { pg_sys::LWLockRelease(self.lock) };
     }
 }

@@ -1,0 +1,205 @@
+//! Following the stream: committed transactions to messages, and the decisions that hang on their commits.
+//!
+//! A transaction that touched no watched table leaves no trace in what is sent.
+
+use std::collections::HashSet;
+
+use pgrx::prelude::*;
+use protocol::change::StreamMessage;
+
+use super::gate::Gates;
+use super::outbox::Outbox;
+use super::registry::Registry;
+use crate::note::{Content, Note, PREFIX};
+use crate::pg::decoding::{Action, Change, Commit, Follow, Message};
+use crate::pg::memory::Scratch;
+use crate::pg::relation::{Historic, OpenRelation};
+use crate::pg::tuple::OnDisk;
+
+/// The relation id in invalidations that means "all".
+const ALL_RELATIONS: u32 = 0;
+
+/// What follows the stream, and all that it decides about.
+pub struct Follower {
+    pub registry: Registry,
+    pub out: Outbox,
+    pub gates: Gates,
+    /// `anker.mirrored` is no more.
+    pub list_dropped: bool,
+    worker: u64,
+    transaction: Transaction,
+    row: Vec<u8>,
+    key: Vec<u8>,
+    /// For values that have to be decompressed; emptied after each change.
+    scratch: Scratch,
+}
+
+/// The transaction that is being sent.
+#[derive(Default)]
+struct Transaction {
+    xid: u64,
+    begun: bool,
+    /// Changes of `anker.mirrored`, in order: relation, and whether it was added.
+    listed: Vec<(u32, bool)>,
+    list_truncated: bool,
+    /// Tables that must start anew: truncated, or with a change that does not fit what is known of them.
+    void: HashSet<u32>,
+}
+
+impl Follower {
+    pub fn new(registry: Registry, out: Outbox, worker: u64) -> Follower {
+        let scratch = Scratch::lasting(c"pg_anker change");
+        Follower {
+            registry,
+            out,
+            gates: Gates::new(),
+            list_dropped: false,
+            worker,
+            transaction: Transaction::default(),
+            row: Vec::new(),
+            key: Vec::new(),
+            scratch,
+        }
+    }
+
+    /// False: the change does not fit what is known of the table. That happens behind DDL in the same transaction;
+    /// at its commit the table starts anew.
+    fn row_change(&mut self, change: Change<'_>) -> bool {
+        let relid = change.relid.to_u32();
+        let Some(encoder) = self.registry.encoder(relid) else {
+            return true;
+        };
+        if self.transaction.void.contains(&relid) {
+            return true;
+        }
+        let (row, key) = (&mut self.row, &mut self.key);
+        row.clear();
+        key.clear();
+        let Some(mut encoder) = encoder.fitting(change.descriptor) else {
+            return false;
+        };
+        let message = match (change.action, change.old, change.new) {
+            (Action::Insert, _, Some(new)) => {
+                encoder.row(new, OnDisk::Unchanged, row);
+                StreamMessage::Insert { relid, row }
+            }
+            (Action::Update, None, Some(_)) if encoder.full_identity() => return false,
+            (Action::Update, old, Some(new)) => {
+                encoder.updated_row(old, new, row);
+                let old_key = match old {
+                    Some(old) => {
+                        encoder.key(old, key);
+                        Some(&key[..])
+                    }
+                    None => None,
+                };
+                StreamMessage::Update { relid, old_key, row }
+            }
+            (Action::Delete, Some(old), _) => {
+                encoder.key(old, key);
+                StreamMessage::Delete { relid, key }
+            }
+            _ => return false,
+        };
+        if !self.transaction.begun {
+            self.transaction.begun = true;
+            self.out.send(&StreamMessage::Begin { xid: self.transaction.xid });
+        }
+        self.out.send(&message);
+        true
+    }
+
+    /// The list's first column is a regclass and part of its key.
+    fn list_change(&mut self, change: Change<'_>) {
+        for (tuple, added) in [(change.old, false), (change.new, true)] {
+            let relid = tuple.and_then(|tuple| tuple.first_oid());
+            self.transaction.listed.extend(relid.map(|relid| (relid.to_u32(), added)));
+        }
+        if change.old.is_none() && change.action == Action::Delete {
+            warning!("pg_anker: a row of anker.mirrored was deleted without its key being logged");
+        }
+    }
+
+    /// Gives back what the longest row of late has taken.
+    pub fn shrink(&mut self) {
+        self.row = Vec::new();
+        self.key = Vec::new();
+        self.out.shrink();
+    }
+
+    fn note(&mut self, note: Note, catalog: Historic<'_>) {
+        match note.content {
+            Content::Registry { relids } => self.registry.list_was_read(&relids, catalog, &mut self.out),
+            Content::WatchAgain { relids } => {
+                relids.into_iter().for_each(|relid| self.registry.watch_again(relid, catalog, &mut self.out));
+            }
+        }
+    }
+}
+
+impl Follow for Follower {
+    fn begin(&mut self, xid: u64) {
+        self.transaction = Transaction { xid, ..Default::default() };
+    }
+
+    fn change(&mut self, change: Change<'_>) {
+        if change.relid == self.registry.list() {
+            return self.list_change(change);
+        }
+        let scratch = self.scratch;
+        if !scratch.with(|| self.row_change(change)) {
+            self.transaction.void.insert(change.relid.to_u32());
+        }
+    }
+
+    /// TRUNCATE is not seen by older snapshots as deletes would be; the table is empty or small now, and starts anew.
+    fn truncate(&mut self, relid: pg_sys::Oid) {
+        if relid == self.registry.list() {
+            self.transaction.list_truncated = true;
+            self.transaction.listed.clear();
+        } else {
+            self.transaction.void.insert(relid.to_u32());
+        }
+    }
+
+    fn commit(&mut self, commit: Commit, catalog: Historic<'_>) {
+        let transaction = std::mem::take(&mut self.transaction);
+        if transaction.begun {
+            self.out.send(&StreamMessage::Commit { xid: transaction.xid, lsn: commit.lsn, time: commit.time });
+            self.gates.sent(transaction.xid);
+        }
+        for &relid in &transaction.void {
+            self.registry.rebuild(relid, catalog, &mut self.out);
+        }
+        let invalidated: HashSet<u32> = commit.invalidated.into_iter().collect();
+        let all = invalidated.contains(&ALL_RELATIONS);
+        let rechecked = if all { self.registry.relids() } else { invalidated.iter().copied().collect() };
+        for relid in rechecked.into_iter().filter(|relid| !transaction.void.contains(relid)) {
+            self.registry.recheck(relid, catalog, &mut self.out);
+        }
+        if transaction.list_truncated {
+            for relid in self.registry.relids() {
+                self.registry.unregister(relid, &mut self.out);
+            }
+        }
+        for (relid, added) in transaction.listed {
+            match added {
+                true => self.registry.register(relid, catalog, &mut self.out),
+                false => self.registry.unregister(relid, &mut self.out),
+            }
+        }
+        let list = self.registry.list();
+        if (all || invalidated.contains(&list.to_u32())) && OpenRelation::historic(list, catalog).is_none() {
+            self.list_dropped = true;
+        }
+    }
+
+    fn message(&mut self, message: Message<'_>) {
+        if message.prefix != PREFIX {
+            return;
+        }
+        if let Some(note) = Note::read(message.bytes).filter(|note| note.worker == self.worker) {
+            message.with_catalog(|catalog| self.note(note, catalog));
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What the views say of a worker, and how one ends itself.
+
+use pgrx::prelude::*;
+
+use crate::pg::{compat, session};
+use crate::shared::{self, DatabaseState, Reason};
+
+/// Ends the worker so that the launcher starts another, which begins from nothing.
+pub fn give_up(reason: &str) -> ! {
+    let database = session::database();
+    set_state(database, DatabaseState::Backoff, reason);
+    log!("pg_anker: capture worker of database {} ends: {reason}", database.to_u32());
+    compat::end_process(1)
+}
+
+pub fn set_state(database: pg_sys::Oid, state: DatabaseState, reason: &str) {
+    shared::set_state(database, state, |d| d.reason = Reason::new(reason));
+}

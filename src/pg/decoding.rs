@@ -1,0 +1,360 @@
+//! Logical decoding: slot and context of a process, its callbacks as methods of a Rust value, and reading WAL without
+//! blocking in it.
+//!
+//! The slot is temporary: when this process is gone, so is everything that it held back. It names pgoutput, which
+//! `output_plugin_libraries` allows by default, but the plugin is never asked anything: its callbacks are replaced by
+//! ours, and no library of ours is loaded as a plugin.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
+use pgrx::prelude::*;
+
+use super::memory::{Scratch, in_context};
+use super::relation::Historic;
+use super::tuple::{Descriptor, Tuple};
+use super::{compat, session, snapshot, symbols, transaction};
+
+/// Errors in `XLogPageReadCB`'s language: no more WAL for now.
+const WOULD_BLOCK: c_int = pg_sys::XLogPageReadResult::XLREAD_WOULDBLOCK;
+/// Id of relation cache messages.
+const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
+
+/// Who follows the stream of committed transactions: PostgreSQL calls in commit order, one transaction at a time.
+pub trait Follow: 'static {
+    /// A transaction begins; its id 64 bits wide.
+    fn begin(&mut self, xid: u64);
+    fn change(&mut self, change: Change<'_>);
+    fn truncate(&mut self, relid: pg_sys::Oid);
+    fn commit(&mut self, commit: Commit, catalog: Historic<'_>);
+    /// A message that belongs to no transaction; what it is about is done with `with_catalog`.
+    fn message(&mut self, message: Message<'_>);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Insert,
+    Update,
+    Delete,
+    Other,
+}
+
+/// A change of a row.
+#[derive(Clone, Copy)]
+pub struct Change<'a> {
+    pub relid: pg_sys::Oid,
+    pub descriptor: Descriptor<'a>,
+    pub action: Action,
+    /// What was logged of the row as it was.
+    pub old: Option<Tuple<'a>>,
+    pub new: Option<Tuple<'a>>,
+}
+
+/// The end of a transaction that was sent.
+pub struct Commit {
+    /// Behind the record.
+    pub lsn: u64,
+    pub time: i64,
+    /// Relations of this database that the transaction's catalog changes touched; among them 0 for all.
+    pub invalidated: Vec<u32>,
+}
+
+pub struct Message<'a> {
+    pub prefix: &'a CStr,
+    pub bytes: &'a [u8],
+}
+
+impl Message<'_> {
+    /// Messages outside of transactions come with the historic snapshot, but without a transaction of ours to read the
+    /// catalog in.
+    pub fn with_catalog(&self, work: impl FnOnce(Historic<'_>)) {
+        // SAFETY: within decoding's callback, where its snapshot is set; the current context is put back behind the end of
+        // the transaction.
+        unsafe {
+            in_context(pg_sys::CurrentMemoryContext, || {
+                transaction::begin();
+                work(Historic::new());
+                // As decoding itself ends its transactions: nothing was changed.
+                transaction::abort();
+            });
+        }
+    }
+}
+
+pub struct Decoder<F> {
+    context: *mut pg_sys::LogicalDecodingContext,
+    follower: *mut F,
+    /// Memory that decoding itself leaves behind; emptied after each batch.
+    memory: Scratch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// Everything flushed was decoded.
+    CaughtUp,
+    /// The time was over first.
+    More,
+}
+
+impl<F: Follow> Decoder<F> {
+    /// Creates slot and context, outside of any transaction; errors end the process. The stream begins once
+    /// [`ready`](Self::ready).
+    pub fn create(slot: &CStr, follower: F) -> Decoder<F> {
+        let mut routine = pg_sys::XLogReaderRoutine {
+            page_read: Some(read_page),
+            segment_open: Some(symbols::wal_segment_open),
+            segment_close: Some(symbols::wal_segment_close),
+        };
+        // SAFETY: in a process with a database connection. Taking the slot with `need_full_snapshot` unset holds back old
+        // catalog rows only.
+        let context = unsafe {
+            pg_sys::CheckLogicalDecodingRequirements();
+            compat::create_temporary_slot(slot);
+            pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
+            pg_sys::CreateInitDecodingContext(
+                c"pgoutput".as_ptr(),
+                ptr::null_mut(),
+                false,
+                pg_sys::InvalidXLogRecPtr as u64,
+                &mut routine,
+                None,
+                None,
+                None,
+            )
+        };
+        let follower = Box::into_raw(Box::new(follower));
+        // SAFETY: a fresh context, which nobody else knows.
+        unsafe {
+            (*context).callbacks = callbacks::<F>();
+            (*context).streaming = false;
+            (*context).twophase = false;
+            (*context).output_plugin_private = follower.cast();
+            // Entries made so far are of the present, not of the stream's position.
+            pg_sys::InvalidateSystemCaches();
+            pg_sys::XLogBeginRead((*context).reader, (*(*context).slot).data.restart_lsn);
+        }
+        Decoder { context, follower, memory: Scratch::lasting(c"pg_anker decoding") }
+    }
+
+    pub fn follower(&mut self) -> &mut F {
+        // SAFETY: made by `create`, and borrowed by callbacks only within `advance`, which borrows self.
+        unsafe { &mut *self.follower }
+    }
+
+    /// Whether the catalog can be followed: every transaction that was running when the slot was made has ended.
+    pub fn ready(&self) -> bool {
+        // SAFETY: the context is live.
+        unsafe { pg_sys::DecodingContextReady(self.context) }
+    }
+
+    /// Everything that committed below has been sent.
+    pub fn position(&self) -> u64 {
+        // SAFETY: the context is live.
+        unsafe { (*(*self.context).reader).EndRecPtr }
+    }
+
+    /// The server keeps WAL from here on for us.
+    pub fn retained_from(&self) -> u64 {
+        // SAFETY: the slot is ours, and only we change this field.
+        unsafe { (*(*self.context).slot).data.restart_lsn }
+    }
+
+    /// Decodes what is flushed, but not much longer than `budget`, except within one transaction.
+    pub fn advance(&mut self, budget: Duration) -> Advance {
+        let start = Instant::now();
+        let mut records = 0u32;
+        let memory = self.memory;
+        // Decoding may leave another memory context current, and nothing of the batch is used behind it.
+        memory.with(|| {
+            while self.read_record() {
+                memory.run(|| self.decode_record());
+                records += 1;
+                if records.is_multiple_of(64) && start.elapsed() >= budget {
+                    return Advance::More;
+                }
+                pgrx::check_for_interrupts!();
+            }
+            Advance::CaughtUp
+        })
+    }
+
+    /// False: no more WAL for now.
+    fn read_record(&mut self) -> bool {
+        let mut error: *mut c_char = ptr::null_mut();
+        // SAFETY: the context is live. The reader's own buffers must outlive the batch.
+        unsafe {
+            let reader = (*self.context).reader;
+            let record = in_context((*self.context).context, || pg_sys::XLogReadRecord(reader, &mut error));
+            if record.is_null() && !error.is_null() {
+                error!("could not read WAL: {}", CStr::from_ptr(error).to_string_lossy());
+            }
+            !record.is_null()
+        }
+    }
+
+    /// Of the record that was read.
+    fn decode_record(&mut self) {
+        // SAFETY: the context is live, and `read_record` has found one; the boundary turns the server's errors into panics
+        // of ours.
+        unsafe {
+            pg_guard_ffi_boundary(|| symbols::LogicalDecodingProcessRecord(self.context, (*self.context).reader));
+        }
+    }
+
+    /// Lets the server recycle WAL and old catalog rows that decoding has passed. The mirror lives in memory only, so
+    /// nothing decoded is ever asked for again.
+    pub fn confirm(&mut self) {
+        let position = self.position();
+        // SAFETY: the slot is acquired by this process. Recomputes the slots' minima itself where they moved.
+        unsafe { pg_sys::LogicalConfirmReceivedLocation(position) };
+    }
+}
+
+// -- callbacks -------------------------------------------------------------------------------------------------------
+
+fn callbacks<F: Follow>() -> pg_sys::OutputPluginCallbacks {
+    pg_sys::OutputPluginCallbacks {
+        begin_cb: Some(begin::<F>),
+        change_cb: Some(change::<F>),
+        truncate_cb: Some(truncate::<F>),
+        commit_cb: Some(commit::<F>),
+        message_cb: Some(message::<F>),
+        ..Default::default()
+    }
+}
+
+/// # Safety
+///
+/// `context` is that of a [`Decoder`] that decodes just now, whose follower nobody else borrows.
+unsafe fn follower<'a, F>(context: *mut pg_sys::LogicalDecodingContext) -> &'a mut F {
+    // SAFETY: the caller's promise; `create` sets the pointer, and nothing is lent while it decodes.
+    unsafe { &mut *(*context).output_plugin_private.cast::<F>() }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn begin<F: Follow>(
+    context: *mut pg_sys::LogicalDecodingContext,
+    txn: *mut pg_sys::ReorderBufferTXN,
+) {
+    // SAFETY: called by the decoder with its context and a valid transaction.
+    unsafe { follower::<F>(context).begin(snapshot::widen((*txn).xid, snapshot::next_full_xid())) }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn change<F: Follow>(
+    context: *mut pg_sys::LogicalDecodingContext,
+    _txn: *mut pg_sys::ReorderBufferTXN,
+    relation: pg_sys::Relation,
+    change: *mut pg_sys::ReorderBufferChange,
+) {
+    use pg_sys::ReorderBufferChangeType::*;
+    // SAFETY: called by the decoder with its context, an open relation and one of its changes, whose tuples are of the
+    // relation.
+    unsafe {
+        let descriptor = Descriptor::new((*relation).rd_att);
+        let action = match (*change).action {
+            REORDER_BUFFER_CHANGE_INSERT => Action::Insert,
+            REORDER_BUFFER_CHANGE_UPDATE => Action::Update,
+            REORDER_BUFFER_CHANGE_DELETE => Action::Delete,
+            _ => Action::Other,
+        };
+        let (old, new) = compat::changed_rows(change);
+        let tuple = |tuple| Tuple::new(tuple, descriptor);
+        let (relid, old, new) = ((*relation).rd_id, old.map(tuple), new.map(tuple));
+        follower::<F>(context).change(Change { relid, descriptor, action, old, new });
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn truncate<F: Follow>(
+    context: *mut pg_sys::LogicalDecodingContext,
+    _txn: *mut pg_sys::ReorderBufferTXN,
+    count: c_int,
+    relations: *mut pg_sys::Relation,
+    _change: *mut pg_sys::ReorderBufferChange,
+) {
+    // SAFETY: called by the decoder with its context and so many open relations.
+    unsafe {
+        for &relation in std::slice::from_raw_parts(relations, count as usize) {
+            follower::<F>(context).truncate((*relation).rd_id);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn commit<F: Follow>(
+    context: *mut pg_sys::LogicalDecodingContext,
+    txn: *mut pg_sys::ReorderBufferTXN,
+    _commit_lsn: pg_sys::XLogRecPtr,
+) {
+    // SAFETY: called by the decoder with its context and a valid transaction, whose commit time is set; decoding's
+    // snapshot is set too.
+    unsafe {
+        let (lsn, time, invalidated) = ((*txn).end_lsn, (*txn).xact_time.commit_time, invalidated_relations(&*txn));
+        follower::<F>(context).commit(Commit { lsn, time, invalidated }, Historic::new());
+    }
+}
+
+/// # Safety
+///
+/// The transaction's messages are there.
+unsafe fn invalidated_relations(txn: &pg_sys::ReorderBufferTXN) -> Vec<u32> {
+    let database = session::database();
+    // SAFETY: the array has so many elements (or is null); the id tells which member of the union is meant.
+    unsafe {
+        let messages = match txn.ninvalidations {
+            0 => &[][..],
+            n => std::slice::from_raw_parts(txn.invalidations, n as usize),
+        };
+        let ours = messages.iter().filter(|m| m.id == RELCACHE_MESSAGE && m.rc.dbId == database);
+        ours.map(|m| m.rc.relId.to_u32()).collect()
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn message<F: Follow>(
+    context: *mut pg_sys::LogicalDecodingContext,
+    _txn: *mut pg_sys::ReorderBufferTXN,
+    _lsn: pg_sys::XLogRecPtr,
+    transactional: bool,
+    prefix: *const c_char,
+    size: usize,
+    bytes: *const c_char,
+) {
+    if transactional {
+        return;
+    }
+    // SAFETY: called by the decoder with its context, a C string and so many bytes.
+    unsafe {
+        let (prefix, bytes) = (CStr::from_ptr(prefix), std::slice::from_raw_parts(bytes.cast(), size));
+        follower::<F>(context).message(Message { prefix, bytes });
+    }
+}
+
+/// Reads a page of WAL as far as it is flushed, and never waits for more: gates, positions and the engine's messages
+/// have to go on when a record is only half flushed.
+#[pg_guard]
+unsafe extern "C-unwind" fn read_page(
+    reader: *mut pg_sys::XLogReaderState,
+    page: pg_sys::XLogRecPtr,
+    wanted: c_int,
+    _record: pg_sys::XLogRecPtr,
+    buffer: *mut c_char,
+) -> c_int {
+    const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
+    let mut timeline = 0;
+    // SAFETY: called by the reader with a buffer of a page. A server that accepts writes stays on its timeline.
+    unsafe {
+        let flushed = pg_sys::GetFlushRecPtr(&mut timeline);
+        if page + wanted as u64 > flushed {
+            return WOULD_BLOCK;
+        }
+        let mut failure = pg_sys::WALReadError::default();
+        if !pg_sys::WALRead(reader, buffer, page, PAGE as usize, timeline, &mut failure) {
+            pg_sys::WALReadRaiseError(&mut failure);
+        }
+        (flushed - page).min(PAGE) as c_int
+    }
+}

@@ -1,0 +1,13 @@
+//! Hooks of the server's, of which others may have some too.
+
+/// Puts a function of ours before the one that is there, and keeps that. While the library is preloaded.
+macro_rules! install {
+    ($hook:ident, $previous:ident, $ours:expr) => {
+        // SAFETY: on the one thread, before anybody calls the hook.
+        unsafe {
+            $previous = pgrx::pg_sys::$hook;
+            pgrx::pg_sys::$hook = Some($ours);
+        }
+    };
+}
+pub(crate) use install;

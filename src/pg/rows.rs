@@ -1,0 +1,104 @@
+//! Reading the rows of a table, and deleting one.
+
+use std::ptr;
+
+use pgrx::prelude::*;
+
+use super::relation::OpenRelation;
+use super::snapshot;
+use super::tuple::Tuple;
+
+/// The rows of an ordinary table, one after the other, in the order in which they lie there.
+pub struct Rows<'a> {
+    relation: &'a OpenRelation,
+    scan: pg_sys::TableScanDesc,
+}
+
+impl<'a> Rows<'a> {
+    /// Those that the active snapshot sees.
+    pub fn active(relation: &'a OpenRelation) -> Rows<'a> {
+        check_kind(relation);
+        // SAFETY: the relation is open for longer than the scan, and the snapshot stays active; without one that is said.
+        let scan = unsafe {
+            assert!(pg_sys::ActiveSnapshotSet(), "an active snapshot");
+            pg_sys::table_beginscan(relation.as_ptr(), pg_sys::GetActiveSnapshot(), 0, ptr::null_mut())
+        };
+        Rows { relation, scan }
+    }
+
+    /// The next row, valid until the one behind it is asked for.
+    pub fn next(&mut self) -> Option<Tuple<'_>> {
+        // SAFETY: the scan is ours; tables with another access method than the heap are an error of the server's.
+        unsafe {
+            let tuple = pg_sys::heap_getnext(self.scan, pg_sys::ScanDirection::ForwardScanDirection);
+            (!tuple.is_null()).then(|| Tuple::new(tuple, self.relation.descriptor()))
+        }
+    }
+}
+
+impl Drop for Rows<'_> {
+    fn drop(&mut self) {
+        // While an error unwinds the transaction's end closes it.
+        if !std::thread::panicking() {
+            // SAFETY: begun by `active`, and ended once.
+            unsafe { pg_sys::table_endscan(self.scan) };
+        }
+    }
+}
+
+/// Others have no rows of their own.
+fn check_kind(relation: &OpenRelation) {
+    assert!(relation.class().relkind as u8 == pg_sys::RELKIND_RELATION, "an ordinary table");
+}
+
+/// Visits the rows that are visible now until told to stop: all, or those whose first column, an oid of some kind, is
+/// this one.
+pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut visit: impl FnMut(Tuple<'_>) -> bool) {
+    check_kind(relation);
+    let is_oid = |a: &pg_sys::FormData_pg_attribute| matches!(a.atttypid, pg_sys::OIDOID | pg_sys::REGCLASSOID);
+    assert!(relation.attributes().first().is_some_and(is_oid), "a first column that is an oid");
+    let index = relation.identity_index();
+    let by_index = index != pg_sys::InvalidOid && first.is_some();
+    let mut key = pg_sys::ScanKeyData::default();
+    // SAFETY: the key compares oids; snapshot and scan are closed again, or by the transaction's end.
+    unsafe {
+        if let Some(first) = first {
+            let equal = pg_sys::BTEqualStrategyNumber as u16;
+            pg_sys::ScanKeyInit(&mut key, 1, equal, pg_sys::F_OIDEQ.into(), first.into());
+        }
+        let (keys, relation_pointer) = (first.is_some() as i32, relation.as_ptr());
+        let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
+        let scan = pg_sys::systable_beginscan(relation_pointer, index, by_index, snapshot, keys, &mut key);
+        loop {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() || !visit(Tuple::new(tuple, relation.descriptor())) {
+                break;
+            }
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::UnregisterSnapshot(snapshot);
+    }
+}
+
+/// Deletes a visible row of a relation that is locked for writing, unless somebody else is about to. No trigger fires.
+pub fn delete(relation: &OpenRelation, row: Tuple<'_>) {
+    let mut failure = pg_sys::TM_FailureData::default();
+    // SAFETY: a valid tuple, of this relation as it says; its place is copied.
+    unsafe {
+        assert!((*row.as_ptr()).t_tableOid == relation.oid(), "a row of the relation");
+        let (mut place, command) = ((*row.as_ptr()).t_self, pg_sys::GetCurrentCommandId(true));
+        pg_sys::heap_delete(relation.as_ptr(), &mut place, command, ptr::null_mut(), false, &mut failure, false);
+    }
+}
+
+/// Visits the rows of pg_database. Shared catalogs, too, are read under a snapshot that holds the horizon.
+pub fn for_each_database(mut visit: impl FnMut(&pg_sys::FormData_pg_database)) {
+    snapshot::with_active(|| {
+        let relation = OpenRelation::lock(pg_sys::DatabaseRelationId);
+        let mut rows = Rows::active(&relation);
+        while let Some(row) = rows.next() {
+            // SAFETY: rows of this catalog begin so.
+            visit(unsafe { &*pg_sys::GETSTRUCT(row.as_ptr()).cast() });
+        }
+    });
+}

@@ -1,0 +1,61 @@
+//! Transactions of this process's own.
+
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+
+use super::session::calls;
+
+calls! {
+    /// Opens a transaction. None is open.
+    begin => StartTransactionCommand();
+    commit => CommitTransactionCommand();
+    /// Takes back what the transaction did, if there is one, and releases whatever it still holds.
+    abort => AbortCurrentTransaction();
+}
+
+/// As [`begin`], with one snapshot for all of it.
+pub fn begin_repeatable_read() {
+    begin();
+    // SAFETY: a plain variable; no snapshot was taken yet.
+    unsafe { pg_sys::XactIsoLevel = pg_sys::XACT_REPEATABLE_READ as i32 };
+}
+
+/// Runs `work` in a transaction of its own, which is committed. An error leaves through the worker's end, which aborts.
+pub fn run<T>(work: impl FnOnce() -> T) -> T {
+    begin();
+    let result = work();
+    commit();
+    result
+}
+
+/// Runs `work` in a subtransaction; `failed` makes a result of an error in it, or lets it go on.
+pub fn attempt<T>(
+    work: impl FnOnce() -> T + UnwindSafe,
+    failed: impl Fn(CaughtError) -> T + UnwindSafe + RefUnwindSafe,
+) -> T {
+    // SAFETY: within a transaction, of which the server makes sure, as of there being no parallel workers. What a
+    // subtransaction replaces is put back behind it, before anything else happens, however it ended.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        let put_back = move || {
+            pg_sys::MemoryContextSwitchTo(context);
+            pg_sys::CurrentResourceOwner = owner;
+        };
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        PgTryBuilder::new(|| {
+            let result = work();
+            pg_sys::ReleaseCurrentSubTransaction();
+            put_back();
+            result
+        })
+        .catch_others(move |error| {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            put_back();
+            failed(error)
+        })
+        .execute()
+    }
+}
