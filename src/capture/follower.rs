@@ -195,10 +195,8 @@ impl Follow for Follower {
     }
 
     fn message(&mut self, message: Message<'_>) {
-        if message.prefix != PREFIX {
-            return;
-        }
-        if let Some(note) = Note::read(message.bytes).filter(|note| note.worker == self.worker) {
+        let note = message.under(PREFIX).and_then(Note::read);
+        if let Some(note) = note.filter(|note| note.worker == self.worker) {
             message.with_catalog(|catalog| self.note(note, catalog));
         }
     }

@@ -62,11 +62,16 @@ pub struct Commit {
 }
 
 pub struct Message<'a> {
-    pub prefix: &'a CStr,
-    pub bytes: &'a [u8],
+    prefix: &'a CStr,
+    bytes: &'a [u8],
 }
 
 impl Message<'_> {
+    /// What it says, if it has this prefix.
+    pub fn under(&self, prefix: &CStr) -> Option<&[u8]> {
+        (self.prefix == prefix).then_some(self.bytes)
+    }
+
     /// Messages outside of transactions come with the historic snapshot, but without a transaction of ours to read the
     /// catalog in.
     pub fn with_catalog(&self, work: impl FnOnce(Historic<'_>)) {

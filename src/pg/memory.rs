@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 /// # Safety
 ///
 /// `context` is alive.
-pub unsafe fn in_context<R>(context: pg_sys::MemoryContext, f: impl FnOnce() -> R) -> R {
+pub(super) unsafe fn in_context<R>(context: pg_sys::MemoryContext, f: impl FnOnce() -> R) -> R {
     // SAFETY: by the caller's promise; after an error PostgreSQL sets the context itself.
     unsafe {
         let previous = pg_sys::MemoryContextSwitchTo(context);
@@ -24,7 +24,7 @@ pub unsafe fn in_context<R>(context: pg_sys::MemoryContext, f: impl FnOnce() -> 
 /// # Safety
 ///
 /// `context` is alive, and nobody uses the value after it.
-pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *mut T {
+pub(super) unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *mut T {
     #[pg_guard]
     unsafe extern "C-unwind" fn drop_value<T>(value: *mut c_void) {
         // SAFETY: made by Box::into_raw below; called once.

@@ -1,14 +1,18 @@
 //! The ground floor: PostgreSQL's own things in small safe types. Knows nothing of mirrors, engines or plans of ours.
 //!
 //! - `session`, `catalog`: this process, and what the catalog says
+//! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
+//! - `relation`, `rows`, `tuple`: tables and their rows
 //! - `tree`, `walk`, `value`: what parser and planner hand around
-//! - `relation`, `tuple`: tables and their rows
 //! - `scan_node`, `explain`, `tuple_store`: custom scans
-//! - `memory`, `error`: memory contexts, errors with code and hint
+//! - `decoding`: following the WAL
 //! - `process`, `wait`: background workers, and sleeping in them
-//! - `snapshot`, `wal`: transactions, positions
+//! - `memory`, `error`, `hooks`: memory contexts, errors with code and hint, hooks
 //! - `compat`: what differs between PostgreSQL's versions
 //! - `symbols`: functions of the server that pgrx does not offer as they are needed
+//!
+//! What is not `unsafe` here holds for every caller on the main thread of a process of the server, in a transaction where
+//! that is said. Errors of the server come as panics of pgrx's, but from what is documented otherwise.
 
 pub mod catalog;
 pub mod compat;

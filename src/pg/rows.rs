@@ -11,6 +11,7 @@ use super::tuple::Tuple;
 /// The rows of an ordinary table, one after the other, in the order in which they lie there.
 pub struct Rows<'a> {
     relation: &'a OpenRelation,
+    snapshot: pg_sys::Snapshot,
     scan: pg_sys::TableScanDesc,
 }
 
@@ -18,12 +19,13 @@ impl<'a> Rows<'a> {
     /// Those that the active snapshot sees.
     pub fn active(relation: &'a OpenRelation) -> Rows<'a> {
         check_kind(relation);
-        // SAFETY: the relation is open for longer than the scan, and the snapshot stays active; without one that is said.
-        let scan = unsafe {
+        // SAFETY: relation and snapshot are kept for longer than the scan; that there is a snapshot is made sure of.
+        unsafe {
             assert!(pg_sys::ActiveSnapshotSet(), "an active snapshot");
-            pg_sys::table_beginscan(relation.as_ptr(), pg_sys::GetActiveSnapshot(), 0, ptr::null_mut())
-        };
-        Rows { relation, scan }
+            let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetActiveSnapshot());
+            let scan = pg_sys::table_beginscan(relation.as_ptr(), snapshot, 0, ptr::null_mut());
+            Rows { relation, snapshot, scan }
+        }
     }
 
     /// The next row, valid until the one behind it is asked for.
@@ -41,7 +43,10 @@ impl Drop for Rows<'_> {
         // While an error unwinds the transaction's end closes it.
         if !std::thread::panicking() {
             // SAFETY: begun by `active`, and ended once.
-            unsafe { pg_sys::table_endscan(self.scan) };
+            unsafe {
+                pg_sys::table_endscan(self.scan);
+                pg_sys::UnregisterSnapshot(self.snapshot);
+            }
         }
     }
 }

@@ -290,8 +290,9 @@ impl<'a> Place<'a> {
     pub fn value(self, expression: &Expression) -> Result<Option<pg_sys::Datum>, String> {
         let context = self.scan().ps.ps_ExprContext;
         let mut is_null = false;
-        // SAFETY: made by `prepare`, and evaluated with the context of the node.
+        // SAFETY: made by `prepare`, of this node as it says, and evaluated with the context of the node.
         let datum = unsafe {
+            assert!((*expression.0).parent == self.state.cast(), "an expression of this node");
             let function = (*expression.0).evalfunc.ok_or("parameter without a function")?;
             in_context((*context).ecxt_per_tuple_memory, || {
                 pg_guard_ffi_boundary(|| function(expression.0, context, &mut is_null))

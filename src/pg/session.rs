@@ -78,9 +78,9 @@ pub fn is_utf8() -> bool {
 
 /// Where the server keeps libraries.
 pub fn library_directory() -> PathBuf {
-    let path = variable!(pkglib_path).map(|c| c as u8);
-    let end = path.iter().position(|&c| c == 0).unwrap_or(path.len());
-    PathBuf::from(OsStr::from_bytes(&path[..end]))
+    // SAFETY: a C string that the server has set at its start.
+    let path = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
+    PathBuf::from(OsStr::from_bytes(path.to_bytes()))
 }
 
 /// Bytes that nobody can guess; `None`: the system has none.
