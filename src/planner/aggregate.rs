@@ -8,27 +8,43 @@ use super::columns::conversion;
 use super::compare::require_c_order;
 use super::operators;
 use super::reason::{Attempt, Reason, function_name};
-use super::translate::Translator;
+use super::translate::{Scale, Translator, Typed};
 use crate::pg::tree::Node;
 use crate::spec::Conversion;
 
 /// AGGKIND_NORMAL: not an ordered-set aggregate.
 const NORMAL_AGGREGATE: u8 = b'n';
 
+/// What the engine computes for an aggregate.
+pub enum Translated {
+    Column(Agg, Conversion),
+    /// The sum of numerics, or with a count their average, that shows as many digits as that one of them which shows
+    /// most.
+    Scaled {
+        sum: Agg,
+        ty: Type,
+        scale: Agg,
+        count: Option<Agg>,
+    },
+}
+
 impl<'a> Translator<'a> {
-    pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<(Agg, Conversion)> {
+    pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Translated> {
         let aggregate = whitelisted(aggref)?;
         let argument = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).next();
         let Some(argument) = argument.map(|entry| self.tree.required(entry.expr)) else {
             return if aggregate == Aggregate::CountStar {
-                Ok((Agg::CountStar, Conversion::Plain(Type::Int64)))
+                Ok(Translated::Column(Agg::CountStar, Conversion::Plain(Type::Int64)))
             } else {
                 Err(unknown(aggref))
             };
         };
         let typed = self.expression(argument)?;
-        if !typed.exact_scale && aggregate != Aggregate::Count {
-            return Err("aggregate of a numeric parameter".into());
+        match (&typed.scale, aggregate) {
+            (_, Aggregate::Count) | (Scale::OfType, _) => {}
+            (Scale::Varies(scale), Aggregate::Sum | Aggregate::Avg) => return Ok(scaled(aggregate, &typed, scale)),
+            (Scale::Varies(_), _) => return Err("minimum or maximum of numeric values of different scales".into()),
+            (Scale::Unknown, _) => return Err("aggregate of a numeric parameter".into()),
         }
         if typed.ty.is_text() && matches!(aggregate, Aggregate::Min | Aggregate::Max) {
             require_c_order(aggref.inputcollid)?;
@@ -41,8 +57,15 @@ impl<'a> Translator<'a> {
             (Aggregate::Count, Expr::Literal { value: Some(_), .. }) => Some(Agg::CountStar),
             (aggregate, expr) => aggregate.of(Some(expr)),
         };
-        Ok((agg.ok_or_else(|| unknown(aggref))?, conversion))
+        Ok(Translated::Column(agg.ok_or_else(|| unknown(aggref))?, conversion))
     }
+}
+
+/// Of numerics of different scales.
+fn scaled(aggregate: Aggregate, typed: &Typed, scale: &Expr) -> Translated {
+    let ty = Type::Decimal128 { scale: typed.ty.scale() };
+    let count = (aggregate == Aggregate::Avg).then(|| Agg::Count(typed.expr.clone()));
+    Translated::Scaled { sum: Agg::Sum(typed.expr.clone()), ty, scale: Agg::Max(scale.clone()), count }
 }
 
 fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 use plan::{Expr, Relation, RelationColumn};
 
 use super::reason::{Attempt, type_reason};
-use super::translate::Typed;
+use super::translate::{Typed, exact};
 use crate::layout::{self, Described};
 use crate::pg::compat;
 use crate::pg::relation::{OpenRelation, has_children, keys_determine, relation_name};
@@ -100,7 +100,7 @@ impl Source {
             table.touched.push(RelationColumn { attnum: var.varattno, ty });
             table.touched.len() - 1
         });
-        Ok(Typed { expr: Expr::Column { rel: rel as u16, col: col as u16 }, ty, exact_scale: true })
+        Ok(exact(Expr::Column { rel: rel as u16, col: col as u16 }, ty))
     }
 
     /// Whether a column of a grouped query needs no grouping: its table's primary key is among the keys.

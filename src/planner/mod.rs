@@ -5,13 +5,15 @@
 //! - `pull_up`: simple views and subqueries
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: FROM and WHERE
-//! - `translate`: expressions, with `compare` for comparisons, `aggregate` for aggregates, `operators` for the whitelist
+//! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
+//!   aggregates, `operators` for the whitelist
 //! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
 
 mod aggregate;
 mod columns;
 mod compare;
+mod conditional;
 mod flag;
 mod hook;
 mod level;

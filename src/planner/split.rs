@@ -20,6 +20,7 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 use plan::{Expr, Grouping, Type};
 
+use super::aggregate::Translated;
 use super::columns::{Columns, Computed, ScanColumn, conversion};
 use super::compare::require_deterministic;
 use super::level::{Source, flattened, simplified};
@@ -168,6 +169,9 @@ impl<'a> Splitter<'a> {
                 return Err("GROUP BY a constant".into());
             }
             let typed = self.translator.expression(simple)?;
+            if !typed.has_exact_scale() {
+                return Err("GROUP BY numeric values of different scales".into());
+            }
             if typed.ty == Type::Float64 {
                 return Err("GROUP BY double precision: which zero represents a group depends on row order".into());
             }
@@ -202,15 +206,19 @@ impl<'a> Splitter<'a> {
     }
 
     /// What takes a node's place in the upper query; `None`: itself, with rewritten children.
-    fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<*mut pg_sys::Var>> {
-        if let Some(var) = self.columns.find(node) {
-            return Ok(Some(var));
+    fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<*mut pg_sys::Node>> {
+        if let Some(found) = self.columns.find(node) {
+            return Ok(Some(found));
         }
         if node.cast::<pg_sys::Aggref>().is_some() {
             let simple = self.simple(node);
             let aggref = simple.cast::<pg_sys::Aggref>().ok_or("aggregate that is none once simplified")?;
-            let (agg, conversion) = self.translator.aggregate(aggref)?;
-            return Ok(Some(self.columns.add(node, simple, Computed::Aggregate(agg), conversion)));
+            return Ok(Some(match self.translator.aggregate(aggref)? {
+                Translated::Column(agg, conversion) => {
+                    self.columns.add(node, simple, Computed::Aggregate(agg), conversion)
+                }
+                Translated::Scaled { sum, ty, scale, count } => self.columns.add_scaled(node, (sum, ty), scale, count),
+            }));
         }
         if let Some(var) = node.cast::<pg_sys::Var>() {
             // One more key makes no more groups if it depends on the others.
@@ -259,7 +267,7 @@ unsafe extern "C-unwind" fn rewrite(node: *mut pg_sys::Node, context: *mut c_voi
         let is_list = matches!(found.tag(), pg_sys::NodeTag::T_List | pg_sys::NodeTag::T_TargetEntry);
         let replacement = if is_list { Ok(None) } else { splitter.replacement(found) };
         match replacement {
-            Ok(Some(var)) => var.cast(),
+            Ok(Some(found)) => found,
             Ok(None) => walk::mutate_children(node, rewrite, context),
             Err(reason) => {
                 splitter.failed = Some(reason);

@@ -10,7 +10,7 @@ use plan::{BoolOp, Expr, Literal, Plan, Type};
 use super::compare::{Comparison, truth_test};
 use super::level::Source;
 use super::operators::{self, Called};
-use super::reason::{Attempt, Reason, function_reason, node_reason, operator_reason, type_reason};
+use super::reason::{Attempt, Reason, function_reason, operator_reason, type_reason};
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
 
@@ -18,9 +18,24 @@ use crate::pg::value;
 pub struct Typed {
     pub expr: Expr,
     pub ty: Type,
-    /// False for numeric parameters, whose scale is only known to be large enough: good for comparing, but not for
-    /// results, which show their scale.
-    pub exact_scale: bool,
+    pub scale: Scale,
+}
+
+/// How many digits a numeric shows behind its point. For values that are only compared it does not matter.
+#[derive(Clone, Debug)]
+pub enum Scale {
+    /// As many as its type says.
+    OfType,
+    /// Fewer than its type has, as for a parameter.
+    Unknown,
+    /// As many as this expression says, an integer that is null where the value is.
+    Varies(Expr),
+}
+
+impl Typed {
+    pub fn has_exact_scale(&self) -> bool {
+        matches!(self.scale, Scale::OfType)
+    }
 }
 
 pub struct Translator<'a> {
@@ -29,11 +44,13 @@ pub struct Translator<'a> {
     params: Vec<Type>,
     /// The parameters' expressions, for `custom_exprs`.
     param_exprs: *mut pg_sys::List,
+    /// What is compared in the simple CASEs that are being translated, innermost last.
+    pub case_values: Vec<Typed>,
 }
 
 impl<'a> Translator<'a> {
     pub fn new(tree: Tree<'a>, source: Source) -> Self {
-        Translator { tree, source, params: Vec::new(), param_exprs: std::ptr::null_mut() }
+        Translator { tree, source, params: Vec::new(), param_exprs: std::ptr::null_mut(), case_values: Vec::new() }
     }
 
     /// The plan as far as it is known here: relations and parameters.
@@ -52,7 +69,7 @@ impl<'a> Translator<'a> {
     pub fn expression(&mut self, node: Node<'a>) -> Attempt<Typed> {
         if let Some(var) = node.cast::<pg_sys::Var>() {
             self.source.column(var)
-        } else if !contains_more_than_values(node) {
+        } else if !self.contains_more_than_values(node) {
             self.value(node)
         } else if let Some(op) = node.cast::<pg_sys::OpExpr>() {
             self.operator(op)
@@ -74,7 +91,7 @@ impl<'a> Translator<'a> {
         } else if let Some(list) = node.cast::<pg_sys::ScalarArrayOpExpr>() {
             self.list_comparison(list)
         } else {
-            Err(node_reason(node))
+            self.conditional(node)
         }
     }
 
@@ -121,6 +138,14 @@ impl<'a> Translator<'a> {
         if text || char { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
     }
 
+    /// Columns, aggregates and the like below this node.
+    fn contains_more_than_values(&self, node: Node<'_>) -> bool {
+        let is_compared = |node: Node<'_>| node.tag() == pg_sys::NodeTag::T_CaseTestExpr;
+        // SAFETY: a valid expression.
+        let grouped = unsafe { pg_sys::contain_agg_clause(node.as_ptr()) || pg_sys::contain_subplans(node.as_ptr()) };
+        grouped || node.has_columns() || !self.case_values.is_empty() && node.any(is_compared)
+    }
+
     /// An expression without columns: a literal, or a parameter.
     fn value(&mut self, node: Node<'a>) -> Attempt<Typed> {
         if node.is_volatile() {
@@ -132,8 +157,8 @@ impl<'a> Translator<'a> {
             let index = self.params.len() as u16;
             self.params.push(ty);
             push(&mut self.param_exprs, node.as_ptr::<pg_sys::Node>());
-            let exact_scale = sql_type != pg_sys::NUMERICOID;
-            return Ok(Typed { expr: Expr::Param { index }, ty, exact_scale });
+            let scale = if sql_type == pg_sys::NUMERICOID { Scale::Unknown } else { Scale::OfType };
+            return Ok(Typed { expr: Expr::Param { index }, ty, scale });
         };
         if constant.constisnull {
             return Ok(exact(Expr::Literal { ty, value: None }, ty));
@@ -147,9 +172,7 @@ impl<'a> Translator<'a> {
         for argument in arguments {
             operands.push(self.expression(*argument)?);
         }
-        if operands.iter().any(|o| !o.exact_scale) {
-            return Err("numeric parameter in arithmetic".into());
-        }
+        require_scales(&operands)?;
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
         match (called, second) {
@@ -173,7 +196,16 @@ impl<'a> Translator<'a> {
 }
 
 pub fn exact(expr: Expr, ty: Type) -> Typed {
-    Typed { expr, ty, exact_scale: true }
+    Typed { expr, ty, scale: Scale::OfType }
+}
+
+/// Arithmetic knows the scales of its operands.
+fn require_scales(operands: &[Typed]) -> Attempt<()> {
+    match operands.iter().find(|operand| !operand.has_exact_scale()).map(|operand| &operand.scale) {
+        None | Some(Scale::OfType) => Ok(()),
+        Some(Scale::Unknown) => Err("numeric parameter in arithmetic".into()),
+        Some(Scale::Varies(_)) => Err("arithmetic with numeric values of different scales".into()),
+    }
 }
 
 pub fn boolean(expr: Expr) -> Typed {
@@ -204,11 +236,4 @@ pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed>
     // SAFETY: by the caller's promise.
     let value = Some(unsafe { value::literal(datum, ty) }?);
     Ok(exact(Expr::Literal { ty, value }, ty))
-}
-
-/// Columns, aggregates and the like below this node.
-fn contains_more_than_values(node: Node<'_>) -> bool {
-    // SAFETY: a valid expression.
-    node.has_columns()
-        || unsafe { pg_sys::contain_agg_clause(node.as_ptr()) || pg_sys::contain_subplans(node.as_ptr()) }
 }

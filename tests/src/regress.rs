@@ -28,6 +28,7 @@ macro_rules! files {
 
 files![
     aggregates,
+    conditional,
     joins,
     numeric,
     dates,

@@ -16,8 +16,9 @@ use plan::catalogue::{self, Call, Function, Kind};
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
 use protocol::request::Failure;
 
-use crate::arrow_form::scalar;
+use crate::arrow_form::{arrow_type, scalar};
 use crate::computed::{IntegerType, Kernel, computed};
+use crate::conditional::{Part, case, coalesce};
 use crate::error::internal;
 use crate::logic::guarded;
 use crate::numbers::{decimals, floats};
@@ -55,7 +56,24 @@ impl Lowering<'_> {
             Expr::Not(arg) => Arc::new(NotExpr::new(self.lower(arg)?)),
             Expr::IsNull { arg, negated: false } => Arc::new(IsNullExpr::new(self.lower(arg)?)),
             Expr::IsNull { arg, negated: true } => Arc::new(IsNotNullExpr::new(self.lower(arg)?)),
+            Expr::Call { function, ty, args } => {
+                let args = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
+                computed(Kernel::Named { function: *function, ty: *ty }, args)
+            }
+            Expr::Case { branches, otherwise } => {
+                let part = |(when, then): &(Expr, Expr)| Ok((self.part(when)?, self.part(then)?));
+                let branches = branches.iter().map(part).collect::<Result<_, Failure>>()?;
+                case(branches, self.part(otherwise)?, arrow_type(self.plan.type_of(otherwise)))
+            }
+            Expr::Coalesce(args) => {
+                let parts = args.iter().map(|arg| self.part(arg)).collect::<Result<_, _>>()?;
+                coalesce(parts, arrow_type(self.plan.type_of(expr)))
+            }
         })
+    }
+
+    fn part(&self, expr: &Expr) -> Result<Part, Failure> {
+        Ok(Part { expr: self.lower(expr)?, can_raise: expr.can_raise() })
     }
 
     /// The expression as a key to group by or to join on: equal values have equal bits.
@@ -197,6 +215,7 @@ fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
         Function::DateToTimestamp => Kernel::DateToTimestamp,
         Function::IntegerToInteger => Kernel::WidenInteger(integer_type(ty)?),
         Function::IntegerToFloat => Kernel::IntegerToFloat,
+        Function::Named(function) => Kernel::Named { function, ty },
     })
 }
 

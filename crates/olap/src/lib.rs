@@ -22,13 +22,16 @@
 mod aggregate;
 mod arrow_form;
 mod computed;
+mod conditional;
 mod count;
 mod dense;
 mod error;
 mod expr;
 mod extreme;
+mod greatest;
 mod join_order;
 mod logic;
+mod named;
 mod numbers;
 mod operand;
 mod physical;

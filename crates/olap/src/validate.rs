@@ -102,5 +102,32 @@ fn type_within(plan: &Plan, expr: &Expr, depth: u32) -> Result<Type, Failure> {
             type_of(arg)?;
             Type::Bool
         }
+        Expr::Call { function, ty, args } => {
+            let types = args.iter().map(type_of).collect::<Result<Vec<_>, _>>()?;
+            if catalogue::result_type(Call::Named(*function), &types) != Some(*ty) {
+                return Err(wrong("operands and result do not fit"));
+            }
+            *ty
+        }
+        Expr::Case { branches, otherwise } => {
+            let ty = type_of(otherwise)?;
+            if branches.is_empty() {
+                return Err(wrong("CASE without branches"));
+            }
+            for (when, then) in branches {
+                expect_bool(when)?;
+                if type_of(then)? != ty {
+                    return Err(wrong("branches of different types"));
+                }
+            }
+            ty
+        }
+        Expr::Coalesce(args) => {
+            let types = args.iter().map(type_of).collect::<Result<Vec<_>, _>>()?;
+            match types.first() {
+                Some(ty) if types.iter().all(|other| other == ty) => *ty,
+                _ => return Err(wrong("values of different types")),
+            }
+        }
     })
 }

@@ -11,10 +11,11 @@
 pub mod catalogue;
 mod expr;
 mod failure;
+mod named;
 pub mod numeric;
 mod types;
 
-pub use catalogue::Agg;
+pub use catalogue::{Agg, Named};
 pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
 pub use failure::FailureKind;
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};

@@ -71,11 +71,14 @@ impl Scope {
 
     /// Another value of the column's kind.
     fn computed(&self, dice: &mut Dice, column: &Column) -> String {
+        if dice.chance(3) {
+            return self.chosen(dice, column);
+        }
         let (name, small) = (&column.name, dice.pick(&SMALL));
         let other = self.column_of(dice, column.kind).map_or(small.into(), |other| other.name);
         match column.kind {
             Kind::Bool => format!("(NOT {name})"),
-            Kind::Text => name.clone(),
+            Kind::Text => self.chosen(dice, column),
             Kind::Date => format!("({name} {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
             Kind::Integer => match dice.below(8) {
                 0 => format!("({name} + {small})"),
@@ -99,6 +102,35 @@ impl Scope {
                 },
             },
         }
+    }
+
+    /// One of several values of the column's kind; numerics of different scales among them.
+    fn chosen(&self, dice: &mut Dice, column: &Column) -> String {
+        let (name, literal) = (&column.name, dice.pick(column.literals));
+        let other = self.column_of(dice, column.kind).map_or(name.clone(), |other| other.name);
+        let literal = if column.kind == Kind::Numeric && dice.chance(3) { "0" } else { literal };
+        match dice.below(9) {
+            0 => format!("coalesce({name}, {literal})"),
+            1 => format!("coalesce({name}, {other})"),
+            2 => format!("nullif({name}, {literal})"),
+            3 if column.kind == Kind::Text => format!("nullif({name}, {other})"),
+            3 => format!("{}({name}, {other}, {literal})", dice.pick(&["greatest", "least"])),
+            4 => format!("(CASE {name} WHEN {literal} THEN {other} WHEN {other} THEN {literal} ELSE {name} END)"),
+            5 => format!("(CASE {name} WHEN {literal} THEN {other} END)"),
+            6 => format!("(CASE WHEN {} THEN {name} ELSE {literal} END)", self.plain_comparison(dice)),
+            7 => format!("(CASE WHEN {} THEN {name} END)", self.plain_comparison(dice)),
+            _ => {
+                let (first, second) = (self.plain_comparison(dice), self.plain_comparison(dice));
+                format!("(CASE WHEN {first} THEN {name} WHEN {second} THEN {literal} ELSE {other} END)")
+            }
+        }
+    }
+
+    fn plain_comparison(&self, dice: &mut Dice) -> String {
+        let column = self.column(dice);
+        let literal = dice.pick(column.literals);
+        let comparison = dice.pick(&["=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]);
+        format!("{} {comparison} {literal}", column.name)
     }
 
     /// A condition in parentheses.
@@ -128,7 +160,8 @@ impl Scope {
         }
         let ordered = column.kind != Kind::Text;
         let comparison = if ordered { dice.pick(&COMPARISONS) } else { dice.pick(&COMPARISONS[..2]) };
-        match dice.below(12) {
+        match dice.below(13) {
+            6 => format!("({name} IS {} DISTINCT FROM {literal})", dice.pick(&["", "NOT"])),
             0 => format!("({name} IS {} NULL)", dice.pick(&["", "NOT"])),
             1 => format!("({name} {} ({literal}, {}))", dice.pick(&["IN", "NOT IN"]), dice.pick(column.literals)),
             2 if ordered => format!("({name} BETWEEN {literal} AND {})", dice.pick(column.literals)),

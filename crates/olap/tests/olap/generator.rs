@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use colstore::TableView;
-use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
+use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Named, Plan, Type};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -271,6 +271,9 @@ impl Generator<'_> {
             return self.leaf(ty);
         }
         let d = depth - 1;
+        if self.chance(0.2) {
+            return self.choice(ty, d);
+        }
         let arith = |op, ty, left: Expr, right: Expr| Expr::Arith { op, ty, left: left.into(), right: right.into() };
         let sign = if self.chance(0.5) { ArithOp::Add } else { ArithOp::Sub };
         match ty {
@@ -315,6 +318,26 @@ impl Generator<'_> {
             Type::Timestamp => cast(ty, self.expr(Type::Date, d)),
             Type::TimestampTz | Type::Text | Type::Char => self.leaf(ty),
         }
+    }
+
+    /// One of several values.
+    fn choice(&mut self, ty: Type, depth: u32) -> Expr {
+        match self.rng.random_range(0..3) {
+            0 => {
+                let branch = |this: &mut Self| (this.expr(Type::Bool, depth), this.expr(ty, depth));
+                let branches = (0..self.rng.random_range(1..4)).map(|_| branch(self)).collect();
+                Expr::Case { branches, otherwise: self.expr(ty, depth).into() }
+            }
+            1 if ty != Type::Bool => {
+                let function = *[Named::Greatest, Named::Least].choose(self.rng).unwrap();
+                Expr::Call { function, ty, args: self.several(ty, depth) }
+            }
+            _ => Expr::Coalesce(self.several(ty, depth)),
+        }
+    }
+
+    fn several(&mut self, ty: Type, depth: u32) -> Vec<Expr> {
+        (0..self.rng.random_range(1..4)).map(|_| self.expr(ty, depth)).collect()
     }
 
     fn decimal(&mut self, scale: u8, depth: u32) -> Expr {

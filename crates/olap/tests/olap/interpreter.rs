@@ -9,13 +9,14 @@ use std::cmp::Ordering;
 use plan::catalogue::{self, Call, Function};
 use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
 
+use crate::functions;
 use crate::table::{Row, Value};
 
 /// An error, of whatever kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Raised;
 
-type Outcome = Result<Value, Raised>;
+pub type Outcome = Result<Value, Raised>;
 
 pub struct Interpreter<'a> {
     pub plan: &'a Plan,
@@ -197,6 +198,31 @@ impl Interpreter<'_> {
                 _ => None,
             },
             Expr::IsNull { arg, negated } => Some(Literal::Bool(self.eval(arg, row)?.is_none() != *negated)),
+            Expr::Call { function, ty, args } => {
+                let types: Vec<Type> = args.iter().map(|arg| self.plan.type_of(arg)).collect();
+                let values: Row = args.iter().map(|arg| self.eval(arg, row)).collect::<Result<_, _>>()?;
+                let strict = catalogue::function(Call::Named(*function), &types).unwrap().strict;
+                if strict && values.contains(&None) {
+                    return Ok(None);
+                }
+                return functions::call(*function, *ty, &types, &values);
+            }
+            Expr::Case { branches, otherwise } => {
+                for (when, then) in branches {
+                    if self.eval(when, row)? == Some(Literal::Bool(true)) {
+                        return self.eval(then, row);
+                    }
+                }
+                return self.eval(otherwise, row);
+            }
+            Expr::Coalesce(args) => {
+                for arg in args {
+                    if let Some(value) = self.eval(arg, row)? {
+                        return Ok(Some(value));
+                    }
+                }
+                None
+            }
         })
     }
 }
@@ -294,7 +320,7 @@ fn power(digits: u8) -> Option<i128> {
 }
 
 /// The raw integer of anything integer-like.
-fn decimal(value: &Literal) -> Option<i128> {
+pub fn decimal(value: &Literal) -> Option<i128> {
     match value {
         Literal::Int(i) => Some(*i as i128),
         Literal::Decimal(d) => Some(*d),
@@ -316,7 +342,7 @@ fn decimal_order((a, scale_a): (i128, u8), (b, scale_b): (i128, u8)) -> Ordering
     split(a, scale_a).cmp(&split(b, scale_b))
 }
 
-fn fit(ty: Type, value: i128) -> Result<Literal, Raised> {
+pub fn fit(ty: Type, value: i128) -> Result<Literal, Raised> {
     let fits = match ty {
         Type::Int16 => i16::try_from(value).is_ok(),
         Type::Int32 => i32::try_from(value).is_ok(),
@@ -341,7 +367,7 @@ fn exact_sum(values: &[Literal]) -> Result<Option<i128>, Raised> {
 }
 
 /// PostgreSQL's order of two values of the same type (and scale).
-fn order(a: &Literal, b: &Literal) -> Ordering {
+pub fn order(a: &Literal, b: &Literal) -> Ordering {
     match (a, b) {
         (Literal::Bool(a), Literal::Bool(b)) => a.cmp(b),
         (Literal::Int(a), Literal::Int(b)) => a.cmp(b),

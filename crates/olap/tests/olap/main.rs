@@ -1,8 +1,10 @@
 //! The engine's answers against the documented semantics.
 
 mod build;
+mod conditional;
 mod dense;
 mod directed;
+mod functions;
 mod generator;
 mod interpreter;
 mod measure;

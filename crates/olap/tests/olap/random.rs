@@ -1,7 +1,7 @@
 //! Random plans over random tables: the engine and the interpreter must agree.
 
 use plan::catalogue::{self, Call};
-use plan::{Expr, FailureKind, Literal, Plan};
+use plan::{Expr, FailureKind, Literal, Plan, Type};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -63,6 +63,10 @@ fn raises(plan: &Plan) -> Vec<FailureKind> {
                 }
                 Expr::Neg(arg) => catalogue::function(Call::Neg, &[plan.type_of(arg)]),
                 Expr::Cast { to, arg } => catalogue::cast(plan.type_of(arg), *to),
+                Expr::Call { function, args, .. } => {
+                    let types: Vec<Type> = args.iter().map(|arg| plan.type_of(arg)).collect();
+                    catalogue::function(Call::Named(*function), &types)
+                }
                 _ => None,
             };
             kinds.extend(row.map_or(&[][..], |row| row.raises));
