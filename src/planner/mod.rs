@@ -6,7 +6,7 @@
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: FROM and WHERE
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
-//!   aggregates, `operators` for the whitelist
+//!   aggregates, `operators` and `functions` for the whitelist
 //! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
 
@@ -15,6 +15,7 @@ mod columns;
 mod compare;
 mod conditional;
 mod flag;
+mod functions;
 mod hook;
 mod level;
 mod nodes;

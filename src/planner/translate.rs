@@ -74,9 +74,8 @@ impl<'a> Translator<'a> {
         } else if let Some(op) = node.cast::<pg_sys::OpExpr>() {
             self.operator(op)
         } else if let Some(call) = node.cast::<pg_sys::FuncExpr>() {
-            let function = operators::function(call.funcid).ok_or_else(|| function_reason(call.funcid))?;
             let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
-            self.call(function, &arguments, || function_reason(call.funcid))
+            self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))
         } else if let Some(logic) = node.cast::<pg_sys::BoolExpr>() {
             self.logic(logic)
         } else if let Some(test) = node.cast::<pg_sys::NullTest>() {
@@ -102,10 +101,20 @@ impl<'a> Translator<'a> {
                 let (left, right) = (self.expression(left)?, self.expression(right)?);
                 comparison.between(left, right)
             }
-            _ => {
-                let function = operators::function(op.opfuncid).ok_or_else(|| operator_reason(op.opno))?;
-                self.call(function, &arguments, || operator_reason(op.opno))
-            }
+            _ => self.function(op.opfuncid, op.inputcollid, &arguments, || operator_reason(op.opno)),
+        }
+    }
+
+    fn function(
+        &mut self,
+        function: pg_sys::Oid,
+        collation: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        match operators::function(function) {
+            Some(called) => self.call(called, arguments, reason),
+            None => self.named(function, collation, arguments, &reason).unwrap_or_else(|| Err(reason())),
         }
     }
 

@@ -51,6 +51,9 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         | FailureKind::FloatOverflow
         | FailureKind::FloatUnderflow => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
         FailureKind::DateOutOfRange | FailureKind::TimestampOutOfRange => ERRCODE_DATETIME_FIELD_OVERFLOW,
+        FailureKind::PatternEndsInEscape => ERRCODE_INVALID_ESCAPE_SEQUENCE,
+        FailureKind::NegativeSubstring => ERRCODE_SUBSTRING_ERROR,
+        FailureKind::FieldZero => ERRCODE_INVALID_PARAMETER_VALUE,
         FailureKind::DecimalTooWide => ERRCODE_FEATURE_NOT_SUPPORTED,
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,

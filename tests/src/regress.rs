@@ -33,6 +33,7 @@ files![
     numeric,
     dates,
     text,
+    text_functions,
     nulls,
     select,
     cursors,

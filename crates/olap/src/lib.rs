@@ -30,6 +30,7 @@ mod expr;
 mod extreme;
 mod greatest;
 mod join_order;
+mod like;
 mod logic;
 mod named;
 mod numbers;
@@ -40,6 +41,7 @@ mod results;
 mod scan;
 mod statistics;
 mod sum;
+mod texts;
 mod validate;
 
 use std::sync::Arc;

@@ -14,6 +14,10 @@ pub enum FailureKind {
     DateOutOfRange,
     /// A date that no timestamp can say.
     TimestampOutOfRange,
+    PatternEndsInEscape,
+    NegativeSubstring,
+    /// The number of a field of a text, which counts from 1.
+    FieldZero,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
     OutOfMemory,
@@ -32,6 +36,9 @@ impl FailureKind {
             FailureKind::FloatUnderflow => "value out of range: underflow",
             FailureKind::DateOutOfRange => "date out of range",
             FailureKind::TimestampOutOfRange => "date out of range for timestamp",
+            FailureKind::PatternEndsInEscape => "LIKE pattern must not end with escape character",
+            FailureKind::NegativeSubstring => "negative substring length not allowed",
+            FailureKind::FieldZero => "field position must not be zero",
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",

@@ -78,9 +78,13 @@ impl Scope {
         let other = self.column_of(dice, column.kind).map_or(small.into(), |other| other.name);
         match column.kind {
             Kind::Bool => format!("(NOT {name})"),
-            Kind::Text => self.chosen(dice, column),
+            Kind::Text => text_made_of(dice, name, &other),
             Kind::Date => format!("({name} {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
-            Kind::Integer => match dice.below(8) {
+            Kind::Integer => match dice.below(10) {
+                8 | 9 => match self.column_of(dice, Kind::Text) {
+                    Some(text) => number_of_text(dice, &text.name),
+                    None => format!("({name} - {small})"),
+                },
                 0 => format!("({name} + {small})"),
                 1 => format!("({small} - {name})"),
                 2 => format!("({name} * {small})"),
@@ -158,6 +162,9 @@ impl Scope {
         if column.kind == Kind::Bool {
             return dice.pick(&["({})", "(NOT {})", "({} = false)", "({} IS NULL)"]).replace("{}", name);
         }
+        if column.kind == Kind::Text && dice.chance(3) {
+            return text_condition(dice, name);
+        }
         let ordered = column.kind != Kind::Text;
         let comparison = if ordered { dice.pick(&COMPARISONS) } else { dice.pick(&COMPARISONS[..2]) };
         match dice.below(13) {
@@ -173,6 +180,64 @@ impl Scope {
             5 => format!("({literal} {comparison} {name})"),
             _ => format!("({name} {comparison} {literal})"),
         }
+    }
+}
+
+const PLACES: [&str; 7] = ["0", "1", "2", "3", "-1", "-2", "40"];
+const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
+
+/// Another text; `other` is one, too.
+fn text_made_of(dice: &mut Dice, name: &str, other: &str) -> String {
+    let (place, piece) = (dice.pick(&PLACES), dice.pick(&PIECES));
+    match dice.below(14) {
+        0 => format!("substring({name} from {place})"),
+        1 => format!("substring({name} from {place} for {})", dice.pick(&["0", "1", "2", "30"])),
+        2 => format!("substr({name}, {place}, 2)"),
+        3 => format!("left({name}, {place})"),
+        4 => format!("right({name}, {place})"),
+        5 => format!("({name} || {piece})"),
+        6 => format!("replace({name}, {piece}, {})", dice.pick(&PIECES)),
+        7 => format!("{}({name}, {piece})", dice.pick(&["btrim", "ltrim", "rtrim"])),
+        8 => format!("{}({name}, {}, {})", dice.pick(&["lpad", "rpad"]), dice.pick(&PLACES), dice.pick(&PIECES)),
+        9 => format!("reverse({name})"),
+        10 => format!("split_part({name}, {piece}, {})", dice.pick(&["1", "2", "-1"])),
+        11 => format!("{}({name} COLLATE \"C\")", dice.pick(&["upper", "lower"])),
+        12 => format!("repeat({name}, {})", dice.pick(&["0", "1", "2"])),
+        _ => format!("({name} || {other})"),
+    }
+}
+
+fn number_of_text(dice: &mut Dice, name: &str) -> String {
+    match dice.below(4) {
+        0 => format!("length({name})"),
+        1 => format!("char_length({name})"),
+        2 => format!("position({} in {name})", dice.pick(&PIECES)),
+        _ => format!("strpos({name}, {})", dice.pick(&PIECES)),
+    }
+}
+
+fn text_condition(dice: &mut Dice, name: &str) -> String {
+    let patterns = [
+        "'a%'",
+        "'%1'",
+        "'%1%'",
+        "'_1'",
+        "'__'",
+        "'%'",
+        "''",
+        "'a\\%'",
+        "'%a%1%'",
+        "'a1'",
+        "'%_'",
+        "'pad%'",
+        "'long%9_'",
+    ];
+    let pattern = dice.pick(&patterns);
+    match dice.below(5) {
+        0 => format!("({name} NOT LIKE {pattern})"),
+        1 => format!("starts_with({name}, {})", dice.pick(&PIECES)),
+        2 => format!("(left({name}, 1) = {})", dice.pick(&PIECES)),
+        _ => format!("({name} LIKE {pattern})"),
     }
 }
 

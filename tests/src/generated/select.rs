@@ -40,7 +40,7 @@ impl From {
         // Left above: what the engine does not know.
         let residual = dice.chance(8).then(|| {
             let text = self.scope.column_of(dice, Kind::Text);
-            text.map(|text| format!("{} LIKE '%{}%'", text.name, dice.pick(&["a", "1", "x"])))
+            text.map(|text| format!("{} ILIKE '%{}%'", text.name, dice.pick(&["a", "1", "x"])))
         });
         let rest = format!("FROM {} WHERE {}", self.sql, self.filter(dice, residual.flatten()));
         self.finish(dice, &items, &rest, &[])

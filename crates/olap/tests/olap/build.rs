@@ -1,6 +1,6 @@
 //! Short ways to write expressions.
 
-use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Type};
+use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use crate::table::Value;
 
@@ -18,6 +18,10 @@ pub fn integer(ty: Type, value: i64) -> Expr {
 
 pub fn cast(to: Type, arg: Expr) -> Expr {
     Expr::Cast { to, arg: arg.into() }
+}
+
+pub fn call(function: Named, ty: Type, args: Vec<Expr>) -> Expr {
+    Expr::Call { function, ty, args }
 }
 
 pub fn cmp(op: CmpOp, left: Expr, right: Expr) -> Expr {

@@ -2,7 +2,7 @@
 
 use plan::{ArithOp, CmpOp, Expr, FailureKind, Named, Type};
 
-use crate::build::{arith, boolean, cmp, column, int, integer, literal};
+use crate::build::{arith, boolean, call, cmp, column, int, integer, literal};
 use crate::table::{Row, Value, plan_over, run};
 
 const ROWS: [i64; 4] = [0, 2, 5, 0];
@@ -65,7 +65,6 @@ fn a_condition_that_is_null_does_not_hold() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let call = |function, ty, args| Expr::Call { function, ty, args };
     let one = || integer(Type::Int32, 1);
     let wrong = [
         case(vec![], one()),

@@ -8,7 +8,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use crate::build::{cast, column};
+use crate::build::{call, cast, column};
 use crate::table::{Row, TestView, Value, chunk, grouping, plan_over};
 
 pub struct Case {
@@ -144,6 +144,8 @@ fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
                 "B",
                 "ä",
                 "aa",
+                " a  ",
+                "a%b_\\",
                 "日本",
                 "a string that is longer than a view",
                 "a string that is longer too",
@@ -283,6 +285,11 @@ impl Generator<'_> {
                 arith(ArithOp::Sub, ty, l, r)
             }
             Type::Int32 if self.chance(0.2) => cast(ty, self.expr(Type::Int16, d)),
+            Type::Int32 if self.chance(0.2) => match self.rng.random_range(0..3) {
+                0 => call(Named::Length, ty, vec![self.any_text(d)]),
+                1 => call(Named::OctetLength, ty, vec![self.expr(Type::Text, d)]),
+                _ => call(Named::Position, ty, vec![self.expr(Type::Text, d), self.expr(Type::Text, d)]),
+            },
             Type::Int64 if self.chance(0.2) => {
                 let from = *[Type::Int16, Type::Int32].choose(self.rng).unwrap();
                 cast(ty, self.expr(from, d))
@@ -316,8 +323,64 @@ impl Generator<'_> {
                 arith(sign, ty, l, r)
             }
             Type::Timestamp => cast(ty, self.expr(Type::Date, d)),
-            Type::TimestampTz | Type::Text | Type::Char => self.leaf(ty),
+            Type::Text => self.text(d),
+            Type::TimestampTz | Type::Char => self.leaf(ty),
         }
+    }
+
+    fn any_text(&mut self, depth: u32) -> Expr {
+        let ty = *[Type::Text, Type::Char].choose(self.rng).unwrap();
+        self.expr(ty, depth)
+    }
+
+    fn text(&mut self, depth: u32) -> Expr {
+        let ty = Type::Text;
+        let text = |this: &mut Self| this.expr(ty, depth);
+        let place = |this: &mut Self| {
+            let any = [0, 1, 2, 3, -1, -2, -3, 7, i32::MAX as i64, i32::MIN as i64];
+            let any = if this.mood == Mood::Wild { &any } else { &any[..8] };
+            Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(*any.choose(this.rng).unwrap())) }
+        };
+        let functions = [
+            (Named::Substring, "ti"),
+            (Named::Substring, "tii"),
+            (Named::Left, "ti"),
+            (Named::Right, "ti"),
+            (Named::Concat, "tt"),
+            (Named::Replace, "ttt"),
+            (Named::Trim, "t"),
+            (Named::Trim, "tt"),
+            (Named::TrimLeft, "tt"),
+            (Named::TrimRight, "tt"),
+            (Named::PadLeft, "tit"),
+            (Named::PadRight, "tit"),
+            (Named::Repeat, "ti"),
+            (Named::Reverse, "t"),
+            (Named::SplitPart, "tti"),
+            (Named::Upper, "t"),
+            (Named::Lower, "t"),
+            (Named::CharToText, "c"),
+        ];
+        let (function, operands) = *functions.choose(self.rng).unwrap();
+        let args = operands.chars().map(|kind| match kind {
+            't' => text(self),
+            'c' => self.expr(Type::Char, depth),
+            _ => place(self),
+        });
+        let args = args.collect();
+        call(function, ty, args)
+    }
+
+    fn pattern(&mut self) -> Expr {
+        let patterns =
+            ["", "%", "a%", "%a", "%a%", "_", "__", "%_", "a_%g%", "\\%", "%str%view%", "日_", "%\\a", "a%a", "%s%_w"];
+        let value = Some(Literal::Text(patterns.choose(self.rng).unwrap().to_string()));
+        if self.chance(0.8) {
+            return Expr::Literal { ty: Type::Text, value };
+        }
+        self.plan.params.push(Type::Text);
+        self.params.push(value);
+        Expr::Param { index: self.params.len() as u16 - 1 }
     }
 
     /// One of several values.
@@ -330,7 +393,7 @@ impl Generator<'_> {
             }
             1 if ty != Type::Bool => {
                 let function = *[Named::Greatest, Named::Least].choose(self.rng).unwrap();
-                Expr::Call { function, ty, args: self.several(ty, depth) }
+                call(function, ty, self.several(ty, depth))
             }
             _ => Expr::Coalesce(self.several(ty, depth)),
         }
@@ -364,7 +427,11 @@ impl Generator<'_> {
     }
 
     fn condition(&mut self, depth: u32) -> Expr {
-        match self.rng.random_range(0..10) {
+        match self.rng.random_range(0..11) {
+            10 if self.chance(0.3) => {
+                call(Named::StartsWith, Type::Bool, vec![self.expr(Type::Text, depth), self.expr(Type::Text, depth)])
+            }
+            10 => call(Named::Like, Type::Bool, vec![self.expr(Type::Text, depth), self.pattern()]),
             0 => Expr::Not(self.expr(Type::Bool, depth).into()),
             1 => {
                 let ty = any_type(self.rng);
