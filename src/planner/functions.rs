@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
-use plan::{Expr, Literal, Named, Type};
+use plan::{Expr, Field, Literal, Named, Type};
 
 use super::compare::require_deterministic;
 use super::reason::{Attempt, Reason};
@@ -22,6 +22,10 @@ enum Meaning {
     },
     /// Knows the letters of the collation.
     Letters(Named),
+    /// Of a numeric, to no digits behind the point.
+    ToWhole(Named),
+    /// The first argument names a part of the second.
+    OfField(fn(Field) -> Named),
 }
 
 fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
@@ -59,6 +63,45 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_UPPER_TEXT => Letters(Named::Upper),
         pg_sys::F_LOWER_TEXT => Letters(Named::Lower),
         pg_sys::F_TEXT_BPCHAR => Call(Named::CharToText),
+        pg_sys::F_ABS_INT2
+        | pg_sys::F_ABS_INT4
+        | pg_sys::F_ABS_INT8
+        | pg_sys::F_ABS_FLOAT8
+        | pg_sys::F_ABS_NUMERIC
+        | pg_sys::F_INT2ABS
+        | pg_sys::F_INT4ABS
+        | pg_sys::F_INT8ABS
+        | pg_sys::F_FLOAT8ABS
+        | pg_sys::F_NUMERIC_ABS => Call(Named::Abs),
+        pg_sys::F_SIGN_FLOAT8 | pg_sys::F_SIGN_NUMERIC => Call(Named::Sign),
+        pg_sys::F_ROUND_FLOAT8 | pg_sys::F_DROUND => Call(Named::Round),
+        pg_sys::F_CEIL_FLOAT8 | pg_sys::F_CEILING_FLOAT8 | pg_sys::F_CEIL_NUMERIC | pg_sys::F_CEILING_NUMERIC => {
+            Call(Named::Ceil)
+        }
+        pg_sys::F_FLOOR_FLOAT8 | pg_sys::F_FLOOR_NUMERIC => Call(Named::Floor),
+        pg_sys::F_TRUNC_FLOAT8 | pg_sys::F_DTRUNC => Call(Named::Trunc),
+        pg_sys::F_SQRT_FLOAT8 | pg_sys::F_DSQRT => Call(Named::Sqrt),
+        pg_sys::F_ROUND_NUMERIC_INT4 => ToWhole(Named::Round),
+        pg_sys::F_TRUNC_NUMERIC_INT4 => ToWhole(Named::Trunc),
+        pg_sys::F_INT2AND | pg_sys::F_INT4AND | pg_sys::F_INT8AND => Call(Named::BitAnd),
+        pg_sys::F_INT2OR | pg_sys::F_INT4OR | pg_sys::F_INT8OR => Call(Named::BitOr),
+        pg_sys::F_INT2XOR | pg_sys::F_INT4XOR | pg_sys::F_INT8XOR => Call(Named::BitXor),
+        pg_sys::F_INT2NOT | pg_sys::F_INT4NOT | pg_sys::F_INT8NOT => Call(Named::BitNot),
+        pg_sys::F_INT2SHL | pg_sys::F_INT4SHL | pg_sys::F_INT8SHL => Call(Named::ShiftLeft),
+        pg_sys::F_INT2SHR | pg_sys::F_INT4SHR | pg_sys::F_INT8SHR => Call(Named::ShiftRight),
+        pg_sys::F_INT2_INT4 | pg_sys::F_INT2_INT8 | pg_sys::F_INT2_FLOAT8 | pg_sys::F_INT2_NUMERIC => {
+            Call(Named::ToInt16)
+        }
+        pg_sys::F_INT4_INT8 | pg_sys::F_INT4_FLOAT8 | pg_sys::F_INT4_NUMERIC | pg_sys::F_INT4_BOOL => {
+            Call(Named::ToInt32)
+        }
+        pg_sys::F_INT8_FLOAT8 | pg_sys::F_INT8_NUMERIC => Call(Named::ToInt64),
+        pg_sys::F_FLOAT8_NUMERIC => Call(Named::ToFloat),
+        pg_sys::F_BOOL_INT4 => Call(Named::ToBool),
+        pg_sys::F_EXTRACT_TEXT_DATE | pg_sys::F_EXTRACT_TEXT_TIMESTAMP => OfField(Named::Extract),
+        pg_sys::F_DATE_PART_TEXT_TIMESTAMP => OfField(Named::DatePart),
+        pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMP => OfField(Named::DateTrunc),
+        pg_sys::F_DATE_TIMESTAMP => Call(Named::TimestampToDate),
         _ => return None,
     })
 }
@@ -89,6 +132,18 @@ impl<'a> Translator<'a> {
         }
         match meaning {
             Meaning::Call(function) => apply(function, args).ok_or_else(reason),
+            Meaning::ToWhole(function) => match args.pop().map(|digits| digits.expr) {
+                Some(Expr::Literal { value: Some(Literal::Int(0)), .. }) => apply(function, args).ok_or_else(reason),
+                _ => Err(reason()),
+            },
+            Meaning::OfField(function) => {
+                let name = args.drain(..args.len().min(1)).next().map(|name| name.expr);
+                let Some(Expr::Literal { value: Some(Literal::Text(name)), .. }) = name else {
+                    return Err(reason());
+                };
+                let field = field(&name).ok_or_else(|| format!("{} of \"{name}\"", reason()))?;
+                apply(function(field), args).ok_or_else(|| format!("{} of \"{name}\"", reason()))
+            }
             Meaning::ByBytes(function) => {
                 require_deterministic(collation)?;
                 apply(function, args).ok_or_else(reason)
@@ -113,6 +168,32 @@ impl<'a> Translator<'a> {
             }
         }
     }
+}
+
+/// As the parser writes it; PostgreSQL knows more names.
+fn field(name: &str) -> Option<Field> {
+    Some(match name {
+        "millennium" => Field::Millennium,
+        "century" => Field::Century,
+        "decade" => Field::Decade,
+        "year" => Field::Year,
+        "isoyear" => Field::IsoYear,
+        "quarter" => Field::Quarter,
+        "month" => Field::Month,
+        "week" => Field::Week,
+        "day" => Field::Day,
+        "doy" => Field::DayOfYear,
+        "dow" => Field::DayOfWeek,
+        "isodow" => Field::IsoDayOfWeek,
+        "hour" => Field::Hour,
+        "minute" => Field::Minute,
+        "second" => Field::Second,
+        "milliseconds" => Field::Milliseconds,
+        "microseconds" => Field::Microseconds,
+        "epoch" => Field::Epoch,
+        "julian" => Field::Julian,
+        _ => return None,
+    })
 }
 
 /// `None`: there is none for such arguments.

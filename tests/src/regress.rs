@@ -29,6 +29,7 @@ macro_rules! files {
 files![
     aggregates,
     conditional,
+    functions,
     joins,
     numeric,
     dates,

@@ -62,9 +62,10 @@ pub enum Kernel {
     DateMinusDays,
     DateMinusDate,
     DateToTimestamp,
-    /// With a result of this type.
+    /// With a first operand, and a result, of these types.
     Named {
         function: Named,
+        operand: Type,
         ty: Type,
     },
 }
@@ -186,7 +187,7 @@ fn apply(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef
         Kernel::DateToTimestamp => {
             map::<Int32Type, Int64Type>(args, rows, dates::to_timestamp, FailureKind::TimestampOutOfRange)
         }
-        Kernel::Named { function, ty } => named::apply(function, ty, args, rows),
+        Kernel::Named { function, operand, ty } => named::apply(function, operand, ty, args, rows),
     }
 }
 

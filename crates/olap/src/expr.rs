@@ -57,8 +57,9 @@ impl Lowering<'_> {
             Expr::IsNull { arg, negated: false } => Arc::new(IsNullExpr::new(self.lower(arg)?)),
             Expr::IsNull { arg, negated: true } => Arc::new(IsNotNullExpr::new(self.lower(arg)?)),
             Expr::Call { function, ty, args } => {
+                let operand = args.first().map_or(*ty, |arg| self.plan.type_of(arg));
                 let args = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
-                computed(Kernel::Named { function: *function, ty: *ty }, args)
+                computed(Kernel::Named { function: *function, operand, ty: *ty }, args)
             }
             Expr::Case { branches, otherwise } => {
                 let part = |(when, then): &(Expr, Expr)| Ok((self.part(when)?, self.part(then)?));
@@ -215,7 +216,7 @@ fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
         Function::DateToTimestamp => Kernel::DateToTimestamp,
         Function::IntegerToInteger => Kernel::WidenInteger(integer_type(ty)?),
         Function::IntegerToFloat => Kernel::IntegerToFloat,
-        Function::Named(function) => Kernel::Named { function, ty },
+        Function::Named(function) => Kernel::Named { function, operand: operands.first().copied().unwrap_or(ty), ty },
     })
 }
 

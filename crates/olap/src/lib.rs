@@ -21,6 +21,7 @@
 
 mod aggregate;
 mod arrow_form;
+mod calendar;
 mod computed;
 mod conditional;
 mod count;
@@ -32,6 +33,7 @@ mod greatest;
 mod join_order;
 mod like;
 mod logic;
+mod maths;
 mod named;
 mod numbers;
 mod operand;

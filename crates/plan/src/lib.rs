@@ -18,6 +18,7 @@ mod types;
 pub use catalogue::{Agg, Named};
 pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
 pub use failure::FailureKind;
+pub use named::Field;
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
 
 use serde::{Deserialize, Serialize};

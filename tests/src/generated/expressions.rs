@@ -80,6 +80,7 @@ impl Scope {
             Kind::Bool => format!("(NOT {name})"),
             Kind::Text => text_made_of(dice, name, &other),
             Kind::Date => format!("({name} {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
+            Kind::Integer if dice.chance(3) => self.integer_made_of(dice, name, small),
             Kind::Integer => match dice.below(10) {
                 8 | 9 => match self.column_of(dice, Kind::Text) {
                     Some(text) => number_of_text(dice, &text.name),
@@ -93,6 +94,12 @@ impl Scope {
                 5 => format!("(- {name})"),
                 6 => format!("({name} + {other})"),
                 _ => format!("{name}::bigint"),
+            },
+            Kind::Numeric if dice.chance(4) => match self.column_of(dice, Kind::Date) {
+                Some(date) if dice.chance(2) => {
+                    format!("extract({} from {})", dice.pick(&FIELDS), date.name)
+                }
+                _ => format!("{}({name})", dice.pick(&["abs", "ceil", "floor", "round", "trunc", "sign"])),
             },
             Kind::Numeric => match dice.below(6) {
                 0 => format!("({name} + {small})"),
@@ -127,6 +134,20 @@ impl Scope {
                 let (first, second) = (self.plain_comparison(dice), self.plain_comparison(dice));
                 format!("(CASE WHEN {first} THEN {name} WHEN {second} THEN {literal} ELSE {other} END)")
             }
+        }
+    }
+
+    fn integer_made_of(&self, dice: &mut Dice, name: &str, small: &str) -> String {
+        let of_kind = |dice: &mut Dice, kind| self.column_of(dice, kind).map(|column| column.name);
+        match dice.below(8) {
+            0 => format!("abs({name})"),
+            1 => format!("mod({name}, {})", dice.pick(&["2", "3", "7"])),
+            2 => format!("({name} {} {})", dice.pick(&["&", "|", "#"]), dice.pick(&["1", "6", "255"])),
+            3 => format!("(~ {name})"),
+            4 => format!("({name} {} {})", dice.pick(&["<<", ">>"]), dice.pick(&["1", "3", "33"])),
+            5 => of_kind(dice, Kind::Numeric).map_or(name.into(), |numeric| format!("{numeric}::integer")),
+            6 => of_kind(dice, Kind::Bool).map_or(name.into(), |truth| format!("{truth}::integer")),
+            _ => format!("({name} + {small})::smallint"),
         }
     }
 
@@ -183,6 +204,7 @@ impl Scope {
     }
 }
 
+const FIELDS: [&str; 9] = ["year", "month", "day", "quarter", "week", "isoyear", "doy", "dow", "epoch"];
 const PLACES: [&str; 7] = ["0", "1", "2", "3", "-1", "-2", "40"];
 const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
 

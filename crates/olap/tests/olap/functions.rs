@@ -1,9 +1,12 @@
 //! What the functions that are called by their name mean, one value at a time.
 
+use std::cmp::Ordering;
+
 use plan::{Literal, Named, Type};
 
-use crate::interpreter::{Outcome, Raised, order};
+use crate::interpreter::{Outcome, Raised, decimal, fit, order};
 use crate::table::Value;
+use crate::times;
 
 /// A call with these values, none of which is null if the function is strict.
 pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcome {
@@ -12,8 +15,86 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
         Named::Greatest => present().reduce(|a, b| if order(&b, &a).is_gt() { b } else { a }),
         Named::Least => present().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a }),
         _ if types.iter().any(|ty| ty.is_text()) => Some(of_text(function, ty, &present().collect::<Vec<_>>())?),
-        other => panic!("{other:?} of {types:?}"),
+        _ => match (types[0], &args[0]) {
+            (from @ (Type::Date | Type::Timestamp), Some(Literal::Int(value))) => times::call(function, from, *value)?,
+            (_, Some(Literal::Float(a))) => Some(of_float(function, ty, *a)?),
+            (_, Some(Literal::Bool(a))) => Some(Literal::Int(i64::from(*a))),
+            (from, Some(a)) => Some(of_number(function, from, ty, decimal(a).unwrap(), args.get(1))?),
+            (_, None) => None,
+        },
     })
+}
+
+fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
+    // To the nearest, even where two are as near.
+    let rounded = || {
+        let below = a.floor();
+        let up = a - below > 0.5 || a - below == 0.5 && below.rem_euclid(2.0) != 0.0;
+        (if up { below + 1.0 } else { below }).copysign(a)
+    };
+    let integer = || match rounded() {
+        whole if whole.is_nan() || whole.abs() > 1e19 => Err(Raised),
+        whole => fit(ty, whole as i128),
+    };
+    Ok(Literal::Float(match function {
+        Named::Abs => f64::from_bits(a.to_bits() & i64::MAX as u64),
+        Named::Sign => [-1.0, 0.0, 1.0][usize::from(a >= 0.0 || a.is_nan()) + usize::from(a > 0.0)],
+        Named::Round => rounded(),
+        Named::Ceil => a.ceil(),
+        Named::Floor => a.floor(),
+        Named::Trunc => {
+            if a.is_sign_negative() {
+                a.ceil()
+            } else {
+                a.floor()
+            }
+        }
+        Named::Sqrt if a < 0.0 => return Err(Raised),
+        Named::Sqrt => a.sqrt(),
+        Named::ToInt16 | Named::ToInt32 | Named::ToInt64 => return integer(),
+        other => panic!("{other:?} of a float"),
+    }))
+}
+
+/// Of an integer, or of a decimal in its units.
+fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Value>) -> Result<Literal, Raised> {
+    let b = second.and_then(|value| value.as_ref().and_then(decimal)).unwrap_or_default();
+    let one = 10i128.pow(from.scale() as u32);
+    let floor = a.div_euclid(one);
+    let rest = a.rem_euclid(one);
+    // What is behind the point is compared with what is missing to one; away from zero where they are equal.
+    let rounded = match rest.cmp(&(one - rest)) {
+        Ordering::Greater => floor + 1,
+        Ordering::Equal if a > 0 => floor + 1,
+        Ordering::Equal | Ordering::Less => floor,
+    };
+    let bits = from.slot_bytes().unwrap_or_default() as i128 * 8;
+    let by = b.rem_euclid(bits.max(32));
+    let number = match function {
+        Named::Abs => a.checked_abs().ok_or(Raised)?,
+        Named::Sign => a.signum(),
+        Named::Round | Named::ToInt16 | Named::ToInt32 | Named::ToInt64 => rounded,
+        Named::Ceil => floor + i128::from(rest != 0),
+        Named::Floor => floor,
+        Named::Trunc => a / one,
+        Named::BitAnd => a & b,
+        Named::BitOr => a | b,
+        Named::BitXor => a ^ b,
+        Named::BitNot => -a - 1,
+        // What leaves at the top is lost, and the highest bit left is the sign.
+        Named::ShiftLeft => {
+            let kept = (a << by).rem_euclid(1 << bits);
+            if kept >= 1 << (bits - 1) { kept - (1 << bits) } else { kept }
+        }
+        Named::ShiftRight => a.div_euclid(1 << by),
+        Named::ToFloat => return Ok(Literal::Float(format!("{a}e-{}", from.scale()).parse().unwrap())),
+        Named::ToBool => return Ok(Literal::Bool(a != 0)),
+        other => panic!("{other:?} of a number"),
+    };
+    match ty {
+        Type::Decimal128 { .. } => Ok(Literal::Decimal(number)),
+        _ => fit(ty, number),
+    }
 }
 
 /// Texts are sequences of characters, however they are stored.

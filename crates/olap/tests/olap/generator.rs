@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use colstore::TableView;
-use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Named, Plan, Type};
+use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Field, Literal, Named, Plan, Type, catalogue};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -113,6 +113,11 @@ fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
             *[i32::MIN as i64, i32::MAX as i64, -2_451_545, 2_145_031_948, 106_751_983].choose(rng).unwrap(),
         ),
         Type::Date => Literal::Int(small),
+        Type::Timestamp if extreme => Literal::Int(
+            *[i64::MIN, i64::MAX, -211_813_488_000_000_000, 9_223_371_331_199_999_999, -1, 762_435_123_456_789]
+                .choose(rng)
+                .unwrap(),
+        ),
         Type::Int64 | Type::Timestamp | Type::TimestampTz => int(rng, i64::MIN, i64::MAX),
         Type::Decimal64 { scale } => match int(rng, i64::MIN, i64::MAX) {
             Literal::Int(i) if !extreme && rng.random_bool(0.7) => Literal::Int(i * 10i64.pow(scale as u32)),
@@ -276,6 +281,11 @@ impl Generator<'_> {
         if self.chance(0.2) {
             return self.choice(ty, d);
         }
+        if self.chance(0.2)
+            && let Some(expr) = self.of_one(ty, d)
+        {
+            return expr;
+        }
         let arith = |op, ty, left: Expr, right: Expr| Expr::Arith { op, ty, left: left.into(), right: right.into() };
         let sign = if self.chance(0.5) { ArithOp::Add } else { ArithOp::Sub };
         match ty {
@@ -326,6 +336,79 @@ impl Generator<'_> {
             Type::Text => self.text(d),
             Type::TimestampTz | Type::Char => self.leaf(ty),
         }
+    }
+
+    /// A function of one number or time, or of two, that gives this type.
+    fn of_one(&mut self, ty: Type, depth: u32) -> Option<Expr> {
+        use Named::*;
+        let scale = *[0, 2, 5].choose(self.rng).unwrap();
+        let decimal = if self.chance(0.5) { Type::Decimal64 { scale } } else { Type::Decimal128 { scale } };
+        let time = if self.chance(0.5) { Type::Date } else { Type::Timestamp };
+        let fields = [
+            Field::Millennium,
+            Field::Century,
+            Field::Decade,
+            Field::Year,
+            Field::IsoYear,
+            Field::Quarter,
+            Field::Month,
+            Field::Week,
+            Field::Day,
+            Field::DayOfYear,
+            Field::DayOfWeek,
+            Field::IsoDayOfWeek,
+            Field::Hour,
+            Field::Minute,
+            Field::Second,
+            Field::Milliseconds,
+            Field::Microseconds,
+            Field::Epoch,
+            Field::Julian,
+        ];
+        let field = *fields.choose(self.rng).unwrap();
+        let candidates: Vec<(Named, Vec<Type>)> = match ty {
+            Type::Bool => vec![(ToBool, vec![Type::Int32])],
+            Type::Int16 => vec![(ToInt16, vec![Type::Int32]), (ToInt16, vec![Type::Float64]), (ToInt16, vec![decimal])],
+            Type::Int32 => vec![
+                (ToInt32, vec![Type::Int64]),
+                (ToInt32, vec![Type::Float64]),
+                (ToInt32, vec![decimal]),
+                (ToInt32, vec![Type::Bool]),
+            ],
+            Type::Int64 => vec![(ToInt64, vec![Type::Float64]), (ToInt64, vec![decimal])],
+            Type::Float64 => [Abs, Sign, Round, Ceil, Floor, Trunc, Sqrt]
+                .map(|function| (function, vec![ty]))
+                .into_iter()
+                .chain([(ToFloat, vec![decimal]), (DatePart(field), vec![Type::Timestamp])])
+                .collect(),
+            Type::Decimal64 { .. } => vec![(Extract(field), vec![time]), (Sign, vec![decimal])],
+            Type::Decimal128 { scale: 0 } => {
+                [Round, Ceil, Floor, Trunc].map(|function| (function, vec![decimal])).into()
+            }
+            Type::Decimal128 { scale } if scale <= 18 => {
+                vec![(Abs, vec![ty]), (Abs, vec![Type::Decimal64 { scale }])]
+            }
+            Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
+            Type::Date => vec![(TimestampToDate, vec![Type::Timestamp])],
+            Type::Timestamp => vec![(DateTrunc(field), vec![ty])],
+            Type::TimestampTz | Type::Text | Type::Char => vec![],
+        };
+        let bits = match ty {
+            Type::Int16 | Type::Int32 | Type::Int64 => vec![
+                (Abs, vec![ty]),
+                (BitNot, vec![ty]),
+                (BitAnd, vec![ty, ty]),
+                (BitOr, vec![ty, ty]),
+                (BitXor, vec![ty, ty]),
+                (ShiftLeft, vec![ty, Type::Int32]),
+                (ShiftRight, vec![ty, Type::Int32]),
+            ],
+            _ => vec![],
+        };
+        let (function, operands) = [candidates, bits].concat().choose(self.rng)?.clone();
+        let fits = catalogue::result_type(catalogue::Call::Named(function), &operands) == Some(ty);
+        let args: Vec<Expr> = operands.into_iter().map(|operand| self.expr(operand, depth)).collect();
+        fits.then(|| call(function, ty, args))
     }
 
     fn any_text(&mut self, depth: u32) -> Expr {

@@ -11,3 +11,4 @@ mod measure;
 mod random;
 mod runtime;
 mod table;
+mod times;
