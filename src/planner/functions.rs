@@ -9,6 +9,9 @@ use super::reason::{Attempt, Reason};
 use super::translate::{Translator, Typed, boolean, exact};
 use crate::pg::tree::Node;
 
+/// Its name in C has the type in it from PostgreSQL 18 on.
+const REVERSE: u32 = 3062;
+
 /// What a function of PostgreSQL means, beyond a call with the same arguments.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
@@ -58,7 +61,7 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_LPAD_TEXT_INT4_TEXT => Call(Named::PadLeft),
         pg_sys::F_RPAD_TEXT_INT4_TEXT => Call(Named::PadRight),
         pg_sys::F_REPEAT => Call(Named::Repeat),
-        pg_sys::F_REVERSE => Call(Named::Reverse),
+        REVERSE => Call(Named::Reverse),
         pg_sys::F_SPLIT_PART => ByBytes(Named::SplitPart),
         pg_sys::F_UPPER_TEXT => Letters(Named::Upper),
         pg_sys::F_LOWER_TEXT => Letters(Named::Lower),
@@ -160,8 +163,7 @@ impl<'a> Translator<'a> {
                 Ok(if negated { negation(like) } else { like })
             }
             Meaning::Letters(function) => {
-                let is_c = [pg_sys::C_COLLATION_OID, pg_sys::POSIX_COLLATION_OID].contains(&collation);
-                if !is_c {
+                if collation != pg_sys::C_COLLATION_OID {
                     return Err("upper or lower case in a collation other than \"C\"".into());
                 }
                 apply(function, args).ok_or_else(reason)

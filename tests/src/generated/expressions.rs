@@ -117,9 +117,12 @@ impl Scope {
 
     /// One of several values of the column's kind; numerics of different scales among them.
     fn chosen(&self, dice: &mut Dice, column: &Column) -> String {
-        let (name, literal) = (&column.name, dice.pick(column.literals));
-        let other = self.column_of(dice, column.kind).map_or(name.clone(), |other| other.name);
+        let literal = dice.pick(column.literals);
+        let other = self.column_of(dice, column.kind).map_or(column.name.clone(), |other| other.name);
         let literal = if column.kind == Kind::Numeric && dice.chance(3) { "0" } else { literal };
+        // Of char(n) and text mixed, equal values are shown with blanks and without, and DISTINCT takes any.
+        let as_text = |name: &str| if column.kind == Kind::Text { format!("{name}::text") } else { name.into() };
+        let (name, other) = (as_text(&column.name), as_text(&other));
         match dice.below(9) {
             0 => format!("coalesce({name}, {literal})"),
             1 => format!("coalesce({name}, {other})"),
