@@ -2,8 +2,8 @@
 --
 -- JOINS
 --
--- Inner equi-joins run in the engine; everything else has to have the same
--- answer from the heap.
+-- The engine joins, inner and outer; what it leaves to the heap has to have
+-- the same answer.
 --
 
 CREATE TABLE customer (c_id integer PRIMARY KEY, c_name text, c_nation integer);

@@ -19,8 +19,6 @@ pub struct ScanSpec {
     pub plan: Plan,
     /// How each column of the scan is made of the columns of the engine's result.
     pub columns: Vec<ResultColumn>,
-    /// The engine may fail in the middle of its result, which must be complete before the first row is handed out.
-    pub can_raise: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

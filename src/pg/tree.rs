@@ -27,6 +27,7 @@ tagged! {
     BoolExpr => T_BoolExpr,
     BooleanTest => T_BooleanTest,
     CollateExpr => T_CollateExpr,
+    CommonTableExpr => T_CommonTableExpr,
     Const => T_Const,
     CreatedbStmt => T_CreatedbStmt,
     CustomScan => T_CustomScan,
@@ -39,6 +40,7 @@ tagged! {
     Material => T_Material,
     NullTest => T_NullTest,
     OpExpr => T_OpExpr,
+    Param => T_Param,
     Query => T_Query,
     RangeTblEntry => T_RangeTblEntry,
     RangeTblFunction => T_RangeTblFunction,
@@ -46,8 +48,10 @@ tagged! {
     RelabelType => T_RelabelType,
     RenameStmt => T_RenameStmt,
     ScalarArrayOpExpr => T_ScalarArrayOpExpr,
+    SetOperationStmt => T_SetOperationStmt,
     SortGroupClause => T_SortGroupClause,
     String => T_String,
+    SubLink => T_SubLink,
     TargetEntry => T_TargetEntry,
     TransactionStmt => T_TransactionStmt,
     Var => T_Var,
@@ -101,12 +105,19 @@ impl<'a> Tree<'a> {
 
     /// The elements of a list of pointers to anything.
     pub fn pointers(self, list: *mut pg_sys::List) -> impl ExactSizeIterator<Item = *mut c_void> + Clone {
-        // SAFETY: null or a list, by the promise of `new`, which has `length` cells.
-        let cells: &'a [pg_sys::ListCell] = unsafe {
-            list.as_ref().map_or(&[], |list| std::slice::from_raw_parts(list.elements, list.length as usize))
-        };
         // SAFETY: cells of a list of pointers hold pointers.
-        cells.iter().map(|cell| unsafe { cell.ptr_value })
+        self.cells(list).iter().map(|cell| unsafe { cell.ptr_value })
+    }
+
+    fn cells(self, list: *mut pg_sys::List) -> &'a [pg_sys::ListCell] {
+        // SAFETY: null or a list, by the promise of `new`, which has `length` cells.
+        unsafe { list.as_ref().map_or(&[], |list| std::slice::from_raw_parts(list.elements, list.length as usize)) }
+    }
+
+    /// The elements of a list of oids.
+    pub fn oids(self, list: *mut pg_sys::List) -> impl ExactSizeIterator<Item = pg_sys::Oid> + Clone {
+        // SAFETY: cells of a list of oids hold oids.
+        self.cells(list).iter().map(|cell| unsafe { cell.oid_value })
     }
 
     /// The elements of a list whose nodes are all of one type.

@@ -2,13 +2,13 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::Aggregate;
-use plan::{Agg, Expr, Type};
+use plan::{Agg, Expr, Literal, Type};
 
-use super::columns::conversion;
-use super::compare::require_c_order;
+use super::columns::{Distinct, conversion};
+use super::compare::{require_c_order, require_deterministic};
 use super::operators;
 use super::reason::{Attempt, Reason};
-use super::translate::Translator;
+use super::translate::{Scale, Translator};
 use crate::pg::catalog;
 use crate::pg::tree::Node;
 use crate::spec::Conversion;
@@ -16,43 +16,87 @@ use crate::spec::Conversion;
 /// AGGKIND_NORMAL: not an ordered-set aggregate.
 const NORMAL_AGGREGATE: u8 = b'n';
 
+/// What the engine computes for an aggregate.
+pub enum Translated {
+    Column(Agg, Distinct, Conversion),
+    /// The sum of numerics, or with a count their average, that shows as many digits as that one of them which shows
+    /// most.
+    Scaled {
+        sum: Agg,
+        ty: Type,
+        scale: Agg,
+        count: Option<Agg>,
+    },
+}
+
 impl<'a> Translator<'a> {
-    pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<(Agg, Conversion)> {
+    pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Translated> {
         let aggregate = whitelisted(aggref)?;
+        let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
         let argument = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).next();
         let Some(argument) = argument.map(|entry| self.tree.required(entry.expr)) else {
-            return if aggregate == Aggregate::CountStar {
-                Ok((Agg::CountStar, Conversion::Plain(Type::Int64)))
-            } else {
-                Err(unknown(aggref))
+            if aggregate != Aggregate::CountStar {
+                return Err(unknown(aggref));
+            }
+            let yes = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) };
+            let agg = match filter {
+                None => Agg::CountStar,
+                Some(_) => Agg::Count(where_true(filter.as_ref(), yes, Type::Bool)),
             };
+            return Ok(Translated::Column(agg, Distinct(false), Conversion::Plain(Type::Int64)));
         };
         let typed = self.expression(argument)?;
-        if !typed.exact_scale && aggregate != Aggregate::Count {
-            return Err("aggregate of a numeric parameter".into());
+        let distinct = !aggref.aggdistinct.is_null();
+        match (&typed.scale, aggregate) {
+            (_, Aggregate::Count) | (Scale::OfType, _) => {}
+            (Scale::Varies(_), Aggregate::Sum | Aggregate::Avg) if distinct => {
+                return Err("DISTINCT of numeric values of different scales".into());
+            }
+            (Scale::Varies(scale), Aggregate::Sum | Aggregate::Avg) => {
+                let scale = where_true(filter.as_ref(), scale.clone(), Type::Int32);
+                let value = where_true(filter.as_ref(), typed.expr, typed.ty);
+                return Ok(scaled(aggregate, value, typed.ty, scale));
+            }
+            (Scale::Varies(_), _) => return Err("minimum or maximum of numeric values of different scales".into()),
+            (Scale::Unknown, _) => return Err("aggregate of a numeric parameter".into()),
         }
         if typed.ty.is_text() && matches!(aggregate, Aggregate::Min | Aggregate::Max) {
             require_c_order(aggref.inputcollid)?;
+        }
+        if distinct && typed.ty.is_text() {
+            require_deterministic(argument.collation())?;
         }
         if !aggregate.row().takes(typed.ty) {
             return Err(unknown(aggref));
         }
         let conversion = result(aggregate, typed.ty, argument)?;
-        let agg = match (aggregate, typed.expr) {
-            (Aggregate::Count, Expr::Literal { value: Some(_), .. }) => Some(Agg::CountStar),
+        let agg = match (aggregate, where_true(filter.as_ref(), typed.expr, typed.ty)) {
+            (Aggregate::Count, Expr::Literal { value: Some(_), .. }) if !distinct => Some(Agg::CountStar),
             (aggregate, expr) => aggregate.of(Some(expr)),
         };
-        Ok((agg.ok_or_else(|| unknown(aggref))?, conversion))
+        Ok(Translated::Column(agg.ok_or_else(|| unknown(aggref))?, Distinct(distinct), conversion))
     }
 }
 
+/// The value, or null where the filter is not true: aggregates pass over nulls.
+fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
+    match filter {
+        None => value,
+        Some(filter) => {
+            let otherwise = Box::new(Expr::Literal { ty, value: None });
+            Expr::Case { branches: vec![(filter.clone(), value)], otherwise }
+        }
+    }
+}
+
+/// Of numerics of different scales.
+fn scaled(aggregate: Aggregate, value: Expr, ty: Type, scale: Expr) -> Translated {
+    let count = (aggregate == Aggregate::Avg).then(|| Agg::Count(value.clone()));
+    let ty = Type::Decimal128 { scale: ty.scale() };
+    Translated::Scaled { sum: Agg::Sum(value), ty, scale: Agg::Max(scale), count }
+}
+
 fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
-    if !aggref.aggfilter.is_null() {
-        return Err("aggregate with FILTER".into());
-    }
-    if !aggref.aggdistinct.is_null() {
-        return Err("aggregate with DISTINCT".into());
-    }
     if !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE {
         return Err("ordered aggregate".into());
     }

@@ -1,10 +1,11 @@
 //! The columns of the engine's result, as the upper query sees them.
 
 use pgrx::prelude::*;
-use plan::{Agg, Expr, Type};
+use plan::{Agg, Aggregation, ColumnId, Expr, Literal, Type};
 
 use super::reason::Attempt;
-use crate::pg::tree::Node;
+use super::translate::{Translator, Typed, exact};
+use crate::pg::tree::{Node, push};
 use crate::spec::{Conversion, ResultColumn};
 
 /// A column of the placeholder, and later of the scan.
@@ -15,99 +16,204 @@ pub struct ScanColumn {
     pub collation: pg_sys::Oid,
 }
 
+/// What the engine computes for a column.
 pub enum Computed {
-    /// Without grouping: an output expression; with it: a key.
-    Value(Expr),
-    Aggregate(Agg),
+    /// Of a row; in a grouped query, of a group with what was joined to it.
+    Value(Typed),
+    Key(Typed),
+    /// Over all values, or each once.
+    Aggregate(Agg, Distinct),
 }
 
-struct Column<'a> {
-    /// The expression of the original query that it stands for, as it was written.
-    stands_for: Node<'a>,
-    /// The same, simplified: what is computed.
-    simple: Node<'a>,
+/// Whether an aggregate takes each value once.
+#[derive(Clone, Copy)]
+pub struct Distinct(pub bool);
+
+struct Column {
+    ty: pg_sys::Oid,
+    modifier: i32,
+    collation: pg_sys::Oid,
     computed: Computed,
+    /// The plan's columns that hold it: none for a value.
+    ids: Vec<ColumnId>,
     conversion: Conversion,
 }
 
-#[derive(Default)]
-pub struct Columns<'a>(Vec<Column<'a>>);
+/// What the upper query has instead of an expression.
+struct Replacement<'a> {
+    /// The expression of the original query, as it was written.
+    stands_for: Node<'a>,
+    by: *mut pg_sys::Node,
+}
 
-/// What the engine is asked for, and where in its result each column is found.
-pub struct Layout {
-    pub values: Vec<Expr>,
-    pub aggregates: Vec<Agg>,
-    pub columns: Vec<ResultColumn>,
+#[derive(Default)]
+pub struct Columns<'a> {
+    columns: Vec<Column>,
+    replacements: Vec<Replacement<'a>>,
+    groups_may_be_missing: bool,
 }
 
 impl<'a> Columns<'a> {
-    /// A reference to the column that stands for this expression.
-    pub fn find(&self, node: Node<'a>) -> Option<*mut pg_sys::Var> {
-        let position = self.0.iter().position(|column| column.stands_for.equals(node));
-        position.map(|position| self.var(position))
+    /// What takes the place of this expression.
+    pub fn find(&self, node: Node<'a>) -> Option<*mut pg_sys::Node> {
+        let found = self.replacements.iter().find(|replacement| replacement.stands_for.equals(node))?;
+        // SAFETY: copies a node.
+        Some(unsafe { pg_sys::copyObjectImpl(found.by.cast()) }.cast())
     }
 
-    /// One more column; a reference to it.
+    /// One more column; a reference to it. `simple` is the expression, simplified: what is computed.
     pub fn add(
         &mut self,
+        translator: &mut Translator<'a>,
         stands_for: Node<'a>,
         simple: Node<'a>,
         computed: Computed,
         conversion: Conversion,
-    ) -> *mut pg_sys::Var {
-        self.0.push(Column { stands_for, simple, computed, conversion });
-        self.var(self.0.len() - 1)
+    ) -> Attempt<*mut pg_sys::Node> {
+        let (ty, modifier, collation) = (simple.sql_type(), simple.type_modifier(), simple.collation());
+        let ids = ids(translator, &computed)?;
+        let var = self.column(Column { ty, modifier, collation, computed, ids, conversion });
+        Ok(self.replace(stands_for, var))
     }
 
-    fn var(&self, position: usize) -> *mut pg_sys::Var {
-        let node = self.0[position].simple;
-        let (ty, modifier, collation) = (node.sql_type(), node.type_modifier(), node.collation());
+    /// A sum, or with a count an average, of numerics that show different numbers of digits.
+    pub fn add_scaled(
+        &mut self,
+        translator: &mut Translator<'a>,
+        stands_for: Node<'a>,
+        (sum, ty): (Agg, Type),
+        scale: Agg,
+        count: Option<Agg>,
+    ) -> Attempt<*mut pg_sys::Node> {
+        let sum = self.plain(translator, pg_sys::NUMERICOID, ty, sum)?;
+        let scale = self.plain(translator, pg_sys::INT4OID, Type::Int32, scale)?;
+        let mut result = call(pg_sys::F_ROUND_NUMERIC_INT4, &[sum, scale]);
+        if let Some(count) = count {
+            let count = self.plain(translator, pg_sys::INT8OID, Type::Int64, count)?;
+            result = call(pg_sys::F_NUMERIC_DIV, &[result, call(pg_sys::F_NUMERIC_INT8, &[count])]);
+        }
+        Ok(self.replace(stands_for, result))
+    }
+
+    fn replace(&mut self, stands_for: Node<'a>, by: *mut pg_sys::Node) -> *mut pg_sys::Node {
+        self.replacements.push(Replacement { stands_for, by });
+        by
+    }
+
+    fn plain(
+        &mut self,
+        translator: &mut Translator<'a>,
+        sql_type: pg_sys::Oid,
+        ty: Type,
+        agg: Agg,
+    ) -> Attempt<*mut pg_sys::Node> {
+        let (computed, conversion) = (Computed::Aggregate(agg, Distinct(false)), Conversion::Plain(ty));
+        let ids = ids(translator, &computed)?;
+        let collation = pg_sys::InvalidOid;
+        Ok(self.column(Column { ty: sql_type, modifier: -1, collation, computed, ids, conversion }))
+    }
+
+    fn column(&mut self, column: Column) -> *mut pg_sys::Node {
+        self.columns.push(column);
+        let (position, column) = (self.columns.len() as i16, &self.columns[self.columns.len() - 1]);
         // SAFETY: makes a node. The placeholder is the one entry of the upper query's range table.
-        unsafe { pg_sys::makeVar(1, (position + 1) as i16, ty, modifier, collation, 0) }
+        unsafe { pg_sys::makeVar(1, position, column.ty, column.modifier, column.collation, 0) }.cast()
     }
 
     pub fn described(&self) -> Vec<ScanColumn> {
-        let describe = |(position, column): (usize, &Column<'a>)| ScanColumn {
+        let describe = |(position, column): (usize, &Column)| ScanColumn {
             name: match &column.computed {
-                Computed::Value(_) => format!("c{}", position + 1),
-                Computed::Aggregate(agg) => format!("{}{}", agg.aggregate().row().name, position + 1),
+                Computed::Value(_) | Computed::Key(_) => format!("c{}", position + 1),
+                Computed::Aggregate(agg, _) => format!("{}{}", agg.aggregate().row().name, position + 1),
             },
-            ty: column.simple.sql_type(),
-            modifier: column.simple.type_modifier(),
-            collation: column.simple.collation(),
+            ty: column.ty,
+            modifier: column.modifier,
+            collation: column.collation,
         };
-        self.0.iter().enumerate().map(describe).collect()
+        self.columns.iter().enumerate().map(describe).collect()
     }
 
-    /// The engine's result holds keys (or plain values) first, then the aggregates.
-    pub fn lay_out(self) -> Layout {
-        let is_value = |column: &&Column<'a>| matches!(column.computed, Computed::Value(_));
-        let (mut next_value, mut next_aggregate) = (0, self.0.iter().filter(is_value).count() as u16);
-        let mut layout = Layout { values: Vec::new(), aggregates: Vec::new(), columns: Vec::new() };
-        for Column { computed, conversion, .. } in self.0 {
-            let next = match computed {
-                Computed::Value(expr) => {
-                    layout.values.push(expr);
-                    &mut next_value
+    pub fn keys(&self) -> Vec<plan::Computed> {
+        let key = |column: &Column| match &column.computed {
+            Computed::Key(typed) => Some(plan::Computed { column: column.ids[0], expr: typed.expr.clone() }),
+            Computed::Value(_) | Computed::Aggregate(..) => None,
+        };
+        self.columns.iter().filter_map(key).collect()
+    }
+
+    pub fn aggregates(&self) -> Vec<Aggregation> {
+        let aggregation = |column: &Column| match &column.computed {
+            Computed::Aggregate(agg, distinct) => {
+                Some(Aggregation { columns: column.ids.clone(), agg: agg.clone(), distinct: distinct.0 })
+            }
+            Computed::Value(_) | Computed::Key(_) => None,
+        };
+        self.columns.iter().filter_map(aggregation).collect()
+    }
+
+    /// Groups are looked up, and one without rows is not there: of it all is null but counts.
+    pub fn groups_may_be_missing(&mut self) {
+        self.groups_may_be_missing = true;
+    }
+
+    /// What the engine returns, and where in it each column is found.
+    pub fn returned(&self) -> (Vec<Expr>, Vec<ResultColumn>) {
+        let (mut output, mut columns) = (Vec::new(), Vec::new());
+        for column in &self.columns {
+            columns.push(ResultColumn { at: output.len() as u16, conversion: column.conversion });
+            match &column.computed {
+                Computed::Value(typed) => output.push(typed.expr.clone()),
+                Computed::Key(_) | Computed::Aggregate(..) => {
+                    output.extend(column.ids.iter().copied().map(Expr::column));
                 }
-                Computed::Aggregate(agg) => {
-                    layout.aggregates.push(agg);
-                    &mut next_aggregate
-                }
-            };
-            layout.columns.push(ResultColumn { at: *next, conversion });
-            *next += width(conversion);
+            }
         }
-        layout
+        (output, columns)
+    }
+
+    /// The same for expressions that the engine computes, too.
+    pub fn read_by_engine(&self, translator: &Translator<'a>) -> Vec<Attempt<Typed>> {
+        let read = |column: &Column| match (&column.computed, &column.ids[..]) {
+            (Computed::Value(typed), _) => Ok(typed.clone()),
+            (Computed::Key(typed), &[id]) => Ok(Typed { expr: Expr::column(id), ..typed.clone() }),
+            (Computed::Aggregate(agg, _), &[id]) => {
+                let column = Expr::column(id);
+                let counts = matches!(agg, Agg::CountStar | Agg::Count(_));
+                Ok(match counts && self.groups_may_be_missing {
+                    true => exact(Expr::Coalesce(vec![column, zero()]), Type::Int64),
+                    false => exact(column, translator.result_types(agg)[0]),
+                })
+            }
+            _ => Err("average within a subquery".into()),
+        };
+        self.columns.iter().map(read).collect()
     }
 }
 
-/// How many columns of the engine's result it takes.
-fn width(conversion: Conversion) -> u16 {
-    match conversion {
-        Conversion::Average { .. } => 2,
-        Conversion::Plain(_) | Conversion::Padded(_) => 1,
+fn zero() -> Expr {
+    Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) }
+}
+
+/// The plan's columns that hold what is computed.
+fn ids(translator: &mut Translator<'_>, computed: &Computed) -> Attempt<Vec<ColumnId>> {
+    match computed {
+        Computed::Value(_) => Ok(Vec::new()),
+        Computed::Key(typed) => Ok(vec![translator.column(typed.ty)?]),
+        Computed::Aggregate(agg, _) => {
+            translator.result_types(agg).into_iter().map(|ty| translator.column(ty)).collect()
+        }
     }
+}
+
+/// A call of a function of numerics.
+fn call(function: u32, arguments: &[*mut pg_sys::Node]) -> *mut pg_sys::Node {
+    let mut list = std::ptr::null_mut();
+    for argument in arguments {
+        push(&mut list, *argument);
+    }
+    let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
+    // SAFETY: makes a node.
+    unsafe { pg_sys::makeFuncExpr(function.into(), pg_sys::NUMERICOID, list, none, none, form) }.cast()
 }
 
 /// How a value becomes PostgreSQL's again. char(n) travels without its blanks: who shows it must know n.

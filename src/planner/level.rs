@@ -1,181 +1,451 @@
-//! FROM and WHERE of a SELECT level: which tables, joined how, restricted by what.
+//! One SELECT level: its FROM and WHERE, its groups, and what is left of its expressions above them.
 //!
-//! Whether the tables are mirrored right now is asked when the query runs: a plan may live longer than that.
+//! The expressions of select list and HAVING are rewritten so that they read [`Columns`], which the engine computes. Of the
+//! query itself PostgreSQL computes the rest ([`super::split`]); of a subquery the engine does ([`whole_level`]).
+
+use std::ffi::c_void;
 
 use pgrx::prelude::*;
-use plan::{Expr, Relation, RelationColumn};
+use plan::{CmpOp, Expr, Rel, Type};
 
-use super::reason::{Attempt, type_reason};
-use super::translate::Typed;
-use crate::layout::{self, Described};
-use crate::pg::catalog::relation_name;
-use crate::pg::compat;
-use crate::pg::relation::{OpenRelation, has_children, keys_determine};
-use crate::pg::tree::{Node, Tree, push};
+use super::aggregate::Translated;
+use super::columns::{Columns, Computed, conversion};
+use super::compare::require_deterministic;
+use super::from::{From, flattened, from, simplified};
+use super::operators;
+use super::reason::{Attempt, Reason};
+use super::scope::Scope;
+use super::translate::{Pending, Translator, Typed};
+use crate::pg::tree::{Node, push};
+use crate::pg::walk;
 
-/// The tables of a level, and which of their columns are used.
-pub struct Source {
-    tables: Vec<Table>,
+/// What a level is there for.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Use {
+    /// The query itself.
+    Top,
+    /// A subquery in FROM or behind WITH.
+    Rows,
+    /// A list that something is looked up in, by EXISTS or IN. It may refer to what is around it.
+    List,
+    /// A single value, which may do so, too.
+    Value,
 }
 
-struct Table {
-    /// Position in the range table, from 1.
-    index: i32,
-    name: String,
-    relid: pg_sys::Oid,
-    described: Described,
-    touched: Vec<RelationColumn>,
+/// A level whose own scope reads what the engine computes.
+pub struct Opened<'a> {
+    pub rel: Rel,
+    pub columns: Columns<'a>,
+    /// Select list and conditions, over the columns.
+    pub targets: *mut pg_sys::Node,
+    pub quals: *mut pg_sys::Node,
+    /// Conditions that the levels around it have to see to.
+    pub correlated: Vec<Expr>,
 }
 
-impl Source {
-    /// Opens the tables of FROM; its conditions (ON, WHERE) come back as conjuncts, simplified as the planner does.
-    ///
-    /// # Safety
-    ///
-    /// `query` belongs to `tree`, and its relations are locked.
-    pub unsafe fn open<'a>(tree: Tree<'a>, query: &'a pg_sys::Query) -> Attempt<(Source, Vec<Node<'a>>)> {
-        let mut source = Source { tables: Vec::new() };
-        let mut quals = std::ptr::null_mut();
-        let range_table: Vec<&pg_sys::RangeTblEntry> = tree.list_of(query.rtable).collect();
-        source.add(tree, &range_table, tree.required(query.jointree), &mut quals)?;
-        if source.tables.is_empty() {
-            return Err("no table in FROM".into());
-        }
-        // SAFETY: `quals` is a list of expressions of this query; each step returns a valid expression.
-        let conjuncts = unsafe {
-            let all = simplified(flattened(query, pg_sys::make_ands_explicit(quals).cast()));
-            pg_sys::make_ands_implicit(pg_sys::canonicalize_qual(all.cast(), false))
+/// A subquery's rows and what its columns are.
+pub struct Level {
+    pub rel: Rel,
+    pub columns: Vec<Attempt<Typed>>,
+    pub correlated: Vec<Expr>,
+}
+
+struct Reader<'a, 't> {
+    translator: &'t mut Translator<'a>,
+    query: &'a pg_sys::Query,
+    /// What the level is there for.
+    purpose: Use,
+    grouped: bool,
+    columns: Columns<'a>,
+    /// The expressions of GROUP BY.
+    keys: *mut pg_sys::List,
+    /// Of what is pending, this many belong to levels around it.
+    waiting: usize,
+    /// Subqueries whose values belong to the groups.
+    above_groups: Vec<Pending>,
+    failed: Option<Reason>,
+}
+
+/// Translates a level as far as PostgreSQL or [`whole_level`] can do the rest.
+///
+/// # Safety
+///
+/// `query` is a rewritten SELECT that belongs to the translator's tree and whose relations are locked.
+pub unsafe fn open_level<'a>(
+    translator: &mut Translator<'a>,
+    query: &'a pg_sys::Query,
+    purpose: Use,
+) -> Attempt<Opened<'a>> {
+    check_shape(query, purpose)?;
+    // What is above the columns is PostgreSQL's, but a subquery there would read tables.
+    let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
+    if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
+        return Err("subquery in LIMIT or in a window's frame".into());
+    }
+    translator.scopes.push(Scope::of(query));
+    // SAFETY: by the caller's promise.
+    let opened = unsafe { Reader::open(translator, query, purpose) };
+    translator.scopes.pop();
+    opened
+}
+
+/// Translates a subquery in whole.
+pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
+    // SAFETY: the subquery is a part of the query, whose relations are all locked.
+    let opened = unsafe { open_level(translator, query, purpose)? };
+    let mut scope = Scope::of(query);
+    scope.add_subquery(1, opened.columns.read_by_engine(translator));
+    translator.scopes.push(scope);
+    let level = closed(translator, opened, query, purpose);
+    translator.scopes.pop();
+    level
+}
+
+/// With the expressions above the columns, whose scope is there.
+fn closed<'a>(
+    translator: &mut Translator<'a>,
+    opened: Opened<'a>,
+    query: &'a pg_sys::Query,
+    purpose: Use,
+) -> Attempt<Level> {
+    let Opened { mut rel, targets, quals, correlated, .. } = opened;
+    let tree = translator.tree;
+    // SAFETY: null or an expression over the scope's columns, which nobody changes.
+    let conjuncts = unsafe { tree.list(pg_sys::make_ands_implicit(simplified(quals).cast())) };
+    let mut outside = Vec::new();
+    for conjunct in conjuncts {
+        rel = translator.restricted(rel, conjunct, &mut outside)?;
+    }
+    if !outside.is_empty() {
+        return Err("HAVING that refers to an outer query".into());
+    }
+    let mut columns = Vec::new();
+    for entry in tree.list_of::<pg_sys::TargetEntry>(targets.cast()).filter(|entry| !entry.resjunk) {
+        // SAFETY: as above.
+        let node = tree.required(unsafe { simplified(entry.expr.cast()) });
+        columns.push(translator.expression(node));
+    }
+    // To EXISTS and IN it makes no difference whether a row is there once or twice.
+    if query.distinctClause.is_null() || purpose == Use::List {
+        return Ok(Level { rel, columns, correlated });
+    }
+    let (rel, columns) = translator.distinct_rows(rel, columns, tree.list_of(targets.cast()))?;
+    Ok(Level { rel, columns, correlated })
+}
+
+fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
+    let above = purpose != Use::Top;
+    let limited = !query.limitCount.is_null() || !query.limitOffset.is_null();
+    let reasons = [
+        (query.commandType != pg_sys::CmdType::CMD_SELECT, "WITH query that changes data"),
+        (!query.rowMarks.is_null() || query.hasForUpdate, "row locks"),
+        (query.hasModifyingCTE, "WITH query that changes data"),
+        (!query.groupingSets.is_null(), "grouping sets"),
+        (query.hasRowSecurity, "row-level security"),
+        (query.hasTargetSRFs, "set-returning function in the select list"),
+        (
+            !query.havingQual.is_null() && !query.hasAggs && query.groupClause.is_null(),
+            "HAVING without grouping or aggregate",
+        ),
+        (above && limited, "LIMIT in a subquery"),
+        (above && query.hasDistinctOn, "DISTINCT ON in a subquery"),
+        (above && query.hasWindowFuncs, "window function in a subquery"),
+    ];
+    match reasons.iter().find(|(applies, _)| *applies) {
+        Some((_, reason)) => Err(reason.to_string()),
+        None => Ok(()),
+    }
+}
+
+impl<'a, 't> Reader<'a, 't> {
+    unsafe fn open(translator: &'t mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
+        let waiting = translator.pending.len();
+        let From { rel, conjuncts } = match query.setOperations.is_null() {
+            // SAFETY: by the caller's promise.
+            true => unsafe { from(translator, query)? },
+            false => From { rel: translator.set_operation(query)?, conjuncts: Vec::new() },
         };
-        Ok((source, tree.list(conjuncts).collect()))
+        // SAFETY: target list (null if it is empty) and HAVING belong to the query.
+        let (target_list, having) =
+            unsafe { (flattened(query, query.targetList.cast()), flattened(query, query.havingQual)) };
+        let mut reader = Reader {
+            translator,
+            query,
+            purpose,
+            grouped: query.hasAggs || !query.groupClause.is_null(),
+            columns: Columns::default(),
+            keys: std::ptr::null_mut(),
+            waiting,
+            above_groups: Vec::new(),
+            failed: None,
+        };
+        let (rel, correlated, residual) = reader.restricted(rel, &conjuncts)?;
+        reader.keys(target_list.cast())?;
+        let targets = reader.above(target_list)?;
+        let quals = if reader.grouped {
+            reader.above(having)?
+        } else {
+            // SAFETY: a list of expressions.
+            reader.above(unsafe { pg_sys::make_ands_explicit(residual).cast() })?
+        };
+        let rel = reader.translator.with_pending(rel, waiting)?;
+        let (rel, correlated) = reader.assembled(rel, correlated)?;
+        Ok(Opened { rel, columns: reader.columns, targets, quals, correlated })
     }
 
-    fn add<'a>(
-        &mut self,
-        tree: Tree<'a>,
-        range_table: &[&'a pg_sys::RangeTblEntry],
-        item: Node<'a>,
-        quals: &mut *mut pg_sys::List,
-    ) -> Attempt<()> {
-        if let Some(from) = item.cast::<pg_sys::FromExpr>() {
-            for child in tree.list(from.fromlist) {
-                self.add(tree, range_table, child, quals)?;
+    /// The rows for which the conditions are true; conditions about outer levels; and those that are left to PostgreSQL:
+    /// possible without grouping, where they only take away rows. A join condition left above would make the engine
+    /// compute a cross product: no.
+    fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, Vec<Expr>, *mut pg_sys::List)> {
+        let mut correlated = Vec::new();
+        let mut residual = std::ptr::null_mut();
+        for &conjunct in conjuncts {
+            let may_stay = self.purpose == Use::Top
+                && !self.grouped
+                && !has_subquery(conjunct)
+                && !conjunct.is_volatile()
+                && concerns_one_table(conjunct);
+            if may_stay {
+                match self.translator.condition(conjunct) {
+                    Ok(condition) => rel = rel.filter(vec![condition]),
+                    Err(_) => push(&mut residual, conjunct.as_ptr::<pg_sys::Node>()),
+                }
+            } else {
+                rel = self.translator.restricted(rel, conjunct, &mut correlated)?;
             }
-            add_qual(from.quals, quals);
-        } else if let Some(join) = item.cast::<pg_sys::JoinExpr>() {
-            if join.jointype != pg_sys::JoinType::JOIN_INNER {
-                return Err("outer join".into());
+        }
+        Ok((rel, correlated, residual))
+    }
+
+    /// The groups of a grouped query, with what belongs to them.
+    fn assembled(&mut self, rel: Rel, correlated: Vec<Expr>) -> Attempt<(Rel, Vec<Expr>)> {
+        if !self.grouped {
+            return Ok((rel, correlated));
+        }
+        let mut keys = self.columns.keys();
+        let aggregates = self.columns.aggregates();
+        let mut outside = Vec::new();
+        if !correlated.is_empty() {
+            // Of no rows there is a row, too.
+            if self.purpose != Use::Value {
+                return Err("correlated subquery with groups in EXISTS or IN".into());
             }
-            self.add(tree, range_table, tree.required(join.larg), quals)?;
-            self.add(tree, range_table, tree.required(join.rarg), quals)?;
-            add_qual(join.quals, quals);
-        } else if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
-            let entry = range_table.get(reference.rtindex as usize - 1).ok_or("unknown item in FROM")?;
-            self.tables.push(Table::open(reference.rtindex, entry)?);
-        } else {
-            return Err("unknown item in FROM".into());
+            // One group for each value of the outer query, which has all groups that it asks for but empty ones.
+            if !keys.is_empty() || !self.query.groupClause.is_null() {
+                return Err("correlated subquery with GROUP BY".into());
+            }
+            if !self.query.havingQual.is_null() {
+                return Err("correlated subquery with HAVING".into());
+            }
+            self.columns.groups_may_be_missing();
+            let visible = self.translator.columns_of(&rel);
+            let inside = |e: &Expr| !e.columns().is_empty() && e.columns().iter().all(|id| visible.contains(id));
+            let outer = |e: &Expr| e.columns().iter().all(|id| !visible.contains(id));
+            for condition in correlated {
+                let (own, other) = match condition {
+                    Expr::Cmp { op: CmpOp::Eq, left, right } if inside(&left) && outer(&right) => (left, right),
+                    Expr::Cmp { op: CmpOp::Eq, left, right } if inside(&right) && outer(&left) => (right, left),
+                    _ => return Err("correlated subquery with another condition than an equality".into()),
+                };
+                let column = self.translator.column(self.translator.type_of(&own))?;
+                outside.push(Expr::equal(*other, Expr::column(column)));
+                keys.push(plan::Computed { column, expr: *own });
+            }
+        }
+        let groups = Rel::Aggregate { input: Box::new(rel), keys, aggregates };
+        self.translator.pending.append(&mut self.above_groups);
+        Ok((self.translator.with_pending(groups, self.waiting)?, outside))
+    }
+
+    /// The GROUP BY expressions become the first columns.
+    fn keys(&mut self, target_list: *mut pg_sys::List) -> Attempt<()> {
+        let tree = self.translator.tree;
+        for clause in tree.list_of::<pg_sys::SortGroupClause>(self.query.groupClause) {
+            let wanted = clause.tleSortGroupRef;
+            let entry = tree
+                .list_of::<pg_sys::TargetEntry>(target_list)
+                .find(|entry| entry.ressortgroupref == wanted)
+                .ok_or("GROUP BY of an unknown expression")?;
+            let node = tree.required(entry.expr);
+            let simple = self.simple(node);
+            if !simple.has_columns() {
+                return Err("GROUP BY a constant".into());
+            }
+            let typed = self.translator.expression(simple)?;
+            groupable(&typed, simple)?;
+            let conversion = conversion(typed.ty, simple.type_modifier())?;
+            self.columns.add(self.translator, node, simple, Computed::Key(typed), conversion)?;
+            push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
         }
         Ok(())
     }
 
-    pub fn column(&mut self, var: &pg_sys::Var) -> Attempt<Typed> {
-        if var.varlevelsup != 0 {
-            return Err("column of an outer query".into());
+    /// What the engine gets of an expression.
+    fn simple(&self, node: Node<'a>) -> Node<'a> {
+        // SAFETY: an expression; simplified it is a new tree, which nobody changes.
+        self.translator.tree.required(unsafe { simplified(node.as_ptr()) })
+    }
+
+    /// A tree of the original query, rewritten for the upper one.
+    fn above(&mut self, node: *mut pg_sys::Node) -> Attempt<*mut pg_sys::Node> {
+        let found = self.translator.tree.node(node);
+        if found.is_some_and(|node| self.simple(node).any(operators::looks_at_storage)) {
+            return Err("function that looks at how a value is stored".into());
         }
-        let found = self.tables.iter_mut().enumerate().find(|(_, t)| t.index == var.varno);
-        let (rel, table) = found.ok_or("column of something that is not a table")?;
-        match var.varattno {
-            0 => return Err("whole row".into()),
-            ..0 => return Err("system column".into()),
-            _ => {}
+        let context = std::ptr::from_mut(self).cast();
+        // SAFETY: null or an expression (or a list of them) of the query; the context is ours.
+        let rewritten = unsafe { rewrite(node, context) };
+        match self.failed.take() {
+            Some(reason) => Err(reason),
+            None => Ok(rewritten),
         }
-        let layout = &table.described.layout;
-        let Some(column) = layout.position(var.varattno).map(|at| &layout.columns[at]) else {
-            let excluded = table.described.excluded.iter().find(|e| e.attnum == var.varattno);
-            return Err(match excluded {
-                Some(e) => format!("column \"{}\" of table \"{}\" is not mirrored: {}", e.name, table.name, e.reason),
-                None => type_reason(var.vartype),
-            });
+    }
+
+    /// What takes a node's place in the upper query; `None`: itself, with rewritten children.
+    fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<*mut pg_sys::Node>> {
+        if let Some(found) = self.columns.find(node) {
+            return Ok(Some(found));
+        }
+        if node.cast::<pg_sys::Aggref>().is_some() {
+            let simple = self.simple(node);
+            let aggref = simple.cast::<pg_sys::Aggref>().ok_or("aggregate that is none once simplified")?;
+            if aggref.agglevelsup != 0 {
+                return Err("aggregate of an outer query".into());
+            }
+            let added = match self.translator.aggregate(aggref)? {
+                Translated::Column(agg, distinct, conversion) => {
+                    let computed = Computed::Aggregate(agg, distinct);
+                    self.columns.add(self.translator, node, simple, computed, conversion)
+                }
+                Translated::Scaled { sum, ty, scale, count } => {
+                    self.columns.add_scaled(self.translator, node, (sum, ty), scale, count)
+                }
+            };
+            return added.map(Some);
+        }
+        if let Some(var) = node.cast::<pg_sys::Var>() {
+            if var.varlevelsup > 0 {
+                return Ok(None);
+            }
+            // One more key makes no more groups if it depends on the others.
+            if self.grouped && !self.translator.scope_mut().depends_on(var, self.keys) {
+                return Err("column that is not grouped".into());
+            }
+            let typed = self.translator.expression(node)?;
+            let conversion = conversion(typed.ty, node.type_modifier())?;
+            let computed = if self.grouped { Computed::Key(typed) } else { Computed::Value(typed) };
+            return self.columns.add(self.translator, node, node, computed, conversion).map(Some);
+        }
+        match node.tag() {
+            pg_sys::NodeTag::T_GroupingFunc => Err("GROUPING".into()),
+            pg_sys::NodeTag::T_SubLink => self.subquery(node).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// A subquery in select list or HAVING, which is one value.
+    fn subquery(&mut self, node: Node<'a>) -> Attempt<*mut pg_sys::Node> {
+        let waiting = self.translator.pending.len();
+        let typed = self.translator.expression(node)?;
+        if self.grouped {
+            self.above_groups.extend(self.translator.pending.split_off(waiting));
+        }
+        if !typed.has_exact_scale() {
+            return Err("subquery with numeric values of different scales".into());
+        }
+        let conversion = conversion(typed.ty, node.type_modifier())?;
+        self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// The rows for which a condition is true, or the condition among the correlated ones.
+    pub fn restricted(&mut self, rel: Rel, conjunct: Node<'a>, correlated: &mut Vec<Expr>) -> Attempt<Rel> {
+        let rel = match self.subquery_condition(conjunct, rel)? {
+            Ok(restricted) => return Ok(restricted),
+            Err(rel) => rel,
         };
-        let ty = column.ty;
-        let col = table.touched.iter().position(|c| c.attnum == var.varattno).unwrap_or_else(|| {
-            table.touched.push(RelationColumn { attnum: var.varattno, ty });
-            table.touched.len() - 1
-        });
-        Ok(Typed { expr: Expr::Column { rel: rel as u16, col: col as u16 }, ty, exact_scale: true })
+        let waiting = self.pending.len();
+        let condition = self.condition(conjunct)?;
+        let rel = self.with_pending(rel, waiting)?;
+        if self.reads_only(&condition, &self.columns_of(&rel)) {
+            return Ok(rel.filter(vec![condition]));
+        }
+        correlated.push(condition);
+        Ok(rel)
     }
 
-    /// Whether a column of a grouped query needs no grouping: its table's primary key is among the keys.
-    pub fn depends_on(&self, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
-        let table = self.tables.iter().find(|table| table.index == column.varno);
-        table.is_some_and(|table| keys_determine(table.relid, column, keys))
-    }
-
-    /// Whether a condition looks at one table only.
-    pub fn concerns_one_table(&self, condition: Node<'_>) -> bool {
-        // SAFETY: a valid expression without sublinks above its own level, so that no planner state is needed.
-        let members = unsafe { pg_sys::bms_num_members(pg_sys::pull_varnos(std::ptr::null_mut(), condition.as_ptr())) };
-        members <= 1
-    }
-
-    pub fn into_relations(self) -> Vec<Relation> {
-        self.tables.into_iter().map(|t| Relation { relid: t.relid.to_u32(), columns: t.touched }).collect()
-    }
-}
-
-impl Table {
-    fn open(index: i32, entry: &pg_sys::RangeTblEntry) -> Attempt<Table> {
-        match entry.rtekind {
-            pg_sys::RTEKind::RTE_RELATION => {}
-            pg_sys::RTEKind::RTE_SUBQUERY => return Err("subquery or view in FROM".into()),
-            pg_sys::RTEKind::RTE_FUNCTION => return Err("function in FROM".into()),
-            pg_sys::RTEKind::RTE_CTE => return Err("WITH query in FROM".into()),
-            pg_sys::RTEKind::RTE_VALUES => return Err("VALUES in FROM".into()),
-            _ => return Err("something that is not a table in FROM".into()),
+    /// Each row once.
+    fn distinct_rows<'b>(
+        &mut self,
+        rel: Rel,
+        columns: Vec<Attempt<Typed>>,
+        entries: impl Iterator<Item = &'b pg_sys::TargetEntry>,
+    ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
+        let mut keys = Vec::new();
+        let mut distinct = Vec::new();
+        for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
+            let typed = column?;
+            groupable(&typed, self.tree.required(entry.expr))?;
+            let id = self.column(typed.ty)?;
+            keys.push(plan::Computed { column: id, expr: typed.expr });
+            distinct.push(Ok(Typed { expr: Expr::column(id), ..typed }));
         }
-        let name = relation_name(entry.relid);
-        if entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
-            return Err(format!("table \"{name}\" is partitioned"));
+        if keys.is_empty() {
+            return Err("DISTINCT of nothing".into());
         }
-        if !entry.tablesample.is_null() {
-            return Err("TABLESAMPLE".into());
-        }
-        if entry.inh && has_children(entry.relid) {
-            return Err(format!("table \"{name}\" has child tables"));
-        }
-        // The query holds a lock on its relations.
-        let relation = OpenRelation::locked(entry.relid);
-        if relation.has_row_security() || !entry.securityQuals.is_null() {
-            return Err(format!("table \"{name}\" has row-level security"));
-        }
-        let described = layout::describe(&relation).map_err(|e| e.message)?;
-        Ok(Table { index, name, relid: entry.relid, described, touched: Vec::new() })
+        Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates: Vec::new() }, distinct))
     }
 }
 
-/// An expression of `query` with the columns of joins resolved: a new tree, as the parser sees it when it looks for
-/// ungrouped columns.
-///
+/// Whether equal values are the same to PostgreSQL, so that any of a group's may stand for it.
+fn groupable(typed: &Typed, node: Node<'_>) -> Attempt<()> {
+    if typed.ty == Type::Float64 {
+        return Err("GROUP BY double precision: which zero represents a group depends on row order".into());
+    }
+    if !typed.has_exact_scale() {
+        return Err("GROUP BY numeric values of different scales".into());
+    }
+    if typed.ty.is_text() {
+        require_deterministic(node.collation())?;
+    }
+    Ok(())
+}
+
+fn has_subquery(node: Node<'_>) -> bool {
+    node.any(|node| node.cast::<pg_sys::SubLink>().is_some())
+}
+
+/// Whether a condition looks at one table only.
+fn concerns_one_table(condition: Node<'_>) -> bool {
+    // SAFETY: a valid expression without subqueries, so that no planner state is needed.
+    let members = unsafe { pg_sys::bms_num_members(pg_sys::pull_varnos(std::ptr::null_mut(), condition.as_ptr())) };
+    members <= 1
+}
+
 /// # Safety
 ///
-/// `node` is null or an expression, or list of expressions, of `query`.
-pub unsafe fn flattened(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: by the caller's promise.
-    unsafe { compat::flatten_join_columns(std::ptr::from_ref(query).cast_mut(), node) }
-}
-
-/// A flattened expression as the planner sees it: a new tree with constants folded, negations pushed down, SQL functions
-/// inlined.
-///
-/// # Safety
-///
-/// `node` is null or an expression, or list of expressions.
-pub unsafe fn simplified(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: by the caller's promise.
-    unsafe { pg_sys::eval_const_expressions(std::ptr::null_mut(), node) }
-}
-
-fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {
-    if !qual.is_null() {
-        push(quals, qual);
+/// `node` is null or a node of the tree that the [`Reader`] behind `context` works on.
+#[pg_guard]
+unsafe extern "C-unwind" fn rewrite(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise, which `mutate_children` keeps.
+    unsafe {
+        let reader = &mut *context.cast::<Reader>();
+        let Some(found) = reader.translator.tree.node(node) else {
+            return node;
+        };
+        if reader.failed.is_some() {
+            return node;
+        }
+        let is_list = matches!(found.tag(), pg_sys::NodeTag::T_List | pg_sys::NodeTag::T_TargetEntry);
+        let replacement = if is_list { Ok(None) } else { reader.replacement(found) };
+        match replacement {
+            Ok(Some(found)) => found,
+            Ok(None) => walk::mutate_children(node, rewrite, context),
+            Err(reason) => {
+                reader.failed = Some(reason);
+                node
+            }
+        }
     }
 }

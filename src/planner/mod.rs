@@ -4,15 +4,20 @@
 //! - `flag`: `anker.olap()`
 //! - `pull_up`: simple views and subqueries
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
-//! - `level`: FROM and WHERE
-//! - `translate`: expressions, with `compare` for comparisons, `aggregate` for aggregates, `operators` for the whitelist
+//! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
+//! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin
+//! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
+//!   aggregates, `operators` and `functions` for the whitelist
 //! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
 
 mod aggregate;
 mod columns;
 mod compare;
+mod conditional;
 mod flag;
+mod from;
+mod functions;
 mod hook;
 mod level;
 mod nodes;
@@ -20,7 +25,10 @@ mod operators;
 mod placeholder;
 mod pull_up;
 mod reason;
+mod scope;
+mod set_operation;
 mod split;
+mod subquery;
 mod translate;
 
 pub use hook::init;

@@ -91,7 +91,7 @@ pub fn function(oid: pg_sys::Oid) -> Option<Called> {
         pg_sys::F_INT2MI => integer(Sub, Int16),
         pg_sys::F_INT2MUL => integer(Mul, Int16),
         pg_sys::F_INT2DIV => integer(Div, Int16),
-        pg_sys::F_INT2MOD => integer(Mod, Int16),
+        pg_sys::F_INT2MOD | pg_sys::F_MOD_INT2_INT2 => integer(Mod, Int16),
         pg_sys::F_INT4PL | pg_sys::F_INT24PL | pg_sys::F_INT42PL => integer(Add, Int32),
         pg_sys::F_INT4MI | pg_sys::F_INT24MI | pg_sys::F_INT42MI => integer(Sub, Int32),
         pg_sys::F_INT4MUL | pg_sys::F_INT24MUL | pg_sys::F_INT42MUL => integer(Mul, Int32),
@@ -109,7 +109,7 @@ pub fn function(oid: pg_sys::Oid) -> Option<Called> {
         pg_sys::F_INT8DIV | pg_sys::F_INT48DIV | pg_sys::F_INT84DIV | pg_sys::F_INT28DIV | pg_sys::F_INT82DIV => {
             integer(Div, Int64)
         }
-        pg_sys::F_INT8MOD => integer(Mod, Int64),
+        pg_sys::F_INT8MOD | pg_sys::F_MOD_INT8_INT8 => integer(Mod, Int64),
         pg_sys::F_NUMERIC_ADD => Arith(Add, None),
         pg_sys::F_NUMERIC_SUB => Arith(Sub, None),
         pg_sys::F_NUMERIC_MUL => Arith(Mul, None),

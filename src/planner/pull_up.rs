@@ -4,6 +4,7 @@
 use pgrx::prelude::*;
 
 use crate::pg::compat;
+use crate::pg::tree::Tree;
 
 /// The query with merged what can be merged; what cannot stays, and is a reason later.
 ///
@@ -17,7 +18,7 @@ pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::
         let mut index = 1;
         while index <= pg_sys::list_length((*query).rtable) {
             let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
-            if is_plain(&*entry) {
+            if is_plain(&*entry) && is_joined_inner((*query).jointree.cast(), index) {
                 query = merge(query, entry, index);
             }
             index += 1;
@@ -50,6 +51,31 @@ fn is_plain(entry: &pg_sys::RangeTblEntry) -> bool {
         // A column that is used twice would be computed twice.
         // SAFETY: a list of expressions.
         && !unsafe { pg_sys::contain_volatile_functions(sub.targetList.cast()) }
+}
+
+/// Whether the entry stands where every row of the query has one of its rows: on the far side of an outer join its
+/// expressions are null for some.
+///
+/// # Safety
+///
+/// `item` is a join tree.
+unsafe fn is_joined_inner(item: *mut pg_sys::Node, index: i32) -> bool {
+    // SAFETY: tags tell types; by the caller's promise.
+    unsafe {
+        match (*item).type_ {
+            pg_sys::NodeTag::T_RangeTblRef => (*item.cast::<pg_sys::RangeTblRef>()).rtindex == index,
+            pg_sys::NodeTag::T_FromExpr => {
+                let mut items = Tree::new().list((*item.cast::<pg_sys::FromExpr>()).fromlist);
+                items.any(|item| is_joined_inner(item.as_ptr(), index))
+            }
+            pg_sys::NodeTag::T_JoinExpr => {
+                let join = &*item.cast::<pg_sys::JoinExpr>();
+                join.jointype == pg_sys::JoinType::JOIN_INNER
+                    && (is_joined_inner(join.larg, index) || is_joined_inner(join.rarg, index))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// # Safety

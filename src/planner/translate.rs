@@ -5,12 +5,12 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
-use plan::{BoolOp, Expr, Literal, Plan, Type};
+use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
 
 use super::compare::{Comparison, truth_test};
-use super::level::Source;
 use super::operators::{self, Called};
-use super::reason::{Attempt, Reason, function_reason, node_reason, operator_reason, type_reason};
+use super::reason::{Attempt, Reason, function_reason, operator_reason, type_reason};
+use super::scope::Scope;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
 
@@ -18,29 +18,150 @@ use crate::pg::value;
 pub struct Typed {
     pub expr: Expr,
     pub ty: Type,
-    /// False for numeric parameters, whose scale is only known to be large enough: good for comparing, but not for
-    /// results, which show their scale.
-    pub exact_scale: bool,
+    pub scale: Scale,
 }
 
+/// How many digits a numeric shows behind its point. For values that are only compared it does not matter.
+#[derive(Clone, Debug)]
+pub enum Scale {
+    /// As many as its type says.
+    OfType,
+    /// Fewer than its type has, as for a parameter.
+    Unknown,
+    /// As many as this expression says, an integer that is null where the value is.
+    Varies(Expr),
+}
+
+impl Typed {
+    pub fn has_exact_scale(&self) -> bool {
+        matches!(self.scale, Scale::OfType)
+    }
+}
+
+/// Puts a plan together, level by level.
 pub struct Translator<'a> {
     pub tree: Tree<'a>,
-    pub source: Source,
+    relations: Vec<Relation>,
+    /// The plan's columns of each relation's columns.
+    scanned: Vec<Vec<ColumnId>>,
+    columns: Vec<Type>,
     params: Vec<Type>,
     /// The parameters' expressions, for `custom_exprs`.
     param_exprs: *mut pg_sys::List,
+    /// The level that is being translated, behind those around it.
+    pub scopes: Vec<Scope<'a>>,
+    /// What is compared in the simple CASEs that are being translated, innermost last.
+    pub case_values: Vec<Typed>,
+    /// The columns of the subquery whose comparison is being translated.
+    pub compared: Vec<Attempt<Typed>>,
+    /// What has to be joined before the expressions that were translated can be computed.
+    pub pending: Vec<Pending>,
+}
+
+/// A subquery that became a join.
+pub struct Pending {
+    pub kind: JoinKind,
+    pub rel: Rel,
+    pub conditions: Vec<Expr>,
 }
 
 impl<'a> Translator<'a> {
-    pub fn new(tree: Tree<'a>, source: Source) -> Self {
-        Translator { tree, source, params: Vec::new(), param_exprs: std::ptr::null_mut() }
+    pub fn new(tree: Tree<'a>) -> Self {
+        Translator {
+            tree,
+            relations: Vec::new(),
+            scanned: Vec::new(),
+            columns: Vec::new(),
+            params: Vec::new(),
+            param_exprs: std::ptr::null_mut(),
+            scopes: Vec::new(),
+            case_values: Vec::new(),
+            compared: Vec::new(),
+            pending: Vec::new(),
+        }
     }
 
-    /// The plan as far as it is known here: relations and parameters.
-    pub fn finish(self) -> (Plan, *mut pg_sys::List) {
-        let relations = self.source.into_relations();
-        let plan = Plan { relations, filters: Vec::new(), grouping: None, output: Vec::new(), params: self.params };
-        (plan, self.param_exprs)
+    /// The plan, and the expressions of its parameters.
+    pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<(Plan, *mut pg_sys::List)> {
+        root.visit_mut(&mut |rel| {
+            if let Rel::Scan { relation, columns } = rel {
+                columns.clone_from(&self.scanned[*relation as usize]);
+            }
+        });
+        let plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
+        plan.check().map_err(|what| format!("its plan is not well-formed: {what}"))?;
+        Ok((plan, self.param_exprs))
+    }
+
+    pub fn scope_mut(&mut self) -> &mut Scope<'a> {
+        self.scopes.last_mut().expect("a level is being translated")
+    }
+
+    /// A new column.
+    pub fn column(&mut self, ty: Type) -> Attempt<ColumnId> {
+        let id = u16::try_from(self.columns.len()).map_err(|_| "too many columns")?;
+        self.columns.push(ty);
+        Ok(ColumnId(id))
+    }
+
+    /// A new table; columns are added when they are needed.
+    pub fn add_relation(&mut self, relation: Relation) -> u16 {
+        self.relations.push(relation);
+        self.scanned.push(Vec::new());
+        self.relations.len() as u16 - 1
+    }
+
+    pub fn scanned_column(&mut self, relation: u16, column: RelationColumn) -> Attempt<ColumnId> {
+        let known = self.relations[relation as usize].columns.iter().position(|c| c.attnum == column.attnum);
+        if let Some(at) = known {
+            return Ok(self.scanned[relation as usize][at]);
+        }
+        let id = self.column(column.ty)?;
+        self.relations[relation as usize].columns.push(column);
+        self.scanned[relation as usize].push(id);
+        Ok(id)
+    }
+
+    /// The columns of an operator's rows, those of tables as far as they were asked for.
+    pub fn columns_of(&self, rel: &Rel) -> Vec<ColumnId> {
+        let mut columns = rel.columns();
+        rel.visit(&mut |rel| {
+            if let Rel::Scan { relation, .. } = rel {
+                columns.extend(&self.scanned[*relation as usize]);
+            }
+        });
+        columns
+    }
+
+    /// The rows with all that was found to be needed beside them.
+    pub fn with_pending(&mut self, rel: Rel, from: usize) -> Attempt<Rel> {
+        let pending = self.pending.split_off(from);
+        pending
+            .into_iter()
+            .try_fold(rel, |rel, Pending { kind, rel: right, conditions }| self.join(rel, kind, right, conditions))
+    }
+
+    /// A join, if its conditions are about its two sides.
+    pub fn join(&self, left: Rel, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Attempt<Rel> {
+        let visible = [self.columns_of(&left), self.columns_of(&right)].concat();
+        match conditions.iter().all(|c| self.reads_only(c, &visible)) {
+            true => Ok(left.join(kind, right, conditions)),
+            false => Err("subquery that is correlated over several levels".into()),
+        }
+    }
+
+    pub fn reads_only(&self, expr: &Expr, columns: &[ColumnId]) -> bool {
+        expr.columns().iter().all(|id| columns.contains(id))
+    }
+
+    pub fn type_of(&self, expr: &Expr) -> Type {
+        expr.ty(&self.columns, &self.params)
+    }
+
+    /// The types of an aggregate's columns.
+    pub fn result_types(&self, agg: &Agg) -> Vec<Type> {
+        let argument = agg.argument().map_or(Type::Int64, |e| self.type_of(e));
+        agg.aggregate().row().output_types(argument).collect()
     }
 
     /// A condition.
@@ -51,15 +172,19 @@ impl<'a> Translator<'a> {
 
     pub fn expression(&mut self, node: Node<'a>) -> Attempt<Typed> {
         if let Some(var) = node.cast::<pg_sys::Var>() {
-            self.source.column(var)
-        } else if !contains_more_than_values(node) {
+            self.variable(var)
+        } else if let Some(param) = node.cast::<pg_sys::Param>().filter(|param| is_compared(param)) {
+            let column = self.compared.get(param.paramid as usize - 1);
+            column.cloned().ok_or("column of an unknown subquery")?
+        } else if let Some(link) = node.cast::<pg_sys::SubLink>() {
+            self.scalar_subquery(link)
+        } else if !self.contains_more_than_values(node) {
             self.value(node)
         } else if let Some(op) = node.cast::<pg_sys::OpExpr>() {
             self.operator(op)
         } else if let Some(call) = node.cast::<pg_sys::FuncExpr>() {
-            let function = operators::function(call.funcid).ok_or_else(|| function_reason(call.funcid))?;
             let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
-            self.call(function, &arguments, || function_reason(call.funcid))
+            self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))
         } else if let Some(logic) = node.cast::<pg_sys::BoolExpr>() {
             self.logic(logic)
         } else if let Some(test) = node.cast::<pg_sys::NullTest>() {
@@ -74,7 +199,7 @@ impl<'a> Translator<'a> {
         } else if let Some(list) = node.cast::<pg_sys::ScalarArrayOpExpr>() {
             self.list_comparison(list)
         } else {
-            Err(node_reason(node))
+            self.conditional(node)
         }
     }
 
@@ -85,10 +210,20 @@ impl<'a> Translator<'a> {
                 let (left, right) = (self.expression(left)?, self.expression(right)?);
                 comparison.between(left, right)
             }
-            _ => {
-                let function = operators::function(op.opfuncid).ok_or_else(|| operator_reason(op.opno))?;
-                self.call(function, &arguments, || operator_reason(op.opno))
-            }
+            _ => self.function(op.opfuncid, op.inputcollid, &arguments, || operator_reason(op.opno)),
+        }
+    }
+
+    fn function(
+        &mut self,
+        function: pg_sys::Oid,
+        collation: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        match operators::function(function) {
+            Some(called) => self.call(called, arguments, reason),
+            None => self.named(function, collation, arguments, &reason).unwrap_or_else(|| Err(reason())),
         }
     }
 
@@ -121,6 +256,17 @@ impl<'a> Translator<'a> {
         if text || char { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
     }
 
+    /// Columns, aggregates and the like at this node or below.
+    fn contains_more_than_values(&self, node: Node<'_>) -> bool {
+        let reads = |node: Node<'_>| {
+            use pg_sys::NodeTag::*;
+            let more = matches!(node.tag(), T_Var | T_Aggref | T_GroupingFunc | T_WindowFunc | T_SubLink | T_SubPlan);
+            more || node.cast::<pg_sys::Param>().is_some_and(is_compared)
+        };
+        let is_case_value = |node: Node<'_>| node.tag() == pg_sys::NodeTag::T_CaseTestExpr;
+        node.any(reads) || !self.case_values.is_empty() && node.any(is_case_value)
+    }
+
     /// An expression without columns: a literal, or a parameter.
     fn value(&mut self, node: Node<'a>) -> Attempt<Typed> {
         if node.is_volatile() {
@@ -132,8 +278,8 @@ impl<'a> Translator<'a> {
             let index = self.params.len() as u16;
             self.params.push(ty);
             push(&mut self.param_exprs, node.as_ptr::<pg_sys::Node>());
-            let exact_scale = sql_type != pg_sys::NUMERICOID;
-            return Ok(Typed { expr: Expr::Param { index }, ty, exact_scale });
+            let scale = if sql_type == pg_sys::NUMERICOID { Scale::Unknown } else { Scale::OfType };
+            return Ok(Typed { expr: Expr::Param { index }, ty, scale });
         };
         if constant.constisnull {
             return Ok(exact(Expr::Literal { ty, value: None }, ty));
@@ -147,9 +293,7 @@ impl<'a> Translator<'a> {
         for argument in arguments {
             operands.push(self.expression(*argument)?);
         }
-        if operands.iter().any(|o| !o.exact_scale) {
-            return Err("numeric parameter in arithmetic".into());
-        }
+        require_scales(&operands)?;
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
         match (called, second) {
@@ -173,7 +317,16 @@ impl<'a> Translator<'a> {
 }
 
 pub fn exact(expr: Expr, ty: Type) -> Typed {
-    Typed { expr, ty, exact_scale: true }
+    Typed { expr, ty, scale: Scale::OfType }
+}
+
+/// Arithmetic knows the scales of its operands.
+fn require_scales(operands: &[Typed]) -> Attempt<()> {
+    match operands.iter().find(|operand| !operand.has_exact_scale()).map(|operand| &operand.scale) {
+        None | Some(Scale::OfType) => Ok(()),
+        Some(Scale::Unknown) => Err("numeric parameter in arithmetic".into()),
+        Some(Scale::Varies(_)) => Err("arithmetic with numeric values of different scales".into()),
+    }
 }
 
 pub fn boolean(expr: Expr) -> Typed {
@@ -206,9 +359,7 @@ pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed>
     Ok(exact(Expr::Literal { ty, value }, ty))
 }
 
-/// Columns, aggregates and the like below this node.
-fn contains_more_than_values(node: Node<'_>) -> bool {
-    // SAFETY: a valid expression.
-    node.has_columns()
-        || unsafe { pg_sys::contain_agg_clause(node.as_ptr()) || pg_sys::contain_subplans(node.as_ptr()) }
+/// Whether it stands for a column of a subquery that something is compared with.
+fn is_compared(param: &pg_sys::Param) -> bool {
+    param.paramkind == pg_sys::ParamKind::PARAM_SUBLINK
 }

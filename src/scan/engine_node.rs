@@ -131,7 +131,7 @@ impl EngineNode {
 
     /// Whether the engine may yet fail on a value when its first rows are there.
     fn may_fail_late(&self) -> bool {
-        self.spec.can_raise && self.spec.plan.grouping.is_none()
+        self.spec.plan.may_fail_late()
     }
 }
 

@@ -50,8 +50,14 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         | FailureKind::BigintOutOfRange
         | FailureKind::FloatOverflow
         | FailureKind::FloatUnderflow => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-        FailureKind::DateOutOfRange | FailureKind::TimestampOutOfRange => ERRCODE_DATETIME_FIELD_OVERFLOW,
-        FailureKind::DecimalTooWide => ERRCODE_FEATURE_NOT_SUPPORTED,
+        FailureKind::DateOutOfRange | FailureKind::TimestampOutOfRange | FailureKind::NoTimestamp => {
+            ERRCODE_DATETIME_FIELD_OVERFLOW
+        }
+        FailureKind::NegativeSquareRoot => ERRCODE_INVALID_ARGUMENT_FOR_POWER_FUNCTION,
+        FailureKind::PatternEndsInEscape => ERRCODE_INVALID_ESCAPE_SEQUENCE,
+        FailureKind::NegativeSubstring => ERRCODE_SUBSTRING_ERROR,
+        FailureKind::FieldZero => ERRCODE_INVALID_PARAMETER_VALUE,
+        FailureKind::DecimalTooWide | FailureKind::InfiniteDecimal => ERRCODE_FEATURE_NOT_SUPPORTED,
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,
     }

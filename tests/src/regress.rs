@@ -28,12 +28,16 @@ macro_rules! files {
 
 files![
     aggregates,
+    conditional,
+    functions,
     joins,
     numeric,
     dates,
     text,
+    text_functions,
     nulls,
     select,
+    subqueries,
     cursors,
     prepared,
     transactions,

@@ -5,6 +5,7 @@
 //!  one partition       Aggregate(Single)
 //!  no keys             Aggregate(Partial) -> one partition -> Aggregate(Final)
 //!  keys                Aggregate(Partial) -> partitions by hash of the keys -> Aggregate(FinalPartitioned)
+//!  distinct values     one partition, or partitions by hash of the keys -> Aggregate(Single)
 //! ```
 //!
 //! Aggregates that occur several times, be it as parts of others (`avg` is a sum and a count), are computed once.
@@ -20,15 +21,18 @@ use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctio
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use plan::{Agg, Expr, Grouping, Type};
+use plan::{Agg, Aggregation, Computed, Expr, Type};
 use protocol::request::Failure;
 
 use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
-use crate::expr::{Lowering, constant, planning};
+use crate::distinct::Distinct;
+use crate::expr::{Lowering, column_name, constant, planning};
 use crate::extreme::{Extreme, ExtremeOf};
+use crate::physical::Stage;
 use crate::sum::{ExactSum, SumType};
 
 /// What DataFusion is asked to aggregate: an aggregate is one such part or several.
@@ -40,27 +44,32 @@ enum Part {
     Max,
 }
 
-/// Groups `input`, whose columns `lowering` knows. Returns the plan and, for each column of the result, where it is
-/// in the plan's output.
+/// Groups `input`, whose columns `lowering` knows.
 pub fn group(
-    grouping: &Grouping,
+    keys: &[Computed],
+    aggregates: &[Aggregation],
     lowering: &Lowering<'_>,
     input: Arc<dyn ExecutionPlan>,
-) -> Result<(Arc<dyn ExecutionPlan>, Vec<usize>), Failure> {
+) -> Result<Stage, Failure> {
     let plan = lowering.plan;
     let mut calls = Calls::default();
+    let mut columns = Vec::new();
     let mut output = Vec::new();
-    for (i, key) in grouping.keys.iter().enumerate() {
+    for (i, key) in keys.iter().enumerate() {
+        columns.push(key.column);
         // Rows are grouped by a canonical float, but returned is one that the group really has.
-        output.push(match plan.type_of(key) {
-            Type::Float64 => Output::Call(calls.index_of(Part::Min, Some(key))),
+        output.push(match plan.type_of(&key.expr) {
+            Type::Float64 => Output::Call(calls.index_of(Part::Min, Some(&key.expr), false)),
             _ => Output::Key(i),
         });
     }
-    for agg in &grouping.aggregates {
+    for Aggregation { columns: results, agg, distinct } in aggregates {
+        columns.extend(results);
         let arg = agg.argument();
         let narrow = |arg: &Expr| agg.aggregate().row().output_types(plan.type_of(arg)).eq([Type::Int64]);
-        let mut call = |part| output.push(Output::Call(calls.index_of(part, arg)));
+        // Neither the least nor the greatest value changes if there are more of it.
+        let once = *distinct && !matches!(agg, Agg::Min(_) | Agg::Max(_));
+        let mut call = |part| output.push(Output::Call(calls.index_of(part, arg, once)));
         match agg {
             Agg::CountStar | Agg::Count(_) => call(Part::Count),
             Agg::Sum(arg) if narrow(arg) => call(Part::Sum(SumType::Bigint)),
@@ -73,32 +82,46 @@ pub fn group(
             Agg::Max(_) => call(Part::Max),
         }
     }
-    if grouping.keys.is_empty() && calls.0.is_empty() {
+    if keys.is_empty() && calls.0.is_empty() {
         // One row without columns: something has to be counted for it.
-        calls.index_of(Part::Count, None);
+        calls.index_of(Part::Count, None, false);
     }
 
     let schema = input.schema();
-    let mut keys = Vec::new();
-    for (i, key) in grouping.keys.iter().enumerate() {
-        keys.push((lowering.key(key)?, format!("k{i}")));
-    }
-    let mut dense = Shape::new(keys.iter().map(|(key, _)| key.clone()).collect(), &schema);
+    let key_columns: Vec<_> = keys
+        .iter()
+        .map(|key| Ok((lowering.key(&key.expr)?, column_name(key.column))))
+        .collect::<Result<_, Failure>>()?;
+    let mut dense = Shape::new(key_columns.iter().map(|(key, _)| key.clone()).collect(), &schema);
     let mut functions = Vec::new();
-    for (i, (part, arg)) in calls.0.iter().enumerate() {
-        let arg = arg.map(|arg| lowering.lower(arg)).transpose()?;
-        dense = dense.and_then(|dense| with_call(dense, *part, arg.clone(), &schema));
+    let any_distinct = calls.0.iter().any(|call| call.distinct);
+    for (i, call) in calls.0.iter().enumerate() {
+        let arg = call.argument.map(|arg| lowering.lower(arg)).transpose()?;
+        dense = dense.filter(|_| !any_distinct).and_then(|dense| with_call(dense, call.part, arg.clone(), &schema));
         let args = vec![arg.unwrap_or_else(|| constant(ScalarValue::Int64(Some(1))))];
-        let call = AggregateExprBuilder::new(Arc::new(udaf(*part)), args).schema(schema.clone());
+        let function = match call.distinct {
+            true => AggregateUDF::from(Distinct::new(udaf(call.part))),
+            false => udaf(call.part),
+        };
+        let call = AggregateExprBuilder::new(Arc::new(function), args).schema(schema.clone());
         functions.push(Arc::new(call.alias(format!("a{i}")).build().map_err(planning)?));
     }
-    let keys_count = keys.len();
-    let grouped = aggregate(PhysicalGroupBy::new_single(keys), functions, dense, input).map_err(planning)?;
-    let positions = output.iter().map(|o| match o {
-        Output::Key(i) => *i,
-        Output::Call(i) => keys_count + i,
+    let group_by = PhysicalGroupBy::new_single(key_columns);
+    let grouped = match any_distinct {
+        true => single_phase(group_by, functions, input),
+        false => aggregate(group_by, functions, dense, input),
+    };
+    let grouped = grouped.map_err(planning)?;
+    let schema = grouped.schema();
+    let named = output.iter().zip(&columns).map(|(output, id)| {
+        let at = match output {
+            Output::Key(i) => *i,
+            Output::Call(i) => keys.len() + i,
+        };
+        ProjectionExpr { expr: Arc::new(Column::new(schema.field(at).name(), at)), alias: column_name(*id) }
     });
-    Ok((grouped, positions.collect()))
+    let plan = ProjectionExec::try_new(named, grouped).map_err(planning)?;
+    Ok(Stage { plan: Arc::new(plan), columns })
 }
 
 enum Output {
@@ -108,11 +131,19 @@ enum Output {
 
 /// Distinct calls, in the order of their first use.
 #[derive(Default)]
-struct Calls<'a>(Vec<(Part, Option<&'a Expr>)>);
+struct Calls<'a>(Vec<Call<'a>>);
+
+#[derive(PartialEq)]
+struct Call<'a> {
+    part: Part,
+    argument: Option<&'a Expr>,
+    /// Over each value once.
+    distinct: bool,
+}
 
 impl<'a> Calls<'a> {
-    fn index_of(&mut self, part: Part, arg: Option<&'a Expr>) -> usize {
-        let call = (part, arg);
+    fn index_of(&mut self, part: Part, argument: Option<&'a Expr>, distinct: bool) -> usize {
+        let call = Call { part, argument, distinct };
         self.0.iter().position(|c| *c == call).unwrap_or_else(|| {
             self.0.push(call);
             self.0.len() - 1
@@ -170,6 +201,27 @@ fn aggregate(
         .map(|i| Arc::new(Column::new(partial.schema().field(i).name(), i)) as Arc<dyn PhysicalExpr>);
     let by_hash = RepartitionExec::try_new(partial.clone(), Partitioning::Hash(keys.collect(), partitions))?;
     Ok(Arc::new(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?))
+}
+
+/// All rows of a group in one place, without partial states.
+fn single_phase(
+    group_by: PhysicalGroupBy,
+    functions: Vec<Arc<AggregateFunctionExpr>>,
+    input: Arc<dyn ExecutionPlan>,
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let schema = input.schema();
+    let filters = vec![None; functions.len()];
+    let partitions = input.output_partitioning().partition_count();
+    let (mode, input): (_, Arc<dyn ExecutionPlan>) = if group_by.is_empty() || partitions == 1 {
+        (AggregateMode::Single, one_partition(input))
+    } else {
+        let keys = group_by.expr().iter().map(|(key, _)| key.clone()).collect();
+        (
+            AggregateMode::SinglePartitioned,
+            Arc::new(RepartitionExec::try_new(input, Partitioning::Hash(keys, partitions))?),
+        )
+    };
+    Ok(Arc::new(AggregateExec::try_new(mode, group_by, functions, filters, input, schema)?))
 }
 
 /// The same rows in one partition.

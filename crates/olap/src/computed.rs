@@ -1,6 +1,6 @@
 //! The expressions that DataFusion must not compute by its own rules, as one kind of [`PhysicalExpr`].
 //!
-//! All functions are strict: a null operand gives null, and never an error.
+//! All functions but those that their row calls otherwise are strict: a null operand gives null, and never an error.
 
 use std::fmt;
 use std::hash::Hash;
@@ -14,11 +14,12 @@ use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
-use plan::{ArithOp, CmpOp};
+use plan::{ArithOp, CmpOp, Named, Type};
 use protocol::request::FailureKind;
 
-use crate::arrow_form::RAW_DECIMAL;
+use crate::arrow_form::{RAW_DECIMAL, arrow_type};
 use crate::error::QueryError;
+use crate::named;
 use crate::numbers::decimals::Slot;
 use crate::numbers::{Integer, dates, decimals, floats};
 use crate::operand::{Operand, binary, compare, for_number, unary};
@@ -61,6 +62,12 @@ pub enum Kernel {
     DateMinusDays,
     DateMinusDate,
     DateToTimestamp,
+    /// With a first operand, and a result, of these types.
+    Named {
+        function: Named,
+        operand: Type,
+        ty: Type,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +99,7 @@ impl Kernel {
             Kernel::CompareDecimals { .. } => DataType::Boolean,
             Kernel::ToDecimal64 { .. } | Kernel::DateToTimestamp => DataType::Int64,
             Kernel::DatePlusDays | Kernel::DateMinusDays | Kernel::DateMinusDate => DataType::Int32,
+            Kernel::Named { ty, .. } => arrow_type(ty),
         }
     }
 }
@@ -103,7 +111,7 @@ struct Computed {
     args: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-/// An expression that applies `kernel` to its one or two arguments.
+/// An expression that applies `kernel` to its arguments.
 pub fn computed(kernel: Kernel, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
     Arc::new(Computed { kernel, args })
 }
@@ -179,11 +187,12 @@ fn apply(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef
         Kernel::DateToTimestamp => {
             map::<Int32Type, Int64Type>(args, rows, dates::to_timestamp, FailureKind::TimestampOutOfRange)
         }
+        Kernel::Named { function, operand, ty } => named::apply(function, operand, ty, args, rows),
     }
 }
 
 /// A unary function; `kind` is its only failure.
-fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+pub fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     args: &[ColumnarValue],
     rows: usize,
     f: impl Fn(A::Native) -> (O::Native, bool),

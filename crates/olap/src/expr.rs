@@ -13,19 +13,17 @@ use datafusion_physical_expr::expressions::{
     BinaryExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
 };
 use plan::catalogue::{self, Call, Function, Kind};
-use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
+use plan::{ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type};
 use protocol::request::Failure;
 
-use crate::arrow_form::scalar;
+use crate::arrow_form::{arrow_type, scalar};
 use crate::computed::{IntegerType, Kernel, computed};
+use crate::conditional::{Part, case, coalesce};
 use crate::error::internal;
 use crate::logic::guarded;
 use crate::numbers::{decimals, floats};
 
 type Physical = Arc<dyn PhysicalExpr>;
-
-/// A column of a relation of the plan.
-pub type ColumnId = (u16, u16);
 
 /// Expressions over rows that consist of `columns`, in this order.
 pub struct Lowering<'a> {
@@ -37,10 +35,10 @@ pub struct Lowering<'a> {
 impl Lowering<'_> {
     pub fn lower(&self, expr: &Expr) -> Result<Physical, Failure> {
         Ok(match expr {
-            Expr::Column { rel, col } => {
-                let index = self.columns.iter().position(|c| *c == (*rel, *col));
-                let index = index.ok_or_else(|| internal(format!("column {rel}.{col} is not at hand")))?;
-                Arc::new(Column::new(&column_name((*rel, *col)), index))
+            Expr::Column { id } => {
+                let index = self.columns.iter().position(|column| column == id);
+                let index = index.ok_or_else(|| internal(format!("{id:?} is not at hand")))?;
+                Arc::new(Column::new(&column_name(*id), index))
             }
             Expr::Literal { ty, value } => constant(scalar(*ty, value.as_ref())?),
             Expr::Param { index } => constant(self.param(*index)?),
@@ -55,7 +53,25 @@ impl Lowering<'_> {
             Expr::Not(arg) => Arc::new(NotExpr::new(self.lower(arg)?)),
             Expr::IsNull { arg, negated: false } => Arc::new(IsNullExpr::new(self.lower(arg)?)),
             Expr::IsNull { arg, negated: true } => Arc::new(IsNotNullExpr::new(self.lower(arg)?)),
+            Expr::Call { function, ty, args } => {
+                let operand = args.first().map_or(*ty, |arg| self.plan.type_of(arg));
+                let args = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
+                computed(Kernel::Named { function: *function, operand, ty: *ty }, args)
+            }
+            Expr::Case { branches, otherwise } => {
+                let part = |(when, then): &(Expr, Expr)| Ok((self.part(when)?, self.part(then)?));
+                let branches = branches.iter().map(part).collect::<Result<_, Failure>>()?;
+                case(branches, self.part(otherwise)?, arrow_type(self.plan.type_of(otherwise)))
+            }
+            Expr::Coalesce(args) => {
+                let parts = args.iter().map(|arg| self.part(arg)).collect::<Result<_, _>>()?;
+                coalesce(parts, arrow_type(self.plan.type_of(expr)))
+            }
         })
+    }
+
+    fn part(&self, expr: &Expr) -> Result<Part, Failure> {
+        Ok(Part { expr: self.lower(expr)?, can_raise: expr.can_raise() })
     }
 
     /// The expression as a key to group by or to join on: equal values have equal bits.
@@ -124,17 +140,8 @@ impl Lowering<'_> {
     }
 }
 
-pub fn column_name((rel, col): ColumnId) -> String {
-    format!("r{rel}.c{col}")
-}
-
-/// Columns that the expression reads.
-pub fn columns_of(expr: &Expr, out: &mut Vec<ColumnId>) {
-    expr.visit(&mut |e| {
-        if let Expr::Column { rel, col } = e {
-            out.push((*rel, *col));
-        }
-    });
+pub fn column_name(id: ColumnId) -> String {
+    format!("x{}", id.0)
 }
 
 pub fn constant(value: ScalarValue) -> Physical {
@@ -197,6 +204,7 @@ fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
         Function::DateToTimestamp => Kernel::DateToTimestamp,
         Function::IntegerToInteger => Kernel::WidenInteger(integer_type(ty)?),
         Function::IntegerToFloat => Kernel::IntegerToFloat,
+        Function::Named(function) => Kernel::Named { function, operand: operands.first().copied().unwrap_or(ty), ty },
     })
 }
 

@@ -27,7 +27,7 @@ pub enum Extreme {
 }
 
 impl Extreme {
-    fn replaces<V: Ordered + ?Sized>(self, new: &V, old: &V) -> bool {
+    pub fn replaces<V: Ordered + ?Sized>(self, new: &V, old: &V) -> bool {
         match self {
             Extreme::Min => new.before(old),
             Extreme::Max => old.before(new),
@@ -36,7 +36,7 @@ impl Extreme {
 }
 
 /// Values in PostgreSQL's order.
-trait Ordered {
+pub trait Ordered {
     fn before(&self, other: &Self) -> bool;
 }
 

@@ -6,14 +6,15 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `validate` | refuses plans that are not well-formed |
-//! | `join_order`, `statistics` | which relations are joined first, by what is known of their keys and values |
-//! | `physical` | puts scans, filters, joins together |
+//! | `physical` | puts the operators together |
+//! | `block` | inner joins, in the optimizer's order, and filters |
+//! | `outer` | all other joins |
+//! | `statistics` | what the optimizer is told of the tables |
 //! | `scan` | batches of a table view |
 //! | `expr` | lowers expressions to DataFusion's |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
 //! | `logic` | AND and OR that guard their later operands |
-//! | `aggregate`, `count`, `sum`, `extreme` | grouping and the aggregates |
+//! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
 //! | `results` | the stream of result batches |
 //! | `reserve` | memory of queries outside of the operators |
@@ -21,23 +22,31 @@
 
 mod aggregate;
 mod arrow_form;
+mod block;
+mod calendar;
 mod computed;
+mod conditional;
 mod count;
 mod dense;
+mod distinct;
 mod error;
 mod expr;
 mod extreme;
-mod join_order;
+mod greatest;
+mod like;
 mod logic;
+mod maths;
+mod named;
 mod numbers;
 mod operand;
+mod outer;
 mod physical;
 mod reserve;
 mod results;
 mod scan;
 mod statistics;
 mod sum;
-mod validate;
+mod texts;
 
 use std::sync::Arc;
 
@@ -75,8 +84,7 @@ pub struct RuntimeOptions {
 /// A query ready to run: the result's schema (columns `c0`, `c1`, … in the Arrow form of `Plan::output_types`) and its
 /// batches. Dropping the stream cancels the query.
 ///
-/// With grouping, a query that has returned its first batch does not fail any more. Without, only expressions that
-/// can raise an error can still do so.
+/// A query that has returned its first batch does not fail any more, unless [`Plan::may_fail_late`].
 pub struct Running {
     pub schema: SchemaRef,
     pub batches: SendableRecordBatchStream,
@@ -107,7 +115,7 @@ impl Runtime {
         let schema = physical.schema();
         let context = TaskContext::default().with_session_config(self.config.clone());
         let context = Arc::new(context.with_runtime(self.environment.clone()));
-        let start = if plan.grouping.is_some() { results::all_or_nothing } else { results::streaming };
+        let start = if plan.ends_with_groups() { results::all_or_nothing } else { results::streaming };
         let batches = start(physical, context).map_err(|e| error::failure(&e))?;
         Ok(Running { schema, batches })
     }
@@ -134,7 +142,7 @@ impl Runtime {
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
     ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
-        validate::validate(plan)?;
+        plan.check().map_err(internal)?;
         if views.len() != plan.relations.len() {
             return Err(internal(format!("{} views for {} relations", views.len(), plan.relations.len())));
         }
@@ -143,6 +151,6 @@ impl Runtime {
                 return Err(internal(format!("view of relation {} has other columns", relation.relid)));
             }
         }
-        physical::build(plan, params, views, self.threads)
+        physical::build(plan, params, &views, self.threads)
     }
 }

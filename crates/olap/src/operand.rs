@@ -8,8 +8,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::DataType;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::ColumnarValue;
+
+use crate::arrow_form::RAW_DECIMAL;
 
 /// Runs `$body`, which gives a result, with `$T` as the Arrow type of a kind of numbers.
 macro_rules! for_number {
@@ -36,6 +39,37 @@ macro_rules! for_number {
     };
 }
 pub(crate) use for_number;
+
+/// Runs `$body` with `$T` as the Arrow type of anything that is kept in slots of bytes; does nothing for the others, bits
+/// and text.
+macro_rules! for_slots {
+    ($data_type:expr, $T:ident => $body:expr) => {
+        match $data_type {
+            arrow_schema::DataType::Int16 => {
+                type $T = arrow_array::types::Int16Type;
+                $body
+            }
+            arrow_schema::DataType::Int32 => {
+                type $T = arrow_array::types::Int32Type;
+                $body
+            }
+            arrow_schema::DataType::Int64 => {
+                type $T = arrow_array::types::Int64Type;
+                $body
+            }
+            arrow_schema::DataType::Float64 => {
+                type $T = arrow_array::types::Float64Type;
+                $body
+            }
+            arrow_schema::DataType::Decimal128(..) => {
+                type $T = arrow_array::types::Decimal128Type;
+                $body
+            }
+            _ => {}
+        }
+    };
+}
+pub(crate) use for_slots;
 
 pub enum Operand<T: ArrowPrimitiveType> {
     Array(PrimitiveArray<T>),
@@ -71,6 +105,51 @@ impl<T: ArrowPrimitiveType> Operand<T> {
             Operand::Constant(value) => value.unwrap_or_default(),
         }
     }
+
+    /// Its slots where the mask is set, those of `other` elsewhere.
+    pub fn or(&self, other: &Self, mask: &BooleanBuffer, rows: usize) -> PrimitiveArray<T> {
+        let values: Vec<T::Native> = match (self, other) {
+            (Operand::Array(a), Operand::Array(b)) => {
+                pick(mask, a.values().iter().copied(), b.values().iter().copied())
+            }
+            (Operand::Array(a), Operand::Constant(b)) => {
+                pick(mask, a.values().iter().copied(), std::iter::repeat(b.unwrap_or_default()))
+            }
+            (Operand::Constant(a), Operand::Array(b)) => {
+                pick(mask, std::iter::repeat(a.unwrap_or_default()), b.values().iter().copied())
+            }
+            (Operand::Constant(a), Operand::Constant(b)) => {
+                let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
+                pick(mask, std::iter::repeat(a), std::iter::repeat(b))
+            }
+        };
+        let all_null = |side: &Self| matches!(side, Operand::Constant(None)).then(|| NullBuffer::new_null(rows));
+        let (own, others) = (all_null(self), all_null(other));
+        let nulls = selected_nulls(mask, own.as_ref().or(self.nulls()), others.as_ref().or(other.nulls()));
+        PrimitiveArray::new(values.into(), nulls).with_data_type(raw_type::<T>())
+    }
+}
+
+fn raw_type<T: ArrowPrimitiveType>() -> DataType {
+    match T::DATA_TYPE {
+        DataType::Decimal128(..) => RAW_DECIMAL,
+        other => other,
+    }
+}
+
+fn pick<V>(mask: &BooleanBuffer, yes: impl Iterator<Item = V>, no: impl Iterator<Item = V>) -> Vec<V> {
+    mask.iter().zip(yes.zip(no)).map(|(set, (yes, no))| if set { yes } else { no }).collect()
+}
+
+/// Validity of a selection.
+fn selected_nulls(mask: &BooleanBuffer, yes: Option<&NullBuffer>, no: Option<&NullBuffer>) -> Option<NullBuffer> {
+    let valid = match (yes, no) {
+        (None, None) => return None,
+        (Some(yes), None) => &(mask & yes.inner()) | &!mask,
+        (None, Some(no)) => &(&!mask & no.inner()) | mask,
+        (Some(yes), Some(no)) => &(mask & yes.inner()) | &(&!mask & no.inner()),
+    };
+    Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
 }
 
 /// Applies `f` to every slot; `why` names the failure of a valid one.

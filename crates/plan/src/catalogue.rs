@@ -1,11 +1,14 @@
 //! Every function and aggregate of the plan, a row each: what it is called, what it takes, what it returns and what it can
 //! raise. Translator, validator, executor and the tests' interpreter all read these rows.
 //!
-//! All functions are strict: a null operand gives null and never an error. Aggregates pass over nulls. Comparisons
-//! take two operands of one type (see [`Expr::Cmp`]); logic follows three values; neither raises anything.
+//! Functions are strict unless their row says otherwise: a null operand gives null and never an error. Aggregates pass
+//! over nulls. Comparisons take two operands of one type (see [`Expr::Cmp`]); logic follows three values; neither
+//! raises anything.
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::NAMED;
+pub use crate::named::Named;
 use crate::{ArithOp, Expr, FailureKind, Type};
 
 /// Types that functions treat alike.
@@ -27,6 +30,23 @@ pub enum Call {
     Arith(ArithOp),
     Neg,
     Cast(Kind),
+    Named(Named),
+}
+
+/// What a function takes in one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    Any(Kind),
+    Only(Type),
+}
+
+impl Takes {
+    fn accepts(self, ty: Type) -> bool {
+        match self {
+            Takes::Any(kind) => kind == ty.kind(),
+            Takes::Only(only) => only == ty,
+        }
+    }
 }
 
 /// What is computed.
@@ -52,6 +72,7 @@ pub enum Function {
     /// Integers and decimals, to no smaller scale.
     ToDecimal,
     DateToTimestamp,
+    Named(Named),
 }
 
 /// A result's type, by the operands'.
@@ -74,7 +95,10 @@ pub enum Rule {
 pub struct FunctionRow {
     pub name: &'static str,
     call: Call,
-    operands: &'static [Kind],
+    operands: &'static [Takes],
+    /// The last operand stands for one or more.
+    repeats: bool,
+    pub strict: bool,
     pub function: Function,
     result: Rule,
     pub raises: &'static [FailureKind],
@@ -83,19 +107,39 @@ pub struct FunctionRow {
 const fn row(
     name: &'static str,
     call: Call,
-    operands: &'static [Kind],
+    operands: &'static [Takes],
     function: Function,
     result: Rule,
     raises: &'static [FailureKind],
 ) -> FunctionRow {
-    FunctionRow { name, call, operands, function, result, raises }
+    FunctionRow { name, call, operands, repeats: false, strict: true, function, result, raises }
 }
 
-const INTEGERS: &[Kind] = &[Kind::Integer, Kind::Integer];
-const FLOATS: &[Kind] = &[Kind::Float, Kind::Float];
-const DECIMALS: &[Kind] = &[Kind::Decimal, Kind::Decimal];
-const DATE_AND_DAYS: &[Kind] = &[Kind::Date, Kind::Integer];
-const DATES: &[Kind] = &[Kind::Date, Kind::Date];
+/// A function that is called by its name.
+pub(crate) const fn named(
+    named: Named,
+    name: &'static str,
+    operands: &'static [Takes],
+    result: Rule,
+    raises: &'static [FailureKind],
+) -> FunctionRow {
+    row(name, Call::Named(named), operands, Function::Named(named), result, raises)
+}
+
+/// One that takes any number of operands of one kind, and passes over nulls.
+pub(crate) const fn of_all(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
+    FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Same, &[]) }
+}
+
+const INTEGER: &[Takes] = &[Takes::Any(Kind::Integer)];
+const FLOAT: &[Takes] = &[Takes::Any(Kind::Float)];
+const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
+const DATE: &[Takes] = &[Takes::Any(Kind::Date)];
+const INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer), Takes::Any(Kind::Integer)];
+const FLOATS: &[Takes] = &[Takes::Any(Kind::Float), Takes::Any(Kind::Float)];
+const DECIMALS: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Any(Kind::Decimal)];
+const DATE_AND_DAYS: &[Takes] = &[Takes::Any(Kind::Date), Takes::Only(Type::Int32)];
+const DATES: &[Takes] = &[Takes::Any(Kind::Date), Takes::Any(Kind::Date)];
 
 const OUT_OF_RANGE: &[FailureKind] =
     &[FailureKind::SmallintOutOfRange, FailureKind::IntegerOutOfRange, FailureKind::BigintOutOfRange];
@@ -137,27 +181,32 @@ pub const FUNCTIONS: &[FunctionRow] = {
         row("date + days", Arith(Add), DATE_AND_DAYS, Function::DatePlusDays, Is(Type::Date), NO_DATE),
         row("date - days", Arith(Sub), DATE_AND_DAYS, Function::DateMinusDays, Is(Type::Date), NO_DATE),
         row("date - date", Arith(Sub), DATES, Function::DateMinusDate, DAYS, NO_DATE),
-        row("- integer", Neg, &[Kind::Integer], Function::NegInteger, Same, OUT_OF_RANGE),
-        row("- float", Neg, &[Kind::Float], Function::NegFloat, Same, &[]),
-        row("- decimal", Neg, &[Kind::Decimal], Function::NegDecimal, Wide, TOO_WIDE),
-        row("integer to integer", Cast(Kind::Integer), &[Kind::Integer], Function::IntegerToInteger, Said, &[]),
-        row("integer to float", Cast(Kind::Float), &[Kind::Integer], Function::IntegerToFloat, Said, &[]),
-        row("integer to decimal", Cast(Kind::Decimal), &[Kind::Integer], Function::ToDecimal, Said, TOO_WIDE),
-        row("decimal to decimal", Cast(Kind::Decimal), &[Kind::Decimal], Function::ToDecimal, Said, TOO_WIDE),
-        row("date to timestamp", Cast(Kind::Timestamp), &[Kind::Date], Function::DateToTimestamp, Said, NO_TIMESTAMP),
+        row("- integer", Neg, INTEGER, Function::NegInteger, Same, OUT_OF_RANGE),
+        row("- float", Neg, FLOAT, Function::NegFloat, Same, &[]),
+        row("- decimal", Neg, DECIMAL, Function::NegDecimal, Wide, TOO_WIDE),
+        row("integer to integer", Cast(Kind::Integer), INTEGER, Function::IntegerToInteger, Said, &[]),
+        row("integer to float", Cast(Kind::Float), INTEGER, Function::IntegerToFloat, Said, &[]),
+        row("integer to decimal", Cast(Kind::Decimal), INTEGER, Function::ToDecimal, Said, TOO_WIDE),
+        row("decimal to decimal", Cast(Kind::Decimal), DECIMAL, Function::ToDecimal, Said, TOO_WIDE),
+        row("date to timestamp", Cast(Kind::Timestamp), DATE, Function::DateToTimestamp, Said, NO_TIMESTAMP),
     ]
 };
 
 /// The function that a call means for operands of these types.
 pub fn function(call: Call, operands: &[Type]) -> Option<&'static FunctionRow> {
-    FUNCTIONS.iter().find(|row| {
-        let days = |i: usize| row.operands[0] == Kind::Date && row.operands[i] == Kind::Integer;
+    FUNCTIONS.iter().chain(NAMED).find(|row| {
         row.call == call
-            && row.operands.len() == operands.len()
-            && (0..operands.len())
-                .all(|i| row.operands[i] == operands[i].kind() && (!days(i) || operands[i] == Type::Int32))
+            && row.takes(operands)
             && (row.result != Rule::Same || operands.iter().all(|ty| *ty == operands[0]))
     })
+}
+
+impl FunctionRow {
+    fn takes(&self, operands: &[Type]) -> bool {
+        let wanted = self.operands;
+        let enough = operands.len() == wanted.len() || self.repeats && operands.len() > wanted.len();
+        enough && operands.iter().enumerate().all(|(i, ty)| wanted[i.min(wanted.len() - 1)].accepts(*ty))
+    }
 }
 
 /// The type of what a call returns; not for casts, which say it.
@@ -177,7 +226,7 @@ pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
 
 /// Whether a call can be an error for operands of some type.
 pub fn can_raise(call: Call) -> bool {
-    FUNCTIONS.iter().any(|row| row.call == call && !row.raises.is_empty())
+    FUNCTIONS.iter().chain(NAMED).any(|row| row.call == call && !row.raises.is_empty())
 }
 
 impl Rule {
@@ -336,10 +385,12 @@ mod tests {
 
     #[test]
     fn no_two_functions_answer_one_call() {
-        for (i, row) in FUNCTIONS.iter().enumerate() {
-            let same = |other: &&FunctionRow| other.call == row.call && other.operands == row.operands;
-            assert_eq!(FUNCTIONS.iter().filter(same).count(), 1, "{}", row.name);
-            assert!(FUNCTIONS[..i].iter().all(|other| other.name != row.name));
+        let all: Vec<&FunctionRow> = FUNCTIONS.iter().chain(NAMED).collect();
+        for (i, row) in all.iter().enumerate() {
+            let same = |other: &&&FunctionRow| other.call == row.call && other.operands == row.operands;
+            assert_eq!(all.iter().filter(same).count(), 1, "{}", row.name);
+            assert!(all[..i].iter().all(|other| other.name != row.name), "{}", row.name);
+            assert!(!row.operands.is_empty(), "{}", row.name);
         }
     }
 

@@ -1,19 +1,18 @@
 //! Expressions, with PostgreSQL's semantics.
 //!
-//! NULL: every operation but `And`, `Or`, `Not`, `IsNull` is strict (a null operand gives null); those follow
-//! three-valued logic. Overflow and division by zero are errors, never wrapped values or nulls.
+//! NULL: arithmetic, casts and comparisons are strict (a null operand gives null), and so are calls unless their row of
+//! the catalogue says otherwise; `And`, `Or`, `Not` follow three-valued logic. Overflow and division by zero are errors,
+//! never wrapped values or nulls.
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{self, Call};
-use crate::{Relation, Type};
+use crate::catalogue::{self, Call, Named};
+use crate::{ColumnId, Type};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Expr {
-    /// Column `col` of `relations[rel].columns`.
     Column {
-        rel: u16,
-        col: u16,
+        id: ColumnId,
     },
     /// A typed constant; `value: None` is a typed null.
     Literal {
@@ -62,6 +61,20 @@ pub enum Expr {
         arg: Box<Expr>,
         negated: bool,
     },
+    /// A function that is called by its name. `ty` is what its row of the catalogue gives for these arguments.
+    Call {
+        function: Named,
+        ty: Type,
+        args: Vec<Expr>,
+    },
+    /// The value of the first branch, of at least one, whose condition is true, otherwise the last; all values are of
+    /// one type. Evaluated from top to bottom, and nothing that is not reached is.
+    Case {
+        branches: Vec<(Expr, Expr)>,
+        otherwise: Box<Expr>,
+    },
+    /// The first that is not null, of at least one, all of one type; those behind it are not evaluated.
+    Coalesce(Vec<Expr>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -105,41 +118,105 @@ pub enum Literal {
 }
 
 impl Expr {
-    pub(crate) fn ty(&self, relations: &[Relation], params: &[Type]) -> Type {
+    /// Its type, given those of the plan's columns and parameters.
+    pub fn ty(&self, columns: &[Type], params: &[Type]) -> Type {
         match self {
-            Expr::Column { rel, col } => relations[*rel as usize].columns[*col as usize].ty,
-            Expr::Literal { ty, .. } | Expr::Arith { ty, .. } | Expr::Cast { to: ty, .. } => *ty,
+            Expr::Column { id } => columns[id.0 as usize],
+            Expr::Literal { ty, .. } | Expr::Arith { ty, .. } | Expr::Cast { to: ty, .. } | Expr::Call { ty, .. } => {
+                *ty
+            }
             Expr::Param { index } => params[*index as usize],
             Expr::Neg(e) => {
-                let ty = e.ty(relations, params);
+                let ty = e.ty(columns, params);
                 catalogue::result_type(Call::Neg, &[ty]).unwrap_or(ty)
             }
             Expr::Cmp { .. } | Expr::Bool { .. } | Expr::Not(_) | Expr::IsNull { .. } => Type::Bool,
+            Expr::Case { otherwise, .. } => otherwise.ty(columns, params),
+            Expr::Coalesce(args) => args[0].ty(columns, params),
         }
+    }
+
+    /// What stands directly below, in the order in which it is evaluated.
+    pub fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Column { .. } | Expr::Literal { .. } | Expr::Param { .. } => Vec::new(),
+            Expr::Cmp { left, right, .. } | Expr::Arith { left, right, .. } => vec![left, right],
+            Expr::Neg(e) | Expr::Not(e) | Expr::Cast { arg: e, .. } | Expr::IsNull { arg: e, .. } => vec![e],
+            Expr::Bool { args, .. } | Expr::Call { args, .. } | Expr::Coalesce(args) => args.iter().collect(),
+            Expr::Case { branches, otherwise } => {
+                branches.iter().flat_map(|(when, then)| [when, then]).chain([&**otherwise]).collect()
+            }
+        }
+    }
+
+    pub fn column(id: ColumnId) -> Expr {
+        Expr::Column { id }
+    }
+
+    pub fn equal(left: Expr, right: Expr) -> Expr {
+        Expr::Cmp { op: CmpOp::Eq, left: Box::new(left), right: Box::new(right) }
+    }
+
+    /// The columns that it reads, each once.
+    pub fn columns(&self) -> Vec<ColumnId> {
+        let mut columns = Vec::new();
+        self.visit(&mut |e| {
+            if let Expr::Column { id } = e
+                && !columns.contains(id)
+            {
+                columns.push(*id);
+            }
+        });
+        columns
     }
 
     /// Calls `f` on this expression and all below it.
     pub fn visit(&self, f: &mut impl FnMut(&Expr)) {
         f(self);
+        for child in self.children() {
+            child.visit(f);
+        }
+    }
+
+    /// Puts expressions in the place of columns, where there is one.
+    pub fn replace_columns(&mut self, with: &impl Fn(ColumnId) -> Option<Expr>) {
         match self {
-            Expr::Column { .. } | Expr::Literal { .. } | Expr::Param { .. } => {}
-            Expr::Cmp { left, right, .. } | Expr::Arith { left, right, .. } => {
-                left.visit(f);
-                right.visit(f);
+            Expr::Column { id } => {
+                if let Some(expr) = with(*id) {
+                    *self = expr;
+                }
             }
-            Expr::Neg(e) | Expr::Not(e) | Expr::Cast { arg: e, .. } | Expr::IsNull { arg: e, .. } => e.visit(f),
-            Expr::Bool { args, .. } => args.iter().for_each(|e| e.visit(f)),
+            Expr::Literal { .. } | Expr::Param { .. } => {}
+            Expr::Cmp { left, right, .. } | Expr::Arith { left, right, .. } => {
+                left.replace_columns(with);
+                right.replace_columns(with);
+            }
+            Expr::Neg(e) | Expr::Not(e) | Expr::Cast { arg: e, .. } | Expr::IsNull { arg: e, .. } => {
+                e.replace_columns(with)
+            }
+            Expr::Bool { args, .. } | Expr::Call { args, .. } | Expr::Coalesce(args) => {
+                args.iter_mut().for_each(|e| e.replace_columns(with));
+            }
+            Expr::Case { branches, otherwise } => {
+                for (when, then) in branches {
+                    when.replace_columns(with);
+                    then.replace_columns(with);
+                }
+                otherwise.replace_columns(with);
+            }
         }
     }
 
     /// Levels of nesting; 1 for a column or a constant.
     pub fn depth(&self) -> usize {
-        1 + match self {
-            Expr::Column { .. } | Expr::Literal { .. } | Expr::Param { .. } => 0,
-            Expr::Cmp { left, right, .. } | Expr::Arith { left, right, .. } => left.depth().max(right.depth()),
-            Expr::Neg(e) | Expr::Not(e) | Expr::Cast { arg: e, .. } | Expr::IsNull { arg: e, .. } => e.depth(),
-            Expr::Bool { args, .. } => args.iter().map(Expr::depth).max().unwrap_or(0),
-        }
+        1 + self.children().into_iter().map(Expr::depth).max().unwrap_or(0)
+    }
+
+    /// How many expressions it consists of.
+    pub fn size(&self) -> usize {
+        let mut size = 0;
+        self.visit(&mut |_| size += 1);
+        size
     }
 
     /// Whether evaluating it on some row can be an error.
@@ -150,13 +227,16 @@ impl Expr {
                 Expr::Arith { op, .. } => catalogue::can_raise(Call::Arith(*op)),
                 Expr::Neg(_) => catalogue::can_raise(Call::Neg),
                 Expr::Cast { to, .. } => catalogue::can_raise(Call::Cast(to.kind())),
+                Expr::Call { function, .. } => catalogue::can_raise(Call::Named(*function)),
                 Expr::Column { .. }
                 | Expr::Literal { .. }
                 | Expr::Param { .. }
                 | Expr::Cmp { .. }
                 | Expr::Bool { .. }
                 | Expr::Not(_)
-                | Expr::IsNull { .. } => false,
+                | Expr::IsNull { .. }
+                | Expr::Case { .. }
+                | Expr::Coalesce(_) => false,
             }
         });
         raises

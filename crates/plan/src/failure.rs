@@ -14,8 +14,17 @@ pub enum FailureKind {
     DateOutOfRange,
     /// A date that no timestamp can say.
     TimestampOutOfRange,
+    NegativeSquareRoot,
+    /// The beginning of a year, say, that begins before time does.
+    NoTimestamp,
+    PatternEndsInEscape,
+    NegativeSubstring,
+    /// The number of a field of a text, which counts from 1.
+    FieldZero,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
+    /// PostgreSQL's numeric can be infinite.
+    InfiniteDecimal,
     OutOfMemory,
     Internal,
 }
@@ -32,7 +41,13 @@ impl FailureKind {
             FailureKind::FloatUnderflow => "value out of range: underflow",
             FailureKind::DateOutOfRange => "date out of range",
             FailureKind::TimestampOutOfRange => "date out of range for timestamp",
+            FailureKind::NegativeSquareRoot => "cannot take square root of a negative number",
+            FailureKind::NoTimestamp => "timestamp out of range",
+            FailureKind::PatternEndsInEscape => "LIKE pattern must not end with escape character",
+            FailureKind::NegativeSubstring => "negative substring length not allowed",
+            FailureKind::FieldZero => "field position must not be zero",
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
+            FailureKind::InfiniteDecimal => "a numeric result is infinite",
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",
         }
@@ -40,6 +55,7 @@ impl FailureKind {
 
     /// Whether PostgreSQL would raise it too.
     pub fn is_postgresqls(self) -> bool {
-        !matches!(self, FailureKind::DecimalTooWide | FailureKind::OutOfMemory | FailureKind::Internal)
+        use FailureKind::{DecimalTooWide, InfiniteDecimal, Internal, OutOfMemory};
+        !matches!(self, DecimalTooWide | InfiniteDecimal | OutOfMemory | Internal)
     }
 }

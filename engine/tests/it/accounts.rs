@@ -1,7 +1,8 @@
 //! The table that all tests use: `accounts (id bigint primary key, branch bigint, balance bigint, name text)`.
 
 use plan::{
-    Agg, CmpOp, Expr, Grouping, Identity, Literal, MirrorColumn, Plan, Relation, RelationColumn, TableLayout, Type,
+    Agg, Aggregation, CmpOp, ColumnId, Computed, Expr, Identity, Literal, MirrorColumn, Plan, Rel, Relation,
+    RelationColumn, TableLayout, Type,
 };
 use protocol::change::{StreamMessage, Value, write_value};
 
@@ -62,7 +63,7 @@ pub fn layout(relid: u32) -> TableLayout {
 }
 
 pub fn column(col: u16) -> Expr {
-    Expr::Column { rel: 0, col }
+    Expr::column(ColumnId(col))
 }
 
 pub fn compare(op: CmpOp, col: u16, value: i64) -> Expr {
@@ -75,16 +76,45 @@ fn relation(relid: u32) -> Relation {
     Relation { relid, columns }
 }
 
+/// Columns 0, 1, … are the table's.
+fn over(relid: u32, filters: Vec<Expr>) -> Plan {
+    let scan = Rel::Scan { relation: 0, columns: (0..TYPES.len() as u16).map(ColumnId).collect() };
+    Plan {
+        relations: vec![relation(relid)],
+        columns: TYPES.to_vec(),
+        params: Vec::new(),
+        root: scan.filter(filters),
+        output: Vec::new(),
+    }
+}
+
 /// `SELECT * FROM accounts WHERE …`
 pub fn select(relid: u32, filters: Vec<Expr>) -> Plan {
-    let output = (0..TYPES.len() as u16).map(column).collect();
-    Plan { relations: vec![relation(relid)], filters, grouping: None, output, params: Vec::new() }
+    Plan { output: (0..TYPES.len() as u16).map(column).collect(), ..over(relid, filters) }
 }
 
 /// `SELECT keys…, aggregates… FROM accounts WHERE … GROUP BY keys…`
 pub fn aggregate(relid: u32, filters: Vec<Expr>, keys: Vec<Expr>, aggregates: Vec<Agg>) -> Plan {
-    let grouping = Some(Grouping { keys, aggregates });
-    Plan { relations: vec![relation(relid)], filters, grouping, output: Vec::new(), params: Vec::new() }
+    let plan = over(relid, filters);
+    group(plan, keys, aggregates)
+}
+
+/// Groups the plan's rows; what it returned before is gone.
+pub fn group(mut plan: Plan, keys: Vec<Expr>, aggregates: Vec<Agg>) -> Plan {
+    let typed = plan.clone();
+    let mut new = |ty: Type| {
+        plan.columns.push(ty);
+        ColumnId(plan.columns.len() as u16 - 1)
+    };
+    let keys = keys.into_iter().map(|expr| Computed { column: new(typed.type_of(&expr)), expr }).collect();
+    let aggregation = |agg: Agg| {
+        let argument = agg.argument().map_or(Type::Int64, |e| typed.type_of(e));
+        let types: Vec<Type> = agg.aggregate().row().output_types(argument).collect();
+        Aggregation { columns: types.into_iter().map(&mut new).collect(), agg, distinct: false }
+    };
+    let aggregates = aggregates.into_iter().map(aggregation).collect();
+    let root = Rel::Aggregate { input: Box::new(typed.root), keys, aggregates };
+    Plan { output: root.columns().into_iter().map(Expr::column).collect(), root, ..plan }
 }
 
 /// `SELECT sum(balance), count(*) FROM accounts WHERE id > 0`, and of account 0 the balance.

@@ -1,7 +1,7 @@
 //! What queries get: rows exactly as S sees them, or a reason.
 
 use arrow_array::cast::AsArray;
-use plan::{Agg, ArithOp, CmpOp, Expr, Literal, Relation, RelationColumn, Type};
+use plan::{Agg, ArithOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
 use protocol::Snapshot;
 use protocol::change::StreamMessage;
 use protocol::control::Settings;
@@ -93,10 +93,16 @@ fn tables_are_joined_under_one_snapshot() {
     worker.mirror(1, 1, (0..1000).map(account));
     worker.mirror(2, 2, (500..2000).map(account));
     let relation = |relid| Relation { relid, columns: vec![RelationColumn { attnum: 1, ty: Type::Int64 }] };
-    let id = |rel| Box::new(Expr::Column { rel, col: 0 });
-    let mut plan = accounts::aggregate(1, Vec::new(), Vec::new(), vec![Agg::CountStar]);
-    plan.relations = vec![relation(1), relation(2)];
-    plan.filters = vec![Expr::Cmp { op: CmpOp::Eq, left: id(0), right: id(1) }];
+    let scan = |relation| Rel::Scan { relation, columns: vec![ColumnId(relation)] };
+    let same = Expr::equal(Expr::column(ColumnId(0)), Expr::column(ColumnId(1)));
+    let joined = Plan {
+        relations: vec![relation(1), relation(2)],
+        columns: vec![Type::Int64; 2],
+        params: Vec::new(),
+        root: scan(0).join(JoinKind::Inner, scan(1), vec![same]),
+        output: Vec::new(),
+    };
+    let plan = accounts::group(joined, Vec::new(), vec![Agg::CountStar]);
     let before = worker.now();
     let mut changes = Vec::new();
     accounts::delete(1, 600, &mut changes);
@@ -112,10 +118,10 @@ fn tables_are_joined_under_one_snapshot() {
 fn parameters_travel_with_the_request() {
     let mut worker = Worker::start(&Settings::default());
     worker.mirror(1, 1, (0..100).map(account));
-    let mut plan = accounts::aggregate(1, Vec::new(), Vec::new(), vec![Agg::CountStar]);
-    plan.params = vec![Type::Int64];
     let param = Box::new(Expr::Param { index: 0 });
-    plan.filters = vec![Expr::Cmp { op: CmpOp::Lt, left: Box::new(column(ID)), right: param }];
+    let below = Expr::Cmp { op: CmpOp::Lt, left: Box::new(column(ID)), right: param };
+    let mut plan = accounts::aggregate(1, vec![below], Vec::new(), vec![Agg::CountStar]);
+    plan.params = vec![Type::Int64];
     let mut query = request(plan, worker.now());
     let mut client = worker.client();
     for (value, count) in [(Some(Literal::Int(30)), 30), (None, 0)] {
@@ -196,8 +202,8 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
     query.max_wait_ms = 30;
     assert_eq!(refused(query), Refusal::TimedOut { reached: now.1, wanted: now.1 + 1000 });
     let mut query = request(plan(1), now.clone());
-    query.plan.filters =
-        query.plan.filters.into_iter().map(|f| (0..5000).fold(f, |f, _| Expr::Not(Box::new(f)))).collect();
+    let nested = (0..5000).fold(compare(CmpOp::Gt, ID, 0), |e, _| Expr::Not(Box::new(e)));
+    query.plan.root = query.plan.root.filter(vec![nested]);
     assert!(matches!(refused(query), Refusal::Protocol { .. }));
     worker.send(&[StreamMessage::Retire { relid: 1 }]);
     worker.gate();

@@ -71,13 +71,21 @@ impl Scope {
 
     /// Another value of the column's kind.
     fn computed(&self, dice: &mut Dice, column: &Column) -> String {
+        if dice.chance(3) {
+            return self.chosen(dice, column);
+        }
         let (name, small) = (&column.name, dice.pick(&SMALL));
         let other = self.column_of(dice, column.kind).map_or(small.into(), |other| other.name);
         match column.kind {
             Kind::Bool => format!("(NOT {name})"),
-            Kind::Text => name.clone(),
+            Kind::Text => text_made_of(dice, name, &other),
             Kind::Date => format!("({name} {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
-            Kind::Integer => match dice.below(8) {
+            Kind::Integer if dice.chance(3) => self.integer_made_of(dice, name, small),
+            Kind::Integer => match dice.below(10) {
+                8 | 9 => match self.column_of(dice, Kind::Text) {
+                    Some(text) => number_of_text(dice, &text.name),
+                    None => format!("({name} - {small})"),
+                },
                 0 => format!("({name} + {small})"),
                 1 => format!("({small} - {name})"),
                 2 => format!("({name} * {small})"),
@@ -86,6 +94,12 @@ impl Scope {
                 5 => format!("(- {name})"),
                 6 => format!("({name} + {other})"),
                 _ => format!("{name}::bigint"),
+            },
+            Kind::Numeric if dice.chance(4) => match self.column_of(dice, Kind::Date) {
+                Some(date) if dice.chance(2) => {
+                    format!("extract({} from {})", dice.pick(&FIELDS), date.name)
+                }
+                _ => format!("{}({name})", dice.pick(&["abs", "ceil", "floor", "round", "trunc", "sign"])),
             },
             Kind::Numeric => match dice.below(6) {
                 0 => format!("({name} + {small})"),
@@ -99,6 +113,52 @@ impl Scope {
                 },
             },
         }
+    }
+
+    /// One of several values of the column's kind; numerics of different scales among them.
+    fn chosen(&self, dice: &mut Dice, column: &Column) -> String {
+        let literal = dice.pick(column.literals);
+        let other = self.column_of(dice, column.kind).map_or(column.name.clone(), |other| other.name);
+        let literal = if column.kind == Kind::Numeric && dice.chance(3) { "0" } else { literal };
+        // Of char(n) and text mixed, equal values are shown with blanks and without, and DISTINCT takes any.
+        let as_text = |name: &str| if column.kind == Kind::Text { format!("{name}::text") } else { name.into() };
+        let (name, other) = (as_text(&column.name), as_text(&other));
+        match dice.below(9) {
+            0 => format!("coalesce({name}, {literal})"),
+            1 => format!("coalesce({name}, {other})"),
+            2 => format!("nullif({name}, {literal})"),
+            3 if column.kind == Kind::Text => format!("nullif({name}, {other})"),
+            3 => format!("{}({name}, {other}, {literal})", dice.pick(&["greatest", "least"])),
+            4 => format!("(CASE {name} WHEN {literal} THEN {other} WHEN {other} THEN {literal} ELSE {name} END)"),
+            5 => format!("(CASE {name} WHEN {literal} THEN {other} END)"),
+            6 => format!("(CASE WHEN {} THEN {name} ELSE {literal} END)", self.plain_comparison(dice)),
+            7 => format!("(CASE WHEN {} THEN {name} END)", self.plain_comparison(dice)),
+            _ => {
+                let (first, second) = (self.plain_comparison(dice), self.plain_comparison(dice));
+                format!("(CASE WHEN {first} THEN {name} WHEN {second} THEN {literal} ELSE {other} END)")
+            }
+        }
+    }
+
+    fn integer_made_of(&self, dice: &mut Dice, name: &str, small: &str) -> String {
+        let of_kind = |dice: &mut Dice, kind| self.column_of(dice, kind).map(|column| column.name);
+        match dice.below(8) {
+            0 => format!("abs({name})"),
+            1 => format!("mod({name}, {})", dice.pick(&["2", "3", "7"])),
+            2 => format!("({name} {} {})", dice.pick(&["&", "|", "#"]), dice.pick(&["1", "6", "255"])),
+            3 => format!("(~ {name})"),
+            4 => format!("({name} {} {})", dice.pick(&["<<", ">>"]), dice.pick(&["1", "3", "33"])),
+            5 => of_kind(dice, Kind::Numeric).map_or(name.into(), |numeric| format!("{numeric}::integer")),
+            6 => of_kind(dice, Kind::Bool).map_or(name.into(), |truth| format!("{truth}::integer")),
+            _ => format!("({name} + {small})::smallint"),
+        }
+    }
+
+    fn plain_comparison(&self, dice: &mut Dice) -> String {
+        let column = self.column(dice);
+        let literal = dice.pick(column.literals);
+        let comparison = dice.pick(&["=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]);
+        format!("{} {comparison} {literal}", column.name)
     }
 
     /// A condition in parentheses.
@@ -126,9 +186,13 @@ impl Scope {
         if column.kind == Kind::Bool {
             return dice.pick(&["({})", "(NOT {})", "({} = false)", "({} IS NULL)"]).replace("{}", name);
         }
+        if column.kind == Kind::Text && dice.chance(3) {
+            return text_condition(dice, name);
+        }
         let ordered = column.kind != Kind::Text;
         let comparison = if ordered { dice.pick(&COMPARISONS) } else { dice.pick(&COMPARISONS[..2]) };
-        match dice.below(12) {
+        match dice.below(13) {
+            6 => format!("({name} IS {} DISTINCT FROM {literal})", dice.pick(&["", "NOT"])),
             0 => format!("({name} IS {} NULL)", dice.pick(&["", "NOT"])),
             1 => format!("({name} {} ({literal}, {}))", dice.pick(&["IN", "NOT IN"]), dice.pick(column.literals)),
             2 if ordered => format!("({name} BETWEEN {literal} AND {})", dice.pick(column.literals)),
@@ -140,6 +204,65 @@ impl Scope {
             5 => format!("({literal} {comparison} {name})"),
             _ => format!("({name} {comparison} {literal})"),
         }
+    }
+}
+
+const FIELDS: [&str; 9] = ["year", "month", "day", "quarter", "week", "isoyear", "doy", "dow", "epoch"];
+const PLACES: [&str; 7] = ["0", "1", "2", "3", "-1", "-2", "40"];
+const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
+
+/// Another text; `other` is one, too.
+fn text_made_of(dice: &mut Dice, name: &str, other: &str) -> String {
+    let (place, piece) = (dice.pick(&PLACES), dice.pick(&PIECES));
+    match dice.below(14) {
+        0 => format!("substring({name} from {place})"),
+        1 => format!("substring({name} from {place} for {})", dice.pick(&["0", "1", "2", "30"])),
+        2 => format!("substr({name}, {place}, 2)"),
+        3 => format!("left({name}, {place})"),
+        4 => format!("right({name}, {place})"),
+        5 => format!("({name} || {piece})"),
+        6 => format!("replace({name}, {piece}, {})", dice.pick(&PIECES)),
+        7 => format!("{}({name}, {piece})", dice.pick(&["btrim", "ltrim", "rtrim"])),
+        8 => format!("{}({name}, {}, {})", dice.pick(&["lpad", "rpad"]), dice.pick(&PLACES), dice.pick(&PIECES)),
+        9 => format!("reverse({name})"),
+        10 => format!("split_part({name}, {piece}, {})", dice.pick(&["1", "2", "-1"])),
+        11 => format!("{}({name} COLLATE \"C\")", dice.pick(&["upper", "lower"])),
+        12 => format!("repeat({name}, {})", dice.pick(&["0", "1", "2"])),
+        _ => format!("({name} || {other})"),
+    }
+}
+
+fn number_of_text(dice: &mut Dice, name: &str) -> String {
+    match dice.below(4) {
+        0 => format!("length({name})"),
+        1 => format!("char_length({name})"),
+        2 => format!("position({} in {name})", dice.pick(&PIECES)),
+        _ => format!("strpos({name}, {})", dice.pick(&PIECES)),
+    }
+}
+
+fn text_condition(dice: &mut Dice, name: &str) -> String {
+    let patterns = [
+        "'a%'",
+        "'%1'",
+        "'%1%'",
+        "'_1'",
+        "'__'",
+        "'%'",
+        "''",
+        "'a\\%'",
+        "'%a%1%'",
+        "'a1'",
+        "'%_'",
+        "'pad%'",
+        "'long%9_'",
+    ];
+    let pattern = dice.pick(&patterns);
+    match dice.below(5) {
+        0 => format!("({name} NOT LIKE {pattern})"),
+        1 => format!("starts_with({name}, {})", dice.pick(&PIECES)),
+        2 => format!("(left({name}, 1) = {})", dice.pick(&PIECES)),
+        _ => format!("({name} LIKE {pattern})"),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! - `hostile`: tables with the odd values of every type, and the oldest generator, which knows all the types
 //! - `shop`: a schema of TPC-H's kind and joins of its tables
+//! - `subqueries`: in conditions and values
 //! - `select`: what is selected from such a FROM clause, with the expressions of `expressions`
 
 mod dice;
@@ -9,6 +10,7 @@ mod expressions;
 pub mod hostile;
 mod select;
 mod shop;
+mod subqueries;
 
 use std::time::{Duration, Instant};
 

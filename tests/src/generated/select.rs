@@ -2,6 +2,7 @@
 
 use super::dice::Dice;
 use super::expressions::{Expression, Kind, Scope, condition_on, form_of};
+use super::subqueries;
 
 /// Tables, joined.
 pub struct From {
@@ -33,6 +34,9 @@ impl From {
             let expression = self.scope.expression(dice);
             if dice.chance(4) { form_of(dice, &[expression]) } else { expression.sql }
         });
+        if dice.chance(10) {
+            items.push(subqueries::value(dice, &self.scope));
+        }
         if dice.chance(8) {
             let (part, order) = (self.scope.column(dice).name, self.scope.column(dice).name);
             items.push(format!("rank() OVER (PARTITION BY {part} ORDER BY {order})"));
@@ -40,7 +44,7 @@ impl From {
         // Left above: what the engine does not know.
         let residual = dice.chance(8).then(|| {
             let text = self.scope.column_of(dice, Kind::Text);
-            text.map(|text| format!("{} LIKE '%{}%'", text.name, dice.pick(&["a", "1", "x"])))
+            text.map(|text| format!("{} ILIKE '%{}%'", text.name, dice.pick(&["a", "1", "x"])))
         });
         let rest = format!("FROM {} WHERE {}", self.sql, self.filter(dice, residual.flatten()));
         self.finish(dice, &items, &rest, &[])
@@ -101,7 +105,7 @@ impl From {
     }
 
     fn aggregate(&self, dice: &mut Dice) -> String {
-        let aggregate = match dice.below(9) {
+        let aggregate: String = match dice.below(9) {
             0 | 1 => "count(*)".into(),
             2 => format!("count({})", self.scope.expression(dice).sql),
             3 | 4 => format!("sum({})", self.scope.number(dice)),
@@ -114,12 +118,11 @@ impl From {
                 format!("{}({ordered})", if kind == 6 { "min" } else { "max" })
             }
         };
-        // The engine has no FILTER: rare.
-        if dice.chance(60) {
-            format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0))
-        } else {
-            aggregate
-        }
+        let aggregate = match dice.below(6) {
+            0 if !aggregate.contains("(*)") => aggregate.replacen('(', "(DISTINCT ", 1),
+            _ => aggregate,
+        };
+        if dice.chance(8) { format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { aggregate }
     }
 
     fn aggregate_form(&self, dice: &mut Dice) -> String {
@@ -159,7 +162,10 @@ impl From {
         conditions.push("anker.olap()".into());
         conditions.extend(residual);
         for _ in 0..dice.below(4) {
-            conditions.push(self.scope.condition(dice, 1));
+            conditions.push(match dice.below(5) {
+                0 => subqueries::condition(dice, &self.scope),
+                _ => self.scope.condition(dice, 1),
+            });
         }
         conditions.join(" AND ")
     }

@@ -248,8 +248,10 @@ fn second_condition(dice: &mut Dice, left: &Item, right: &Item) -> Option<String
 /// A table, or a plain subquery or view over it that shows some columns otherwise.
 fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
     let alias = format!("t{number}");
-    let is_subquery = dice.chance(8);
-    let sql = if is_subquery {
+    let is_subquery = dice.chance(5);
+    let sql = if is_subquery && dice.chance(2) {
+        format!("({}) AS {alias}", summed_up(dice, table))
+    } else if is_subquery {
         let columns: Vec<String> =
             table.columns.iter().map(|column| shown_otherwise(dice, column.0, column.1)).collect();
         let filter = match dice.below(2) {
@@ -261,6 +263,43 @@ fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
         format!("{} AS {alias}", table.name)
     };
     Item { table, alias, sql, on: Vec::new(), is_subquery }
+}
+
+/// A subquery with the table's columns that is more than a choice of rows and columns.
+fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
+    let own = scope(table, table.name);
+    let all: Vec<&str> = table.columns.iter().map(|column| column.0).collect();
+    let filter = if dice.chance(2) { format!(" WHERE {}", own.condition(dice, 1)) } else { String::new() };
+    if dice.chance(4) {
+        let other = scope(table, table.name).condition(dice, 1);
+        let operation = dice.pick(&["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"]);
+        let rows = format!("SELECT {} FROM {}", all.join(", "), table.name);
+        return format!("{rows}{filter} {operation} {rows} WHERE {other}");
+    }
+    if dice.chance(3) {
+        return format!("SELECT DISTINCT {} FROM {}{filter}", all.join(", "), table.name);
+    }
+    // Text has an order of its own, and booleans have none.
+    let (mut keys, mut items) = (Vec::new(), Vec::new());
+    for &(name, kind, _) in table.columns {
+        let is_key = table.key.contains(&name) || matches!(kind, Text | Bool);
+        if is_key {
+            keys.push(name);
+        }
+        items.push(match kind {
+            _ if is_key => name.to_string(),
+            Numeric => format!("{}({name}) AS {name}", dice.pick(&["max", "min", "sum"])),
+            _ => format!("{}({name}) AS {name}", dice.pick(&["max", "min"])),
+        });
+    }
+    let having = dice.pick(&["", "", " HAVING count(*) > 1", " HAVING count(*) < 4"]);
+    format!("SELECT {} FROM {}{filter} GROUP BY {}{having}", items.join(", "), table.name, keys.join(", "))
+}
+
+/// A table for a subquery, and its columns under an alias.
+pub fn inner_table(dice: &mut Dice, alias: &str) -> (&'static str, Scope) {
+    let table = first_table(dice);
+    (table.name, scope(table, alias))
 }
 
 fn shown_otherwise(dice: &mut Dice, name: &str, kind: Kind) -> String {
@@ -295,7 +334,13 @@ fn join(dice: &mut Dice, items: Vec<Item>) -> From {
                 sql += &format!(", {}", item.sql);
                 conditions.extend(item.on.clone());
             }
-            _ => sql += &format!(" JOIN {} ON {}", item.sql, item.on.join(" AND ")),
+            _ => {
+                let kind = dice.pick(&["", "", "", "LEFT ", "LEFT ", "RIGHT ", "FULL "]);
+                // A full join is for what can be hashed.
+                let equal = item.on.iter().all(|condition| condition.contains(" = "));
+                let kind = if kind == "FULL " && !equal { "LEFT " } else { kind };
+                sql += &format!(" {kind}JOIN {} ON {}", item.sql, item.on.join(" AND "));
+            }
         }
     }
     let mut from = From { sql, conditions, scope: Scope::default(), keyed: Vec::new() };

@@ -1,11 +1,12 @@
 //! Short ways to write expressions.
 
-use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Type};
+use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Named, Type};
 
+use crate::level::id;
 use crate::table::Value;
 
 pub fn column(rel: u16, col: u16) -> Expr {
-    Expr::Column { rel, col }
+    Expr::column(id(rel, col))
 }
 
 pub fn literal(ty: Type, value: Value) -> Expr {
@@ -18,6 +19,10 @@ pub fn integer(ty: Type, value: i64) -> Expr {
 
 pub fn cast(to: Type, arg: Expr) -> Expr {
     Expr::Cast { to, arg: arg.into() }
+}
+
+pub fn call(function: Named, ty: Type, args: Vec<Expr>) -> Expr {
+    Expr::Call { function, ty, args }
 }
 
 pub fn cmp(op: CmpOp, left: Expr, right: Expr) -> Expr {

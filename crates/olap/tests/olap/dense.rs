@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::build::{column, decimal, int};
+use crate::level::AsPlan;
 use crate::table::{Row, TestView, Value, chunk, engine, grouping, int as number, plan_over, rows, tokio_runtime};
 
 /// What the keys and values of a chunk look like.
@@ -72,7 +73,7 @@ fn check(patterns: &[Pattern]) {
         table.extend(rows);
     }
     let views = [TestView::of_chunks(types.to_vec(), chunks)];
-    let text = engine(2).explain(&plan, &[], views.to_vec()).unwrap();
+    let text = engine(2).explain(&plan.plan(), &[], views.to_vec()).unwrap();
     assert!(text.contains("DenseGroups"), "{text}");
     let expected = expected(&table);
     for threads in [1, 2] {

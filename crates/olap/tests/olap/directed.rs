@@ -1,9 +1,10 @@
 //! One test for every promise of the plan's documentation.
 
-use plan::{Agg, ArithOp, CmpOp, Expr, Plan, Type};
+use plan::{Agg, ArithOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Plan, Rel, Type};
 use protocol::request::FailureKind::{self, *};
 
 use crate::build::*;
+use crate::level::{AsPlan, Level, id};
 use crate::table::{Row, TestView, Value, engine, grouping, plan_over, rows, run, tokio_runtime};
 
 const D2: Type = Type::Decimal64 { scale: 2 };
@@ -422,12 +423,16 @@ fn parameters_are_constants() {
 
 #[test]
 fn plans_that_are_not_well_formed_are_refused() {
-    let refused = |change: &dyn Fn(&mut Plan)| {
-        let mut plan = plan_over(&[&[Type::Int32, D2, Type::Bool, Type::Text]]);
-        change(&mut plan);
-        let views = [TestView::of_rows(&[Type::Int32, D2, Type::Bool, Type::Text], &[])];
-        let failure = tokio_runtime().block_on(rows(&engine(1), &plan, &[], &views)).unwrap_err();
+    let types = [Type::Int32, D2, Type::Bool, Type::Text];
+    let refused_plan = |plan: &Plan| {
+        let views = [TestView::of_rows(&types, &[])];
+        let failure = tokio_runtime().block_on(rows(&engine(1), plan, &[], &views)).unwrap_err();
         assert_eq!(failure.kind, Internal, "{plan:?}");
+    };
+    let refused = |change: &dyn Fn(&mut Level)| {
+        let mut level = plan_over(&[&types]);
+        change(&mut level);
+        refused_plan(&level.plan());
     };
     let outputs = [
         column(0, 9),
@@ -449,15 +454,80 @@ fn plans_that_are_not_well_formed_are_refused() {
         refused(&|plan| plan.output = vec![output.clone()]);
     }
     refused(&|plan| plan.filters = vec![column(0, 0)]);
-    refused(&|plan| plan.relations.clear());
-    refused(&|plan| plan.relations[0].columns[0].ty = Type::Int64);
     refused(&|plan| plan.grouping = grouping(vec![], vec![Agg::Sum(column(0, 3))]));
     refused(&|plan| plan.grouping = grouping(vec![], vec![Agg::Max(column(0, 2))]));
     refused(&|plan| plan.grouping = grouping(vec![column(0, 9)], vec![]));
-    refused(&|plan| {
-        plan.grouping = grouping(vec![], vec![]);
+
+    let changed = |change: &dyn Fn(&mut Plan)| {
+        let mut plan = plan_over(&[&types]).plan().into_owned();
+        change(&mut plan);
+        refused_plan(&plan);
+    };
+    changed(&|plan| plan.relations.clear());
+    changed(&|plan| plan.relations[0].columns[0].ty = Type::Int64);
+    changed(&|plan| plan.columns.clear());
+    let key = |id| Computed { column: id, expr: column(0, 0) };
+    let grouped = |plan: &Plan, keys| Rel::Aggregate { input: plan.root.clone().into(), keys, aggregates: vec![] };
+    changed(&|plan| {
+        plan.columns.push(Type::Int32);
+        plan.root = grouped(plan, vec![key(ColumnId(16))]);
         plan.output = vec![column(0, 0)];
     });
+    changed(&|plan| plan.root = grouped(plan, vec![key(id(0, 0))]));
+    changed(&|plan| plan.root = plan.root.clone().map(vec![key(id(0, 3))]));
+    changed(&|plan| plan.root = plan.root.clone().join(JoinKind::Inner, plan.root.clone(), vec![]));
+    let nested = |rel: Rel, _| Rel::Filter { input: rel.into(), conditions: vec![column(0, 2)] };
+    changed(&|plan| plan.root = (0..200).fold(plan.root.clone(), nested));
+}
+
+#[test]
+fn joins_that_are_not_inner() {
+    use JoinKind::*;
+    // a (id, x), b (id, y): id 2 twice, nulls that meet nobody.
+    let (left, right) = (
+        [[Some(1), Some(10)], [Some(2), Some(20)], [None, Some(30)]],
+        [[Some(2), Some(200)], [Some(2), Some(300)], [Some(4), None], [None, Some(500)]],
+    );
+    let table =
+        |rows: &[[Option<i64>; 2]]| -> Vec<Row> { rows.iter().map(|r| r.map(|v| v.and_then(int)).to_vec()).collect() };
+    let joined = |kind: JoinKind, condition: &[Expr]| {
+        let mut plan = plan_over(&[&[Type::Int64; 2], &[Type::Int64; 2]]).plan().into_owned();
+        let Rel::Join { left: l, right: r, .. } = plan.root else { panic!("{plan:?}") };
+        plan.root = l.join(kind, *r, condition.to_vec());
+        plan.output = plan.root.columns().into_iter().map(Expr::column).collect();
+        let views = [&left[..], &right].map(|rows| TestView::of_rows(&[Type::Int64; 2], &table(rows)));
+        let mut told: Vec<String> = tokio_runtime()
+            .block_on(rows(&engine(2), &plan, &[], &views))
+            .unwrap()
+            .iter()
+            .map(|row| {
+                row.iter()
+                    .map(|v| v.as_ref().map_or("-".into(), |v| crate::table::int(v).to_string()))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
+            .collect();
+        told.sort();
+        told
+    };
+    let same = equal(column(0, 0), column(1, 0));
+    let pairs = ["2 20 2 200", "2 20 2 300"];
+    let alone = ["- 30 - -", "1 10 - -"];
+    assert_eq!(joined(Inner, std::slice::from_ref(&same)), pairs);
+    assert_eq!(joined(Left, std::slice::from_ref(&same)), [&alone[..], &pairs].concat());
+    assert_eq!(joined(Full, std::slice::from_ref(&same)), [&["- - - 500", "- - 4 -"], &alone[..], &pairs].concat());
+    assert_eq!(joined(Semi, std::slice::from_ref(&same)), ["2 20"]);
+    assert_eq!(joined(Anti, std::slice::from_ref(&same)), ["- 30", "1 10"]);
+    // What is no key decides about partners, not about rows.
+    let small = cmp(CmpOp::Lt, column(1, 1), integer(Type::Int64, 250));
+    let later = cmp(CmpOp::Gt, column(0, 1), integer(Type::Int64, 25));
+    assert_eq!(joined(Left, &[same.clone(), small.clone()]), [&alone[..], &pairs[..1]].concat());
+    assert_eq!(joined(Left, &[same.clone(), later.clone()]), ["- 30 - -", "1 10 - -", "2 20 - -"]);
+    assert_eq!(joined(Anti, &[same.clone(), later.clone()]), ["- 30", "1 10", "2 20"]);
+    // Without a key.
+    assert_eq!(joined(Semi, &[later.clone(), small.clone()]), ["- 30"]);
+    assert_eq!(joined(Anti, &[]), Vec::<String>::new());
+    assert_eq!(joined(Left, &[later, small]), ["- 30 2 200", "1 10 - -", "2 20 - -"]);
 }
 
 #[test]

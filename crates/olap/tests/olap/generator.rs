@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use colstore::TableView;
-use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
+use plan::{
+    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, Field, JoinKind, Literal, Named, Part, Plan,
+    Rel, Type, catalogue,
+};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use crate::build::{cast, column};
-use crate::table::{Row, TestView, Value, chunk, grouping, plan_over};
+use crate::build::{call, cast};
+use crate::level::relation;
+use crate::table::{Row, TestView, Value, chunk};
 
 pub struct Case {
     pub plan: Plan,
@@ -31,30 +35,19 @@ enum Mood {
 
 pub fn case(rng: &mut StdRng) -> Case {
     let mood = if rng.random_bool(0.6) { Mood::Calm } else { Mood::Wild };
-    let relations = *[1, 1, 1, 2, 2, 3].choose(rng).unwrap();
-    let mut types: Vec<Vec<Type>> = Vec::new();
-    let mut tables: Vec<Vec<Row>> = Vec::new();
-    let mut views: Vec<Arc<dyn TableView>> = Vec::new();
-    for rel in 0..relations {
-        if rel > 0 && rng.random_bool(0.3) {
-            // A self join.
-            types.push(types[0].clone());
-            tables.push(tables[0].clone());
-            views.push(views[0].clone());
-            continue;
-        }
-        let columns: Vec<Type> = (0..rng.random_range(0..6)).map(|_| any_type(rng)).collect();
-        let most = [60, 14, 8][relations - 1];
-        let rows = if rng.random_bool(0.1) { 0 } else { rng.random_range(0..most) };
-        let (table, view) = table(rng, mood, &columns, rows);
-        types.push(columns);
-        tables.push(table);
-        views.push(view);
-    }
-    let shapes: Vec<&[Type]> = types.iter().map(Vec::as_slice).collect();
-    let mut generator = Generator { rng, mood, plan: plan_over(&shapes), params: vec![] };
-    generator.fill();
-    Case { plan: generator.plan, params: generator.params, tables, views }
+    let tables = *[1, 1, 1, 2, 2, 3].choose(rng).unwrap();
+    let plan = Plan {
+        relations: vec![],
+        columns: vec![],
+        params: vec![],
+        root: Rel::Scan { relation: 0, columns: vec![] },
+        output: vec![],
+    };
+    let most = [60, 14, 8][tables - 1];
+    let case = Case { plan, params: vec![], tables: vec![], views: vec![] };
+    let mut generator = Generator { rng, mood, case, most, visible: vec![] };
+    generator.fill(tables);
+    generator.case
 }
 
 fn any_type(rng: &mut StdRng) -> Type {
@@ -113,6 +106,11 @@ fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
             *[i32::MIN as i64, i32::MAX as i64, -2_451_545, 2_145_031_948, 106_751_983].choose(rng).unwrap(),
         ),
         Type::Date => Literal::Int(small),
+        Type::Timestamp if extreme => Literal::Int(
+            *[i64::MIN, i64::MAX, -211_813_488_000_000_000, 9_223_371_331_199_999_999, -1, 762_435_123_456_789]
+                .choose(rng)
+                .unwrap(),
+        ),
         Type::Int64 | Type::Timestamp | Type::TimestampTz => int(rng, i64::MIN, i64::MAX),
         Type::Decimal64 { scale } => match int(rng, i64::MIN, i64::MAX) {
             Literal::Int(i) if !extreme && rng.random_bool(0.7) => Literal::Int(i * 10i64.pow(scale as u32)),
@@ -144,6 +142,8 @@ fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
                 "B",
                 "ä",
                 "aa",
+                " a  ",
+                "a%b_\\",
                 "日本",
                 "a string that is longer than a view",
                 "a string that is longer too",
@@ -158,8 +158,11 @@ fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
 struct Generator<'a> {
     rng: &'a mut StdRng,
     mood: Mood,
-    plan: Plan,
-    params: Vec<Value>,
+    case: Case,
+    /// Rows of a table.
+    most: usize,
+    /// What expressions may read.
+    visible: Vec<ColumnId>,
 }
 
 impl Generator<'_> {
@@ -167,47 +170,140 @@ impl Generator<'_> {
         self.rng.random_bool(p)
     }
 
-    fn fill(&mut self) {
-        for rel in 1..self.plan.relations.len() {
-            if self.chance(0.9) {
-                self.equality(rel as u16);
-            }
+    /// A plan over so many tables.
+    fn fill(&mut self, tables: usize) {
+        let mut root = self.rel(tables, 3);
+        self.visible = root.columns();
+        if self.chance(0.5) {
+            root = self.group(root);
         }
-        for _ in 0..self.rng.random_range(0..3) {
-            let filter = self.expr(Type::Bool, 3);
-            self.plan.filters.push(filter);
-        }
-        if self.chance(0.4) {
-            self.plan.output = (0..self.rng.random_range(0..4)).map(|_| self.any_expr()).collect();
-            return;
-        }
-        let keys = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
-        let aggregates = (0..self.rng.random_range(0..4)).map(|_| self.aggregate()).collect();
-        self.plan.grouping = grouping(keys, aggregates);
+        self.case.plan.output = match self.chance(0.5) {
+            true => root.columns().into_iter().map(Expr::column).collect(),
+            false => (0..self.rng.random_range(0..4)).map(|_| self.any_expr()).collect(),
+        };
+        self.case.plan.root = root;
     }
 
-    /// An equality that joins a relation with an earlier one, if their types allow it.
-    fn equality(&mut self, rel: u16) {
-        let other = self.rng.random_range(0..rel);
+    /// Some operator over so many tables, with others above it.
+    fn rel(&mut self, tables: usize, depth: u32) -> Rel {
+        let mut rel = match tables {
+            1 => self.scan(),
+            _ if self.chance(0.15) => self.union(tables, depth),
+            _ => self.join(tables, depth),
+        };
+        while depth > 0 && self.chance(0.4) {
+            self.visible = rel.columns();
+            rel = match self.rng.random_range(0..5) {
+                0 | 1 => {
+                    let conditions = (0..self.rng.random_range(1..3)).map(|_| self.expr(Type::Bool, 3)).collect();
+                    rel.filter(conditions)
+                }
+                2 | 3 => {
+                    let computed = (0..self.rng.random_range(1..3)).map(|_| self.computed()).collect();
+                    rel.map(computed)
+                }
+                _ => self.group(rel),
+            };
+        }
+        self.visible = rel.columns();
+        rel
+    }
+
+    fn scan(&mut self) -> Rel {
+        let number = self.case.tables.len();
+        let types: Vec<Type> = if number > 0 && self.chance(0.3) {
+            // The first table once more.
+            self.case.tables.push(self.case.tables[0].clone());
+            self.case.views.push(self.case.views[0].clone());
+            self.case.plan.relations[0].columns.iter().map(|c| c.ty).collect()
+        } else {
+            let types: Vec<Type> = (0..self.rng.random_range(0..6)).map(|_| any_type(self.rng)).collect();
+            let rows = if self.chance(0.1) { 0 } else { self.rng.random_range(0..self.most) };
+            let (table, view) = table(self.rng, self.mood, &types, rows);
+            self.case.tables.push(table);
+            self.case.views.push(view);
+            types
+        };
+        self.case.plan.relations.push(relation(number, &types));
+        Rel::Scan { relation: number as u16, columns: types.into_iter().map(|ty| self.column(ty)).collect() }
+    }
+
+    fn join(&mut self, tables: usize, depth: u32) -> Rel {
+        let on_the_left = self.rng.random_range(1..tables);
+        let depth = depth.saturating_sub(1);
+        let (left, right) = (self.rel(on_the_left, depth), self.rel(tables - on_the_left, depth));
+        let mut conditions = Vec::new();
+        for _ in 0..self.rng.random_range(0..3) {
+            conditions.extend(self.equality(&left.columns(), &right.columns()));
+        }
+        self.visible = [left.columns(), right.columns()].concat();
+        if self.chance(0.3) {
+            conditions.push(self.expr(Type::Bool, 2));
+        }
+        use JoinKind::*;
+        let kind = *[Inner, Inner, Inner, Inner, Left, Left, Full, Semi, Anti].choose(self.rng).unwrap();
+        left.join(kind, right, conditions)
+    }
+
+    fn union(&mut self, tables: usize, depth: u32) -> Rel {
+        let first = self.rng.random_range(1..tables);
+        let types: Vec<Type> = (0..self.rng.random_range(0..4)).map(|_| any_type(self.rng)).collect();
+        let mut inputs = Vec::new();
+        for tables in [first, tables - first] {
+            let rel = self.rel(tables, depth.saturating_sub(1));
+            inputs.push(Part { rel, exprs: types.iter().map(|ty| self.expr(*ty, 1)).collect() });
+        }
+        Rel::Union { columns: types.into_iter().map(|ty| self.column(ty)).collect(), inputs }
+    }
+
+    fn group(&mut self, input: Rel) -> Rel {
+        let keys = (0..self.rng.random_range(0..3)).map(|_| self.computed()).collect();
+        let mut aggregates = Vec::new();
+        for _ in 0..self.rng.random_range(0..4) {
+            let agg = self.aggregate();
+            let argument = agg.argument().map_or(Type::Int64, |e| self.case.plan.type_of(e));
+            let types: Vec<Type> = agg.aggregate().row().output_types(argument).collect();
+            let columns = types.into_iter().map(|ty| self.column(ty)).collect();
+            let distinct = agg.argument().is_some() && self.chance(0.2);
+            aggregates.push(Aggregation { columns, agg, distinct });
+        }
+        let grouped = Rel::Aggregate { input: Box::new(input), keys, aggregates };
+        self.visible = grouped.columns();
+        grouped
+    }
+
+    fn column(&mut self, ty: Type) -> ColumnId {
+        self.case.plan.columns.push(ty);
+        ColumnId(self.case.plan.columns.len() as u16 - 1)
+    }
+
+    fn computed(&mut self) -> Computed {
+        let expr = self.any_expr();
+        let ty = self.case.plan.type_of(&expr);
+        Computed { column: self.column(ty), expr }
+    }
+
+    fn type_of(&self, id: ColumnId) -> Type {
+        self.case.plan.columns[id.0 as usize]
+    }
+
+    /// An equality that joins two sides, if their types allow it.
+    fn equality(&mut self, left: &[ColumnId], right: &[ColumnId]) -> Option<Expr> {
         let mut pairs = Vec::new();
-        for (i, a) in self.plan.relations[other as usize].columns.iter().enumerate() {
-            for (j, b) in self.plan.relations[rel as usize].columns.iter().enumerate() {
-                let decimals = is_decimal(a.ty) && is_decimal(b.ty);
-                if a.ty == b.ty || decimals || (INTEGERS.contains(&a.ty) && INTEGERS.contains(&b.ty)) {
-                    pairs.push(((i, a.ty), (j, b.ty)));
+        for &a in left {
+            for &b in right {
+                let (ty, other) = (self.type_of(a), self.type_of(b));
+                let decimals = is_decimal(ty) && is_decimal(other);
+                if ty == other || decimals || (INTEGERS.contains(&ty) && INTEGERS.contains(&other)) {
+                    pairs.push((a, b));
                 }
             }
         }
-        let Some(((i, a), (j, b))) = pairs.choose(self.rng).copied() else { return };
-        let (mut left, mut right) = (column(other, i as u16), column(rel, j as u16));
-        if a != b && !is_decimal(a) {
-            left = cast(Type::Int64, left);
-            right = cast(Type::Int64, right);
-        }
-        if self.chance(0.5) {
-            std::mem::swap(&mut left, &mut right);
-        }
-        self.plan.filters.push(Expr::Cmp { op: CmpOp::Eq, left: left.into(), right: right.into() });
+        let (a, b) = *pairs.choose(self.rng)?;
+        let cast_too = self.type_of(a) != self.type_of(b) && !is_decimal(self.type_of(a));
+        let side = |id| if cast_too { cast(Type::Int64, Expr::column(id)) } else { Expr::column(id) };
+        let (left, right) = (side(a), side(b));
+        Some(if self.chance(0.5) { Expr::equal(left, right) } else { Expr::equal(right, left) })
     }
 
     fn aggregate(&mut self) -> Agg {
@@ -246,24 +342,17 @@ impl Generator<'_> {
     }
 
     fn leaf(&mut self, ty: Type) -> Expr {
-        let mut columns = Vec::new();
-        for (rel, relation) in self.plan.relations.iter().enumerate() {
-            for (col, c) in relation.columns.iter().enumerate() {
-                if c.ty == ty {
-                    columns.push(column(rel as u16, col as u16));
-                }
-            }
-        }
-        if let Some(column) = columns.choose(self.rng).filter(|_| self.rng.random_bool(0.85)) {
-            return column.clone();
+        let columns: Vec<ColumnId> = self.visible.iter().copied().filter(|id| self.type_of(*id) == ty).collect();
+        if let Some(id) = columns.choose(self.rng).filter(|_| self.rng.random_bool(0.85)) {
+            return Expr::column(*id);
         }
         let constant = (!self.chance(0.1)).then(|| value(self.rng, self.mood, ty));
         if self.chance(0.5) {
             return Expr::Literal { ty, value: constant };
         }
-        self.plan.params.push(ty);
-        self.params.push(constant);
-        Expr::Param { index: self.params.len() as u16 - 1 }
+        self.case.plan.params.push(ty);
+        self.case.params.push(constant);
+        Expr::Param { index: self.case.params.len() as u16 - 1 }
     }
 
     fn expr(&mut self, ty: Type, depth: u32) -> Expr {
@@ -271,6 +360,14 @@ impl Generator<'_> {
             return self.leaf(ty);
         }
         let d = depth - 1;
+        if self.chance(0.2) {
+            return self.choice(ty, d);
+        }
+        if self.chance(0.2)
+            && let Some(expr) = self.of_one(ty, d)
+        {
+            return expr;
+        }
         let arith = |op, ty, left: Expr, right: Expr| Expr::Arith { op, ty, left: left.into(), right: right.into() };
         let sign = if self.chance(0.5) { ArithOp::Add } else { ArithOp::Sub };
         match ty {
@@ -280,6 +377,11 @@ impl Generator<'_> {
                 arith(ArithOp::Sub, ty, l, r)
             }
             Type::Int32 if self.chance(0.2) => cast(ty, self.expr(Type::Int16, d)),
+            Type::Int32 if self.chance(0.2) => match self.rng.random_range(0..3) {
+                0 => call(Named::Length, ty, vec![self.any_text(d)]),
+                1 => call(Named::OctetLength, ty, vec![self.expr(Type::Text, d)]),
+                _ => call(Named::Position, ty, vec![self.expr(Type::Text, d), self.expr(Type::Text, d)]),
+            },
             Type::Int64 if self.chance(0.2) => {
                 let from = *[Type::Int16, Type::Int32].choose(self.rng).unwrap();
                 cast(ty, self.expr(from, d))
@@ -313,8 +415,157 @@ impl Generator<'_> {
                 arith(sign, ty, l, r)
             }
             Type::Timestamp => cast(ty, self.expr(Type::Date, d)),
-            Type::TimestampTz | Type::Text | Type::Char => self.leaf(ty),
+            Type::Text => self.text(d),
+            Type::TimestampTz | Type::Char => self.leaf(ty),
         }
+    }
+
+    /// A function of one number or time, or of two, that gives this type.
+    fn of_one(&mut self, ty: Type, depth: u32) -> Option<Expr> {
+        use Named::*;
+        let scale = *[0, 2, 5].choose(self.rng).unwrap();
+        let decimal = if self.chance(0.5) { Type::Decimal64 { scale } } else { Type::Decimal128 { scale } };
+        let time = if self.chance(0.5) { Type::Date } else { Type::Timestamp };
+        let fields = [
+            Field::Millennium,
+            Field::Century,
+            Field::Decade,
+            Field::Year,
+            Field::IsoYear,
+            Field::Quarter,
+            Field::Month,
+            Field::Week,
+            Field::Day,
+            Field::DayOfYear,
+            Field::DayOfWeek,
+            Field::IsoDayOfWeek,
+            Field::Hour,
+            Field::Minute,
+            Field::Second,
+            Field::Milliseconds,
+            Field::Microseconds,
+            Field::Epoch,
+            Field::Julian,
+        ];
+        let field = *fields.choose(self.rng).unwrap();
+        let candidates: Vec<(Named, Vec<Type>)> = match ty {
+            Type::Bool => vec![(ToBool, vec![Type::Int32])],
+            Type::Int16 => vec![(ToInt16, vec![Type::Int32]), (ToInt16, vec![Type::Float64]), (ToInt16, vec![decimal])],
+            Type::Int32 => vec![
+                (ToInt32, vec![Type::Int64]),
+                (ToInt32, vec![Type::Float64]),
+                (ToInt32, vec![decimal]),
+                (ToInt32, vec![Type::Bool]),
+            ],
+            Type::Int64 => vec![(ToInt64, vec![Type::Float64]), (ToInt64, vec![decimal])],
+            Type::Float64 => [Abs, Sign, Round, Ceil, Floor, Trunc, Sqrt]
+                .map(|function| (function, vec![ty]))
+                .into_iter()
+                .chain([(ToFloat, vec![decimal]), (DatePart(field), vec![Type::Timestamp])])
+                .collect(),
+            Type::Decimal64 { .. } => vec![(Extract(field), vec![time]), (Sign, vec![decimal])],
+            Type::Decimal128 { scale: 0 } => {
+                [Round, Ceil, Floor, Trunc].map(|function| (function, vec![decimal])).into()
+            }
+            Type::Decimal128 { scale } if scale <= 18 => {
+                vec![(Abs, vec![ty]), (Abs, vec![Type::Decimal64 { scale }])]
+            }
+            Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
+            Type::Date => vec![(TimestampToDate, vec![Type::Timestamp])],
+            Type::Timestamp => vec![(DateTrunc(field), vec![ty])],
+            Type::TimestampTz | Type::Text | Type::Char => vec![],
+        };
+        let bits = match ty {
+            Type::Int16 | Type::Int32 | Type::Int64 => vec![
+                (Abs, vec![ty]),
+                (BitNot, vec![ty]),
+                (BitAnd, vec![ty, ty]),
+                (BitOr, vec![ty, ty]),
+                (BitXor, vec![ty, ty]),
+                (ShiftLeft, vec![ty, Type::Int32]),
+                (ShiftRight, vec![ty, Type::Int32]),
+            ],
+            _ => vec![],
+        };
+        let (function, operands) = [candidates, bits].concat().choose(self.rng)?.clone();
+        let fits = catalogue::result_type(catalogue::Call::Named(function), &operands) == Some(ty);
+        let args: Vec<Expr> = operands.into_iter().map(|operand| self.expr(operand, depth)).collect();
+        fits.then(|| call(function, ty, args))
+    }
+
+    fn any_text(&mut self, depth: u32) -> Expr {
+        let ty = *[Type::Text, Type::Char].choose(self.rng).unwrap();
+        self.expr(ty, depth)
+    }
+
+    fn text(&mut self, depth: u32) -> Expr {
+        let ty = Type::Text;
+        let text = |this: &mut Self| this.expr(ty, depth);
+        let place = |this: &mut Self| {
+            let any = [0, 1, 2, 3, -1, -2, -3, 7, i32::MAX as i64, i32::MIN as i64];
+            let any = if this.mood == Mood::Wild { &any } else { &any[..8] };
+            Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(*any.choose(this.rng).unwrap())) }
+        };
+        let functions = [
+            (Named::Substring, "ti"),
+            (Named::Substring, "tii"),
+            (Named::Left, "ti"),
+            (Named::Right, "ti"),
+            (Named::Concat, "tt"),
+            (Named::Replace, "ttt"),
+            (Named::Trim, "t"),
+            (Named::Trim, "tt"),
+            (Named::TrimLeft, "tt"),
+            (Named::TrimRight, "tt"),
+            (Named::PadLeft, "tit"),
+            (Named::PadRight, "tit"),
+            (Named::Repeat, "ti"),
+            (Named::Reverse, "t"),
+            (Named::SplitPart, "tti"),
+            (Named::Upper, "t"),
+            (Named::Lower, "t"),
+            (Named::CharToText, "c"),
+        ];
+        let (function, operands) = *functions.choose(self.rng).unwrap();
+        let args = operands.chars().map(|kind| match kind {
+            't' => text(self),
+            'c' => self.expr(Type::Char, depth),
+            _ => place(self),
+        });
+        let args = args.collect();
+        call(function, ty, args)
+    }
+
+    fn pattern(&mut self) -> Expr {
+        let patterns =
+            ["", "%", "a%", "%a", "%a%", "_", "__", "%_", "a_%g%", "\\%", "%str%view%", "日_", "%\\a", "a%a", "%s%_w"];
+        let value = Some(Literal::Text(patterns.choose(self.rng).unwrap().to_string()));
+        if self.chance(0.8) {
+            return Expr::Literal { ty: Type::Text, value };
+        }
+        self.case.plan.params.push(Type::Text);
+        self.case.params.push(value);
+        Expr::Param { index: self.case.params.len() as u16 - 1 }
+    }
+
+    /// One of several values.
+    fn choice(&mut self, ty: Type, depth: u32) -> Expr {
+        match self.rng.random_range(0..3) {
+            0 => {
+                let branch = |this: &mut Self| (this.expr(Type::Bool, depth), this.expr(ty, depth));
+                let branches = (0..self.rng.random_range(1..4)).map(|_| branch(self)).collect();
+                Expr::Case { branches, otherwise: self.expr(ty, depth).into() }
+            }
+            1 if ty != Type::Bool => {
+                let function = *[Named::Greatest, Named::Least].choose(self.rng).unwrap();
+                call(function, ty, self.several(ty, depth))
+            }
+            _ => Expr::Coalesce(self.several(ty, depth)),
+        }
+    }
+
+    fn several(&mut self, ty: Type, depth: u32) -> Vec<Expr> {
+        (0..self.rng.random_range(1..4)).map(|_| self.expr(ty, depth)).collect()
     }
 
     fn decimal(&mut self, scale: u8, depth: u32) -> Expr {
@@ -341,7 +592,11 @@ impl Generator<'_> {
     }
 
     fn condition(&mut self, depth: u32) -> Expr {
-        match self.rng.random_range(0..10) {
+        match self.rng.random_range(0..11) {
+            10 if self.chance(0.3) => {
+                call(Named::StartsWith, Type::Bool, vec![self.expr(Type::Text, depth), self.expr(Type::Text, depth)])
+            }
+            10 => call(Named::Like, Type::Bool, vec![self.expr(Type::Text, depth), self.pattern()]),
             0 => Expr::Not(self.expr(Type::Bool, depth).into()),
             1 => {
                 let ty = any_type(self.rng);

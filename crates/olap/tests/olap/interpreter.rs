@@ -1,21 +1,44 @@
-//! A naive reading of the plan's documented semantics, one row at a time, to compare the engine with.
+//! A naive reading of the plan's documented semantics, one row at a time, to compare the engine with: the definition.
 //!
 //! It is lenient where PostgreSQL leaves the order of evaluation open: a conjunction with a false operand is false even if
-//! another one raises, and a row that one filter rejects does not raise in another. What it says is an error must be
-//! one; whether an error is possible at all is answered by [`may_raise`], which evaluates everything on everything.
+//! another one raises, and an error matters only if the value or the row that it happened in does. So errors are kept as
+//! values and marks of rows until something needs them. What it says is an error must be one; whether an error is
+//! possible at all is answered by [`Interpreter::may_raise`], which evaluates everything on everything.
 
 use std::cmp::Ordering;
 
 use plan::catalogue::{self, Call, Function};
-use plan::{Agg, ArithOp, BoolOp, CmpOp, Expr, Literal, Plan, Type};
+use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Plan, Rel, Type};
 
+use crate::functions;
 use crate::table::{Row, Value};
 
 /// An error, of whatever kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Raised;
 
-type Outcome = Result<Value, Raised>;
+pub type Outcome = Result<Value, Raised>;
+
+/// Values by column. If it is `doubtful`, an error was met on the way to it: whoever needs it meets the error.
+#[derive(Clone)]
+struct Tuple {
+    values: Vec<Outcome>,
+    doubtful: bool,
+}
+
+/// What an operator gives.
+struct Rows {
+    columns: Vec<ColumnId>,
+    tuples: Vec<Tuple>,
+}
+
+/// How a condition, or several, turned out.
+#[derive(PartialEq)]
+enum Verdict {
+    True,
+    NotTrue,
+    Raised,
+}
 
 pub struct Interpreter<'a> {
     pub plan: &'a Plan,
@@ -28,96 +51,286 @@ const LIMIT: i128 = 10i128.pow(38);
 impl Interpreter<'_> {
     /// The result, in any order.
     pub fn run(&self) -> Result<Vec<Row>, Raised> {
-        let mut passing = Vec::new();
-        for row in self.combinations() {
-            let verdicts: Vec<Outcome> = self.plan.filters.iter().map(|f| self.eval(f, &row)).collect();
-            if verdicts.iter().any(|v| matches!(v, Ok(value) if *value != Some(Literal::Bool(true)))) {
-                continue;
-            }
-            if verdicts.contains(&Err(Raised)) {
-                return Err(Raised);
-            }
-            passing.push(row);
+        let Rows { columns, tuples } = self.rel(&self.plan.root);
+        if tuples.iter().any(|tuple| tuple.doubtful) {
+            return Err(Raised);
         }
-        let Some(grouping) = &self.plan.grouping else {
-            return passing.iter().map(|row| self.plan.output.iter().map(|e| self.eval(e, row)).collect()).collect();
-        };
-        let mut groups: Vec<(Row, Vec<Vec<&Row>>)> = Vec::new();
-        for row in passing {
-            let key: Row = grouping.keys.iter().map(|k| self.eval(k, &row)).collect::<Result<_, _>>()?;
-            match groups.iter_mut().find(|(k, _)| same_row(k, &key)) {
-                Some((_, members)) => members.push(row),
-                None => groups.push((key, vec![row])),
-            }
-        }
-        if grouping.keys.is_empty() && groups.is_empty() {
-            groups.push((vec![], vec![]));
-        }
-        let mut result = Vec::new();
-        for (mut row, members) in groups {
-            for agg in &grouping.aggregates {
-                self.aggregate(agg, &members, &mut row)?;
-            }
-            result.push(row);
-        }
-        Ok(result)
+        tuples.iter().map(|t| self.plan.output.iter().map(|e| self.eval(e, &columns, &t.values)).collect()).collect()
     }
 
-    /// All combinations of one row of each table.
-    fn combinations(&self) -> Vec<Vec<&Row>> {
-        let mut all: Vec<Vec<&Row>> = vec![vec![]];
-        for table in self.tables {
-            all = all.iter().flat_map(|left| table.iter().map(|row| [left.as_slice(), &[row]].concat())).collect();
+    fn rel(&self, rel: &Rel) -> Rows {
+        match rel {
+            Rel::Scan { relation, columns } => {
+                let tuple = |row: &Row| Tuple { values: row.iter().cloned().map(Ok).collect(), doubtful: false };
+                Rows { columns: columns.clone(), tuples: self.tables[*relation as usize].iter().map(tuple).collect() }
+            }
+            Rel::Filter { input, conditions } => {
+                let mut rows = self.rel(input);
+                rows.tuples.retain_mut(|tuple| match self.verdict(conditions, &rows.columns, &tuple.values) {
+                    Verdict::True => true,
+                    Verdict::NotTrue => false,
+                    Verdict::Raised => {
+                        tuple.doubtful = true;
+                        true
+                    }
+                });
+                rows
+            }
+            Rel::Map { input, computed } => {
+                let mut rows = self.rel(input);
+                for tuple in &mut rows.tuples {
+                    let new: Vec<Outcome> =
+                        computed.iter().map(|c| self.eval(&c.expr, &rows.columns, &tuple.values)).collect();
+                    tuple.values.extend(new);
+                }
+                rows.columns.extend(computed.iter().map(|c| c.column));
+                rows
+            }
+            Rel::Join { kind, left, right, conditions } => {
+                self.join(*kind, self.rel(left), self.rel(right), conditions)
+            }
+            Rel::Union { columns, inputs } => {
+                let mut tuples = Vec::new();
+                for part in inputs {
+                    let rows = self.rel(&part.rel);
+                    tuples.extend(rows.tuples.iter().map(|tuple| Tuple {
+                        values: part.exprs.iter().map(|e| self.eval(e, &rows.columns, &tuple.values)).collect(),
+                        doubtful: tuple.doubtful,
+                    }));
+                }
+                Rows { columns: columns.clone(), tuples }
+            }
+            Rel::Aggregate { input, keys, aggregates } => self.group(self.rel(input), keys, aggregates),
         }
-        all
+    }
+
+    fn join(&self, kind: JoinKind, left: Rows, right: Rows, conditions: &[Expr]) -> Rows {
+        let both: Vec<ColumnId> = left.columns.iter().chain(&right.columns).copied().collect();
+        let nulls = |rows: &Rows| vec![Ok(None); rows.columns.len()];
+        let mut met = vec![false; right.tuples.len()];
+        let mut maybe_met = met.clone();
+        let mut tuples = Vec::new();
+        for l in &left.tuples {
+            let (mut partner, mut maybe_partner) = (false, false);
+            for (i, r) in right.tuples.iter().enumerate() {
+                let values = [&l.values[..], &r.values].concat();
+                let verdict = self.verdict(conditions, &both, &values);
+                if verdict == Verdict::NotTrue {
+                    continue;
+                }
+                let raised = verdict == Verdict::Raised;
+                let sure = !raised && !r.doubtful;
+                (partner, maybe_partner) = (partner | sure, maybe_partner | !sure);
+                met[i] |= !raised && !l.doubtful;
+                maybe_met[i] |= raised || l.doubtful;
+                if kind.keeps_right() {
+                    tuples.push(Tuple { values, doubtful: raised || l.doubtful || r.doubtful });
+                }
+            }
+            let alone = match kind {
+                JoinKind::Inner => false,
+                JoinKind::Semi => partner || maybe_partner,
+                JoinKind::Left | JoinKind::Full | JoinKind::Anti => !partner,
+            };
+            if alone {
+                let mut values = l.values.clone();
+                if kind.keeps_right() {
+                    values.extend(nulls(&right));
+                }
+                tuples.push(Tuple { values, doubtful: l.doubtful || maybe_partner && !partner });
+            }
+        }
+        if kind == JoinKind::Full {
+            for (i, r) in right.tuples.iter().enumerate().filter(|(i, _)| !met[*i]) {
+                let values = [nulls(&left), r.values.clone()].concat();
+                tuples.push(Tuple { values, doubtful: r.doubtful || maybe_met[i] });
+            }
+        }
+        Rows { columns: if kind.keeps_right() { both } else { left.columns }, tuples }
+    }
+
+    fn group(&self, input: Rows, keys: &[Computed], aggregates: &[Aggregation]) -> Rows {
+        let mut doubtful = false;
+        let mut groups: Vec<(Row, Vec<&Tuple>)> = Vec::new();
+        for tuple in &input.tuples {
+            let key: Result<Row, Raised> =
+                keys.iter().map(|k| self.eval(&k.expr, &input.columns, &tuple.values)).collect();
+            let Ok(key) = key else {
+                doubtful = true;
+                continue;
+            };
+            doubtful |= tuple.doubtful;
+            match groups.iter_mut().find(|(k, _)| same_row(k, &key)) {
+                Some((_, members)) => members.push(tuple),
+                None => groups.push((key, vec![tuple])),
+            }
+        }
+        if groups.is_empty() && (keys.is_empty() || doubtful) {
+            groups.push((vec![None; keys.len()], vec![]));
+        }
+        let results = aggregates.iter().flat_map(|a| &a.columns);
+        let columns = keys.iter().map(|key| key.column).chain(results.copied()).collect();
+        let tuple = |(key, members): (Row, Vec<&Tuple>)| {
+            let mut values: Vec<Outcome> = key.into_iter().map(Ok).collect();
+            for Aggregation { columns, agg, distinct } in aggregates {
+                let mut row = Row::new();
+                match self.aggregate(agg, *distinct, &members, &input.columns, &mut row) {
+                    Ok(()) => values.extend(row.into_iter().map(Ok)),
+                    Err(Raised) => values.extend(vec![Err(Raised); columns.len()]),
+                }
+            }
+            Tuple { values, doubtful }
+        };
+        Rows { columns, tuples: groups.into_iter().map(tuple).collect() }
+    }
+
+    fn verdict(&self, conditions: &[Expr], columns: &[ColumnId], values: &[Outcome]) -> Verdict {
+        let outcomes: Vec<Outcome> = conditions.iter().map(|c| self.eval(c, columns, values)).collect();
+        if outcomes.iter().any(|o| matches!(o, Ok(value) if *value != Some(Literal::Bool(true)))) {
+            Verdict::NotTrue
+        } else if outcomes.contains(&Err(Raised)) {
+            Verdict::Raised
+        } else {
+            Verdict::True
+        }
+    }
+
+    /// Whether the optimizer may do without looking at a row that an error was met on: what a column that may be an error
+    /// is equated with, or an outer join that becomes an inner one, can rule the row out before anybody computes it.
+    pub fn errors_may_vanish(&self) -> bool {
+        let (mut raising, mut is_outer) = (Vec::new(), false);
+        self.plan.root.visit(&mut |rel| match rel {
+            Rel::Map { computed, .. } => {
+                raising.extend(computed.iter().filter(|c| c.expr.can_raise()).map(|c| c.column));
+            }
+            Rel::Union { columns, inputs } if inputs.iter().any(|part| part.exprs.iter().any(Expr::can_raise)) => {
+                raising.extend(columns);
+            }
+            Rel::Aggregate { keys, aggregates, .. } => {
+                raising.extend(keys.iter().filter(|key| key.expr.can_raise()).map(|key| key.column));
+                let may = |a: &&Aggregation| {
+                    a.agg.argument().is_some_and(Expr::can_raise) || !a.agg.aggregate().row().raises.is_empty()
+                };
+                raising.extend(aggregates.iter().filter(may).flat_map(|a| &a.columns));
+            }
+            Rel::Join { kind, .. } => is_outer |= *kind != JoinKind::Inner,
+            _ => {}
+        });
+        let mut found = false;
+        self.plan.root.visit(&mut |rel| {
+            let condition = matches!(rel, Rel::Filter { .. } | Rel::Join { .. });
+            found |= condition
+                && rel.expressions().into_iter().any(|e| {
+                    let equates = matches!(e, Expr::Cmp { op: CmpOp::Eq, .. });
+                    is_outer && e.can_raise() || equates && e.columns().iter().any(|id| raising.contains(id))
+                });
+        });
+        found
     }
 
     /// Whether an engine that evaluates any expression on any combination of rows, in any order, could find an error.
     pub fn may_raise(&self) -> bool {
-        let grouping = self.plan.grouping.iter();
-        let args = grouping.clone().flat_map(|g| g.aggregates.iter().filter_map(|a| a.argument()));
-        let keys = grouping.clone().flat_map(|g| &g.keys);
-        let all = self.plan.filters.iter().chain(&self.plan.output).chain(keys).chain(args);
-        let combinations = self.combinations();
-        for expr in all {
-            let mut raises = false;
-            expr.visit(&mut |e| raises = raises || combinations.iter().any(|row| self.eval(e, row).is_err()));
-            if raises || self.constant_part_raises(expr) {
-                return true;
-            }
-            // The order in which a sum is built up is open, and so is which rows an early sum has.
-            let total = combinations.iter().map(|row| magnitude(self.eval(expr, row))).fold(0f64, |a, b| a + b);
-            let summed = grouping
-                .clone()
-                .any(|g| g.aggregates.iter().any(|a| matches!(a, Agg::Sum(e) | Agg::Avg(e) if std::ptr::eq(e, expr))));
-            if summed && total > 1e38 {
-                return true;
-            }
+        let mut found = false;
+        self.plan.root.visit(&mut |rel| found = found || self.operator_may_raise(rel));
+        found || {
+            let (columns, tuples) = self.everything(&self.plan.root);
+            let grouped = has_groups(&self.plan.root);
+            self.plan.output.iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples)))
         }
-        false
     }
 
-    /// With an empty table there are no combinations, but rows of the other tables are still looked at.
-    fn constant_part_raises(&self, expr: &Expr) -> bool {
-        if !self.tables.iter().any(Vec::is_empty) {
-            return false;
+    fn operator_may_raise(&self, rel: &Rel) -> bool {
+        if let Rel::Union { inputs, .. } = rel {
+            return inputs.iter().any(|part| {
+                let (columns, tuples) = self.everything(&part.rel);
+                let grouped = has_groups(&part.rel);
+                part.exprs.iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples)))
+            });
         }
-        let nulls: Vec<Row> = self.plan.relations.iter().map(|r| vec![None; r.columns.len()]).collect();
-        let padded: Vec<Vec<Row>> =
-            self.tables.iter().zip(nulls).map(|(t, null)| if t.is_empty() { vec![null] } else { t.clone() }).collect();
-        let padded = Interpreter { plan: self.plan, params: self.params, tables: &padded };
+        let grouped = rel.inputs().iter().any(|input| has_groups(input));
+        let (mut columns, mut tuples) = (vec![], vec![vec![]]);
+        for input in rel.inputs() {
+            let (more, right) = self.everything(input);
+            columns.extend(more);
+            tuples = tuples.iter().flat_map(|l: &Vec<Outcome>| right.iter().map(|r| [&l[..], r].concat())).collect();
+        }
+        if rel.expressions().iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples))) {
+            return true;
+        }
+        // The order in which a sum is built up is open, and so is which rows an early sum has.
+        let Rel::Aggregate { aggregates, .. } = rel else { return false };
+        aggregates.iter().any(|aggregation| match &aggregation.agg {
+            Agg::Sum(e) | Agg::Avg(e) => {
+                let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
+                grouped || total > 1e38
+            }
+            _ => false,
+        })
+    }
+
+    fn raises_on(&self, expr: &Expr, columns: &[ColumnId], tuples: &[Vec<Outcome>]) -> bool {
         let mut raises = false;
-        expr.visit(&mut |e| raises = raises || padded.combinations().iter().any(|row| padded.eval(e, row).is_err()));
+        expr.visit(&mut |e| raises = raises || tuples.iter().any(|t| self.eval(e, columns, t).is_err()));
         raises
     }
 
-    fn aggregate(&self, agg: &Agg, members: &[Vec<&Row>], out: &mut Row) -> Result<(), Raised> {
+    /// All rows that an operator could be given, if no condition took any away, and one of nulls; of groups only that.
+    fn everything(&self, rel: &Rel) -> (Vec<ColumnId>, Vec<Vec<Outcome>>) {
+        let columns = rel.columns();
+        let nulls: Vec<Outcome> = vec![Ok(None); columns.len()];
+        let mut tuples = match rel {
+            Rel::Scan { relation, .. } => {
+                self.tables[*relation as usize].iter().map(|row| row.iter().cloned().map(Ok).collect()).collect()
+            }
+            Rel::Filter { input, .. } => self.everything(input).1,
+            Rel::Map { input, computed } => {
+                let (below, mut tuples) = self.everything(input);
+                for tuple in &mut tuples {
+                    let new: Vec<Outcome> = computed.iter().map(|c| self.eval(&c.expr, &below, tuple)).collect();
+                    tuple.extend(new);
+                }
+                tuples
+            }
+            Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.everything(left).1,
+            Rel::Join { left, right, .. } => {
+                let (left, right) = (self.everything(left).1, self.everything(right).1);
+                left.iter().flat_map(|l| right.iter().map(|r| [&l[..], r].concat())).collect()
+            }
+            Rel::Union { inputs, .. } => {
+                let part = |part: &plan::Part| -> Vec<Vec<Outcome>> {
+                    let (below, tuples) = self.everything(&part.rel);
+                    tuples.iter().map(|t| part.exprs.iter().map(|e| self.eval(e, &below, t)).collect()).collect()
+                };
+                inputs.iter().flat_map(part).collect()
+            }
+            Rel::Aggregate { .. } => vec![],
+        };
+        tuples.push(nulls);
+        (columns, tuples)
+    }
+
+    fn aggregate(
+        &self,
+        agg: &Agg,
+        distinct: bool,
+        members: &[&Tuple],
+        columns: &[ColumnId],
+        out: &mut Row,
+    ) -> Result<(), Raised> {
         let Some(arg) = agg.argument() else {
             out.push(Some(Literal::Int(members.len() as i64)));
             return Ok(());
         };
-        let values: Row = members.iter().map(|row| self.eval(arg, row)).collect::<Result<_, _>>()?;
-        let values: Vec<Literal> = values.into_iter().flatten().collect();
+        let values: Row = members.iter().map(|t| self.eval(arg, columns, &t.values)).collect::<Result<_, _>>()?;
+        let mut values: Vec<Literal> = values.into_iter().flatten().collect();
+        if distinct {
+            let all = std::mem::take(&mut values);
+            for value in all {
+                if values.iter().all(|other| order(other, &value).is_ne()) {
+                    values.push(value);
+                }
+            }
+        }
         let count = Some(Literal::Int(values.len() as i64));
         match agg {
             Agg::CountStar => unreachable!(),
@@ -137,14 +350,15 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    pub fn eval(&self, expr: &Expr, row: &[&Row]) -> Outcome {
+    fn eval(&self, expr: &Expr, columns: &[ColumnId], values: &[Outcome]) -> Outcome {
+        let eval = |expr: &Expr| self.eval(expr, columns, values);
         Ok(match expr {
-            Expr::Column { rel, col } => row[*rel as usize][*col as usize].clone(),
+            Expr::Column { id } => values[columns.iter().position(|column| column == id).unwrap()].clone()?,
             Expr::Literal { value, .. } => value.clone(),
             Expr::Param { index } => self.params[*index as usize].clone(),
             Expr::Cmp { op, left, right } => {
                 let scales = [self.plan.type_of(left).scale(), self.plan.type_of(right).scale()];
-                let (Some(l), Some(r)) = (self.eval(left, row)?, self.eval(right, row)?) else { return Ok(None) };
+                let (Some(l), Some(r)) = (eval(left)?, eval(right)?) else { return Ok(None) };
                 let order = match (decimal(&l), decimal(&r)) {
                     (Some(l), Some(r)) => decimal_order((l, scales[0]), (r, scales[1])),
                     _ => order(&l, &r),
@@ -160,11 +374,11 @@ impl Interpreter<'_> {
             }
             Expr::Arith { op, ty, left, right } => {
                 let types = [self.plan.type_of(left), self.plan.type_of(right)];
-                let (Some(l), Some(r)) = (self.eval(left, row)?, self.eval(right, row)?) else { return Ok(None) };
+                let (Some(l), Some(r)) = (eval(left)?, eval(right)?) else { return Ok(None) };
                 Some(arith(*op, *ty, types, &l, &r)?)
             }
             Expr::Neg(arg) => {
-                let Some(value) = self.eval(arg, row)? else { return Ok(None) };
+                let Some(value) = eval(arg)? else { return Ok(None) };
                 let ty = self.plan.type_of(arg);
                 Some(match (catalogue::function(Call::Neg, &[ty]).unwrap().function, value) {
                     (Function::NegFloat, Literal::Float(f)) => Literal::Float(-f),
@@ -176,12 +390,12 @@ impl Interpreter<'_> {
                 })
             }
             Expr::Cast { to, arg } => {
-                let Some(value) = self.eval(arg, row)? else { return Ok(None) };
+                let Some(value) = eval(arg)? else { return Ok(None) };
                 Some(cast(self.plan.type_of(arg), *to, value)?)
             }
             Expr::Bool { op, args } => {
                 let decisive = Some(Literal::Bool(*op == BoolOp::Or));
-                let values: Vec<Outcome> = args.iter().map(|a| self.eval(a, row)).collect();
+                let values: Vec<Outcome> = args.iter().map(eval).collect();
                 if values.contains(&Ok(decisive)) {
                     Some(Literal::Bool(*op == BoolOp::Or))
                 } else if values.contains(&Err(Raised)) {
@@ -192,11 +406,36 @@ impl Interpreter<'_> {
                     Some(Literal::Bool(*op == BoolOp::And))
                 }
             }
-            Expr::Not(arg) => match self.eval(arg, row)? {
+            Expr::Not(arg) => match eval(arg)? {
                 Some(Literal::Bool(b)) => Some(Literal::Bool(!b)),
                 _ => None,
             },
-            Expr::IsNull { arg, negated } => Some(Literal::Bool(self.eval(arg, row)?.is_none() != *negated)),
+            Expr::IsNull { arg, negated } => Some(Literal::Bool(eval(arg)?.is_none() != *negated)),
+            Expr::Call { function, ty, args } => {
+                let types: Vec<Type> = args.iter().map(|arg| self.plan.type_of(arg)).collect();
+                let values: Row = args.iter().map(eval).collect::<Result<_, _>>()?;
+                let strict = catalogue::function(Call::Named(*function), &types).unwrap().strict;
+                if strict && values.contains(&None) {
+                    return Ok(None);
+                }
+                return functions::call(*function, *ty, &types, &values);
+            }
+            Expr::Case { branches, otherwise } => {
+                for (when, then) in branches {
+                    if eval(when)? == Some(Literal::Bool(true)) {
+                        return eval(then);
+                    }
+                }
+                return eval(otherwise);
+            }
+            Expr::Coalesce(args) => {
+                for arg in args {
+                    if let Some(value) = eval(arg)? {
+                        return Ok(Some(value));
+                    }
+                }
+                None
+            }
         })
     }
 }
@@ -289,12 +528,18 @@ fn cast(from: Type, to: Type, value: Literal) -> Result<Literal, Raised> {
     }
 }
 
+fn has_groups(rel: &Rel) -> bool {
+    let mut found = false;
+    rel.visit(&mut |rel| found |= matches!(rel, Rel::Aggregate { .. }));
+    found
+}
+
 fn power(digits: u8) -> Option<i128> {
     10i128.checked_pow(digits as u32)
 }
 
 /// The raw integer of anything integer-like.
-fn decimal(value: &Literal) -> Option<i128> {
+pub fn decimal(value: &Literal) -> Option<i128> {
     match value {
         Literal::Int(i) => Some(*i as i128),
         Literal::Decimal(d) => Some(*d),
@@ -316,7 +561,7 @@ fn decimal_order((a, scale_a): (i128, u8), (b, scale_b): (i128, u8)) -> Ordering
     split(a, scale_a).cmp(&split(b, scale_b))
 }
 
-fn fit(ty: Type, value: i128) -> Result<Literal, Raised> {
+pub fn fit(ty: Type, value: i128) -> Result<Literal, Raised> {
     let fits = match ty {
         Type::Int16 => i16::try_from(value).is_ok(),
         Type::Int32 => i32::try_from(value).is_ok(),
@@ -341,7 +586,7 @@ fn exact_sum(values: &[Literal]) -> Result<Option<i128>, Raised> {
 }
 
 /// PostgreSQL's order of two values of the same type (and scale).
-fn order(a: &Literal, b: &Literal) -> Ordering {
+pub fn order(a: &Literal, b: &Literal) -> Ordering {
     match (a, b) {
         (Literal::Bool(a), Literal::Bool(b)) => a.cmp(b),
         (Literal::Int(a), Literal::Int(b)) => a.cmp(b),

@@ -1,11 +1,15 @@
 //! The engine's answers against the documented semantics.
 
 mod build;
+mod conditional;
 mod dense;
 mod directed;
+mod functions;
 mod generator;
 mod interpreter;
+mod level;
 mod measure;
 mod random;
 mod runtime;
 mod table;
+mod times;

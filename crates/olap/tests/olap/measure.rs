@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use arrow_array::{ArrayRef, Int16Array, Int32Array, Int64Array};
 use colstore::{CHUNK_ROWS, Chunk, TableView};
-use plan::{Agg, CmpOp, Plan, Type};
+use plan::{Agg, CmpOp, Type};
 
 use crate::build::{cmp, column, integer};
+use crate::level::Level;
 use crate::table::{TestView, batches, engine, grouping, plan_over, tokio_runtime};
 
 const MONEY: Type = Type::Decimal64 { scale: 2 };
@@ -34,7 +35,7 @@ fn scramble(row: usize) -> usize {
     row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
-type Shape = (&'static str, Plan, Vec<Arc<dyn TableView>>);
+type Shape = (&'static str, Level, Vec<Arc<dyn TableView>>);
 
 #[test]
 #[ignore = "measures"]
@@ -62,7 +63,7 @@ fn hot_shapes() {
         (plan_over(&[&types]), vec![projected(&lines, columns)])
     };
     let mut shapes: Vec<Shape> = Vec::new();
-    let mut shape = |name, (plan, views): (Plan, Vec<Arc<dyn TableView>>), change: &dyn Fn(&mut Plan)| {
+    let mut shape = |name, (plan, views): (Level, Vec<Arc<dyn TableView>>), change: &dyn Fn(&mut Level)| {
         let mut plan = plan;
         change(&mut plan);
         shapes.push((name, plan, views));

@@ -1,7 +1,7 @@
 //! Random plans over random tables: the engine and the interpreter must agree.
 
 use plan::catalogue::{self, Call};
-use plan::{Expr, FailureKind, Literal, Plan};
+use plan::{Expr, FailureKind, Literal, Plan, Rel, Type};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -20,7 +20,7 @@ fn random_plans_agree_with_the_interpreter() {
     println!("seeds from {first}");
     let runtime = tokio_runtime();
     let engines = [engine(1), engine(3)];
-    let (mut answers, mut errors, mut answered_rows) = (0, 0, 0);
+    let (mut answers, mut errors, mut unsure, mut answered_rows) = (0, 0, 0, 0);
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
         let Case { plan, params, tables, views } = case(&mut StdRng::seed_from_u64(seed));
         let interpreter = Interpreter { plan: &plan, params: &params, tables: &tables };
@@ -30,11 +30,12 @@ fn random_plans_agree_with_the_interpreter() {
             let context = || format!("ANKER_SEED={seed}\n{plan:#?}\n{params:?}\n{tables:?}");
             match (&told, &expected) {
                 (Ok(told), Ok(expected)) => {
-                    let grouped = plan.grouping.is_some();
+                    let grouped = operators(&plan).iter().any(|rel| matches!(rel, Rel::Aggregate { .. }));
                     assert_eq!(multiset(told, grouped), multiset(expected, grouped), "{}", context());
                     answers += 1;
                     answered_rows += told.len();
                 }
+                (Ok(_), Err(_)) if interpreter.errors_may_vanish() => unsure += 1,
                 (Ok(told), Err(_)) => panic!("no error but {told:?}\n{}", context()),
                 (Err(failure), _) => {
                     assert!(interpreter.may_raise(), "{failure:?} out of nothing\n{}", context());
@@ -44,18 +45,20 @@ fn random_plans_agree_with_the_interpreter() {
             }
         }
     }
-    println!("{answers} answers with {answered_rows} rows, {errors} errors");
-    assert!(single.is_some() || (answers > errors && answered_rows > answers));
+    println!("{answers} answers with {answered_rows} rows, {errors} errors, {unsure} unsure");
+    assert!(single.is_some() || (answers > errors && answered_rows > answers && unsure < errors / 10));
 }
 
 /// What the catalogue says that the plan's functions and aggregates can raise.
 fn raises(plan: &Plan) -> Vec<FailureKind> {
     let mut kinds = Vec::new();
-    let aggregates = plan.grouping.iter().flat_map(|grouping| &grouping.aggregates);
-    aggregates.clone().for_each(|agg| kinds.extend(agg.aggregate().row().raises));
-    let keys = plan.grouping.iter().flat_map(|grouping| &grouping.keys);
-    let arguments = aggregates.filter_map(|agg| agg.argument());
-    for expr in plan.filters.iter().chain(&plan.output).chain(keys).chain(arguments) {
+    let operators = operators(plan);
+    for rel in &operators {
+        if let Rel::Aggregate { aggregates, .. } = rel {
+            aggregates.iter().for_each(|aggregation| kinds.extend(aggregation.agg.aggregate().row().raises));
+        }
+    }
+    for expr in operators.iter().flat_map(|rel| rel.expressions()).chain(&plan.output) {
         expr.visit(&mut |e| {
             let row = match e {
                 Expr::Arith { op, left, right, .. } => {
@@ -63,12 +66,22 @@ fn raises(plan: &Plan) -> Vec<FailureKind> {
                 }
                 Expr::Neg(arg) => catalogue::function(Call::Neg, &[plan.type_of(arg)]),
                 Expr::Cast { to, arg } => catalogue::cast(plan.type_of(arg), *to),
+                Expr::Call { function, args, .. } => {
+                    let types: Vec<Type> = args.iter().map(|arg| plan.type_of(arg)).collect();
+                    catalogue::function(Call::Named(*function), &types)
+                }
                 _ => None,
             };
             kinds.extend(row.map_or(&[][..], |row| row.raises));
         });
     }
     kinds
+}
+
+fn operators(plan: &Plan) -> Vec<&Rel> {
+    let mut all = Vec::new();
+    plan.root.visit(&mut |rel| all.push(rel));
+    all
 }
 
 /// Rows as text, in an order of their own. A group may show any of its equal floats.

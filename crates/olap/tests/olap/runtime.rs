@@ -9,10 +9,11 @@ use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int16Array, Int64Arra
 use arrow_schema::DataType;
 use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
 use futures::{StreamExt, TryStreamExt};
-use plan::{Agg, CmpOp, Expr, Plan, Type};
+use plan::{Agg, CmpOp, Expr, Type};
 use protocol::request::FailureKind;
 
 use crate::build::{cmp, column, decimal, equal, float, int};
+use crate::level::{AsPlan, Level};
 use crate::table::{TestView, engine, grouping, plan_over, rows, tokio_runtime};
 
 const BIG: Type = Type::Int64;
@@ -60,7 +61,7 @@ fn numbers(chunks: usize) -> (Arc<dyn TableView>, Arc<AtomicUsize>) {
     (Arc::new(Made { types: vec![BIG], chunks, read: read.clone(), make }), read)
 }
 
-fn sum_plan() -> Plan {
+fn sum_plan() -> Level {
     let mut plan = plan_over(&[&[BIG]]);
     plan.grouping = grouping(vec![], vec![Agg::Sum(column(0, 0))]);
     plan
@@ -72,7 +73,7 @@ fn equalities_become_hash_joins_that_the_largest_relation_streams_through() {
     plan.filters = vec![equal(column(0, 0), column(1, 0)), equal(column(2, 0), column(1, 0))];
     plan.output = vec![column(0, 0)];
     let views: Vec<_> = [1, 50, 3].map(|chunks| numbers(chunks).0).into();
-    let text = engine(2).explain(&plan, &[], views.clone()).unwrap();
+    let text = engine(2).explain(&plan.plan(), &[], views.clone()).unwrap();
     assert_eq!(text.matches("HashJoinExec").count(), 2, "{text}");
     assert!(!text.contains("CrossJoinExec"), "{text}");
     let last = text.lines().last().unwrap();
@@ -81,7 +82,7 @@ fn equalities_become_hash_joins_that_the_largest_relation_streams_through() {
     assert_eq!(told.len(), CHUNK_ROWS);
 
     plan.filters.pop();
-    let text = engine(2).explain(&plan, &[], views).unwrap();
+    let text = engine(2).explain(&plan.plan(), &[], views).unwrap();
     assert_eq!((text.matches("HashJoinExec").count(), text.matches("CrossJoinExec").count()), (1, 1), "{text}");
 }
 
@@ -93,7 +94,7 @@ fn small_relations_are_joined_among_themselves_first() {
     plan.filters = vec![equal(column(0, 0), column(1, 0)), equal(column(1, 0), column(2, 0)), wanted];
     plan.output = vec![column(0, 0)];
     let views: Vec<_> = [50, 10, 5].map(|chunks| numbers(chunks).0).into();
-    let text = engine(2).explain(&plan, &[], views.clone()).unwrap();
+    let text = engine(2).explain(&plan.plan(), &[], views.clone()).unwrap();
     let depth = |rows: usize| {
         let scan = text.lines().find(|line| line.contains(&format!("rows={}", rows * CHUNK_ROWS))).unwrap();
         scan.len() - scan.trim_start().len()
@@ -114,7 +115,7 @@ fn filters_run_where_the_rows_are_scanned() {
         vec![array.clone(), array]
     };
     let pairs = Made { types: vec![BIG, BIG], chunks: 8, read: Arc::default(), make: chunk };
-    let text = engine(2).explain(&plan, &[], vec![Arc::new(pairs), numbers(8).0]).unwrap();
+    let text = engine(2).explain(&plan.plan(), &[], vec![Arc::new(pairs), numbers(8).0]).unwrap();
     let (join, filter) = (text.find("HashJoinExec").unwrap(), text.find("FilterExec").unwrap());
     assert!(join < filter, "{text}");
 }
@@ -125,7 +126,7 @@ fn large_builds_are_shared_between_threads() {
     plan.filters = vec![equal(column(0, 0), column(1, 0))];
     plan.grouping = grouping(vec![], vec![Agg::CountStar, Agg::Sum(column(1, 0))]);
     let views = vec![numbers(60).0, numbers(40).0];
-    let text = engine(2).explain(&plan, &[], views.clone()).unwrap();
+    let text = engine(2).explain(&plan.plan(), &[], views.clone()).unwrap();
     assert!(text.contains("mode=Partitioned"), "{text}");
     let count = (40 * CHUNK_ROWS) as i64;
     let sum = (count as i128) * (count as i128 - 1) / 2;
@@ -135,7 +136,7 @@ fn large_builds_are_shared_between_threads() {
     }
     // A result that streams does without: its exchange could run out of memory half way.
     plan.grouping = None;
-    let text = engine(2).explain(&plan, &[], views).unwrap();
+    let text = engine(2).explain(&plan.plan(), &[], views).unwrap();
     assert!(text.contains("mode=CollectLeft") && !text.contains("Repartition"), "{text}");
 }
 
@@ -188,7 +189,7 @@ fn dropping_the_stream_stops_the_work() {
     for threads in [1, 2] {
         let (view, read) = numbers(1 << 30);
         tokio_runtime().block_on(async {
-            let running = engine(threads).start(&sum_plan(), &[], vec![view]).await.unwrap();
+            let running = engine(threads).start(&sum_plan().plan(), &[], vec![view]).await.unwrap();
             let mut batches = running.batches;
             let pending = tokio::time::timeout(Duration::from_millis(50), batches.next()).await;
             assert!(pending.is_err(), "a sum over 10^13 rows was ready");
@@ -204,9 +205,9 @@ fn dropping_the_stream_stops_the_work() {
 
 #[test]
 fn a_join_that_explodes_can_be_dropped() {
-    let always = |plan: &mut Plan| plan.filters = vec![equal(column(0, 1), column(1, 1))];
-    let never = |plan: &mut Plan| plan.filters = vec![cmp(CmpOp::Gt, column(0, 0), column(1, 0))];
-    for (shape, change) in [("HashJoin", &always as &dyn Fn(&mut Plan)), ("CrossJoin", &never)] {
+    let always = |plan: &mut Level| plan.filters = vec![equal(column(0, 1), column(1, 1))];
+    let never = |plan: &mut Level| plan.filters = vec![cmp(CmpOp::Gt, column(0, 0), column(1, 0))];
+    for (shape, change) in [("HashJoin", &always as &dyn Fn(&mut Level)), ("CrossJoin", &never)] {
         let mut plan = plan_over(&[&[BIG, BIG], &[BIG, BIG]]);
         plan.grouping = grouping(vec![], vec![Agg::Sum(column(0, 0))]);
         change(&mut plan);
@@ -217,12 +218,12 @@ fn a_join_that_explodes_can_be_dropped() {
             };
             Arc::new(Made { types: vec![BIG, BIG], chunks: 40, read: Arc::default(), make: constant })
         };
-        assert!(engine(1).explain(&plan, &[], vec![view(), view()]).unwrap().contains(shape));
+        assert!(engine(1).explain(&plan.plan(), &[], vec![view(), view()]).unwrap().contains(shape));
         // On a single thread the timer fires only if the query lets go of it.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let start = std::time::Instant::now();
         runtime.block_on(async {
-            let running = engine(1).start(&plan, &[], vec![view(), view()]).await.unwrap();
+            let running = engine(1).start(&plan.plan(), &[], vec![view(), view()]).await.unwrap();
             let pending = tokio::time::timeout(Duration::from_millis(100), running.batches.try_collect::<Vec<_>>());
             assert!(pending.await.is_err(), "{shape} was ready");
         });
@@ -235,7 +236,7 @@ fn a_long_query_leaves_its_thread_to_others() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let (view, _) = numbers(1 << 30);
-        let running = engine(1).start(&sum_plan(), &[], vec![view]).await.unwrap();
+        let running = engine(1).start(&sum_plan().plan(), &[], vec![view]).await.unwrap();
         let query = tokio::spawn(running.batches.try_collect::<Vec<_>>());
         tokio::time::sleep(Duration::from_millis(20)).await;
         query.abort();
@@ -243,7 +244,7 @@ fn a_long_query_leaves_its_thread_to_others() {
     });
 }
 
-fn failure_of(threads: u32, memory_bytes: u64, plan: &Plan, views: Vec<Arc<dyn TableView>>) -> FailureKind {
+fn failure_of(threads: u32, memory_bytes: u64, plan: &Level, views: Vec<Arc<dyn TableView>>) -> FailureKind {
     let engine = Runtime::new(RuntimeOptions { memory_bytes, threads });
     let told = tokio_runtime().block_on(crate::table::batches(&engine, plan, &[], &views));
     told.map(|batches| batches.len()).unwrap_err().kind
@@ -327,7 +328,7 @@ fn a_grouped_query_fails_before_its_first_batch_or_not_at_all() {
         let view: Arc<dyn TableView> =
             Arc::new(Made { types: vec![BIG, wide], chunks: 12, read: Arc::default(), make });
         tokio_runtime().block_on(async {
-            let mut running = engine(2 + attempt % 3).start(&plan, &[], vec![view]).await.unwrap();
+            let mut running = engine(2 + attempt % 3).start(&plan.plan(), &[], vec![view]).await.unwrap();
             let first = running.batches.next().await.unwrap();
             assert_eq!(Runtime::failure(&first.unwrap_err()).kind, FailureKind::DecimalTooWide);
         });

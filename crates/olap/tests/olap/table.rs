@@ -13,8 +13,10 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 use colstore::{Chunk, OutOfMemory, TableView};
 use futures::TryStreamExt;
-use plan::{Grouping, Literal, Plan, Relation, RelationColumn, Type};
+use plan::{Agg, Expr, Literal, Type};
 use protocol::request::{Failure, FailureKind};
+
+use crate::level::{AsPlan, Grouping, Level};
 
 pub type Value = Option<Literal>;
 pub type Row = Vec<Value>;
@@ -139,11 +141,11 @@ pub fn tokio_runtime() -> tokio::runtime::Runtime {
 
 pub async fn batches(
     engine: &Runtime,
-    plan: &Plan,
+    plan: &impl AsPlan,
     params: &[Value],
     views: &[Arc<dyn TableView>],
 ) -> Result<Vec<RecordBatch>, Failure> {
-    let running = engine.start(plan, params, views.to_vec()).await?;
+    let running = engine.start(&plan.plan(), params, views.to_vec()).await?;
     let names: Vec<_> = running.schema.fields().iter().map(|f| f.name().clone()).collect();
     assert!(names.iter().enumerate().all(|(i, name)| *name == format!("c{i}")), "{names:?}");
     let batches: Vec<RecordBatch> = running.batches.try_collect().await.map_err(|e| Runtime::failure(&e))?;
@@ -154,12 +156,12 @@ pub async fn batches(
 /// The plan's result, row by row.
 pub async fn rows(
     engine: &Runtime,
-    plan: &Plan,
+    plan: &impl AsPlan,
     params: &[Value],
     views: &[Arc<dyn TableView>],
 ) -> Result<Vec<Row>, Failure> {
     let batches = batches(engine, plan, params, views).await?;
-    let types = plan.output_types();
+    let types = plan.plan().output_types();
     let mut rows = Vec::new();
     for batch in batches {
         assert_eq!(batch.num_columns(), types.len());
@@ -171,27 +173,16 @@ pub async fn rows(
 }
 
 /// A plan over tables with these columns.
-pub fn plan_over(tables: &[&[Type]]) -> Plan {
-    let relation = |(i, types): (usize, &&[Type])| Relation {
-        relid: 100 + i as u32,
-        columns: (1..).zip(types.iter()).map(|(attnum, ty)| RelationColumn { attnum, ty: *ty }).collect(),
-    };
-    Plan {
-        relations: tables.iter().enumerate().map(relation).collect(),
-        filters: vec![],
-        grouping: None,
-        output: vec![],
-        params: vec![],
-    }
+pub fn plan_over(tables: &[&[Type]]) -> Level {
+    Level { tables: tables.iter().map(|types| types.to_vec()).collect(), ..Level::default() }
 }
 
-pub fn grouping(keys: Vec<plan::Expr>, aggregates: Vec<plan::Agg>) -> Option<Grouping> {
+pub fn grouping(keys: Vec<Expr>, aggregates: Vec<Agg>) -> Option<Grouping> {
     Some(Grouping { keys, aggregates })
 }
 
 /// Runs a plan over one table.
-pub fn run(plan: &Plan, table: &[Row]) -> Result<Vec<Row>, FailureKind> {
-    let types: Vec<Type> = plan.relations[0].columns.iter().map(|c| c.ty).collect();
-    let views = [TestView::of_rows(&types, table)];
-    tokio_runtime().block_on(rows(&engine(2), plan, &[], &views)).map_err(|f| f.kind)
+pub fn run(level: &Level, table: &[Row]) -> Result<Vec<Row>, FailureKind> {
+    let views = [TestView::of_rows(&level.tables[0], table)];
+    tokio_runtime().block_on(rows(&engine(2), level, &[], &views)).map_err(|f| f.kind)
 }

@@ -1,6 +1,6 @@
 //! TPC-H's joins with the sizes of its scale factor 1, and small shapes: no order may multiply rows.
 
-use plan::{CmpOp, Expr, Literal, Type};
+use plan::{CmpOp, ColumnId, Expr, Literal, Type};
 
 use super::estimate::{Graph, Set};
 use super::*;
@@ -22,15 +22,22 @@ const PARTSUPP: Table = ("ps", 8e5, 2, &[("partkey", 2e5), ("suppkey", 1e4)]);
 const REGION: Table = ("r", 5.0, 1, &[("regionkey", 5.0), ("name", 5.0)]);
 const SUPPLIER: Table = ("s", 1e4, 1, &[("suppkey", 1e4), ("nationkey", 25.0)]);
 
+/// More columns than any of these has.
+const WIDTH: usize = 16;
+
+fn id(rel: usize, col: usize) -> ColumnId {
+    ColumnId((rel * WIDTH + col) as u16)
+}
+
 struct Query {
     tables: Vec<(String, Table)>,
     filters: Vec<Expr>,
 }
 
 impl Statistics for Query {
-    fn distinct(&self, rel: u16, expr: &Expr) -> Option<f64> {
+    fn distinct(&self, expr: &Expr) -> Option<f64> {
         match expr {
-            Expr::Column { col, .. } => Some(self.tables[rel as usize].1.3[*col as usize].1),
+            Expr::Column { id } => Some(self.tables[id.0 as usize / WIDTH].1.3[id.0 as usize % WIDTH].1),
             _ => None,
         }
     }
@@ -46,12 +53,18 @@ impl Query {
         self
     }
 
+    fn owners(&self) -> Owners {
+        let columns =
+            |(rel, (_, table)): (usize, &(String, Table))| (0..table.3.len()).map(|col| id(rel, col)).collect();
+        Owners::new(&self.tables.iter().enumerate().map(columns).collect::<Vec<_>>())
+    }
+
     /// `o.custkey`
     fn column(&self, name: &str) -> Expr {
         let (table, column) = name.split_once('.').unwrap();
         let rel = self.tables.iter().position(|(name, _)| name == table).unwrap();
         let col = self.tables[rel].1.3.iter().position(|(name, _)| *name == column).unwrap();
-        Expr::Column { rel: rel as u16, col: col as u16 }
+        Expr::column(id(rel, col))
     }
 
     /// `o.custkey = c.custkey, r.name = ?, o.orderdate < ?`
@@ -69,14 +82,15 @@ impl Query {
     /// The tree as text, each join as `(build probe)`, and the rows of each join with whether they are a guess.
     fn ordered(&self) -> (String, Vec<(f64, bool)>) {
         let mut conditions = self.filters.iter().collect();
-        let classes = Classes::extract(&mut conditions);
-        let relation = |(_, table): &(String, Table)| Relation {
+        let owners = self.owners();
+        let classes = Classes::extract(&mut conditions, &owners);
+        let relation = |(rel, (_, table)): (usize, &(String, Table))| Relation {
             rows: table.1,
-            key: (table.2 > 0).then(|| (0..table.2 as u16).collect()),
+            key: (table.2 > 0).then(|| (0..table.2).map(|col| id(rel, col)).collect()),
         };
-        let relations: Vec<Relation> = self.tables.iter().map(relation).collect();
-        let graph = Graph::new(&relations, &classes, &conditions, self);
-        let tree = order(&relations, &classes, &conditions, self);
+        let relations: Vec<Relation> = self.tables.iter().enumerate().map(relation).collect();
+        let graph = Graph::new(&relations, &classes, &conditions, &owners, self);
+        let tree = order(&relations, &classes, &conditions, &owners, self);
         let mut joins = Vec::new();
         let (text, _) = self.walk(&tree, &graph, &mut joins);
         assert_eq!(joins.len(), self.tables.len() - 1);
@@ -200,9 +214,10 @@ fn a_cycle_is_closed_with_all_its_equalities() {
     let (text, _) = query.ordered();
     assert_eq!(text, "(c (a b))");
     let mut conditions = query.filters.iter().collect();
-    let classes = Classes::extract(&mut conditions);
+    let owners = query.owners();
+    let classes = Classes::extract(&mut conditions, &owners);
     let relations: Vec<Relation> = query.tables.iter().map(|(_, t)| Relation { rows: t.1, key: None }).collect();
-    let Tree::Join { keys, .. } = order(&relations, &classes, &conditions, &query) else { panic!("{text}") };
+    let Tree::Join { keys, .. } = order(&relations, &classes, &conditions, &owners, &query) else { panic!("{text}") };
     assert_eq!(keys.len(), 2);
 }
 

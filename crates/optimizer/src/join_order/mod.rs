@@ -19,7 +19,7 @@ mod tests;
 
 use plan::Expr;
 
-pub use self::classes::{Classes, Pair, relations_of};
+pub use self::classes::{Classes, Owners, Pair};
 use self::estimate::{Graph, Set};
 pub use self::estimate::{Relation, Statistics};
 
@@ -51,9 +51,10 @@ pub fn order<'a>(
     relations: &[Relation],
     classes: &Classes<'a>,
     conditions: &[&Expr],
+    owners: &Owners,
     statistics: &dyn Statistics,
 ) -> Tree<'a> {
-    let graph = Graph::new(relations, classes, conditions, statistics);
+    let graph = Graph::new(relations, classes, conditions, owners, statistics);
     let mut parts: Vec<Part<'a>> = graph.components().iter().map(|component| connected(&graph, component)).collect();
     while let Some((i, j)) = closest(&parts, |a, b| (!graph.is_compared(a, b), a.rows * b.rows)) {
         join_parts(&graph, &mut parts, i, j);

@@ -2,9 +2,9 @@
 
 use std::cell::OnceCell;
 
-use plan::{BoolOp, CmpOp, Expr};
+use plan::{BoolOp, CmpOp, ColumnId, Expr};
 
-use super::classes::{Classes, Member, Pair, relations_of};
+use super::classes::{Classes, Member, Owners, Pair};
 
 /// Different values of an expression that nothing is known of.
 const UNKNOWN: f64 = 200.0;
@@ -17,13 +17,13 @@ pub struct Relation {
     /// Exactly, before any filter.
     pub rows: f64,
     /// Columns that no two rows have in common; `None` if not known, or not all of them are at hand.
-    pub key: Option<Vec<u16>>,
+    pub key: Option<Vec<ColumnId>>,
 }
 
 /// What has to be looked up in the data.
 pub trait Statistics {
     /// How many different values an expression over one relation has, about; `None` if there is no telling.
-    fn distinct(&self, rel: u16, expr: &Expr) -> Option<f64>;
+    fn distinct(&self, expr: &Expr) -> Option<f64>;
 }
 
 /// Some relations, joined.
@@ -78,6 +78,7 @@ impl<'a, 'b> Graph<'a, 'b> {
         relations: &[Relation],
         classes: &Classes<'a>,
         conditions: &[&Expr],
+        owners: &Owners,
         statistics: &'b dyn Statistics,
     ) -> Graph<'a, 'b> {
         let end = |member: &Member<'a>| End { member: *member, distinct: OnceCell::new() };
@@ -90,7 +91,7 @@ impl<'a, 'b> Graph<'a, 'b> {
         let mut graph =
             Graph { relations: Vec::new(), links, conditions: Vec::new(), compared: Vec::new(), statistics };
         for (rel, relation) in (0..).zip(relations) {
-            let own: Vec<&Expr> = conditions.iter().copied().filter(|c| relations_of(c) == [rel]).collect();
+            let own: Vec<&Expr> = conditions.iter().copied().filter(|c| owners.of(c) == [rel]).collect();
             let passing: f64 = own.iter().map(|condition| selectivity(condition, statistics)).product();
             let touching = graph.links.iter().map(|link| link.relations).filter(|links| links & bit(rel) != 0);
             graph.relations.push(Node {
@@ -101,12 +102,12 @@ impl<'a, 'b> Graph<'a, 'b> {
             });
         }
         for condition in conditions {
-            let mentioned = relations_of(condition);
+            let mentioned = owners.of(condition);
             if mentioned.len() > 1 {
                 graph.conditions.push((bits(&mentioned), selectivity(condition, statistics)));
             }
             if let Expr::Cmp { op: CmpOp::Eq, left, right } = condition {
-                let (left, right) = (bits(&relations_of(left)), bits(&relations_of(right)));
+                let (left, right) = (bits(&owners.of(left)), bits(&owners.of(right)));
                 if left != 0 && right != 0 && left & right == 0 {
                     graph.compared.push((left, right));
                 }
@@ -115,10 +116,10 @@ impl<'a, 'b> Graph<'a, 'b> {
         graph
     }
 
-    fn key_links(&self, rel: u16, key: &[u16], conditions: &[&Expr]) -> Option<Vec<usize>> {
+    fn key_links(&self, rel: u16, key: &[ColumnId], conditions: &[&Expr]) -> Option<Vec<usize>> {
         let mut links = Vec::new();
-        for &col in key {
-            let column = Expr::Column { rel, col };
+        for &id in key {
+            let column = Expr::column(id);
             if conditions.iter().any(|condition| fixed_column(condition) == Some(&column)) {
                 continue;
             }
@@ -225,8 +226,8 @@ impl<'a, 'b> Graph<'a, 'b> {
     }
 
     fn distinct_at(&self, end: &End<'_>) -> f64 {
-        let Member { rel, expr } = end.member;
-        *end.distinct.get_or_init(|| self.statistics.distinct(rel, expr).unwrap_or(UNKNOWN))
+        let expr = end.member.expr;
+        *end.distinct.get_or_init(|| self.statistics.distinct(expr).unwrap_or(UNKNOWN))
     }
 }
 
@@ -243,7 +244,7 @@ impl<'a> Link<'a> {
 /// What must be equal to one constant.
 fn fixed_column(condition: &Expr) -> Option<&Expr> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = condition else { return None };
-    match (relations_of(left).is_empty(), relations_of(right).is_empty()) {
+    match (left.columns().is_empty(), right.columns().is_empty()) {
         (false, true) => Some(left),
         (true, false) => Some(right),
         _ => None,
@@ -252,13 +253,9 @@ fn fixed_column(condition: &Expr) -> Option<&Expr> {
 
 /// A guess at the share of rows that pass.
 fn selectivity(condition: &Expr, statistics: &dyn Statistics) -> f64 {
-    let values = |fixed| match relations_of(fixed)[..] {
-        [rel] => statistics.distinct(rel, fixed),
-        _ => None,
-    };
     match condition {
         Expr::Cmp { op: CmpOp::Eq, .. } => {
-            fixed_column(condition).and_then(values).map_or(EQUAL, |values| values.max(1.0).recip())
+            fixed_column(condition).and_then(|e| statistics.distinct(e)).map_or(EQUAL, |values| values.max(1.0).recip())
         }
         Expr::Cmp { op: CmpOp::Ne, .. } | Expr::IsNull { negated: true, .. } => 0.9,
         Expr::Bool { op: BoolOp::Or, args } => {

@@ -1,6 +1,31 @@
 //! Expressions that the filters make equal, transitively.
 
-use plan::{CmpOp, Expr};
+use plan::{CmpOp, ColumnId, Expr};
+
+/// Which relation each column is of.
+#[derive(Clone, Debug, Default)]
+pub struct Owners(Vec<Option<u16>>);
+
+impl Owners {
+    /// `columns` are those of each relation.
+    pub fn new(columns: &[Vec<ColumnId>]) -> Owners {
+        let last = columns.iter().flatten().map(|column| column.0).max();
+        let mut owners = vec![None; last.map_or(0, |last| last as usize + 1)];
+        for (rel, columns) in (0..).zip(columns) {
+            columns.iter().for_each(|column| owners[column.0 as usize] = Some(rel));
+        }
+        Owners(owners)
+    }
+
+    /// The relations that an expression is about, each once.
+    pub fn of(&self, expr: &Expr) -> Vec<u16> {
+        let mut relations: Vec<u16> =
+            (expr.columns().iter()).filter_map(|column| self.0.get(column.0 as usize).copied().flatten()).collect();
+        relations.sort_unstable();
+        relations.dedup();
+        relations
+    }
+}
 
 /// Two expressions that are equal.
 pub type Pair<'a> = (&'a Expr, &'a Expr);
@@ -26,9 +51,9 @@ pub struct Classes<'a>(Vec<Class<'a>>);
 
 impl<'a> Classes<'a> {
     /// Takes the equalities between relations out of `filters`; what is left are conditions of other kinds.
-    pub fn extract(filters: &mut Vec<&'a Expr>) -> Classes<'a> {
+    pub fn extract(filters: &mut Vec<&'a Expr>, owners: &Owners) -> Classes<'a> {
         let mut classes = Classes::default();
-        filters.retain(|filter| match sides(filter) {
+        filters.retain(|filter| match sides(filter, owners) {
             Some((left, right)) => {
                 classes.add(left, right);
                 false
@@ -72,25 +97,12 @@ impl<'a> Classes<'a> {
 }
 
 /// The sides of an equality, if each is about one relation and these differ.
-fn sides(filter: &Expr) -> Option<(Member<'_>, Member<'_>)> {
+fn sides<'a>(filter: &'a Expr, owners: &Owners) -> Option<(Member<'a>, Member<'a>)> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = filter else { return None };
-    let member = |expr| match relations_of(expr)[..] {
+    let member = |expr| match owners.of(expr)[..] {
         [rel] => Some(Member { rel, expr }),
         _ => None,
     };
     let (left, right) = (member(left)?, member(right)?);
     (left.rel != right.rel).then_some((left, right))
-}
-
-/// Each once.
-pub fn relations_of(expr: &Expr) -> Vec<u16> {
-    let mut relations = Vec::new();
-    expr.visit(&mut |e| {
-        if let Expr::Column { rel, .. } = e
-            && !relations.contains(rel)
-        {
-            relations.push(*rel);
-        }
-    });
-    relations
 }

@@ -1,0 +1,231 @@
+//! A block: relations that are joined inner, in whatever order is best, and filtered.
+//!
+//! ```text
+//!            [Filter]                   what needs several relations and is no join key
+//!            HashJoin                  of two stages, the one with fewer rows as build side
+//!            /      \
+//!   [Filter] Scan   HashJoin
+//!                   /      \
+//!         [Filter] Scan   [Filter] what another operator gives
+//! ```
+//!
+//! The order of the joins is [`optimizer::join_order`]'s. Each relation is filtered where it comes from.
+
+use std::sync::Arc;
+
+use datafusion_common::error::Result as DataFusionResult;
+use datafusion_common::{JoinType, NullEquality};
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_plan::filter::FilterExecBuilder;
+use datafusion_physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
+use datafusion_physical_plan::repartition::RepartitionExec;
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use optimizer::join_order::{self, Classes, MAX_RELATIONS, Owners, Pair, Statistics, Tree};
+use plan::{BoolOp, CmpOp, ColumnId, Expr, JoinKind, Rel};
+use protocol::request::Failure;
+
+use crate::aggregate::one_partition;
+use crate::error::internal;
+use crate::expr::{joined, planning};
+use crate::physical::{Builder, Stage, cooperative};
+
+/// Build sides beyond this many rows are split between the threads, where that is possible.
+const SHARED_BUILD_ROWS: f64 = 200_000.0;
+
+struct NoStatistics;
+
+impl Statistics for NoStatistics {
+    fn distinct(&self, _: &Expr) -> Option<f64> {
+        None
+    }
+}
+
+struct Block<'a, 'b> {
+    builder: &'a Builder<'b>,
+    relations: Vec<&'a Rel>,
+    /// Filters that are not yet part of any stage.
+    pending: Vec<&'a Expr>,
+    /// What is read above the block.
+    needed: &'a [ColumnId],
+}
+
+impl Builder<'_> {
+    /// The rows of an operator that is a scan, a filter or an inner join.
+    pub fn block(&self, rel: &Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
+        let (mut relations, mut conditions) = (Vec::new(), Vec::new());
+        gather(rel, &mut relations, &mut conditions);
+        if relations.len() > MAX_RELATIONS {
+            return Err(internal(format!("{} relations are more than can be joined", relations.len())));
+        }
+        let owners = Owners::new(&relations.iter().map(|rel| rel.columns()).collect::<Vec<_>>());
+        let classes = Classes::extract(&mut conditions, &owners);
+        // Two relations can be joined in one order only.
+        let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &NoStatistics };
+        let known: Vec<_> = relations.iter().map(|rel| self.statistics.relation(rel)).collect();
+        let tree = join_order::order(&known, &classes, &conditions, &owners, statistics);
+        let implied: Vec<Expr> =
+            (0..relations.len() as u16).flat_map(|rel| classes.within(rel)).map(equality).collect();
+        let pending = conditions.into_iter().chain(&implied).collect();
+        Block { builder: self, relations, pending, needed }.assemble(&tree, &[])
+    }
+}
+
+fn gather<'a>(rel: &'a Rel, relations: &mut Vec<&'a Rel>, all: &mut Vec<&'a Expr>) {
+    match rel {
+        Rel::Filter { input, conditions } => {
+            all.extend(conditions);
+            gather(input, relations, all);
+        }
+        Rel::Join { kind: JoinKind::Inner, left, right, conditions } => {
+            all.extend(conditions);
+            gather(left, relations, all);
+            gather(right, relations, all);
+        }
+        other => relations.push(other),
+    }
+}
+
+fn equality((left, right): Pair<'_>) -> Expr {
+    Expr::equal(left.clone(), right.clone())
+}
+
+impl<'a> Block<'a, '_> {
+    /// `above`: keys of the joins that the stage will be part of.
+    fn assemble(&mut self, tree: &Tree<'a>, above: &[&'a Expr]) -> Result<Stage, Failure> {
+        match tree {
+            Tree::Scan(rel) => {
+                let stage = match self.relations[*rel as usize] {
+                    Rel::Scan { relation, columns } => self.builder.scan(*relation, columns),
+                    other => self.builder.stage(other, &self.read(&other.columns(), above))?,
+                };
+                self.filter(stage, above)
+            }
+            Tree::Join { build, probe, keys, build_rows } => {
+                let read: Vec<&Expr> = keys.iter().flat_map(|&(a, b)| [a, b]).chain(above.iter().copied()).collect();
+                let build = self.assemble(build, &read)?;
+                let probe = self.assemble(probe, &read)?;
+                let joined = self.join(build, probe, keys, *build_rows, above)?;
+                self.filter(joined, above)
+            }
+        }
+    }
+
+    /// Applies the pending filters that the stage can evaluate: first those that cannot raise an error, so that they
+    /// guard the others.
+    fn filter(&mut self, mut stage: Stage, above: &[&Expr]) -> Result<Stage, Failure> {
+        let (ready, pending): (Vec<&Expr>, Vec<&Expr>) = self.pending.iter().partition(|f| stage.has(f));
+        self.pending = pending;
+        let (raising, safe): (Vec<&Expr>, Vec<&Expr>) = ready.into_iter().partition(|f| f.can_raise());
+        let still_read = [&raising, above].concat();
+        for (filters, still_read) in [(&safe, &still_read[..]), (&raising, above)] {
+            stage = self.filter_by(stage, filters, still_read)?;
+        }
+        Ok(stage)
+    }
+
+    fn filter_by(&self, stage: Stage, filters: &[&Expr], still_read: &[&Expr]) -> Result<Stage, Failure> {
+        if filters.is_empty() {
+            return Ok(stage);
+        }
+        let lowering = self.builder.lowering(&stage.columns);
+        let predicates = filters.iter().map(|f| lowering.lower(f)).collect::<Result<Vec<_>, _>>()?;
+        let predicate = joined(BoolOp::And, predicates);
+        let read = self.read(&stage.columns, still_read);
+        let kept = stage.positions(|id| read.contains(id));
+        let columns = kept.iter().map(|i| stage.columns[*i]).collect();
+        let filter = FilterExecBuilder::new(predicate, stage.plan).apply_projection(Some(kept));
+        Ok(Stage { plan: Arc::new(filter.and_then(|f| f.build()).map_err(planning)?), columns })
+    }
+
+    /// Those of the columns that something above still reads.
+    fn read(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<ColumnId> {
+        let within = self.pending.iter().chain(still_read).flat_map(|e| e.columns());
+        let read: Vec<ColumnId> = within.chain(self.needed.iter().copied()).collect();
+        columns.iter().copied().filter(|id| read.contains(id)).collect()
+    }
+
+    /// `keys`: of the build side and of the probe side. Pending equalities whose sides are complete now are keys, too.
+    fn join(
+        &mut self,
+        build: Stage,
+        probe: Stage,
+        keys: &[Pair<'a>],
+        build_rows: f64,
+        above: &[&Expr],
+    ) -> Result<Stage, Failure> {
+        let compared = self.pending.iter().filter_map(|f| compared_sides(f, &build, &probe));
+        let keys: Vec<Pair<'a>> = keys.iter().copied().chain(compared).collect();
+        self.pending.retain(|f| compared_sides(f, &build, &probe).is_none());
+        let columns: Vec<ColumnId> = build.columns.iter().chain(&probe.columns).copied().collect();
+        if keys.is_empty() {
+            let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan));
+            return Ok(Stage { plan, columns });
+        }
+        let read = self.read(&columns, above);
+        let kept: Vec<usize> = (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect();
+        let plan = self.hash_join(&keys, build, probe, build_rows, kept)?;
+        Ok(Stage { plan, columns: read })
+    }
+
+    fn hash_join(
+        &self,
+        keys: &[Pair<'_>],
+        build: Stage,
+        probe: Stage,
+        build_rows: f64,
+        kept: Vec<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+        let on = self.builder.join_keys(keys, &build, &probe)?;
+        let partitions = probe.plan.output_partitioning().partition_count();
+        // The exchange needs memory as long as it runs. A result that streams must not fail on that half way.
+        let shared = partitions > 1 && build_rows > SHARED_BUILD_ROWS && self.builder.complete;
+        let (build, probe, mode) = if shared {
+            let (build_keys, probe_keys) = on.iter().cloned().unzip();
+            let build = by_hash(build.plan, build_keys, partitions).map_err(planning)?;
+            let probe = by_hash(probe.plan, probe_keys, partitions).map_err(planning)?;
+            (build, probe, PartitionMode::Partitioned)
+        } else {
+            (one_partition(build.plan), probe.plan, PartitionMode::CollectLeft)
+        };
+        let nulls = NullEquality::NullEqualsNothing;
+        let join = HashJoinExec::try_new(build, probe, on, None, &JoinType::Inner, Some(kept), mode, nulls, false);
+        Ok(cooperative(join.map_err(planning)?))
+    }
+}
+
+pub type Key = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
+impl Builder<'_> {
+    /// Keys of the build side and the probe side, brought to the same form.
+    pub fn join_keys(&self, keys: &[Pair<'_>], build: &Stage, probe: &Stage) -> Result<Vec<Key>, Failure> {
+        let lower = |(build_key, probe_key): &Pair<'_>| {
+            let (probe_type, build_type) = (self.plan.type_of(probe_key), self.plan.type_of(build_key));
+            Ok((
+                self.lowering(&build.columns).join_key(build_key, probe_type)?,
+                self.lowering(&probe.columns).join_key(probe_key, build_type)?,
+            ))
+        };
+        keys.iter().map(lower).collect()
+    }
+}
+
+/// The sides of an equality between two stages.
+pub fn compared_sides<'a>(filter: &'a Expr, build: &Stage, probe: &Stage) -> Option<Pair<'a>> {
+    let Expr::Cmp { op: CmpOp::Eq, left, right } = filter else { return None };
+    let of = |expr: &Expr, stage: &Stage| !expr.columns().is_empty() && stage.has(expr);
+    if of(left, build) && of(right, probe) {
+        Some((left, right))
+    } else if of(left, probe) && of(right, build) {
+        Some((right, left))
+    } else {
+        None
+    }
+}
+
+fn by_hash(
+    plan: Arc<dyn ExecutionPlan>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    partitions: usize,
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    Ok(Arc::new(RepartitionExec::try_new(plan, Partitioning::Hash(keys, partitions))?))
+}

@@ -1,0 +1,237 @@
+//! Functions of numbers that are called by their name.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::DataType;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_expr::ColumnarValue;
+use plan::catalogue::Kind;
+use plan::{Named, Type};
+use protocol::request::FailureKind;
+
+use crate::arrow_form::RAW_DECIMAL;
+use crate::computed::map;
+use crate::error::QueryError;
+use crate::numbers::Integer;
+use crate::numbers::decimals::{self, Slot};
+use crate::operand::{Operand, binary, for_number};
+
+const NEVER: FailureKind = FailureKind::Internal;
+
+/// One of the functions of numbers, for `rows` rows; its first operand is of type `operand`, its result of type `ty`.
+pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    match operand.kind() {
+        Kind::Float => of_float(function, ty, args, rows),
+        Kind::Decimal => for_number!(args[0].data_type(), T => of_decimal::<T>(function, operand, ty, args, rows)),
+        Kind::Integer => match operand {
+            Type::Int16 => of_integer::<Int16Type>(function, ty, args, rows),
+            Type::Int32 => of_integer::<Int32Type>(function, ty, args, rows),
+            _ => of_integer::<Int64Type>(function, ty, args, rows),
+        },
+        Kind::Bool => from_bool(args, rows),
+        Kind::Date | Kind::Timestamp | Kind::TimestampTz | Kind::Text => Err(unknown(function, operand)),
+    }
+}
+
+fn unknown(function: Named, operand: Type) -> DataFusionError {
+    DataFusionError::Internal(format!("no {function:?} of {operand:?}"))
+}
+
+fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let plain = |f: fn(f64) -> f64| map::<Float64Type, Float64Type>(args, rows, |a| (f(a), false), NEVER);
+    // What rounding gives is a whole number; the bounds are exact as floats.
+    fn fits(a: f64, bits: i32) -> bool {
+        let bound = 2f64.powi(bits - 1);
+        (a >= -bound) & (a < bound)
+    }
+    match function {
+        Named::Abs => plain(f64::abs),
+        Named::Sign => plain(|a| f64::from(a > 0.0) - f64::from(a < 0.0)),
+        Named::Round => plain(f64::round_ties_even),
+        Named::Ceil => plain(f64::ceil),
+        Named::Floor => plain(f64::floor),
+        Named::Trunc => plain(f64::trunc),
+        Named::Sqrt => {
+            map::<Float64Type, Float64Type>(args, rows, |a| (a.sqrt(), a < 0.0), FailureKind::NegativeSquareRoot)
+        }
+        Named::ToInt16 => {
+            let round = |a: f64| (a.round_ties_even() as i16, !fits(a.round_ties_even(), 16));
+            map::<Float64Type, Int16Type>(args, rows, round, FailureKind::SmallintOutOfRange)
+        }
+        Named::ToInt32 => {
+            let round = |a: f64| (a.round_ties_even() as i32, !fits(a.round_ties_even(), 32));
+            map::<Float64Type, Int32Type>(args, rows, round, FailureKind::IntegerOutOfRange)
+        }
+        Named::ToInt64 => {
+            let round = |a: f64| (a.round_ties_even() as i64, !fits(a.round_ties_even(), 64));
+            map::<Float64Type, Int64Type>(args, rows, round, FailureKind::BigintOutOfRange)
+        }
+        other => Err(unknown(other, ty)),
+    }
+}
+
+fn of_decimal<A: ArrowPrimitiveType>(
+    function: Named,
+    operand: Type,
+    ty: Type,
+    args: &[ColumnarValue],
+    rows: usize,
+) -> Result<ArrayRef>
+where
+    A::Native: Slot,
+{
+    let power = decimals::power(operand.scale()).unwrap_or(NO_POWER);
+    let whole = |f: fn(i128, i128) -> i128| {
+        let result = map::<A, Decimal128Type>(args, rows, |a| (f(a.wide(), power), false), NEVER)?;
+        Ok(raw(&result))
+    };
+    match function {
+        Named::Abs => {
+            let abs = |a: A::Native| a.wide().overflowing_abs();
+            Ok(raw(&map::<A, Decimal128Type>(args, rows, abs, FailureKind::DecimalTooWide)?))
+        }
+        Named::Sign => map::<A, Int64Type>(args, rows, |a| (a.wide().signum() as i64, false), NEVER),
+        Named::Round => whole(rounded),
+        Named::Ceil => whole(|a, power| a.div_euclid(power) + i128::from(a.rem_euclid(power) != 0)),
+        Named::Floor => whole(|a, power| a.div_euclid(power)),
+        Named::Trunc => whole(|a, power| a / power),
+        Named::ToInt16 => {
+            let round =
+                |a: A::Native| (rounded(a.wide(), power) as i16, i16::try_from(rounded(a.wide(), power)).is_err());
+            map::<A, Int16Type>(args, rows, round, FailureKind::SmallintOutOfRange)
+        }
+        Named::ToInt32 => {
+            let round =
+                |a: A::Native| (rounded(a.wide(), power) as i32, i32::try_from(rounded(a.wide(), power)).is_err());
+            map::<A, Int32Type>(args, rows, round, FailureKind::IntegerOutOfRange)
+        }
+        Named::ToInt64 => {
+            let round =
+                |a: A::Native| (rounded(a.wide(), power) as i64, i64::try_from(rounded(a.wide(), power)).is_err());
+            map::<A, Int64Type>(args, rows, round, FailureKind::BigintOutOfRange)
+        }
+        Named::ToFloat => map::<A, Float64Type>(args, rows, |a| (to_float(a.wide(), operand.scale()), false), NEVER),
+        other => Err(unknown(other, ty)),
+    }
+}
+
+/// With 39 digits and more behind the point every value is smaller than a half.
+const NO_POWER: i128 = i128::MAX;
+
+/// Away from zero where two are as near.
+fn rounded(value: i128, power: i128) -> i128 {
+    let (whole, rest) = (value / power, value % power);
+    let up = rest.unsigned_abs() >= power.unsigned_abs() - rest.unsigned_abs();
+    whole + if up && power != NO_POWER { value.signum() } else { 0 }
+}
+
+fn to_float(value: i128, scale: u8) -> f64 {
+    // Both are exact then, and a quotient is rounded once.
+    if value.unsigned_abs() < 1 << 53 && scale <= 22 {
+        return value as f64 / 10f64.powi(scale as i32);
+    }
+    // A number, always.
+    format!("{value}e-{scale}").parse().unwrap_or(f64::NAN)
+}
+
+fn raw(array: &ArrayRef) -> ArrayRef {
+    Arc::new(array.as_primitive::<Decimal128Type>().clone().with_data_type(RAW_DECIMAL))
+}
+
+/// The bits of an integer.
+trait Bits: Integer {
+    fn and(self, other: Self) -> (Self, bool);
+    fn or(self, other: Self) -> (Self, bool);
+    fn xor(self, other: Self) -> (Self, bool);
+    fn not(self) -> (Self, bool);
+    fn shifted_left(self, by: i32) -> (Self, bool);
+    fn shifted_right(self, by: i32) -> (Self, bool);
+    fn wide(self) -> i64;
+}
+
+macro_rules! bits {
+    ($ty:ty, $computed_as:ty) => {
+        impl Bits for $ty {
+            fn and(self, other: Self) -> (Self, bool) {
+                (self & other, false)
+            }
+            fn or(self, other: Self) -> (Self, bool) {
+                (self | other, false)
+            }
+            fn xor(self, other: Self) -> (Self, bool) {
+                (self ^ other, false)
+            }
+            fn not(self) -> (Self, bool) {
+                (!self, false)
+            }
+            fn shifted_left(self, by: i32) -> (Self, bool) {
+                ((self as $computed_as).wrapping_shl(by as u32) as $ty, false)
+            }
+            fn shifted_right(self, by: i32) -> (Self, bool) {
+                ((self as $computed_as).wrapping_shr(by as u32) as $ty, false)
+            }
+            fn wide(self) -> i64 {
+                self as i64
+            }
+        }
+    };
+}
+bits!(i16, i32);
+bits!(i32, i32);
+bits!(i64, i64);
+
+fn of_integer<A: ArrowPrimitiveType>(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
+where
+    A::Native: Bits + PartialOrd,
+{
+    match function {
+        Named::Abs => {
+            let abs = |a: A::Native| if a < A::Native::default() { a.neg() } else { (a, false) };
+            map::<A, A>(args, rows, abs, A::Native::OUT_OF_RANGE)
+        }
+        Named::BitAnd => pairwise::<A, A>(args, rows, Bits::and),
+        Named::BitOr => pairwise::<A, A>(args, rows, Bits::or),
+        Named::BitXor => pairwise::<A, A>(args, rows, Bits::xor),
+        Named::BitNot => map::<A, A>(args, rows, Bits::not, NEVER),
+        Named::ShiftLeft => pairwise::<A, Int32Type>(args, rows, Bits::shifted_left),
+        Named::ShiftRight => pairwise::<A, Int32Type>(args, rows, Bits::shifted_right),
+        Named::ToInt16 => {
+            let narrow = |a: A::Native| (a.wide() as i16, i16::try_from(a.wide()).is_err());
+            map::<A, Int16Type>(args, rows, narrow, FailureKind::SmallintOutOfRange)
+        }
+        Named::ToInt32 => {
+            let narrow = |a: A::Native| (a.wide() as i32, i32::try_from(a.wide()).is_err());
+            map::<A, Int32Type>(args, rows, narrow, FailureKind::IntegerOutOfRange)
+        }
+        Named::ToBool => {
+            let arg = args[0].to_array(rows)?;
+            let values = arg.as_primitive::<A>().values();
+            let set = BooleanBuffer::collect_bool(rows, |row| values[row] != A::Native::default());
+            Ok(Arc::new(BooleanArray::new(set, arg.nulls().cloned())))
+        }
+        other => Err(unknown(other, ty)),
+    }
+}
+
+/// A function of two integers that cannot fail.
+fn pairwise<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
+    args: &[ColumnarValue],
+    rows: usize,
+    f: impl Fn(A::Native, B::Native) -> (A::Native, bool),
+) -> Result<ArrayRef> {
+    let (l, r) = (Operand::<A>::new(&args[0])?, Operand::<B>::new(&args[1])?);
+    Ok(Arc::new(binary::<A, B, A, _>(&l, &r, rows, f, |_, _| QueryError(NEVER))?))
+}
+
+fn from_bool(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let arg = args[0].to_array(rows)?;
+    if arg.data_type() != &DataType::Boolean {
+        return Err(DataFusionError::Internal(format!("{} is no boolean", arg.data_type())));
+    }
+    let values: Vec<i32> = arg.as_boolean().values().iter().map(i32::from).collect();
+    Ok(Arc::new(Int32Array::new(values.into(), arg.nulls().cloned())))
+}

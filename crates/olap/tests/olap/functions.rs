@@ -1,0 +1,220 @@
+//! What the functions that are called by their name mean, one value at a time.
+
+use std::cmp::Ordering;
+
+use plan::{Literal, Named, Type};
+
+use crate::interpreter::{Outcome, Raised, decimal, fit, order};
+use crate::table::Value;
+use crate::times;
+
+/// A call with these values, none of which is null if the function is strict.
+pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcome {
+    let present = || args.iter().flatten().cloned();
+    Ok(match function {
+        Named::Greatest => present().reduce(|a, b| if order(&b, &a).is_gt() { b } else { a }),
+        Named::Least => present().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a }),
+        _ if types.iter().any(|ty| ty.is_text()) => Some(of_text(function, ty, &present().collect::<Vec<_>>())?),
+        _ => match (types[0], &args[0]) {
+            (from @ (Type::Date | Type::Timestamp), Some(Literal::Int(value))) => times::call(function, from, *value)?,
+            (_, Some(Literal::Float(a))) => Some(of_float(function, ty, *a)?),
+            (_, Some(Literal::Bool(a))) => Some(Literal::Int(i64::from(*a))),
+            (from, Some(a)) => Some(of_number(function, from, ty, decimal(a).unwrap(), args.get(1))?),
+            (_, None) => None,
+        },
+    })
+}
+
+fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
+    // To the nearest, even where two are as near.
+    let rounded = || {
+        let below = a.floor();
+        let up = a - below > 0.5 || a - below == 0.5 && below.rem_euclid(2.0) != 0.0;
+        (if up { below + 1.0 } else { below }).copysign(a)
+    };
+    let integer = || match rounded() {
+        whole if whole.is_nan() || whole.abs() > 1e19 => Err(Raised),
+        whole => fit(ty, whole as i128),
+    };
+    Ok(Literal::Float(match function {
+        Named::Abs => f64::from_bits(a.to_bits() & i64::MAX as u64),
+        Named::Sign => [-1.0, 0.0, 1.0][usize::from(a >= 0.0 || a.is_nan()) + usize::from(a > 0.0)],
+        Named::Round => rounded(),
+        Named::Ceil => a.ceil(),
+        Named::Floor => a.floor(),
+        Named::Trunc => {
+            if a.is_sign_negative() {
+                a.ceil()
+            } else {
+                a.floor()
+            }
+        }
+        Named::Sqrt if a < 0.0 => return Err(Raised),
+        Named::Sqrt => a.sqrt(),
+        Named::ToInt16 | Named::ToInt32 | Named::ToInt64 => return integer(),
+        other => panic!("{other:?} of a float"),
+    }))
+}
+
+/// Of an integer, or of a decimal in its units.
+fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Value>) -> Result<Literal, Raised> {
+    let b = second.and_then(|value| value.as_ref().and_then(decimal)).unwrap_or_default();
+    let one = 10i128.pow(from.scale() as u32);
+    let floor = a.div_euclid(one);
+    let rest = a.rem_euclid(one);
+    // What is behind the point is compared with what is missing to one; away from zero where they are equal.
+    let rounded = match rest.cmp(&(one - rest)) {
+        Ordering::Greater => floor + 1,
+        Ordering::Equal if a > 0 => floor + 1,
+        Ordering::Equal | Ordering::Less => floor,
+    };
+    let bits = from.slot_bytes().unwrap_or_default() as i128 * 8;
+    let by = b.rem_euclid(bits.max(32));
+    let number = match function {
+        Named::Abs => a.checked_abs().ok_or(Raised)?,
+        Named::Sign => a.signum(),
+        Named::Round | Named::ToInt16 | Named::ToInt32 | Named::ToInt64 => rounded,
+        Named::Ceil => floor + i128::from(rest != 0),
+        Named::Floor => floor,
+        Named::Trunc => a / one,
+        Named::BitAnd => a & b,
+        Named::BitOr => a | b,
+        Named::BitXor => a ^ b,
+        Named::BitNot => -a - 1,
+        // What leaves at the top is lost, and the highest bit left is the sign.
+        Named::ShiftLeft => {
+            let kept = (a << by).rem_euclid(1 << bits);
+            if kept >= 1 << (bits - 1) { kept - (1 << bits) } else { kept }
+        }
+        Named::ShiftRight => a.div_euclid(1 << by),
+        Named::ToFloat => return Ok(Literal::Float(format!("{a}e-{}", from.scale()).parse().unwrap())),
+        Named::ToBool => return Ok(Literal::Bool(a != 0)),
+        other => panic!("{other:?} of a number"),
+    };
+    match ty {
+        Type::Decimal128 { .. } => Ok(Literal::Decimal(number)),
+        _ => fit(ty, number),
+    }
+}
+
+/// Texts are sequences of characters, however they are stored.
+fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raised> {
+    let text = |i: usize| match args.get(i) {
+        Some(Literal::Text(text)) => text.chars().collect::<Vec<char>>(),
+        other => panic!("{other:?} is no text"),
+    };
+    let integer = |i: usize| match args.get(i) {
+        Some(Literal::Int(integer)) => *integer,
+        other => panic!("{other:?} is no integer"),
+    };
+    let (t, own) = (text(0), text(0).len() as i64);
+    let bytes = |chars: &[char]| chars.iter().map(|c| c.len_utf8()).sum::<usize>() as i64;
+    // Characters from a position to another, from 1, as far as there are such.
+    let between = |first: i64, last: i64| -> Vec<char> {
+        (1..).zip(&t).filter(|(i, _)| (first..=last).contains(i)).map(|(_, c)| *c).collect()
+    };
+    let set = |i: usize| if args.len() > i { text(i) } else { vec![' '] };
+    let result: Vec<char> = match function {
+        Named::Like => return Ok(Literal::Bool(like(&t, &text(1))?)),
+        Named::StartsWith => return Ok(Literal::Bool(t.starts_with(&text(1)))),
+        Named::Length => return Ok(Literal::Int(own)),
+        Named::OctetLength => return Ok(Literal::Int(bytes(&t))),
+        Named::Position => return Ok(Literal::Int(found(&t, &text(1)).map_or(0, |at| at as i64 + 1))),
+        Named::Substring if args.len() == 2 => between(integer(1), i64::MAX),
+        Named::Substring if integer(2) < 0 => return Err(Raised),
+        Named::Substring => match integer(1) + integer(2) - 1 {
+            // An end that no integer holds is none.
+            last if last >= i32::MAX as i64 => between(integer(1), i64::MAX),
+            last => between(integer(1), last),
+        },
+        Named::Left if integer(1) < 0 => between(1, own + integer(1)),
+        Named::Left => between(1, integer(1)),
+        Named::Right if integer(1) < 0 => between(1 - integer(1), own),
+        Named::Right => between(own - integer(1) + 1, own),
+        Named::Concat => [t, text(1)].concat(),
+        Named::Replace => replaced(&t, &text(1), &text(2)),
+        Named::Trim => trimmed(trimmed(t, &set(1)), &set(1)),
+        Named::TrimLeft => trimmed_left(t, &set(1)),
+        Named::TrimRight => reversed(trimmed_left(reversed(t), &set(1))),
+        Named::PadLeft | Named::PadRight => {
+            let fill = text(2);
+            if integer(1) > 1 << 20 && !fill.is_empty() {
+                return Err(Raised);
+            }
+            let missing = if fill.is_empty() { 0 } else { (integer(1) - own).max(0) as usize };
+            let fill: Vec<char> = fill.into_iter().cycle().take(missing).collect();
+            let kept = between(1, integer(1));
+            if function == Named::PadLeft { [fill, kept].concat() } else { [kept, fill].concat() }
+        }
+        Named::Repeat if integer(1) > 1 << 20 && own > 0 => return Err(Raised),
+        Named::Repeat => t.repeat(if own == 0 { 0 } else { integer(1).max(0) as usize }),
+        Named::Reverse => reversed(t),
+        Named::SplitPart => field(&t, &text(1), integer(2))?,
+        Named::Upper => t.into_iter().map(|c| c.to_ascii_uppercase()).collect(),
+        Named::Lower => t.into_iter().map(|c| c.to_ascii_lowercase()).collect(),
+        Named::CharToText => t,
+        other => panic!("{other:?} of text"),
+    };
+    assert_eq!(ty, Type::Text);
+    Ok(Literal::Text(result.into_iter().collect()))
+}
+
+fn found(text: &[char], wanted: &[char]) -> Option<usize> {
+    (0..=text.len()).find(|at| text[*at..].starts_with(wanted))
+}
+
+fn replaced(text: &[char], from: &[char], to: &[char]) -> Vec<char> {
+    match found(text, from) {
+        Some(at) if !from.is_empty() => [&text[..at], to, &replaced(&text[at + from.len()..], from, to)].concat(),
+        _ => text.to_vec(),
+    }
+}
+
+fn reversed(mut text: Vec<char>) -> Vec<char> {
+    text.reverse();
+    text
+}
+
+fn trimmed_left(text: Vec<char>, set: &[char]) -> Vec<char> {
+    text.into_iter().skip_while(|c| set.contains(c)).collect()
+}
+
+/// At its start, and turned round.
+fn trimmed(text: Vec<char>, set: &[char]) -> Vec<char> {
+    reversed(trimmed_left(text, set))
+}
+
+fn field(text: &[char], delimiter: &[char], number: i64) -> Result<Vec<char>, Raised> {
+    if number == 0 {
+        return Err(Raised);
+    }
+    let mut fields = vec![];
+    let mut rest = text;
+    while let Some(at) = found(rest, delimiter).filter(|_| !delimiter.is_empty()) {
+        fields.push(rest[..at].to_vec());
+        rest = &rest[at + delimiter.len()..];
+    }
+    fields.push(rest.to_vec());
+    let index = if number > 0 { number - 1 } else { fields.len() as i64 + number };
+    Ok(usize::try_from(index).ok().and_then(|index| fields.get(index).cloned()).unwrap_or_default())
+}
+
+/// By trying everything.
+fn like(text: &[char], pattern: &[char]) -> Result<bool, Raised> {
+    Ok(match pattern {
+        [] => text.is_empty(),
+        ['%', rest @ ..] => {
+            for skipped in 0..=text.len() {
+                if like(&text[skipped..], rest)? {
+                    return Ok(true);
+                }
+            }
+            false
+        }
+        ['_', rest @ ..] => !text.is_empty() && like(&text[1..], rest)?,
+        // The generator makes no such pattern.
+        ['\\'] => return Err(Raised),
+        ['\\', escaped, rest @ ..] => text.first() == Some(escaped) && like(&text[1..], rest)?,
+        [literal, rest @ ..] => text.first() == Some(literal) && like(&text[1..], rest)?,
+    })
+}

@@ -1,0 +1,89 @@
+//! One SELECT level, the most frequent kind of plan: tables that are joined inner, filtered, perhaps grouped.
+
+use std::borrow::Cow;
+
+use plan::{Agg, Aggregation, ColumnId, Computed, Expr, JoinKind, Plan, Rel, Relation, RelationColumn, Type};
+
+/// More columns than a table here has: their numbers follow from those of table and column.
+const WIDTH: usize = 16;
+
+#[derive(Clone, Debug, Default)]
+pub struct Level {
+    pub tables: Vec<Vec<Type>>,
+    pub filters: Vec<Expr>,
+    pub grouping: Option<Grouping>,
+    pub output: Vec<Expr>,
+    pub params: Vec<Type>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Grouping {
+    pub keys: Vec<Expr>,
+    pub aggregates: Vec<Agg>,
+}
+
+pub trait AsPlan {
+    fn plan(&self) -> Cow<'_, Plan>;
+}
+
+impl AsPlan for Plan {
+    fn plan(&self) -> Cow<'_, Plan> {
+        Cow::Borrowed(self)
+    }
+}
+
+pub fn id(rel: u16, col: u16) -> ColumnId {
+    ColumnId(rel * WIDTH as u16 + col)
+}
+
+pub fn relation(number: usize, types: &[Type]) -> Relation {
+    let columns = (1..).zip(types).map(|(attnum, ty)| RelationColumn { attnum, ty: *ty });
+    Relation { relid: 100 + number as u32, columns: columns.collect() }
+}
+
+impl AsPlan for Level {
+    fn plan(&self) -> Cow<'_, Plan> {
+        let mut columns = vec![Type::Bool; self.tables.len() * WIDTH];
+        let mut root: Option<Rel> = None;
+        for (rel, types) in self.tables.iter().enumerate() {
+            columns[rel * WIDTH..rel * WIDTH + types.len()].copy_from_slice(types);
+            let ids = (0..types.len()).map(|col| id(rel as u16, col as u16));
+            let scan = Rel::Scan { relation: rel as u16, columns: ids.collect() };
+            root = Some(match root {
+                None => scan,
+                Some(others) => others.join(JoinKind::Inner, scan, vec![]),
+            });
+        }
+        let mut plan = Plan {
+            relations: self.tables.iter().enumerate().map(|(i, types)| relation(i, types)).collect(),
+            columns,
+            params: self.params.clone(),
+            root: root.unwrap().filter(self.filters.clone()),
+            output: self.output.clone(),
+        };
+        if let Some(grouping) = &self.grouping {
+            group(&mut plan, grouping);
+        }
+        Cow::Owned(plan)
+    }
+}
+
+/// Groups the rows; the groups' columns are what is returned then.
+fn group(plan: &mut Plan, grouping: &Grouping) {
+    let typed = plan.clone();
+    let mut new = |types: &[Type]| -> Vec<ColumnId> {
+        let first = plan.columns.len();
+        plan.columns.extend(types);
+        (first..plan.columns.len()).map(|at| ColumnId(at as u16)).collect()
+    };
+    let keys = grouping.keys.iter().map(|key| Computed { column: new(&[typed.type_of(key)])[0], expr: key.clone() });
+    let keys: Vec<Computed> = keys.collect();
+    let aggregation = |agg: &Agg| {
+        let argument = agg.argument().map_or(Type::Int64, |e| typed.type_of(e));
+        let columns = new(&agg.aggregate().row().output_types(argument).collect::<Vec<_>>());
+        Aggregation { columns, agg: agg.clone(), distinct: false }
+    };
+    let aggregates = grouping.aggregates.iter().map(aggregation).collect();
+    plan.root = Rel::Aggregate { input: Box::new(typed.root), keys, aggregates };
+    plan.output = plan.root.columns().into_iter().map(Expr::column).collect();
+}

@@ -1,0 +1,127 @@
+//! The calendar, counted out: what a part of a point in time is.
+
+use plan::{Field, Literal, Named, Type};
+
+use crate::interpreter::Raised;
+
+const DAY: i64 = 86_400_000_000;
+
+fn is_leap(year: i64) -> bool {
+    year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0)
+}
+
+fn lengths(year: i64) -> [i64; 12] {
+    [31, if is_leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+}
+
+/// Year, month, day and day of the year of a day since 2000-01-01.
+fn date(day: i64) -> (i64, i64, i64, i64) {
+    let (mut year, mut left) = (2000 + day.div_euclid(146_097) * 400, day.rem_euclid(146_097));
+    while left >= lengths(year).iter().sum() {
+        left -= lengths(year).iter().sum::<i64>();
+        year += 1;
+    }
+    let (of_year, mut month) = (left + 1, 1);
+    for length in lengths(year) {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    (year, month, left + 1, of_year)
+}
+
+/// From Monday, 1. The first day of 2000 was a Saturday.
+fn weekday(day: i64) -> i64 {
+    (day + 5).rem_euclid(7) + 1
+}
+
+/// A week has the number of those of its year whose Thursdays came, this one's among them.
+fn week(day: i64) -> (i64, i64) {
+    let (year, _, _, of_year) = date(day - weekday(day) + 4);
+    (year, (of_year + 6) / 7)
+}
+
+fn ceiling(a: i64, b: i64) -> i64 {
+    a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0)
+}
+
+/// Its number among groups of `years` years that begin with year 1, and with -1 the other way.
+fn group(year: i64, years: i64) -> i64 {
+    if year > 0 { ceiling(year, years) } else { -ceiling(1 - year, years) }
+}
+
+fn part(field: Field, day: i64, time: i64) -> i64 {
+    let (year, month, of_month, of_year) = date(day);
+    let shown = |year: i64| if year > 0 { year } else { year - 1 };
+    match field {
+        Field::Millennium => group(year, 1000),
+        Field::Century => group(year, 100),
+        Field::Decade => year.div_euclid(10),
+        Field::Year => shown(year),
+        Field::IsoYear => shown(week(day).0),
+        Field::Quarter => ceiling(month, 3),
+        Field::Month => month,
+        Field::Week => week(day).1,
+        Field::Day => of_month,
+        Field::DayOfYear => of_year,
+        Field::DayOfWeek => weekday(day) % 7,
+        Field::IsoDayOfWeek => weekday(day),
+        Field::Hour => time / 3_600_000_000,
+        Field::Minute => time / 60_000_000 % 60,
+        Field::Second | Field::Milliseconds | Field::Microseconds => time % 60_000_000,
+        Field::Epoch => panic!("computed from the whole"),
+        Field::Julian => day + 2_451_545,
+    }
+}
+
+/// A function of a date or timestamp.
+pub fn call(function: Named, from: Type, value: i64) -> Result<Option<Literal>, Raised> {
+    let ends = if from == Type::Date { [i32::MIN as i64, i32::MAX as i64] } else { [i64::MIN, i64::MAX] };
+    let infinity = ends.iter().position(|end| *end == value);
+    let (day, time) = if from == Type::Date { (value, 0) } else { (value.div_euclid(DAY), value.rem_euclid(DAY)) };
+    Ok(match (function, infinity) {
+        (Named::Extract(field), Some(_)) if field.moves_on() => return Err(Raised),
+        (Named::DatePart(field), Some(end)) if field.moves_on() => {
+            Some(Literal::Float([f64::NEG_INFINITY, f64::INFINITY][end]))
+        }
+        (Named::Extract(_) | Named::DatePart(_), Some(_)) => None,
+        (Named::Extract(Field::Epoch), None) if from == Type::Date => Some(Literal::Int((day + 10_957) * 86_400)),
+        (Named::Extract(Field::Epoch), None) if value >= i64::MAX - 10_957 * DAY => return Err(Raised),
+        (Named::Extract(Field::Epoch), None) => Some(Literal::Int(value + 10_957 * DAY)),
+        (Named::Extract(field), None) => Some(Literal::Int(part(field, day, time))),
+        (Named::DatePart(field), None) => Some(Literal::Float(part(field, day, time) as f64)),
+        (Named::DateTrunc(_), Some(_)) => Some(Literal::Int(value)),
+        (Named::DateTrunc(field), None) => {
+            let (_, month, of_month, of_year) = date(day);
+            let back = |days: i64| (day - days) as i128 * DAY as i128;
+            let since = |unit: i64| value as i128 - (time % unit) as i128;
+            let begin = match field {
+                Field::Year => back(of_year - 1),
+                // Back to the first of a month that begins a quarter.
+                Field::Quarter => {
+                    let before: i64 =
+                        (1..=(month - 1) % 3).map(|m| lengths(date(day).0)[(month - m - 1) as usize]).sum();
+                    back(of_month - 1 + before)
+                }
+                Field::Month => back(of_month - 1),
+                Field::Week => back(weekday(day) - 1),
+                Field::Day => back(0),
+                Field::Hour => since(3_600_000_000),
+                Field::Minute => since(60_000_000),
+                Field::Second => since(1_000_000),
+                Field::Milliseconds => since(1000),
+                Field::Microseconds => since(1),
+                other => panic!("date_trunc to {other:?}"),
+            };
+            if begin < -211_813_488_000_000_000 {
+                return Err(Raised);
+            }
+            Some(Literal::Int(begin as i64))
+        }
+        (Named::TimestampToDate, Some(end)) => Some(Literal::Int([i32::MIN as i64, i32::MAX as i64][end])),
+        (Named::TimestampToDate, None) => Some(Literal::Int(day)),
+        (other, _) => panic!("{other:?} of a time"),
+    })
+}

@@ -1,0 +1,200 @@
+//! Conditions go down to where their columns come from, and outer joins whose nulls a condition above rejects become inner
+//! ones.
+//!
+//! A condition that can raise an error goes no further down than through inner joins: another operator in between might
+//! have taken away the row that it raises on.
+
+use plan::{BoolOp, ColumnId, Expr, JoinKind, Part, Rel};
+
+/// The same rows, with conditions as far down as they may go.
+pub fn simplified(rel: Rel) -> Rel {
+    pushed(rel, Vec::new())
+}
+
+/// `rel`, of whose rows only those are wanted for which all `conditions` are true.
+fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
+    match rel {
+        Rel::Scan { .. } => rel.filter(conditions),
+        Rel::Filter { input, conditions: own } => {
+            conditions.extend(own);
+            pushed(*input, conditions)
+        }
+        Rel::Map { input, computed } => {
+            let visible = input.columns();
+            let (below, above) = divided(conditions, |c| !c.can_raise() && reads_only(c, &visible));
+            pushed(*input, below).map(computed).filter(above)
+        }
+        Rel::Union { columns, inputs } => {
+            let inputs = inputs.into_iter().map(|part| Part { rel: pushed(part.rel, Vec::new()), ..part });
+            Rel::Union { columns, inputs: inputs.collect() }.filter(conditions)
+        }
+        Rel::Aggregate { input, keys, aggregates } => {
+            // A key that is a column of the input: all rows of a group agree on it.
+            let plain = |column: ColumnId| {
+                let key = keys.iter().find(|key| key.column == column)?;
+                matches!(key.expr, Expr::Column { .. }).then(|| key.expr.clone())
+            };
+            let (mut below, above) = divided(conditions, |c| {
+                !c.can_raise() && !keys.is_empty() && c.columns().iter().all(|&id| plain(id).is_some())
+            });
+            below.iter_mut().for_each(|c| c.replace_columns(&plain));
+            Rel::Aggregate { input: Box::new(pushed(*input, below)), keys, aggregates }.filter(above)
+        }
+        Rel::Join { kind: JoinKind::Inner, left, right, conditions: own } => {
+            conditions.extend(own);
+            let (left_columns, right_columns) = (left.columns(), right.columns());
+            let (left_only, rest) = divided(conditions, |c| reads_only(c, &left_columns));
+            let (right_only, across) = divided(rest, |c| reads_only(c, &right_columns));
+            pushed(*left, left_only).join(JoinKind::Inner, pushed(*right, right_only), across)
+        }
+        Rel::Join { kind, left, right, conditions: own } => outer(kind, *left, *right, own, conditions),
+    }
+}
+
+/// A join that is not inner; `above` are conditions on its rows.
+fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>) -> Rel {
+    let (left_columns, right_columns) = (left.columns(), right.columns());
+    let rejects = |columns: &[ColumnId]| above.iter().any(|c| rejects_nulls(c, columns));
+    match kind {
+        JoinKind::Left if rejects(&right_columns) => {
+            return pushed(left.join(JoinKind::Inner, right, own), above);
+        }
+        JoinKind::Full if rejects(&left_columns) && rejects(&right_columns) => {
+            return pushed(left.join(JoinKind::Inner, right, own), above);
+        }
+        JoinKind::Full if rejects(&left_columns) => {
+            return pushed(left.join(JoinKind::Left, right, own), above);
+        }
+        _ => {}
+    }
+    // Rows of the right side that cannot be partners need not be there; of the left side they must.
+    let own_side = matches!(kind, JoinKind::Left | JoinKind::Semi | JoinKind::Anti);
+    let (right_only, own) = divided(own, |c| own_side && !c.can_raise() && reads_only(c, &right_columns));
+    let (left_only, above) =
+        divided(above, |c| kind != JoinKind::Full && !c.can_raise() && reads_only(c, &left_columns));
+    pushed(left, left_only).join(kind, pushed(right, right_only), own).filter(above)
+}
+
+fn divided(conditions: Vec<Expr>, goes: impl Fn(&Expr) -> bool) -> (Vec<Expr>, Vec<Expr>) {
+    conditions.into_iter().partition(goes)
+}
+
+/// Whether the expression reads columns, and none but these.
+fn reads_only(expr: &Expr, columns: &[ColumnId]) -> bool {
+    let read = expr.columns();
+    !read.is_empty() && read.iter().all(|id| columns.contains(id))
+}
+
+/// Whether a condition cannot be true where all these columns are null.
+fn rejects_nulls(condition: &Expr, columns: &[ColumnId]) -> bool {
+    match condition {
+        Expr::Bool { op: BoolOp::And, args } => args.iter().any(|arg| rejects_nulls(arg, columns)),
+        Expr::Bool { op: BoolOp::Or, args } => args.iter().all(|arg| rejects_nulls(arg, columns)),
+        Expr::IsNull { arg, negated: true } => is_null_with(arg, columns),
+        other => is_null_with(other, columns),
+    }
+}
+
+/// Whether an expression is null where all these columns are.
+fn is_null_with(expr: &Expr, columns: &[ColumnId]) -> bool {
+    match expr {
+        Expr::Column { id } => columns.contains(id),
+        Expr::Literal { value, .. } => value.is_none(),
+        Expr::Param { .. }
+        | Expr::IsNull { .. }
+        | Expr::Bool { .. }
+        | Expr::Call { .. }
+        | Expr::Case { .. }
+        | Expr::Coalesce(_) => false,
+        Expr::Cmp { left, right, .. } | Expr::Arith { left, right, .. } => {
+            is_null_with(left, columns) || is_null_with(right, columns)
+        }
+        Expr::Neg(arg) | Expr::Not(arg) | Expr::Cast { arg, .. } => is_null_with(arg, columns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::{CmpOp, Literal, Type};
+
+    use super::*;
+
+    fn scan(relation: u16, columns: &[u16]) -> Rel {
+        Rel::Scan { relation, columns: columns.iter().map(|&id| ColumnId(id)).collect() }
+    }
+
+    fn column(id: u16) -> Expr {
+        Expr::column(ColumnId(id))
+    }
+
+    fn positive(id: u16) -> Expr {
+        let zero = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) };
+        Expr::Cmp { op: CmpOp::Gt, left: column(id).into(), right: zero.into() }
+    }
+
+    fn is_null(id: u16) -> Expr {
+        Expr::IsNull { arg: column(id).into(), negated: false }
+    }
+
+    fn left_join() -> Rel {
+        scan(0, &[0, 1]).join(JoinKind::Left, scan(1, &[2, 3]), vec![Expr::equal(column(0), column(2))])
+    }
+
+    #[test]
+    fn a_condition_that_nulls_fail_makes_a_left_join_inner() {
+        let inner = scan(0, &[0, 1]).join(
+            JoinKind::Inner,
+            scan(1, &[2, 3]).filter(vec![positive(3)]),
+            vec![Expr::equal(column(0), column(2))],
+        );
+        assert_eq!(simplified(left_join().filter(vec![positive(3)])), inner);
+    }
+
+    #[test]
+    fn a_condition_that_nulls_pass_stays_above() {
+        let asked = left_join().filter(vec![is_null(3)]);
+        assert_eq!(simplified(asked.clone()), asked);
+        let either = Expr::Bool { op: BoolOp::Or, args: vec![positive(3), positive(0)] };
+        let asked = left_join().filter(vec![either]);
+        assert_eq!(simplified(asked.clone()), asked);
+    }
+
+    #[test]
+    fn conditions_on_the_kept_side_go_below() {
+        let expected = scan(0, &[0, 1]).filter(vec![positive(1)]).join(
+            JoinKind::Left,
+            scan(1, &[2, 3]),
+            vec![Expr::equal(column(0), column(2))],
+        );
+        assert_eq!(simplified(left_join().filter(vec![positive(1)])), expected);
+    }
+
+    #[test]
+    fn an_own_condition_on_the_kept_side_stays() {
+        let conditions = vec![Expr::equal(column(0), column(2)), positive(1)];
+        let asked = scan(0, &[0, 1]).join(JoinKind::Left, scan(1, &[2, 3]), conditions);
+        assert_eq!(simplified(asked.clone()), asked);
+    }
+
+    #[test]
+    fn what_can_raise_passes_no_group_and_no_outer_join() {
+        let quotient =
+            Expr::Arith { op: plan::ArithOp::Div, ty: Type::Int64, left: column(0).into(), right: column(1).into() };
+        let raising = Expr::Cmp { op: CmpOp::Gt, left: quotient.into(), right: column(0).into() };
+        let asked = left_join().filter(vec![raising]);
+        assert_eq!(simplified(asked.clone()), asked);
+    }
+
+    #[test]
+    fn a_condition_on_a_key_goes_below_the_groups() {
+        let key = plan::Computed { column: ColumnId(2), expr: column(0) };
+        let group = |input: Rel| Rel::Aggregate { input: input.into(), keys: vec![key.clone()], aggregates: vec![] };
+        let asked = group(scan(0, &[0, 1])).filter(vec![positive(2)]);
+        assert_eq!(simplified(asked), group(scan(0, &[0, 1]).filter(vec![positive(0)])));
+        // Without keys there is a row even of nothing.
+        let single = Rel::Aggregate { input: scan(0, &[0]).into(), keys: vec![], aggregates: vec![] };
+        let never = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(false)) };
+        let asked = single.filter(vec![never]);
+        assert_eq!(simplified(asked.clone()), asked);
+    }
+}

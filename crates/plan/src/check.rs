@@ -1,0 +1,221 @@
+//! Whether a plan is well-formed: everything that the documentation of [`Rel`] and [`Expr`] promises about columns, indexes
+//! and types.
+//!
+//! What passes here can be run without a further look.
+
+use crate::catalogue::{self, Call, Kind};
+use crate::{ColumnId, Expr, Literal, Physical, Plan, Rel, Type};
+
+/// Expressions and operators nested deeper could exhaust the stack of a thread.
+pub const MAX_DEPTH: usize = 100;
+
+impl Plan {
+    /// What is wrong with it, for developers to read.
+    pub fn check(&self) -> Result<(), String> {
+        let mut checker = Checker { plan: self, made: vec![false; self.columns.len()] };
+        let visible = checker.rel(&self.root, MAX_DEPTH)?;
+        self.output.iter().try_for_each(|e| checker.type_of(e, &visible).map(drop))
+    }
+}
+
+struct Checker<'a> {
+    plan: &'a Plan,
+    /// Columns that some operator has made.
+    made: Vec<bool>,
+}
+
+impl Checker<'_> {
+    /// The columns of the operator's rows.
+    fn rel(&mut self, rel: &Rel, depth: usize) -> Result<Vec<ColumnId>, String> {
+        let depth = depth.checked_sub(1).ok_or("operators are nested too deeply")?;
+        match rel {
+            Rel::Scan { relation, columns } => {
+                let relation = self.plan.relations.get(*relation as usize).ok_or("no such relation")?;
+                if relation.columns.len() != columns.len() {
+                    return Err("a scan has other columns than its relation".into());
+                }
+                for (column, relation_column) in columns.iter().zip(&relation.columns) {
+                    self.make(*column, relation_column.ty)?;
+                }
+            }
+            Rel::Filter { input, conditions } => {
+                let visible = self.rel(input, depth)?;
+                self.conditions(conditions, &visible)?;
+            }
+            Rel::Map { input, computed } => {
+                let visible = self.rel(input, depth)?;
+                for computed in computed {
+                    let ty = self.type_of(&computed.expr, &visible)?;
+                    self.make(computed.column, ty)?;
+                }
+            }
+            Rel::Join { left, right, conditions, .. } => {
+                let mut visible = self.rel(left, depth)?;
+                visible.extend(self.rel(right, depth)?);
+                self.conditions(conditions, &visible)?;
+            }
+            Rel::Union { columns, inputs } => {
+                for part in inputs {
+                    let visible = self.rel(&part.rel, depth)?;
+                    let types: Vec<Type> =
+                        part.exprs.iter().map(|e| self.type_of(e, &visible)).collect::<Result<_, _>>()?;
+                    let wanted = columns.iter().map(|id| self.plan.columns.get(id.0 as usize).copied());
+                    if !wanted.eq(types.into_iter().map(Some)) {
+                        return Err("a union of rows of other types".into());
+                    }
+                }
+                for column in columns {
+                    let ty = self.plan.columns.get(column.0 as usize).ok_or("no such column")?;
+                    self.make(*column, *ty)?;
+                }
+            }
+            Rel::Aggregate { input, keys, aggregates } => {
+                let visible = self.rel(input, depth)?;
+                for key in keys {
+                    let ty = self.type_of(&key.expr, &visible)?;
+                    self.make(key.column, ty)?;
+                }
+                for aggregation in aggregates {
+                    let row = aggregation.agg.aggregate().row();
+                    let argument = aggregation.agg.argument().map(|e| self.type_of(e, &visible)).transpose()?;
+                    if argument.is_some_and(|ty| !row.takes(ty)) {
+                        return Err(format!("no such aggregate: {aggregation:?}"));
+                    }
+                    let types: Vec<Type> = row.output_types(argument.unwrap_or(Type::Int64)).collect();
+                    if types.len() != aggregation.columns.len() {
+                        return Err(format!("an aggregate with other columns than its results: {aggregation:?}"));
+                    }
+                    for (column, ty) in aggregation.columns.iter().zip(types) {
+                        self.make(*column, ty)?;
+                    }
+                }
+            }
+        }
+        Ok(rel.columns())
+    }
+
+    fn make(&mut self, column: ColumnId, ty: Type) -> Result<(), String> {
+        let at = column.0 as usize;
+        if self.plan.columns.get(at) != Some(&ty) {
+            return Err(format!("{column:?} is not of type {ty:?}"));
+        }
+        match std::mem::replace(&mut self.made[at], true) {
+            true => Err(format!("{column:?} is made twice")),
+            false => Ok(()),
+        }
+    }
+
+    fn conditions(&self, conditions: &[Expr], visible: &[ColumnId]) -> Result<(), String> {
+        for condition in conditions {
+            if self.type_of(condition, visible)? != Type::Bool {
+                return Err(format!("a condition that is not Bool: {condition:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The checked counterpart of [`Plan::type_of`].
+    fn type_of(&self, expr: &Expr, visible: &[ColumnId]) -> Result<Type, String> {
+        self.type_within(expr, visible, MAX_DEPTH)
+    }
+
+    fn type_within(&self, expr: &Expr, visible: &[ColumnId], depth: usize) -> Result<Type, String> {
+        let depth = depth.checked_sub(1).ok_or("expression is nested too deeply")?;
+        let type_of = |expr: &Expr| self.type_within(expr, visible, depth);
+        let expect_bool = |expr: &Expr| match type_of(expr)? {
+            Type::Bool => Ok(()),
+            other => Err(format!("{other:?} where Bool is expected: {expr:?}")),
+        };
+        let wrong = |what: &str| format!("{what}: {expr:?}");
+        Ok(match expr {
+            Expr::Column { id } => {
+                let ty = self.plan.columns.get(id.0 as usize).filter(|_| visible.contains(id));
+                *ty.ok_or_else(|| wrong("no such column"))?
+            }
+            Expr::Param { index } => {
+                *self.plan.params.get(*index as usize).ok_or_else(|| wrong("no such parameter"))?
+            }
+            Expr::Literal { ty, value } => match value {
+                Some(value) if !belongs(value, *ty) => return Err(wrong("a constant of another type")),
+                _ => *ty,
+            },
+            Expr::Cmp { left, right, .. } => {
+                let (l, r) = (type_of(left)?, type_of(right)?);
+                if l != r && !(l.kind() == Kind::Decimal && r.kind() == Kind::Decimal) {
+                    return Err(wrong("comparison across types"));
+                }
+                Type::Bool
+            }
+            Expr::Arith { op, ty, left, right } => {
+                let (l, r) = (type_of(left)?, type_of(right)?);
+                if catalogue::result_type(Call::Arith(*op), &[l, r]) != Some(*ty) {
+                    return Err(wrong("operands and result do not fit"));
+                }
+                *ty
+            }
+            Expr::Neg(arg) => {
+                catalogue::result_type(Call::Neg, &[type_of(arg)?]).ok_or_else(|| wrong("no unary minus"))?
+            }
+            Expr::Cast { to, arg } => {
+                let from = type_of(arg)?;
+                if from != *to && catalogue::cast(from, *to).is_none() {
+                    return Err(wrong("no such cast"));
+                }
+                *to
+            }
+            Expr::Bool { args, .. } => {
+                args.iter().try_for_each(expect_bool)?;
+                Type::Bool
+            }
+            Expr::Not(arg) => {
+                expect_bool(arg)?;
+                Type::Bool
+            }
+            Expr::IsNull { arg, .. } => {
+                type_of(arg)?;
+                Type::Bool
+            }
+            Expr::Call { function, ty, args } => {
+                let types = args.iter().map(type_of).collect::<Result<Vec<_>, _>>()?;
+                if catalogue::result_type(Call::Named(*function), &types) != Some(*ty) {
+                    return Err(wrong("operands and result do not fit"));
+                }
+                *ty
+            }
+            Expr::Case { branches, otherwise } => {
+                let ty = type_of(otherwise)?;
+                if branches.is_empty() {
+                    return Err(wrong("CASE without branches"));
+                }
+                for (when, then) in branches {
+                    expect_bool(when)?;
+                    if type_of(then)? != ty {
+                        return Err(wrong("branches of different types"));
+                    }
+                }
+                ty
+            }
+            Expr::Coalesce(args) => {
+                let types = args.iter().map(type_of).collect::<Result<Vec<_>, _>>()?;
+                match types.first() {
+                    Some(ty) if types.iter().all(|other| other == ty) => *ty,
+                    _ => return Err(wrong("values of different types")),
+                }
+            }
+        })
+    }
+}
+
+/// Whether a constant is a value of the type.
+fn belongs(value: &Literal, ty: Type) -> bool {
+    match (ty.physical(), value) {
+        (Physical::Int16, Literal::Int(i)) => i16::try_from(*i).is_ok(),
+        (Physical::Int32, Literal::Int(i)) => i32::try_from(*i).is_ok(),
+        (Physical::Bit, Literal::Bool(_))
+        | (Physical::Int64, Literal::Int(_))
+        | (Physical::Float64, Literal::Float(_))
+        | (Physical::Int128, Literal::Decimal(_))
+        | (Physical::Text, Literal::Text(_)) => true,
+        _ => false,
+    }
+}

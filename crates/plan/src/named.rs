@@ -1,0 +1,305 @@
+//! The functions that a plan calls by their name, a row each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{FunctionRow, Kind, Rule, Takes, named, of_all};
+use crate::{FailureKind, Type};
+
+/// A function, whatever its operands are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Named {
+    /// The first of the equal ones.
+    Greatest,
+    Least,
+    /// By PostgreSQL's rules for deterministic collations, with `\` as escape.
+    Like,
+    StartsWith,
+    /// In characters.
+    Length,
+    OctetLength,
+    /// From a position on, as long as is said if that is said.
+    Substring,
+    Left,
+    Right,
+    /// Of the second text in the first, from 1; 0 if there is none.
+    Position,
+    Concat,
+    Replace,
+    /// Blanks, or the characters of the second text.
+    Trim,
+    TrimLeft,
+    TrimRight,
+    PadLeft,
+    PadRight,
+    Repeat,
+    Reverse,
+    SplitPart,
+    /// ASCII only, as collation "C" has it.
+    Upper,
+    Lower,
+    /// A char(n) without its trailing blanks.
+    CharToText,
+    Abs,
+    /// -1, 0, 1; of NaN 0.
+    Sign,
+    /// Floats: to the nearest, even where two are as near. Decimals: away from zero where two are.
+    Round,
+    Ceil,
+    Floor,
+    Trunc,
+    Sqrt,
+    BitAnd,
+    BitOr,
+    BitXor,
+    BitNot,
+    /// By a number of bits modulo the type's, 32 for smallint.
+    ShiftLeft,
+    ShiftRight,
+    /// Rounded as by `Round`.
+    ToInt16,
+    ToInt32,
+    ToInt64,
+    /// To the nearest.
+    ToFloat,
+    /// Whether it is not zero.
+    ToBool,
+    /// As a decimal. What moves on with time is infinite at its ends, which no decimal is; all else is null there.
+    Extract(Field),
+    /// As a float, which can be infinite.
+    DatePart(Field),
+    DateTrunc(Field),
+    TimestampToDate,
+}
+
+/// A part of a point in time. Years count from 1, and from -1 back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Field {
+    Millennium,
+    Century,
+    Decade,
+    Year,
+    IsoYear,
+    Quarter,
+    Month,
+    /// Of the ISO year.
+    Week,
+    Day,
+    DayOfYear,
+    /// From Sunday, 0.
+    DayOfWeek,
+    /// From Monday, 1.
+    IsoDayOfWeek,
+    Hour,
+    Minute,
+    /// With what is behind the point, as the next two.
+    Second,
+    Milliseconds,
+    Microseconds,
+    /// In seconds since 1970.
+    Epoch,
+    /// The Julian day.
+    Julian,
+}
+
+impl Field {
+    /// Whether it only ever grows.
+    pub fn moves_on(self) -> bool {
+        match self {
+            Field::Millennium
+            | Field::Century
+            | Field::Decade
+            | Field::Year
+            | Field::IsoYear
+            | Field::Epoch
+            | Field::Julian => true,
+            Field::Quarter
+            | Field::Month
+            | Field::Week
+            | Field::Day
+            | Field::DayOfYear
+            | Field::DayOfWeek
+            | Field::IsoDayOfWeek
+            | Field::Hour
+            | Field::Minute
+            | Field::Second
+            | Field::Milliseconds
+            | Field::Microseconds => false,
+        }
+    }
+}
+
+const TEXT: &[Takes] = &[Takes::Only(Type::Text)];
+const TWO_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text)];
+const THREE_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text), Takes::Only(Type::Text)];
+const PART: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int32), Takes::Only(Type::Int32)];
+const PAD: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int32), Takes::Only(Type::Text)];
+const FIELD: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text), Takes::Only(Type::Int32)];
+
+const INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer)];
+const TWO_INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer), Takes::Any(Kind::Integer)];
+const FLOAT: &[Takes] = &[Takes::Any(Kind::Float)];
+const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
+const DATE: &[Takes] = &[Takes::Any(Kind::Date)];
+const TIMESTAMP: &[Takes] = &[Takes::Any(Kind::Timestamp)];
+
+const BOOL: Rule = Rule::Is(Type::Bool);
+const INTEGER: Rule = Rule::Is(Type::Int32);
+const TO_TEXT: Rule = Rule::Is(Type::Text);
+const WHOLE: Rule = Rule::Is(Type::Decimal64 { scale: 0 });
+const WIDE_WHOLE: Rule = Rule::Is(Type::Decimal128 { scale: 0 });
+const MILLIS: Rule = Rule::Is(Type::Decimal64 { scale: 3 });
+const MICROS: Rule = Rule::Is(Type::Decimal64 { scale: 6 });
+
+const OUT_OF_RANGE: &[FailureKind] =
+    &[FailureKind::SmallintOutOfRange, FailureKind::IntegerOutOfRange, FailureKind::BigintOutOfRange];
+const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
+const NEGATIVE: &[FailureKind] = &[FailureKind::NegativeSquareRoot];
+const INFINITE: &[FailureKind] = &[FailureKind::InfiniteDecimal];
+const EPOCH: &[FailureKind] = &[FailureKind::InfiniteDecimal, FailureKind::DecimalTooWide];
+const NO_TIMESTAMP: &[FailureKind] = &[FailureKind::NoTimestamp];
+const LIKE: &[FailureKind] = &[FailureKind::PatternEndsInEscape];
+const SUBSTRING: &[FailureKind] = &[FailureKind::NegativeSubstring];
+const SPLIT: &[FailureKind] = &[FailureKind::FieldZero];
+/// Results are held to what the memory of the engine can bear; PostgreSQL's limit is far beyond.
+const TOO_LONG: &[FailureKind] = &[FailureKind::OutOfMemory];
+
+#[rustfmt::skip]
+pub(crate) const NAMED: &[FunctionRow] = {
+    use Kind::{Bool, Date, Decimal, Float, Integer, Text, Timestamp, TimestampTz};
+    use Named::*;
+    use Takes::{Any, Only};
+    &[
+        of_all(Greatest, "greatest(integer, …)", &[Any(Integer)]),
+        of_all(Greatest, "greatest(float, …)", &[Any(Float)]),
+        of_all(Greatest, "greatest(decimal, …)", &[Any(Decimal)]),
+        of_all(Greatest, "greatest(date, …)", &[Any(Date)]),
+        of_all(Greatest, "greatest(timestamp, …)", &[Any(Timestamp)]),
+        of_all(Greatest, "greatest(timestamptz, …)", &[Any(TimestampTz)]),
+        of_all(Greatest, "greatest(text, …)", &[Any(Text)]),
+        of_all(Least, "least(integer, …)", &[Any(Integer)]),
+        of_all(Least, "least(float, …)", &[Any(Float)]),
+        of_all(Least, "least(decimal, …)", &[Any(Decimal)]),
+        of_all(Least, "least(date, …)", &[Any(Date)]),
+        of_all(Least, "least(timestamp, …)", &[Any(Timestamp)]),
+        of_all(Least, "least(timestamptz, …)", &[Any(TimestampTz)]),
+        of_all(Least, "least(text, …)", &[Any(Text)]),
+        named(Like, "text like text", TWO_TEXTS, BOOL, LIKE),
+        named(StartsWith, "starts_with(text, text)", TWO_TEXTS, BOOL, &[]),
+        named(Length, "length(text)", &[Any(Text)], INTEGER, &[]),
+        named(OctetLength, "octet_length(text)", TEXT, INTEGER, &[]),
+        named(Substring, "substring(text, integer)", &[Only(Type::Text), Only(Type::Int32)], TO_TEXT, &[]),
+        named(Substring, "substring(text, integer, integer)", PART, TO_TEXT, SUBSTRING),
+        named(Left, "left(text, integer)", &[Only(Type::Text), Only(Type::Int32)], TO_TEXT, &[]),
+        named(Right, "right(text, integer)", &[Only(Type::Text), Only(Type::Int32)], TO_TEXT, &[]),
+        named(Position, "position(text, text)", TWO_TEXTS, INTEGER, &[]),
+        named(Concat, "text || text", TWO_TEXTS, TO_TEXT, TOO_LONG),
+        named(Replace, "replace(text, text, text)", THREE_TEXTS, TO_TEXT, TOO_LONG),
+        named(Trim, "btrim(text)", TEXT, TO_TEXT, &[]),
+        named(Trim, "btrim(text, text)", TWO_TEXTS, TO_TEXT, &[]),
+        named(TrimLeft, "ltrim(text)", TEXT, TO_TEXT, &[]),
+        named(TrimLeft, "ltrim(text, text)", TWO_TEXTS, TO_TEXT, &[]),
+        named(TrimRight, "rtrim(text)", TEXT, TO_TEXT, &[]),
+        named(TrimRight, "rtrim(text, text)", TWO_TEXTS, TO_TEXT, &[]),
+        named(PadLeft, "lpad(text, integer, text)", PAD, TO_TEXT, TOO_LONG),
+        named(PadRight, "rpad(text, integer, text)", PAD, TO_TEXT, TOO_LONG),
+        named(Repeat, "repeat(text, integer)", &[Only(Type::Text), Only(Type::Int32)], TO_TEXT, TOO_LONG),
+        named(Reverse, "reverse(text)", TEXT, TO_TEXT, &[]),
+        named(SplitPart, "split_part(text, text, integer)", FIELD, TO_TEXT, SPLIT),
+        named(Upper, "upper(text)", TEXT, TO_TEXT, &[]),
+        named(Lower, "lower(text)", TEXT, TO_TEXT, &[]),
+        named(CharToText, "char to text", &[Only(Type::Char)], TO_TEXT, &[]),
+        named(Abs, "abs(integer)", INTEGERS, Rule::Same, OUT_OF_RANGE),
+        named(Abs, "abs(float)", FLOAT, Rule::Same, &[]),
+        named(Abs, "abs(decimal)", DECIMAL, Rule::Wide, TOO_WIDE),
+        named(Sign, "sign(float)", FLOAT, Rule::Same, &[]),
+        named(Sign, "sign(decimal)", DECIMAL, WHOLE, &[]),
+        named(Round, "round(float)", FLOAT, Rule::Same, &[]),
+        named(Ceil, "ceil(float)", FLOAT, Rule::Same, &[]),
+        named(Floor, "floor(float)", FLOAT, Rule::Same, &[]),
+        named(Trunc, "trunc(float)", FLOAT, Rule::Same, &[]),
+        named(Round, "round(decimal)", DECIMAL, WIDE_WHOLE, &[]),
+        named(Ceil, "ceil(decimal)", DECIMAL, WIDE_WHOLE, &[]),
+        named(Floor, "floor(decimal)", DECIMAL, WIDE_WHOLE, &[]),
+        named(Trunc, "trunc(decimal)", DECIMAL, WIDE_WHOLE, &[]),
+        named(Sqrt, "sqrt(float)", FLOAT, Rule::Same, NEGATIVE),
+        named(BitAnd, "integer & integer", TWO_INTEGERS, Rule::Same, &[]),
+        named(BitOr, "integer | integer", TWO_INTEGERS, Rule::Same, &[]),
+        named(BitXor, "integer # integer", TWO_INTEGERS, Rule::Same, &[]),
+        named(BitNot, "~ integer", INTEGERS, Rule::Same, &[]),
+        named(ShiftLeft, "smallint << integer", &[Only(Type::Int16), Only(Type::Int32)], Rule::Is(Type::Int16), &[]),
+        named(ShiftLeft, "integer << integer", &[Only(Type::Int32), Only(Type::Int32)], Rule::Is(Type::Int32), &[]),
+        named(ShiftLeft, "bigint << integer", &[Only(Type::Int64), Only(Type::Int32)], Rule::Is(Type::Int64), &[]),
+        named(ShiftRight, "smallint >> integer", &[Only(Type::Int16), Only(Type::Int32)], Rule::Is(Type::Int16), &[]),
+        named(ShiftRight, "integer >> integer", &[Only(Type::Int32), Only(Type::Int32)], Rule::Is(Type::Int32), &[]),
+        named(ShiftRight, "bigint >> integer", &[Only(Type::Int64), Only(Type::Int32)], Rule::Is(Type::Int64), &[]),
+        named(ToInt16, "integer to smallint", &[Any(Integer)], Rule::Is(Type::Int16), OUT_OF_RANGE),
+        named(ToInt16, "float to smallint", &[Any(Float)], Rule::Is(Type::Int16), OUT_OF_RANGE),
+        named(ToInt16, "decimal to smallint", &[Any(Decimal)], Rule::Is(Type::Int16), OUT_OF_RANGE),
+        named(ToInt32, "bigint to integer", &[Only(Type::Int64)], Rule::Is(Type::Int32), OUT_OF_RANGE),
+        named(ToInt32, "float to integer", &[Any(Float)], Rule::Is(Type::Int32), OUT_OF_RANGE),
+        named(ToInt32, "decimal to integer", &[Any(Decimal)], Rule::Is(Type::Int32), OUT_OF_RANGE),
+        named(ToInt32, "bool to integer", &[Any(Bool)], Rule::Is(Type::Int32), &[]),
+        named(ToInt64, "float to bigint", &[Any(Float)], Rule::Is(Type::Int64), OUT_OF_RANGE),
+        named(ToInt64, "decimal to bigint", &[Any(Decimal)], Rule::Is(Type::Int64), OUT_OF_RANGE),
+        named(ToFloat, "decimal to float", DECIMAL, Rule::Is(Type::Float64), &[]),
+        named(ToBool, "integer to bool", &[Only(Type::Int32)], BOOL, &[]),
+        named(Extract(Field::Millennium), "extract(millennium from date)", DATE, WHOLE, INFINITE),
+        named(Extract(Field::Century), "extract(century from date)", DATE, WHOLE, INFINITE),
+        named(Extract(Field::Decade), "extract(decade from date)", DATE, WHOLE, INFINITE),
+        named(Extract(Field::Year), "extract(year from date)", DATE, WHOLE, INFINITE),
+        named(Extract(Field::IsoYear), "extract(isoyear from date)", DATE, WHOLE, INFINITE),
+        named(Extract(Field::Quarter), "extract(quarter from date)", DATE, WHOLE, &[]),
+        named(Extract(Field::Month), "extract(month from date)", DATE, WHOLE, &[]),
+        named(Extract(Field::Week), "extract(week from date)", DATE, WHOLE, &[]),
+        named(Extract(Field::Day), "extract(day from date)", DATE, WHOLE, &[]),
+        named(Extract(Field::DayOfYear), "extract(doy from date)", DATE, WHOLE, &[]),
+        named(Extract(Field::DayOfWeek), "extract(dow from date)", DATE, WHOLE, &[]),
+        named(Extract(Field::IsoDayOfWeek), "extract(isodow from date)", DATE, WHOLE, &[]),
+        named(Extract(Field::Epoch), "extract(epoch from date)", DATE, WHOLE, INFINITE),
+        named(Extract(Field::Julian), "extract(julian from date)", DATE, WHOLE, INFINITE),
+        named(Extract(Field::Millennium), "extract(millennium from timestamp)", TIMESTAMP, WHOLE, INFINITE),
+        named(Extract(Field::Century), "extract(century from timestamp)", TIMESTAMP, WHOLE, INFINITE),
+        named(Extract(Field::Decade), "extract(decade from timestamp)", TIMESTAMP, WHOLE, INFINITE),
+        named(Extract(Field::Year), "extract(year from timestamp)", TIMESTAMP, WHOLE, INFINITE),
+        named(Extract(Field::IsoYear), "extract(isoyear from timestamp)", TIMESTAMP, WHOLE, INFINITE),
+        named(Extract(Field::Quarter), "extract(quarter from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::Month), "extract(month from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::Week), "extract(week from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::Day), "extract(day from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::DayOfYear), "extract(doy from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::DayOfWeek), "extract(dow from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::IsoDayOfWeek), "extract(isodow from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::Hour), "extract(hour from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::Minute), "extract(minute from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::Second), "extract(second from timestamp)", TIMESTAMP, MICROS, &[]),
+        named(Extract(Field::Milliseconds), "extract(milliseconds from timestamp)", TIMESTAMP, MILLIS, &[]),
+        named(Extract(Field::Microseconds), "extract(microseconds from timestamp)", TIMESTAMP, WHOLE, &[]),
+        named(Extract(Field::Epoch), "extract(epoch from timestamp)", TIMESTAMP, MICROS, EPOCH),
+        named(DatePart(Field::Millennium), "date_part('millennium', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Century), "date_part('century', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Decade), "date_part('decade', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Year), "date_part('year', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::IsoYear), "date_part('isoyear', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Quarter), "date_part('quarter', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Month), "date_part('month', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Week), "date_part('week', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Day), "date_part('day', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::DayOfYear), "date_part('doy', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::DayOfWeek), "date_part('dow', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::IsoDayOfWeek), "date_part('isodow', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Hour), "date_part('hour', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Minute), "date_part('minute', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DatePart(Field::Microseconds), "date_part('microseconds', timestamp)", TIMESTAMP, Rule::Is(Type::Float64), &[]),
+        named(DateTrunc(Field::Year), "date_trunc('year', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Quarter), "date_trunc('quarter', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Month), "date_trunc('month', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Week), "date_trunc('week', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Day), "date_trunc('day', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Hour), "date_trunc('hour', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Minute), "date_trunc('minute', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Second), "date_trunc('second', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Milliseconds), "date_trunc('milliseconds', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Microseconds), "date_trunc('microseconds', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(TimestampToDate, "timestamp to date", TIMESTAMP, Rule::Is(Type::Date), &[]),
+    ]
+};

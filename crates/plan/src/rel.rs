@@ -1,0 +1,167 @@
+//! The relational algebra: what rows a plan asks for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Agg, Expr};
+
+/// A column of the plan, whichever operator makes it: its place in [`crate::Plan::columns`], which has its type. No two
+/// operators make the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ColumnId(pub u16);
+
+/// An operator with all that is below it. Rows are a multiset; nothing is said about their order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Rel {
+    /// All rows of `relations[relation]`: a column for each of its columns.
+    Scan { relation: u16, columns: Vec<ColumnId> },
+    /// Rows for which all conditions are true (not null, not false).
+    Filter { input: Box<Rel>, conditions: Vec<Expr> },
+    /// The same rows with more columns, computed of the input's.
+    Map { input: Box<Rel>, computed: Vec<Computed> },
+    /// Pairs of rows; `conditions` may refer to both sides.
+    Join { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
+    /// The rows of all inputs, one after the other.
+    Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
+    /// A row for each group. Without keys all rows are one group, even if there are none.
+    Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
+}
+
+/// An input of a union: what its rows give for each of the union's columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    pub rel: Rel,
+    pub exprs: Vec<Expr>,
+}
+
+/// Which rows a join gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum JoinKind {
+    /// Pairs for which all conditions are true.
+    Inner,
+    /// The same, and each row of the left side that has no partner, with nulls.
+    Left,
+    /// The same, and those of the right side too.
+    Full,
+    /// Rows of the left side that have a partner, each once.
+    Semi,
+    /// Rows of the left side that have none.
+    Anti,
+}
+
+/// A column and what it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Computed {
+    pub column: ColumnId,
+    pub expr: Expr,
+}
+
+/// An aggregate with its columns: [`Agg::Avg`] makes two, all others one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Aggregation {
+    pub columns: Vec<ColumnId>,
+    pub agg: Agg,
+    /// Over each value once.
+    pub distinct: bool,
+}
+
+impl JoinKind {
+    /// Whether its rows have the columns of the right side.
+    pub fn keeps_right(self) -> bool {
+        matches!(self, JoinKind::Inner | JoinKind::Left | JoinKind::Full)
+    }
+}
+
+impl Rel {
+    pub fn filter(self, conditions: Vec<Expr>) -> Rel {
+        match self {
+            rel if conditions.is_empty() => rel,
+            Rel::Filter { input, conditions: mut all } => {
+                all.extend(conditions);
+                Rel::Filter { input, conditions: all }
+            }
+            rel => Rel::Filter { input: Box::new(rel), conditions },
+        }
+    }
+
+    pub fn map(self, computed: Vec<Computed>) -> Rel {
+        match computed.is_empty() {
+            true => self,
+            false => Rel::Map { input: Box::new(self), computed },
+        }
+    }
+
+    pub fn join(self, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Rel {
+        Rel::Join { kind, left: Box::new(self), right: Box::new(right), conditions }
+    }
+
+    /// The columns of its rows.
+    pub fn columns(&self) -> Vec<ColumnId> {
+        match self {
+            Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.clone(),
+            Rel::Filter { input, .. } => input.columns(),
+            Rel::Map { input, computed } => {
+                let mut columns = input.columns();
+                columns.extend(computed.iter().map(|computed| computed.column));
+                columns
+            }
+            Rel::Join { kind, left, right, .. } => {
+                let mut columns = left.columns();
+                if kind.keeps_right() {
+                    columns.extend(right.columns());
+                }
+                columns
+            }
+            Rel::Aggregate { keys, aggregates, .. } => {
+                let results = aggregates.iter().flat_map(|aggregation| &aggregation.columns);
+                keys.iter().map(|key| key.column).chain(results.copied()).collect()
+            }
+        }
+    }
+
+    pub fn inputs(&self) -> Vec<&Rel> {
+        match self {
+            Rel::Scan { .. } => vec![],
+            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => vec![input],
+            Rel::Join { left, right, .. } => vec![left, right],
+            Rel::Union { inputs, .. } => inputs.iter().map(|part| &part.rel).collect(),
+        }
+    }
+
+    pub fn depth(&self) -> usize {
+        1 + self.inputs().into_iter().map(Rel::depth).max().unwrap_or(0)
+    }
+
+    /// The expressions of this operator alone.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Rel::Scan { .. } => vec![],
+            Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } => conditions.iter().collect(),
+            Rel::Map { computed, .. } => computed.iter().map(|computed| &computed.expr).collect(),
+            Rel::Union { inputs, .. } => inputs.iter().flat_map(|part| &part.exprs).collect(),
+            Rel::Aggregate { keys, aggregates, .. } => {
+                let arguments = aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
+                keys.iter().map(|key| &key.expr).chain(arguments).collect()
+            }
+        }
+    }
+
+    /// Calls `f` on this operator and all below it, which it may change.
+    pub fn visit_mut(&mut self, f: &mut impl FnMut(&mut Rel)) {
+        f(self);
+        match self {
+            Rel::Scan { .. } => {}
+            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => input.visit_mut(f),
+            Rel::Join { left, right, .. } => {
+                left.visit_mut(f);
+                right.visit_mut(f);
+            }
+            Rel::Union { inputs, .. } => inputs.iter_mut().for_each(|part| part.rel.visit_mut(f)),
+        }
+    }
+
+    /// Calls `f` on this operator and all below it.
+    pub fn visit<'a>(&'a self, f: &mut impl FnMut(&'a Rel)) {
+        f(self);
+        self.inputs().into_iter().for_each(|input| input.visit(f));
+    }
+}

@@ -1,0 +1,238 @@
+//! CASE, COALESCE, NULLIF, GREATEST, LEAST, IS DISTINCT FROM.
+//!
+//! They bring several values to one type. For numerics PostgreSQL does not: each shows its own digits behind the point.
+//! Here such values get the largest scale among them, and an expression goes along that says whose scale it is.
+
+use pgrx::prelude::*;
+use plan::catalogue::{self, Call, Kind};
+use plan::{CmpOp, Expr, Literal, Named, Type};
+
+use super::compare::{Comparison, require_c_order};
+use super::reason::{Attempt, node_reason, operator_reason};
+use super::translate::{Scale, Translator, Typed, boolean, cast};
+use crate::pg::tree::{Node, Tagged};
+
+/// What is said twice must not grow with every level that says it twice.
+const MAX_REPEATED: usize = 1000;
+
+macro_rules! tagged {
+    ($($node:ident => $tag:ident),* $(,)?) => {
+        $(impl Tagged for pg_sys::$node {
+            const TAG: pg_sys::NodeTag = pg_sys::NodeTag::$tag;
+        })*
+    };
+}
+
+tagged! {
+    CaseExpr => T_CaseExpr,
+    CaseTestExpr => T_CaseTestExpr,
+    CaseWhen => T_CaseWhen,
+    CoalesceExpr => T_CoalesceExpr,
+    MinMaxExpr => T_MinMaxExpr,
+}
+
+impl<'a> Translator<'a> {
+    pub fn conditional(&mut self, node: Node<'a>) -> Attempt<Typed> {
+        if let Some(case) = node.cast::<pg_sys::CaseExpr>() {
+            self.case(case)
+        } else if node.cast::<pg_sys::CaseTestExpr>().is_some() {
+            self.case_values.last().cloned().ok_or_else(|| node_reason(node))
+        } else if let Some(coalesce) = node.cast::<pg_sys::CoalesceExpr>() {
+            let args = self.all(coalesce.args)?;
+            Ok(unified(args)?.made_by(Expr::Coalesce))
+        } else if let Some(extreme) = node.cast::<pg_sys::MinMaxExpr>() {
+            self.extreme(extreme)
+        } else {
+            match node.tag() {
+                // SAFETY: these two are operator expressions by another name.
+                pg_sys::NodeTag::T_DistinctExpr => self.distinct(unsafe { &*node.as_ptr::<pg_sys::OpExpr>() }),
+                // SAFETY: as above.
+                pg_sys::NodeTag::T_NullIfExpr => self.null_if(unsafe { &*node.as_ptr::<pg_sys::OpExpr>() }),
+                _ => Err(node_reason(node)),
+            }
+        }
+    }
+
+    fn all(&mut self, list: *mut pg_sys::List) -> Attempt<Vec<Typed>> {
+        let mut all = Vec::new();
+        for node in self.tree.list(list) {
+            all.push(self.expression(node)?);
+        }
+        Ok(all)
+    }
+
+    fn case(&mut self, case: &'a pg_sys::CaseExpr) -> Attempt<Typed> {
+        if let Some(compared) = self.tree.node(case.arg) {
+            let compared = self.expression(compared)?;
+            check_repeated(&compared, self.tree.list(case.args).len())?;
+            self.case_values.push(compared);
+        }
+        let branches = self.branches(case);
+        if !case.arg.is_null() {
+            self.case_values.pop();
+        }
+        let (conditions, values) = branches?;
+        Ok(unified(values)?.made_by(|values| {
+            let mut values = values.into_iter();
+            let branches = conditions.iter().cloned().zip(values.by_ref()).collect();
+            // One value more than there are conditions.
+            Expr::Case { branches, otherwise: Box::new(values.next().expect("the value of ELSE")) }
+        }))
+    }
+
+    /// Conditions, and values, of which the last is for when no condition holds.
+    fn branches(&mut self, case: &'a pg_sys::CaseExpr) -> Attempt<(Vec<Expr>, Vec<Typed>)> {
+        let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        for when in self.tree.list_of::<pg_sys::CaseWhen>(case.args) {
+            conditions.push(self.condition(self.tree.required(when.expr))?);
+            values.push(self.expression(self.tree.required(when.result))?);
+        }
+        values.push(self.expression(self.tree.node(case.defresult).ok_or("CASE without ELSE")?)?);
+        Ok((conditions, values))
+    }
+
+    fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
+        let unified = unified(self.all(node.args)?)?;
+        if unified.ty.is_text() {
+            require_c_order(node.inputcollid)?;
+        }
+        let function = match node.op {
+            pg_sys::MinMaxOp::IS_GREATEST => Named::Greatest,
+            _ => Named::Least,
+        };
+        let (ty, exact_scale) = (unified.ty, matches!(unified.scale, Mix::OfType));
+        if catalogue::function(Call::Named(function), &vec![ty; unified.exprs.len()]).is_none() {
+            return Err("GREATEST or LEAST of booleans".into());
+        }
+        let expr = Expr::Call { function, ty, args: unified.exprs };
+        // Which of two equal values it is depends on their place, and so does what it shows.
+        Ok(Typed { expr, ty, scale: if exact_scale { Scale::OfType } else { Scale::Unknown } })
+    }
+
+    /// Null only where both sides are: `(a <> b)`, and where that is null, whether one side alone is.
+    fn distinct(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
+        let (left, right, equal) = self.equality(op)?;
+        let Expr::Cmp { op: CmpOp::Eq, left: l, right: r } = equal.expr else {
+            return Err(operator_reason(op.opno));
+        };
+        let is_null = |arg: Expr| Box::new(Expr::IsNull { arg: Box::new(arg), negated: false });
+        let one_is_null = Expr::Cmp { op: CmpOp::Ne, left: is_null(left.expr), right: is_null(right.expr) };
+        let differ = Expr::Cmp { op: CmpOp::Ne, left: l, right: r };
+        Ok(boolean(Expr::Coalesce(vec![differ, one_is_null])))
+    }
+
+    fn null_if(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
+        let (value, _, equal) = self.equality(op)?;
+        let case = |value: Expr, ty: Type| Expr::Case {
+            branches: vec![(equal.expr.clone(), Expr::Literal { ty, value: None })],
+            otherwise: Box::new(value),
+        };
+        let scale = match value.scale {
+            Scale::Varies(scale) => Scale::Varies(case(scale, Type::Int32)),
+            scale => scale,
+        };
+        Ok(Typed { expr: case(value.expr, value.ty), ty: value.ty, scale })
+    }
+
+    /// Both sides, and their comparison.
+    fn equality(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<(Typed, Typed, Typed)> {
+        let arguments = self.all(op.args)?;
+        let [left, right] = <[Typed; 2]>::try_from(arguments).map_err(|_| operator_reason(op.opno))?;
+        check_repeated(&left, 2)?;
+        check_repeated(&right, 2)?;
+        let comparison = Comparison::of(op.opno, op.inputcollid).ok_or_else(|| operator_reason(op.opno))?;
+        let equal = comparison.between(left.clone(), right.clone())?;
+        match equal.expr {
+            Expr::Cmp { op: CmpOp::Eq, .. } => Ok((left, right, equal)),
+            _ => Err(operator_reason(op.opno)),
+        }
+    }
+}
+
+fn check_repeated(typed: &Typed, times: usize) -> Attempt<()> {
+    let scale = match &typed.scale {
+        Scale::Varies(scale) => scale.size(),
+        Scale::OfType | Scale::Unknown => 0,
+    };
+    if (typed.expr.size() + scale) * times > MAX_REPEATED {
+        Err("expression that grows too large".into())
+    } else {
+        Ok(())
+    }
+}
+
+/// Values of one type.
+struct Unified {
+    exprs: Vec<Expr>,
+    ty: Type,
+    scale: Mix,
+}
+
+enum Mix {
+    OfType,
+    Unknown,
+    /// The values' own scales.
+    Of(Vec<Expr>),
+}
+
+impl Unified {
+    /// One of the values, chosen by what `choice` makes of them; their scales are chosen alike.
+    fn made_by(self, choice: impl Fn(Vec<Expr>) -> Expr) -> Typed {
+        let scale = match self.scale {
+            Mix::OfType => Scale::OfType,
+            Mix::Unknown => Scale::Unknown,
+            Mix::Of(scales) => Scale::Varies(choice(scales)),
+        };
+        Typed { expr: choice(self.exprs), ty: self.ty, scale }
+    }
+}
+
+fn unified(values: Vec<Typed>) -> Attempt<Unified> {
+    let known = values.iter().filter(|value| !is_null(value));
+    let first = known.clone().next().or(values.first()).ok_or("conditional without values")?.ty;
+    if first.kind() != Kind::Decimal {
+        if known.clone().any(|value| value.ty != first) {
+            return Err("conditional of different types".into());
+        }
+        let exprs = values.into_iter().map(|value| retyped(value, first)).collect();
+        return Ok(Unified { exprs, ty: first, scale: Mix::OfType });
+    }
+    let scale = if known.clone().any(|value| matches!(value.scale, Scale::Unknown)) {
+        Mix::Unknown
+    } else if known.clone().all(|value| value.has_exact_scale() && value.ty.scale() == first.scale()) {
+        Mix::OfType
+    } else {
+        values.iter().try_for_each(|value| check_repeated(value, 3))?;
+        Mix::Of(values.iter().map(own_scale).collect())
+    };
+    let ty = if known.clone().all(|value| value.ty == first) {
+        first
+    } else {
+        Type::Decimal128 { scale: known.map(|value| value.ty.scale()).max().unwrap_or_default() }
+    };
+    let exprs = values.into_iter().map(|value| retyped(value, ty)).collect();
+    Ok(Unified { exprs, ty, scale })
+}
+
+fn is_null(value: &Typed) -> bool {
+    matches!(value.expr, Expr::Literal { value: None, .. })
+}
+
+fn retyped(value: Typed, ty: Type) -> Expr {
+    if is_null(&value) { Expr::Literal { ty, value: None } } else { cast(value, ty) }
+}
+
+/// The digits that a value shows, as an integer; null where it is null.
+fn own_scale(value: &Typed) -> Expr {
+    let integer = |digits| Expr::Literal { ty: Type::Int32, value: digits };
+    let digits = || integer(Some(Literal::Int(value.ty.scale() as i64)));
+    match (&value.scale, &value.expr) {
+        (Scale::Varies(scale), _) => scale.clone(),
+        (_, Expr::Literal { value: None, .. }) => integer(None),
+        (_, Expr::Literal { value: Some(_), .. }) => digits(),
+        (_, expr) => {
+            let present = Expr::IsNull { arg: Box::new(expr.clone()), negated: true };
+            Expr::Case { branches: vec![(present, digits())], otherwise: Box::new(integer(None)) }
+        }
+    }
+}

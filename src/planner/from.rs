@@ -1,0 +1,181 @@
+//! FROM and WHERE of a SELECT level: which rows, joined how, restricted by what.
+//!
+//! Whether the tables are mirrored right now is asked when the query runs: a plan may live longer than that.
+
+use pgrx::prelude::*;
+use plan::{Expr, JoinKind, Rel};
+
+use super::reason::Attempt;
+use super::translate::Translator;
+use crate::pg::compat;
+use crate::pg::tree::{Node, Tree, push};
+
+/// The rows of FROM, and the conditions on them.
+pub struct From<'a> {
+    pub rel: Rel,
+    /// Of WHERE and of inner joins, simplified as the planner does.
+    pub conjuncts: Vec<Node<'a>>,
+}
+
+/// Adds the items of FROM to the innermost scope, which is that of `query`.
+///
+/// # Safety
+///
+/// `query` belongs to the translator's tree, and its relations are locked.
+pub unsafe fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<From<'a>> {
+    let tree = translator.tree;
+    let mut reader = Reader { query, entries: tree.list_of(query.rtable).collect(), translator };
+    // SAFETY: by the caller's promise.
+    unsafe { reader.closed(tree.required(query.jointree)) }
+}
+
+struct Reader<'a, 't> {
+    query: &'a pg_sys::Query,
+    entries: Vec<&'a pg_sys::RangeTblEntry>,
+    translator: &'t mut Translator<'a>,
+}
+
+impl<'a> Reader<'a, '_> {
+    /// A part of the join tree with the conditions of its own inner joins.
+    unsafe fn closed(&mut self, item: Node<'a>) -> Attempt<From<'a>> {
+        let mut quals = std::ptr::null_mut();
+        // SAFETY: by the caller's promise. `quals` is a list of expressions of this query.
+        unsafe {
+            let rel = self.item(item, &mut quals)?.ok_or("no table in FROM")?;
+            Ok(From { rel, conjuncts: conjuncts(self.translator.tree, self.query, quals) })
+        }
+    }
+
+    /// The same, with all of them applied.
+    unsafe fn restricted(&mut self, item: Node<'a>) -> Attempt<Rel> {
+        // SAFETY: by the caller's promise.
+        let From { rel, conjuncts } = unsafe { self.closed(item)? };
+        Ok(rel.filter(self.conditions(conjuncts)?))
+    }
+
+    /// `None`: an empty FROM.
+    unsafe fn item(&mut self, item: Node<'a>, quals: &mut *mut pg_sys::List) -> Attempt<Option<Rel>> {
+        let tree = self.translator.tree;
+        if let Some(from) = item.cast::<pg_sys::FromExpr>() {
+            let mut all: Option<Rel> = None;
+            for child in tree.list(from.fromlist) {
+                // SAFETY: by the caller's promise, here and below.
+                if let Some(rel) = unsafe { self.item(child, quals)? } {
+                    all = Some(beside(all, rel));
+                }
+            }
+            add_qual(from.quals, quals);
+            Ok(all)
+        } else if let Some(join) = item.cast::<pg_sys::JoinExpr>() {
+            let (left, right) = (tree.required(join.larg), tree.required(join.rarg));
+            if join.jointype == pg_sys::JoinType::JOIN_INNER {
+                // SAFETY: as above.
+                let (left, right) = unsafe { (self.item(left, quals)?, self.item(right, quals)?) };
+                add_qual(join.quals, quals);
+                return Ok(right.map(|right| beside(left, right)));
+            }
+            // SAFETY: as above.
+            unsafe { self.outer(join, left, right).map(Some) }
+        } else if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
+            let entry = self.entries.get(reference.rtindex as usize - 1).ok_or("unknown item in FROM")?;
+            self.entry(reference.rtindex, entry).map(Some)
+        } else {
+            Err("unknown item in FROM".into())
+        }
+    }
+
+    unsafe fn outer(&mut self, join: &'a pg_sys::JoinExpr, left: Node<'a>, right: Node<'a>) -> Attempt<Rel> {
+        let mut quals = std::ptr::null_mut();
+        add_qual(join.quals, &mut quals);
+        // SAFETY: by the caller's promise.
+        let (left, right, conjuncts) = unsafe {
+            let (left, right) = (self.restricted(left)?, self.restricted(right)?);
+            (left, right, conjuncts(self.translator.tree, self.query, quals))
+        };
+        let conditions = self.conditions(conjuncts)?;
+        match join.jointype {
+            pg_sys::JoinType::JOIN_LEFT => Ok(left.join(JoinKind::Left, right, conditions)),
+            pg_sys::JoinType::JOIN_RIGHT => Ok(right.join(JoinKind::Left, left, conditions)),
+            pg_sys::JoinType::JOIN_FULL => Ok(left.join(JoinKind::Full, right, conditions)),
+            _ => Err("join of an unknown kind".into()),
+        }
+    }
+
+    /// Conditions within an outer join, where nothing can be joined for them.
+    fn conditions(&mut self, conjuncts: Vec<Node<'a>>) -> Attempt<Vec<Expr>> {
+        let waiting = self.translator.pending.len();
+        let conditions = conjuncts.into_iter().map(|c| self.translator.condition(c)).collect::<Attempt<_>>()?;
+        match self.translator.pending.len() > waiting {
+            true => Err("subquery in the condition of an outer join".into()),
+            false => Ok(conditions),
+        }
+    }
+
+    fn entry(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+        let subquery = match entry.rtekind {
+            pg_sys::RTEKind::RTE_RELATION => {
+                let relation = self.translator.open_table(index, entry)?;
+                return Ok(Rel::Scan { relation, columns: Vec::new() });
+            }
+            _ if !entry.securityQuals.is_null() => return Err("row-level security".into()),
+            pg_sys::RTEKind::RTE_SUBQUERY if entry.lateral => return Err("LATERAL".into()),
+            pg_sys::RTEKind::RTE_SUBQUERY if entry.security_barrier => {
+                return Err("view that is a security barrier".into());
+            }
+            // SAFETY: a subquery's entry has its query, which belongs to the tree.
+            pg_sys::RTEKind::RTE_SUBQUERY => unsafe { &*entry.subquery },
+            pg_sys::RTEKind::RTE_CTE => return self.translator.with_query(index, entry),
+            pg_sys::RTEKind::RTE_FUNCTION => return Err("function in FROM".into()),
+            pg_sys::RTEKind::RTE_VALUES => return Err("VALUES in FROM".into()),
+            _ => return Err("something that is not a table in FROM".into()),
+        };
+        self.translator.subquery(index, subquery)
+    }
+}
+
+fn beside(left: Option<Rel>, right: Rel) -> Rel {
+    match left {
+        None => right,
+        Some(left) => left.join(JoinKind::Inner, right, Vec::new()),
+    }
+}
+
+fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {
+    if !qual.is_null() {
+        push(quals, qual);
+    }
+}
+
+/// # Safety
+///
+/// `quals` is a list of expressions of `query`.
+unsafe fn conjuncts<'a>(tree: Tree<'a>, query: &pg_sys::Query, quals: *mut pg_sys::List) -> Vec<Node<'a>> {
+    // SAFETY: by the caller's promise; each step returns a valid expression.
+    let conjuncts = unsafe {
+        let all = simplified(flattened(query, pg_sys::make_ands_explicit(quals).cast()));
+        pg_sys::make_ands_implicit(pg_sys::canonicalize_qual(all.cast(), false))
+    };
+    tree.list(conjuncts).collect()
+}
+
+/// An expression of `query` with the columns of joins resolved: a new tree, as the parser sees it when it looks for
+/// ungrouped columns.
+///
+/// # Safety
+///
+/// `node` is null or an expression, or list of expressions, of `query`.
+pub unsafe fn flattened(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise.
+    unsafe { compat::flatten_join_columns(std::ptr::from_ref(query).cast_mut(), node) }
+}
+
+/// A flattened expression as the planner sees it: a new tree with constants folded, negations pushed down, SQL functions
+/// inlined.
+///
+/// # Safety
+///
+/// `node` is null or an expression, or list of expressions.
+pub unsafe fn simplified(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_sys::eval_const_expressions(std::ptr::null_mut(), node) }
+}

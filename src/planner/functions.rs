@@ -1,0 +1,223 @@
+//! The whitelist of functions that the plan calls by their name, and of the operators behind which they stand.
+
+use pgrx::prelude::*;
+use plan::catalogue::{self, Call};
+use plan::{Expr, Field, Literal, Named, Type};
+
+use super::compare::require_deterministic;
+use super::reason::{Attempt, Reason};
+use super::translate::{Translator, Typed, boolean, exact};
+use crate::pg::tree::Node;
+
+/// Its name in C has the type in it from PostgreSQL 18 on.
+const REVERSE: u32 = 3062;
+
+/// What a function of PostgreSQL means, beyond a call with the same arguments.
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    Call(Named),
+    /// Compares parts of texts: by bytes, if the collation is deterministic. Otherwise PostgreSQL raises an error.
+    ByBytes(Named),
+    NotLike,
+    /// Of a char(n), which is matched with its blanks.
+    PaddedLike {
+        negated: bool,
+    },
+    /// Knows the letters of the collation.
+    Letters(Named),
+    /// Of a numeric, to no digits behind the point.
+    ToWhole(Named),
+    /// The first argument names a part of the second.
+    OfField(fn(Field) -> Named),
+}
+
+fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
+    use Meaning::*;
+    Some(match function.to_u32() {
+        pg_sys::F_TEXTLIKE | pg_sys::F_LIKE_TEXT_TEXT => ByBytes(Named::Like),
+        pg_sys::F_TEXTNLIKE | pg_sys::F_NOTLIKE_TEXT_TEXT => NotLike,
+        pg_sys::F_BPCHARLIKE => PaddedLike { negated: false },
+        pg_sys::F_BPCHARNLIKE => PaddedLike { negated: true },
+        pg_sys::F_STARTS_WITH => ByBytes(Named::StartsWith),
+        pg_sys::F_LENGTH_TEXT
+        | pg_sys::F_CHAR_LENGTH_TEXT
+        | pg_sys::F_CHARACTER_LENGTH_TEXT
+        | pg_sys::F_LENGTH_BPCHAR
+        | pg_sys::F_CHAR_LENGTH_BPCHAR
+        | pg_sys::F_CHARACTER_LENGTH_BPCHAR => Call(Named::Length),
+        pg_sys::F_OCTET_LENGTH_TEXT => Call(Named::OctetLength),
+        pg_sys::F_SUBSTRING_TEXT_INT4
+        | pg_sys::F_SUBSTR_TEXT_INT4
+        | pg_sys::F_SUBSTRING_TEXT_INT4_INT4
+        | pg_sys::F_SUBSTR_TEXT_INT4_INT4 => Call(Named::Substring),
+        pg_sys::F_LEFT => Call(Named::Left),
+        pg_sys::F_RIGHT => Call(Named::Right),
+        pg_sys::F_POSITION_TEXT_TEXT | pg_sys::F_STRPOS => ByBytes(Named::Position),
+        pg_sys::F_TEXTCAT => Call(Named::Concat),
+        pg_sys::F_REPLACE => ByBytes(Named::Replace),
+        pg_sys::F_BTRIM_TEXT | pg_sys::F_BTRIM_TEXT_TEXT => Call(Named::Trim),
+        pg_sys::F_LTRIM_TEXT | pg_sys::F_LTRIM_TEXT_TEXT => Call(Named::TrimLeft),
+        pg_sys::F_RTRIM_TEXT | pg_sys::F_RTRIM_TEXT_TEXT => Call(Named::TrimRight),
+        pg_sys::F_LPAD_TEXT_INT4_TEXT => Call(Named::PadLeft),
+        pg_sys::F_RPAD_TEXT_INT4_TEXT => Call(Named::PadRight),
+        pg_sys::F_REPEAT => Call(Named::Repeat),
+        REVERSE => Call(Named::Reverse),
+        pg_sys::F_SPLIT_PART => ByBytes(Named::SplitPart),
+        pg_sys::F_UPPER_TEXT => Letters(Named::Upper),
+        pg_sys::F_LOWER_TEXT => Letters(Named::Lower),
+        pg_sys::F_TEXT_BPCHAR => Call(Named::CharToText),
+        pg_sys::F_ABS_INT2
+        | pg_sys::F_ABS_INT4
+        | pg_sys::F_ABS_INT8
+        | pg_sys::F_ABS_FLOAT8
+        | pg_sys::F_ABS_NUMERIC
+        | pg_sys::F_INT2ABS
+        | pg_sys::F_INT4ABS
+        | pg_sys::F_INT8ABS
+        | pg_sys::F_FLOAT8ABS
+        | pg_sys::F_NUMERIC_ABS => Call(Named::Abs),
+        pg_sys::F_SIGN_FLOAT8 | pg_sys::F_SIGN_NUMERIC => Call(Named::Sign),
+        pg_sys::F_ROUND_FLOAT8 | pg_sys::F_DROUND => Call(Named::Round),
+        pg_sys::F_CEIL_FLOAT8 | pg_sys::F_CEILING_FLOAT8 | pg_sys::F_CEIL_NUMERIC | pg_sys::F_CEILING_NUMERIC => {
+            Call(Named::Ceil)
+        }
+        pg_sys::F_FLOOR_FLOAT8 | pg_sys::F_FLOOR_NUMERIC => Call(Named::Floor),
+        pg_sys::F_TRUNC_FLOAT8 | pg_sys::F_DTRUNC => Call(Named::Trunc),
+        pg_sys::F_SQRT_FLOAT8 | pg_sys::F_DSQRT => Call(Named::Sqrt),
+        pg_sys::F_ROUND_NUMERIC_INT4 => ToWhole(Named::Round),
+        pg_sys::F_TRUNC_NUMERIC_INT4 => ToWhole(Named::Trunc),
+        pg_sys::F_INT2AND | pg_sys::F_INT4AND | pg_sys::F_INT8AND => Call(Named::BitAnd),
+        pg_sys::F_INT2OR | pg_sys::F_INT4OR | pg_sys::F_INT8OR => Call(Named::BitOr),
+        pg_sys::F_INT2XOR | pg_sys::F_INT4XOR | pg_sys::F_INT8XOR => Call(Named::BitXor),
+        pg_sys::F_INT2NOT | pg_sys::F_INT4NOT | pg_sys::F_INT8NOT => Call(Named::BitNot),
+        pg_sys::F_INT2SHL | pg_sys::F_INT4SHL | pg_sys::F_INT8SHL => Call(Named::ShiftLeft),
+        pg_sys::F_INT2SHR | pg_sys::F_INT4SHR | pg_sys::F_INT8SHR => Call(Named::ShiftRight),
+        pg_sys::F_INT2_INT4 | pg_sys::F_INT2_INT8 | pg_sys::F_INT2_FLOAT8 | pg_sys::F_INT2_NUMERIC => {
+            Call(Named::ToInt16)
+        }
+        pg_sys::F_INT4_INT8 | pg_sys::F_INT4_FLOAT8 | pg_sys::F_INT4_NUMERIC | pg_sys::F_INT4_BOOL => {
+            Call(Named::ToInt32)
+        }
+        pg_sys::F_INT8_FLOAT8 | pg_sys::F_INT8_NUMERIC => Call(Named::ToInt64),
+        pg_sys::F_FLOAT8_NUMERIC => Call(Named::ToFloat),
+        pg_sys::F_BOOL_INT4 => Call(Named::ToBool),
+        pg_sys::F_EXTRACT_TEXT_DATE | pg_sys::F_EXTRACT_TEXT_TIMESTAMP => OfField(Named::Extract),
+        pg_sys::F_DATE_PART_TEXT_TIMESTAMP => OfField(Named::DatePart),
+        pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMP => OfField(Named::DateTrunc),
+        pg_sys::F_DATE_TIMESTAMP => Call(Named::TimestampToDate),
+        _ => return None,
+    })
+}
+
+impl<'a> Translator<'a> {
+    /// `None`: no such function.
+    pub fn named(
+        &mut self,
+        function: pg_sys::Oid,
+        collation: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        reason: impl Fn() -> Reason,
+    ) -> Option<Attempt<Typed>> {
+        let meaning = meaning(function)?;
+        Some(self.call_named(meaning, collation, arguments, reason))
+    }
+
+    fn call_named(
+        &mut self,
+        meaning: Meaning,
+        collation: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        let mut args = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            args.push(self.expression(*argument)?);
+        }
+        match meaning {
+            Meaning::Call(function) => apply(function, args).ok_or_else(reason),
+            Meaning::ToWhole(function) => match args.pop().map(|digits| digits.expr) {
+                Some(Expr::Literal { value: Some(Literal::Int(0)), .. }) => apply(function, args).ok_or_else(reason),
+                _ => Err(reason()),
+            },
+            Meaning::OfField(function) => {
+                let name = args.drain(..args.len().min(1)).next().map(|name| name.expr);
+                let Some(Expr::Literal { value: Some(Literal::Text(name)), .. }) = name else {
+                    return Err(reason());
+                };
+                let field = field(&name).ok_or_else(|| format!("{} of \"{name}\"", reason()))?;
+                apply(function(field), args).ok_or_else(|| format!("{} of \"{name}\"", reason()))
+            }
+            Meaning::ByBytes(function) => {
+                require_deterministic(collation)?;
+                apply(function, args).ok_or_else(reason)
+            }
+            Meaning::NotLike => {
+                require_deterministic(collation)?;
+                apply(Named::Like, args).map(negation).ok_or_else(reason)
+            }
+            Meaning::PaddedLike { negated } => {
+                require_deterministic(collation)?;
+                let padded = arguments.first().zip(args.first().cloned()).and_then(|(node, arg)| padded(*node, arg));
+                args[0] = padded.ok_or("LIKE of a character without length")?;
+                let like = apply(Named::Like, args).ok_or_else(reason)?;
+                Ok(if negated { negation(like) } else { like })
+            }
+            Meaning::Letters(function) => {
+                if collation != pg_sys::C_COLLATION_OID {
+                    return Err("upper or lower case in a collation other than \"C\"".into());
+                }
+                apply(function, args).ok_or_else(reason)
+            }
+        }
+    }
+}
+
+/// As the parser writes it; PostgreSQL knows more names.
+fn field(name: &str) -> Option<Field> {
+    Some(match name {
+        "millennium" => Field::Millennium,
+        "century" => Field::Century,
+        "decade" => Field::Decade,
+        "year" => Field::Year,
+        "isoyear" => Field::IsoYear,
+        "quarter" => Field::Quarter,
+        "month" => Field::Month,
+        "week" => Field::Week,
+        "day" => Field::Day,
+        "doy" => Field::DayOfYear,
+        "dow" => Field::DayOfWeek,
+        "isodow" => Field::IsoDayOfWeek,
+        "hour" => Field::Hour,
+        "minute" => Field::Minute,
+        "second" => Field::Second,
+        "milliseconds" => Field::Milliseconds,
+        "microseconds" => Field::Microseconds,
+        "epoch" => Field::Epoch,
+        "julian" => Field::Julian,
+        _ => return None,
+    })
+}
+
+/// `None`: there is none for such arguments.
+fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
+    if args.iter().any(|arg| !arg.has_exact_scale()) {
+        return None;
+    }
+    let types: Vec<Type> = args.iter().map(|arg| arg.ty).collect();
+    let ty = catalogue::result_type(Call::Named(function), &types)?;
+    let args = args.into_iter().map(|arg| arg.expr).collect();
+    Some(exact(Expr::Call { function, ty, args }, ty))
+}
+
+fn negation(condition: Typed) -> Typed {
+    boolean(Expr::Not(Box::new(condition.expr)))
+}
+
+/// A char(n) with its blanks, as text.
+fn padded(node: Node<'_>, arg: Typed) -> Option<Typed> {
+    let width = node.type_modifier() - pg_sys::VARHDRSZ as i32;
+    let integer = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(width as i64)) };
+    let blank = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(" ".into())) };
+    let text = apply(Named::CharToText, vec![arg]).filter(|_| width > 0)?;
+    apply(Named::PadRight, vec![text, exact(integer, Type::Int32), exact(blank, Type::Text)])
+}

@@ -1,0 +1,158 @@
+//! UNION, INTERSECT and EXCEPT.
+//!
+//! ```text
+//!   a UNION ALL b      the rows of both
+//!   a UNION b          the same, each once
+//!   a INTERSECT b      groups of the rows of both, with how many come from each: those that both have
+//!   a EXCEPT b         the same: those that only a has
+//! ```
+
+use pgrx::prelude::*;
+use plan::{Agg, Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, Literal, Part, Rel, Type};
+
+use super::compare::require_deterministic;
+use super::level::{Level, Use, whole_level};
+use super::reason::Attempt;
+use super::translate::{Translator, Typed, cast, exact};
+use crate::pg::tree::{Node, Tree};
+
+/// The rows of an operand.
+struct Operand {
+    rel: Rel,
+    columns: Vec<Typed>,
+}
+
+impl<'a> Translator<'a> {
+    /// The rows of a query that consists of set operations, as columns of the innermost scope, which is its own: its select
+    /// list refers to the first operand's.
+    pub fn set_operation(&mut self, query: &'a pg_sys::Query) -> Attempt<Rel> {
+        let root = self.tree.required(query.setOperations);
+        let mut first = root;
+        while let Some(operation) = first.cast::<pg_sys::SetOperationStmt>() {
+            first = self.tree.required(operation.larg);
+        }
+        let first = first.cast::<pg_sys::RangeTblRef>().ok_or("unknown set operation")?.rtindex;
+        let entries: Vec<&'a pg_sys::RangeTblEntry> = self.tree.list_of(query.rtable).collect();
+        let Operand { rel, columns } = self.operand(root, &entries)?;
+        self.scope_mut().add_subquery(first, columns.into_iter().map(Ok).collect());
+        Ok(rel)
+    }
+
+    fn operand(&mut self, node: Node<'a>, entries: &[&'a pg_sys::RangeTblEntry]) -> Attempt<Operand> {
+        if let Some(reference) = node.cast::<pg_sys::RangeTblRef>() {
+            let entry = entries.get(reference.rtindex as usize - 1).ok_or("unknown set operation")?;
+            if entry.rtekind != pg_sys::RTEKind::RTE_SUBQUERY {
+                return Err("unknown set operation".into());
+            }
+            // SAFETY: a subquery's entry has its query, which belongs to the tree.
+            let query = unsafe { &*entry.subquery };
+            let Level { rel, columns, correlated } = whole_level(self, query, Use::Rows)?;
+            if !correlated.is_empty() {
+                return Err("correlated set operation".into());
+            }
+            return Ok(Operand { rel, columns: columns.into_iter().collect::<Attempt<_>>()? });
+        }
+        let operation = node.cast::<pg_sys::SetOperationStmt>().ok_or("unknown set operation")?;
+        let left = self.operand(self.tree.required(operation.larg), entries)?;
+        let right = self.operand(self.tree.required(operation.rarg), entries)?;
+        let types = common_types(&left.columns, &right.columns)?;
+        if operation.op == pg_sys::SetOperation::SETOP_UNION && operation.all {
+            return self.union(left, right, &types, []);
+        }
+        if operation.all {
+            return Err("INTERSECT ALL or EXCEPT ALL".into());
+        }
+        require_one_image(self.tree, operation, &types)?;
+        match operation.op {
+            pg_sys::SetOperation::SETOP_UNION => {
+                let both = self.union(left, right, &types, [])?;
+                let (rel, columns, _) = self.groups(both, &types, &[])?;
+                Ok(Operand { rel, columns })
+            }
+            pg_sys::SetOperation::SETOP_INTERSECT => self.compared(left, right, &types, CmpOp::Gt),
+            pg_sys::SetOperation::SETOP_EXCEPT => self.compared(left, right, &types, CmpOp::Eq),
+            _ => Err("unknown set operation".into()),
+        }
+    }
+
+    /// The rows of both operands, with columns that are 1 for those of one of them, otherwise null.
+    fn union<const N: usize>(
+        &mut self,
+        left: Operand,
+        right: Operand,
+        types: &[Type],
+        marks: [bool; N],
+    ) -> Attempt<Operand> {
+        let part = |operand: Operand, is_left: bool| {
+            let mark = |of_left: &bool| Expr::Literal {
+                ty: Type::Int16,
+                value: (*of_left == is_left).then_some(Literal::Int(1)),
+            };
+            let columns = operand.columns.into_iter().zip(types).map(|(column, ty)| cast(column, *ty));
+            Part { rel: operand.rel, exprs: columns.chain(marks.iter().map(mark)).collect() }
+        };
+        let inputs = vec![part(left, true), part(right, false)];
+        let types: Vec<Type> = types.iter().copied().chain([Type::Int16; N]).collect();
+        let ids = types.iter().map(|ty| self.column(*ty)).collect::<Attempt<Vec<ColumnId>>>()?;
+        let columns = ids.iter().zip(types).map(|(id, ty)| exact(Expr::column(*id), ty));
+        Ok(Operand { columns: columns.collect(), rel: Rel::Union { columns: ids, inputs } })
+    }
+
+    /// Each row once, with the numbers of those in which the columns of `counted` are not null.
+    fn groups(&mut self, rows: Operand, types: &[Type], counted: &[Expr]) -> Attempt<(Rel, Vec<Typed>, Vec<ColumnId>)> {
+        let (mut keys, mut columns, mut aggregates, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (typed, ty) in rows.columns.into_iter().zip(types) {
+            let id = self.column(*ty)?;
+            columns.push(Typed { expr: Expr::column(id), ..typed.clone() });
+            keys.push(Computed { column: id, expr: typed.expr });
+        }
+        for expr in counted {
+            let id = self.column(Type::Int64)?;
+            aggregates.push(Aggregation { columns: vec![id], agg: Agg::Count(expr.clone()), distinct: false });
+            counts.push(id);
+        }
+        Ok((Rel::Aggregate { input: Box::new(rows.rel), keys, aggregates }, columns, counts))
+    }
+
+    /// The rows that the left operand has, and of which the right one has more than none, or exactly none.
+    fn compared(&mut self, left: Operand, right: Operand, types: &[Type], of_right: CmpOp) -> Attempt<Operand> {
+        let both = self.union(left, right, types, [true, false])?;
+        let marks: Vec<Expr> = both.columns[types.len()..].iter().map(|mark| mark.expr.clone()).collect();
+        let (rel, columns, counts) = self.groups(both, types, &marks)?;
+        let zero = || Box::new(Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) });
+        let is = |op, id: ColumnId| Expr::Cmp { op, left: Box::new(Expr::column(id)), right: zero() };
+        let wanted = vec![is(CmpOp::Gt, counts[0]), is(of_right, counts[1])];
+        Ok(Operand { rel: rel.filter(vec![Expr::Bool { op: BoolOp::And, args: wanted }]), columns })
+    }
+}
+
+/// The types of the result's columns: the same on both sides, or the wider integer.
+fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
+    let integer = |ty: Type| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64);
+    let common = |(left, right): (&Typed, &Typed)| match (left.ty, right.ty) {
+        _ if !left.has_exact_scale() || !right.has_exact_scale() => {
+            Err("set operation with a numeric parameter".to_string())
+        }
+        (a, b) if a == b => Ok(a),
+        (a, b) if integer(a) && integer(b) => Ok(if a.slot_bytes() > b.slot_bytes() { a } else { b }),
+        // Each value is shown with the scale that it has.
+        _ => Err("set operation of different types".into()),
+    };
+    match left.len() == right.len() {
+        true => left.iter().zip(right).map(common).collect(),
+        false => Err("unknown set operation".into()),
+    }
+}
+
+/// Whether equal values are the same to PostgreSQL, so that any of them may stand for all.
+fn require_one_image(tree: Tree<'_>, operation: &pg_sys::SetOperationStmt, types: &[Type]) -> Attempt<()> {
+    for (ty, collation) in types.iter().zip(tree.oids(operation.colCollations)) {
+        if *ty == Type::Float64 {
+            return Err("set operation of double precision: which zero is returned depends on row order".into());
+        }
+        if ty.is_text() {
+            require_deterministic(collation)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Subqueries in conditions and values, correlated or not, over the tables of the shop.
+
+use super::dice::Dice;
+use super::expressions::{Column, Kind, Scope};
+use super::shop;
+
+/// A condition on a row of `outer`, in parentheses.
+pub fn condition(dice: &mut Dice, outer: &Scope) -> String {
+    let (table, inner) = shop::inner_table(dice, "q");
+    let not = dice.pick(&["", "NOT "]);
+    match dice.below(6) {
+        0 | 1 => {
+            let mut conditions = correlation(dice, outer, &inner);
+            if conditions.is_empty() || dice.chance(3) {
+                conditions.push(inner.condition(dice, 1));
+            }
+            let list = dice.pick(&["1", "*", "*", "count(*)", "1, 2"]);
+            format!("({not}EXISTS (SELECT {list} FROM {table} q WHERE {}))", conditions.join(" AND "))
+        }
+        2 | 3 => {
+            let Some((own, other)) = alike(dice, outer, &inner) else { return outer.simple_condition(dice) };
+            let mut conditions = vec![inner.condition(dice, 1)];
+            if dice.chance(3) {
+                conditions.extend(correlation(dice, outer, &inner));
+            }
+            let grouped =
+                if dice.chance(4) { format!(" GROUP BY {} HAVING count(*) > 1", other.name) } else { "".into() };
+            let conditions = conditions.join(" AND ");
+            let aggregated = other.kind == Kind::Integer && grouped.is_empty() && dice.chance(6);
+            let item = if aggregated { format!("max({})", other.name) } else { other.name };
+            let list = format!("SELECT {item} FROM {table} q WHERE {conditions}{grouped}");
+            format!("({} {not}IN ({list}))", own.name)
+        }
+        _ => {
+            let comparison = dice.pick(&["=", "<", ">=", "<>"]);
+            match outer.column_of(dice, Kind::Integer).or_else(|| outer.column_of(dice, Kind::Numeric)) {
+                Some(column) => format!("({} {comparison} {})", column.name, value(dice, outer)),
+                None => format!("({} IS NOT NULL)", value(dice, outer)),
+            }
+        }
+    }
+}
+
+/// One number, or NULL.
+pub fn value(dice: &mut Dice, outer: &Scope) -> String {
+    let (table, inner) = shop::inner_table(dice, "q");
+    let aggregate = dice.pick(&["max", "min", "sum", "max", "count"]);
+    let mut conditions = vec!["true".to_string()];
+    if dice.chance(2) {
+        conditions.extend(correlation(dice, outer, &inner));
+    }
+    if dice.chance(2) {
+        conditions.push(inner.simple_condition(dice));
+    }
+    let having = if dice.chance(10) { " HAVING count(*) > 2" } else { "" };
+    let (number, conditions) = (inner.number(dice), conditions.join(" AND "));
+    let more = dice.pick(&["", "", " + 1", " * 2"]);
+    format!("(SELECT {aggregate}({number}){more} FROM {table} q WHERE {conditions}{having})")
+}
+
+/// What ties the rows of a subquery to a row around it.
+fn correlation(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Vec<String> {
+    let mut conditions = Vec::new();
+    for _ in 0..dice.pick(&[0, 1, 1, 1, 2]) {
+        if let Some((own, other)) = alike(dice, outer, inner) {
+            let comparison = if dice.chance(6) { "<" } else { "=" };
+            let comparison = if own.kind == Kind::Text || own.kind == Kind::Bool { "=" } else { comparison };
+            conditions.push(format!("{} {comparison} {}", other.name, own.name));
+        }
+    }
+    conditions
+}
+
+/// A column of either side, of one kind.
+fn alike(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Option<(Column, Column)> {
+    let kind =
+        dice.pick(&[Kind::Integer, Kind::Integer, Kind::Integer, Kind::Numeric, Kind::Date, Kind::Text, Kind::Bool]);
+    Some((outer.column_of(dice, kind)?, inner.column_of(dice, kind)?))
+}
