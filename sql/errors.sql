@@ -1,4 +1,4 @@
--- engine: at least 30
+-- engine: at least 26
 --
 -- ERRORS
 --
