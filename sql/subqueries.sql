@@ -113,6 +113,14 @@ SELECT count(*) FROM emp WHERE e_id = (SELECT b_emp FROM bonus);
 SELECT d_id, (SELECT d_name FROM dept x WHERE x.d_id = dept.d_boss) AS boss FROM dept ORDER BY 1;
 SELECT e_id FROM emp ORDER BY e_id LIMIT (SELECT count(*) FROM dept);
 
+-- averages and values of different scales, which show as many digits as PostgreSQL's
+SELECT count(*) FROM emp a WHERE e_pay > (SELECT 1.1 * avg(e_pay) FROM emp b WHERE b.e_dept = a.e_dept);
+SELECT count(*) FROM emp JOIN (SELECT e_dept AS d, avg(e_pay) AS middle FROM emp GROUP BY e_dept) m ON e_dept = d AND e_pay < middle;
+SELECT d, middle FROM dept JOIN (SELECT e_dept AS d, avg(e_pay) AS middle FROM emp GROUP BY e_dept) m ON d_id = d ORDER BY 1;
+SELECT d_id, x FROM dept LEFT JOIN (SELECT e_id, CASE WHEN e_grade = 1 THEN 1.5 ELSE 2 END AS x FROM emp) s ON e_id = d_id ORDER BY 1;
+SELECT DISTINCT x FROM (SELECT DISTINCT e_id, CASE WHEN e_grade = 1 THEN 1.50 ELSE 2 END AS x FROM emp) s ORDER BY 1;
+SELECT sum(x) FROM dept LEFT JOIN (SELECT e_id, CASE WHEN e_grade = 1 THEN 1.5 ELSE 2 END AS x FROM emp) s ON e_id = d_id;
+
 -- in other places
 SELECT count(*) FROM emp WHERE e_grade = 0 OR EXISTS (SELECT 1 FROM bonus WHERE b_emp = e_id);
 SELECT count(*) FROM emp WHERE CASE WHEN e_grade = 0 THEN e_id IN (SELECT b_emp FROM bonus) ELSE true END;

@@ -1,10 +1,10 @@
 //! The columns of the engine's result, as the upper query sees them.
 
 use pgrx::prelude::*;
-use plan::{Agg, Aggregation, ColumnId, Expr, Literal, Type};
+use plan::{AVERAGE_SCALE, Agg, Aggregation, ColumnId, Expr, Literal, Named, Type};
 
 use super::reason::Attempt;
-use super::translate::{Translator, Typed, exact};
+use super::translate::{Scale, Translator, Typed, exact};
 use crate::pg::tree::{Node, push};
 use crate::spec::{Conversion, ResultColumn};
 
@@ -184,7 +184,13 @@ impl<'a> Columns<'a> {
                     false => exact(column, translator.result_types(agg)[0]),
                 })
             }
-            _ => Err("average within a subquery".into()),
+            // How many digits it shows depends on its value, which is no matter where it is compared.
+            (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => {
+                let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
+                let args = vec![Expr::column(sum), Expr::column(count)];
+                Ok(Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Unknown })
+            }
+            _ => Err("aggregate of an unknown form".into()),
         };
         self.columns.iter().map(read).collect()
     }

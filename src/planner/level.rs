@@ -332,6 +332,10 @@ impl<'a, 't> Reader<'a, 't> {
                 return Err("column that is not grouped".into());
             }
             let typed = self.translator.expression(node)?;
+            // What a subquery gives need not be what is shown.
+            if !typed.has_exact_scale() && (self.grouped || self.purpose == Use::Top) {
+                return Err("subquery with numeric values of different scales".into());
+            }
             let conversion = conversion(typed.ty, node.type_modifier())?;
             let computed = if self.grouped { Computed::Key(typed) } else { Computed::Value(typed) };
             return self.columns.add(self.translator, node, node, computed, conversion).map(Some);

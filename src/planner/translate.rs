@@ -293,14 +293,18 @@ impl<'a> Translator<'a> {
         for argument in arguments {
             operands.push(self.expression(*argument)?);
         }
-        require_scales(&operands)?;
+        if operands.iter().any(|operand| matches!(operand.scale, Scale::Varies(_))) {
+            return Err("arithmetic with numeric values of different scales".into());
+        }
+        // Only how many digits the result shows is unknown then.
+        let scale = if operands.iter().all(Typed::has_exact_scale) { Scale::OfType } else { Scale::Unknown };
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
         match (called, second) {
             (Called::CastTo(ty), None) => Ok(exact(cast(first, ty), ty)),
             (Called::Negate, None) => {
                 let ty = catalogue::result_type(Call::Neg, &[first.ty]).ok_or_else(reason)?;
-                Ok(exact(Expr::Neg(Box::new(first.expr)), ty))
+                Ok(Typed { expr: Expr::Neg(Box::new(first.expr)), ty, scale })
             }
             (Called::Arith(op, common), Some(second)) => {
                 let types = common.map_or([first.ty, second.ty], |ty| [ty, ty]);
@@ -309,7 +313,7 @@ impl<'a> Translator<'a> {
                     return Err("numeric result with more than 38 digits behind the point".into());
                 }
                 let (left, right) = (Box::new(cast(first, types[0])), Box::new(cast(second, types[1])));
-                Ok(exact(Expr::Arith { op, ty, left, right }, ty))
+                Ok(Typed { expr: Expr::Arith { op, ty, left, right }, ty, scale })
             }
             _ => Err(reason()),
         }
@@ -318,15 +322,6 @@ impl<'a> Translator<'a> {
 
 pub fn exact(expr: Expr, ty: Type) -> Typed {
     Typed { expr, ty, scale: Scale::OfType }
-}
-
-/// Arithmetic knows the scales of its operands.
-fn require_scales(operands: &[Typed]) -> Attempt<()> {
-    match operands.iter().find(|operand| !operand.has_exact_scale()).map(|operand| &operand.scale) {
-        None | Some(Scale::OfType) => Ok(()),
-        Some(Scale::Unknown) => Err("numeric parameter in arithmetic".into()),
-        Some(Scale::Varies(_)) => Err("arithmetic with numeric values of different scales".into()),
-    }
 }
 
 pub fn boolean(expr: Expr) -> Typed {

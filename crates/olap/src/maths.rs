@@ -16,8 +16,8 @@ use protocol::request::FailureKind;
 use crate::arrow_form::RAW_DECIMAL;
 use crate::computed::map;
 use crate::error::QueryError;
-use crate::numbers::Integer;
 use crate::numbers::decimals::{self, Slot};
+use crate::numbers::{Integer, averages};
 use crate::operand::{Operand, binary, for_number};
 
 const NEVER: FailureKind = FailureKind::Internal;
@@ -113,6 +113,13 @@ where
             let round =
                 |a: A::Native| (rounded(a.wide(), power) as i64, i64::try_from(rounded(a.wide(), power)).is_err());
             map::<A, Int64Type>(args, rows, round, FailureKind::BigintOutOfRange)
+        }
+        Named::Average => {
+            let (sums, counts) = (Operand::<A>::new(&args[0])?, Operand::<Int64Type>::new(&args[1])?);
+            let average = |sum: A::Native, count| averages::average(sum.wide(), operand.scale(), count);
+            let why = |_, _| QueryError(FailureKind::DecimalTooWide);
+            let result = binary::<A, Int64Type, Decimal128Type, _>(&sums, &counts, rows, average, why)?;
+            Ok(Arc::new(result.with_data_type(RAW_DECIMAL)))
         }
         Named::ToFloat => map::<A, Float64Type>(args, rows, |a| (to_float(a.wide(), operand.scale()), false), NEVER),
         other => Err(unknown(other, ty)),

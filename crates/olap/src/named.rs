@@ -52,7 +52,8 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::ToInt32
         | Named::ToInt64
         | Named::ToFloat
-        | Named::ToBool => maths::apply(function, operand, ty, args, rows),
+        | Named::ToBool
+        | Named::Average => maths::apply(function, operand, ty, args, rows),
         Named::Extract(_) | Named::DatePart(_) | Named::DateTrunc(_) | Named::TimestampToDate => {
             calendar::apply(function, &args[0], rows)
         }

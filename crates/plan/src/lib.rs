@@ -20,7 +20,7 @@ pub use catalogue::{Agg, Named};
 pub use check::MAX_DEPTH;
 pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
 pub use failure::FailureKind;
-pub use named::Field;
+pub use named::{AVERAGE_SCALE, Field};
 pub use rel::{Aggregation, ColumnId, Computed, JoinKind, Part, Rel};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
 

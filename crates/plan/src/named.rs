@@ -63,6 +63,8 @@ pub enum Named {
     ToFloat,
     /// Whether it is not zero.
     ToBool,
+    /// A sum by a count, to the digit that PostgreSQL rounds to.
+    Average,
     /// As a decimal. What moves on with time is infinite at its ends, which no decimal is; all else is null there.
     Extract(Field),
     /// As a float, which can be infinite.
@@ -128,6 +130,9 @@ impl Field {
     }
 }
 
+/// Averages of numbers down to 10^-8 have so many digits.
+pub const AVERAGE_SCALE: u8 = 20;
+
 const TEXT: &[Takes] = &[Takes::Only(Type::Text)];
 const TWO_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text)];
 const THREE_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text), Takes::Only(Type::Text)];
@@ -152,6 +157,8 @@ const MICROS: Rule = Rule::Is(Type::Decimal64 { scale: 6 });
 
 const OUT_OF_RANGE: &[FailureKind] =
     &[FailureKind::SmallintOutOfRange, FailureKind::IntegerOutOfRange, FailureKind::BigintOutOfRange];
+const QUOTIENT: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Only(Type::Int64)];
+const AVERAGE: Rule = Rule::Is(Type::Decimal128 { scale: AVERAGE_SCALE });
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
 const NEGATIVE: &[FailureKind] = &[FailureKind::NegativeSquareRoot];
 const INFINITE: &[FailureKind] = &[FailureKind::InfiniteDecimal];
@@ -241,6 +248,7 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(ToInt32, "bool to integer", &[Any(Bool)], Rule::Is(Type::Int32), &[]),
         named(ToInt64, "float to bigint", &[Any(Float)], Rule::Is(Type::Int64), OUT_OF_RANGE),
         named(ToInt64, "decimal to bigint", &[Any(Decimal)], Rule::Is(Type::Int64), OUT_OF_RANGE),
+        named(Average, "average(decimal, bigint)", QUOTIENT, AVERAGE, TOO_WIDE),
         named(ToFloat, "decimal to float", DECIMAL, Rule::Is(Type::Float64), &[]),
         named(ToBool, "integer to bool", &[Only(Type::Int32)], BOOL, &[]),
         named(Extract(Field::Millennium), "extract(millennium from date)", DATE, WHOLE, INFINITE),

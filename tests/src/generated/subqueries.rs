@@ -44,7 +44,7 @@ pub fn condition(dice: &mut Dice, outer: &Scope) -> String {
 /// One number, or NULL.
 pub fn value(dice: &mut Dice, outer: &Scope) -> String {
     let (table, inner) = shop::inner_table(dice, "q");
-    let aggregate = dice.pick(&["max", "min", "sum", "max", "count"]);
+    let aggregate = dice.pick(&["max", "min", "sum", "avg", "count"]);
     let mut conditions = vec!["true".to_string()];
     if dice.chance(2) {
         conditions.extend(correlation(dice, outer, &inner));

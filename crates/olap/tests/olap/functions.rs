@@ -87,6 +87,7 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
             if kept >= 1 << (bits - 1) { kept - (1 << bits) } else { kept }
         }
         Named::ShiftRight => a.div_euclid(1 << by),
+        Named::Average => average(a, from.scale() as usize, b).ok_or(Raised)?,
         Named::ToFloat => return Ok(Literal::Float(format!("{a}e-{}", from.scale()).parse().unwrap())),
         Named::ToBool => return Ok(Literal::Bool(a != 0)),
         other => panic!("{other:?} of a number"),
@@ -95,6 +96,48 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
         Type::Decimal128 { .. } => Ok(Literal::Decimal(number)),
         _ => fit(ty, number),
     }
+}
+
+/// The quotient by long division, one decimal digit after the other, to 16 significant digits in groups of four.
+fn average(sum: i128, scale: usize, count: i128) -> Option<i128> {
+    /// The first group that is not zero, and how many groups stand between it and the point.
+    fn leading(number: &str) -> (i32, u32) {
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let whole = format!("{}{whole}", "0".repeat((4 - whole.len() % 4) % 4));
+        let fraction = format!("{fraction}{}", "0".repeat((4 - fraction.len() % 4) % 4));
+        let groups: Vec<u32> = [whole.as_str(), &fraction]
+            .concat()
+            .as_bytes()
+            .chunks(4)
+            .map(|group| std::str::from_utf8(group).unwrap().parse().unwrap())
+            .collect();
+        match groups.iter().position(|group| *group != 0) {
+            None => (0, 0),
+            Some(at) => ((whole.len() / 4) as i32 - 1 - at as i32, groups[at]),
+        }
+    }
+    if count <= 0 {
+        return None;
+    }
+    let digits = format!("{:0width$}", sum.unsigned_abs(), width = scale + 1);
+    let point = digits.len() - scale;
+    let ((weight, first), (by_weight, by_first)) =
+        (leading(&format!("{}.{}", &digits[..point], &digits[point..])), leading(&count.to_string()));
+    let shown = (16 - 4 * (weight - by_weight - i32::from(first <= by_first))).max(scale as i32);
+    let (mut quotient, mut rest) = (0u128, 0u128);
+    for at in 0..point as i32 + shown {
+        let digit = digits.as_bytes().get(at as usize).map_or(0, |digit| (digit - b'0') as u128);
+        rest = rest * 10 + digit;
+        quotient = quotient.checked_mul(10)? + rest / count as u128;
+        rest %= count as u128;
+    }
+    if sum == 0 {
+        return Some(0);
+    }
+    quotient += u128::from(2 * rest >= count as u128);
+    let missing = u32::try_from(plan::AVERAGE_SCALE as i32 - shown).ok()?;
+    let quotient = i128::try_from(quotient.checked_mul(10u128.pow(missing))?).ok()?;
+    (quotient < 10i128.pow(38)).then_some(if sum < 0 { -quotient } else { quotient })
 }
 
 /// Texts are sequences of characters, however they are stored.

@@ -470,6 +470,7 @@ impl Generator<'_> {
             Type::Decimal128 { scale } if scale <= 18 => {
                 vec![(Abs, vec![ty]), (Abs, vec![Type::Decimal64 { scale }])]
             }
+            Type::Decimal128 { scale: plan::AVERAGE_SCALE } => vec![(Average, vec![decimal, Type::Int64])],
             Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
             Type::Date => vec![(TimestampToDate, vec![Type::Timestamp])],
             Type::Timestamp => vec![(DateTrunc(field), vec![ty])],
