@@ -135,6 +135,14 @@ CREATE VIEW paid AS SELECT e_id, e_pay + total AS paid FROM emp LEFT JOIN totals
 SELECT b_emp FROM totals WHERE total = (SELECT max(total) FROM totals) ORDER BY 1;
 SELECT count(*), count(paid), max(paid) FROM paid;
 
+-- what nobody reads is not computed, and raises nothing; but what is volatile is called
+SELECT count(*) FROM emp WHERE EXISTS (SELECT 1 / 0 FROM bonus WHERE b_emp = e_id);
+SELECT count(*) FROM dept LEFT JOIN (SELECT e_id, 1 / 0 AS z FROM emp) s ON e_id = d_id;
+CREATE SEQUENCE calls;
+SELECT count(*) FROM (SELECT e_dept, nextval('calls') FROM emp) s;
+SELECT last_value FROM calls;
+WITH w AS (SELECT e_id FROM emp) SELECT count(*) FROM (SELECT * FROM w) s;
+
 -- what divides by zero does so in a subquery too
 SELECT count(*) FROM emp WHERE e_id IN (SELECT 10 / (b_year - 2020) FROM bonus);
 SELECT count(*) FROM emp WHERE e_id > (SELECT max(10 / (e_grade - 1)) FROM emp);

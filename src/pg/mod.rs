@@ -1,6 +1,7 @@
 //! The ground floor: PostgreSQL's own things in small safe types. Knows nothing of mirrors, engines or plans of ours.
 //!
 //! - `session`, `catalog`: this process, and what the catalog says
+//! - `attempt`: what may raise, and be a reason for the heap then
 //! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
 //! - `relation`, `rows`, `tuple`: tables and their rows
 //! - `tree`, `walk`, `value`: what parser and planner hand around
@@ -14,6 +15,7 @@
 //! What is not `unsafe` here holds for every caller on the main thread of a process of the server, in a transaction where
 //! that is said. Errors of the server come as panics of pgrx's, but from what is documented otherwise.
 
+pub mod attempt;
 pub mod catalog;
 pub mod compat;
 pub mod decoding;

@@ -94,9 +94,9 @@ impl<'a> Reader<'a, '_> {
         };
         let conditions = self.conditions(conjuncts)?;
         match join.jointype {
-            pg_sys::JoinType::JOIN_LEFT => Ok(left.join(JoinKind::Left, right, conditions)),
-            pg_sys::JoinType::JOIN_RIGHT => Ok(right.join(JoinKind::Left, left, conditions)),
-            pg_sys::JoinType::JOIN_FULL => Ok(left.join(JoinKind::Full, right, conditions)),
+            pg_sys::JoinType::JOIN_LEFT => self.translator.join(left, JoinKind::Left, right, conditions),
+            pg_sys::JoinType::JOIN_RIGHT => self.translator.join(right, JoinKind::Left, left, conditions),
+            pg_sys::JoinType::JOIN_FULL => self.translator.join(left, JoinKind::Full, right, conditions),
             _ => Err("join of an unknown kind".into()),
         }
     }

@@ -3,6 +3,7 @@
 //! Most queries are none of our business: for them this is one walk over the query that looks for `anker.olap()`.
 
 use std::ffi::{c_char, c_void};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::prelude::*;
@@ -11,6 +12,7 @@ use super::pull_up::pull_up_subqueries;
 use super::reason::Reason;
 use super::split::split;
 use super::{flag, nodes};
+use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
 use crate::pg::session;
 use crate::pg::symbols;
@@ -95,7 +97,12 @@ unsafe extern "C-unwind" fn with_choice(
             return nodes::with_reason_below_insert(heap, "the rows are inserted into a table");
         }
         let must_run = ROUTE.get() == Route::Force && all_mirrored(query);
-        match analytic(query, source, options, params) {
+        // What the heap's plan never comes to evaluate may raise here, and what it has room for may be too deep.
+        let side = match session::in_parallel_mode() {
+            true => Err("query runs within a parallel query".into()),
+            false => attempt(AssertUnwindSafe(|| analytic(query, source, options, params))),
+        };
+        match side {
             Ok(side) => nodes::with_engine(heap, side, options),
             Err(reason) if must_run => refuse(&reason),
             Err(reason) => nodes::with_reason(heap, &reason, options),

@@ -82,6 +82,10 @@ pub unsafe fn open_level<'a>(
     if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
         return Err("subquery in LIMIT or in a window's frame".into());
     }
+    if purpose == Use::Rows && translator.tree.node(query.targetList).is_some_and(Node::is_volatile) {
+        // Nobody may read it, but it is called for each row.
+        return Err("volatile function in a subquery".into());
+    }
     translator.scopes.push(Scope::of(query));
     // SAFETY: by the caller's promise.
     let opened = unsafe { Reader::open(translator, query, purpose) };

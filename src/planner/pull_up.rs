@@ -86,6 +86,7 @@ unsafe fn merge(query: *mut pg_sys::Query, entry: *mut pg_sys::RangeTblEntry, in
     unsafe {
         let sub = (*entry).subquery;
         pg_sys::OffsetVarNodes(sub.cast(), pg_sys::list_length((*query).rtable), 0);
+        pg_sys::IncrementVarSublevelsUp(sub.cast(), -1, 1);
         let merged = compat::replace_columns(query, index, entry, (*sub).targetList);
         put_in_place((*merged).jointree.cast(), index, (*sub).jointree.cast());
         (*merged).rtable = pg_sys::list_concat((*merged).rtable, (*sub).rtable);

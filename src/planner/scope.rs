@@ -73,7 +73,7 @@ impl<'a> Translator<'a> {
             return Err(format!("table \"{name}\" has row-level security"));
         }
         let described = layout::describe(&open).map_err(|e| e.message)?;
-        let relation = self.add_relation(Relation { relid: entry.relid.to_u32(), columns: Vec::new() });
+        let relation = self.add_relation(Relation { relid: entry.relid.to_u32(), columns: Vec::new() })?;
         let table = Table { name, relid: entry.relid, described, relation };
         self.scope_mut().items.push(Item { index, rows: Rows::Table(table) });
         Ok(relation)

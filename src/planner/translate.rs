@@ -5,7 +5,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
-use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
+use plan::{Agg, BoolOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
 
 use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
@@ -13,6 +13,9 @@ use super::reason::{Attempt, Reason, function_reason, operator_reason, type_reas
 use super::scope::Scope;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
+
+/// The order of joins knows no more; a query of WITH counts for each reference.
+const MAX_RELATIONS: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct Typed {
@@ -105,10 +108,13 @@ impl<'a> Translator<'a> {
     }
 
     /// A new table; columns are added when they are needed.
-    pub fn add_relation(&mut self, relation: Relation) -> u16 {
+    pub fn add_relation(&mut self, relation: Relation) -> Attempt<u16> {
+        if self.relations.len() == MAX_RELATIONS {
+            return Err(format!("more than {MAX_RELATIONS} tables"));
+        }
         self.relations.push(relation);
         self.scanned.push(Vec::new());
-        self.relations.len() as u16 - 1
+        Ok(self.relations.len() as u16 - 1)
     }
 
     pub fn scanned_column(&mut self, relation: u16, column: RelationColumn) -> Attempt<ColumnId> {
@@ -124,13 +130,19 @@ impl<'a> Translator<'a> {
 
     /// The columns of an operator's rows, those of tables as far as they were asked for.
     pub fn columns_of(&self, rel: &Rel) -> Vec<ColumnId> {
-        let mut columns = rel.columns();
-        rel.visit(&mut |rel| {
-            if let Rel::Scan { relation, .. } = rel {
-                columns.extend(&self.scanned[*relation as usize]);
+        match rel {
+            Rel::Scan { relation, .. } => self.scanned[*relation as usize].clone(),
+            Rel::Filter { input, .. } => self.columns_of(input),
+            Rel::Map { input, computed } => {
+                let computed = computed.iter().map(|computed| computed.column);
+                self.columns_of(input).into_iter().chain(computed).collect()
             }
-        });
-        columns
+            Rel::Join { kind, left, right, .. } => {
+                let right = if kind.keeps_right() { self.columns_of(right) } else { Vec::new() };
+                [self.columns_of(left), right].concat()
+            }
+            Rel::Union { .. } | Rel::Aggregate { .. } => rel.columns(),
+        }
     }
 
     /// The rows with all that was found to be needed beside them.
@@ -143,11 +155,21 @@ impl<'a> Translator<'a> {
 
     /// A join, if its conditions are about its two sides.
     pub fn join(&self, left: Rel, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Attempt<Rel> {
-        let visible = [self.columns_of(&left), self.columns_of(&right)].concat();
-        match conditions.iter().all(|c| self.reads_only(c, &visible)) {
-            true => Ok(left.join(kind, right, conditions)),
-            false => Err("subquery that is correlated over several levels".into()),
+        let (of_left, of_right) = (self.columns_of(&left), self.columns_of(&right));
+        let visible = [&of_left[..], &of_right].concat();
+        if !conditions.iter().all(|c| self.reads_only(c, &visible)) {
+            return Err("subquery that is correlated with more than the rows around it".into());
         }
+        // Every pair would be looked at, and nobody could stop it in between.
+        let sides = |a: &Expr, b: &Expr| reads_some(a, &of_left) && reads_some(b, &of_right);
+        let is_key = |c: &Expr| match c {
+            Expr::Cmp { op: CmpOp::Eq, left, right } => sides(left, right) || sides(right, left),
+            _ => false,
+        };
+        if kind != JoinKind::Inner && !is_one_row(&right) && !conditions.iter().any(is_key) {
+            return Err("outer join or subquery without an equality".into());
+        }
+        Ok(left.join(kind, right, conditions))
     }
 
     pub fn reads_only(&self, expr: &Expr, columns: &[ColumnId]) -> bool {
@@ -352,6 +374,21 @@ pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed>
     // SAFETY: by the caller's promise.
     let value = Some(unsafe { value::literal(datum, ty) }?);
     Ok(exact(Expr::Literal { ty, value }, ty))
+}
+
+/// Whether it reads columns, and all of them are among these.
+fn reads_some(expr: &Expr, columns: &[ColumnId]) -> bool {
+    let read = expr.columns();
+    !read.is_empty() && read.iter().all(|id| columns.contains(id))
+}
+
+/// Whether there is never more than one row.
+fn is_one_row(rel: &Rel) -> bool {
+    match rel {
+        Rel::Filter { input, .. } | Rel::Map { input, .. } => is_one_row(input),
+        Rel::Aggregate { keys, .. } => keys.is_empty(),
+        Rel::Scan { .. } | Rel::Join { .. } | Rel::Union { .. } => false,
+    }
 }
 
 /// Whether it stands for a column of a subquery that something is compared with.

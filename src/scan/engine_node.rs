@@ -9,11 +9,11 @@ use std::time::Duration;
 use pgrx::prelude::*;
 use plan::Literal;
 
-use super::attempt::attempt;
 use super::checks;
 use super::conversation::Conversation;
 use super::result::EngineResult;
 use super::trouble::Trouble;
+use crate::pg::attempt::attempt;
 use crate::pg::catalog::relation_name;
 use crate::pg::explain::Explain;
 use crate::pg::scan_node::{Expression, Flags, Methods, Place, ScanNode, Slot};

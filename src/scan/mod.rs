@@ -2,11 +2,10 @@
 //!
 //! - `chooser`: "Anker", on top: engine or heap, decided once, before the first row
 //! - `engine_node`: "Anker Engine", the scan of the engine's result; `result` holds it
-//! - `checks`: what stands against asking the engine at all; `attempt` for values that raise
+//! - `checks`: what stands against asking the engine at all
 //! - `conversation`: what goes to the engine and what comes back; `trouble`: what can go wrong with it
 //! - `batch`: Arrow to PostgreSQL's values
 
-mod attempt;
 mod batch;
 mod checks;
 mod chooser;

@@ -5,7 +5,7 @@ use std::panic::UnwindSafe;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use crate::pg::transaction;
+use super::transaction;
 
 /// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be. Errors that
 /// are not about the work itself go on as they are.
