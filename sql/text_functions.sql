@@ -80,7 +80,7 @@ SELECT substring(t, -2147483648, 2147483647) AS k, substring(t, 2, 0), count(*) 
 SELECT count(substring(t from 1 for n)) FROM word WHERE n > 0;
 SELECT count(substring(t from 1 for n)) FROM word;
 SELECT left(t, n) AS l, right(t, n) AS r, count(*) FROM word WHERE id <> 9 GROUP BY 1, 2 ORDER BY 1, 2;
-SELECT sum(length(left(t, n))), sum(length(right(t, n))) FROM word WHERE id = 9;
+SELECT sum(length(left(t, n))), sum(length(right(t, 2147483647))) FROM word WHERE id = 9;
 SELECT left(b, -1) AS l, right(b, -1) AS r, count(*) FROM word WHERE id <> 9 GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT split_part(t, ',', 2) AS a, split_part(t, ',', -1) AS z, split_part(b, '--', 2), count(*) FROM word WHERE id <> 9 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
 SELECT split_part(t, '', 1) AS a, split_part(t, '', 2) AS b, split_part(t, ',', 9), split_part(t, ',', -9), count(*) FROM word WHERE id IN (4, 10) GROUP BY 1, 2, 3, 4 ORDER BY 1;

@@ -134,6 +134,10 @@ impl<'a> Translator<'a> {
             args.push(self.expression(*argument)?);
         }
         match meaning {
+            // What the smallest integer means to it differs between PostgreSQL's minor versions.
+            Meaning::Call(Named::Right) if !is_usual_number(args.get(1)) => {
+                Err(format!("{} of a number of characters that is not constant", reason()))
+            }
             Meaning::Call(function) => apply(function, args).ok_or_else(reason),
             Meaning::ToWhole(function) => match args.pop().map(|digits| digits.expr) {
                 Some(Expr::Literal { value: Some(Literal::Int(0)), .. }) => apply(function, args).ok_or_else(reason),
@@ -220,4 +224,10 @@ fn padded(node: Node<'_>, arg: Typed) -> Option<Typed> {
     let blank = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(" ".into())) };
     let text = apply(Named::CharToText, vec![arg]).filter(|_| width > 0)?;
     apply(Named::PadRight, vec![text, exact(integer, Type::Int32), exact(blank, Type::Text)])
+}
+
+/// Whether it is a constant beyond the smallest integer.
+fn is_usual_number(argument: Option<&Typed>) -> bool {
+    let constant = argument.map(|argument| &argument.expr);
+    matches!(constant, Some(Expr::Literal { value: Some(Literal::Int(n)), .. }) if *n > i32::MIN.into())
 }
