@@ -205,9 +205,10 @@ impl From {
     }
 }
 
-/// Of equal numbers that are shown with another count of digits, which quotients may be, any may stand for all.
+/// Of equal numbers that are shown with another count of digits, as quotients and choices may be, any may stand for all.
 fn distinct(items: &[String]) -> String {
-    let is_quotient = |item: &str| item.contains("avg(") || item.contains(" / ");
+    let choices = ["avg(", " / ", "coalesce(", "CASE", "greatest(", "least("];
+    let is_quotient = |item: &str| choices.iter().any(|choice| item.contains(choice));
     let shown = |item: &String| if is_quotient(item) { format!("({item})::text") } else { item.clone() };
     items.iter().map(shown).collect::<Vec<String>>().join(", ")
 }
