@@ -87,6 +87,13 @@ pub fn group(
         calls.index_of(Part::Count, None, false);
     }
 
+    // Mostly the groups are the result as they are.
+    let place = |output: &Output| match output {
+        Output::Key(i) => *i,
+        Output::Call(i) => keys.len() + i,
+    };
+    let in_order = output.iter().map(place).eq(0..keys.len() + calls.0.len());
+
     let schema = input.schema();
     let key_columns: Vec<_> = keys
         .iter()
@@ -104,7 +111,8 @@ pub fn group(
             false => udaf(call.part),
         };
         let call = AggregateExprBuilder::new(Arc::new(function), args).schema(schema.clone());
-        functions.push(Arc::new(call.alias(format!("a{i}")).build().map_err(planning)?));
+        let alias = if in_order { column_name(columns[keys.len() + i]) } else { format!("a{i}") };
+        functions.push(Arc::new(call.alias(alias).build().map_err(planning)?));
     }
     let group_by = PhysicalGroupBy::new_single(key_columns);
     let grouped = match any_distinct {
@@ -112,12 +120,12 @@ pub fn group(
         false => aggregate(group_by, functions, dense, input),
     };
     let grouped = grouped.map_err(planning)?;
+    if in_order {
+        return Ok(Stage { plan: grouped, columns });
+    }
     let schema = grouped.schema();
     let named = output.iter().zip(&columns).map(|(output, id)| {
-        let at = match output {
-            Output::Key(i) => *i,
-            Output::Call(i) => keys.len() + i,
-        };
+        let at = place(output);
         ProjectionExpr { expr: Arc::new(Column::new(schema.field(at).name(), at)), alias: column_name(*id) }
     });
     let plan = ProjectionExec::try_new(named, grouped).map_err(planning)?;

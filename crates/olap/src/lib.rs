@@ -81,7 +81,7 @@ pub struct RuntimeOptions {
     pub threads: u32,
 }
 
-/// A query ready to run: the result's schema (columns `c0`, `c1`, … in the Arrow form of `Plan::output_types`) and its
+/// A query ready to run: the result's schema (columns of any name in the Arrow form of `Plan::output_types`) and its
 /// batches. Dropping the stream cancels the query.
 ///
 /// A query that has returned its first batch does not fail any more, unless [`Plan::may_fail_late`].

@@ -52,6 +52,9 @@ pub fn build(
     let statistics = Sampled::new(&root, views);
     let builder = Builder { plan, params, views, threads, statistics, complete };
     let stage = builder.stage(&root, &columns_of(&plan.output))?;
+    if plan.output.iter().cloned().eq(stage.columns.iter().copied().map(Expr::column)) {
+        return Ok(stage.plan);
+    }
     let lowering = builder.lowering(&stage.columns);
     let output = plan.output.iter().map(|e| lowering.lower(e)).collect::<Result<Vec<_>, _>>()?;
     let named = output.into_iter().enumerate().map(|(i, expr)| ProjectionExpr { expr, alias: format!("c{i}") });

@@ -11,7 +11,7 @@ use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion_physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream, execute_stream_partitioned};
 use futures::{StreamExt, TryStreamExt, stream};
 
 /// Batches as soon as any partition has some.
@@ -22,6 +22,9 @@ pub fn streaming(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Res
 /// Batches when every partition has its first one, or ended: for plans that fail before a partition's first batch, if
 /// at all.
 pub fn all_or_nothing(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    if plan.output_partitioning().partition_count() == 1 {
+        return streaming(plan, context);
+    }
     let schema = plan.schema();
     let begun = execute_stream_partitioned(plan, context)?.into_iter().map(begin).collect::<Vec<_>>();
     let batches = stream::once(async move {
