@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use colstore::{TableRequest, TableView};
 use futures::StreamExt;
-use olap::{Reservation, Runtime};
+use olap::{Cancellation, Reservation, Runtime};
 use plan::{Literal, Plan};
 use protocol::frame::{self, Kind};
 use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal};
@@ -109,10 +109,13 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     let signs = Arc::<AtomicU32>::default();
     let limit = shared.settings.query_memory_bytes;
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
-    let job = execute(shared.olap.clone(), request.plan, request.params, served.tables, long_rows, pieces);
+    let cancellation = Cancellation::default();
+    let work = Work { plan: request.plan, params: request.params, views: served.tables };
+    let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
     let relayed = relay(peer, result, &mut place, &signs);
     if relayed.is_err() {
+        cancellation.cancel();
         job.abort();
     }
     // Aborted or not: when the job has ended its views are released.
@@ -190,16 +193,22 @@ fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
         .collect())
 }
 
-/// Runs the plan and encodes its result; returns the number of rows.
-async fn execute(
-    olap: Arc<Runtime>,
+/// A plan and what it reads.
+struct Work {
     plan: Plan,
     params: Vec<Option<Literal>>,
     views: Vec<Arc<dyn TableView>>,
+}
+
+/// Runs the plan and encodes its result; returns the number of rows.
+async fn execute(
+    olap: Arc<Runtime>,
+    Work { plan, params, views }: Work,
     long_rows: LongRows,
     pieces: mpsc::Sender<Piece>,
+    cancellation: Cancellation,
 ) -> Result<u64, Failure> {
-    let mut running = olap.start(&plan, &params, views).await?;
+    let mut running = olap.start(&plan, &params, views, &cancellation).await?;
     let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));
     let mut encoder = Encoder::new(&running.schema).map_err(encoding)?;
     while let Some(batch) = running.batches.next().await {

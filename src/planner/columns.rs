@@ -1,7 +1,7 @@
 //! The columns of the engine's result, as the upper query sees them.
 
 use pgrx::prelude::*;
-use plan::{AVERAGE_SCALE, Agg, Aggregation, ColumnId, Expr, Literal, Named, Type};
+use plan::{AVERAGE_SCALE, Agg, Aggregation, ColumnId, Expr, Named, Type};
 
 use super::reason::Attempt;
 use super::translate::{Scale, Translator, Typed, exact};
@@ -50,7 +50,6 @@ struct Replacement<'a> {
 pub struct Columns<'a> {
     columns: Vec<Column>,
     replacements: Vec<Replacement<'a>>,
-    groups_may_be_missing: bool,
 }
 
 impl<'a> Columns<'a> {
@@ -151,11 +150,6 @@ impl<'a> Columns<'a> {
         self.columns.iter().filter_map(aggregation).collect()
     }
 
-    /// Groups are looked up, and one without rows is not there: of it all is null but counts.
-    pub fn groups_may_be_missing(&mut self) {
-        self.groups_may_be_missing = true;
-    }
-
     /// What the engine returns, and where in it each column is found.
     pub fn returned(&self) -> (Vec<Expr>, Vec<ResultColumn>) {
         let (mut output, mut columns) = (Vec::new(), Vec::new());
@@ -176,14 +170,7 @@ impl<'a> Columns<'a> {
         let read = |column: &Column| match (&column.computed, &column.ids[..]) {
             (Computed::Value(typed), _) => Ok(typed.clone()),
             (Computed::Key(typed), &[id]) => Ok(Typed { expr: Expr::column(id), ..typed.clone() }),
-            (Computed::Aggregate(agg, _), &[id]) => {
-                let column = Expr::column(id);
-                let counts = matches!(agg, Agg::CountStar | Agg::Count(_));
-                Ok(match counts && self.groups_may_be_missing {
-                    true => exact(Expr::Coalesce(vec![column, zero()]), Type::Int64),
-                    false => exact(column, translator.result_types(agg)[0]),
-                })
-            }
+            (Computed::Aggregate(agg, _), &[id]) => Ok(exact(Expr::column(id), translator.result_types(agg)[0])),
             // How many digits it shows depends on its value, which is no matter where it is compared.
             (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => {
                 let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
@@ -194,10 +181,6 @@ impl<'a> Columns<'a> {
         };
         self.columns.iter().map(read).collect()
     }
-}
-
-fn zero() -> Expr {
-    Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) }
 }
 
 /// The plan's columns that hold what is computed.

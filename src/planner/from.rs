@@ -49,8 +49,11 @@ impl<'a> Reader<'a, '_> {
     /// The same, with all of them applied.
     unsafe fn restricted(&mut self, item: Node<'a>) -> Attempt<Rel> {
         // SAFETY: by the caller's promise.
-        let From { rel, conjuncts } = unsafe { self.closed(item)? };
-        Ok(rel.filter(self.conditions(conjuncts)?))
+        let From { mut rel, conjuncts } = unsafe { self.closed(item)? };
+        for conjunct in conjuncts {
+            rel = self.translator.restricted(rel, conjunct)?;
+        }
+        Ok(rel)
     }
 
     /// `None`: an empty FROM.
@@ -61,7 +64,7 @@ impl<'a> Reader<'a, '_> {
             for child in tree.list(from.fromlist) {
                 // SAFETY: by the caller's promise, here and below.
                 if let Some(rel) = unsafe { self.item(child, quals)? } {
-                    all = Some(beside(all, rel));
+                    all = Some(self.beside(all, rel));
                 }
             }
             add_qual(from.quals, quals);
@@ -72,7 +75,7 @@ impl<'a> Reader<'a, '_> {
                 // SAFETY: as above.
                 let (left, right) = unsafe { (self.item(left, quals)?, self.item(right, quals)?) };
                 add_qual(join.quals, quals);
-                return Ok(right.map(|right| beside(left, right)));
+                return Ok(right.map(|right| self.beside(left, right)));
             }
             // SAFETY: as above.
             unsafe { self.outer(join, left, right).map(Some) }
@@ -84,6 +87,13 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    fn beside(&self, left: Option<Rel>, right: Rel) -> Rel {
+        match left {
+            None => right,
+            Some(left) => self.translator.join(left, JoinKind::Inner, right, Vec::new()),
+        }
+    }
+
     unsafe fn outer(&mut self, join: &'a pg_sys::JoinExpr, left: Node<'a>, right: Node<'a>) -> Attempt<Rel> {
         let mut quals = std::ptr::null_mut();
         add_qual(join.quals, &mut quals);
@@ -92,23 +102,24 @@ impl<'a> Reader<'a, '_> {
             let (left, right) = (self.restricted(left)?, self.restricted(right)?);
             (left, right, conjuncts(self.translator.tree, self.query, quals))
         };
-        let conditions = self.conditions(conjuncts)?;
-        match join.jointype {
-            pg_sys::JoinType::JOIN_LEFT => self.translator.join(left, JoinKind::Left, right, conditions),
-            pg_sys::JoinType::JOIN_RIGHT => self.translator.join(right, JoinKind::Left, left, conditions),
-            pg_sys::JoinType::JOIN_FULL => self.translator.join(left, JoinKind::Full, right, conditions),
-            _ => Err("join of an unknown kind".into()),
-        }
-    }
-
-    /// Conditions within an outer join, where nothing can be joined for them.
-    fn conditions(&mut self, conjuncts: Vec<Node<'a>>) -> Attempt<Vec<Expr>> {
+        let (kind, left, right) = match join.jointype {
+            pg_sys::JoinType::JOIN_LEFT => (JoinKind::Left, left, right),
+            pg_sys::JoinType::JOIN_RIGHT => (JoinKind::Left, right, left),
+            pg_sys::JoinType::JOIN_FULL => (JoinKind::Full, left, right),
+            _ => return Err("join of an unknown kind".into()),
+        };
         let waiting = self.translator.pending.len();
-        let conditions = conjuncts.into_iter().map(|c| self.translator.condition(c)).collect::<Attempt<_>>()?;
-        match self.translator.pending.len() > waiting {
-            true => Err("subquery in the condition of an outer join".into()),
-            false => Ok(conditions),
+        let conditions =
+            conjuncts.into_iter().map(|c| self.translator.row_condition(c)).collect::<Attempt<Vec<Expr>>>()?;
+        if self.translator.pending.len() == waiting {
+            return Ok(self.translator.join(left, kind, right, conditions));
         }
+        if kind == JoinKind::Full {
+            return Err("subquery in the condition of a full join".into());
+        }
+        // A partner is a row of the right side for which the condition holds with all that it needs.
+        let partners = self.translator.with_pending(right, waiting).filter(conditions);
+        Ok(self.translator.join(left, kind, partners, Vec::new()))
     }
 
     fn entry(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
@@ -118,7 +129,6 @@ impl<'a> Reader<'a, '_> {
                 return Ok(Rel::Scan { relation, columns: Vec::new() });
             }
             _ if !entry.securityQuals.is_null() => return Err("row-level security".into()),
-            pg_sys::RTEKind::RTE_SUBQUERY if entry.lateral => return Err("LATERAL".into()),
             pg_sys::RTEKind::RTE_SUBQUERY if entry.security_barrier => {
                 return Err("view that is a security barrier".into());
             }
@@ -130,13 +140,6 @@ impl<'a> Reader<'a, '_> {
             _ => return Err("something that is not a table in FROM".into()),
         };
         self.translator.subquery(index, subquery)
-    }
-}
-
-fn beside(left: Option<Rel>, right: Rel) -> Rel {
-    match left {
-        None => right,
-        Some(left) => left.join(JoinKind::Inner, right, Vec::new()),
     }
 }
 

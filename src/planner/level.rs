@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 
 use pgrx::prelude::*;
-use plan::{CmpOp, Expr, Rel, Type};
+use plan::{ColumnId, Expr, Rel, Type};
 
 use super::aggregate::Translated;
 use super::columns::{Columns, Computed, conversion};
@@ -26,9 +26,9 @@ pub enum Use {
     Top,
     /// A subquery in FROM or behind WITH.
     Rows,
-    /// A list that something is looked up in, by EXISTS or IN. It may refer to what is around it.
+    /// A list that something is looked up in, by EXISTS or IN.
     List,
-    /// A single value, which may do so, too.
+    /// A single value.
     Value,
 }
 
@@ -39,15 +39,12 @@ pub struct Opened<'a> {
     /// Select list and conditions, over the columns.
     pub targets: *mut pg_sys::Node,
     pub quals: *mut pg_sys::Node,
-    /// Conditions that the levels around it have to see to.
-    pub correlated: Vec<Expr>,
 }
 
-/// A subquery's rows and what its columns are.
+/// A subquery's rows and what its columns are. They may read columns of the levels around it.
 pub struct Level {
     pub rel: Rel,
     pub columns: Vec<Attempt<Typed>>,
-    pub correlated: Vec<Expr>,
 }
 
 struct Reader<'a, 't> {
@@ -112,16 +109,12 @@ fn closed<'a>(
     query: &'a pg_sys::Query,
     purpose: Use,
 ) -> Attempt<Level> {
-    let Opened { mut rel, targets, quals, correlated, .. } = opened;
+    let Opened { mut rel, targets, quals, .. } = opened;
     let tree = translator.tree;
     // SAFETY: null or an expression over the scope's columns, which nobody changes.
     let conjuncts = unsafe { tree.list(pg_sys::make_ands_implicit(simplified(quals).cast())) };
-    let mut outside = Vec::new();
     for conjunct in conjuncts {
-        rel = translator.restricted(rel, conjunct, &mut outside)?;
-    }
-    if !outside.is_empty() {
-        return Err("HAVING that refers to an outer query".into());
+        rel = translator.restricted(rel, conjunct)?;
     }
     let mut columns = Vec::new();
     for entry in tree.list_of::<pg_sys::TargetEntry>(targets.cast()).filter(|entry| !entry.resjunk) {
@@ -131,10 +124,10 @@ fn closed<'a>(
     }
     // To EXISTS and IN it makes no difference whether a row is there once or twice.
     if query.distinctClause.is_null() || purpose == Use::List {
-        return Ok(Level { rel, columns, correlated });
+        return Ok(Level { rel, columns });
     }
     let (rel, columns) = translator.distinct_rows(rel, columns, tree.list_of(targets.cast()))?;
-    Ok(Level { rel, columns, correlated })
+    Ok(Level { rel, columns })
 }
 
 fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
@@ -183,7 +176,7 @@ impl<'a, 't> Reader<'a, 't> {
             above_groups: Vec::new(),
             failed: None,
         };
-        let (rel, correlated, residual) = reader.restricted(rel, &conjuncts)?;
+        let (rel, residual) = reader.restricted(rel, &conjuncts)?;
         reader.keys(target_list.cast())?;
         let targets = reader.above(target_list)?;
         let quals = if reader.grouped {
@@ -192,16 +185,14 @@ impl<'a, 't> Reader<'a, 't> {
             // SAFETY: a list of expressions.
             reader.above(unsafe { pg_sys::make_ands_explicit(residual).cast() })?
         };
-        let rel = reader.translator.with_pending(rel, waiting)?;
-        let (rel, correlated) = reader.assembled(rel, correlated)?;
-        Ok(Opened { rel, columns: reader.columns, targets, quals, correlated })
+        let rel = reader.translator.with_pending(rel, waiting);
+        let rel = reader.assembled(rel)?;
+        Ok(Opened { rel, columns: reader.columns, targets, quals })
     }
 
-    /// The rows for which the conditions are true; conditions about outer levels; and those that are left to PostgreSQL:
-    /// possible without grouping, where they only take away rows. A join condition left above would make the engine
-    /// compute a cross product: no.
-    fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, Vec<Expr>, *mut pg_sys::List)> {
-        let mut correlated = Vec::new();
+    /// The rows for which the conditions are true; and those that are left to PostgreSQL: possible without grouping, where
+    /// they only take away rows. A join condition left above would make the engine compute a cross product: no.
+    fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, *mut pg_sys::List)> {
         let mut residual = std::ptr::null_mut();
         for &conjunct in conjuncts {
             let may_stay = self.purpose == Use::Top
@@ -215,50 +206,30 @@ impl<'a, 't> Reader<'a, 't> {
                     Err(_) => push(&mut residual, conjunct.as_ptr::<pg_sys::Node>()),
                 }
             } else {
-                rel = self.translator.restricted(rel, conjunct, &mut correlated)?;
+                rel = self.translator.restricted(rel, conjunct)?;
             }
         }
-        Ok((rel, correlated, residual))
+        Ok((rel, residual))
     }
 
     /// The groups of a grouped query, with what belongs to them.
-    fn assembled(&mut self, rel: Rel, correlated: Vec<Expr>) -> Attempt<(Rel, Vec<Expr>)> {
+    fn assembled(&mut self, rel: Rel) -> Attempt<Rel> {
         if !self.grouped {
-            return Ok((rel, correlated));
+            return Ok(rel);
         }
-        let mut keys = self.columns.keys();
-        let aggregates = self.columns.aggregates();
-        let mut outside = Vec::new();
-        if !correlated.is_empty() {
-            // Of no rows there is a row, too.
-            if self.purpose != Use::Value {
-                return Err("correlated subquery with groups in EXISTS or IN".into());
-            }
-            // One group for each value of the outer query, which has all groups that it asks for but empty ones.
-            if !keys.is_empty() || !self.query.groupClause.is_null() {
-                return Err("correlated subquery with GROUP BY".into());
-            }
-            if !self.query.havingQual.is_null() {
-                return Err("correlated subquery with HAVING".into());
-            }
-            self.columns.groups_may_be_missing();
-            let visible = self.translator.columns_of(&rel);
-            let inside = |e: &Expr| !e.columns().is_empty() && e.columns().iter().all(|id| visible.contains(id));
-            let outer = |e: &Expr| e.columns().iter().all(|id| !visible.contains(id));
-            for condition in correlated {
-                let (own, other) = match condition {
-                    Expr::Cmp { op: CmpOp::Eq, left, right } if inside(&left) && outer(&right) => (left, right),
-                    Expr::Cmp { op: CmpOp::Eq, left, right } if inside(&right) && outer(&left) => (right, left),
-                    _ => return Err("correlated subquery with another condition than an equality".into()),
-                };
-                let column = self.translator.column(self.translator.type_of(&own))?;
-                outside.push(Expr::equal(*other, Expr::column(column)));
-                keys.push(plan::Computed { column, expr: *own });
-            }
+        let keys = self.columns.keys();
+        // What a subquery reads of a group are its keys.
+        let key = |id: ColumnId| {
+            let key = keys.iter().find(|key| key.expr == Expr::column(id))?;
+            Some(Expr::column(key.column))
+        };
+        for Pending { rel, conditions, .. } in &mut self.above_groups {
+            conditions.iter_mut().for_each(|c| c.replace_columns(&key));
+            rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace_columns(&key)));
         }
-        let groups = Rel::Aggregate { input: Box::new(rel), keys, aggregates };
+        let groups = Rel::Aggregate { input: Box::new(rel), aggregates: self.columns.aggregates(), keys };
         self.translator.pending.append(&mut self.above_groups);
-        Ok((self.translator.with_pending(groups, self.waiting)?, outside))
+        Ok(self.translator.with_pending(groups, self.waiting))
     }
 
     /// The GROUP BY expressions become the first columns.
@@ -367,20 +338,15 @@ impl<'a, 't> Reader<'a, 't> {
 }
 
 impl<'a> Translator<'a> {
-    /// The rows for which a condition is true, or the condition among the correlated ones.
-    pub fn restricted(&mut self, rel: Rel, conjunct: Node<'a>, correlated: &mut Vec<Expr>) -> Attempt<Rel> {
+    /// The rows for which a condition is true.
+    pub fn restricted(&mut self, rel: Rel, conjunct: Node<'a>) -> Attempt<Rel> {
         let rel = match self.subquery_condition(conjunct, rel)? {
             Ok(restricted) => return Ok(restricted),
             Err(rel) => rel,
         };
         let waiting = self.pending.len();
-        let condition = self.condition(conjunct)?;
-        let rel = self.with_pending(rel, waiting)?;
-        if self.reads_only(&condition, &self.columns_of(&rel)) {
-            return Ok(rel.filter(vec![condition]));
-        }
-        correlated.push(condition);
-        Ok(rel)
+        let condition = self.row_condition(conjunct)?;
+        Ok(self.with_pending(rel, waiting).filter(vec![condition]))
     }
 
     /// Each row once.

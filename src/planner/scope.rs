@@ -7,7 +7,7 @@ use super::translate::{Translator, Typed, exact};
 use crate::layout::{self, Described};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{OpenRelation, has_children, keys_determine};
-use plan::{Expr, Relation, RelationColumn};
+use plan::{Expr, Relation, RelationColumn, Type};
 
 /// A level; those around it come before it in [`Translator`]'s list.
 pub struct Scope<'a> {
@@ -90,7 +90,8 @@ impl<'a> Translator<'a> {
         let item = self.scopes[level].items.iter().find(|item| item.index == var.varno);
         let table = match &item.ok_or("column of something that is not a table")?.rows {
             Rows::Subquery(columns) => {
-                return columns.get(var.varattno as usize - 1).cloned().ok_or("column that is not there")?;
+                let typed = columns.get(var.varattno as usize - 1).cloned().ok_or("column that is not there")??;
+                return self.seen_from(var, typed);
             }
             Rows::Table(table) => table,
         };
@@ -104,6 +105,14 @@ impl<'a> Translator<'a> {
         };
         let (relation, ty) = (table.relation, column.ty);
         let id = self.scanned_column(relation, RelationColumn { attnum: var.varattno, ty })?;
-        Ok(exact(Expr::column(id), ty))
+        self.seen_from(var, exact(Expr::column(id), ty))
+    }
+
+    /// Of equal values a subquery may get any, which shows where two zeros are equal.
+    fn seen_from(&self, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
+        if var.varlevelsup > 0 && typed.ty == Type::Float64 && !self.is_operand {
+            return Err("subquery that computes with a double precision value of the rows around it".into());
+        }
+        Ok(typed)
     }
 }

@@ -46,10 +46,7 @@ impl<'a> Translator<'a> {
             }
             // SAFETY: a subquery's entry has its query, which belongs to the tree.
             let query = unsafe { &*entry.subquery };
-            let Level { rel, columns, correlated } = whole_level(self, query, Use::Rows)?;
-            if !correlated.is_empty() {
-                return Err("correlated set operation".into());
-            }
+            let Level { rel, columns } = whole_level(self, query, Use::Rows)?;
             return Ok(Operand { rel, columns: columns.into_iter().collect::<Attempt<_>>()? });
         }
         let operation = node.cast::<pg_sys::SetOperationStmt>().ok_or("unknown set operation")?;

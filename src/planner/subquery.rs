@@ -5,17 +5,18 @@
 //!   WHERE EXISTS (SELECT … WHERE t = o)  semi join on t = o; NOT EXISTS: anti join
 //!   WHERE o IN (SELECT t …)              semi join on o = t
 //!   WHERE o NOT IN (SELECT t …)          anti join on o = t; and none at all if there is a null
-//!   o > (SELECT sum(t) … WHERE u = o)    left join with the sums by u, on u = o
+//!   o IN (SELECT t …) OR …               mark join, whose column says whether there is a partner
+//!   o > (SELECT sum(t) … WHERE u = o)    application: a row for each row around it
 //! ```
 
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
-use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Rel, Type};
+use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
 
 use super::level::{Level, Use, whole_level};
 use super::reason::Attempt;
-use super::translate::{Pending, Scale, Translator, Typed};
+use super::translate::{Pending, Scale, Translator, Typed, boolean};
 use crate::pg::tree::Node;
 
 impl<'a> Translator<'a> {
@@ -51,27 +52,14 @@ impl<'a> Translator<'a> {
     /// The rows of a subquery. An outer join around it must find nulls where it has no row, so that what is no plain
     /// column becomes one here.
     fn rows(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
-        let Level { rel, columns, correlated } = whole_level(self, query, Use::Rows)?;
+        let Level { rel, columns } = whole_level(self, query, Use::Rows)?;
         let visible = self.columns_of(&rel);
-        if !correlated.is_empty() {
-            return Err("LATERAL".into());
-        }
         let mut computed = Vec::new();
         let mut named = Vec::new();
         for column in columns {
             named.push(match column {
-                Ok(typed) if !self.reads_only(&typed.expr, &visible) => Err("LATERAL".into()),
-                Ok(typed) if !matches!(typed.expr, Expr::Column { .. }) => {
-                    let mut name = |expr: Expr, ty: Type| -> Attempt<Expr> {
-                        let column = self.column(ty)?;
-                        computed.push(Computed { column, expr });
-                        Ok(Expr::column(column))
-                    };
-                    let scale = match typed.scale {
-                        Scale::Varies(scale) => Scale::Varies(name(scale, Type::Int32)?),
-                        known => known,
-                    };
-                    Ok(Typed { expr: name(typed.expr, typed.ty)?, ty: typed.ty, scale })
+                Ok(typed) if !matches!(&typed.expr, Expr::Column { id } if visible.contains(id)) => {
+                    Ok(self.as_column(typed, &mut computed)?)
                 }
                 other => other,
             });
@@ -79,7 +67,21 @@ impl<'a> Translator<'a> {
         Ok((rel.map(computed), named))
     }
 
-    /// The rows with a subquery in a condition applied; `None`: it is another kind of condition.
+    /// A value as a column.
+    fn as_column(&mut self, typed: Typed, computed: &mut Vec<Computed>) -> Attempt<Typed> {
+        let mut name = |expr: Expr, ty: Type| -> Attempt<Expr> {
+            let column = self.column(ty)?;
+            computed.push(Computed { column, expr });
+            Ok(Expr::column(column))
+        };
+        let scale = match typed.scale {
+            Scale::Varies(scale) => Scale::Varies(name(scale, Type::Int32)?),
+            known => known,
+        };
+        Ok(Typed { expr: name(typed.expr, typed.ty)?, ty: typed.ty, scale })
+    }
+
+    /// The rows with a subquery in a condition applied; otherwise the rows: it is another kind of condition.
     pub fn subquery_condition(&mut self, node: Node<'a>, rel: Rel) -> Attempt<Result<Rel, Rel>> {
         let (link, negated) = match node.cast::<pg_sys::BoolExpr>() {
             Some(not) if not.boolop == pg_sys::BoolExprType::NOT_EXPR => {
@@ -88,72 +90,142 @@ impl<'a> Translator<'a> {
             _ => (node.cast::<pg_sys::SubLink>(), false),
         };
         let Some(link) = link else { return Ok(Err(rel)) };
-        let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
-        match link.subLinkType {
-            pg_sys::SubLinkType::EXISTS_SUBLINK => self.exists(query, negated, rel).map(Ok),
-            pg_sys::SubLinkType::ANY_SUBLINK => self.any(link, query, negated, rel).map(Ok),
-            pg_sys::SubLinkType::EXPR_SUBLINK => Ok(Err(rel)),
-            _ => Err("subquery in an expression".into()),
-        }
-    }
-
-    fn exists(&mut self, query: &'a pg_sys::Query, negated: bool, rel: Rel) -> Attempt<Rel> {
-        let kind = if negated { JoinKind::Anti } else { JoinKind::Semi };
-        let Level { rel: rows, correlated, .. } = whole_level(self, query, Use::List)?;
-        if correlated.is_empty() {
-            let one = self.one_if_any(rows)?;
-            return self.join(rel, kind, one, Vec::new());
-        }
-        self.join(rel, kind, rows, correlated)
-    }
-
-    /// `IN`, or another comparison with ANY.
-    fn any(&mut self, link: &'a pg_sys::SubLink, query: &'a pg_sys::Query, negated: bool, rel: Rel) -> Attempt<Rel> {
-        let Level { rel: rows, columns, correlated } = whole_level(self, query, Use::List)?;
-        let test = self.tree.required(link.testexpr);
+        let (kind, condition): (_, fn(Expr) -> Expr) = match (link.subLinkType, negated) {
+            (pg_sys::SubLinkType::EXISTS_SUBLINK, false) => (JoinKind::Semi, true_only),
+            (pg_sys::SubLinkType::EXISTS_SUBLINK, true) => (JoinKind::Anti, true_only),
+            (pg_sys::SubLinkType::ANY_SUBLINK, false) => (JoinKind::Semi, true_only),
+            (pg_sys::SubLinkType::ANY_SUBLINK, true) => (JoinKind::Anti, not_false),
+            (pg_sys::SubLinkType::ALL_SUBLINK, false) => (JoinKind::Anti, not_true),
+            (pg_sys::SubLinkType::ALL_SUBLINK, true) => (JoinKind::Semi, false_only),
+            _ => return Ok(Err(rel)),
+        };
         let waiting = self.pending.len();
-        let outer = std::mem::replace(&mut self.compared, columns);
+        let list = self.list(link)?;
+        let rel = self.with_pending(rel, waiting);
+        if let (JoinKind::Anti, Some(List { rel: rows, test: Some(test) })) = (kind, Some(&list))
+            && link.subLinkType == pg_sys::SubLinkType::ANY_SUBLINK
+            && let Some(outer) = self.outer_side(test, rows)
+            && matches!(self.join(rel.clone(), kind, rows.clone(), Vec::new()), Rel::Join { .. })
+        {
+            return self.in_no_row(link, rel, list, outer).map(Ok);
+        }
+        let conditions = list.test.map(condition).into_iter().collect();
+        Ok(Ok(self.join(rel, kind, list.rel, conditions)))
+    }
+
+    /// The rows of a subquery that something is looked up in, and what is asked of each.
+    fn list(&mut self, link: &'a pg_sys::SubLink) -> Attempt<List> {
+        let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
+        let Level { rel, columns } = whole_level(self, query, Use::List)?;
+        if link.subLinkType == pg_sys::SubLinkType::EXISTS_SUBLINK {
+            // One row is as good as all.
+            let rel = if self.is_closed(&rel) { self.one_if_any(rel)? } else { rel };
+            return Ok(List { rel, test: None });
+        }
+        let test = self.tree.required(link.testexpr);
+        let around = std::mem::replace(&mut self.compared, columns);
         let condition = self.condition(test);
-        self.compared = outer;
-        let condition = condition?;
-        if self.pending.len() > waiting {
-            return Err("subquery within a comparison with a subquery".into());
-        }
-        if !negated {
-            return self.join(rel, JoinKind::Semi, rows, [correlated, vec![condition]].concat());
-        }
-        let Expr::Cmp { op: CmpOp::Eq, left, right } = &condition else {
-            return Err("NOT of a comparison with a subquery".into());
-        };
-        let visible = self.columns_of(&rows);
+        self.compared = around;
+        Ok(List { rel, test: Some(condition?) })
+    }
+
+    /// Whether it reads nothing of what is around it.
+    fn is_closed(&self, rel: &Rel) -> bool {
+        let (mut made, mut read) = (Vec::new(), Vec::new());
+        rel.visit(&mut |rel| {
+            made.extend(match rel {
+                Rel::Scan { .. } => self.columns_of(rel),
+                rel => rel.made(),
+            });
+            read.extend(rel.expressions().into_iter().flat_map(Expr::columns));
+        });
+        read.iter().all(|id| made.contains(id))
+    }
+
+    /// Of an equality between the rows of a list and what is around it, the side that is around it.
+    fn outer_side(&self, test: &Expr, rows: &Rel) -> Option<Expr> {
+        let Expr::Cmp { op: CmpOp::Eq, left, right } = test else { return None };
+        let visible = self.columns_of(rows);
         let reads = |e: &Expr| e.columns().iter().any(|id| visible.contains(id));
-        let (outer, inner) = match (reads(left), reads(right)) {
-            (false, true) => (left.as_ref(), right.as_ref()),
-            (true, false) => (right.as_ref(), left.as_ref()),
-            _ => return Err("NOT IN with an unusual comparison".into()),
-        };
-        if !correlated.is_empty() {
-            let is_null = |e: &Expr| Expr::IsNull { arg: Box::new(e.clone()), negated: false };
-            let maybe = vec![condition.clone(), is_null(outer), is_null(inner)];
-            let maybe = Expr::Bool { op: BoolOp::Or, args: maybe };
-            return self.join(rel, JoinKind::Anti, rows, [correlated, vec![maybe]].concat());
+        match (reads(left), reads(right)) {
+            (false, true) => Some((**left).clone()),
+            (true, false) => Some((**right).clone()),
+            _ => None,
         }
-        let (outer, condition) = (outer.clone(), condition.clone());
-        let rel = self.join(rel, JoinKind::Anti, rows, vec![condition])?;
-        // Nothing is known to be in no list that has a null, and of a null nothing is known unless the list is empty.
+    }
+
+    /// `NOT IN` a list that is the same for all rows. Nothing is known to be in no list that has a null, and of a null
+    /// nothing is known unless the list is empty.
+    fn in_no_row(&mut self, link: &'a pg_sys::SubLink, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
+        let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.into_iter().collect());
+        let (totals, unknown) = self.unknown_in_list(link, outer)?;
+        Ok(self.join(rel, JoinKind::Anti, totals, vec![unknown]))
+    }
+
+    /// One row, and a condition on it: whether of a value that is not in the list nothing is known.
+    fn unknown_in_list(&mut self, link: &'a pg_sys::SubLink, outer: Expr) -> Attempt<(Rel, Expr)> {
+        let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
         let (totals, rows, not_null) = self.totals_of_list(query)?;
         let zero = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) };
-        let unknown = vec![
+        let either = vec![
             Expr::IsNull { arg: Box::new(outer), negated: false },
             Expr::Cmp { op: CmpOp::Lt, left: Box::new(not_null), right: Box::new(rows.clone()) },
         ];
         let some = Expr::Cmp { op: CmpOp::Gt, left: Box::new(rows), right: Box::new(zero) };
-        self.join(rel, JoinKind::Anti, totals, vec![some, Expr::Bool { op: BoolOp::Or, args: unknown }])
+        let either = Expr::Bool { op: BoolOp::Or, args: either };
+        Ok((totals, Expr::Bool { op: BoolOp::And, args: vec![some, either] }))
+    }
+
+    /// Whether a row of the list meets the condition, as a column that is joined before it is used.
+    fn mark(&mut self, list: List, condition: fn(Expr) -> Expr) -> Attempt<Expr> {
+        let mark = self.column(Type::Bool)?;
+        let conditions = list.test.map(condition).into_iter().collect();
+        self.pending.push(Pending { kind: JoinKind::Mark(mark), rel: list.rel, conditions });
+        Ok(Expr::column(mark))
+    }
+
+    /// A subquery in an expression, which is joined before it is used.
+    pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, unknown_is_false: bool) -> Attempt<Typed> {
+        let (decisive, found): (fn(Expr) -> Expr, bool) = match link.subLinkType {
+            pg_sys::SubLinkType::EXPR_SUBLINK => return self.scalar_subquery(link),
+            pg_sys::SubLinkType::EXISTS_SUBLINK => {
+                let list = self.list(link)?;
+                return Ok(boolean(self.mark(list, true_only)?));
+            }
+            pg_sys::SubLinkType::ANY_SUBLINK => (true_only, true),
+            pg_sys::SubLinkType::ALL_SUBLINK if unknown_is_false => {
+                let list = self.list(link)?;
+                return Ok(boolean(Expr::Not(Box::new(self.mark(list, not_true)?))));
+            }
+            pg_sys::SubLinkType::ALL_SUBLINK => (false_only, false),
+            _ => return Err("subquery in an expression".into()),
+        };
+        let list = self.list(link)?;
+        let outer = list.test.as_ref().and_then(|test| self.outer_side(test, &list.rel));
+        let closed = self.is_closed(&list.rel);
+        let decided = self.mark(list, decisive)?;
+        if unknown_is_false {
+            return Ok(boolean(decided));
+        }
+        let unknown = match outer {
+            Some(outer) if closed && found => {
+                let (totals, unknown) = self.unknown_in_list(link, outer)?;
+                self.pending.push(Pending { kind: JoinKind::Inner, rel: totals, conditions: Vec::new() });
+                unknown
+            }
+            _ => {
+                let list = self.list(link)?;
+                self.mark(list, null_only)?
+            }
+        };
+        let constant = |value: Option<bool>| Expr::Literal { ty: Type::Bool, value: value.map(Literal::Bool) };
+        let branches = vec![(decided, constant(Some(found))), (unknown, constant(None))];
+        Ok(boolean(Expr::Case { branches, otherwise: Box::new(constant(Some(!found))) }))
     }
 
     /// A row that says how many rows the list of an `IN` has, and how many that are not null.
     fn totals_of_list(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Expr, Expr)> {
-        let Level { rel, columns, .. } = whole_level(self, query, Use::List)?;
+        let Level { rel, columns } = whole_level(self, query, Use::List)?;
         let value = columns.into_iter().next().ok_or("IN of nothing")??;
         let (rows, not_null) = (self.column(Type::Int64)?, self.column(Type::Int64)?);
         let aggregates = vec![
@@ -174,24 +246,82 @@ impl<'a> Translator<'a> {
         Ok(total.filter(vec![some]))
     }
 
-    /// A subquery that is one value, which is joined before it is used.
-    pub fn scalar_subquery(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
-        if link.subLinkType != pg_sys::SubLinkType::EXPR_SUBLINK {
-            return Err("subquery in an expression".into());
-        }
+    /// A subquery that is one value.
+    fn scalar_subquery(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
         let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
-        if !query.hasAggs || !query.groupClause.is_null() {
-            return Err("subquery in an expression that may have several rows".into());
-        }
-        let Level { rel, columns, correlated } = whole_level(self, query, Use::Value)?;
+        let Level { rel, columns } = whole_level(self, query, Use::Value)?;
         let value = columns.into_iter().next().ok_or("subquery without a column")??;
-        // Always one row; where it is looked up by a key there is none of an empty group.
-        let always = correlated.is_empty() && query.havingQual.is_null();
-        let kind = if always { JoinKind::Inner } else { JoinKind::Left };
-        if !query.havingQual.is_null() && !matches!(value.expr, Expr::Column { .. }) {
-            return Err("HAVING in a subquery within an expression".into());
+        let is_total = query.hasAggs && query.groupClause.is_null();
+        let limited = !query.limitCount.is_null() || !query.limitOffset.is_null();
+        if !is_total || limited || query.hasTargetSRFs {
+            return self.only_row(rel, value);
         }
-        self.pending.push(Pending { kind, rel, conditions: correlated });
+        if query.havingQual.is_null() {
+            self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
+            return Ok(value);
+        }
+        let mut computed = Vec::new();
+        let value = self.as_column(value, &mut computed)?;
+        self.pending.push(Pending { kind: JoinKind::Left, rel: rel.map(computed), conditions: Vec::new() });
         Ok(value)
     }
+
+    /// The value of the only row, null if there is none. Whether there are more is asked where the value is used.
+    fn only_row(&mut self, rel: Rel, Typed { expr, ty, scale }: Typed) -> Attempt<Typed> {
+        let mut aggregates = Vec::new();
+        let mut least = |expr: Expr, ty: Type| -> Attempt<Expr> {
+            let column = self.column(ty)?;
+            aggregates.push(Aggregation { columns: vec![column], agg: Agg::Min(expr), distinct: false });
+            Ok(Expr::column(column))
+        };
+        let scale = match scale {
+            Scale::Varies(scale) => Scale::Varies(least(scale, Type::Int32)?),
+            known => known,
+        };
+        let number = |n| Expr::Literal { ty: Type::Int16, value: Some(Literal::Int(n)) };
+        let value = match ty {
+            // There is no least truth.
+            Type::Bool => {
+                let branches = vec![(expr.clone(), number(1)), (Expr::Not(Box::new(expr)), number(0))];
+                let otherwise = Box::new(Expr::Literal { ty: Type::Int16, value: None });
+                Expr::equal(least(Expr::Case { branches, otherwise }, Type::Int16)?, number(1))
+            }
+            ty => least(expr, ty)?,
+        };
+        let rows = self.column(Type::Int64)?;
+        aggregates.push(Aggregation { columns: vec![rows], agg: Agg::CountStar, distinct: false });
+        let rel = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
+        self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
+        let one = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
+        let only = Expr::Call { function: Named::OnlyRow, ty: Type::Int64, args: vec![Expr::column(rows)] };
+        let otherwise = Box::new(Expr::Literal { ty, value: None });
+        Ok(Typed { expr: Expr::Case { branches: vec![(Expr::equal(only, one), value)], otherwise }, ty, scale })
+    }
+}
+
+/// The rows of a subquery that something is looked up in.
+struct List {
+    rel: Rel,
+    /// What is asked of each; nothing by EXISTS.
+    test: Option<Expr>,
+}
+
+fn true_only(test: Expr) -> Expr {
+    test
+}
+
+fn false_only(test: Expr) -> Expr {
+    Expr::Not(Box::new(test))
+}
+
+fn null_only(test: Expr) -> Expr {
+    Expr::IsNull { arg: Box::new(test), negated: false }
+}
+
+fn not_false(test: Expr) -> Expr {
+    Expr::Bool { op: BoolOp::Or, args: vec![test.clone(), null_only(test)] }
+}
+
+fn not_true(test: Expr) -> Expr {
+    Expr::Bool { op: BoolOp::Or, args: vec![false_only(test.clone()), null_only(test)] }
 }

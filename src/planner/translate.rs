@@ -5,7 +5,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
-use plan::{Agg, BoolOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
+use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
 
 use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
@@ -59,6 +59,10 @@ pub struct Translator<'a> {
     pub compared: Vec<Attempt<Typed>>,
     /// What has to be joined before the expressions that were translated can be computed.
     pub pending: Vec<Pending>,
+    /// The expression that is translated next may as well be false where it is null.
+    unknown_is_false: bool,
+    /// The expression that is translated next is only compared.
+    pub is_operand: bool,
 }
 
 /// A subquery that became a join.
@@ -81,6 +85,8 @@ impl<'a> Translator<'a> {
             case_values: Vec::new(),
             compared: Vec::new(),
             pending: Vec::new(),
+            unknown_is_false: false,
+            is_operand: false,
         }
     }
 
@@ -137,43 +143,33 @@ impl<'a> Translator<'a> {
                 let computed = computed.iter().map(|computed| computed.column);
                 self.columns_of(input).into_iter().chain(computed).collect()
             }
-            Rel::Join { kind, left, right, .. } => {
-                let right = if kind.keeps_right() { self.columns_of(right) } else { Vec::new() };
-                [self.columns_of(left), right].concat()
+            Rel::Join { kind, left, right, .. } | Rel::Apply { kind, left, right, .. } => {
+                let more = match kind {
+                    JoinKind::Mark(mark) => vec![*mark],
+                    JoinKind::Inner | JoinKind::Left | JoinKind::Full => self.columns_of(right),
+                    JoinKind::Semi | JoinKind::Anti => Vec::new(),
+                };
+                [self.columns_of(left), more].concat()
             }
             Rel::Union { .. } | Rel::Aggregate { .. } => rel.columns(),
         }
     }
 
     /// The rows with all that was found to be needed beside them.
-    pub fn with_pending(&mut self, rel: Rel, from: usize) -> Attempt<Rel> {
+    pub fn with_pending(&mut self, rel: Rel, from: usize) -> Rel {
         let pending = self.pending.split_off(from);
         pending
             .into_iter()
-            .try_fold(rel, |rel, Pending { kind, rel: right, conditions }| self.join(rel, kind, right, conditions))
+            .fold(rel, |rel, Pending { kind, rel: right, conditions }| self.join(rel, kind, right, conditions))
     }
 
-    /// A join, if its conditions are about its two sides.
-    pub fn join(&self, left: Rel, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Attempt<Rel> {
-        let (of_left, of_right) = (self.columns_of(&left), self.columns_of(&right));
-        let visible = [&of_left[..], &of_right].concat();
-        if !conditions.iter().all(|c| self.reads_only(c, &visible)) {
-            return Err("subquery that is correlated with more than the rows around it".into());
-        }
-        // Every pair would be looked at, and nobody could stop it in between.
-        let sides = |a: &Expr, b: &Expr| reads_some(a, &of_left) && reads_some(b, &of_right);
-        let is_key = |c: &Expr| match c {
-            Expr::Cmp { op: CmpOp::Eq, left, right } => sides(left, right) || sides(right, left),
-            _ => false,
-        };
-        if kind != JoinKind::Inner && !is_one_row(&right) && !conditions.iter().any(is_key) {
-            return Err("outer join or subquery without an equality".into());
-        }
-        Ok(left.join(kind, right, conditions))
-    }
-
-    pub fn reads_only(&self, expr: &Expr, columns: &[ColumnId]) -> bool {
-        expr.columns().iter().all(|id| columns.contains(id))
+    /// A join, whether or not the right side reads columns of the left one.
+    pub fn join(&self, left: Rel, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Rel {
+        let visible = self.columns_of(&left);
+        let reads = |e: &Expr| e.columns().iter().any(|id| visible.contains(id));
+        let mut is_correlated = false;
+        right.visit(&mut |rel| is_correlated = is_correlated || rel.expressions().into_iter().any(reads));
+        if is_correlated { left.apply(kind, right, conditions) } else { left.join(kind, right, conditions) }
     }
 
     pub fn type_of(&self, expr: &Expr) -> Type {
@@ -186,6 +182,14 @@ impl<'a> Translator<'a> {
         agg.aggregate().row().output_types(argument).collect()
     }
 
+    /// A condition of rows, of which only those count for which it is true.
+    pub fn row_condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
+        self.unknown_is_false = true;
+        let condition = self.condition(node);
+        self.unknown_is_false = false;
+        condition
+    }
+
     /// A condition.
     pub fn condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
         let typed = self.expression(node)?;
@@ -193,13 +197,14 @@ impl<'a> Translator<'a> {
     }
 
     pub fn expression(&mut self, node: Node<'a>) -> Attempt<Typed> {
+        let unknown_is_false = std::mem::take(&mut self.unknown_is_false);
         if let Some(var) = node.cast::<pg_sys::Var>() {
             self.variable(var)
         } else if let Some(param) = node.cast::<pg_sys::Param>().filter(|param| is_compared(param)) {
             let column = self.compared.get(param.paramid as usize - 1);
             column.cloned().ok_or("column of an unknown subquery")?
         } else if let Some(link) = node.cast::<pg_sys::SubLink>() {
-            self.scalar_subquery(link)
+            self.subquery_value(link, unknown_is_false)
         } else if !self.contains_more_than_values(node) {
             self.value(node)
         } else if let Some(op) = node.cast::<pg_sys::OpExpr>() {
@@ -208,7 +213,7 @@ impl<'a> Translator<'a> {
             let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
             self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))
         } else if let Some(logic) = node.cast::<pg_sys::BoolExpr>() {
-            self.logic(logic)
+            self.logic(logic, unknown_is_false)
         } else if let Some(test) = node.cast::<pg_sys::NullTest>() {
             self.null_test(test)
         } else if let Some(test) = node.cast::<pg_sys::BooleanTest>() {
@@ -229,11 +234,19 @@ impl<'a> Translator<'a> {
         let arguments: Vec<Node<'a>> = self.tree.list(op.args).collect();
         match (Comparison::of(op.opno, op.inputcollid), &arguments[..]) {
             (Some(comparison), &[left, right]) => {
-                let (left, right) = (self.expression(left)?, self.expression(right)?);
+                let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
                 comparison.between(left, right)
             }
             _ => self.function(op.opfuncid, op.inputcollid, &arguments, || operator_reason(op.opno)),
         }
+    }
+
+    /// Of a comparison.
+    fn compared_operand(&mut self, node: Node<'a>) -> Attempt<Typed> {
+        self.is_operand = node.cast::<pg_sys::Var>().is_some();
+        let operand = self.expression(node);
+        self.is_operand = false;
+        operand
     }
 
     fn function(
@@ -249,9 +262,10 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn logic(&mut self, logic: &'a pg_sys::BoolExpr) -> Attempt<Typed> {
+    fn logic(&mut self, logic: &'a pg_sys::BoolExpr, unknown_is_false: bool) -> Attempt<Typed> {
         let mut args = Vec::new();
         for argument in self.tree.list(logic.args) {
+            self.unknown_is_false = unknown_is_false && logic.boolop != pg_sys::BoolExprType::NOT_EXPR;
             args.push(self.condition(argument)?);
         }
         Ok(boolean(match logic.boolop {
@@ -374,21 +388,6 @@ pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed>
     // SAFETY: by the caller's promise.
     let value = Some(unsafe { value::literal(datum, ty) }?);
     Ok(exact(Expr::Literal { ty, value }, ty))
-}
-
-/// Whether it reads columns, and all of them are among these.
-fn reads_some(expr: &Expr, columns: &[ColumnId]) -> bool {
-    let read = expr.columns();
-    !read.is_empty() && read.iter().all(|id| columns.contains(id))
-}
-
-/// Whether there is never more than one row.
-fn is_one_row(rel: &Rel) -> bool {
-    match rel {
-        Rel::Filter { input, .. } | Rel::Map { input, .. } => is_one_row(input),
-        Rel::Aggregate { keys, .. } => keys.is_empty(),
-        Rel::Scan { .. } | Rel::Join { .. } | Rel::Union { .. } => false,
-    }
 }
 
 /// Whether it stands for a column of a subquery that something is compared with.

@@ -17,6 +17,7 @@
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
 //! | `results` | the stream of result batches |
+//! | `cancellation` | ends joins that are long without a result |
 //! | `reserve` | memory of queries outside of the operators |
 //! | `error` | errors and their meaning |
 
@@ -24,6 +25,7 @@ mod aggregate;
 mod arrow_form;
 mod block;
 mod calendar;
+mod cancellation;
 mod computed;
 mod conditional;
 mod count;
@@ -64,6 +66,7 @@ use protocol::request::Failure;
 
 use crate::error::internal;
 
+pub use cancellation::Cancellation;
 pub use reserve::Reservation;
 
 /// Shared by all queries: memory pool and settings.
@@ -82,7 +85,7 @@ pub struct RuntimeOptions {
 }
 
 /// A query ready to run: the result's schema (columns of any name in the Arrow form of `Plan::output_types`) and its
-/// batches. Dropping the stream cancels the query.
+/// batches. Dropping the stream cancels the query; while a join is long without a result, [`Cancellation`] does.
 ///
 /// A query that has returned its first batch does not fail any more, unless [`Plan::may_fail_late`].
 pub struct Running {
@@ -110,8 +113,9 @@ impl Runtime {
         plan: &Plan,
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
+        cancellation: &Cancellation,
     ) -> Result<Running, Failure> {
-        let physical = self.physical(plan, params, views)?;
+        let physical = self.physical(plan, params, views, cancellation)?;
         let schema = physical.schema();
         let context = TaskContext::default().with_session_config(self.config.clone());
         let context = Arc::new(context.with_runtime(self.environment.clone()));
@@ -127,7 +131,7 @@ impl Runtime {
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
     ) -> Result<String, Failure> {
-        let physical = self.physical(plan, params, views)?;
+        let physical = self.physical(plan, params, views, &Cancellation::default())?;
         Ok(displayable(physical.as_ref()).indent(false).to_string())
     }
 
@@ -141,6 +145,7 @@ impl Runtime {
         plan: &Plan,
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
+        cancellation: &Cancellation,
     ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
         plan.check().map_err(internal)?;
         if views.len() != plan.relations.len() {
@@ -151,6 +156,6 @@ impl Runtime {
                 return Err(internal(format!("view of relation {} has other columns", relation.relid)));
             }
         }
-        physical::build(plan, params, &views, self.threads)
+        physical::build(plan, params, &views, self.threads, cancellation)
     }
 }

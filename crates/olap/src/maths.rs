@@ -196,6 +196,7 @@ where
     A::Native: Bits + PartialOrd,
 {
     match function {
+        Named::OnlyRow => map::<A, A>(args, rows, |rows| (rows, rows.wide() > 1), FailureKind::SeveralRows),
         Named::Abs => {
             let abs = |a: A::Native| if a < A::Native::default() { a.neg() } else { (a, false) };
             map::<A, A>(args, rows, abs, A::Native::OUT_OF_RANGE)

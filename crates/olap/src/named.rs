@@ -53,6 +53,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::ToInt64
         | Named::ToFloat
         | Named::ToBool
+        | Named::OnlyRow
         | Named::Average => maths::apply(function, operand, ty, args, rows),
         Named::Extract(_) | Named::DatePart(_) | Named::DateTrunc(_) | Named::TimestampToDate => {
             calendar::apply(function, &args[0], rows)

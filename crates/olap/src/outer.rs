@@ -5,17 +5,20 @@
 //! | left | `Left` | `Right` |
 //! | semi | `LeftSemi` | `RightSemi` |
 //! | anti | `LeftAnti` | `RightAnti` |
+//! | mark | `LeftMark` | `RightMark` |
 //!
-//! Without an equality between the sides every pair is looked at.
+//! Without an equality between the sides every pair is looked at, as long as anybody waits for that.
 
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
 use datafusion_common::{JoinSide, JoinType, NullEquality};
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion_physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, PartitionMode};
+use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use optimizer::join_order::Pair;
 use plan::{BoolOp, ColumnId, Expr, JoinKind, Rel};
 use protocol::request::Failure;
@@ -47,14 +50,16 @@ impl Builder<'_> {
 
         let keys: Vec<Pair<'_>> = conditions.iter().filter_map(|c| compared_sides(c, &build, &probe)).collect();
         let others = conditions.iter().filter(|c| compared_sides(c, &build, &probe).is_none()).collect();
-        let filter = self.join_filter(others, &build, &probe)?;
-        let columns: Vec<ColumnId> = match join_type {
-            JoinType::LeftSemi | JoinType::LeftAnti => build.columns.clone(),
-            JoinType::RightSemi | JoinType::RightAnti => probe.columns.clone(),
+        let filter = self.join_filter(others, &build, &probe, keys.is_empty())?;
+        let columns: Vec<ColumnId> = match (kind, join_type) {
+            (JoinKind::Mark(mark), JoinType::LeftMark) => [&build.columns[..], &[mark]].concat(),
+            (JoinKind::Mark(mark), _) => [&probe.columns[..], &[mark]].concat(),
+            (_, JoinType::LeftSemi | JoinType::LeftAnti) => build.columns.clone(),
+            (_, JoinType::RightSemi | JoinType::RightAnti) => probe.columns.clone(),
             _ => build.columns.iter().chain(&probe.columns).copied().collect(),
         };
         let kept: Vec<usize> = (0..columns.len()).filter(|i| needed.contains(&columns[*i])).collect();
-        let columns = kept.iter().map(|i| columns[*i]).collect();
+        let columns: Vec<ColumnId> = kept.iter().map(|i| columns[*i]).collect();
         let on = self.join_keys(&keys, &build, &probe)?;
         let build = one_partition(build.plan);
         let plan: Arc<dyn ExecutionPlan> = if on.is_empty() {
@@ -65,18 +70,22 @@ impl Builder<'_> {
             let join = HashJoinExec::try_new(build, probe.plan, on, filter, &join_type, Some(kept), mode, nulls, false);
             cooperative(join.map_err(planning)?)
         };
-        Ok(Stage { plan, columns })
+        match kind {
+            JoinKind::Mark(_) => renamed(plan, columns),
+            _ => Ok(Stage { plan, columns }),
+        }
     }
 
     /// The conditions that are no keys, over the columns that they read. Those that can raise an error come last, where
-    /// the others hold.
+    /// the others hold. Without keys there is one, if only to be asked.
     fn join_filter(
         &self,
         mut conditions: Vec<&Expr>,
         build: &Stage,
         probe: &Stage,
+        is_keyless: bool,
     ) -> Result<Option<JoinFilter>, Failure> {
-        if conditions.is_empty() {
+        if conditions.is_empty() && !is_keyless {
             return Ok(None);
         }
         conditions.sort_by_key(|c| c.can_raise());
@@ -100,8 +109,20 @@ impl Builder<'_> {
             true => guarded(BoolOp::And, predicates),
             false => joined(BoolOp::And, predicates),
         };
+        let predicate = self.cancellation.observed(predicate);
         Ok(Some(JoinFilter::new(predicate, indices, Arc::new(Schema::new(fields)))))
     }
+}
+
+/// The same columns, each by its own name: marks are all called alike.
+fn renamed(plan: Arc<dyn ExecutionPlan>, columns: Vec<ColumnId>) -> Result<Stage, Failure> {
+    let schema = plan.schema();
+    let own = columns.iter().enumerate().map(|(i, id)| ProjectionExpr {
+        expr: Arc::new(Column::new(schema.field(i).name(), i)),
+        alias: column_name(*id),
+    });
+    let plan = ProjectionExec::try_new(own, plan).map_err(planning)?;
+    Ok(Stage { plan: Arc::new(plan), columns })
 }
 
 fn join_type(kind: JoinKind, left_builds: bool) -> Result<JoinType, Failure> {
@@ -113,6 +134,8 @@ fn join_type(kind: JoinKind, left_builds: bool) -> Result<JoinType, Failure> {
         (JoinKind::Semi, false) => JoinType::RightSemi,
         (JoinKind::Anti, true) => JoinType::LeftAnti,
         (JoinKind::Anti, false) => JoinType::RightAnti,
+        (JoinKind::Mark(_), true) => JoinType::LeftMark,
+        (JoinKind::Mark(_), false) => JoinType::RightMark,
         (JoinKind::Inner, _) => return Err(internal("an inner join belongs to a block")),
     })
 }

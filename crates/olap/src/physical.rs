@@ -20,6 +20,8 @@ use protocol::request::Failure;
 
 use crate::aggregate;
 use crate::arrow_form::arrow_type;
+use crate::cancellation::Cancellation;
+use crate::error::internal;
 use crate::expr::{Lowering, column_name, planning};
 use crate::scan::ViewScan;
 use crate::statistics::Sampled;
@@ -38,6 +40,7 @@ pub struct Builder<'a> {
     pub statistics: Sampled<'a>,
     /// Nobody sees a row before the last one was read.
     pub complete: bool,
+    pub cancellation: &'a Cancellation,
 }
 
 /// A well-formed plan as DataFusion executes it; the views fit its relations.
@@ -46,12 +49,14 @@ pub fn build(
     params: &[Option<Literal>],
     views: &[Arc<dyn TableView>],
     threads: usize,
+    cancellation: &Cancellation,
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
-    let root = optimizer::simplified(plan.root.clone());
+    let plan = &optimizer::optimized(plan.clone());
+    let root = &plan.root;
     let complete = plan.ends_with_groups() || plan.may_fail_late();
-    let statistics = Sampled::new(&root, views);
-    let builder = Builder { plan, params, views, threads, statistics, complete };
-    let stage = builder.stage(&root, &columns_of(&plan.output))?;
+    let statistics = Sampled::new(root, views);
+    let builder = Builder { plan, params, views, threads, statistics, complete, cancellation };
+    let stage = builder.stage(root, &columns_of(&plan.output))?;
     if plan.output.iter().cloned().eq(stage.columns.iter().copied().map(Expr::column)) {
         return Ok(stage.plan);
     }
@@ -77,6 +82,7 @@ impl<'a> Builder<'a> {
                 plan::JoinKind::Inner => self.block(rel, needed),
                 kind => self.outer_join(*kind, left, right, conditions, needed),
             },
+            Rel::Apply { .. } => Err(internal("an application that is no join")),
             Rel::Map { input, computed } => self.map(input, computed, needed),
             Rel::Union { columns, inputs } => self.union(columns, inputs, needed),
             Rel::Aggregate { input, keys, aggregates } => {

@@ -53,6 +53,7 @@ impl<'a> Sampled<'a> {
             Rel::Filter { input, conditions } => self.rows(input) * FILTERED.powi(conditions.len() as i32),
             Rel::Map { input, .. } => self.rows(input),
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.rows(left) * PARTNERED,
+            Rel::Join { kind: JoinKind::Mark(_), left, .. } | Rel::Apply { left, .. } => self.rows(left),
             Rel::Join { conditions, left, right, .. } if conditions.is_empty() => self.rows(left) * self.rows(right),
             // Most joins follow a foreign key.
             Rel::Join { left, right, .. } => self.rows(left).max(self.rows(right)),
@@ -70,8 +71,8 @@ impl<'a> Sampled<'a> {
                 Some(key.iter().map(|&at| columns[at]).collect())
             }
             Rel::Filter { input, .. } | Rel::Map { input, .. } => self.key(input),
-            Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.key(left),
-            Rel::Join { .. } | Rel::Union { .. } => None,
+            Rel::Join { kind: JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_), left, .. } => self.key(left),
+            Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } => None,
             Rel::Aggregate { keys, .. } => Some(keys.iter().map(|key| key.column).collect()),
         }
     }

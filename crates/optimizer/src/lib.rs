@@ -2,10 +2,18 @@
 //!
 //! Rewrites keep the multiset of rows, and never add an error.
 //!
+//! - `unnest`: subqueries that read what is around them become joins
 //! - `simplify`: outer joins that are none, conditions to where their columns come from
 //! - `join_order`: which of the relations of an inner join come first
 
 pub mod join_order;
 mod simplify;
+mod unnest;
 
-pub use simplify::simplified;
+use plan::Plan;
+
+/// The same rows, without applications, and with conditions as far down as they may go.
+pub fn optimized(plan: Plan) -> Plan {
+    let plan = unnest::unnested(plan);
+    Plan { root: simplify::simplified(plan.root), ..plan }
+}

@@ -4,7 +4,7 @@
 //! A condition that can raise an error goes no further down than through inner joins: another operator in between might
 //! have taken away the row that it raises on.
 
-use plan::{BoolOp, ColumnId, Expr, JoinKind, Part, Rel};
+use plan::{BoolOp, ColumnId, Computed, Expr, JoinKind, Literal, Part, Rel, Type};
 
 /// The same rows, with conditions as far down as they may go.
 pub fn simplified(rel: Rel) -> Rel {
@@ -14,7 +14,7 @@ pub fn simplified(rel: Rel) -> Rel {
 /// `rel`, of whose rows only those are wanted for which all `conditions` are true.
 fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
     match rel {
-        Rel::Scan { .. } => rel.filter(conditions),
+        Rel::Scan { .. } | Rel::Apply { .. } => rel.filter(conditions),
         Rel::Filter { input, conditions: own } => {
             conditions.extend(own);
             pushed(*input, conditions)
@@ -65,10 +65,23 @@ fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>
         JoinKind::Full if rejects(&left_columns) => {
             return pushed(left.join(JoinKind::Left, right, own), above);
         }
+        JoinKind::Mark(mark) => {
+            let is_mark = |e: &Expr| *e == Expr::column(mark);
+            let wanted = |c: &Expr| match c {
+                Expr::Not(arg) if is_mark(arg) => Some((JoinKind::Anti, false)),
+                arg if is_mark(arg) => Some((JoinKind::Semi, true)),
+                _ => None,
+            };
+            if let Some((kind, value)) = above.iter().find_map(wanted) {
+                let expr = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(value)) };
+                let joined = left.join(kind, right, own).map(vec![Computed { column: mark, expr }]);
+                return pushed(joined, above);
+            }
+        }
         _ => {}
     }
     // Rows of the right side that cannot be partners need not be there; of the left side they must.
-    let own_side = matches!(kind, JoinKind::Left | JoinKind::Semi | JoinKind::Anti);
+    let own_side = !matches!(kind, JoinKind::Inner | JoinKind::Full);
     let (right_only, own) = divided(own, |c| own_side && !c.can_raise() && reads_only(c, &right_columns));
     let (left_only, above) =
         divided(above, |c| kind != JoinKind::Full && !c.can_raise() && reads_only(c, &left_columns));
@@ -115,7 +128,7 @@ fn is_null_with(expr: &Expr, columns: &[ColumnId]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use plan::{CmpOp, Literal, Type};
+    use plan::CmpOp;
 
     use super::*;
 

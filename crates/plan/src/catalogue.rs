@@ -370,6 +370,13 @@ impl Agg {
             Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
         }
     }
+
+    pub fn argument_mut(&mut self) -> Option<&mut Expr> {
+        match self {
+            Agg::CountStar => None,
+            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
+        }
+    }
 }
 
 #[cfg(test)]

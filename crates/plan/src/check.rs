@@ -4,7 +4,7 @@
 //! What passes here can be run without a further look.
 
 use crate::catalogue::{self, Call, Kind};
-use crate::{ColumnId, Expr, Literal, Physical, Plan, Rel, Type};
+use crate::{ColumnId, Expr, JoinKind, Literal, Physical, Plan, Rel, Type};
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
 pub const MAX_DEPTH: usize = 100;
@@ -12,7 +12,7 @@ pub const MAX_DEPTH: usize = 100;
 impl Plan {
     /// What is wrong with it, for developers to read.
     pub fn check(&self) -> Result<(), String> {
-        let mut checker = Checker { plan: self, made: vec![false; self.columns.len()] };
+        let mut checker = Checker { plan: self, made: vec![false; self.columns.len()], outer: Vec::new() };
         let visible = checker.rel(&self.root, MAX_DEPTH)?;
         self.output.iter().try_for_each(|e| checker.type_of(e, &visible).map(drop))
     }
@@ -22,6 +22,8 @@ struct Checker<'a> {
     plan: &'a Plan,
     /// Columns that some operator has made.
     made: Vec<bool>,
+    /// What the right side of an application may read.
+    outer: Vec<ColumnId>,
 }
 
 impl Checker<'_> {
@@ -49,10 +51,22 @@ impl Checker<'_> {
                     self.make(computed.column, ty)?;
                 }
             }
-            Rel::Join { left, right, conditions, .. } => {
+            Rel::Join { kind, left, right, conditions } => {
                 let mut visible = self.rel(left, depth)?;
                 visible.extend(self.rel(right, depth)?);
                 self.conditions(conditions, &visible)?;
+                self.mark(*kind)?;
+            }
+            Rel::Apply { kind: JoinKind::Full, .. } => return Err("a full join with rows for each row".into()),
+            Rel::Apply { kind, left, right, conditions } => {
+                let mut visible = self.rel(left, depth)?;
+                let around = self.outer.len();
+                self.outer.extend(&visible);
+                let right = self.rel(right, depth);
+                self.outer.truncate(around);
+                visible.extend(right?);
+                self.conditions(conditions, &visible)?;
+                self.mark(*kind)?;
             }
             Rel::Union { columns, inputs } => {
                 for part in inputs {
@@ -94,6 +108,13 @@ impl Checker<'_> {
         Ok(rel.columns())
     }
 
+    fn mark(&mut self, kind: JoinKind) -> Result<(), String> {
+        match kind {
+            JoinKind::Mark(mark) => self.make(mark, Type::Bool),
+            _ => Ok(()),
+        }
+    }
+
     fn make(&mut self, column: ColumnId, ty: Type) -> Result<(), String> {
         let at = column.0 as usize;
         if self.plan.columns.get(at) != Some(&ty) {
@@ -129,7 +150,8 @@ impl Checker<'_> {
         let wrong = |what: &str| format!("{what}: {expr:?}");
         Ok(match expr {
             Expr::Column { id } => {
-                let ty = self.plan.columns.get(id.0 as usize).filter(|_| visible.contains(id));
+                let ty =
+                    self.plan.columns.get(id.0 as usize).filter(|_| visible.contains(id) || self.outer.contains(id));
                 *ty.ok_or_else(|| wrong("no such column"))?
             }
             Expr::Param { index } => {

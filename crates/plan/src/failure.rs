@@ -21,6 +21,8 @@ pub enum FailureKind {
     NegativeSubstring,
     /// The number of a field of a text, which counts from 1.
     FieldZero,
+    /// Of a subquery that is a value.
+    SeveralRows,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
     /// PostgreSQL's numeric can be infinite.
@@ -46,6 +48,7 @@ impl FailureKind {
             FailureKind::PatternEndsInEscape => "LIKE pattern must not end with escape character",
             FailureKind::NegativeSubstring => "negative substring length not allowed",
             FailureKind::FieldZero => "field position must not be zero",
+            FailureKind::SeveralRows => "more than one row returned by a subquery used as an expression",
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
             FailureKind::OutOfMemory => "out of memory",

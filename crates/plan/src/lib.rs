@@ -92,7 +92,7 @@ impl Plan {
             }
         }
         let mut any = false;
-        rel.visit(&mut |rel| any |= raises(rel) || matches!(rel, Rel::Aggregate { .. }));
+        rel.visit(&mut |rel| any |= raises(rel) || matches!(rel, Rel::Aggregate { .. } | Rel::Apply { .. }));
         any
     }
 

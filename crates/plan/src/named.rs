@@ -63,6 +63,8 @@ pub enum Named {
     ToFloat,
     /// Whether it is not zero.
     ToBool,
+    /// How many rows a subquery has that is a value: an error if there are several.
+    OnlyRow,
     /// A sum by a count, to the digit that PostgreSQL rounds to.
     Average,
     /// As a decimal. What moves on with time is infinite at its ends, which no decimal is; all else is null there.
@@ -160,6 +162,7 @@ const OUT_OF_RANGE: &[FailureKind] =
 const QUOTIENT: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Only(Type::Int64)];
 const AVERAGE: Rule = Rule::Is(Type::Decimal128 { scale: AVERAGE_SCALE });
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
+const SEVERAL: &[FailureKind] = &[FailureKind::SeveralRows];
 const NEGATIVE: &[FailureKind] = &[FailureKind::NegativeSquareRoot];
 const INFINITE: &[FailureKind] = &[FailureKind::InfiniteDecimal];
 const EPOCH: &[FailureKind] = &[FailureKind::InfiniteDecimal, FailureKind::DecimalTooWide];
@@ -248,6 +251,7 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(ToInt32, "bool to integer", &[Any(Bool)], Rule::Is(Type::Int32), &[]),
         named(ToInt64, "float to bigint", &[Any(Float)], Rule::Is(Type::Int64), OUT_OF_RANGE),
         named(ToInt64, "decimal to bigint", &[Any(Decimal)], Rule::Is(Type::Int64), OUT_OF_RANGE),
+        named(OnlyRow, "only row of bigint", &[Only(Type::Int64)], Rule::Same, SEVERAL),
         named(Average, "average(decimal, bigint)", QUOTIENT, AVERAGE, TOO_WIDE),
         named(ToFloat, "decimal to float", DECIMAL, Rule::Is(Type::Float64), &[]),
         named(ToBool, "integer to bool", &[Only(Type::Int32)], BOOL, &[]),

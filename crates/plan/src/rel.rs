@@ -20,6 +20,9 @@ pub enum Rel {
     Map { input: Box<Rel>, computed: Vec<Computed> },
     /// Pairs of rows; `conditions` may refer to both sides.
     Join { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
+    /// The same, but that the right side may read columns of the left one anywhere: its rows are those that it has for the
+    /// left row that they are paired with. Never [`JoinKind::Full`].
+    Apply { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
     /// The rows of all inputs, one after the other.
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
     /// A row for each group. Without keys all rows are one group, even if there are none.
@@ -46,6 +49,8 @@ pub enum JoinKind {
     Semi,
     /// Rows of the left side that have none.
     Anti,
+    /// Rows of the left side, each once, with one more column: whether it has a partner, true or false.
+    Mark(ColumnId),
 }
 
 /// A column and what it is.
@@ -94,6 +99,10 @@ impl Rel {
         Rel::Join { kind, left: Box::new(self), right: Box::new(right), conditions }
     }
 
+    pub fn apply(self, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Rel {
+        Rel::Apply { kind, left: Box::new(self), right: Box::new(right), conditions }
+    }
+
     /// The columns of its rows.
     pub fn columns(&self) -> Vec<ColumnId> {
         match self {
@@ -104,10 +113,12 @@ impl Rel {
                 columns.extend(computed.iter().map(|computed| computed.column));
                 columns
             }
-            Rel::Join { kind, left, right, .. } => {
+            Rel::Join { kind, left, right, .. } | Rel::Apply { kind, left, right, .. } => {
                 let mut columns = left.columns();
-                if kind.keeps_right() {
-                    columns.extend(right.columns());
+                match kind {
+                    JoinKind::Mark(mark) => columns.push(*mark),
+                    JoinKind::Inner | JoinKind::Left | JoinKind::Full => columns.extend(right.columns()),
+                    JoinKind::Semi | JoinKind::Anti => {}
                 }
                 columns
             }
@@ -122,7 +133,7 @@ impl Rel {
         match self {
             Rel::Scan { .. } => vec![],
             Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => vec![input],
-            Rel::Join { left, right, .. } => vec![left, right],
+            Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => vec![left, right],
             Rel::Union { inputs, .. } => inputs.iter().map(|part| &part.rel).collect(),
         }
     }
@@ -135,12 +146,55 @@ impl Rel {
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
             Rel::Scan { .. } => vec![],
-            Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } => conditions.iter().collect(),
+            Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } | Rel::Apply { conditions, .. } => {
+                conditions.iter().collect()
+            }
             Rel::Map { computed, .. } => computed.iter().map(|computed| &computed.expr).collect(),
             Rel::Union { inputs, .. } => inputs.iter().flat_map(|part| &part.exprs).collect(),
             Rel::Aggregate { keys, aggregates, .. } => {
                 let arguments = aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
                 keys.iter().map(|key| &key.expr).chain(arguments).collect()
+            }
+        }
+    }
+
+    pub fn expressions_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Rel::Scan { .. } => vec![],
+            Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } | Rel::Apply { conditions, .. } => {
+                conditions.iter_mut().collect()
+            }
+            Rel::Map { computed, .. } => computed.iter_mut().map(|computed| &mut computed.expr).collect(),
+            Rel::Union { inputs, .. } => inputs.iter_mut().flat_map(|part| &mut part.exprs).collect(),
+            Rel::Aggregate { keys, aggregates, .. } => {
+                let arguments = aggregates.iter_mut().filter_map(|aggregation| aggregation.agg.argument_mut());
+                keys.iter_mut().map(|key| &mut key.expr).chain(arguments).collect()
+            }
+        }
+    }
+
+    /// The columns that this operator alone makes.
+    pub fn made(&self) -> Vec<ColumnId> {
+        match self {
+            Rel::Filter { .. } => vec![],
+            Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.clone(),
+            Rel::Map { computed, .. } => computed.iter().map(|computed| computed.column).collect(),
+            Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![*mark],
+            Rel::Join { .. } | Rel::Apply { .. } => vec![],
+            Rel::Aggregate { .. } => self.columns(),
+        }
+    }
+
+    pub fn made_mut(&mut self) -> Vec<&mut ColumnId> {
+        match self {
+            Rel::Filter { .. } => vec![],
+            Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.iter_mut().collect(),
+            Rel::Map { computed, .. } => computed.iter_mut().map(|computed| &mut computed.column).collect(),
+            Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![mark],
+            Rel::Join { .. } | Rel::Apply { .. } => vec![],
+            Rel::Aggregate { keys, aggregates, .. } => {
+                let results = aggregates.iter_mut().flat_map(|aggregation| &mut aggregation.columns);
+                keys.iter_mut().map(|key| &mut key.column).chain(results).collect()
             }
         }
     }
@@ -151,7 +205,7 @@ impl Rel {
         match self {
             Rel::Scan { .. } => {}
             Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => input.visit_mut(f),
-            Rel::Join { left, right, .. } => {
+            Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => {
                 left.visit_mut(f);
                 right.visit_mut(f);
             }

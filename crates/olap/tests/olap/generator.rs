@@ -45,7 +45,7 @@ pub fn case(rng: &mut StdRng) -> Case {
     };
     let most = [60, 14, 8][tables - 1];
     let case = Case { plan, params: vec![], tables: vec![], views: vec![] };
-    let mut generator = Generator { rng, mood, case, most, visible: vec![] };
+    let mut generator = Generator { rng, mood, case, most, visible: vec![], around: vec![] };
     generator.fill(tables);
     generator.case
 }
@@ -163,6 +163,8 @@ struct Generator<'a> {
     most: usize,
     /// What expressions may read.
     visible: Vec<ColumnId>,
+    /// What they may read besides: the columns of the rows around a subquery.
+    around: Vec<ColumnId>,
 }
 
 impl Generator<'_> {
@@ -231,6 +233,9 @@ impl Generator<'_> {
     fn join(&mut self, tables: usize, depth: u32) -> Rel {
         let on_the_left = self.rng.random_range(1..tables);
         let depth = depth.saturating_sub(1);
+        if self.chance(0.3) {
+            return self.apply(on_the_left, tables - on_the_left, depth);
+        }
         let (left, right) = (self.rel(on_the_left, depth), self.rel(tables - on_the_left, depth));
         let mut conditions = Vec::new();
         for _ in 0..self.rng.random_range(0..3) {
@@ -242,7 +247,54 @@ impl Generator<'_> {
         }
         use JoinKind::*;
         let kind = *[Inner, Inner, Inner, Inner, Left, Left, Full, Semi, Anti].choose(self.rng).unwrap();
+        let kind = if self.chance(0.1) { Mark(self.column(Type::Bool)) } else { kind };
         left.join(kind, right, conditions)
+    }
+
+    /// A join whose right side reads columns of the left one.
+    fn apply(&mut self, left: usize, right: usize, depth: u32) -> Rel {
+        let left = self.rel(left, depth);
+        let wall = self.around.len();
+        // Which of two zeros a subquery is given is open.
+        let readable = left.columns().into_iter().filter(|id| self.type_of(*id) != Type::Float64);
+        self.around.extend(readable.collect::<Vec<_>>());
+        let mut rows = self.rel(right, depth);
+        let mut conditions = Vec::new();
+        for _ in 0..self.rng.random_range(0..3) {
+            conditions.extend(self.equality(&left.columns(), &rows.columns()));
+        }
+        self.visible = rows.columns();
+        if self.chance(0.2) {
+            conditions.push(self.expr(Type::Bool, 2));
+        }
+        rows = rows.filter(conditions);
+        match self.rng.random_range(0..5) {
+            0 => rows = self.total(rows),
+            1 => rows = self.group(rows),
+            2 => rows = rows.map(vec![self.computed()]),
+            _ => {}
+        }
+        self.around.truncate(wall);
+        self.visible = [left.columns(), rows.columns()].concat();
+        let conditions = if self.chance(0.2) { vec![self.expr(Type::Bool, 2)] } else { vec![] };
+        use JoinKind::*;
+        let kind = *[Inner, Inner, Left, Semi, Anti].choose(self.rng).unwrap();
+        let kind = if self.chance(0.2) { Mark(self.column(Type::Bool)) } else { kind };
+        left.apply(kind, rows, conditions)
+    }
+
+    /// All rows as one group, with what may be asked of it above.
+    fn total(&mut self, input: Rel) -> Rel {
+        let aggregates = self.aggregates();
+        let mut rel = Rel::Aggregate { input: Box::new(input), keys: vec![], aggregates };
+        self.visible = rel.columns();
+        if self.chance(0.5) {
+            rel = rel.map(vec![self.computed()]);
+        }
+        if self.chance(0.2) {
+            rel = rel.filter(vec![self.expr(Type::Bool, 2)]);
+        }
+        rel
     }
 
     fn union(&mut self, tables: usize, depth: u32) -> Rel {
@@ -258,6 +310,13 @@ impl Generator<'_> {
 
     fn group(&mut self, input: Rel) -> Rel {
         let keys = (0..self.rng.random_range(0..3)).map(|_| self.computed()).collect();
+        let aggregates = self.aggregates();
+        let grouped = Rel::Aggregate { input: Box::new(input), keys, aggregates };
+        self.visible = grouped.columns();
+        grouped
+    }
+
+    fn aggregates(&mut self) -> Vec<Aggregation> {
         let mut aggregates = Vec::new();
         for _ in 0..self.rng.random_range(0..4) {
             let agg = self.aggregate();
@@ -267,9 +326,7 @@ impl Generator<'_> {
             let distinct = agg.argument().is_some() && self.chance(0.2);
             aggregates.push(Aggregation { columns, agg, distinct });
         }
-        let grouped = Rel::Aggregate { input: Box::new(input), keys, aggregates };
-        self.visible = grouped.columns();
-        grouped
+        aggregates
     }
 
     fn column(&mut self, ty: Type) -> ColumnId {
@@ -342,7 +399,8 @@ impl Generator<'_> {
     }
 
     fn leaf(&mut self, ty: Type) -> Expr {
-        let columns: Vec<ColumnId> = self.visible.iter().copied().filter(|id| self.type_of(*id) == ty).collect();
+        let readable = self.visible.iter().chain(&self.around).copied();
+        let columns: Vec<ColumnId> = readable.filter(|id| self.type_of(*id) == ty).collect();
         if let Some(id) = columns.choose(self.rng).filter(|_| self.rng.random_bool(0.85)) {
             return Expr::column(*id);
         }

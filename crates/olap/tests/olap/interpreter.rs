@@ -5,6 +5,7 @@
 //! values and marks of rows until something needs them. What it says is an error must be one; whether an error is
 //! possible at all is answered by [`Interpreter::may_raise`], which evaluates everything on everything.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use plan::catalogue::{self, Call, Function};
@@ -89,6 +90,10 @@ impl Interpreter<'_> {
             Rel::Join { kind, left, right, conditions } => {
                 self.join(*kind, self.rel(left), self.rel(right), conditions)
             }
+            Rel::Apply { kind, left, right, conditions } => {
+                let tuples = self.apply(*kind, self.rel(left), right, conditions);
+                Rows { columns: rel.columns(), tuples }
+            }
             Rel::Union { columns, inputs } => {
                 let mut tuples = Vec::new();
                 for part in inputs {
@@ -102,6 +107,31 @@ impl Interpreter<'_> {
             }
             Rel::Aggregate { input, keys, aggregates } => self.group(self.rel(input), keys, aggregates),
         }
+    }
+
+    /// The right side anew for each row of the left one.
+    fn apply(&self, kind: JoinKind, left: Rows, right: &Rel, conditions: &[Expr]) -> Vec<Tuple> {
+        let mut joined = Vec::new();
+        for tuple in &left.tuples {
+            let (right, raised) = self.given(right, &left.columns, &tuple.values);
+            let alone = Rows { columns: left.columns.clone(), tuples: vec![tuple.clone()] };
+            let mut rows = self.join(kind, alone, self.rel(&right), conditions).tuples;
+            rows.iter_mut().for_each(|tuple| tuple.doubtful |= raised);
+            joined.extend(rows);
+        }
+        joined
+    }
+
+    /// An operator that reads a row around it, with that row's values; and whether one of these is an error.
+    fn given(&self, rel: &Rel, columns: &[ColumnId], values: &[Outcome]) -> (Rel, bool) {
+        let (mut rel, raised) = (rel.clone(), Cell::new(false));
+        let with = |id: ColumnId| {
+            let outcome = &values[columns.iter().position(|column| *column == id)?];
+            raised.set(raised.get() || outcome.is_err());
+            Some(Expr::Literal { ty: self.plan.columns[id.0 as usize], value: outcome.clone().unwrap_or(None) })
+        };
+        rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace_columns(&with)));
+        (rel, raised.get())
     }
 
     fn join(&self, kind: JoinKind, left: Rows, right: Rows, conditions: &[Expr]) -> Rows {
@@ -127,8 +157,12 @@ impl Interpreter<'_> {
                     tuples.push(Tuple { values, doubtful: raised || l.doubtful || r.doubtful });
                 }
             }
+            if let JoinKind::Mark(_) = kind {
+                let values = [&l.values[..], &[Ok(Some(Literal::Bool(partner)))]].concat();
+                tuples.push(Tuple { values, doubtful: l.doubtful || maybe_partner && !partner });
+            }
             let alone = match kind {
-                JoinKind::Inner => false,
+                JoinKind::Inner | JoinKind::Mark(_) => false,
                 JoinKind::Semi => partner || maybe_partner,
                 JoinKind::Left | JoinKind::Full | JoinKind::Anti => !partner,
             };
@@ -146,7 +180,12 @@ impl Interpreter<'_> {
                 tuples.push(Tuple { values, doubtful: r.doubtful || maybe_met[i] });
             }
         }
-        Rows { columns: if kind.keeps_right() { both } else { left.columns }, tuples }
+        let columns = match kind {
+            JoinKind::Inner | JoinKind::Left | JoinKind::Full => both,
+            JoinKind::Semi | JoinKind::Anti => left.columns,
+            JoinKind::Mark(mark) => [&left.columns[..], &[mark]].concat(),
+        };
+        Rows { columns, tuples }
     }
 
     fn group(&self, input: Rows, keys: &[Computed], aggregates: &[Aggregation]) -> Rows {
@@ -214,9 +253,10 @@ impl Interpreter<'_> {
                 raising.extend(aggregates.iter().filter(may).flat_map(|a| &a.columns));
             }
             Rel::Join { kind, .. } => is_outer |= *kind != JoinKind::Inner,
+            Rel::Apply { .. } => is_outer = true,
             _ => {}
         });
-        let mut found = false;
+        let mut found = self.computes_anew();
         self.plan.root.visit(&mut |rel| {
             let condition = matches!(rel, Rel::Filter { .. } | Rel::Join { .. });
             found |= condition
@@ -230,6 +270,9 @@ impl Interpreter<'_> {
 
     /// Whether an engine that evaluates any expression on any combination of rows, in any order, could find an error.
     pub fn may_raise(&self) -> bool {
+        if self.computes_anew() {
+            return true;
+        }
         let mut found = false;
         self.plan.root.visit(&mut |rel| found = found || self.operator_may_raise(rel));
         found || {
@@ -237,6 +280,17 @@ impl Interpreter<'_> {
             let grouped = has_groups(&self.plan.root);
             self.plan.output.iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples)))
         }
+    }
+
+    /// Whether there is anything that can raise beside rows that are computed for each row around them: when, and for which
+    /// rows, is open.
+    fn computes_anew(&self) -> bool {
+        let (mut anew, mut raises) = (false, self.plan.output.iter().any(Expr::can_raise));
+        self.plan.root.visit(&mut |rel| {
+            anew |= matches!(rel, Rel::Apply { .. });
+            raises |= matches!(rel, Rel::Aggregate { .. }) || rel.expressions().into_iter().any(Expr::can_raise);
+        });
+        anew && raises
     }
 
     fn operator_may_raise(&self, rel: &Rel) -> bool {
@@ -292,6 +346,12 @@ impl Interpreter<'_> {
                 tuples
             }
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.everything(left).1,
+            Rel::Join { kind: JoinKind::Mark(_), left, .. } => {
+                let marks = [true, false].map(|mark| Ok(Some(Literal::Bool(mark))));
+                let with = |tuple: Vec<Outcome>| marks.clone().map(|mark| [&tuple[..], &[mark]].concat());
+                self.everything(left).1.into_iter().flat_map(with).collect()
+            }
+            Rel::Apply { .. } => vec![],
             Rel::Join { left, right, .. } => {
                 let (left, right) = (self.everything(left).1, self.everything(right).1);
                 left.iter().flat_map(|l| right.iter().map(|r| [&l[..], r].concat())).collect()

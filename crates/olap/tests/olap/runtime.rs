@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anker_olap::{Runtime, RuntimeOptions};
+use anker_olap::{Cancellation, Runtime, RuntimeOptions};
 use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int16Array, Int64Array, StringViewArray};
 use arrow_schema::DataType;
 use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
@@ -189,7 +189,8 @@ fn dropping_the_stream_stops_the_work() {
     for threads in [1, 2] {
         let (view, read) = numbers(1 << 30);
         tokio_runtime().block_on(async {
-            let running = engine(threads).start(&sum_plan().plan(), &[], vec![view]).await.unwrap();
+            let running =
+                engine(threads).start(&sum_plan().plan(), &[], vec![view], &Cancellation::default()).await.unwrap();
             let mut batches = running.batches;
             let pending = tokio::time::timeout(Duration::from_millis(50), batches.next()).await;
             assert!(pending.is_err(), "a sum over 10^13 rows was ready");
@@ -223,7 +224,8 @@ fn a_join_that_explodes_can_be_dropped() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let start = std::time::Instant::now();
         runtime.block_on(async {
-            let running = engine(1).start(&plan.plan(), &[], vec![view(), view()]).await.unwrap();
+            let running =
+                engine(1).start(&plan.plan(), &[], vec![view(), view()], &Cancellation::default()).await.unwrap();
             let pending = tokio::time::timeout(Duration::from_millis(100), running.batches.try_collect::<Vec<_>>());
             assert!(pending.await.is_err(), "{shape} was ready");
         });
@@ -236,7 +238,7 @@ fn a_long_query_leaves_its_thread_to_others() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let (view, _) = numbers(1 << 30);
-        let running = engine(1).start(&sum_plan().plan(), &[], vec![view]).await.unwrap();
+        let running = engine(1).start(&sum_plan().plan(), &[], vec![view], &Cancellation::default()).await.unwrap();
         let query = tokio::spawn(running.batches.try_collect::<Vec<_>>());
         tokio::time::sleep(Duration::from_millis(20)).await;
         query.abort();
@@ -328,7 +330,8 @@ fn a_grouped_query_fails_before_its_first_batch_or_not_at_all() {
         let view: Arc<dyn TableView> =
             Arc::new(Made { types: vec![BIG, wide], chunks: 12, read: Arc::default(), make });
         tokio_runtime().block_on(async {
-            let mut running = engine(2 + attempt % 3).start(&plan.plan(), &[], vec![view]).await.unwrap();
+            let mut running =
+                engine(2 + attempt % 3).start(&plan.plan(), &[], vec![view], &Cancellation::default()).await.unwrap();
             let first = running.batches.next().await.unwrap();
             assert_eq!(Runtime::failure(&first.unwrap_err()).kind, FailureKind::DecimalTooWide);
         });

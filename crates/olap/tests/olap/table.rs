@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anker_olap::{Runtime, RuntimeOptions};
+use anker_olap::{Cancellation, Runtime, RuntimeOptions};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{
@@ -145,7 +145,7 @@ pub async fn batches(
     params: &[Value],
     views: &[Arc<dyn TableView>],
 ) -> Result<Vec<RecordBatch>, Failure> {
-    let running = engine.start(&plan.plan(), params, views.to_vec()).await?;
+    let running = engine.start(&plan.plan(), params, views.to_vec(), &Cancellation::default()).await?;
     let batches: Vec<RecordBatch> = running.batches.try_collect().await.map_err(|e| Runtime::failure(&e))?;
     assert!(batches.iter().all(|b| b.schema() == running.schema));
     Ok(batches)

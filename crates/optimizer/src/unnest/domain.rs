@@ -1,0 +1,155 @@
+//! The rows of a subquery for each value of the columns around it that it reads, all at once.
+
+use std::collections::HashMap;
+
+use plan::{ColumnId, Computed, Expr, JoinKind, Literal, Part, Rel, Type};
+
+use super::{Unnesting, expr_reads, reads};
+
+/// The rows around a subquery, and those of their columns that it reads.
+pub struct Domain<'a> {
+    pub left: &'a Rel,
+    pub outer: &'a [ColumnId],
+}
+
+impl Unnesting<'_> {
+    /// The rows of `rel` for each value of the domain, which stands beside them in the columns that are returned.
+    pub fn dependent(&mut self, rel: Rel, domain: &Domain<'_>) -> (Rel, Vec<ColumnId>) {
+        if !reads(&rel, domain.outer) {
+            let (values, ids) = self.values(domain);
+            return (values.join(JoinKind::Inner, rel, Vec::new()), ids);
+        }
+        match rel {
+            Rel::Scan { .. } | Rel::Apply { .. } => unreachable!("neither reads a column of another operator"),
+            Rel::Filter { input, mut conditions } => {
+                let (input, ids) = self.dependent(*input, domain);
+                domain.replace(conditions.iter_mut(), &ids);
+                (input.filter(conditions), ids)
+            }
+            Rel::Map { input, mut computed } => {
+                let (input, ids) = self.dependent(*input, domain);
+                domain.replace(computed.iter_mut().map(|c| &mut c.expr), &ids);
+                (input.map(computed), ids)
+            }
+            Rel::Join { kind, left, right, conditions } => self.dependent_join(kind, *left, *right, conditions, domain),
+            Rel::Union { mut columns, inputs } => {
+                let ids: Vec<ColumnId> = domain.outer.iter().map(|id| self.like(*id)).collect();
+                columns.extend(&ids);
+                let inputs = inputs.into_iter().map(|Part { rel, mut exprs }| {
+                    let (rel, own) = self.dependent(rel, domain);
+                    domain.replace(exprs.iter_mut(), &own);
+                    exprs.extend(own.into_iter().map(Expr::column));
+                    Part { rel, exprs }
+                });
+                (Rel::Union { inputs: inputs.collect(), columns }, ids)
+            }
+            Rel::Aggregate { input, mut keys, mut aggregates } => {
+                let (input, own) = self.dependent(*input, domain);
+                domain.replace(keys.iter_mut().map(|key| &mut key.expr), &own);
+                domain.replace(aggregates.iter_mut().filter_map(|a| a.agg.argument_mut()), &own);
+                let ids: Vec<ColumnId> = own.iter().map(|id| self.like(*id)).collect();
+                let all = keys.is_empty();
+                keys.extend(ids.iter().zip(own).map(|(id, own)| Computed { column: *id, expr: Expr::column(own) }));
+                let input = Box::new(input);
+                if !all {
+                    return (Rel::Aggregate { input, keys, aggregates }, ids);
+                }
+                // There is a group of no rows, too.
+                let (aggregates, filled) = self.of_missing_groups(aggregates);
+                let (values, values_ids) = self.values(domain);
+                let same = self.same(&values_ids, &ids);
+                let groups = Rel::Aggregate { input, keys, aggregates };
+                (values.join(JoinKind::Left, groups, same).map(filled), values_ids)
+            }
+        }
+    }
+
+    fn dependent_join(
+        &mut self,
+        kind: JoinKind,
+        left: Rel,
+        right: Rel,
+        mut conditions: Vec<Expr>,
+        domain: &Domain<'_>,
+    ) -> (Rel, Vec<ColumnId>) {
+        if kind == JoinKind::Full {
+            return self.dependent_full_join(left, right, conditions, domain);
+        }
+        if !reads(&right, domain.outer) {
+            let (left, ids) = self.dependent(left, domain);
+            domain.replace(conditions.iter_mut(), &ids);
+            return (left.join(kind, right, conditions), ids);
+        }
+        let only_right = !reads(&left, domain.outer) && !conditions.iter().any(|c| expr_reads(c, domain.outer));
+        if kind == JoinKind::Inner && only_right {
+            let (right, ids) = self.dependent(right, domain);
+            return (left.join(kind, right, conditions), ids);
+        }
+        let (left, ids) = self.dependent(left, domain);
+        let (right, others) = self.dependent(right, domain);
+        domain.replace(conditions.iter_mut(), &ids);
+        conditions.extend(self.same(&ids, &others));
+        (left.join(kind, right, conditions), ids)
+    }
+
+    /// Where a row of the left side is missing the value stands on the right one.
+    fn dependent_full_join(
+        &mut self,
+        left: Rel,
+        right: Rel,
+        mut conditions: Vec<Expr>,
+        domain: &Domain<'_>,
+    ) -> (Rel, Vec<ColumnId>) {
+        let (left, of_left) = self.dependent(left, domain);
+        let (right, of_right) = self.dependent(right, domain);
+        domain.replace(conditions.iter_mut(), &of_left);
+        conditions.extend(self.same(&of_left, &of_right));
+        let mark = self.column(Type::Bool);
+        let yes = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) };
+        let left = left.map(vec![Computed { column: mark, expr: yes }]);
+        let mut computed = Vec::new();
+        for (l, r) in of_left.into_iter().zip(of_right) {
+            let branches = vec![(Expr::column(mark), Expr::column(l))];
+            let expr = Expr::Case { branches, otherwise: Box::new(Expr::column(r)) };
+            computed.push(Computed { column: self.like(l), expr });
+        }
+        let ids = computed.iter().map(|c| c.column).collect();
+        (left.join(JoinKind::Full, right, conditions).map(computed), ids)
+    }
+
+    /// The domain once more, each value once.
+    fn values(&mut self, domain: &Domain<'_>) -> (Rel, Vec<ColumnId>) {
+        let (input, new) = self.copied(domain.left);
+        let ids: Vec<ColumnId> = domain.outer.iter().map(|id| self.like(*id)).collect();
+        let key = |(column, old): (&ColumnId, &ColumnId)| Computed { column: *column, expr: Expr::column(new[old]) };
+        let keys = ids.iter().zip(domain.outer).map(key).collect();
+        (Rel::Aggregate { input: Box::new(input), keys, aggregates: Vec::new() }, ids)
+    }
+
+    /// The same rows under other columns, and these.
+    fn copied(&mut self, rel: &Rel) -> (Rel, HashMap<ColumnId, ColumnId>) {
+        let mut new = HashMap::new();
+        let mut copy = rel.clone();
+        copy.visit_mut(&mut |rel| {
+            for column in rel.made_mut() {
+                let fresh = *new.entry(*column).or_insert_with(|| self.like(*column));
+                *column = fresh;
+            }
+        });
+        copy.visit_mut(&mut |rel| {
+            let with = |id: ColumnId| new.get(&id).map(|id| Expr::column(*id));
+            rel.expressions_mut().into_iter().for_each(|e| e.replace_columns(&with));
+        });
+        (copy, new)
+    }
+}
+
+impl Domain<'_> {
+    fn replace<'e>(&self, exprs: impl Iterator<Item = &'e mut Expr>, ids: &[ColumnId]) {
+        let with = |id: ColumnId| {
+            let at = self.outer.iter().position(|outer| *outer == id)?;
+            Some(Expr::column(ids[at]))
+        };
+        exprs.for_each(|e| e.replace_columns(&with));
+    }
+}

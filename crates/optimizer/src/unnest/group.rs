@@ -1,0 +1,89 @@
+//! Aggregates over the rows that have a key: computed for every key at once, and looked up.
+
+use plan::{CmpOp, Computed, Expr, JoinKind, Rel};
+
+use super::{Sides, Unnesting, expr_reads, lift, reads};
+
+impl Unnesting<'_> {
+    /// The joined rows, if the right side is one group of rows that only equalities tie to the left side.
+    pub fn grouped(&mut self, kind: JoinKind, left: Rel, right: Rel, conditions: Vec<Expr>) -> Result<Rel, Box<Sides>> {
+        let is_value = match kind {
+            JoinKind::Inner => true,
+            // Without a partner there would be nulls.
+            JoinKind::Left => conditions.is_empty() && !is_filtered(&right),
+            _ => false,
+        };
+        match is_value.then(|| keys(&right, &left)).flatten() {
+            Some(keys) => Ok(self.looked_up(left, right, conditions, keys)),
+            None => Err(Box::new(Sides { left, right, conditions })),
+        }
+    }
+
+    /// `right` is what [`keys`] is about.
+    fn looked_up(&mut self, left: Rel, right: Rel, conditions: Vec<Expr>, equalities: Vec<Equality>) -> Rel {
+        match right {
+            Rel::Filter { input, conditions: own } => self.looked_up(left, *input, own, equalities).filter(conditions),
+            Rel::Map { input, computed } => {
+                self.looked_up(left, *input, Vec::new(), equalities).map(computed).filter(conditions)
+            }
+            Rel::Aggregate { input, keys: _, aggregates } => {
+                let (input, _) = lift::lifted(*input, &left.columns());
+                let (aggregates, filled) = self.of_missing_groups(aggregates);
+                let (mut keys, mut on) = (Vec::new(), Vec::new());
+                for Equality { outside, inside } in equalities {
+                    let column = self.column(inside.ty(&self.columns, self.params));
+                    on.push(Expr::equal(outside, Expr::column(column)));
+                    keys.push(Computed { column, expr: inside });
+                }
+                let groups = Rel::Aggregate { input: Box::new(input), keys, aggregates };
+                left.join(JoinKind::Left, groups, on).map(filled).filter(conditions)
+            }
+            other => left.join(JoinKind::Inner, other, conditions),
+        }
+    }
+}
+
+struct Equality {
+    outside: Expr,
+    inside: Expr,
+}
+
+fn is_filtered(rel: &Rel) -> bool {
+    match rel {
+        Rel::Filter { .. } => true,
+        Rel::Map { input, .. } => is_filtered(input),
+        _ => false,
+    }
+}
+
+/// What ties the one group of `rel` to the left side. None if more than equalities do, or if a group that nobody asks for
+/// could raise an error.
+fn keys(rel: &Rel, left: &Rel) -> Option<Vec<Equality>> {
+    let (input, aggregates) = match rel {
+        Rel::Filter { input, .. } | Rel::Map { input, .. } => return keys(input, left),
+        Rel::Aggregate { input, keys, aggregates } if keys.is_empty() => (input, aggregates),
+        _ => return None,
+    };
+    if aggregates.iter().any(|a| a.agg.argument().is_some_and(Expr::can_raise)) {
+        return None;
+    }
+    let outer = left.columns();
+    let (input, lifted) = lift::lifted((**input).clone(), &outer);
+    let reads_around = |a: &plan::Aggregation| a.agg.argument().is_some_and(|e| expr_reads(e, &outer));
+    if reads(&input, &outer) || aggregates.iter().any(reads_around) || lifted.is_empty() {
+        return None;
+    }
+    let inner = input.columns();
+    let is_outside = |e: &Expr| !e.columns().is_empty() && e.columns().iter().all(|id| outer.contains(id));
+    let is_inside = |e: &Expr| !e.can_raise() && e.columns().iter().all(|id| inner.contains(id));
+    let equality = |condition: Expr| match condition {
+        Expr::Cmp { op: CmpOp::Eq, left, right } if is_outside(&left) && is_inside(&right) => {
+            Some(Equality { outside: *left, inside: *right })
+        }
+        Expr::Cmp { op: CmpOp::Eq, left, right } if is_outside(&right) && is_inside(&left) => {
+            Some(Equality { outside: *right, inside: *left })
+        }
+        _ => None,
+    };
+    lifted.into_iter().map(equality).collect()
+}

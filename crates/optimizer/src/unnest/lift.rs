@@ -1,0 +1,51 @@
+//! Conditions that read what is around a subquery, taken out of it.
+
+use plan::{ColumnId, Expr, JoinKind, Rel};
+
+use super::expr_reads;
+
+/// The rows without those of its conditions that read `outer`, as far as they may as well be looked at last; and these.
+pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
+    let divided = |conditions: Vec<Expr>| conditions.into_iter().partition::<Vec<_>, _>(|c| expr_reads(c, outer));
+    match rel {
+        Rel::Filter { input, conditions } => {
+            let (mut taken, kept) = divided(conditions);
+            let (input, below) = lifted(*input, outer);
+            taken.extend(below);
+            (input.filter(kept), taken)
+        }
+        // A value is computed of rows only that the conditions below it leave.
+        Rel::Map { input, computed } if !computed.iter().any(|c| c.expr.can_raise()) => {
+            let (input, taken) = lifted(*input, outer);
+            (input.map(computed), taken)
+        }
+        Rel::Join { kind, left, right, conditions } if !conditions.iter().any(Expr::can_raise) => match kind {
+            JoinKind::Inner => {
+                let (mut taken, kept) = divided(conditions);
+                let (left, of_left) = lifted(*left, outer);
+                let (right, of_right) = lifted(*right, outer);
+                taken.extend(of_left);
+                taken.extend(of_right);
+                (left.join(kind, right, kept), taken)
+            }
+            JoinKind::Left | JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_) => {
+                let (left, taken) = lifted(*left, outer);
+                (left.join(kind, *right, conditions), taken)
+            }
+            JoinKind::Full => (left.join(kind, *right, conditions), Vec::new()),
+        },
+        other => (other, Vec::new()),
+    }
+}
+
+/// The rows without the values that only `conditions` read, which are computed there.
+pub fn without_maps(rel: Rel, conditions: &mut Vec<Expr>) -> Rel {
+    match rel {
+        Rel::Map { input, computed } => {
+            let with = |id: ColumnId| computed.iter().find(|c| c.column == id).map(|c| c.expr.clone());
+            conditions.iter_mut().for_each(|c| c.replace_columns(&with));
+            without_maps(*input, conditions)
+        }
+        other => other,
+    }
+}

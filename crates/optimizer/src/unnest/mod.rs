@@ -1,0 +1,168 @@
+//! Subqueries that read what is around them become joins: after this no [`Rel::Apply`] is left.
+//!
+//! ```text
+//!   Apply(left, Filter(r = l, rows))      Join(left, rows, r = l)                        conditions go up: `lift`
+//!   Apply(left, sum of Filter(r = l, …))  Left join with the sums by r, on r = l         groups by key: `group`
+//!   Apply(left, rows of any other kind)   Join(left, rows for each of D, l = d)          `domain`
+//! ```
+//!
+//! where D is what the left side has, once each, of the columns that the right side reads (Neumann and Kemper, *Unnesting
+//! Arbitrary Queries*, BTW 2015). The first two ways are the shorter ones, and taken only where they add no error.
+
+mod domain;
+mod group;
+mod lift;
+
+use plan::{Agg, Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan, Rel, Type};
+
+use domain::Domain;
+
+/// The same rows without applications.
+pub fn unnested(plan: Plan) -> Plan {
+    let mut any = false;
+    plan.root.visit(&mut |rel| any |= matches!(rel, Rel::Apply { .. }));
+    if !any {
+        return plan;
+    }
+    let mut unnesting = Unnesting { columns: plan.columns, params: &plan.params };
+    let root = unnesting.rel(plan.root);
+    let columns = unnesting.columns;
+    Plan { root, columns, ..plan }
+}
+
+struct Unnesting<'a> {
+    columns: Vec<Type>,
+    params: &'a [Type],
+}
+
+impl Unnesting<'_> {
+    fn rel(&mut self, rel: Rel) -> Rel {
+        match rel {
+            Rel::Scan { .. } => rel,
+            Rel::Filter { input, conditions } => Rel::Filter { input: Box::new(self.rel(*input)), conditions },
+            Rel::Map { input, computed } => Rel::Map { input: Box::new(self.rel(*input)), computed },
+            Rel::Join { kind, left, right, conditions } => {
+                let (left, right) = (self.rel(*left), self.rel(*right));
+                left.join(kind, right, conditions)
+            }
+            Rel::Apply { kind, left, right, conditions } => {
+                let (left, right) = (self.rel(*left), self.rel(*right));
+                self.apply(kind, left, right, conditions)
+            }
+            Rel::Union { columns, inputs } => {
+                let inputs = inputs.into_iter().map(|part| Part { rel: self.rel(part.rel), ..part });
+                Rel::Union { columns, inputs: inputs.collect() }
+            }
+            Rel::Aggregate { input, keys, aggregates } => {
+                Rel::Aggregate { input: Box::new(self.rel(*input)), keys, aggregates }
+            }
+        }
+    }
+
+    /// Both sides have no applications any more.
+    fn apply(&mut self, kind: JoinKind, left: Rel, right: Rel, mut conditions: Vec<Expr>) -> Rel {
+        let outer = left.columns();
+        if !reads(&right, &outer) {
+            return left.join(kind, right, conditions);
+        }
+        let (mut right, lifted) = lift::lifted(right, &outer);
+        conditions.extend(lifted);
+        if !kind.keeps_right() {
+            right = lift::without_maps(right, &mut conditions);
+        }
+        if !reads(&right, &outer) {
+            return left.join(kind, right, conditions);
+        }
+        match right {
+            Rel::Map { input, computed } if kind == JoinKind::Inner => {
+                self.apply(kind, left, *input, Vec::new()).map(computed).filter(conditions)
+            }
+            right => match self.grouped(kind, left, right, conditions) {
+                Ok(joined) => joined,
+                Err(parts) => self.by_domain(kind, *parts),
+            },
+        }
+    }
+
+    /// Whatever the right side is: it is computed for each value of the columns that it reads.
+    fn by_domain(&mut self, kind: JoinKind, Sides { left, right, mut conditions }: Sides) -> Rel {
+        let outer: Vec<ColumnId> = left.columns().into_iter().filter(|id| reads(&right, &[*id])).collect();
+        let domain = Domain { left: &left, outer: &outer };
+        let (right, values) = self.dependent(right, &domain);
+        conditions.extend(self.same(&outer, &values));
+        left.join(kind, right, conditions)
+    }
+
+    fn column(&mut self, ty: Type) -> ColumnId {
+        self.columns.push(ty);
+        ColumnId(u16::try_from(self.columns.len() - 1).expect("a plan has few columns"))
+    }
+
+    fn like(&mut self, other: ColumnId) -> ColumnId {
+        self.column(self.columns[other.0 as usize])
+    }
+
+    /// That columns have the same values, nulls too.
+    fn same(&self, left: &[ColumnId], right: &[ColumnId]) -> Vec<Expr> {
+        let is_null = |id: ColumnId| Expr::IsNull { arg: Box::new(Expr::column(id)), negated: false };
+        let some = |id: ColumnId| Expr::Coalesce(vec![Expr::column(id), any_value(self.columns[id.0 as usize])]);
+        let equal = |(&l, &r)| [Expr::equal(some(l), some(r)), Expr::equal(is_null(l), is_null(r))];
+        left.iter().zip(right).flat_map(equal).collect()
+    }
+
+    /// Results with the columns of those that are not null of no rows in new columns; and what gives the old ones where
+    /// there may be no group.
+    fn of_missing_groups(&mut self, aggregates: Vec<Aggregation>) -> (Vec<Aggregation>, Vec<Computed>) {
+        let mut filled = Vec::new();
+        let mut renamed = |aggregation: Aggregation| {
+            let counts: &[usize] = match &aggregation.agg {
+                Agg::CountStar | Agg::Count(_) => &[0],
+                Agg::Avg(_) => &[1],
+                Agg::Sum(_) | Agg::Min(_) | Agg::Max(_) => &[],
+            };
+            let mut columns = aggregation.columns.clone();
+            for &at in counts {
+                let ty = self.columns[columns[at].0 as usize];
+                columns[at] = self.column(ty);
+                let zero = Expr::Literal { ty, value: Some(Literal::Int(0)) };
+                let expr = Expr::Coalesce(vec![Expr::column(columns[at]), zero]);
+                filled.push(Computed { column: aggregation.columns[at], expr });
+            }
+            Aggregation { columns, ..aggregation }
+        };
+        let aggregates = aggregates.into_iter().map(&mut renamed).collect();
+        (aggregates, filled)
+    }
+}
+
+/// What an application joins.
+struct Sides {
+    left: Rel,
+    right: Rel,
+    conditions: Vec<Expr>,
+}
+
+fn reads(rel: &Rel, columns: &[ColumnId]) -> bool {
+    let mut found = false;
+    rel.visit(&mut |rel| found = found || rel.expressions().into_iter().any(|e| expr_reads(e, columns)));
+    found
+}
+
+fn expr_reads(expr: &Expr, columns: &[ColumnId]) -> bool {
+    let mut found = false;
+    expr.visit(&mut |e| found |= matches!(e, Expr::Column { id } if columns.contains(id)));
+    found
+}
+
+/// Some constant of a type.
+fn any_value(ty: Type) -> Expr {
+    use plan::Physical::*;
+    let value = match ty.physical() {
+        Bit => Literal::Bool(false),
+        Int16 | Int32 | Int64 => Literal::Int(0),
+        Float64 => Literal::Float(0.0),
+        Int128 => Literal::Decimal(0),
+        Text => Literal::Text(String::new()),
+    };
+    Expr::Literal { ty, value: Some(value) }
+}
