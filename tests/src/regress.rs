@@ -38,6 +38,7 @@ files![
     nulls,
     select,
     subqueries,
+    correlated,
     cursors,
     prepared,
     transactions,

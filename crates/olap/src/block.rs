@@ -28,17 +28,10 @@ use crate::aggregate::one_partition;
 use crate::error::internal;
 use crate::expr::{joined, planning};
 use crate::physical::{Builder, Stage, cooperative};
+use crate::statistics::FiltersOnly;
 
 /// Build sides beyond this many rows are split between the threads, where that is possible.
 const SHARED_BUILD_ROWS: f64 = 200_000.0;
-
-struct NoStatistics;
-
-impl Statistics for NoStatistics {
-    fn distinct(&self, _: &Expr) -> Option<f64> {
-        None
-    }
-}
 
 struct Block<'a, 'b> {
     builder: &'a Builder<'b>,
@@ -60,7 +53,8 @@ impl Builder<'_> {
         let owners = Owners::new(&relations.iter().map(|rel| rel.columns()).collect::<Vec<_>>());
         let classes = Classes::extract(&mut conditions, &owners);
         // Two relations can be joined in one order only.
-        let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &NoStatistics };
+        let filters = FiltersOnly(&self.statistics);
+        let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &filters };
         let known: Vec<_> = relations.iter().map(|rel| self.statistics.relation(rel)).collect();
         let tree = join_order::order(&known, &classes, &conditions, &owners, statistics);
         let implied: Vec<Expr> =

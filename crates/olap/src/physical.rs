@@ -54,7 +54,7 @@ pub fn build(
     let plan = &optimizer::optimized(plan.clone());
     let root = &plan.root;
     let complete = plan.ends_with_groups() || plan.may_fail_late();
-    let statistics = Sampled::new(root, views);
+    let statistics = Sampled::new(plan, params, views);
     let builder = Builder { plan, params, views, threads, statistics, complete, cancellation };
     let stage = builder.stage(root, &columns_of(&plan.output))?;
     if plan.output.iter().cloned().eq(stage.columns.iter().copied().map(Expr::column)) {

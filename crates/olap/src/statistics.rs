@@ -1,16 +1,23 @@
-//! How many different values a column has: estimated from some rows of some chunks, for the order of joins.
+//! How many different values a column has, and how many rows pass a filter: tried on some rows of some chunks, for the
+//! order of joins.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_schema::{DataType, Field, Schema};
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take;
 use colstore::TableView;
 use optimizer::join_order::{Relation, Statistics};
-use plan::{ColumnId, Expr, JoinKind, Rel};
+use plan::{BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel};
+
+use crate::arrow_form::arrow_type;
+use crate::expr::{Lowering, column_name, joined};
 
 /// Chunks that are looked at.
 const CHUNKS: usize = 16;
@@ -25,20 +32,75 @@ const GROUPED: f64 = 10.0;
 
 /// What is known of the tables behind a plan's columns.
 pub struct Sampled<'a> {
+    plan: &'a Plan,
+    params: &'a [Option<Literal>],
     views: &'a [Arc<dyn TableView>],
-    /// Relation and column behind each column of the plan.
-    places: HashMap<ColumnId, (u16, usize)>,
+    /// Scan and column behind each column of the plan.
+    places: HashMap<ColumnId, (usize, usize)>,
+    scans: Vec<Scan<'a>>,
+    /// Rows of each relation, once somebody has asked for them.
+    samples: RefCell<HashMap<u16, Option<RecordBatch>>>,
+}
+
+struct Scan<'a> {
+    relation: u16,
+    columns: &'a [ColumnId],
+}
+
+/// The same without a look at how values are distributed: enough where there is one order only.
+pub struct FiltersOnly<'a>(pub &'a Sampled<'a>);
+
+impl Statistics for FiltersOnly<'_> {
+    fn distinct(&self, _: &Expr) -> Option<f64> {
+        None
+    }
+
+    fn passing(&self, conditions: &[&Expr]) -> Option<f64> {
+        self.0.passing(conditions)
+    }
 }
 
 impl<'a> Sampled<'a> {
-    pub fn new(root: &Rel, views: &'a [Arc<dyn TableView>]) -> Sampled<'a> {
-        let mut places = HashMap::new();
-        root.visit(&mut |rel| {
+    pub fn new(plan: &'a Plan, params: &'a [Option<Literal>], views: &'a [Arc<dyn TableView>]) -> Sampled<'a> {
+        let (mut places, mut scans) = (HashMap::new(), Vec::new());
+        plan.root.visit(&mut |rel| {
             if let Rel::Scan { relation, columns } = rel {
-                places.extend((0..).zip(columns).map(|(at, id)| (*id, (*relation, at))));
+                places.extend((0..).zip(columns).map(|(at, id)| (*id, (scans.len(), at))));
+                scans.push(Scan { relation: *relation, columns });
             }
         });
-        Sampled { views, places }
+        Sampled { plan, params, views, places, scans, samples: RefCell::default() }
+    }
+
+    /// Tries conditions on a sample. One that raises an error tells nothing.
+    fn share(&self, scan: &Scan<'_>, conditions: &[&Expr]) -> Option<f64> {
+        let mut samples = self.samples.borrow_mut();
+        let sample = samples.entry(scan.relation).or_insert_with(|| self.sample(scan));
+        let sample = sample.as_ref().filter(|sample| sample.num_rows() > 0)?;
+        let lowering = Lowering { plan: self.plan, params: self.params, columns: scan.columns };
+        let lowered = conditions.iter().map(|c| lowering.lower(c).ok()).collect::<Option<Vec<_>>>()?;
+        let result = joined(BoolOp::And, lowered).evaluate(sample).ok()?.into_array(sample.num_rows()).ok()?;
+        let passed = result.as_boolean().true_count() as f64;
+        // That none was found does not mean that there is none.
+        Some((passed + 0.5) / (sample.num_rows() as f64 + 1.0))
+    }
+
+    fn sample(&self, scan: &Scan<'_>) -> Option<RecordBatch> {
+        let view = &self.views[scan.relation as usize];
+        let columns = scan.columns.iter().zip(&self.plan.relations[scan.relation as usize].columns);
+        let fields = columns.map(|(id, column)| Field::new(column_name(*id), arrow_type(column.ty), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let mut batches = Vec::new();
+        for index in (0..view.chunk_count()).step_by(step(view.as_ref())) {
+            let Ok(chunk) = view.chunk(index) else { continue };
+            let is_live = |row: &usize| chunk.live.as_ref().is_none_or(|live| live.value(*row));
+            let rows = (0..chunk.rows).step_by(chunk.rows.div_ceil(ROWS).max(1)).filter(is_live);
+            let rows: UInt32Array = rows.map(|row| row as u32).collect::<Vec<_>>().into();
+            let arrays = chunk.arrays.iter().map(|array| take(array, &rows, None)).collect::<Result<Vec<_>, _>>();
+            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+            batches.push(RecordBatch::try_new_with_options(schema.clone(), arrays.ok()?, &options).ok()?);
+        }
+        concat_batches(&schema, &batches).ok()
     }
 
     /// What the order of joins begins with.
@@ -50,7 +112,10 @@ impl<'a> Sampled<'a> {
     pub fn rows(&self, rel: &Rel) -> f64 {
         match rel {
             Rel::Scan { relation, .. } => self.views[*relation as usize].row_count() as f64,
-            Rel::Filter { input, conditions } => self.rows(input) * FILTERED.powi(conditions.len() as i32),
+            Rel::Filter { input, conditions } => {
+                let tried = self.passing(&conditions.iter().collect::<Vec<_>>());
+                self.rows(input) * tried.unwrap_or(FILTERED.powi(conditions.len() as i32))
+            }
             Rel::Map { input, .. } => self.rows(input),
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.rows(left) * PARTNERED,
             Rel::Join { kind: JoinKind::Mark(_), left, .. } | Rel::Apply { left, .. } => self.rows(left),
@@ -85,21 +150,33 @@ impl Statistics for Sampled<'_> {
             other => other,
         };
         let Expr::Column { id } = column else { return None };
-        let &(relation, at) = self.places.get(id)?;
-        let view = &self.views[relation as usize];
+        let &(scan, at) = self.places.get(id)?;
+        let view = &self.views[self.scans[scan].relation as usize];
         Some(match view.key() == Some(&[at]) {
             true => view.row_count() as f64,
             false => sampled(view.as_ref(), at),
         })
     }
+
+    fn passing(&self, conditions: &[&Expr]) -> Option<f64> {
+        let mut read = conditions.iter().flat_map(|c| c.columns()).map(|id| self.places.get(&id));
+        let scan = read.next()??.0;
+        match read.all(|place| place.is_some_and(|place| place.0 == scan)) {
+            true => self.share(&self.scans[scan], conditions),
+            false => None,
+        }
+    }
+}
+
+/// From one chunk that is looked at to the next.
+fn step(view: &dyn TableView) -> usize {
+    view.chunk_count().div_ceil(CHUNKS).max(1)
 }
 
 fn sampled(view: &dyn TableView, col: usize) -> f64 {
-    let chunks = view.chunk_count();
-    let step = chunks.div_ceil(CHUNKS).max(1);
     let hasher = RandomState::new();
     let (mut seen, mut rows): (HashMap<u64, u32>, usize) = (HashMap::new(), 0);
-    for index in (0..chunks).step_by(step) {
+    for index in (0..view.chunk_count()).step_by(step(view)) {
         // Without memory for it the estimate makes do with less.
         let Ok(chunk) = view.chunk(index) else { continue };
         let array = &chunk.arrays[col];

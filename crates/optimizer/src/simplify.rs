@@ -1,10 +1,10 @@
-//! Conditions go down to where their columns come from, and outer joins whose nulls a condition above rejects become inner
-//! ones.
+//! Conditions go down to where their columns come from, outer joins whose nulls a condition above rejects become inner
+//! ones, and rows are looked up in short lists before they are joined with others.
 //!
 //! A condition that can raise an error goes no further down than through inner joins: another operator in between might
 //! have taken away the row that it raises on.
 
-use plan::{BoolOp, ColumnId, Computed, Expr, JoinKind, Literal, Part, Rel, Type};
+use plan::{BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Named, Part, Rel, Type};
 
 /// The same rows, with conditions as far down as they may go.
 pub fn simplified(rel: Rel) -> Rel {
@@ -45,6 +45,9 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             let (left_columns, right_columns) = (left.columns(), right.columns());
             let (left_only, rest) = divided(conditions, |c| reads_only(c, &left_columns));
             let (right_only, across) = divided(rest, |c| reads_only(c, &right_columns));
+            let (mut left_only, mut right_only) = (left_only, right_only);
+            left_only.extend(across.iter().filter_map(|c| implied(c, &left_columns)));
+            right_only.extend(across.iter().filter_map(|c| implied(c, &right_columns)));
             pushed(*left, left_only).join(JoinKind::Inner, pushed(*right, right_only), across)
         }
         Rel::Join { kind, left, right, conditions: own } => outer(kind, *left, *right, own, conditions),
@@ -85,7 +88,70 @@ fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>
     let (right_only, own) = divided(own, |c| own_side && !c.can_raise() && reads_only(c, &right_columns));
     let (left_only, above) =
         divided(above, |c| kind != JoinKind::Full && !c.can_raise() && reads_only(c, &left_columns));
-    pushed(left, left_only).join(kind, pushed(right, right_only), own).filter(above)
+    let (left, right) = (pushed(left, left_only), pushed(right, right_only));
+    match kind == JoinKind::Semi && !own.iter().any(Expr::can_raise) && is_selective(&right) {
+        true => looked_up_early(left, right, own),
+        false => left.join(kind, right, own),
+    }
+    .filter(above)
+}
+
+/// Rows that have a partner among few: looked for before other joins make more of them.
+fn looked_up_early(left: Rel, right: Rel, conditions: Vec<Expr>) -> Rel {
+    let read = |rel: &Rel| {
+        let columns = rel.columns();
+        let others = right.columns();
+        conditions.iter().flat_map(Expr::columns).all(|id| columns.contains(&id) || others.contains(&id))
+    };
+    match left {
+        Rel::Join { kind: JoinKind::Inner, left, right: other, conditions: own } if read(&left) => {
+            looked_up_early(*left, right, conditions).join(JoinKind::Inner, *other, own)
+        }
+        Rel::Join { kind: JoinKind::Inner, left: other, right: left, conditions: own } if read(&left) => {
+            other.join(JoinKind::Inner, looked_up_early(*left, right, conditions), own)
+        }
+        left => left.join(JoinKind::Semi, right, conditions),
+    }
+}
+
+/// Whether conditions leave but a few of the rows that there would be, to all appearance.
+pub fn is_selective(rel: &Rel) -> bool {
+    let mut found = false;
+    rel.visit(&mut |rel| {
+        if let Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } = rel {
+            found = found || conditions.iter().any(picks_few);
+        }
+        // Groups are not filtered without a reason.
+        let is_having = matches!(rel, Rel::Filter { input, .. } if matches!(**input, Rel::Aggregate { .. }));
+        found = found || is_having;
+    });
+    found
+}
+
+fn picks_few(condition: &Expr) -> bool {
+    match condition {
+        Expr::Cmp { op: CmpOp::Eq, left, right } => left.columns().is_empty() != right.columns().is_empty(),
+        Expr::Call { function: Named::Like | Named::StartsWith, .. } => true,
+        Expr::Bool { op: BoolOp::And, args } => args.iter().any(picks_few),
+        Expr::Bool { op: BoolOp::Or, args } => args.iter().all(picks_few),
+        _ => false,
+    }
+}
+
+/// What a condition says of these columns alone: of an OR, whose arms all do.
+fn implied(condition: &Expr, columns: &[ColumnId]) -> Option<Expr> {
+    match condition {
+        other if reads_only(other, columns) => (!other.can_raise()).then(|| other.clone()),
+        Expr::Bool { op: BoolOp::And, args } => {
+            let args: Vec<Expr> = args.iter().filter_map(|arg| implied(arg, columns)).collect();
+            (!args.is_empty()).then_some(Expr::Bool { op: BoolOp::And, args })
+        }
+        Expr::Bool { op: BoolOp::Or, args } => {
+            let args = args.iter().map(|arg| implied(arg, columns)).collect::<Option<Vec<Expr>>>()?;
+            Some(Expr::Bool { op: BoolOp::Or, args })
+        }
+        _ => None,
+    }
 }
 
 fn divided(conditions: Vec<Expr>, goes: impl Fn(&Expr) -> bool) -> (Vec<Expr>, Vec<Expr>) {
@@ -128,8 +194,6 @@ fn is_null_with(expr: &Expr, columns: &[ColumnId]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use plan::CmpOp;
-
     use super::*;
 
     fn scan(relation: u16, columns: &[u16]) -> Rel {
@@ -187,6 +251,36 @@ mod tests {
         let conditions = vec![Expr::equal(column(0), column(2)), positive(1)];
         let asked = scan(0, &[0, 1]).join(JoinKind::Left, scan(1, &[2, 3]), conditions);
         assert_eq!(simplified(asked.clone()), asked);
+    }
+
+    #[test]
+    fn an_or_says_something_of_each_side() {
+        let both = |a: u16, b: u16| Expr::Bool { op: BoolOp::And, args: vec![positive(a), is_null(b)] };
+        let either = Expr::Bool { op: BoolOp::Or, args: vec![both(0, 2), both(1, 3)] };
+        let asked = scan(0, &[0, 1]).join(JoinKind::Inner, scan(1, &[2, 3]), vec![either.clone()]);
+        let or = |a: Expr, b: Expr| {
+            let alone = |e| Expr::Bool { op: BoolOp::And, args: vec![e] };
+            Expr::Bool { op: BoolOp::Or, args: vec![alone(a), alone(b)] }
+        };
+        let expected = scan(0, &[0, 1]).filter(vec![or(positive(0), positive(1))]).join(
+            JoinKind::Inner,
+            scan(1, &[2, 3]).filter(vec![or(is_null(2), is_null(3))]),
+            vec![either],
+        );
+        assert_eq!(simplified(asked), expected);
+    }
+
+    #[test]
+    fn a_short_list_is_looked_up_first() {
+        let like = Expr::Call { function: Named::Like, ty: Type::Bool, args: vec![column(4), column(4)] };
+        let list = scan(2, &[4]).filter(vec![like]);
+        let joined = scan(0, &[0, 1]).join(JoinKind::Inner, scan(1, &[2, 3]), vec![Expr::equal(column(0), column(2))]);
+        let own = vec![Expr::equal(column(3), column(4))];
+        let early = scan(1, &[2, 3]).join(JoinKind::Semi, list.clone(), own.clone());
+        let expected = scan(0, &[0, 1]).join(JoinKind::Inner, early, vec![Expr::equal(column(0), column(2))]);
+        assert_eq!(simplified(joined.clone().join(JoinKind::Semi, list, own.clone())), expected);
+        let long = joined.join(JoinKind::Semi, scan(2, &[4]), own);
+        assert_eq!(simplified(long.clone()), long);
     }
 
     #[test]

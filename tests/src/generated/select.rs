@@ -37,6 +37,9 @@ impl From {
         if dice.chance(10) {
             items.push(subqueries::value(dice, &self.scope));
         }
+        if dice.chance(10) {
+            items.push(subqueries::condition(dice, &self.scope));
+        }
         if dice.chance(8) {
             let (part, order) = (self.scope.column(dice).name, self.scope.column(dice).name);
             items.push(format!("rank() OVER (PARTITION BY {part} ORDER BY {order})"));

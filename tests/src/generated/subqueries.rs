@@ -4,18 +4,46 @@ use super::dice::Dice;
 use super::expressions::{Column, Kind, Scope};
 use super::shop;
 
+/// Subqueries within each other.
+const DEEPEST: u32 = 3;
+
 /// A condition on a row of `outer`, in parentheses.
 pub fn condition(dice: &mut Dice, outer: &Scope) -> String {
-    let (table, inner) = shop::inner_table(dice, "q");
+    form(dice, outer, 1)
+}
+
+/// One number, or NULL.
+pub fn value(dice: &mut Dice, outer: &Scope) -> String {
+    value_at(dice, outer, 1)
+}
+
+/// A condition with a subquery, somewhere in it.
+fn form(dice: &mut Dice, outer: &Scope, level: u32) -> String {
+    let condition = condition_at(dice, outer, level);
+    let other = outer.simple_condition(dice);
+    match dice.below(12) {
+        0 => format!("({condition} OR {other})"),
+        1 => format!("({condition} IS NOT TRUE)"),
+        2 => format!("(CASE WHEN {other} THEN {condition} ELSE {} END)", outer.simple_condition(dice)),
+        3 => format!("({condition} IS NULL OR {other})"),
+        4 => format!("(({condition}) = ({other}))"),
+        _ => condition,
+    }
+}
+
+fn condition_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
+    let alias = format!("q{level}");
+    let (table, inner) = shop::inner_table(dice, &alias);
     let not = dice.pick(&["", "NOT "]);
-    match dice.below(6) {
+    match dice.below(8) {
         0 | 1 => {
             let mut conditions = correlation(dice, outer, &inner);
             if conditions.is_empty() || dice.chance(3) {
                 conditions.push(inner.condition(dice, 1));
             }
+            conditions.extend(deeper(dice, outer, &inner, level));
             let list = dice.pick(&["1", "*", "*", "count(*)", "1, 2"]);
-            format!("({not}EXISTS (SELECT {list} FROM {table} q WHERE {}))", conditions.join(" AND "))
+            format!("({not}EXISTS (SELECT {list} FROM {table} {alias} WHERE {}))", conditions.join(" AND "))
         }
         2 | 3 => {
             let Some((own, other)) = alike(dice, outer, &inner) else { return outer.simple_condition(dice) };
@@ -23,27 +51,38 @@ pub fn condition(dice: &mut Dice, outer: &Scope) -> String {
             if dice.chance(3) {
                 conditions.extend(correlation(dice, outer, &inner));
             }
+            conditions.extend(deeper(dice, outer, &inner, level));
             let grouped =
                 if dice.chance(4) { format!(" GROUP BY {} HAVING count(*) > 1", other.name) } else { "".into() };
             let conditions = conditions.join(" AND ");
             let aggregated = other.kind == Kind::Integer && grouped.is_empty() && dice.chance(6);
             let item = if aggregated { format!("max({})", other.name) } else { other.name };
-            let list = format!("SELECT {item} FROM {table} q WHERE {conditions}{grouped}");
+            let list = format!("SELECT {item} FROM {table} {alias} WHERE {conditions}{grouped}");
             format!("({} {not}IN ({list}))", own.name)
+        }
+        4 => {
+            let Some((own, other)) = alike(dice, outer, &inner) else { return outer.simple_condition(dice) };
+            let ordered = !matches!(own.kind, Kind::Text | Kind::Bool);
+            let comparison = if ordered { dice.pick(&["=", "<>", "<", ">="]) } else { dice.pick(&["=", "<>"]) };
+            let mut conditions = correlation(dice, outer, &inner);
+            conditions.push(inner.simple_condition(dice));
+            let (quantifier, conditions) = (dice.pick(&["ANY", "ALL"]), conditions.join(" AND "));
+            let list = format!("SELECT {} FROM {table} {alias} WHERE {conditions}", other.name);
+            format!("({not}{} {comparison} {quantifier} ({list}))", own.name)
         }
         _ => {
             let comparison = dice.pick(&["=", "<", ">=", "<>"]);
             match outer.column_of(dice, Kind::Integer).or_else(|| outer.column_of(dice, Kind::Numeric)) {
-                Some(column) => format!("({} {comparison} {})", column.name, value(dice, outer)),
-                None => format!("({} IS NOT NULL)", value(dice, outer)),
+                Some(column) => format!("({} {comparison} {})", column.name, value_at(dice, outer, level)),
+                None => format!("({} IS NOT NULL)", value_at(dice, outer, level)),
             }
         }
     }
 }
 
-/// One number, or NULL.
-pub fn value(dice: &mut Dice, outer: &Scope) -> String {
-    let (table, inner) = shop::inner_table(dice, "q");
+fn value_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
+    let alias = format!("q{level}");
+    let (table, inner) = shop::inner_table(dice, &alias);
     let aggregate = dice.pick(&["max", "min", "sum", "avg", "count"]);
     let mut conditions = vec!["true".to_string()];
     if dice.chance(2) {
@@ -52,10 +91,21 @@ pub fn value(dice: &mut Dice, outer: &Scope) -> String {
     if dice.chance(2) {
         conditions.push(inner.simple_condition(dice));
     }
+    conditions.extend(deeper(dice, outer, &inner, level));
     let having = if dice.chance(10) { " HAVING count(*) > 2" } else { "" };
     let (number, conditions) = (inner.number(dice), conditions.join(" AND "));
     let more = dice.pick(&["", "", " + 1", " * 2"]);
-    format!("(SELECT {aggregate}({number}){more} FROM {table} q WHERE {conditions}{having})")
+    format!("(SELECT {aggregate}({number}){more} FROM {table} {alias} WHERE {conditions}{having})")
+}
+
+/// Now and then a subquery of the subquery, about rows of it and of what is around it.
+fn deeper(dice: &mut Dice, outer: &Scope, inner: &Scope, level: u32) -> Option<String> {
+    if level == DEEPEST || !dice.chance(6) {
+        return None;
+    }
+    let columns = inner.columns.iter().chain(&outer.columns).cloned().collect();
+    let both = Scope { columns, extreme: inner.extreme };
+    Some(form(dice, &both, level + 1))
 }
 
 /// What ties the rows of a subquery to a row around it.

@@ -24,6 +24,9 @@ pub struct Relation {
 pub trait Statistics {
     /// How many different values an expression over one relation has, about; `None` if there is no telling.
     fn distinct(&self, expr: &Expr) -> Option<f64>;
+
+    /// The share of a relation's rows that passes all these conditions; `None` if there is no telling.
+    fn passing(&self, conditions: &[&Expr]) -> Option<f64>;
 }
 
 /// Some relations, joined.
@@ -92,7 +95,8 @@ impl<'a, 'b> Graph<'a, 'b> {
             Graph { relations: Vec::new(), links, conditions: Vec::new(), compared: Vec::new(), statistics };
         for (rel, relation) in (0..).zip(relations) {
             let own: Vec<&Expr> = conditions.iter().copied().filter(|c| owners.of(c) == [rel]).collect();
-            let passing: f64 = own.iter().map(|condition| selectivity(condition, statistics)).product();
+            let guessed = || own.iter().map(|condition| selectivity(condition, statistics)).product();
+            let passing: f64 = if own.is_empty() { 1.0 } else { statistics.passing(&own).unwrap_or_else(guessed) };
             let touching = graph.links.iter().map(|link| link.relations).filter(|links| links & bit(rel) != 0);
             graph.relations.push(Node {
                 rows: relation.rows,

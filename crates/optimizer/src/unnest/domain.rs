@@ -127,7 +127,7 @@ impl Unnesting<'_> {
     }
 
     /// The same rows under other columns, and these.
-    fn copied(&mut self, rel: &Rel) -> (Rel, HashMap<ColumnId, ColumnId>) {
+    pub fn copied(&mut self, rel: &Rel) -> (Rel, HashMap<ColumnId, ColumnId>) {
         let mut new = HashMap::new();
         let mut copy = rel.clone();
         copy.visit_mut(&mut |rel| {

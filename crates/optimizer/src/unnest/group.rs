@@ -1,8 +1,11 @@
 //! Aggregates over the rows that have a key: computed for every key at once, and looked up.
+//!
+//! Where the left side has few rows, to all appearance, only its keys' rows are aggregated.
 
-use plan::{CmpOp, Computed, Expr, JoinKind, Rel};
+use plan::{CmpOp, ColumnId, Computed, Expr, JoinKind, Rel};
 
 use super::{Sides, Unnesting, expr_reads, lift, reads};
+use crate::simplify::{is_selective, simplified};
 
 impl Unnesting<'_> {
     /// The joined rows, if the right side is one group of rows that only equalities tie to the left side.
@@ -32,14 +35,51 @@ impl Unnesting<'_> {
                 let (mut keys, mut on) = (Vec::new(), Vec::new());
                 for Equality { outside, inside } in equalities {
                     let column = self.column(inside.ty(&self.columns, self.params));
-                    on.push(Expr::equal(outside, Expr::column(column)));
+                    on.push(outside);
                     keys.push(Computed { column, expr: inside });
                 }
+                let input = self.wanted(input, &left, &on, &keys);
+                let equal = |(outside, key): (Expr, &Computed)| Expr::equal(outside, Expr::column(key.column));
+                let on = on.into_iter().zip(&keys).map(equal).collect();
                 let groups = Rel::Aggregate { input: Box::new(input), keys, aggregates };
                 left.join(JoinKind::Left, groups, on).map(filled).filter(conditions)
             }
             other => left.join(JoinKind::Inner, other, conditions),
         }
+    }
+}
+
+impl Unnesting<'_> {
+    /// The rows whose keys the left side has.
+    fn wanted(&mut self, input: Rel, left: &Rel, outside: &[Expr], keys: &[Computed]) -> Rel {
+        let columns: Vec<ColumnId> = outside.iter().flat_map(Expr::columns).collect();
+        let source = source(&simplified(left.clone()), &columns);
+        if !is_selective(&source) {
+            return input;
+        }
+        let (source, new) = self.copied(&source);
+        let renamed = |id: ColumnId| new.get(&id).map(|id| Expr::column(*id));
+        let equal = |(outside, key): (&Expr, &Computed)| {
+            let mut outside = outside.clone();
+            outside.replace_columns(&renamed);
+            Expr::equal(outside, key.expr.clone())
+        };
+        let on = outside.iter().zip(keys).map(equal).collect();
+        input.join(JoinKind::Semi, source, on)
+    }
+}
+
+/// Rows that have all values of these columns that there are, and perhaps more.
+fn source(rel: &Rel, columns: &[ColumnId]) -> Rel {
+    match rel {
+        Rel::Join { kind: JoinKind::Inner, left, right, .. } => {
+            let has = |rel: &Rel| columns.iter().all(|id| rel.columns().contains(id));
+            match [left, right].into_iter().find(|side| has(side) && is_selective(side)) {
+                Some(side) => source(side, columns),
+                None => rel.clone(),
+            }
+        }
+        other => other.clone(),
     }
 }
 
