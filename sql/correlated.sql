@@ -102,3 +102,11 @@ SELECT o.id, i.id FROM outr o FULL JOIN innr i ON i.o = o.id AND i.k = (SELECT m
 -- what stays with the heap
 SELECT count(*) FROM outr WHERE id = ANY (ARRAY(SELECT k FROM innr));
 SELECT id, (SELECT outr.f + i.f FROM innr i WHERE i.id = outr.id) FROM outr ORDER BY id LIMIT 2;
+
+-- rows that the query says itself
+SELECT x.c, x.d, count(i.id) FROM (VALUES (1, 'one'), (2, NULL), (NULL, 'none'), (77, '')) x(c, d) LEFT JOIN innr i ON i.k = x.c
+  GROUP BY x.c, x.d ORDER BY 1, 2;
+SELECT id, x.n FROM outr JOIN (VALUES (1, 1.5), (2, 2.25), (3, 7), (4, NULL::numeric)) x(c, n) ON x.c = outr.k ORDER BY id LIMIT 12;
+SELECT id FROM outr WHERE (k, id) IN (VALUES (1, 1), (2, 2), (3, 10)) ORDER BY id;
+SELECT id, m FROM outr, LATERAL (SELECT max(v) AS m FROM (VALUES (outr.k), (outr.id / 2)) t(v)) x ORDER BY id LIMIT 9;
+SELECT id, x.one FROM outr CROSS JOIN (SELECT 1 AS one) x ORDER BY id LIMIT 3;

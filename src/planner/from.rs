@@ -41,7 +41,7 @@ impl<'a> Reader<'a, '_> {
         let mut quals = std::ptr::null_mut();
         // SAFETY: by the caller's promise. `quals` is a list of expressions of this query.
         unsafe {
-            let rel = self.item(item, &mut quals)?.ok_or("no table in FROM")?;
+            let rel = self.item(item, &mut quals)?.unwrap_or(Rel::Row);
             Ok(From { rel, conjuncts: conjuncts(self.translator.tree, self.query, quals) })
         }
     }
@@ -136,7 +136,7 @@ impl<'a> Reader<'a, '_> {
             pg_sys::RTEKind::RTE_SUBQUERY => unsafe { &*entry.subquery },
             pg_sys::RTEKind::RTE_CTE => return self.translator.with_query(index, entry),
             pg_sys::RTEKind::RTE_FUNCTION => return Err("function in FROM".into()),
-            pg_sys::RTEKind::RTE_VALUES => return Err("VALUES in FROM".into()),
+            pg_sys::RTEKind::RTE_VALUES => return self.translator.values(index, entry),
             _ => return Err("something that is not a table in FROM".into()),
         };
         self.translator.subquery(index, subquery)

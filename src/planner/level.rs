@@ -218,16 +218,12 @@ impl<'a, 't> Reader<'a, 't> {
             return Ok(rel);
         }
         let keys = self.columns.keys();
-        // What a subquery reads of a group are its keys.
-        let key = |id: ColumnId| {
-            let key = keys.iter().find(|key| key.expr == Expr::column(id))?;
-            Some(Expr::column(key.column))
-        };
+        let key = key_of(&keys);
         for Pending { rel, conditions, .. } in &mut self.above_groups {
             conditions.iter_mut().for_each(|c| c.replace_columns(&key));
             rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace_columns(&key)));
         }
-        let groups = Rel::Aggregate { input: Box::new(rel), aggregates: self.columns.aggregates(), keys };
+        let groups = Rel::Aggregate { input: Box::new(rel), aggregates: self.columns.aggregates(), keys: keys.clone() };
         self.translator.pending.append(&mut self.above_groups);
         Ok(self.translator.with_pending(groups, self.waiting))
     }
@@ -325,9 +321,10 @@ impl<'a, 't> Reader<'a, 't> {
     /// A subquery in select list or HAVING, which is one value.
     fn subquery(&mut self, node: Node<'a>) -> Attempt<*mut pg_sys::Node> {
         let waiting = self.translator.pending.len();
-        let typed = self.translator.expression(node)?;
+        let mut typed = self.translator.expression(node)?;
         if self.grouped {
             self.above_groups.extend(self.translator.pending.split_off(waiting));
+            typed.expr.replace_columns(&key_of(&self.columns.keys()));
         }
         if !typed.has_exact_scale() {
             return Err("subquery with numeric values of different scales".into());
@@ -369,6 +366,14 @@ impl<'a> Translator<'a> {
             return Err("DISTINCT of nothing".into());
         }
         Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates: Vec::new() }, distinct))
+    }
+}
+
+/// What a subquery reads of a group are its keys.
+fn key_of(keys: &[plan::Computed]) -> impl Fn(ColumnId) -> Option<Expr> {
+    move |id| {
+        let key = keys.iter().find(|key| key.expr == Expr::column(id))?;
+        Some(Expr::column(key.column))
     }
 }
 

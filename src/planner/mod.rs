@@ -5,7 +5,7 @@
 //! - `pull_up`: simple views and subqueries
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
-//! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin
+//! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
 //!   aggregates, `operators` and `functions` for the whitelist
 //! - `reason`: what EXPLAIN says otherwise
@@ -30,5 +30,6 @@ mod set_operation;
 mod split;
 mod subquery;
 mod translate;
+mod values;
 
 pub use hook::init;

@@ -92,6 +92,9 @@ impl<'a> Translator<'a> {
 
     /// The plan, and the expressions of its parameters.
     pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<(Plan, *mut pg_sys::List)> {
+        if self.relations.is_empty() {
+            return Err("no table in FROM".into());
+        }
         root.visit_mut(&mut |rel| {
             if let Rel::Scan { relation, columns } = rel {
                 columns.clone_from(&self.scanned[*relation as usize]);
@@ -151,7 +154,7 @@ impl<'a> Translator<'a> {
                 };
                 [self.columns_of(left), more].concat()
             }
-            Rel::Union { .. } | Rel::Aggregate { .. } => rel.columns(),
+            Rel::Row | Rel::Union { .. } | Rel::Aggregate { .. } => rel.columns(),
         }
     }
 

@@ -13,12 +13,13 @@ use colstore::TableView;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::coop::CooperativeExec;
+use datafusion_physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::union::UnionExec;
 use plan::{ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
 use protocol::request::Failure;
 
-use crate::aggregate;
+use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
 use crate::cancellation::Cancellation;
 use crate::error::internal;
@@ -78,6 +79,9 @@ impl<'a> Builder<'a> {
     pub fn stage(&self, rel: &Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
         match rel {
             Rel::Scan { .. } | Rel::Filter { .. } => self.block(rel, needed),
+            Rel::Row => {
+                Ok(Stage { plan: Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty()))), columns: vec![] })
+            }
             Rel::Join { kind, left, right, conditions } => match kind {
                 plan::JoinKind::Inner => self.block(rel, needed),
                 kind => self.outer_join(*kind, left, right, conditions, needed),
@@ -114,7 +118,10 @@ impl<'a> Builder<'a> {
             Ok(Arc::new(ProjectionExec::try_new(projected, input.plan).map_err(planning)?))
         };
         let parts = inputs.iter().map(part).collect::<Result<Vec<_>, _>>()?;
-        let plan = UnionExec::try_new(parts).map_err(planning)?;
+        let mut plan = UnionExec::try_new(parts).map_err(planning)?;
+        if inputs.iter().all(|part| part.rel == Rel::Row) {
+            plan = one_partition(plan);
+        }
         Ok(Stage { plan, columns: wanted.into_iter().map(|i| columns[i]).collect() })
     }
 

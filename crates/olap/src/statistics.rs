@@ -116,6 +116,7 @@ impl<'a> Sampled<'a> {
                 let tried = self.passing(&conditions.iter().collect::<Vec<_>>());
                 self.rows(input) * tried.unwrap_or(FILTERED.powi(conditions.len() as i32))
             }
+            Rel::Row => 1.0,
             Rel::Map { input, .. } => self.rows(input),
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.rows(left) * PARTNERED,
             Rel::Join { kind: JoinKind::Mark(_), left, .. } | Rel::Apply { left, .. } => self.rows(left),
@@ -137,7 +138,7 @@ impl<'a> Sampled<'a> {
             }
             Rel::Filter { input, .. } | Rel::Map { input, .. } => self.key(input),
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_), left, .. } => self.key(left),
-            Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } => None,
+            Rel::Row | Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } => None,
             Rel::Aggregate { keys, .. } => Some(keys.iter().map(|key| key.column).collect()),
         }
     }

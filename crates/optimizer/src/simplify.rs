@@ -14,7 +14,7 @@ pub fn simplified(rel: Rel) -> Rel {
 /// `rel`, of whose rows only those are wanted for which all `conditions` are true.
 fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
     match rel {
-        Rel::Scan { .. } | Rel::Apply { .. } => rel.filter(conditions),
+        Rel::Scan { .. } | Rel::Row | Rel::Apply { .. } => rel.filter(conditions),
         Rel::Filter { input, conditions: own } => {
             conditions.extend(own);
             pushed(*input, conditions)

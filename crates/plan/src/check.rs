@@ -40,6 +40,7 @@ impl Checker<'_> {
                     self.make(*column, relation_column.ty)?;
                 }
             }
+            Rel::Row => {}
             Rel::Filter { input, conditions } => {
                 let visible = self.rel(input, depth)?;
                 self.conditions(conditions, &visible)?;

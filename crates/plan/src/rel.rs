@@ -14,6 +14,8 @@ pub struct ColumnId(pub u16);
 pub enum Rel {
     /// All rows of `relations[relation]`: a column for each of its columns.
     Scan { relation: u16, columns: Vec<ColumnId> },
+    /// One row without columns.
+    Row,
     /// Rows for which all conditions are true (not null, not false).
     Filter { input: Box<Rel>, conditions: Vec<Expr> },
     /// The same rows with more columns, computed of the input's.
@@ -107,6 +109,7 @@ impl Rel {
     pub fn columns(&self) -> Vec<ColumnId> {
         match self {
             Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.clone(),
+            Rel::Row => vec![],
             Rel::Filter { input, .. } => input.columns(),
             Rel::Map { input, computed } => {
                 let mut columns = input.columns();
@@ -131,7 +134,7 @@ impl Rel {
 
     pub fn inputs(&self) -> Vec<&Rel> {
         match self {
-            Rel::Scan { .. } => vec![],
+            Rel::Scan { .. } | Rel::Row => vec![],
             Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => vec![input],
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => vec![left, right],
             Rel::Union { inputs, .. } => inputs.iter().map(|part| &part.rel).collect(),
@@ -145,7 +148,7 @@ impl Rel {
     /// The expressions of this operator alone.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Rel::Scan { .. } => vec![],
+            Rel::Scan { .. } | Rel::Row => vec![],
             Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } | Rel::Apply { conditions, .. } => {
                 conditions.iter().collect()
             }
@@ -160,7 +163,7 @@ impl Rel {
 
     pub fn expressions_mut(&mut self) -> Vec<&mut Expr> {
         match self {
-            Rel::Scan { .. } => vec![],
+            Rel::Scan { .. } | Rel::Row => vec![],
             Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } | Rel::Apply { conditions, .. } => {
                 conditions.iter_mut().collect()
             }
@@ -176,7 +179,7 @@ impl Rel {
     /// The columns that this operator alone makes.
     pub fn made(&self) -> Vec<ColumnId> {
         match self {
-            Rel::Filter { .. } => vec![],
+            Rel::Filter { .. } | Rel::Row => vec![],
             Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.clone(),
             Rel::Map { computed, .. } => computed.iter().map(|computed| computed.column).collect(),
             Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![*mark],
@@ -187,7 +190,7 @@ impl Rel {
 
     pub fn made_mut(&mut self) -> Vec<&mut ColumnId> {
         match self {
-            Rel::Filter { .. } => vec![],
+            Rel::Filter { .. } | Rel::Row => vec![],
             Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.iter_mut().collect(),
             Rel::Map { computed, .. } => computed.iter_mut().map(|computed| &mut computed.column).collect(),
             Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![mark],
@@ -203,7 +206,7 @@ impl Rel {
     pub fn visit_mut(&mut self, f: &mut impl FnMut(&mut Rel)) {
         f(self);
         match self {
-            Rel::Scan { .. } => {}
+            Rel::Scan { .. } | Rel::Row => {}
             Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => input.visit_mut(f),
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => {
                 left.visit_mut(f);

@@ -189,6 +189,7 @@ impl Generator<'_> {
     /// Some operator over so many tables, with others above it.
     fn rel(&mut self, tables: usize, depth: u32) -> Rel {
         let mut rel = match tables {
+            1 if self.chance(0.05) => Rel::Row,
             1 => self.scan(),
             _ if self.chance(0.15) => self.union(tables, depth),
             _ => self.join(tables, depth),

@@ -65,6 +65,7 @@ impl Interpreter<'_> {
                 let tuple = |row: &Row| Tuple { values: row.iter().cloned().map(Ok).collect(), doubtful: false };
                 Rows { columns: columns.clone(), tuples: self.tables[*relation as usize].iter().map(tuple).collect() }
             }
+            Rel::Row => Rows { columns: vec![], tuples: vec![Tuple { values: vec![], doubtful: false }] },
             Rel::Filter { input, conditions } => {
                 let mut rows = self.rel(input);
                 rows.tuples.retain_mut(|tuple| match self.verdict(conditions, &rows.columns, &tuple.values) {
@@ -363,7 +364,7 @@ impl Interpreter<'_> {
                 };
                 inputs.iter().flat_map(part).collect()
             }
-            Rel::Aggregate { .. } => vec![],
+            Rel::Row | Rel::Aggregate { .. } => vec![],
         };
         tuples.push(nulls);
         (columns, tuples)

@@ -20,7 +20,7 @@ impl Unnesting<'_> {
             return (values.join(JoinKind::Inner, rel, Vec::new()), ids);
         }
         match rel {
-            Rel::Scan { .. } | Rel::Apply { .. } => unreachable!("neither reads a column of another operator"),
+            Rel::Scan { .. } | Rel::Row | Rel::Apply { .. } => unreachable!("none reads a column of another operator"),
             Rel::Filter { input, mut conditions } => {
                 let (input, ids) = self.dependent(*input, domain);
                 domain.replace(conditions.iter_mut(), &ids);

@@ -38,7 +38,7 @@ struct Unnesting<'a> {
 impl Unnesting<'_> {
     fn rel(&mut self, rel: Rel) -> Rel {
         match rel {
-            Rel::Scan { .. } => rel,
+            Rel::Scan { .. } | Rel::Row => rel,
             Rel::Filter { input, conditions } => Rel::Filter { input: Box::new(self.rel(*input)), conditions },
             Rel::Map { input, computed } => Rel::Map { input: Box::new(self.rel(*input)), computed },
             Rel::Join { kind, left, right, conditions } => {

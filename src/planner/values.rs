@@ -1,0 +1,74 @@
+//! VALUES in FROM: rows that the query says itself.
+
+use pgrx::prelude::*;
+use plan::catalogue::Kind;
+use plan::{Expr, Literal, Part, Rel, Type};
+
+use super::reason::Attempt;
+use super::translate::{Scale, Translator, Typed, cast};
+
+/// Each row is an operator of its own.
+const MAX_ROWS: usize = 200;
+
+impl<'a> Translator<'a> {
+    /// The rows become item `index` of the innermost scope.
+    pub fn values(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+        let rows: Vec<_> = self.tree.list(entry.values_lists).collect();
+        if rows.len() > MAX_ROWS {
+            return Err(format!("VALUES of more than {MAX_ROWS} rows"));
+        }
+        let mut typed: Vec<Vec<Typed>> = Vec::new();
+        for row in rows {
+            let waiting = self.pending.len();
+            let row: Vec<_> = self.tree.list(row.as_ptr::<pg_sys::List>()).collect();
+            typed.push(row.into_iter().map(|node| self.expression(node)).collect::<Attempt<_>>()?);
+            if self.pending.len() > waiting {
+                return Err("subquery in VALUES".into());
+            }
+        }
+        let width = typed.first().map_or(0, Vec::len);
+        let mut parts: Vec<Part> = typed.iter().map(|_| Part { rel: Rel::Row, exprs: Vec::new() }).collect();
+        let (mut columns, mut ids) = (Vec::new(), Vec::new());
+        for at in 0..width {
+            let column: Vec<Typed> = typed.iter().map(|row| row[at].clone()).collect();
+            let (ty, scales) = common(&column)?;
+            let id = self.column(ty)?;
+            ids.push(id);
+            for (part, typed) in parts.iter_mut().zip(column) {
+                part.exprs.push(cast(typed, ty));
+            }
+            let scale = match scales {
+                None => Scale::OfType,
+                Some(scales) => {
+                    let id = self.column(Type::Int32)?;
+                    ids.push(id);
+                    for (part, scale) in parts.iter_mut().zip(scales) {
+                        let value = Some(Literal::Int(scale.into()));
+                        part.exprs.push(Expr::Literal { ty: Type::Int32, value });
+                    }
+                    Scale::Varies(Expr::column(id))
+                }
+            };
+            columns.push(Ok(Typed { expr: Expr::column(id), ty, scale }));
+        }
+        self.scope_mut().add_subquery(index, columns);
+        Ok(Rel::Union { columns: ids, inputs: parts })
+    }
+}
+
+/// The type of a column, and how many digits each of its values shows, if they differ.
+fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<u8>>)> {
+    let first = column.first().ok_or("VALUES of nothing")?.ty;
+    if column.iter().any(|typed| !typed.has_exact_scale()) {
+        return Err("VALUES with a numeric that is not constant".into());
+    }
+    if column.iter().all(|typed| typed.ty == first) {
+        return Ok((first, None));
+    }
+    if column.iter().any(|typed| typed.ty.kind() != Kind::Decimal) {
+        return Err("VALUES of different types".into());
+    }
+    let scales: Vec<u8> = column.iter().map(|typed| typed.ty.scale()).collect();
+    let scale = scales.iter().copied().max().unwrap_or(0);
+    Ok((Type::Decimal128 { scale }, Some(scales)))
+}
