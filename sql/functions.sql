@@ -1,4 +1,4 @@
--- engine: at least 50
+-- engine: at least 53
 --
 -- FUNCTIONS OF NUMBERS AND TIMES
 --
@@ -32,7 +32,7 @@ SELECT id FROM num WHERE abs(f) = 2.5 OR @ f > 1e10 ORDER BY id;
 SELECT sign(n) AS s, sign(w) AS w, count(*) FROM num GROUP BY 1, 2 ORDER BY 1;
 SELECT min(sign(f)), max(sign(f)) FROM num;
 SELECT id FROM num WHERE sign(f) = 0 ORDER BY id;
-SELECT mod(i4, 7) AS k, mod(i8, 5::bigint) AS l, count(*) FROM num GROUP BY 1, 2 ORDER BY 1;
+SELECT mod(i4, 7) AS k, mod(i8, 5::bigint) AS l, count(*) FROM num GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT ceil(n) AS c, floor(n) AS f, round(n) AS r, trunc(n) AS t, count(*) FROM num GROUP BY 1, 2, 3, 4 ORDER BY 1, 2;
 SELECT ceil(w) AS c, floor(w) AS f, round(w) AS r, trunc(w) AS t, ceiling(w) AS e, count(*) FROM num GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2;
 SELECT sum(ceil(n)), avg(floor(n)), sum(round(n)), sum(trunc(n)) FROM num;

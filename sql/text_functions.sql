@@ -1,4 +1,4 @@
--- engine: at least 66
+-- engine: at least 67
 --
 -- FUNCTIONS OF TEXT
 --
@@ -91,6 +91,7 @@ SELECT trim(both 'äü' from t) AS k, trim(v, '') AS v, count(*) FROM word WHERE
 
 -- lengths and places
 SELECT length(t) AS l, octet_length(t) AS o, char_length(v) AS c, count(*) FROM word GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+SELECT ascii(t) AS t, ascii(c) AS c, ascii(b) AS b, count(*) FROM word GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
 SELECT position('b' in t) AS p, strpos(t, 'る') AS s, position('' in t) AS e, strpos(b, 'xy') AS x, count(*) FROM word GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4;
 SELECT count(*) FROM word WHERE starts_with(t, 'ab') OR t ^@ '雪';
 SELECT sum(length(t || v || 'x')), max(length(repeat(t, 3))) FROM word;

@@ -10,6 +10,8 @@
 //! | `tpcc` | schema, loader and clients |
 //! | `queries` | AnKer's eight queries, and the comparison of their answers |
 //! | `analyst` | a session that asks them in turn |
+//! | `sets` | queries and data that others have defined: TPC-H, CH-benCHmark, SSB |
+//! | `rows` | random values, and COPY |
 //! | `report`, `chart` | percentiles, the JSON that the benchmarks write, a picture of it |
 //! | `demo`, `experiments` | what the commands run |
 
@@ -22,7 +24,9 @@ pub mod experiments;
 pub mod os;
 pub mod queries;
 pub mod report;
+pub mod rows;
 pub mod server;
+pub mod sets;
 pub mod tpcc;
 
 /// Whatever goes wrong in a harness is reported to a person and ends the run.

@@ -46,6 +46,7 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         | pg_sys::F_CHAR_LENGTH_BPCHAR
         | pg_sys::F_CHARACTER_LENGTH_BPCHAR => Call(Named::Length),
         pg_sys::F_OCTET_LENGTH_TEXT => Call(Named::OctetLength),
+        pg_sys::F_ASCII => Call(Named::Ascii),
         pg_sys::F_SUBSTRING_TEXT_INT4
         | pg_sys::F_SUBSTR_TEXT_INT4
         | pg_sys::F_SUBSTRING_TEXT_INT4_INT4

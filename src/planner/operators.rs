@@ -96,7 +96,7 @@ pub fn function(oid: pg_sys::Oid) -> Option<Called> {
         pg_sys::F_INT4MI | pg_sys::F_INT24MI | pg_sys::F_INT42MI => integer(Sub, Int32),
         pg_sys::F_INT4MUL | pg_sys::F_INT24MUL | pg_sys::F_INT42MUL => integer(Mul, Int32),
         pg_sys::F_INT4DIV | pg_sys::F_INT24DIV | pg_sys::F_INT42DIV => integer(Div, Int32),
-        pg_sys::F_INT4MOD => integer(Mod, Int32),
+        pg_sys::F_INT4MOD | pg_sys::F_MOD_INT4_INT4 => integer(Mod, Int32),
         pg_sys::F_INT8PL | pg_sys::F_INT48PL | pg_sys::F_INT84PL | pg_sys::F_INT28PL | pg_sys::F_INT82PL => {
             integer(Add, Int64)
         }

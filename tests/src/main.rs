@@ -23,6 +23,7 @@ mod refusals;
 mod registered;
 mod regress;
 mod runner;
+mod sets;
 mod silence;
 mod snapshots;
 mod statements;
@@ -33,6 +34,7 @@ fn main() -> std::process::ExitCode {
     runner::main(&[
         ("harness", harness::TESTS),
         ("tpcc", tpcc_live::TESTS),
+        ("sets", sets::TESTS),
         ("answers", answers::TESTS),
         ("generated", generated::TESTS),
         ("statements", statements::TESTS),

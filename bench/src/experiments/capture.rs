@@ -18,6 +18,7 @@ use crate::{Result, anker, os};
 
 const SESSIONS: u32 = 2;
 
+/// `quick` asks for a run of a minute or two.
 pub fn capture(server: &Arc<Server>, quick: bool) -> Result<Report> {
     let (warehouses, seconds) = if quick { (1, 10) } else { (5, 60) };
     let phase = Duration::from_secs(seconds);

@@ -2,15 +2,8 @@
 
 mod capture;
 mod queries;
-
-use std::sync::Arc;
+mod sets;
 
 pub use capture::capture;
 pub use queries::queries;
-
-use crate::Result;
-use crate::report::Report;
-use crate::server::Server;
-
-/// The flag asks for a run of a minute or two.
-pub type Experiment = fn(&Arc<Server>, quick: bool) -> Result<Report>;
+pub use sets::sets;

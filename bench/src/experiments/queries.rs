@@ -13,10 +13,11 @@ use crate::server::Server;
 use crate::tpcc::{self, Clients, Scale, Workload};
 use crate::{Result, anker, os, queries as anker_queries};
 
-pub fn queries(server: &Arc<Server>, quick: bool) -> Result<Report> {
+/// `quick` asks for a run of a minute or two.
+pub fn queries(server: &Arc<Server>, quick: bool, runs: Option<u32>) -> Result<Report> {
     // The full size has 6 million order lines, half a million of stock.
     let scale = if quick { Scale::standard(1) } else { Scale { orders: 12_000, ..Scale::standard(5) } };
-    let runs = if quick { 5 } else { 9 };
+    let runs = runs.unwrap_or(if quick { 5 } else { 9 });
     let params = json!({
         "set": "anker", "warehouses": scale.warehouses, "orders_per_district": scale.orders, "runs": runs,
     });

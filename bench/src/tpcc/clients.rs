@@ -127,6 +127,15 @@ impl Drop for Clients {
     }
 }
 
+/// So many transactions of one session, the same ones for the same scale.
+pub fn run_transactions(cluster: &Cluster, workload: Workload, count: u32) -> Result<()> {
+    let counters = Counters::default();
+    let mut session = Session::open(cluster, workload, 0)?;
+    (0..count).for_each(|_| session.transaction(&counters));
+    let errors = counters.errors.into_inner().expect("no client panics with the lock");
+    errors.first().map_or(Ok(()), |error| Err(format!("a transaction failed: {error}").into()))
+}
+
 struct Session {
     client: Client,
     random: StdRng,

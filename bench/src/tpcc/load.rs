@@ -1,17 +1,17 @@
 //! The initial rows, made here and sent by COPY, two warehouses at a time.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use postgres::Client;
+use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
 
 use super::Scale;
 use crate::Result;
 use crate::cluster::Cluster;
+use crate::rows::{self, Rows};
 
 const LOADERS: u32 = 2;
 const STARTED: &str = "2024-01-01 00:00:00+00";
@@ -112,21 +112,9 @@ fn copy(
     client: &mut Client,
     table: &str,
     count: u32,
-    mut row: impl FnMut(&mut String, u32) -> std::fmt::Result,
+    row: impl FnMut(&mut String, u32) -> std::fmt::Result,
 ) -> Result<()> {
-    const BUFFER: usize = 256 << 10;
-    let mut writer = client.copy_in(&format!("COPY {table} FROM STDIN"))?;
-    let mut buffer = String::with_capacity(2 * BUFFER);
-    for i in 1..=count {
-        row(&mut buffer, i)?;
-        if buffer.len() >= BUFFER {
-            writer.write_all(buffer.as_bytes())?;
-            buffer.clear();
-        }
-    }
-    writer.write_all(buffer.as_bytes())?;
-    writer.finish()?;
-    Ok(())
+    rows::copy(client, &format!("COPY {table} FROM STDIN"), 1..=count, row)
 }
 
 /// The last name of the specification's clause 4.3.2.3.
@@ -138,47 +126,4 @@ pub(super) fn last_name(number: u32) -> String {
 /// The first thousand customers have every name once.
 fn last_number(random: &mut StdRng, customer: u32) -> u32 {
     if customer <= 1000 { customer - 1 } else { random.random_range(0..1000) }
-}
-
-struct Rows {
-    random: StdRng,
-}
-
-impl Rows {
-    fn seeded(seed: u64) -> Rows {
-        Rows { random: StdRng::seed_from_u64(seed) }
-    }
-
-    fn between(&mut self, low: u32, high: u32) -> u32 {
-        self.random.random_range(low..=high)
-    }
-
-    fn money(&mut self, low: f64, high: f64) -> String {
-        format!("{:.2}", self.random.random_range(low..=high))
-    }
-
-    fn fraction(&mut self, low: u32, high: u32) -> String {
-        format!("0.{:04}", self.between(low, high))
-    }
-
-    fn text(&mut self, shortest: usize, longest: usize) -> String {
-        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .";
-        let length = self.random.random_range(shortest..=longest);
-        (0..length).map(|_| char::from(LETTERS[self.random.random_range(0..64)])).collect()
-    }
-
-    fn digits(&mut self, length: usize) -> String {
-        (0..length).map(|_| char::from(b'0' + self.random.random_range(0..10u8))).collect()
-    }
-
-    fn address(&mut self) -> String {
-        let streets = [self.text(10, 20), self.text(10, 20), self.text(10, 20)].join("\t");
-        format!("{streets}\t{}\t{}11111", self.text(2, 2), self.digits(4))
-    }
-
-    /// One in ten is an original.
-    fn data(&mut self) -> String {
-        let text = self.text(26, 42);
-        if self.between(1, 10) == 1 { format!("{text}ORIGINAL") } else { text }
-    }
 }

@@ -3,7 +3,7 @@
 mod clients;
 mod load;
 
-pub use clients::{Clients, Totals, Workload};
+pub use clients::{Clients, Totals, Workload, run_transactions};
 pub use load::load;
 
 use postgres::Client;

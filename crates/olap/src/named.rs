@@ -18,6 +18,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::StartsWith
         | Named::Length
         | Named::OctetLength
+        | Named::Ascii
         | Named::Substring
         | Named::Left
         | Named::Right

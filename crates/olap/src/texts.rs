@@ -101,6 +101,7 @@ impl Call {
             Named::StartsWith => self.booleans(|row| Ok(self.text(0, row).starts_with(self.text(1, row)))),
             Named::Length => self.integers(|row| length(self.text(0, row)) as i32),
             Named::OctetLength => self.integers(|row| self.text(0, row).len() as i32),
+            Named::Ascii => self.integers(|row| self.text(0, row).chars().next().map_or(0, |first| first as i32)),
             Named::Position => self.integers(|row| position(self.text(0, row), self.text(1, row))),
             Named::Substring if self.args.len() > 2 => {
                 self.parts(|row| substring(self.text(0, row), self.integer(1, row), Some(self.integer(2, row))))

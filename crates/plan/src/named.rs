@@ -17,6 +17,8 @@ pub enum Named {
     /// In characters.
     Length,
     OctetLength,
+    /// The code of its first character, 0 if there is none.
+    Ascii,
     /// From a position on, as long as is said if that is said.
     Substring,
     Left,
@@ -197,6 +199,7 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(StartsWith, "starts_with(text, text)", TWO_TEXTS, BOOL, &[]),
         named(Length, "length(text)", &[Any(Text)], INTEGER, &[]),
         named(OctetLength, "octet_length(text)", TEXT, INTEGER, &[]),
+        named(Ascii, "ascii(text)", TEXT, INTEGER, &[]),
         named(Substring, "substring(text, integer)", &[Only(Type::Text), Only(Type::Int32)], TO_TEXT, &[]),
         named(Substring, "substring(text, integer, integer)", PART, TO_TEXT, SUBSTRING),
         named(Left, "left(text, integer)", &[Only(Type::Text), Only(Type::Int32)], TO_TEXT, &[]),

@@ -162,6 +162,7 @@ fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raise
         Named::StartsWith => return Ok(Literal::Bool(t.starts_with(&text(1)))),
         Named::Length => return Ok(Literal::Int(own)),
         Named::OctetLength => return Ok(Literal::Int(bytes(&t))),
+        Named::Ascii => return Ok(Literal::Int(t.first().map_or(0, |first| i64::from(u32::from(*first))))),
         Named::Position => return Ok(Literal::Int(found(&t, &text(1)).map_or(0, |at| at as i64 + 1))),
         Named::Substring if args.len() == 2 => between(integer(1), i64::MAX),
         Named::Substring if integer(2) < 0 => return Err(Raised),

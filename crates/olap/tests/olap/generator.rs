@@ -436,9 +436,10 @@ impl Generator<'_> {
                 arith(ArithOp::Sub, ty, l, r)
             }
             Type::Int32 if self.chance(0.2) => cast(ty, self.expr(Type::Int16, d)),
-            Type::Int32 if self.chance(0.2) => match self.rng.random_range(0..3) {
+            Type::Int32 if self.chance(0.2) => match self.rng.random_range(0..4) {
                 0 => call(Named::Length, ty, vec![self.any_text(d)]),
                 1 => call(Named::OctetLength, ty, vec![self.expr(Type::Text, d)]),
+                2 => call(Named::Ascii, ty, vec![self.expr(Type::Text, d)]),
                 _ => call(Named::Position, ty, vec![self.expr(Type::Text, d), self.expr(Type::Text, d)]),
             },
             Type::Int64 if self.chance(0.2) => {

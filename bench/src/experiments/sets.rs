@@ -1,0 +1,163 @@
+//! A set of queries on the heap with its indexes, on the mirror, and where it is there in DuckDB.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres::Client;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::queries::timed;
+use crate::report::{Report, percentile, rounded};
+use crate::server::Server;
+use crate::sets::{self, Answered, Query, Route, Set, duckdb};
+use crate::{Result, anker};
+
+/// What the heap gets for a query.
+const LIMIT: Duration = Duration::from_secs(120);
+
+pub fn sets(server: &Arc<Server>, set: &Set, scale: f64, runs: u32) -> Result<Report> {
+    let params = json!({"set": set.name, set.scale_is: scale, "runs": runs, "duckdb_threads": duckdb::THREADS});
+    let mut report = Report::new("queries", params);
+    let cluster = Cluster::start(server, &sets::cluster_options())?;
+    set.create(&cluster, scale)?;
+    let mut client = cluster.connect()?;
+    report.meta("postgresql", client.query_one("SHOW server_version", &[])?.get::<_, String>(0));
+    anker::create_extension(&mut client)?;
+    anker::mirror(&mut client, set.tables, Duration::from_secs(600))?;
+    client.batch_execute(&format!("SET statement_timeout = '{} s'", LIMIT.as_secs()))?;
+
+    let queries = set.queries(scale);
+    let mut lines = Vec::new();
+    for query in &queries {
+        lines.push(measured(&mut client, query, runs, &mut report)?);
+    }
+    client.batch_execute("RESET anker.route; RESET statement_timeout")?;
+    if duckdb::is_there() {
+        let found = duckdb::measure(&mut client, set, &queries, runs, &server.home().join("duckdb"))?;
+        beside(&found, &mut lines, &mut report);
+    } else {
+        report.meta("duckdb", Value::Null);
+        println!("  no DuckDB: python3 has no module of that name (pip install duckdb)");
+    }
+    let logarithms: Vec<f64> = lines.iter().map(|line| line.speedup().ln()).collect();
+    report.config("geomean", set.name, (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp(), "times");
+    table(&lines);
+    Ok(report)
+}
+
+/// What was found of one query.
+struct Line {
+    query: String,
+    heap: Time,
+    mirror: Time,
+    duckdb: Option<f64>,
+    rows: usize,
+    remarks: Vec<String>,
+}
+
+impl Line {
+    fn speedup(&self) -> f64 {
+        self.heap.ms / self.mirror.ms
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Time {
+    ms: f64,
+    /// It would have taken longer than this.
+    stopped: bool,
+    rows: usize,
+}
+
+fn measured(client: &mut Client, query: &Query, runs: u32, report: &mut Report) -> Result<Line> {
+    let name = &query.name;
+    let mut remarks = Vec::new();
+    client.batch_execute(Route::Prefer.setting())?;
+    let by = match sets::unless_timed_out(sets::answered(client, &query.sql))? {
+        Some(by) => by,
+        None => Answered::Otherwise(format!("nobody within {} s", LIMIT.as_secs())),
+    };
+    match by {
+        Answered::ByTheEngine => report.query("engine", name, 1, ""),
+        Answered::Otherwise(reason) => {
+            report.query("engine", name, 0, "");
+            report.query("reason", name, reason.as_str(), "");
+            remarks.push(reason);
+        }
+    }
+    let mirror = fastest(client, query, runs)?;
+    client.batch_execute(Route::Off.setting())?;
+    let parallel = fastest(client, query, runs)?;
+    client.batch_execute("SET max_parallel_workers_per_gather = 0")?;
+    let serial = fastest(client, query, runs)?;
+    client.batch_execute("RESET max_parallel_workers_per_gather")?;
+    // The better of the two: on a busy machine starting workers can cost more than they bring.
+    let heap = if serial.ms < parallel.ms { serial } else { parallel };
+
+    let unit = |time: Time| if time.stopped { "ms, stopped then" } else { "ms" };
+    report.query("heap_ms", name, heap.ms, unit(heap));
+    report.query("time_ms", name, mirror.ms, unit(mirror));
+    report.query("speedup_vs_heap", name, heap.ms / mirror.ms, if heap.stopped { "or more" } else { "" });
+    if heap.stopped {
+        remarks.push(format!("the heap was stopped after {} s", LIMIT.as_secs()));
+    }
+    match if heap.stopped { None } else { sets::compare(client, query)? } {
+        Some(compared) => {
+            report.query("same_answer", name, compared.same(), "");
+            if !compared.same() {
+                remarks.push(format!("DIFFERENT ANSWER: {}", compared.difference()));
+            }
+        }
+        None => report.query("same_answer", name, Value::Null, "not compared, a side was stopped"),
+    }
+    Ok(Line { query: name.clone(), heap, mirror, duckdb: None, rows: heap.rows, remarks })
+}
+
+/// The least of several runs; a query that takes long is not run as often.
+fn fastest(client: &mut Client, query: &Query, runs: u32) -> Result<Time> {
+    let (mut times, mut rows) = (Vec::new(), 0);
+    while times.len() < runs as usize && times.iter().sum::<f64>() < 20e3 {
+        let Some((elapsed, count)) = sets::unless_timed_out(timed(client, &query.sql))? else {
+            return Ok(Time { ms: LIMIT.as_secs_f64() * 1e3, stopped: true, rows });
+        };
+        rows = count;
+        times.push(elapsed.as_secs_f64() * 1e3);
+    }
+    Ok(Time { ms: percentile(&times, 0.0), stopped: false, rows })
+}
+
+/// DuckDB's figures beside ours.
+fn beside(found: &duckdb::Found, lines: &mut [Line], report: &mut Report) {
+    report.meta("duckdb", found.version.as_str());
+    for line in lines {
+        match found.outcome(&line.query) {
+            duckdb::Outcome::Done { ms, rows } => {
+                report.query("duckdb_ms", &line.query, ms, "ms");
+                line.duckdb = Some(ms);
+                if rows != line.rows {
+                    line.remarks.push(format!("DuckDB has {rows} rows, the heap {}", line.rows));
+                }
+            }
+            duckdb::Outcome::Failed(error) => line.remarks.push(format!("DuckDB: {error}")),
+        }
+    }
+}
+
+/// The same once more, a line for each query.
+fn table(lines: &[Line]) {
+    println!("\n  {:<6}{:>10}{:>10}{:>10}{:>8}{:>9}", "ms", "heap", "mirror", "DuckDB", "times", "rows");
+    for line in lines {
+        let shown = |time: Time| format!("{}{:.1}", if time.stopped { ">" } else { "" }, time.ms);
+        let duckdb = line.duckdb.map_or(String::new(), |ms| format!("{ms:.1}"));
+        println!(
+            "  {:<6}{:>10}{:>10}{duckdb:>10}{:>8}{:>9}   {}",
+            line.query,
+            shown(line.heap),
+            shown(line.mirror),
+            rounded(line.speedup()),
+            line.rows,
+            line.remarks.join("; ")
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! TPC-H, CH-benCHmark and the Star Schema Benchmark: the engine answers their queries, as the heap does.
+
+use std::time::Duration;
+
+use bench::sets::{self, Answered, Route, Set};
+use bench::{Result, anker};
+
+use crate::runner::{Context, ensure, tests};
+
+tests![tpch_queries_are_the_engines, ch_queries_are_the_engines, ssb_queries_are_the_engines];
+
+const LIVE: Duration = Duration::from_secs(120);
+
+fn tpch_queries_are_the_engines(context: &Context) -> Result<()> {
+    answered_alike(context, "tpch", 22, &[])
+}
+
+fn ch_queries_are_the_engines(context: &Context) -> Result<()> {
+    // Which year it is depends on the session's time zone.
+    let reason = "heap, because function \"extract\"(text,timestamp with time zone)";
+    answered_alike(context, "ch", 22, &[("Q7", reason), ("Q8", reason), ("Q9", reason)])
+}
+
+fn ssb_queries_are_the_engines(context: &Context) -> Result<()> {
+    answered_alike(context, "ssb", 13, &[])
+}
+
+/// Asks all queries of a set on heap and mirror. `others` are those that the engine does not answer, with the reason.
+fn answered_alike(context: &Context, set: &str, queries: usize, others: &[(&str, &str)]) -> Result<()> {
+    let set = Set::named(set).ok_or("no such set")?;
+    let cluster = context.cluster_with(&sets::cluster_options())?;
+    set.create(&cluster, set.quick_scale)?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    anker::mirror(&mut client, set.tables, LIVE)?;
+    let (mut wrong, mut asked) = (Vec::new(), 0);
+    for query in set.queries(set.quick_scale) {
+        asked += 1;
+        client.batch_execute(Route::Prefer.setting())?;
+        let by = sets::answered(&mut client, &query.sql).map_err(|e| format!("{}: {e}", query.name))?;
+        let known = others.iter().find(|(name, _)| *name == query.name).map(|(_, reason)| *reason);
+        match by {
+            Answered::ByTheEngine if known.is_none() => {}
+            Answered::Otherwise(reason) if known == Some(reason.as_str()) => {}
+            Answered::ByTheEngine => wrong.push(format!("{}: the engine answers it now", query.name)),
+            Answered::Otherwise(reason) => wrong.push(format!("{}: {reason}", query.name)),
+        }
+        let compared = sets::compare(&mut client, &query)?.ok_or("a query was cancelled")?;
+        if !compared.same() {
+            wrong.push(format!("{}: different answers: {}", query.name, compared.difference()));
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    ensure!(asked == queries, "{asked} queries, not {queries}");
+    Ok(())
+}
