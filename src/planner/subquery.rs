@@ -14,6 +14,7 @@ use pgrx::prelude::*;
 use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Rel, Type};
 
 use super::level::{Level, Use, whole_level};
+use super::ordered::is_limited;
 use super::reason::Attempt;
 use super::translate::{Pending, Scale, Translator, Typed};
 use crate::pg::tree::Node;
@@ -41,7 +42,7 @@ impl<'a> Translator<'a> {
         let query = self.tree.required(cte.ctequery).cast::<pg_sys::Query>().ok_or("unknown WITH query")?;
         // It sees what is around the level that it belongs to.
         let inner = self.scopes.split_off(level + 1);
-        let rows = self.rows(query);
+        let rows = self.repeating(cte.cterefcount > 1, |translator| translator.rows(query));
         self.scopes.extend(inner);
         let (rel, columns) = rows?;
         self.scope_mut().add_subquery(index, columns);
@@ -109,7 +110,9 @@ impl<'a> Translator<'a> {
 
     /// `IN`, or another comparison with ANY.
     fn any(&mut self, link: &'a pg_sys::SubLink, query: &'a pg_sys::Query, negated: bool, rel: Rel) -> Attempt<Rel> {
-        let Level { rel: rows, columns, correlated } = whole_level(self, query, Use::List)?;
+        // The list of NOT IN is looked at twice.
+        let level = self.repeating(negated, |translator| whole_level(translator, query, Use::List));
+        let Level { rel: rows, columns, correlated } = level?;
         let test = self.tree.required(link.testexpr);
         let waiting = self.pending.len();
         let outer = std::mem::replace(&mut self.compared, columns);
@@ -153,7 +156,8 @@ impl<'a> Translator<'a> {
 
     /// A row that says how many rows the list of an `IN` has, and how many that are not null.
     fn totals_of_list(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Expr, Expr)> {
-        let Level { rel, columns, .. } = whole_level(self, query, Use::List)?;
+        let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
+        let Level { rel, columns, .. } = level?;
         let value = columns.into_iter().next().ok_or("IN of nothing")??;
         let (rows, not_null) = (self.column(Type::Int64)?, self.column(Type::Int64)?);
         let aggregates = vec![
@@ -186,7 +190,7 @@ impl<'a> Translator<'a> {
         let Level { rel, columns, correlated } = whole_level(self, query, Use::Value)?;
         let value = columns.into_iter().next().ok_or("subquery without a column")??;
         // Always one row; where it is looked up by a key there is none of an empty group.
-        let always = correlated.is_empty() && query.havingQual.is_null();
+        let always = correlated.is_empty() && query.havingQual.is_null() && !is_limited(query);
         let kind = if always { JoinKind::Inner } else { JoinKind::Left };
         if !query.havingQual.is_null() && !matches!(value.expr, Expr::Column { .. }) {
             return Err("HAVING in a subquery within an expression".into());

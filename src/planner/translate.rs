@@ -59,6 +59,8 @@ pub struct Translator<'a> {
     pub compared: Vec<Attempt<Typed>>,
     /// What has to be joined before the expressions that were translated can be computed.
     pub pending: Vec<Pending>,
+    /// What is being translated is translated a second time, too, and must give the same rows.
+    pub repeated: bool,
 }
 
 /// A subquery that became a join.
@@ -81,6 +83,7 @@ impl<'a> Translator<'a> {
             case_values: Vec::new(),
             compared: Vec::new(),
             pending: Vec::new(),
+            repeated: false,
         }
     }
 
@@ -105,6 +108,26 @@ impl<'a> Translator<'a> {
         let id = u16::try_from(self.columns.len()).map_err(|_| "too many columns")?;
         self.columns.push(ty);
         Ok(ColumnId(id))
+    }
+
+    /// What `translate` gives, where that may be translated once more.
+    pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.repeated;
+        self.repeated |= repeated;
+        let translated = translate(self);
+        self.repeated = outer;
+        translated
+    }
+
+    pub fn params_so_far(&self) -> usize {
+        self.params.len()
+    }
+
+    /// Takes back the parameters behind the first so many.
+    pub fn forget_params(&mut self, known: usize) {
+        self.params.truncate(known);
+        // SAFETY: a list that is ours.
+        self.param_exprs = unsafe { pg_sys::list_truncate(self.param_exprs, known as i32) };
     }
 
     /// A new table; columns are added when they are needed.
@@ -132,7 +155,7 @@ impl<'a> Translator<'a> {
     pub fn columns_of(&self, rel: &Rel) -> Vec<ColumnId> {
         match rel {
             Rel::Scan { relation, .. } => self.scanned[*relation as usize].clone(),
-            Rel::Filter { input, .. } => self.columns_of(input),
+            Rel::Filter { input, .. } | Rel::Top { input, .. } => self.columns_of(input),
             Rel::Map { input, computed } => {
                 let computed = computed.iter().map(|computed| computed.column);
                 self.columns_of(input).into_iter().chain(computed).collect()
@@ -385,7 +408,7 @@ fn reads_some(expr: &Expr, columns: &[ColumnId]) -> bool {
 /// Whether there is never more than one row.
 fn is_one_row(rel: &Rel) -> bool {
     match rel {
-        Rel::Filter { input, .. } | Rel::Map { input, .. } => is_one_row(input),
+        Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } => is_one_row(input),
         Rel::Aggregate { keys, .. } => keys.is_empty(),
         Rel::Scan { .. } | Rel::Join { .. } | Rel::Union { .. } => false,
     }

@@ -38,6 +38,7 @@ files![
     nulls,
     select,
     subqueries,
+    limits,
     cursors,
     prepared,
     transactions,

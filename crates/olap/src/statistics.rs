@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use colstore::TableView;
 use optimizer::join_order::{Relation, Statistics};
-use plan::{ColumnId, Expr, JoinKind, Rel};
+use plan::{ColumnId, Expr, JoinKind, Literal, Rel};
 
 /// Chunks that are looked at.
 const CHUNKS: usize = 16;
@@ -59,6 +59,13 @@ impl<'a> Sampled<'a> {
             Rel::Union { inputs, .. } => inputs.iter().map(|part| self.rows(&part.rel)).sum(),
             Rel::Aggregate { keys, .. } if keys.is_empty() => 1.0,
             Rel::Aggregate { input, .. } => (self.rows(input) / GROUPED).max(1.0),
+            Rel::Top { input, keys, range, .. } => match &range.count {
+                Some(Expr::Literal { value: Some(Literal::Int(count)), .. }) if keys.is_empty() => {
+                    self.rows(input).min(*count as f64)
+                }
+                _ if keys.is_empty() => self.rows(input),
+                _ => (self.rows(input) / GROUPED).max(1.0),
+            },
         }
     }
 
@@ -69,7 +76,7 @@ impl<'a> Sampled<'a> {
                 let key = self.views[*relation as usize].key()?;
                 Some(key.iter().map(|&at| columns[at]).collect())
             }
-            Rel::Filter { input, .. } | Rel::Map { input, .. } => self.key(input),
+            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } => self.key(input),
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.key(left),
             Rel::Join { .. } | Rel::Union { .. } => None,
             Rel::Aggregate { keys, .. } => Some(keys.iter().map(|key| key.column).collect()),

@@ -21,6 +21,8 @@ pub enum FailureKind {
     NegativeSubstring,
     /// The number of a field of a text, which counts from 1.
     FieldZero,
+    NegativeLimit,
+    NegativeOffset,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
     /// PostgreSQL's numeric can be infinite.
@@ -46,6 +48,8 @@ impl FailureKind {
             FailureKind::PatternEndsInEscape => "LIKE pattern must not end with escape character",
             FailureKind::NegativeSubstring => "negative substring length not allowed",
             FailureKind::FieldZero => "field position must not be zero",
+            FailureKind::NegativeLimit => "LIMIT must not be negative",
+            FailureKind::NegativeOffset => "OFFSET must not be negative",
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
             FailureKind::OutOfMemory => "out of memory",

@@ -24,6 +24,27 @@ pub enum Rel {
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
     /// A row for each group. Without keys all rows are one group, even if there are none.
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
+    /// The first rows in an order, which are a multiset again; with keys, the first of all rows that agree in them. Which
+    /// of several rows that are first by the order does not matter.
+    Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
+}
+
+/// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SortKey {
+    pub expr: Expr,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// Which rows of an order: `count` behind the first `offset`. Both are a constant or a parameter of type Int64, where null
+/// is as good as none; a negative one is an error.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    pub offset: Option<Expr>,
+    pub count: Option<Expr>,
+    /// And those that are equal to the last of them in the order.
+    pub ties: bool,
 }
 
 /// An input of a union: what its rows give for each of the union's columns.
@@ -98,7 +119,7 @@ impl Rel {
     pub fn columns(&self) -> Vec<ColumnId> {
         match self {
             Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.clone(),
-            Rel::Filter { input, .. } => input.columns(),
+            Rel::Filter { input, .. } | Rel::Top { input, .. } => input.columns(),
             Rel::Map { input, computed } => {
                 let mut columns = input.columns();
                 columns.extend(computed.iter().map(|computed| computed.column));
@@ -121,7 +142,10 @@ impl Rel {
     pub fn inputs(&self) -> Vec<&Rel> {
         match self {
             Rel::Scan { .. } => vec![],
-            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => vec![input],
+            Rel::Filter { input, .. }
+            | Rel::Map { input, .. }
+            | Rel::Aggregate { input, .. }
+            | Rel::Top { input, .. } => vec![input],
             Rel::Join { left, right, .. } => vec![left, right],
             Rel::Union { inputs, .. } => inputs.iter().map(|part| &part.rel).collect(),
         }
@@ -142,6 +166,10 @@ impl Rel {
                 let arguments = aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
                 keys.iter().map(|key| &key.expr).chain(arguments).collect()
             }
+            Rel::Top { keys, order, range, .. } => {
+                let order = order.iter().map(|key| &key.expr);
+                keys.iter().chain(order).chain(&range.offset).chain(&range.count).collect()
+            }
         }
     }
 
@@ -150,7 +178,10 @@ impl Rel {
         f(self);
         match self {
             Rel::Scan { .. } => {}
-            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => input.visit_mut(f),
+            Rel::Filter { input, .. }
+            | Rel::Map { input, .. }
+            | Rel::Aggregate { input, .. }
+            | Rel::Top { input, .. } => input.visit_mut(f),
             Rel::Join { left, right, .. } => {
                 left.visit_mut(f);
                 right.visit_mut(f);
