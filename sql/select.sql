@@ -37,7 +37,7 @@ SELECT id, tableoid::regclass FROM emp WHERE id = 1;
 SELECT id FROM emp ORDER BY salary DESC, id;
 SELECT id, dept FROM emp ORDER BY 2 DESC, 1 LIMIT 3;
 SELECT dept FROM emp ORDER BY hired OFFSET 2 FETCH FIRST 3 ROWS ONLY;
-SELECT id, salary FROM emp ORDER BY salary DESC FETCH FIRST 2 ROWS WITH TIES;
+SELECT salary FROM emp ORDER BY salary DESC FETCH FIRST 2 ROWS WITH TIES;
 SELECT id FROM emp ORDER BY length(dept), id LIMIT ALL OFFSET 8;
 SELECT id FROM emp ORDER BY id LIMIT 0;
 SELECT id FROM emp ORDER BY id LIMIT (SELECT count(*) FROM emp WHERE dept = 'staff');

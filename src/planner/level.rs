@@ -13,6 +13,7 @@ use super::columns::{Columns, Computed, conversion};
 use super::compare::require_deterministic;
 use super::from::{From, flattened, from, simplified};
 use super::operators;
+use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason};
 use super::scope::Scope;
 use super::translate::{Pending, Translator, Typed};
@@ -116,6 +117,7 @@ fn closed<'a>(
     for conjunct in conjuncts {
         rel = translator.restricted(rel, conjunct)?;
     }
+    let limited = is_limited(query);
     let mut columns = Vec::new();
     for entry in tree.list_of::<pg_sys::TargetEntry>(targets.cast()).filter(|entry| !entry.resjunk) {
         // SAFETY: as above.
@@ -123,16 +125,17 @@ fn closed<'a>(
         columns.push(translator.expression(node));
     }
     // To EXISTS and IN it makes no difference whether a row is there once or twice.
-    if query.distinctClause.is_null() || purpose == Use::List {
-        return Ok(Level { rel, columns });
+    if !query.distinctClause.is_null() && (purpose != Use::List || limited) {
+        (rel, columns) = translator.distinct_rows(rel, columns, tree.list_of(targets.cast()))?;
     }
-    let (rel, columns) = translator.distinct_rows(rel, columns, tree.list_of(targets.cast()))?;
+    if limited {
+        rel = translator.first_rows(rel, query, &Targets::of(tree, targets), &columns)?;
+    }
     Ok(Level { rel, columns })
 }
 
 fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
     let above = purpose != Use::Top;
-    let limited = !query.limitCount.is_null() || !query.limitOffset.is_null();
     let reasons = [
         (query.commandType != pg_sys::CmdType::CMD_SELECT, "WITH query that changes data"),
         (!query.rowMarks.is_null() || query.hasForUpdate, "row locks"),
@@ -144,7 +147,6 @@ fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
             !query.havingQual.is_null() && !query.hasAggs && query.groupClause.is_null(),
             "HAVING without grouping or aggregate",
         ),
-        (above && limited, "LIMIT in a subquery"),
         (above && query.hasDistinctOn, "DISTINCT ON in a subquery"),
         (above && query.hasWindowFuncs, "window function in a subquery"),
     ];

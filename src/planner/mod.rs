@@ -6,6 +6,7 @@
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
 //! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES
+//! - `ordered`: LIMIT and OFFSET of subqueries, and of the query itself as far as the engine can see to it
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
 //!   aggregates, `operators` and `functions` for the whitelist
 //! - `reason`: what EXPLAIN says otherwise
@@ -22,6 +23,7 @@ mod hook;
 mod level;
 mod nodes;
 mod operators;
+mod ordered;
 mod placeholder;
 mod pull_up;
 mod reason;

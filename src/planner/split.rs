@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The upper query keeps everything else of the original: window functions, DISTINCT, ORDER BY, LIMIT. Its one
-//! function scan is what [`super::nodes`] replaces by ours.
+//! function scan is what [`super::nodes`] replaces by ours. Where nothing above takes rows away, the engine returns no more
+//! than LIMIT asks for ([`super::ordered`]).
 //!
 //! Keys and aggregates are found again in select list and HAVING as they were written, for only then it is certain that
 //! they are found: the parser saw to it that every column outside of aggregates stands in an expression that equals a
@@ -42,9 +43,14 @@ pub struct Split {
 pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split> {
     let mut translator = Translator::new(tree);
     // SAFETY: by the caller's promise.
-    let level = unsafe { open_level(&mut translator, query, Use::Top)? };
+    let mut level = unsafe { open_level(&mut translator, query, Use::Top)? };
+    let offset_is_done = translator.limit_query(query, &mut level);
     let columns = level.columns.described();
     let upper = upper_query(query, placeholder::entry(function, &columns), level.targets, level.quals);
+    if offset_is_done {
+        // SAFETY: a new query.
+        unsafe { (*upper).limitOffset = std::ptr::null_mut() };
+    }
     let (output, result_columns) = level.columns.returned();
     let (plan, params) = translator.finish(level.rel, output)?;
     Ok(Split { spec: ScanSpec { plan, columns: result_columns }, params, upper, columns })

@@ -15,6 +15,7 @@ use pgrx::prelude::*;
 use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
 
 use super::level::{Level, Use, whole_level};
+use super::ordered::is_limited;
 use super::reason::Attempt;
 use super::translate::{Pending, Scale, Translator, Typed, boolean};
 use crate::pg::tree::Node;
@@ -42,7 +43,7 @@ impl<'a> Translator<'a> {
         let query = self.tree.required(cte.ctequery).cast::<pg_sys::Query>().ok_or("unknown WITH query")?;
         // It sees what is around the level that it belongs to.
         let inner = self.scopes.split_off(level + 1);
-        let rows = self.rows(query);
+        let rows = self.repeating(cte.cterefcount > 1, |translator| translator.rows(query));
         self.scopes.extend(inner);
         let (rel, columns) = rows?;
         self.scope_mut().add_subquery(index, columns);
@@ -116,7 +117,10 @@ impl<'a> Translator<'a> {
     /// The rows of a subquery that something is looked up in, and what is asked of each.
     fn list(&mut self, link: &'a pg_sys::SubLink) -> Attempt<List> {
         let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
-        let Level { rel, columns } = whole_level(self, query, Use::List)?;
+        // What is neither true nor false is found by a second look.
+        let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
+        let level = self.repeating(repeated, |translator| whole_level(translator, query, Use::List));
+        let Level { rel, columns } = level?;
         if link.subLinkType == pg_sys::SubLinkType::EXISTS_SUBLINK {
             // One row is as good as all.
             let rel = if self.is_closed(&rel) { self.one_if_any(rel)? } else { rel };
@@ -130,7 +134,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Whether it reads nothing of what is around it.
-    fn is_closed(&self, rel: &Rel) -> bool {
+    pub fn is_closed(&self, rel: &Rel) -> bool {
         let (mut made, mut read) = (Vec::new(), Vec::new());
         rel.visit(&mut |rel| {
             made.extend(match rel {
@@ -225,7 +229,8 @@ impl<'a> Translator<'a> {
 
     /// A row that says how many rows the list of an `IN` has, and how many that are not null.
     fn totals_of_list(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Expr, Expr)> {
-        let Level { rel, columns } = whole_level(self, query, Use::List)?;
+        let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
+        let Level { rel, columns } = level?;
         let value = columns.into_iter().next().ok_or("IN of nothing")??;
         let (rows, not_null) = (self.column(Type::Int64)?, self.column(Type::Int64)?);
         let aggregates = vec![
@@ -252,8 +257,7 @@ impl<'a> Translator<'a> {
         let Level { rel, columns } = whole_level(self, query, Use::Value)?;
         let value = columns.into_iter().next().ok_or("subquery without a column")??;
         let is_total = query.hasAggs && query.groupClause.is_null();
-        let limited = !query.limitCount.is_null() || !query.limitOffset.is_null();
-        if !is_total || limited || query.hasTargetSRFs {
+        if !is_total || is_limited(query) || query.hasTargetSRFs {
             return self.only_row(rel, value);
         }
         if query.havingQual.is_null() {

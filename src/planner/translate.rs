@@ -5,7 +5,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
-use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
+use plan::{Agg, Aggregation, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
 
 use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
@@ -63,6 +63,8 @@ pub struct Translator<'a> {
     unknown_is_false: bool,
     /// The expression that is translated next is only compared.
     pub is_operand: bool,
+    /// What is being translated is translated a second time, too, and must give the same rows.
+    pub repeated: bool,
 }
 
 /// A subquery that became a join.
@@ -87,6 +89,7 @@ impl<'a> Translator<'a> {
             pending: Vec::new(),
             unknown_is_false: false,
             is_operand: false,
+            repeated: false,
         }
     }
 
@@ -94,6 +97,9 @@ impl<'a> Translator<'a> {
     pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<(Plan, *mut pg_sys::List)> {
         if self.relations.is_empty() {
             return Err("no table in FROM".into());
+        }
+        if self.is_inexact_twice(&root) {
+            return Err("subquery about rows with sums of double precision".into());
         }
         root.visit_mut(&mut |rel| {
             if let Rel::Scan { relation, columns } = rel {
@@ -105,6 +111,26 @@ impl<'a> Translator<'a> {
         Ok((plan, self.param_exprs))
     }
 
+    /// Whether rows around a subquery, which may be computed twice, hold sums that depend on the order of their addends.
+    fn is_inexact_twice(&self, root: &Rel) -> bool {
+        let sums = |aggregation: &Aggregation| match &aggregation.agg {
+            Agg::CountStar | Agg::Count(_) | Agg::Min(_) | Agg::Max(_) => false,
+            agg => agg.argument().is_some_and(|e| self.type_of(e) == Type::Float64),
+        };
+        let (mut found, mut around) = (false, Vec::new());
+        root.visit(&mut |rel| {
+            if let Rel::Apply { left, .. } = rel {
+                around.push(left);
+            }
+        });
+        for left in around {
+            left.visit(&mut |rel| {
+                found |= matches!(rel, Rel::Aggregate { aggregates, .. } if aggregates.iter().any(sums));
+            });
+        }
+        found
+    }
+
     pub fn scope_mut(&mut self) -> &mut Scope<'a> {
         self.scopes.last_mut().expect("a level is being translated")
     }
@@ -114,6 +140,26 @@ impl<'a> Translator<'a> {
         let id = u16::try_from(self.columns.len()).map_err(|_| "too many columns")?;
         self.columns.push(ty);
         Ok(ColumnId(id))
+    }
+
+    /// What `translate` gives, where that may be translated once more.
+    pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.repeated;
+        self.repeated |= repeated;
+        let translated = translate(self);
+        self.repeated = outer;
+        translated
+    }
+
+    pub fn params_so_far(&self) -> usize {
+        self.params.len()
+    }
+
+    /// Takes back the parameters behind the first so many.
+    pub fn forget_params(&mut self, known: usize) {
+        self.params.truncate(known);
+        // SAFETY: a list that is ours.
+        self.param_exprs = unsafe { pg_sys::list_truncate(self.param_exprs, known as i32) };
     }
 
     /// A new table; columns are added when they are needed.
@@ -141,7 +187,7 @@ impl<'a> Translator<'a> {
     pub fn columns_of(&self, rel: &Rel) -> Vec<ColumnId> {
         match rel {
             Rel::Scan { relation, .. } => self.scanned[*relation as usize].clone(),
-            Rel::Filter { input, .. } => self.columns_of(input),
+            Rel::Filter { input, .. } | Rel::Top { input, .. } => self.columns_of(input),
             Rel::Map { input, computed } => {
                 let computed = computed.iter().map(|computed| computed.column);
                 self.columns_of(input).into_iter().chain(computed).collect()

@@ -58,6 +58,8 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         FailureKind::NegativeSubstring => ERRCODE_SUBSTRING_ERROR,
         FailureKind::FieldZero => ERRCODE_INVALID_PARAMETER_VALUE,
         FailureKind::SeveralRows => ERRCODE_CARDINALITY_VIOLATION,
+        FailureKind::NegativeLimit => ERRCODE_INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
+        FailureKind::NegativeOffset => ERRCODE_INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE,
         FailureKind::DecimalTooWide | FailureKind::InfiniteDecimal => ERRCODE_FEATURE_NOT_SUPPORTED,
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,

@@ -39,6 +39,7 @@ files![
     select,
     subqueries,
     correlated,
+    limits,
     cursors,
     prepared,
     transactions,

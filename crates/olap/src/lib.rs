@@ -16,6 +16,8 @@
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
+//! | `top`, `first_of_groups` | the first rows in an order |
+//! | `sort`, `runs` | rows in an order |
 //! | `results` | the stream of result batches |
 //! | `cancellation` | ends joins that are long without a result |
 //! | `reserve` | memory of queries outside of the operators |
@@ -34,6 +36,7 @@ mod distinct;
 mod error;
 mod expr;
 mod extreme;
+mod first_of_groups;
 mod greatest;
 mod like;
 mod logic;
@@ -45,10 +48,13 @@ mod outer;
 mod physical;
 mod reserve;
 mod results;
+mod runs;
 mod scan;
+mod sort;
 mod statistics;
 mod sum;
 mod texts;
+mod top;
 
 use std::sync::Arc;
 

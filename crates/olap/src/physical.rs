@@ -35,7 +35,7 @@ pub struct Stage {
 
 pub struct Builder<'a> {
     pub plan: &'a Plan,
-    params: &'a [Option<Literal>],
+    pub params: &'a [Option<Literal>],
     views: &'a [Arc<dyn TableView>],
     threads: usize,
     pub statistics: Sampled<'a>,
@@ -94,6 +94,7 @@ impl<'a> Builder<'a> {
                 let input = self.stage(input, &columns_of(read))?;
                 aggregate::group(keys, aggregates, &self.lowering(&input.columns), input.plan)
             }
+            Rel::Top { input, keys, order, range } => self.top(input, keys, order, range, needed),
         }
     }
 

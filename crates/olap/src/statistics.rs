@@ -126,6 +126,13 @@ impl<'a> Sampled<'a> {
             Rel::Union { inputs, .. } => inputs.iter().map(|part| self.rows(&part.rel)).sum(),
             Rel::Aggregate { keys, .. } if keys.is_empty() => 1.0,
             Rel::Aggregate { input, .. } => (self.rows(input) / GROUPED).max(1.0),
+            Rel::Top { input, keys, range, .. } => match &range.count {
+                Some(Expr::Literal { value: Some(Literal::Int(count)), .. }) if keys.is_empty() => {
+                    self.rows(input).min(*count as f64)
+                }
+                _ if keys.is_empty() => self.rows(input),
+                _ => (self.rows(input) / GROUPED).max(1.0),
+            },
         }
     }
 
@@ -136,7 +143,7 @@ impl<'a> Sampled<'a> {
                 let key = self.views[*relation as usize].key()?;
                 Some(key.iter().map(|&at| columns[at]).collect())
             }
-            Rel::Filter { input, .. } | Rel::Map { input, .. } => self.key(input),
+            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } => self.key(input),
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_), left, .. } => self.key(left),
             Rel::Row | Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } => None,
             Rel::Aggregate { keys, .. } => Some(keys.iter().map(|key| key.column).collect()),

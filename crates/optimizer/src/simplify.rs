@@ -40,6 +40,15 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             below.iter_mut().for_each(|c| c.replace_columns(&plain));
             Rel::Aggregate { input: Box::new(pushed(*input, below)), keys, aggregates }.filter(above)
         }
+        // Which rows are first depends on all of them, unless a condition keeps or drops all that agree in the keys.
+        Rel::Top { input, keys, order, range } => {
+            let (below, above) = divided(conditions, |c| {
+                !c.can_raise()
+                    && !c.columns().is_empty()
+                    && c.columns().iter().all(|id| keys.contains(&Expr::column(*id)))
+            });
+            Rel::Top { input: Box::new(pushed(*input, below)), keys, order, range }.filter(above)
+        }
         Rel::Join { kind: JoinKind::Inner, left, right, conditions: own } => {
             conditions.extend(own);
             let (left_columns, right_columns) = (left.columns(), right.columns());

@@ -105,6 +105,18 @@ impl Checker<'_> {
                     }
                 }
             }
+            Rel::Top { input, keys, order, range } => {
+                let visible = self.rel(input, depth)?;
+                for expr in keys.iter().chain(order.iter().map(|key| &key.expr)) {
+                    self.type_of(expr, &visible)?;
+                }
+                for number in range.offset.iter().chain(&range.count) {
+                    let is_value = matches!(number, Expr::Literal { .. } | Expr::Param { .. });
+                    if !is_value || self.type_of(number, &[])? != Type::Int64 {
+                        return Err(format!("not a number of rows: {number:?}"));
+                    }
+                }
+            }
         }
         Ok(rel.columns())
     }

@@ -23,6 +23,8 @@ pub enum FailureKind {
     FieldZero,
     /// Of a subquery that is a value.
     SeveralRows,
+    NegativeLimit,
+    NegativeOffset,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
     /// PostgreSQL's numeric can be infinite.
@@ -49,6 +51,8 @@ impl FailureKind {
             FailureKind::NegativeSubstring => "negative substring length not allowed",
             FailureKind::FieldZero => "field position must not be zero",
             FailureKind::SeveralRows => "more than one row returned by a subquery used as an expression",
+            FailureKind::NegativeLimit => "LIMIT must not be negative",
+            FailureKind::NegativeOffset => "OFFSET must not be negative",
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
             FailureKind::OutOfMemory => "out of memory",

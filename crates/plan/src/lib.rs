@@ -21,7 +21,7 @@ pub use check::MAX_DEPTH;
 pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
 pub use failure::FailureKind;
 pub use named::{AVERAGE_SCALE, Field};
-pub use rel::{Aggregation, ColumnId, Computed, JoinKind, Part, Rel};
+pub use rel::{Aggregation, ColumnId, Computed, JoinKind, Part, Range, Rel, SortKey};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
 
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ impl Plan {
     }
 
     /// Whether some expression can be an error that is met after rows were returned. Groups are complete before the first
-    /// one is.
+    /// one is, and so is an order.
     pub fn may_fail_late(&self) -> bool {
         let raises = |rel: &Rel| rel.expressions().iter().any(|e| e.can_raise());
         if self.output.iter().any(Expr::can_raise) {
@@ -86,8 +86,10 @@ impl Plan {
         let mut rel = &self.root;
         loop {
             match rel {
-                Rel::Aggregate { .. } => return false,
-                Rel::Filter { input, .. } | Rel::Map { input, .. } if !raises(rel) => rel = input,
+                _ if is_complete_first(rel) => return false,
+                Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } if !raises(rel) => {
+                    rel = input;
+                }
                 _ => break,
             }
         }
@@ -96,12 +98,31 @@ impl Plan {
         any
     }
 
-    /// Whether the result's rows are groups, of which none comes before all rows were read.
+    /// Whether the result's rows are groups, or in an order, so that none comes before all rows were read.
     pub fn ends_with_groups(&self) -> bool {
         let mut rel = &self.root;
         while let Rel::Filter { input, .. } | Rel::Map { input, .. } = rel {
             rel = input;
         }
-        matches!(rel, Rel::Aggregate { .. })
+        is_complete_first(rel)
+    }
+}
+
+/// Whether an operator has read all rows when it gives the first one.
+fn is_complete_first(rel: &Rel) -> bool {
+    match rel {
+        Rel::Aggregate { .. } => true,
+        // All rows are among the first if there is no count.
+        Rel::Top { keys, order, range, .. } => {
+            let counted = matches!(range.count, Some(Expr::Literal { value: Some(_), .. }));
+            counted && !(keys.is_empty() && order.is_empty())
+        }
+        Rel::Scan { .. }
+        | Rel::Row
+        | Rel::Filter { .. }
+        | Rel::Map { .. }
+        | Rel::Join { .. }
+        | Rel::Apply { .. }
+        | Rel::Union { .. } => false,
     }
 }

@@ -29,6 +29,27 @@ pub enum Rel {
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
     /// A row for each group. Without keys all rows are one group, even if there are none.
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
+    /// The first rows in an order, which are a multiset again; with keys, the first of all rows that agree in them. Which
+    /// of several rows that are first by the order does not matter.
+    Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
+}
+
+/// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SortKey {
+    pub expr: Expr,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// Which rows of an order: `count` behind the first `offset`. Both are a constant or a parameter of type Int64, where null
+/// is as good as none; a negative one is an error.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    pub offset: Option<Expr>,
+    pub count: Option<Expr>,
+    /// And those that are equal to the last of them in the order.
+    pub ties: bool,
 }
 
 /// An input of a union: what its rows give for each of the union's columns.
@@ -110,7 +131,7 @@ impl Rel {
         match self {
             Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.clone(),
             Rel::Row => vec![],
-            Rel::Filter { input, .. } => input.columns(),
+            Rel::Filter { input, .. } | Rel::Top { input, .. } => input.columns(),
             Rel::Map { input, computed } => {
                 let mut columns = input.columns();
                 columns.extend(computed.iter().map(|computed| computed.column));
@@ -135,7 +156,10 @@ impl Rel {
     pub fn inputs(&self) -> Vec<&Rel> {
         match self {
             Rel::Scan { .. } | Rel::Row => vec![],
-            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => vec![input],
+            Rel::Filter { input, .. }
+            | Rel::Map { input, .. }
+            | Rel::Aggregate { input, .. }
+            | Rel::Top { input, .. } => vec![input],
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => vec![left, right],
             Rel::Union { inputs, .. } => inputs.iter().map(|part| &part.rel).collect(),
         }
@@ -158,6 +182,10 @@ impl Rel {
                 let arguments = aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
                 keys.iter().map(|key| &key.expr).chain(arguments).collect()
             }
+            Rel::Top { keys, order, range, .. } => {
+                let order = order.iter().map(|key| &key.expr);
+                keys.iter().chain(order).chain(&range.offset).chain(&range.count).collect()
+            }
         }
     }
 
@@ -173,13 +201,17 @@ impl Rel {
                 let arguments = aggregates.iter_mut().filter_map(|aggregation| aggregation.agg.argument_mut());
                 keys.iter_mut().map(|key| &mut key.expr).chain(arguments).collect()
             }
+            Rel::Top { keys, order, range, .. } => {
+                let order = order.iter_mut().map(|key| &mut key.expr);
+                keys.iter_mut().chain(order).chain(&mut range.offset).chain(&mut range.count).collect()
+            }
         }
     }
 
     /// The columns that this operator alone makes.
     pub fn made(&self) -> Vec<ColumnId> {
         match self {
-            Rel::Filter { .. } | Rel::Row => vec![],
+            Rel::Filter { .. } | Rel::Top { .. } | Rel::Row => vec![],
             Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.clone(),
             Rel::Map { computed, .. } => computed.iter().map(|computed| computed.column).collect(),
             Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![*mark],
@@ -190,7 +222,7 @@ impl Rel {
 
     pub fn made_mut(&mut self) -> Vec<&mut ColumnId> {
         match self {
-            Rel::Filter { .. } | Rel::Row => vec![],
+            Rel::Filter { .. } | Rel::Top { .. } | Rel::Row => vec![],
             Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.iter_mut().collect(),
             Rel::Map { computed, .. } => computed.iter_mut().map(|computed| &mut computed.column).collect(),
             Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![mark],
@@ -207,7 +239,10 @@ impl Rel {
         f(self);
         match self {
             Rel::Scan { .. } | Rel::Row => {}
-            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Aggregate { input, .. } => input.visit_mut(f),
+            Rel::Filter { input, .. }
+            | Rel::Map { input, .. }
+            | Rel::Aggregate { input, .. }
+            | Rel::Top { input, .. } => input.visit_mut(f),
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => {
                 left.visit_mut(f);
                 right.visit_mut(f);

@@ -277,6 +277,9 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
         return format!("{rows}{filter} {operation} {rows} WHERE {other}");
     }
     if dice.chance(3) {
+        return first(dice, table, &all.join(", "), &filter);
+    }
+    if dice.chance(3) {
         return format!("SELECT DISTINCT {} FROM {}{filter}", all.join(", "), table.name);
     }
     // Text has an order of its own, and booleans have none.
@@ -294,6 +297,21 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     }
     let having = dice.pick(&["", "", " HAVING count(*) > 1", " HAVING count(*) < 4"]);
     format!("SELECT {} FROM {}{filter} GROUP BY {}{having}", items.join(", "), table.name, keys.join(", "))
+}
+
+/// The first rows of a table in an order that the primary key decides in the end.
+fn first(dice: &mut Dice, table: &'static Table, columns: &str, filter: &str) -> String {
+    // The order of text is not the engine's.
+    let ordered: Vec<&str> = table.columns.iter().filter(|column| column.1 != Text).map(|column| column.0).collect();
+    let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
+    let first = format!("{}{direction}", dice.pick(&ordered));
+    let range =
+        dice.pick(&["LIMIT 1", "LIMIT 9", "LIMIT 40 OFFSET 5", "OFFSET 10", "LIMIT 0", "LIMIT 1000", "LIMIT NULL"]);
+    let rows = format!("SELECT {columns} FROM {}{filter} ORDER BY {first}", table.name);
+    if dice.chance(4) {
+        return format!("{rows} FETCH FIRST 5 ROWS WITH TIES");
+    }
+    format!("{rows}, {} {range}", table.key.join(", "))
 }
 
 /// A table for a subquery, and its columns under an alias.

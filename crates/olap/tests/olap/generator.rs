@@ -5,7 +5,7 @@ use std::sync::Arc;
 use colstore::TableView;
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, Field, JoinKind, Literal, Named, Part, Plan,
-    Rel, Type, catalogue,
+    Range, Rel, SortKey, Type, catalogue,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -196,7 +196,7 @@ impl Generator<'_> {
         };
         while depth > 0 && self.chance(0.4) {
             self.visible = rel.columns();
-            rel = match self.rng.random_range(0..5) {
+            rel = match self.rng.random_range(0..6) {
                 0 | 1 => {
                     let conditions = (0..self.rng.random_range(1..3)).map(|_| self.expr(Type::Bool, 3)).collect();
                     rel.filter(conditions)
@@ -205,6 +205,7 @@ impl Generator<'_> {
                     let computed = (0..self.rng.random_range(1..3)).map(|_| self.computed()).collect();
                     rel.map(computed)
                 }
+                4 => self.top(rel),
                 _ => self.group(rel),
             };
         }
@@ -328,6 +329,48 @@ impl Generator<'_> {
             aggregates.push(Aggregation { columns, agg, distinct });
         }
         aggregates
+    }
+
+    /// The first rows in an order that leaves none but equal rows in any order; or so many rows, of which only the number
+    /// is looked at.
+    fn top(&mut self, input: Rel) -> Rel {
+        let range = Range { offset: self.number_of_rows(0.5), count: self.number_of_rows(0.9), ties: self.chance(0.3) };
+        if self.chance(0.15) {
+            let range = Box::new(Range { ties: false, ..range });
+            let input = Rel::Top { input: Box::new(input), keys: vec![], order: vec![], range };
+            let columns = vec![self.column(Type::Int64)];
+            let count = Aggregation { columns, agg: Agg::CountStar, distinct: false };
+            return Rel::Aggregate { input: Box::new(input), keys: vec![], aggregates: vec![count] };
+        }
+        let mut by: Vec<Expr> = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
+        let whole = !range.ties || self.chance(0.5);
+        by.extend(input.columns().into_iter().filter(|_| whole).map(Expr::column));
+        let order: Vec<SortKey> = by.into_iter().map(|expr| self.sort_key(expr)).collect();
+        // Cut off between rows that differ, the choice would be free.
+        let range = Range { offset: range.offset.filter(|_| whole), ..range };
+        let keys =
+            if self.chance(0.4) { (0..self.rng.random_range(1..3)).map(|_| self.any_expr()).collect() } else { vec![] };
+        Rel::Top { input: Box::new(input), keys, order, range: Box::new(range) }
+    }
+
+    fn sort_key(&mut self, expr: Expr) -> SortKey {
+        SortKey { expr, descending: self.chance(0.4), nulls_first: self.chance(0.4) }
+    }
+
+    /// For LIMIT or OFFSET: perhaps none, perhaps null.
+    fn number_of_rows(&mut self, often: f64) -> Option<Expr> {
+        if !self.chance(often) {
+            return None;
+        }
+        let number = *[0, 1, 1, 2, 3, 5, 9, 20, i64::MAX].choose(self.rng).unwrap();
+        let number = if self.chance(0.01) { -1 } else { number };
+        let value = (!self.chance(0.05)).then_some(Literal::Int(number));
+        if self.chance(0.5) {
+            return Some(Expr::Literal { ty: Type::Int64, value });
+        }
+        self.case.plan.params.push(Type::Int64);
+        self.case.params.push(value);
+        Some(Expr::Param { index: self.case.params.len() as u16 - 1 })
     }
 
     fn column(&mut self, ty: Type) -> ColumnId {

@@ -22,15 +22,15 @@ pub type Outcome = Result<Value, Raised>;
 
 /// Values by column. If it is `doubtful`, an error was met on the way to it: whoever needs it meets the error.
 #[derive(Clone)]
-struct Tuple {
-    values: Vec<Outcome>,
-    doubtful: bool,
+pub struct Tuple {
+    pub values: Vec<Outcome>,
+    pub doubtful: bool,
 }
 
 /// What an operator gives.
-struct Rows {
-    columns: Vec<ColumnId>,
-    tuples: Vec<Tuple>,
+pub struct Rows {
+    pub columns: Vec<ColumnId>,
+    pub tuples: Vec<Tuple>,
 }
 
 /// How a condition, or several, turned out.
@@ -107,6 +107,7 @@ impl Interpreter<'_> {
                 Rows { columns: columns.clone(), tuples }
             }
             Rel::Aggregate { input, keys, aggregates } => self.group(self.rel(input), keys, aggregates),
+            Rel::Top { input, keys, order, range } => self.top(self.rel(input), keys, order, range),
         }
     }
 
@@ -302,6 +303,9 @@ impl Interpreter<'_> {
                 part.exprs.iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples)))
             });
         }
+        if matches!(rel, Rel::Top { range, .. } if self.is_negative(range)) {
+            return true;
+        }
         let grouped = rel.inputs().iter().any(|input| has_groups(input));
         let (mut columns, mut tuples) = (vec![], vec![vec![]]);
         for input in rel.inputs() {
@@ -337,7 +341,7 @@ impl Interpreter<'_> {
             Rel::Scan { relation, .. } => {
                 self.tables[*relation as usize].iter().map(|row| row.iter().cloned().map(Ok).collect()).collect()
             }
-            Rel::Filter { input, .. } => self.everything(input).1,
+            Rel::Filter { input, .. } | Rel::Top { input, .. } => self.everything(input).1,
             Rel::Map { input, computed } => {
                 let (below, mut tuples) = self.everything(input);
                 for tuple in &mut tuples {
@@ -411,7 +415,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    fn eval(&self, expr: &Expr, columns: &[ColumnId], values: &[Outcome]) -> Outcome {
+    pub fn eval(&self, expr: &Expr, columns: &[ColumnId], values: &[Outcome]) -> Outcome {
         let eval = |expr: &Expr| self.eval(expr, columns, values);
         Ok(match expr {
             Expr::Column { id } => values[columns.iter().position(|column| column == id).unwrap()].clone()?,
@@ -658,7 +662,7 @@ pub fn order(a: &Literal, b: &Literal) -> Ordering {
     }
 }
 
-fn same_row(a: &Row, b: &Row) -> bool {
+pub fn same_row(a: &Row, b: &Row) -> bool {
     a.iter().zip(b).all(|(a, b)| match (a, b) {
         (None, None) => true,
         (Some(a), Some(b)) => order(a, b).is_eq(),

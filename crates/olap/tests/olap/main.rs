@@ -9,6 +9,7 @@ mod generator;
 mod interpreter;
 mod level;
 mod measure;
+mod ordered;
 mod random;
 mod runtime;
 mod table;

@@ -30,7 +30,8 @@ fn random_plans_agree_with_the_interpreter() {
             let context = || format!("ANKER_SEED={seed}\n{plan:#?}\n{params:?}\n{tables:?}");
             match (&told, &expected) {
                 (Ok(told), Ok(expected)) => {
-                    let grouped = operators(&plan).iter().any(|rel| matches!(rel, Rel::Aggregate { .. }));
+                    let grouped =
+                        operators(&plan).iter().any(|rel| matches!(rel, Rel::Aggregate { .. } | Rel::Top { .. }));
                     assert_eq!(multiset(told, grouped), multiset(expected, grouped), "{}", context());
                     answers += 1;
                     answered_rows += told.len();
@@ -56,6 +57,9 @@ fn raises(plan: &Plan) -> Vec<FailureKind> {
     for rel in &operators {
         if let Rel::Aggregate { aggregates, .. } = rel {
             aggregates.iter().for_each(|aggregation| kinds.extend(aggregation.agg.aggregate().row().raises));
+        }
+        if let Rel::Top { .. } = rel {
+            kinds.extend([FailureKind::NegativeLimit, FailureKind::NegativeOffset]);
         }
     }
     for expr in operators.iter().flat_map(|rel| rel.expressions()).chain(&plan.output) {
@@ -84,7 +88,7 @@ fn operators(plan: &Plan) -> Vec<&Rel> {
     all
 }
 
-/// Rows as text, in an order of their own. A group may show any of its equal floats.
+/// Rows as text, in an order of their own. A group may show any of its equal floats, and of equal rows any may be first.
 fn multiset(rows: &[Row], grouped: bool) -> Vec<String> {
     let show = |value: &Value| match value {
         Some(Literal::Float(f)) if f.is_nan() => "NaN".into(),

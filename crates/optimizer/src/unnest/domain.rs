@@ -32,6 +32,14 @@ impl Unnesting<'_> {
                 (input.map(computed), ids)
             }
             Rel::Join { kind, left, right, conditions } => self.dependent_join(kind, *left, *right, conditions, domain),
+            // The first rows for each value.
+            Rel::Top { input, mut keys, mut order, range } => {
+                let (input, ids) = self.dependent(*input, domain);
+                let expressions = keys.iter_mut().chain(order.iter_mut().map(|key| &mut key.expr));
+                domain.replace(expressions, &ids);
+                keys.extend(ids.iter().copied().map(Expr::column));
+                (Rel::Top { input: Box::new(input), keys, order, range }, ids)
+            }
             Rel::Union { mut columns, inputs } => {
                 let ids: Vec<ColumnId> = domain.outer.iter().map(|id| self.like(*id)).collect();
                 columns.extend(&ids);

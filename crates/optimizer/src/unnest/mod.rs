@@ -13,7 +13,7 @@ mod domain;
 mod group;
 mod lift;
 
-use plan::{Agg, Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan, Rel, Type};
+use plan::{Agg, Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan, Rel, SortKey, Type};
 
 use domain::Domain;
 
@@ -55,6 +55,11 @@ impl Unnesting<'_> {
             }
             Rel::Aggregate { input, keys, aggregates } => {
                 Rel::Aggregate { input: Box::new(self.rel(*input)), keys, aggregates }
+            }
+            Rel::Top { input, keys, order, range } => {
+                let input = Box::new(self.rel(*input));
+                let order = total(order, &input);
+                Rel::Top { input, keys, order, range }
             }
         }
     }
@@ -133,6 +138,13 @@ impl Unnesting<'_> {
         let aggregates = aggregates.into_iter().map(&mut renamed).collect();
         (aggregates, filled)
     }
+}
+
+/// Rows that are computed twice must be the same ones: none that differ are left in any order.
+fn total(mut order: Vec<SortKey>, input: &Rel) -> Vec<SortKey> {
+    let tie = |id| SortKey { expr: Expr::column(id), descending: false, nulls_first: false };
+    order.extend(input.columns().into_iter().map(tie));
+    order
 }
 
 /// What an application joins.

@@ -1,0 +1,247 @@
+//! Rows in an order, all of them or the first so many: sorted batch by batch, and merged.
+//!
+//! A row's place is decided by its key, the bytes that Arrow's row format makes of what it is ordered by. Where only the
+//! first rows are wanted, those of later batches are dropped that come behind as many others, mostly by a look at the key
+//! alone; what is kept are copies, so that nobody holds on to the batches.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_schema::{DataType, SchemaRef, SortOptions};
+use arrow_select::interleave::interleave;
+use arrow_select::take::take;
+use datafusion_common::arrow::row::{OwnedRow, Row, RowConverter, Rows, SortField};
+use datafusion_common::error::Result;
+use datafusion_execution::memory_pool::MemoryReservation;
+use datafusion_physical_expr::PhysicalExpr;
+
+/// What rows are ordered by.
+#[derive(Clone, Debug)]
+pub struct SortColumn {
+    /// Equal values have equal bits.
+    pub expr: Arc<dyn PhysicalExpr>,
+    pub options: SortOptions,
+}
+
+/// Makes keys of rows.
+pub struct Keys {
+    columns: Arc<[SortColumn]>,
+    converter: RowConverter,
+}
+
+impl Keys {
+    pub fn new(columns: Arc<[SortColumn]>, input: &SchemaRef) -> Result<Keys> {
+        let field =
+            |column: &SortColumn| Ok(SortField::new_with_options(column.expr.data_type(input)?, column.options));
+        let converter = RowConverter::new(columns.iter().map(field).collect::<Result<_>>()?)?;
+        Ok(Keys { columns, converter })
+    }
+
+    pub fn of(&self, batch: &RecordBatch) -> Result<Rows> {
+        let evaluate = |column: &SortColumn| column.expr.evaluate(batch)?.into_array(batch.num_rows());
+        let arrays = self.columns.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
+        match arrays.is_empty() {
+            // All are equal.
+            true => Ok(self.repeated(batch.num_rows())),
+            false => Ok(self.converter.convert_columns(&arrays)?),
+        }
+    }
+
+    fn repeated(&self, rows: usize) -> Rows {
+        let nothing = self.converter.parser();
+        let mut all = self.converter.empty_rows(rows, 0);
+        (0..rows).for_each(|_| all.push(nothing.parse(&[])));
+        all
+    }
+
+    fn gathered<'a>(&self, rows: impl ExactSizeIterator<Item = Row<'a>>) -> Rows {
+        let mut all = self.converter.empty_rows(rows.len(), 0);
+        rows.for_each(|row| all.push(row));
+        all
+    }
+}
+
+/// Sorted rows.
+struct Run {
+    batch: RecordBatch,
+    keys: Rows,
+}
+
+impl Run {
+    fn bytes(&self) -> usize {
+        self.batch.get_array_memory_size() + self.keys.size()
+    }
+}
+
+/// How many of the first rows are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    pub rows: usize,
+    /// And all that are equal to the last of them.
+    pub ties: bool,
+}
+
+pub struct Runs {
+    keys: Keys,
+    schema: SchemaRef,
+    wanted: Wanted,
+    runs: Vec<Run>,
+    rows: usize,
+    reservation: MemoryReservation,
+    /// As many rows as are wanted do not come behind this one.
+    last: Option<OwnedRow>,
+    /// Beyond so many rows it is worth it to drop those that are too many.
+    most: usize,
+}
+
+impl Runs {
+    pub fn new(keys: Keys, schema: SchemaRef, wanted: Wanted, reservation: MemoryReservation) -> Runs {
+        let most = wanted.rows.saturating_mul(2);
+        Runs { keys, schema, wanted, runs: Vec::new(), rows: 0, reservation, last: None, most }
+    }
+
+    pub fn insert(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.wanted.rows == 0 {
+            return Ok(());
+        }
+        let keys = self.keys.of(batch)?;
+        let mut order: Vec<u32> = match &self.last {
+            None => (0..batch.num_rows() as u32).collect(),
+            Some(last) => {
+                let last = last.row();
+                let may_be = |at: &u32| match keys.row(*at as usize).cmp(&last) {
+                    Ordering::Less => true,
+                    Ordering::Equal => self.wanted.ties,
+                    Ordering::Greater => false,
+                };
+                (0..batch.num_rows() as u32).filter(may_be).collect()
+            }
+        };
+        let key = |at: &u32| keys.row(*at as usize);
+        order.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+        if order.len() >= self.wanted.rows {
+            let last = key(&order[self.wanted.rows - 1]);
+            self.last = Some(last.owned());
+            let equal = order[self.wanted.rows..].iter().take_while(|at| self.wanted.ties && key(at) == last).count();
+            order.truncate(self.wanted.rows + equal);
+        }
+        if order.is_empty() {
+            return Ok(());
+        }
+        let gathered = self.keys.gathered(order.iter().map(key));
+        let order = UInt32Array::from(order);
+        let columns = batch.columns().iter().map(|column| Ok(owned(take(column, &order, None)?)));
+        let batch = self.batch(columns.collect::<Result<_>>()?, order.values().len())?;
+        self.add(Run { batch, keys: gathered })?;
+        if self.rows > self.most { self.compact() } else { Ok(()) }
+    }
+
+    fn add(&mut self, run: Run) -> Result<()> {
+        self.reservation.try_grow(run.bytes())?;
+        self.rows += run.batch.num_rows();
+        self.runs.push(run);
+        Ok(())
+    }
+
+    /// Keeps those that are wanted so far.
+    fn compact(&mut self) -> Result<()> {
+        let mut places = Vec::with_capacity(self.wanted.rows);
+        let mut at = vec![0; self.runs.len()];
+        self.merge(&mut at, self.wanted.rows, &mut places);
+        let Some(&last) = places.last() else { return Ok(()) };
+        self.last = Some(self.key(last).owned());
+        if self.wanted.ties {
+            self.merge_equal(&mut at, last, &mut places);
+        }
+        let batch = self.gathered(&places)?;
+        let columns = batch.columns().iter().cloned().map(owned).collect();
+        let batch = self.batch(columns, places.len())?;
+        let keys = self.keys.gathered(places.iter().map(|place| self.key(*place)));
+        let before: usize = std::mem::take(&mut self.runs).iter().map(Run::bytes).sum();
+        self.reservation.shrink(before);
+        self.rows = 0;
+        self.add(Run { batch, keys })?;
+        self.most = self.most.max(self.rows * 2);
+        Ok(())
+    }
+
+    fn key(&self, (run, at): (usize, usize)) -> Row<'_> {
+        self.runs[run].keys.row(at)
+    }
+
+    /// The next `rows` rows behind those that were merged up to `at`.
+    fn merge(&self, at: &mut [usize], rows: usize, places: &mut Vec<(usize, usize)>) {
+        let head =
+            |run: usize, at: usize| (at < self.runs[run].keys.num_rows()).then(|| Reverse((self.key((run, at)), run)));
+        let mut heads: BinaryHeap<_> = (0..self.runs.len()).filter_map(|run| head(run, at[run])).collect();
+        for _ in 0..rows {
+            let Some(Reverse((_, run))) = heads.pop() else { return };
+            places.push((run, at[run]));
+            at[run] += 1;
+            heads.extend(head(run, at[run]));
+        }
+    }
+
+    /// The rows behind those that are equal to the one in this place.
+    fn merge_equal(&self, at: &mut [usize], last: (usize, usize), places: &mut Vec<(usize, usize)>) {
+        let key = self.key(last);
+        for (run, at) in at.iter_mut().enumerate() {
+            while *at < self.runs[run].keys.num_rows() && self.key((run, *at)) == key {
+                places.push((run, *at));
+                *at += 1;
+            }
+        }
+    }
+
+    fn gathered(&self, places: &[(usize, usize)]) -> Result<RecordBatch> {
+        let column = |i: usize| {
+            let arrays: Vec<_> = self.runs.iter().map(|run| run.batch.column(i).as_ref()).collect();
+            Ok(interleave(&arrays, places)?)
+        };
+        let columns = (0..self.schema.fields().len()).map(column).collect::<Result<_>>()?;
+        self.batch(columns, places.len())
+    }
+
+    fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+
+    /// The rows that are wanted, in their order.
+    pub fn sorted(self) -> Sorted {
+        Sorted { at: vec![0; self.runs.len()], left: self.wanted.rows, runs: self }
+    }
+}
+
+/// Text that was taken out of a batch holds on to all of the batch's.
+fn owned(column: ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        _ => column,
+    }
+}
+
+/// Gives sorted rows in batches.
+pub struct Sorted {
+    runs: Runs,
+    /// How far each run was given.
+    at: Vec<usize>,
+    left: usize,
+}
+
+impl Sorted {
+    /// The next rows, about so many; `None` at the end.
+    pub fn next_batch(&mut self, rows: usize) -> Result<Option<RecordBatch>> {
+        let mut places = Vec::with_capacity(rows.min(self.left).min(self.runs.rows));
+        self.runs.merge(&mut self.at, rows.min(self.left), &mut places);
+        self.left -= places.len();
+        let Some(&last) = places.last() else { return Ok(None) };
+        if self.left == 0 && self.runs.wanted.ties {
+            self.runs.merge_equal(&mut self.at, last, &mut places);
+        }
+        self.runs.gathered(&places).map(Some)
+    }
+}

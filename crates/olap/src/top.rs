@@ -1,0 +1,130 @@
+//! The first rows in an order.
+//!
+//! ```text
+//!  no order          one partition -> GlobalLimit
+//!  an order          Sort(first n) of each partition -> one partition -> Sort(first n) -> GlobalLimit
+//!  of each group     partitions by hash of the keys -> Sort -> FirstOfGroups
+//! ```
+
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SortOptions};
+use datafusion_physical_plan::empty::EmptyExec;
+use datafusion_physical_plan::limit::GlobalLimitExec;
+use datafusion_physical_plan::repartition::RepartitionExec;
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use plan::{ColumnId, Expr, FailureKind, Literal, Range, Rel, SortKey};
+use protocol::request::Failure;
+
+use crate::aggregate::one_partition;
+use crate::error::internal;
+use crate::expr::planning;
+use crate::first_of_groups::FirstOfGroups;
+use crate::physical::{Builder, Stage, columns_of};
+use crate::runs::{SortColumn, Wanted};
+use crate::sort::{Sort, sort_columns};
+
+/// A range of rows, as far as this machine can count.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pub offset: usize,
+    /// `usize::MAX`: all.
+    pub count: usize,
+    pub ties: bool,
+}
+
+const ALL: Wanted = Wanted { rows: usize::MAX, ties: false };
+
+impl Builder<'_> {
+    pub fn top(
+        &self,
+        input: &Rel,
+        keys: &[Expr],
+        order: &[SortKey],
+        range: &Range,
+        needed: &[ColumnId],
+    ) -> Result<Stage, Failure> {
+        let window = self.window(range)?;
+        let mut read = columns_of(keys.iter().chain(order.iter().map(|key| &key.expr)));
+        read.extend(needed);
+        let Stage { plan, columns } = self.stage(input, &read)?;
+        let lowering = self.lowering(&columns);
+        let order = sort_columns(order, &lowering)?;
+        let keys = keys.iter().map(|key| lowering.key(key)).collect::<Result<Vec<_>, _>>()?;
+        let plan: Arc<dyn ExecutionPlan> = if window.count == 0 {
+            Arc::new(EmptyExec::new(Arc::new(Schema::clone(&plan.schema()))))
+        } else if window.offset == 0 && window.count == usize::MAX {
+            plan
+        } else if keys.is_empty() {
+            limited(first(plan, order, window), window)
+        } else {
+            let plan = by_hash(plan, &keys)?;
+            let options = SortOptions::default();
+            let keys: Vec<SortColumn> = keys.into_iter().map(|expr| SortColumn { expr, options }).collect();
+            let sorted = Arc::new(Sort::new(plan, [&keys[..], &order].concat(), ALL));
+            Arc::new(FirstOfGroups::new(sorted, keys, order, window))
+        };
+        Ok(Stage { plan, columns })
+    }
+
+    fn window(&self, range: &Range) -> Result<Window, Failure> {
+        let number = |expr: &Option<Expr>, negative| match self.number(expr.as_ref())? {
+            Some(..0) => Err(Failure { kind: negative, message: negative.message().into() }),
+            number => Ok(number.map(|n| usize::try_from(n).unwrap_or(usize::MAX))),
+        };
+        let offset = number(&range.offset, FailureKind::NegativeOffset)?.unwrap_or(0);
+        let count = number(&range.count, FailureKind::NegativeLimit)?.unwrap_or(usize::MAX);
+        Ok(Window { offset, count, ties: range.ties && count < usize::MAX })
+    }
+
+    /// A constant or parameter.
+    fn number(&self, expr: Option<&Expr>) -> Result<Option<i64>, Failure> {
+        let value = match expr {
+            None => return Ok(None),
+            Some(Expr::Literal { value, .. }) => value.as_ref(),
+            Some(Expr::Param { index }) => self.params.get(*index as usize).and_then(Option::as_ref),
+            Some(other) => return Err(internal(format!("{other:?} is not a number of rows"))),
+        };
+        match value {
+            None => Ok(None),
+            Some(Literal::Int(number)) => Ok(Some(*number)),
+            Some(other) => Err(internal(format!("{other:?} is not a number of rows"))),
+        }
+    }
+}
+
+/// The rows up to the end of the window.
+fn first(plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, window: Window) -> Arc<dyn ExecutionPlan> {
+    if order.is_empty() {
+        return one_partition(plan);
+    }
+    let wanted = Wanted { rows: window.offset.saturating_add(window.count), ties: window.ties };
+    let each = match plan.output_partitioning().partition_count() {
+        1 => plan,
+        _ => one_partition(Arc::new(Sort::new(plan, order.clone(), wanted))),
+    };
+    Arc::new(Sort::new(each, order, wanted))
+}
+
+/// The rows of the window, of those up to its end.
+fn limited(plan: Arc<dyn ExecutionPlan>, window: Window) -> Arc<dyn ExecutionPlan> {
+    let count = Some(window.count).filter(|count| *count < usize::MAX && !window.ties);
+    match (window.offset, count) {
+        (0, None) => plan,
+        (offset, count) => Arc::new(GlobalLimitExec::new(plan, offset, count)),
+    }
+}
+
+/// All rows of a group in one partition.
+pub fn by_hash(
+    plan: Arc<dyn ExecutionPlan>,
+    keys: &[Arc<dyn datafusion_physical_expr::PhysicalExpr>],
+) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+    match plan.output_partitioning().partition_count() {
+        1 => Ok(plan),
+        partitions => {
+            let by_hash = RepartitionExec::try_new(plan, Partitioning::Hash(keys.to_vec(), partitions));
+            Ok(Arc::new(by_hash.map_err(planning)?))
+        }
+    }
+}

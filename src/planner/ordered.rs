@@ -1,0 +1,173 @@
+//! ORDER BY with LIMIT and OFFSET: the first rows.
+//!
+//! Of a subquery the engine has to know which they are. Of the query itself PostgreSQL puts the rows in order and counts
+//! them, but the engine may drop all that are not among the first before it returns them.
+
+use pgrx::prelude::*;
+use plan::{CmpOp, Expr, Literal, Range, Rel, SortKey, Type};
+
+use super::compare::require_c_order;
+use super::from::simplified;
+use super::level::Opened;
+use super::operators;
+use super::reason::{Attempt, Reason};
+use super::scope::Scope;
+use super::translate::{Translator, Typed};
+use crate::pg::tree::{Node, Tree};
+
+/// Sorting more rows than this twice is no gain.
+const MOST_ROWS: i64 = 100_000;
+
+/// The entries of a target list, by what ORDER BY and DISTINCT call them.
+pub struct Targets<'a> {
+    entries: Vec<&'a pg_sys::TargetEntry>,
+}
+
+impl<'a> Targets<'a> {
+    pub fn of(tree: Tree<'a>, list: *mut pg_sys::Node) -> Targets<'a> {
+        Targets { entries: tree.list_of(list.cast()).collect() }
+    }
+
+    /// An entry, and its place among the columns unless it is there for the order alone.
+    pub fn find(&self, clause: &pg_sys::SortGroupClause) -> Attempt<(&'a pg_sys::TargetEntry, Option<usize>)> {
+        let mut columns = 0;
+        for &entry in &self.entries {
+            if entry.ressortgroupref == clause.tleSortGroupRef {
+                return Ok((entry, (!entry.resjunk).then_some(columns)));
+            }
+            columns += usize::from(!entry.resjunk);
+        }
+        Err("order of an unknown expression".into())
+    }
+}
+
+pub fn is_limited(query: &pg_sys::Query) -> bool {
+    !query.limitCount.is_null() || !query.limitOffset.is_null()
+}
+
+impl<'a> Translator<'a> {
+    /// The rows of a subquery that its LIMIT leaves. `columns`: what its select list has become.
+    pub fn first_rows(
+        &mut self,
+        rel: Rel,
+        query: &'a pg_sys::Query,
+        targets: &Targets<'a>,
+        columns: &[Attempt<Typed>],
+    ) -> Attempt<Rel> {
+        let range = self.range(query)?;
+        let mut order = self.sort_keys(query.sortClause, targets, Some(columns))?;
+        self.break_ties(&mut order, columns)?;
+        Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
+    }
+
+    /// Rows that are computed twice must be the same ones.
+    fn break_ties(&self, order: &mut Vec<SortKey>, columns: &[Attempt<Typed>]) -> Attempt<()> {
+        if self.repeated {
+            for column in columns {
+                let expr = column.as_ref().map_err(Reason::clone)?.expr.clone();
+                order.push(SortKey { expr, descending: false, nulls_first: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// LIMIT and OFFSET.
+    fn range(&mut self, query: &'a pg_sys::Query) -> Attempt<Range> {
+        let ties = query.limitOption == pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
+        Ok(Range { offset: self.number(query.limitOffset)?, count: self.number(query.limitCount)?, ties })
+    }
+
+    fn number(&mut self, node: *mut pg_sys::Node) -> Attempt<Option<Expr>> {
+        // SAFETY: null or an expression of the query; simplified it is a new tree, which nobody changes.
+        let Some(node) = self.tree.node(unsafe { simplified(node) }) else { return Ok(None) };
+        if node.has_columns() {
+            return Err("LIMIT that refers to an outer query".into());
+        }
+        match self.expression(node)? {
+            Typed { expr: expr @ (Expr::Literal { .. } | Expr::Param { .. }), ty: Type::Int64, .. } => Ok(Some(expr)),
+            _ => Err("LIMIT of an unknown form".into()),
+        }
+    }
+
+    /// What rows are ordered by. An entry that is one of the columns is what that has become.
+    fn sort_keys(
+        &mut self,
+        clauses: *mut pg_sys::List,
+        targets: &Targets<'a>,
+        columns: Option<&[Attempt<Typed>]>,
+    ) -> Attempt<Vec<SortKey>> {
+        let mut keys = Vec::new();
+        for clause in self.tree.list_of::<pg_sys::SortGroupClause>(clauses) {
+            let (entry, column) = targets.find(clause)?;
+            let node = self.tree.required(entry.expr);
+            let typed = match columns.zip(column) {
+                Some((columns, at)) => columns[at].clone()?,
+                None => {
+                    // SAFETY: an expression; simplified it is a new tree, which nobody changes.
+                    let simple = self.tree.required(unsafe { simplified(node.as_ptr()) });
+                    self.expression(simple)?
+                }
+            };
+            let descending = is_descending(clause.sortop, &typed, node)?;
+            keys.push(SortKey { expr: typed.expr, descending, nulls_first: clause.nulls_first });
+        }
+        Ok(keys)
+    }
+
+    /// Has the engine return only those rows of the query itself that are among the first; whether it does, and OFFSET is
+    /// done with. Nothing above the engine may take rows away, or need more of them.
+    pub fn limit_query(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> bool {
+        let filtered = self.tree.node(opened.quals).is_some_and(|quals| !is_true(quals));
+        let rows_change = query.hasWindowFuncs || !query.distinctClause.is_null() || filtered;
+        if rows_change || query.limitCount.is_null() {
+            return false;
+        }
+        let mut scope = Scope::of(query);
+        scope.add_subquery(1, opened.columns.read_by_engine(self));
+        self.scopes.push(scope);
+        let known = self.params_so_far();
+        let top = self.top_of_query(query, Targets::of(self.tree, opened.targets));
+        self.scopes.pop();
+        let Ok((order, range)) = top else {
+            self.forget_params(known);
+            return false;
+        };
+        let input = std::mem::replace(&mut opened.rel, Rel::Union { columns: Vec::new(), inputs: Vec::new() });
+        opened.rel = Rel::Top { input: Box::new(input), keys: Vec::new(), order, range: Box::new(range) };
+        true
+    }
+
+    fn top_of_query(&mut self, query: &'a pg_sys::Query, targets: Targets<'a>) -> Attempt<(Vec<SortKey>, Range)> {
+        let range = self.range(query)?;
+        let number = |expr: &Option<Expr>| match expr {
+            Some(Expr::Literal { value: Some(Literal::Int(number)), .. }) => *number,
+            _ => 0,
+        };
+        let many = number(&range.offset).saturating_add(number(&range.count)) > MOST_ROWS;
+        if many && !query.sortClause.is_null() || matches!(range.count, Some(Expr::Literal { value: None, .. })) {
+            return Err("too many rows".into());
+        }
+        Ok((self.sort_keys(query.sortClause, &targets, None)?, range))
+    }
+}
+
+/// Whether it is the constant that no conditions leave.
+fn is_true(condition: Node<'_>) -> bool {
+    condition.cast::<pg_sys::Const>().is_some_and(|value| !value.constisnull && value.constvalue.value() != 0)
+}
+
+/// Whether an order is that of a type's own values, or its reverse.
+fn is_descending(operator: pg_sys::Oid, typed: &Typed, node: Node<'_>) -> Attempt<bool> {
+    let (family, op) = operators::comparison(operator).ok_or("ORDER BY an operator that is not known")?;
+    if operators::common_type(family, typed.ty, typed.ty) != Some((typed.ty, typed.ty)) {
+        return Err("ORDER BY an operator of another type".into());
+    }
+    if typed.ty.is_text() {
+        require_c_order(node.collation())?;
+    }
+    match op {
+        CmpOp::Lt => Ok(false),
+        CmpOp::Gt => Ok(true),
+        _ => Err("ORDER BY an operator that is no order".into()),
+    }
+}
