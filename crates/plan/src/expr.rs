@@ -227,6 +227,7 @@ impl Expr {
                 Expr::Arith { op, .. } => catalogue::can_raise(Call::Arith(*op)),
                 Expr::Neg(_) => catalogue::can_raise(Call::Neg),
                 Expr::Cast { to, .. } => catalogue::can_raise(Call::Cast(to.kind())),
+                Expr::Call { function: Named::Like, args, .. } if is_without_escape(args.get(1)) => false,
                 Expr::Call { function, .. } => catalogue::can_raise(Call::Named(*function)),
                 Expr::Column { .. }
                 | Expr::Literal { .. }
@@ -240,5 +241,26 @@ impl Expr {
             }
         });
         raises
+    }
+}
+
+/// Whether a pattern is known to have no escape, which could be its end.
+fn is_without_escape(pattern: Option<&Expr>) -> bool {
+    matches!(pattern, Some(Expr::Literal { value: Some(Literal::Text(text)), .. }) if !text.contains('\\'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_that_cannot_end_in_an_escape_raises_nothing() {
+        let like = |pattern: &str| {
+            let pattern = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(pattern.to_owned())) };
+            let args = vec![Expr::column(ColumnId(0)), pattern];
+            Expr::Call { function: Named::Like, ty: Type::Bool, args }
+        };
+        assert!(!like("%special_requests%").can_raise());
+        assert!(like("special\\").can_raise());
     }
 }
