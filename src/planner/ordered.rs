@@ -56,7 +56,9 @@ impl<'a> Translator<'a> {
     ) -> Attempt<Rel> {
         let range = self.range(query)?;
         let mut order = self.sort_keys(query.sortClause, targets, Some(columns))?;
-        self.break_ties(&mut order, columns)?;
+        if !range.ties {
+            self.break_ties(&mut order, columns)?;
+        }
         Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
     }
 

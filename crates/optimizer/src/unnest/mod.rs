@@ -58,7 +58,8 @@ impl Unnesting<'_> {
             }
             Rel::Top { input, keys, order, range } => {
                 let input = Box::new(self.rel(*input));
-                let order = total(order, &input);
+                // With ties nothing is left open.
+                let order = if range.ties { order } else { total(order, &input) };
                 Rel::Top { input, keys, order, range }
             }
         }
