@@ -93,7 +93,10 @@ const SUPPLIERS: u32 = 10_000;
 const TRANSACTIONS: u32 = 2000;
 
 fn create(cluster: &Cluster, warehouses: f64) -> Result<()> {
-    let scale = Scale::standard(warehouses.ceil() as u32);
+    if warehouses.fract() != 0.0 {
+        return Err(format!("{warehouses} warehouses: not a whole number").into());
+    }
+    let scale = Scale::standard(warehouses as u32);
     tpcc::create(cluster, scale)?;
     let workload = Workload { scale, clients: 1, synchronous_commit: false };
     tpcc::run_transactions(cluster, workload, TRANSACTIONS * scale.warehouses)?;
