@@ -11,6 +11,7 @@ use super::reason::{Attempt, Reason};
 use super::translate::{Scale, Translator};
 use crate::pg::catalog;
 use crate::pg::tree::Node;
+use crate::settings::{self, FloatAggregates};
 use crate::spec::Conversion;
 
 /// AGGKIND_NORMAL: not an ordered-set aggregate.
@@ -100,13 +101,16 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
     if !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE {
         return Err("ordered aggregate".into());
     }
-    operators::aggregate(aggref.aggfnoid).ok_or_else(|| {
-        let name = catalog::function_name(aggref.aggfnoid);
-        match operators::depends_on_row_order(aggref.aggfnoid) {
-            true => format!("{name} depends on row order"),
-            false => unknown(aggref),
-        }
-    })
+    let aggregate = operators::aggregate(aggref.aggfnoid);
+    let left_to_heap = match aggregate {
+        None => operators::depends_on_row_order(aggref.aggfnoid),
+        Some(Aggregate::Float(_)) => settings::FLOAT_AGGREGATES.get() == FloatAggregates::Heap,
+        Some(_) => false,
+    };
+    if left_to_heap {
+        return Err(format!("{} depends on row order", catalog::function_name(aggref.aggfnoid)));
+    }
+    aggregate.ok_or_else(|| unknown(aggref))
 }
 
 fn unknown(aggref: &pg_sys::Aggref) -> Reason {
@@ -118,7 +122,7 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
     match aggregate {
         Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
         Aggregate::Min | Aggregate::Max => conversion(argument, node.type_modifier()),
-        Aggregate::CountStar | Aggregate::Count | Aggregate::Sum => {
+        Aggregate::CountStar | Aggregate::Count | Aggregate::Sum | Aggregate::Float(_) => {
             let mut output = aggregate.row().output_types(argument);
             output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
         }

@@ -1,7 +1,7 @@
 //! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
 
 use pgrx::prelude::*;
-use plan::catalogue::Aggregate;
+use plan::catalogue::{Aggregate, FloatAgg};
 use plan::{ArithOp, CmpOp, Type};
 
 use crate::pg::compat;
@@ -138,6 +138,8 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         pg_sys::F_COUNT_ANY => Aggregate::Count,
         pg_sys::F_SUM_INT2 | pg_sys::F_SUM_INT4 | pg_sys::F_SUM_INT8 | pg_sys::F_SUM_NUMERIC => Aggregate::Sum,
         pg_sys::F_AVG_INT2 | pg_sys::F_AVG_INT4 | pg_sys::F_AVG_INT8 | pg_sys::F_AVG_NUMERIC => Aggregate::Avg,
+        pg_sys::F_SUM_FLOAT8 => Aggregate::Float(FloatAgg::Sum),
+        pg_sys::F_AVG_FLOAT8 => Aggregate::Float(FloatAgg::Avg),
         pg_sys::F_MIN_INT2
         | pg_sys::F_MIN_INT4
         | pg_sys::F_MIN_INT8
@@ -162,9 +164,9 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
     })
 }
 
-/// Aggregates that the engine leaves alone on purpose.
+/// Aggregates of floats that the engine does not know.
 pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
-    matches!(oid.to_u32(), pg_sys::F_SUM_FLOAT4 | pg_sys::F_SUM_FLOAT8 | pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8)
+    matches!(oid.to_u32(), pg_sys::F_SUM_FLOAT4 | pg_sys::F_AVG_FLOAT4)
 }
 
 /// Calls of functions whose result is not a matter of the value alone.

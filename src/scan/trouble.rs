@@ -57,7 +57,9 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         FailureKind::PatternEndsInEscape => ERRCODE_INVALID_ESCAPE_SEQUENCE,
         FailureKind::NegativeSubstring => ERRCODE_SUBSTRING_ERROR,
         FailureKind::FieldZero => ERRCODE_INVALID_PARAMETER_VALUE,
-        FailureKind::DecimalTooWide | FailureKind::InfiniteDecimal => ERRCODE_FEATURE_NOT_SUPPORTED,
+        FailureKind::DecimalTooWide | FailureKind::FloatTooLarge | FailureKind::InfiniteDecimal => {
+            ERRCODE_FEATURE_NOT_SUPPORTED
+        }
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,
     }

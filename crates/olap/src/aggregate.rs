@@ -24,6 +24,7 @@ use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use plan::catalogue::FloatAgg;
 use plan::{Agg, Aggregation, Computed, Expr, Type};
 use protocol::request::Failure;
 
@@ -32,6 +33,7 @@ use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
 use crate::expr::{Lowering, column_name, constant, planning};
 use crate::extreme::{Extreme, ExtremeOf};
+use crate::float_sum::FloatTotal;
 use crate::physical::Stage;
 use crate::sum::{ExactSum, SumType};
 
@@ -42,6 +44,7 @@ enum Part {
     Sum(SumType),
     Min,
     Max,
+    Float(FloatAgg),
 }
 
 /// Groups `input`, whose columns `lowering` knows.
@@ -80,6 +83,7 @@ pub fn group(
             }
             Agg::Min(_) => call(Part::Min),
             Agg::Max(_) => call(Part::Max),
+            Agg::Float(float, _) => call(Part::Float(*float)),
         }
     }
     if keys.is_empty() && calls.0.is_empty() {
@@ -157,6 +161,7 @@ fn udaf(part: Part) -> AggregateUDF {
         Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
         Part::Min => AggregateUDF::from(ExtremeOf::new(Extreme::Min)),
         Part::Max => AggregateUDF::from(ExtremeOf::new(Extreme::Max)),
+        Part::Float(float) => AggregateUDF::from(FloatTotal::new(float)),
     }
 }
 
@@ -168,7 +173,7 @@ fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, i
             true
         }
         Part::Sum(_) => shape.sum(arg?, input),
-        Part::Min | Part::Max => false,
+        Part::Min | Part::Max | Part::Float(_) => false,
     };
     fits.then_some(shape)
 }

@@ -32,6 +32,7 @@ mod distinct;
 mod error;
 mod expr;
 mod extreme;
+mod float_sum;
 mod greatest;
 mod like;
 mod logic;

@@ -264,7 +264,20 @@ pub enum Agg {
     /// Text only where the collation is "C". Floats as PostgreSQL orders them.
     Min(Expr),
     Max(Expr),
+    /// Of floats, in any order of rows. Infinities and NaN are as PostgreSQL adds them; a finite float beyond
+    /// [`MAX_SUMMED`] is an error, so that no order can overflow.
+    Float(FloatAgg, Expr),
 }
+
+/// What is made of floats by adding them up; null for no rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FloatAgg {
+    Sum,
+    Avg,
+}
+
+/// As many of them as there can be rows have squares whose sum is finite, however it is computed.
+pub const MAX_SUMMED: f64 = 1e130;
 
 /// An aggregate without its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -275,6 +288,7 @@ pub enum Aggregate {
     Avg,
     Min,
     Max,
+    Float(FloatAgg),
 }
 
 #[derive(Debug)]
@@ -302,6 +316,7 @@ const ALL: &[Kind] = &[
     Kind::Text,
 ];
 const BIGINT: Rule = Rule::Is(Type::Int64);
+const TOO_LARGE: &[FailureKind] = &[FailureKind::FloatTooLarge];
 const TOTAL: &[FailureKind] = &[FailureKind::BigintOutOfRange, FailureKind::DecimalTooWide];
 
 #[rustfmt::skip]
@@ -312,7 +327,14 @@ pub const AGGREGATES: &[AggregateRow] = &[
     AggregateRow { aggregate: Aggregate::Avg, name: "avg", argument: NUMBERS, output: &[Rule::Wide, BIGINT], raises: TOO_WIDE },
     AggregateRow { aggregate: Aggregate::Min, name: "min", argument: ORDERED, output: &[Rule::Same], raises: &[] },
     AggregateRow { aggregate: Aggregate::Max, name: "max", argument: ORDERED, output: &[Rule::Same], raises: &[] },
+    float(FloatAgg::Sum, "sum"),
+    float(FloatAgg::Avg, "avg"),
 ];
+
+const fn float(float: FloatAgg, name: &'static str) -> AggregateRow {
+    let aggregate = Aggregate::Float(float);
+    AggregateRow { aggregate, name, argument: &[Kind::Float], output: &[Rule::Same], raises: TOO_LARGE }
+}
 
 impl Aggregate {
     pub fn row(self) -> &'static AggregateRow {
@@ -323,6 +345,7 @@ impl Aggregate {
             Aggregate::Avg => 3,
             Aggregate::Min => 4,
             Aggregate::Max => 5,
+            Aggregate::Float(float) => 6 + float as usize,
         };
         &AGGREGATES[at]
     }
@@ -336,6 +359,7 @@ impl Aggregate {
             (Aggregate::Avg, Some(argument)) => Agg::Avg(argument),
             (Aggregate::Min, Some(argument)) => Agg::Min(argument),
             (Aggregate::Max, Some(argument)) => Agg::Max(argument),
+            (Aggregate::Float(float), Some(argument)) => Agg::Float(float, argument),
             _ => return None,
         })
     }
@@ -361,13 +385,14 @@ impl Agg {
             Agg::Avg(_) => Aggregate::Avg,
             Agg::Min(_) => Aggregate::Min,
             Agg::Max(_) => Aggregate::Max,
+            Agg::Float(float, _) => Aggregate::Float(*float),
         }
     }
 
     pub fn argument(&self) -> Option<&Expr> {
         match self {
             Agg::CountStar => None,
-            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
+            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) | Agg::Float(_, e) => Some(e),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use colstore::TableView;
+use plan::catalogue::FloatAgg;
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, Field, JoinKind, Literal, Named, Part, Plan,
     Rel, Type, catalogue,
@@ -45,7 +46,7 @@ pub fn case(rng: &mut StdRng) -> Case {
     };
     let most = [60, 14, 8][tables - 1];
     let case = Case { plan, params: vec![], tables: vec![], views: vec![] };
-    let mut generator = Generator { rng, mood, case, most, visible: vec![] };
+    let mut generator = Generator { rng, mood, case, most, visible: vec![], is_last: false };
     generator.fill(tables);
     generator.case
 }
@@ -163,6 +164,8 @@ struct Generator<'a> {
     most: usize,
     /// What expressions may read.
     visible: Vec<ColumnId>,
+    /// Nothing is computed of what comes now, so that it may differ in its last digits.
+    is_last: bool,
 }
 
 impl Generator<'_> {
@@ -175,9 +178,10 @@ impl Generator<'_> {
         let mut root = self.rel(tables, 3);
         self.visible = root.columns();
         if self.chance(0.5) {
+            self.is_last = self.chance(0.5);
             root = self.group(root);
         }
-        self.case.plan.output = match self.chance(0.5) {
+        self.case.plan.output = match self.is_last || self.chance(0.5) {
             true => root.columns().into_iter().map(Expr::column).collect(),
             false => (0..self.rng.random_range(0..4)).map(|_| self.any_expr()).collect(),
         };
@@ -307,6 +311,10 @@ impl Generator<'_> {
     }
 
     fn aggregate(&mut self) -> Agg {
+        if self.is_last && self.chance(0.3) {
+            let float = *[FloatAgg::Sum, FloatAgg::Avg].choose(self.rng).unwrap();
+            return Agg::Float(float, self.summed_float());
+        }
         match self.rng.random_range(0..6) {
             0 => Agg::CountStar,
             1 => Agg::Count(self.any_expr()),
@@ -323,6 +331,20 @@ impl Generator<'_> {
                 if n == 4 { Agg::Min(arg) } else { Agg::Max(arg) }
             }
         }
+    }
+
+    /// A float that is rarely too large to be summed.
+    fn summed_float(&mut self) -> Expr {
+        let float = self.expr(Type::Float64, 2);
+        if self.chance(0.1) {
+            return float;
+        }
+        let bound = Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(1e100)) };
+        let size = call(Named::Abs, Type::Float64, vec![float.clone()]);
+        let is_small = Expr::Cmp { op: CmpOp::Lt, left: size.into(), right: bound.into() };
+        let special = *[0.25, 0.25, f64::NAN, f64::INFINITY, f64::NEG_INFINITY].choose(self.rng).unwrap();
+        let otherwise = Box::new(Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(special)) });
+        Expr::Case { branches: vec![(is_small, float)], otherwise }
     }
 
     /// Integers and decimals.

@@ -5,11 +5,13 @@
 //! values and marks of rows until something needs them. What it says is an error must be one; whether an error is
 //! possible at all is answered by [`Interpreter::may_raise`], which evaluates everything on everything.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use plan::catalogue::{self, Call, Function};
 use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Plan, Rel, Type};
 
+use crate::floats;
 use crate::functions;
 use crate::table::{Row, Value};
 
@@ -44,6 +46,8 @@ pub struct Interpreter<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Value],
     pub tables: &'a [Vec<Row>],
+    /// The greatest magnitude of the floats that were summed.
+    pub largest_float: Cell<f64>,
 }
 
 const LIMIT: i128 = 10i128.pow(38);
@@ -264,6 +268,12 @@ impl Interpreter<'_> {
                 let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
                 grouped || total > 1e38
             }
+            Agg::Float(_, e) => {
+                let too_large = |outcome| {
+                    matches!(outcome, Ok(Some(Literal::Float(f))) if f64::is_finite(f) && f.abs() > catalogue::MAX_SUMMED)
+                };
+                grouped || tuples.iter().any(|t| too_large(self.eval(e, &columns, t)))
+            }
             _ => false,
         })
     }
@@ -343,6 +353,11 @@ impl Interpreter<'_> {
             Agg::Avg(_) => {
                 out.push(exact_sum(&values)?.map(Literal::Decimal));
                 out.push(count);
+            }
+            Agg::Float(float, _) => {
+                let (value, largest) = floats::aggregate(*float, &values)?;
+                self.largest_float.set(self.largest_float.get().max(largest));
+                out.push(value);
             }
             Agg::Min(_) => out.push(values.into_iter().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a })),
             Agg::Max(_) => out.push(values.into_iter().reduce(|a, b| if order(&b, &a).is_gt() { b } else { a })),
