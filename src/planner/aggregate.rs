@@ -122,7 +122,7 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
     match aggregate {
         Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
         Aggregate::Min | Aggregate::Max => conversion(argument, node.type_modifier()),
-        Aggregate::CountStar | Aggregate::Count | Aggregate::Sum | Aggregate::Float(_) => {
+        Aggregate::CountStar | Aggregate::Count | Aggregate::Sum | Aggregate::Float(_) | Aggregate::Bits(_) => {
             let mut output = aggregate.row().output_types(argument);
             output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
         }

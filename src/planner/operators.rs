@@ -1,7 +1,7 @@
 //! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
 
 use pgrx::prelude::*;
-use plan::catalogue::{Aggregate, FloatAgg};
+use plan::catalogue::{Aggregate, BitAgg, FloatAgg};
 use plan::{ArithOp, CmpOp, Type};
 
 use crate::pg::compat;
@@ -140,6 +140,11 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         pg_sys::F_AVG_INT2 | pg_sys::F_AVG_INT4 | pg_sys::F_AVG_INT8 | pg_sys::F_AVG_NUMERIC => Aggregate::Avg,
         pg_sys::F_SUM_FLOAT8 => Aggregate::Float(FloatAgg::Sum),
         pg_sys::F_AVG_FLOAT8 => Aggregate::Float(FloatAgg::Avg),
+        pg_sys::F_BOOL_AND | pg_sys::F_EVERY => Aggregate::Bits(BitAgg::BoolAnd),
+        pg_sys::F_BOOL_OR => Aggregate::Bits(BitAgg::BoolOr),
+        pg_sys::F_BIT_AND_INT2 | pg_sys::F_BIT_AND_INT4 | pg_sys::F_BIT_AND_INT8 => Aggregate::Bits(BitAgg::And),
+        pg_sys::F_BIT_OR_INT2 | pg_sys::F_BIT_OR_INT4 | pg_sys::F_BIT_OR_INT8 => Aggregate::Bits(BitAgg::Or),
+        pg_sys::F_BIT_XOR_INT2 | pg_sys::F_BIT_XOR_INT4 | pg_sys::F_BIT_XOR_INT8 => Aggregate::Bits(BitAgg::Xor),
         pg_sys::F_MIN_INT2
         | pg_sys::F_MIN_INT4
         | pg_sys::F_MIN_INT8

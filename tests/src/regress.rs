@@ -28,6 +28,7 @@ macro_rules! files {
 
 files![
     aggregates,
+    aggregates_bits,
     aggregates_float,
     conditional,
     functions,

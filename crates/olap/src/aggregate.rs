@@ -24,10 +24,11 @@ use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use plan::catalogue::FloatAgg;
+use plan::catalogue::{BitAgg, FloatAgg};
 use plan::{Agg, Aggregation, Computed, Expr, Type};
 use protocol::request::Failure;
 
+use crate::bits::Bits;
 use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
@@ -45,6 +46,7 @@ enum Part {
     Min,
     Max,
     Float(FloatAgg),
+    Bits(BitAgg),
 }
 
 /// Groups `input`, whose columns `lowering` knows.
@@ -70,8 +72,10 @@ pub fn group(
         columns.extend(results);
         let arg = agg.argument();
         let narrow = |arg: &Expr| agg.aggregate().row().output_types(plan.type_of(arg)).eq([Type::Int64]);
-        // Neither the least nor the greatest value changes if there are more of it.
-        let once = *distinct && !matches!(agg, Agg::Min(_) | Agg::Max(_));
+        // Neither the least nor the greatest value changes if there are more of it, nor does AND or OR.
+        let indifferent =
+            matches!(agg, Agg::Min(_) | Agg::Max(_)) || matches!(agg, Agg::Bits(bits, _) if *bits != BitAgg::Xor);
+        let once = *distinct && !indifferent;
         let mut call = |part| output.push(Output::Call(calls.index_of(part, arg, once)));
         match agg {
             Agg::CountStar | Agg::Count(_) => call(Part::Count),
@@ -84,6 +88,7 @@ pub fn group(
             Agg::Min(_) => call(Part::Min),
             Agg::Max(_) => call(Part::Max),
             Agg::Float(float, _) => call(Part::Float(*float)),
+            Agg::Bits(bits, _) => call(Part::Bits(*bits)),
         }
     }
     if keys.is_empty() && calls.0.is_empty() {
@@ -162,6 +167,7 @@ fn udaf(part: Part) -> AggregateUDF {
         Part::Min => AggregateUDF::from(ExtremeOf::new(Extreme::Min)),
         Part::Max => AggregateUDF::from(ExtremeOf::new(Extreme::Max)),
         Part::Float(float) => AggregateUDF::from(FloatTotal::new(float)),
+        Part::Bits(bits) => AggregateUDF::from(Bits::new(bits)),
     }
 }
 
@@ -173,7 +179,7 @@ fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, i
             true
         }
         Part::Sum(_) => shape.sum(arg?, input),
-        Part::Min | Part::Max | Part::Float(_) => false,
+        Part::Min | Part::Max | Part::Float(_) | Part::Bits(_) => false,
     };
     fits.then_some(shape)
 }

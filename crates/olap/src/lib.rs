@@ -22,6 +22,7 @@
 
 mod aggregate;
 mod arrow_form;
+mod bits;
 mod block;
 mod calendar;
 mod computed;

@@ -267,6 +267,18 @@ pub enum Agg {
     /// Of floats, in any order of rows. Infinities and NaN are as PostgreSQL adds them; a finite float beyond
     /// [`MAX_SUMMED`] is an error, so that no order can overflow.
     Float(FloatAgg, Expr),
+    /// Of the argument's type; null for no rows.
+    Bits(BitAgg, Expr),
+}
+
+/// What is made of truth values, or of the bits of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum BitAgg {
+    BoolAnd,
+    BoolOr,
+    And,
+    Or,
+    Xor,
 }
 
 /// What is made of floats by adding them up; null for no rows.
@@ -289,6 +301,7 @@ pub enum Aggregate {
     Min,
     Max,
     Float(FloatAgg),
+    Bits(BitAgg),
 }
 
 #[derive(Debug)]
@@ -329,11 +342,21 @@ pub const AGGREGATES: &[AggregateRow] = &[
     AggregateRow { aggregate: Aggregate::Max, name: "max", argument: ORDERED, output: &[Rule::Same], raises: &[] },
     float(FloatAgg::Sum, "sum"),
     float(FloatAgg::Avg, "avg"),
+    bits(BitAgg::BoolAnd, "bool_and", Kind::Bool),
+    bits(BitAgg::BoolOr, "bool_or", Kind::Bool),
+    bits(BitAgg::And, "bit_and", Kind::Integer),
+    bits(BitAgg::Or, "bit_or", Kind::Integer),
+    bits(BitAgg::Xor, "bit_xor", Kind::Integer),
 ];
 
 const fn float(float: FloatAgg, name: &'static str) -> AggregateRow {
     let aggregate = Aggregate::Float(float);
     AggregateRow { aggregate, name, argument: &[Kind::Float], output: &[Rule::Same], raises: TOO_LARGE }
+}
+
+const fn bits(bits: BitAgg, name: &'static str, kind: Kind) -> AggregateRow {
+    let argument = if matches!(kind, Kind::Bool) { &[Kind::Bool] } else { &[Kind::Integer] };
+    AggregateRow { aggregate: Aggregate::Bits(bits), name, argument, output: &[Rule::Same], raises: &[] }
 }
 
 impl Aggregate {
@@ -346,6 +369,7 @@ impl Aggregate {
             Aggregate::Min => 4,
             Aggregate::Max => 5,
             Aggregate::Float(float) => 6 + float as usize,
+            Aggregate::Bits(bits) => 8 + bits as usize,
         };
         &AGGREGATES[at]
     }
@@ -360,6 +384,7 @@ impl Aggregate {
             (Aggregate::Min, Some(argument)) => Agg::Min(argument),
             (Aggregate::Max, Some(argument)) => Agg::Max(argument),
             (Aggregate::Float(float), Some(argument)) => Agg::Float(float, argument),
+            (Aggregate::Bits(bits), Some(argument)) => Agg::Bits(bits, argument),
             _ => return None,
         })
     }
@@ -386,13 +411,15 @@ impl Agg {
             Agg::Min(_) => Aggregate::Min,
             Agg::Max(_) => Aggregate::Max,
             Agg::Float(float, _) => Aggregate::Float(*float),
+            Agg::Bits(bits, _) => Aggregate::Bits(*bits),
         }
     }
 
     pub fn argument(&self) -> Option<&Expr> {
         match self {
             Agg::CountStar => None,
-            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) | Agg::Float(_, e) => Some(e),
+            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
+            Agg::Float(_, e) | Agg::Bits(_, e) => Some(e),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use colstore::TableView;
-use plan::catalogue::FloatAgg;
+use plan::catalogue::{BitAgg, FloatAgg};
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, Field, JoinKind, Literal, Named, Part, Plan,
     Rel, Type, catalogue,
@@ -315,7 +315,16 @@ impl Generator<'_> {
             let float = *[FloatAgg::Sum, FloatAgg::Avg].choose(self.rng).unwrap();
             return Agg::Float(float, self.summed_float());
         }
-        match self.rng.random_range(0..6) {
+        match self.rng.random_range(0..8) {
+            6 => {
+                let bits = *[BitAgg::BoolAnd, BitAgg::BoolOr].choose(self.rng).unwrap();
+                Agg::Bits(bits, self.expr(Type::Bool, 2))
+            }
+            7 => {
+                let bits = *[BitAgg::And, BitAgg::Or, BitAgg::Xor].choose(self.rng).unwrap();
+                let ty = *INTEGERS.choose(self.rng).unwrap();
+                Agg::Bits(bits, self.expr(ty, 2))
+            }
             0 => Agg::CountStar,
             1 => Agg::Count(self.any_expr()),
             2 => Agg::Sum(self.number()),

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 
-use plan::catalogue::{self, Call, Function};
+use plan::catalogue::{self, BitAgg, Call, Function};
 use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Plan, Rel, Type};
 
 use crate::floats;
@@ -359,6 +359,7 @@ impl Interpreter<'_> {
                 self.largest_float.set(self.largest_float.get().max(largest));
                 out.push(value);
             }
+            Agg::Bits(bits, _) => out.push(values.into_iter().reduce(|a, b| combined(*bits, a, b))),
             Agg::Min(_) => out.push(values.into_iter().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a })),
             Agg::Max(_) => out.push(values.into_iter().reduce(|a, b| if order(&b, &a).is_gt() { b } else { a })),
         }
@@ -598,6 +599,17 @@ fn exact_sum(values: &[Literal]) -> Result<Option<i128>, Raised> {
     high += low >> 64;
     let high = i64::try_from(high).map_err(|_| Raised)?;
     Ok(Some(((high as i128) << 64) | (low & u64::MAX as i128)))
+}
+
+fn combined(bits: BitAgg, a: Literal, b: Literal) -> Literal {
+    match (bits, a, b) {
+        (BitAgg::BoolAnd, Literal::Bool(a), Literal::Bool(b)) => Literal::Bool(a && b),
+        (BitAgg::BoolOr, Literal::Bool(a), Literal::Bool(b)) => Literal::Bool(a || b),
+        (BitAgg::And, Literal::Int(a), Literal::Int(b)) => Literal::Int(a & b),
+        (BitAgg::Or, Literal::Int(a), Literal::Int(b)) => Literal::Int(a | b),
+        (BitAgg::Xor, Literal::Int(a), Literal::Int(b)) => Literal::Int(a ^ b),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// PostgreSQL's order of two values of the same type (and scale).
