@@ -58,6 +58,9 @@ impl<'a> Translator<'a> {
                 let value = where_true(filter.as_ref(), typed.expr, typed.ty);
                 return Ok(scaled(aggregate, value, typed.ty, scale));
             }
+            (Scale::Varies(_), Aggregate::Spread) => {
+                return Err("variance of numeric values of different scales".into());
+            }
             (Scale::Varies(_), _) => return Err("minimum or maximum of numeric values of different scales".into()),
             (Scale::Unknown, _) => return Err("aggregate of a numeric parameter".into()),
         }
@@ -70,7 +73,10 @@ impl<'a> Translator<'a> {
         if !aggregate.row().takes(typed.ty) {
             return Err(unknown(aggref));
         }
-        let conversion = result(aggregate, typed.ty, argument)?;
+        let conversion = match operators::spread(aggref.aggfnoid) {
+            Some((of, false)) => Conversion::Spread { of, scale: typed.ty.scale() },
+            _ => result(aggregate, typed.ty, argument)?,
+        };
         let agg = match (aggregate, where_true(filter.as_ref(), typed.expr, typed.ty)) {
             (Aggregate::Count, Expr::Literal { value: Some(_), .. }) if !distinct => Some(Agg::CountStar),
             (aggregate, expr) => aggregate.of(Some(expr)),
@@ -122,7 +128,12 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
     match aggregate {
         Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
         Aggregate::Min | Aggregate::Max => conversion(argument, node.type_modifier()),
-        Aggregate::CountStar | Aggregate::Count | Aggregate::Sum | Aggregate::Float(_) | Aggregate::Bits(_) => {
+        Aggregate::CountStar
+        | Aggregate::Count
+        | Aggregate::Sum
+        | Aggregate::Float(_)
+        | Aggregate::Bits(_)
+        | Aggregate::Spread => {
             let mut output = aggregate.row().output_types(argument);
             output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
         }

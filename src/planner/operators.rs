@@ -1,7 +1,7 @@
 //! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
 
 use pgrx::prelude::*;
-use plan::catalogue::{Aggregate, BitAgg, FloatAgg};
+use plan::catalogue::{Aggregate, BitAgg, FloatAgg, Spread};
 use plan::{ArithOp, CmpOp, Type};
 
 use crate::pg::compat;
@@ -165,6 +165,43 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         | pg_sys::F_MAX_TIMESTAMPTZ
         | pg_sys::F_MAX_TEXT
         | pg_sys::F_MAX_BPCHAR => Aggregate::Max,
+        _ => {
+            let (spread, of_floats) = spread(oid)?;
+            if of_floats { Aggregate::Float(FloatAgg::Spread(spread)) } else { Aggregate::Spread }
+        }
+    })
+}
+
+/// Variance or standard deviation, and whether it is one of floats.
+pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
+    Some(match oid.to_u32() {
+        pg_sys::F_VAR_POP_FLOAT8 => (Spread::VarPop, true),
+        pg_sys::F_VAR_SAMP_FLOAT8 | pg_sys::F_VARIANCE_FLOAT8 => (Spread::VarSamp, true),
+        pg_sys::F_STDDEV_POP_FLOAT8 => (Spread::StddevPop, true),
+        pg_sys::F_STDDEV_SAMP_FLOAT8 | pg_sys::F_STDDEV_FLOAT8 => (Spread::StddevSamp, true),
+        pg_sys::F_VAR_POP_INT2 | pg_sys::F_VAR_POP_INT4 | pg_sys::F_VAR_POP_INT8 | pg_sys::F_VAR_POP_NUMERIC => {
+            (Spread::VarPop, false)
+        }
+        pg_sys::F_VAR_SAMP_INT2
+        | pg_sys::F_VAR_SAMP_INT4
+        | pg_sys::F_VAR_SAMP_INT8
+        | pg_sys::F_VAR_SAMP_NUMERIC
+        | pg_sys::F_VARIANCE_INT2
+        | pg_sys::F_VARIANCE_INT4
+        | pg_sys::F_VARIANCE_INT8
+        | pg_sys::F_VARIANCE_NUMERIC => (Spread::VarSamp, false),
+        pg_sys::F_STDDEV_POP_INT2
+        | pg_sys::F_STDDEV_POP_INT4
+        | pg_sys::F_STDDEV_POP_INT8
+        | pg_sys::F_STDDEV_POP_NUMERIC => (Spread::StddevPop, false),
+        pg_sys::F_STDDEV_SAMP_INT2
+        | pg_sys::F_STDDEV_SAMP_INT4
+        | pg_sys::F_STDDEV_SAMP_INT8
+        | pg_sys::F_STDDEV_SAMP_NUMERIC
+        | pg_sys::F_STDDEV_INT2
+        | pg_sys::F_STDDEV_INT4
+        | pg_sys::F_STDDEV_INT8
+        | pg_sys::F_STDDEV_NUMERIC => (Spread::StddevSamp, false),
         _ => return None,
     })
 }

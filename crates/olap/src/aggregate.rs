@@ -32,9 +32,11 @@ use crate::bits::Bits;
 use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
+use crate::exact_spread::ExactSpread;
 use crate::expr::{Lowering, column_name, constant, planning};
 use crate::extreme::{Extreme, ExtremeOf};
-use crate::float_sum::FloatTotal;
+use crate::float_spread::FloatSpread;
+use crate::float_sum::{self, FloatTotal};
 use crate::physical::Stage;
 use crate::sum::{ExactSum, SumType};
 
@@ -47,6 +49,7 @@ enum Part {
     Max,
     Float(FloatAgg),
     Bits(BitAgg),
+    Spread,
 }
 
 /// Groups `input`, whose columns `lowering` knows.
@@ -89,6 +92,10 @@ pub fn group(
             Agg::Max(_) => call(Part::Max),
             Agg::Float(float, _) => call(Part::Float(*float)),
             Agg::Bits(bits, _) => call(Part::Bits(*bits)),
+            Agg::Spread(_) => {
+                call(Part::Spread);
+                call(Part::Count);
+            }
         }
     }
     if keys.is_empty() && calls.0.is_empty() {
@@ -166,8 +173,11 @@ fn udaf(part: Part) -> AggregateUDF {
         Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
         Part::Min => AggregateUDF::from(ExtremeOf::new(Extreme::Min)),
         Part::Max => AggregateUDF::from(ExtremeOf::new(Extreme::Max)),
-        Part::Float(float) => AggregateUDF::from(FloatTotal::new(float)),
+        Part::Float(FloatAgg::Sum) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Sum)),
+        Part::Float(FloatAgg::Avg) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Avg)),
+        Part::Float(FloatAgg::Spread(spread)) => AggregateUDF::from(FloatSpread::new(spread)),
         Part::Bits(bits) => AggregateUDF::from(Bits::new(bits)),
+        Part::Spread => AggregateUDF::from(ExactSpread::new()),
     }
 }
 
@@ -179,7 +189,7 @@ fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, i
             true
         }
         Part::Sum(_) => shape.sum(arg?, input),
-        Part::Min | Part::Max | Part::Float(_) | Part::Bits(_) => false,
+        Part::Min | Part::Max | Part::Float(_) | Part::Bits(_) | Part::Spread => false,
     };
     fits.then_some(shape)
 }

@@ -14,20 +14,27 @@ use datafusion_common::error::Result;
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
-use plan::catalogue::{FloatAgg, MAX_SUMMED};
+use plan::catalogue::MAX_SUMMED;
 use protocol::request::FailureKind;
 
 use crate::error::QueryError;
 use crate::sum::included;
 
+/// What becomes of the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wanted {
+    Sum,
+    Avg,
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct FloatTotal {
-    result: FloatAgg,
+    result: Wanted,
     signature: Signature,
 }
 
 impl FloatTotal {
-    pub fn new(result: FloatAgg) -> Self {
+    pub fn new(result: Wanted) -> Self {
         FloatTotal { result, signature: Signature::any(1, Volatility::Immutable) }
     }
 }
@@ -35,8 +42,8 @@ impl FloatTotal {
 impl AggregateUDFImpl for FloatTotal {
     fn name(&self) -> &str {
         match self.result {
-            FloatAgg::Sum => "float_sum",
-            FloatAgg::Avg => "float_avg",
+            Wanted::Sum => "float_sum",
+            Wanted::Avg => "float_avg",
         }
     }
 
@@ -130,14 +137,14 @@ impl Total {
         rest.iter().try_for_each(|&value| self.add(value))
     }
 
-    fn result(&self, wanted: FloatAgg) -> Option<f64> {
+    fn result(&self, wanted: Wanted) -> Option<f64> {
         // An infinite sum has lost nothing that could be told, and the sum of negative zeros keeps its sign.
         let whole = self.lost == 0.0 || !self.sum.is_finite();
         let sum = if whole { self.sum } else { self.sum + self.lost };
         (self.count > 0).then(|| match wanted {
-            FloatAgg::Sum => sum,
+            Wanted::Sum => sum,
             // PostgreSQL's average starts with 0.
-            FloatAgg::Avg => (0.0 + sum) / self.count as f64,
+            Wanted::Avg => (0.0 + sum) / self.count as f64,
         })
     }
 }
@@ -168,7 +175,7 @@ fn as_states(totals: &[Total]) -> Vec<ArrayRef> {
 /// Of all rows.
 #[derive(Debug)]
 struct One {
-    result: FloatAgg,
+    result: Wanted,
     total: Total,
 }
 
@@ -203,7 +210,7 @@ impl Accumulator for One {
 }
 
 struct PerGroup {
-    result: FloatAgg,
+    result: Wanted,
     totals: Vec<Total>,
 }
 

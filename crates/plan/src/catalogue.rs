@@ -269,6 +269,10 @@ pub enum Agg {
     Float(FloatAgg, Expr),
     /// Of the argument's type; null for no rows.
     Bits(BitAgg, Expr),
+    /// Of integers and decimals, two output columns: N·Σx² − (Σx)², whose scale is twice the argument's, in text form, as
+    /// it is wider than any number here (null for no rows), and N as Int64. Beyond 256 bits: an error. PostgreSQL makes
+    /// variance and standard deviation of it.
+    Spread(Expr),
 }
 
 /// What is made of truth values, or of the bits of integers.
@@ -286,6 +290,16 @@ pub enum BitAgg {
 pub enum FloatAgg {
     Sum,
     Avg,
+    Spread(Spread),
+}
+
+/// Variance and its root; of a sample, null for less than two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Spread {
+    VarPop,
+    VarSamp,
+    StddevPop,
+    StddevSamp,
 }
 
 /// As many of them as there can be rows have squares whose sum is finite, however it is computed.
@@ -302,6 +316,7 @@ pub enum Aggregate {
     Max,
     Float(FloatAgg),
     Bits(BitAgg),
+    Spread,
 }
 
 #[derive(Debug)]
@@ -347,6 +362,11 @@ pub const AGGREGATES: &[AggregateRow] = &[
     bits(BitAgg::And, "bit_and", Kind::Integer),
     bits(BitAgg::Or, "bit_or", Kind::Integer),
     bits(BitAgg::Xor, "bit_xor", Kind::Integer),
+    float(FloatAgg::Spread(Spread::VarPop), "var_pop"),
+    float(FloatAgg::Spread(Spread::VarSamp), "var_samp"),
+    float(FloatAgg::Spread(Spread::StddevPop), "stddev_pop"),
+    float(FloatAgg::Spread(Spread::StddevSamp), "stddev_samp"),
+    AggregateRow { aggregate: Aggregate::Spread, name: "spread", argument: NUMBERS, output: &[Rule::Is(Type::Text), BIGINT], raises: TOO_WIDE },
 ];
 
 const fn float(float: FloatAgg, name: &'static str) -> AggregateRow {
@@ -368,8 +388,11 @@ impl Aggregate {
             Aggregate::Avg => 3,
             Aggregate::Min => 4,
             Aggregate::Max => 5,
-            Aggregate::Float(float) => 6 + float as usize,
+            Aggregate::Float(FloatAgg::Sum) => 6,
+            Aggregate::Float(FloatAgg::Avg) => 7,
             Aggregate::Bits(bits) => 8 + bits as usize,
+            Aggregate::Float(FloatAgg::Spread(spread)) => 13 + spread as usize,
+            Aggregate::Spread => 17,
         };
         &AGGREGATES[at]
     }
@@ -385,6 +408,7 @@ impl Aggregate {
             (Aggregate::Max, Some(argument)) => Agg::Max(argument),
             (Aggregate::Float(float), Some(argument)) => Agg::Float(float, argument),
             (Aggregate::Bits(bits), Some(argument)) => Agg::Bits(bits, argument),
+            (Aggregate::Spread, Some(argument)) => Agg::Spread(argument),
             _ => return None,
         })
     }
@@ -412,6 +436,7 @@ impl Agg {
             Agg::Max(_) => Aggregate::Max,
             Agg::Float(float, _) => Aggregate::Float(*float),
             Agg::Bits(bits, _) => Aggregate::Bits(*bits),
+            Agg::Spread(_) => Aggregate::Spread,
         }
     }
 
@@ -419,7 +444,7 @@ impl Agg {
         match self {
             Agg::CountStar => None,
             Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
-            Agg::Float(_, e) | Agg::Bits(_, e) => Some(e),
+            Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => Some(e),
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct Computed {
     pub expr: Expr,
 }
 
-/// An aggregate with its columns: [`Agg::Avg`] makes two, all others one.
+/// An aggregate with its columns: [`Agg::Avg`] and [`Agg::Spread`] make two, all others one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aggregation {
     pub columns: Vec<ColumnId>,

@@ -1,6 +1,6 @@
 //! What aggregates of floats are, by exact sums; the engine, as PostgreSQL, comes near to that in any order of rows.
 
-use plan::catalogue::{FloatAgg, MAX_SUMMED};
+use plan::catalogue::{FloatAgg, MAX_SUMMED, Spread};
 use plan::{Agg, Literal, Plan, Rel};
 
 use crate::interpreter::Raised;
@@ -11,10 +11,21 @@ pub fn aggregate(agg: FloatAgg, values: &[Literal]) -> Result<(Value, f64), Rais
     let floats: Vec<f64> = values.iter().map(float).collect();
     let largest = largest(&floats)?;
     let sum = sum(&floats);
-    let value = (!floats.is_empty()).then(|| match agg {
-        FloatAgg::Sum => sum,
-        FloatAgg::Avg => sum / floats.len() as f64,
-    });
+    let count = floats.len() as f64;
+    let value = match agg {
+        _ if floats.is_empty() => None,
+        FloatAgg::Sum => Some(sum),
+        FloatAgg::Avg => Some(sum / count),
+        FloatAgg::Spread(spread) => {
+            let squares = products(&floats, &floats);
+            match spread {
+                Spread::VarPop => Some(squares / count),
+                Spread::StddevPop => Some((squares / count).sqrt()),
+                Spread::VarSamp => (count > 1.0).then_some(squares / (count - 1.0)),
+                Spread::StddevSamp => (count > 1.0).then_some((squares / (count - 1.0)).sqrt()),
+            }
+        }
+    };
     Ok((value.map(Literal::Float), largest))
 }
 
@@ -51,6 +62,13 @@ fn sum(floats: &[f64]) -> f64 {
         parts = kept;
     }
     parts.iter().sum()
+}
+
+/// The sum of the products of the differences from the means.
+fn products(a: &[f64], b: &[f64]) -> f64 {
+    let mean = |floats: &[f64]| sum(floats) / floats.len() as f64;
+    let (of_a, of_b) = (mean(a), mean(b));
+    sum(&a.iter().zip(b).map(|(a, b)| (a - of_a) * (b - of_b)).collect::<Vec<f64>>())
 }
 
 /// Whether the plan has aggregates whose last digits depend on the order of rows.

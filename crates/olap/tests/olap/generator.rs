@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use colstore::TableView;
-use plan::catalogue::{BitAgg, FloatAgg};
+use plan::catalogue::{BitAgg, FloatAgg, Spread};
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, Field, JoinKind, Literal, Named, Part, Plan,
     Rel, Type, catalogue,
@@ -312,10 +312,12 @@ impl Generator<'_> {
 
     fn aggregate(&mut self) -> Agg {
         if self.is_last && self.chance(0.3) {
-            let float = *[FloatAgg::Sum, FloatAgg::Avg].choose(self.rng).unwrap();
+            use Spread::{StddevPop, StddevSamp, VarPop, VarSamp};
+            let spread = FloatAgg::Spread(*[VarPop, VarSamp, StddevPop, StddevSamp].choose(self.rng).unwrap());
+            let float = *[FloatAgg::Sum, FloatAgg::Avg, spread].choose(self.rng).unwrap();
             return Agg::Float(float, self.summed_float());
         }
-        match self.rng.random_range(0..8) {
+        match self.rng.random_range(0..9) {
             6 => {
                 let bits = *[BitAgg::BoolAnd, BitAgg::BoolOr].choose(self.rng).unwrap();
                 Agg::Bits(bits, self.expr(Type::Bool, 2))
@@ -325,6 +327,7 @@ impl Generator<'_> {
                 let ty = *INTEGERS.choose(self.rng).unwrap();
                 Agg::Bits(bits, self.expr(ty, 2))
             }
+            8 => Agg::Spread(self.number()),
             0 => Agg::CountStar,
             1 => Agg::Count(self.any_expr()),
             2 => Agg::Sum(self.number()),

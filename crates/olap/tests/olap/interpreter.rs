@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 
+use arrow_buffer::i256;
 use plan::catalogue::{self, BitAgg, Call, Function};
 use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Plan, Rel, Type};
 
@@ -268,6 +269,10 @@ impl Interpreter<'_> {
                 let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
                 grouped || total > 1e38
             }
+            Agg::Spread(e) => {
+                let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
+                grouped || total > 1e37
+            }
             Agg::Float(_, e) => {
                 let too_large = |outcome| {
                     matches!(outcome, Ok(Some(Literal::Float(f))) if f64::is_finite(f) && f.abs() > catalogue::MAX_SUMMED)
@@ -358,6 +363,10 @@ impl Interpreter<'_> {
                 let (value, largest) = floats::aggregate(*float, &values)?;
                 self.largest_float.set(self.largest_float.get().max(largest));
                 out.push(value);
+            }
+            Agg::Spread(_) => {
+                out.push(spread(&values)?.map(Literal::Text));
+                out.push(count);
             }
             Agg::Bits(bits, _) => out.push(values.into_iter().reduce(|a, b| combined(*bits, a, b))),
             Agg::Min(_) => out.push(values.into_iter().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a })),
@@ -599,6 +608,20 @@ fn exact_sum(values: &[Literal]) -> Result<Option<i128>, Raised> {
     high += low >> 64;
     let high = i64::try_from(high).map_err(|_| Raised)?;
     Ok(Some(((high as i128) << 64) | (low & u64::MAX as i128)))
+}
+
+/// The number of values times the sum of their squares, less the square of their sum.
+fn spread(values: &[Literal]) -> Result<Option<String>, Raised> {
+    let numbers: Vec<i256> = values.iter().map(|value| i256::from_i128(decimal(value).unwrap())).collect();
+    let (mut sum, mut squares) = (i256::ZERO, i256::ZERO);
+    for number in &numbers {
+        sum = sum.checked_add(*number).ok_or(Raised)?;
+        squares = number.checked_mul(*number).and_then(|square| squares.checked_add(square)).ok_or(Raised)?;
+    }
+    let count = i256::from_i128(numbers.len() as i128);
+    let difference = count.checked_mul(squares).zip(sum.checked_mul(sum)).and_then(|(a, b)| a.checked_sub(b));
+    let text = difference.ok_or(Raised)?.to_string();
+    Ok((!values.is_empty()).then_some(text))
 }
 
 fn combined(bits: BitAgg, a: Literal, b: Literal) -> Literal {
