@@ -34,8 +34,10 @@ impl<'a> Translator<'a> {
     pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Translated> {
         let aggregate = whitelisted(aggref)?;
         let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
-        let argument = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).next();
-        let Some(argument) = argument.map(|entry| self.tree.required(entry.expr)) else {
+        let mut arguments =
+            self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).map(|entry| self.tree.required(entry.expr));
+        let (argument, second) = (arguments.next(), arguments.next());
+        let Some(argument) = argument else {
             if aggregate != Aggregate::CountStar {
                 return Err(unknown(aggref));
             }
@@ -46,6 +48,9 @@ impl<'a> Translator<'a> {
             };
             return Ok(Translated::Column(agg, Distinct(false), Conversion::Plain(Type::Int64)));
         };
+        if let Some(x) = second {
+            return self.pair(aggref, aggregate, argument, x, filter.as_ref());
+        }
         let typed = self.expression(argument)?;
         let distinct = !aggref.aggdistinct.is_null();
         match (&typed.scale, aggregate) {
@@ -83,6 +88,38 @@ impl<'a> Translator<'a> {
         };
         Ok(Translated::Column(agg.ok_or_else(|| unknown(aggref))?, Distinct(distinct), conversion))
     }
+
+    /// Of y and x.
+    fn pair(
+        &mut self,
+        aggref: &pg_sys::Aggref,
+        aggregate: Aggregate,
+        y: Node<'a>,
+        x: Node<'a>,
+        filter: Option<&Expr>,
+    ) -> Attempt<Translated> {
+        if !aggref.aggdistinct.is_null() {
+            return Err("DISTINCT of pairs".into());
+        }
+        let (y, x) = (self.expression(y)?, self.expression(x)?);
+        let float = Type::Float64;
+        if (y.ty, x.ty) != (float, float) {
+            return Err(unknown(aggref));
+        }
+        let (agg, ty) = match aggregate {
+            Aggregate::Count => {
+                let y_is_there = Expr::IsNull { arg: Box::new(y.expr), negated: true };
+                let both = where_true(Some(&y_is_there), x.expr, float);
+                (Agg::Count(where_true(filter, both, float)), Type::Int64)
+            }
+            Aggregate::Pair(pair) => {
+                let both = [where_true(filter, y.expr, float), where_true(filter, x.expr, float)];
+                (Agg::Pair(pair, Box::new(both)), float)
+            }
+            _ => return Err(unknown(aggref)),
+        };
+        Ok(Translated::Column(agg, Distinct(false), Conversion::Plain(ty)))
+    }
 }
 
 /// The value, or null where the filter is not true: aggregates pass over nulls.
@@ -110,7 +147,7 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
     let aggregate = operators::aggregate(aggref.aggfnoid);
     let left_to_heap = match aggregate {
         None => operators::depends_on_row_order(aggref.aggfnoid),
-        Some(Aggregate::Float(_)) => settings::FLOAT_AGGREGATES.get() == FloatAggregates::Heap,
+        Some(Aggregate::Float(_) | Aggregate::Pair(_)) => settings::FLOAT_AGGREGATES.get() == FloatAggregates::Heap,
         Some(_) => false,
     };
     if left_to_heap {
@@ -133,7 +170,8 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
         | Aggregate::Sum
         | Aggregate::Float(_)
         | Aggregate::Bits(_)
-        | Aggregate::Spread => {
+        | Aggregate::Spread
+        | Aggregate::Pair(_) => {
             let mut output = aggregate.row().output_types(argument);
             output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
         }

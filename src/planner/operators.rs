@@ -1,7 +1,7 @@
 //! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
 
 use pgrx::prelude::*;
-use plan::catalogue::{Aggregate, BitAgg, FloatAgg, Spread};
+use plan::catalogue::{Aggregate, BitAgg, FloatAgg, PairAgg, Spread};
 use plan::{ArithOp, CmpOp, Type};
 
 use crate::pg::compat;
@@ -135,11 +135,22 @@ pub fn function(oid: pg_sys::Oid) -> Option<Called> {
 pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
     Some(match oid.to_u32() {
         pg_sys::F_COUNT_ => Aggregate::CountStar,
-        pg_sys::F_COUNT_ANY => Aggregate::Count,
+        pg_sys::F_COUNT_ANY | pg_sys::F_REGR_COUNT => Aggregate::Count,
         pg_sys::F_SUM_INT2 | pg_sys::F_SUM_INT4 | pg_sys::F_SUM_INT8 | pg_sys::F_SUM_NUMERIC => Aggregate::Sum,
         pg_sys::F_AVG_INT2 | pg_sys::F_AVG_INT4 | pg_sys::F_AVG_INT8 | pg_sys::F_AVG_NUMERIC => Aggregate::Avg,
         pg_sys::F_SUM_FLOAT8 => Aggregate::Float(FloatAgg::Sum),
         pg_sys::F_AVG_FLOAT8 => Aggregate::Float(FloatAgg::Avg),
+        pg_sys::F_CORR => Aggregate::Pair(PairAgg::Corr),
+        pg_sys::F_COVAR_POP => Aggregate::Pair(PairAgg::CovarPop),
+        pg_sys::F_COVAR_SAMP => Aggregate::Pair(PairAgg::CovarSamp),
+        pg_sys::F_REGR_AVGX => Aggregate::Pair(PairAgg::AvgX),
+        pg_sys::F_REGR_AVGY => Aggregate::Pair(PairAgg::AvgY),
+        pg_sys::F_REGR_INTERCEPT => Aggregate::Pair(PairAgg::Intercept),
+        pg_sys::F_REGR_R2 => Aggregate::Pair(PairAgg::R2),
+        pg_sys::F_REGR_SLOPE => Aggregate::Pair(PairAgg::Slope),
+        pg_sys::F_REGR_SXX => Aggregate::Pair(PairAgg::Sxx),
+        pg_sys::F_REGR_SXY => Aggregate::Pair(PairAgg::Sxy),
+        pg_sys::F_REGR_SYY => Aggregate::Pair(PairAgg::Syy),
         pg_sys::F_BOOL_AND | pg_sys::F_EVERY => Aggregate::Bits(BitAgg::BoolAnd),
         pg_sys::F_BOOL_OR => Aggregate::Bits(BitAgg::BoolOr),
         pg_sys::F_BIT_AND_INT2 | pg_sys::F_BIT_AND_INT4 | pg_sys::F_BIT_AND_INT8 => Aggregate::Bits(BitAgg::And),

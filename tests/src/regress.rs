@@ -30,6 +30,7 @@ files![
     aggregates,
     aggregates_bits,
     aggregates_float,
+    aggregates_pairs,
     aggregates_spread,
     conditional,
     functions,

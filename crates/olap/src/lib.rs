@@ -34,6 +34,7 @@ mod error;
 mod exact_spread;
 mod expr;
 mod extreme;
+mod float_pairs;
 mod float_spread;
 mod float_sum;
 mod greatest;

@@ -5,6 +5,8 @@
 //! over nulls. Comparisons take two operands of one type (see [`Expr::Cmp`]); logic follows three values; neither
 //! raises anything.
 
+use std::slice::from_ref;
+
 use serde::{Deserialize, Serialize};
 
 use crate::named::NAMED;
@@ -273,6 +275,25 @@ pub enum Agg {
     /// it is wider than any number here (null for no rows), and N as Int64. Beyond 256 bits: an error. PostgreSQL makes
     /// variance and standard deviation of it.
     Spread(Expr),
+    /// Of y and x, both floats, in the rows in which both are not null; as for [`Agg::Float`], each is bounded. Never over
+    /// distinct pairs.
+    Pair(PairAgg, Box<[Expr; 2]>),
+}
+
+/// Covariance, correlation, and what a line through points (x, y) has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PairAgg {
+    Corr,
+    CovarPop,
+    CovarSamp,
+    AvgX,
+    AvgY,
+    Intercept,
+    R2,
+    Slope,
+    Sxx,
+    Sxy,
+    Syy,
 }
 
 /// What is made of truth values, or of the bits of integers.
@@ -317,6 +338,7 @@ pub enum Aggregate {
     Float(FloatAgg),
     Bits(BitAgg),
     Spread,
+    Pair(PairAgg),
 }
 
 #[derive(Debug)]
@@ -367,7 +389,23 @@ pub const AGGREGATES: &[AggregateRow] = &[
     float(FloatAgg::Spread(Spread::StddevPop), "stddev_pop"),
     float(FloatAgg::Spread(Spread::StddevSamp), "stddev_samp"),
     AggregateRow { aggregate: Aggregate::Spread, name: "spread", argument: NUMBERS, output: &[Rule::Is(Type::Text), BIGINT], raises: TOO_WIDE },
+    pair(PairAgg::Corr, "corr"),
+    pair(PairAgg::CovarPop, "covar_pop"),
+    pair(PairAgg::CovarSamp, "covar_samp"),
+    pair(PairAgg::AvgX, "regr_avgx"),
+    pair(PairAgg::AvgY, "regr_avgy"),
+    pair(PairAgg::Intercept, "regr_intercept"),
+    pair(PairAgg::R2, "regr_r2"),
+    pair(PairAgg::Slope, "regr_slope"),
+    pair(PairAgg::Sxx, "regr_sxx"),
+    pair(PairAgg::Sxy, "regr_sxy"),
+    pair(PairAgg::Syy, "regr_syy"),
 ];
+
+const fn pair(pair: PairAgg, name: &'static str) -> AggregateRow {
+    let aggregate = Aggregate::Pair(pair);
+    AggregateRow { aggregate, name, argument: &[Kind::Float], output: &[Rule::Same], raises: TOO_LARGE }
+}
 
 const fn float(float: FloatAgg, name: &'static str) -> AggregateRow {
     let aggregate = Aggregate::Float(float);
@@ -393,11 +431,12 @@ impl Aggregate {
             Aggregate::Bits(bits) => 8 + bits as usize,
             Aggregate::Float(FloatAgg::Spread(spread)) => 13 + spread as usize,
             Aggregate::Spread => 17,
+            Aggregate::Pair(pair) => 18 + pair as usize,
         };
         &AGGREGATES[at]
     }
 
-    /// `None` if it takes no argument and there is one, or the other way round.
+    /// `None` if it takes another number of arguments than none or one, as is given.
     pub fn of(self, argument: Option<Expr>) -> Option<Agg> {
         Some(match (self, argument) {
             (Aggregate::CountStar, None) => Agg::CountStar,
@@ -437,14 +476,21 @@ impl Agg {
             Agg::Float(float, _) => Aggregate::Float(*float),
             Agg::Bits(bits, _) => Aggregate::Bits(*bits),
             Agg::Spread(_) => Aggregate::Spread,
+            Agg::Pair(pair, _) => Aggregate::Pair(*pair),
         }
     }
 
+    /// The first argument: those of an aggregate that takes two are of one type.
     pub fn argument(&self) -> Option<&Expr> {
+        self.arguments().first()
+    }
+
+    pub fn arguments(&self) -> &[Expr] {
         match self {
-            Agg::CountStar => None,
-            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
-            Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => Some(e),
+            Agg::CountStar => &[],
+            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => from_ref(e),
+            Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => from_ref(e),
+            Agg::Pair(_, pair) => &pair[..],
         }
     }
 }

@@ -139,7 +139,7 @@ impl Rel {
             Rel::Map { computed, .. } => computed.iter().map(|computed| &computed.expr).collect(),
             Rel::Union { inputs, .. } => inputs.iter().flat_map(|part| &part.exprs).collect(),
             Rel::Aggregate { keys, aggregates, .. } => {
-                let arguments = aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
+                let arguments = aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments());
                 keys.iter().map(|key| &key.expr).chain(arguments).collect()
             }
         }

@@ -1,6 +1,6 @@
 //! What aggregates of floats are, by exact sums; the engine, as PostgreSQL, comes near to that in any order of rows.
 
-use plan::catalogue::{FloatAgg, MAX_SUMMED, Spread};
+use plan::catalogue::{FloatAgg, MAX_SUMMED, PairAgg, Spread};
 use plan::{Agg, Literal, Plan, Rel};
 
 use crate::interpreter::Raised;
@@ -27,6 +27,47 @@ pub fn aggregate(agg: FloatAgg, values: &[Literal]) -> Result<(Value, f64), Rais
         }
     };
     Ok((value.map(Literal::Float), largest))
+}
+
+/// What rounding decides: whether points lie on a vertical or horizontal line.
+const ANYTHING: &str = "anything";
+
+/// The same of pairs of y and x.
+pub fn of_pairs(pair: PairAgg, values: &[(Literal, Literal)]) -> Result<(Value, f64), Raised> {
+    let (y, x): (Vec<f64>, Vec<f64>) = values.iter().map(|(y, x)| (float(y), float(x))).unzip();
+    let (largest_y, largest_x) = (largest(&y)?, largest(&x)?);
+    let (count, sum_y, sum_x) = (y.len() as f64, sum(&y), sum(&x));
+    let (xx, yy, xy) = (products(&x, &x), products(&y, &y), products(&x, &y));
+    let on_a_line = on_a_line(&x, xx, largest_x) || on_a_line(&y, yy, largest_y);
+    use PairAgg::*;
+    let value = match pair {
+        _ if y.is_empty() => None,
+        Corr | Intercept | R2 | Slope if on_a_line => {
+            return Ok((Some(Literal::Text(ANYTHING.into())), 0.0));
+        }
+        Corr | Intercept | R2 | Slope if xx == 0.0 => None,
+        Corr if yy == 0.0 => None,
+        Corr => Some(xy / (xx * yy).sqrt()),
+        R2 if yy == 0.0 => Some(1.0),
+        R2 => Some(xy * xy / (xx * yy)),
+        Slope => Some(xy / xx),
+        Intercept => Some((sum_y - sum_x * xy / xx) / count),
+        CovarPop => Some(xy / count),
+        CovarSamp => (count > 1.0).then_some(xy / (count - 1.0)),
+        AvgX => Some(sum_x / count),
+        AvgY => Some(sum_y / count),
+        Sxx => Some(xx),
+        Sxy => Some(xy),
+        Syy => Some(yy),
+    };
+    Ok((value.map(Literal::Float), largest_y.max(largest_x)))
+}
+
+/// Whether values are equal or nearly so, and rounding decides whether their sum of squares is zero. That of equal halves
+/// and the like is.
+fn on_a_line(floats: &[f64], squares: f64, largest: f64) -> bool {
+    let is_short = |float: &f64| (float * 1024.0).fract() == 0.0 && float.abs() < 1e6;
+    squares < 1e-6 * largest * largest && !(squares == 0.0 && floats.iter().all(is_short))
 }
 
 fn float(value: &Literal) -> f64 {
@@ -76,7 +117,7 @@ pub fn are_summed(plan: &Plan) -> bool {
     let mut found = false;
     plan.root.visit(&mut |rel| {
         if let Rel::Aggregate { aggregates, .. } = rel {
-            found |= aggregates.iter().any(|aggregation| matches!(aggregation.agg, Agg::Float(..)));
+            found |= aggregates.iter().any(|aggregation| matches!(aggregation.agg, Agg::Float(..) | Agg::Pair(..)));
         }
     });
     found
@@ -85,11 +126,14 @@ pub fn are_summed(plan: &Plan) -> bool {
 /// Whether two results are the same but for the rounding of floats up to this magnitude.
 pub fn alike(a: &[Row], b: &[Row], largest: f64) -> bool {
     let mut left: Vec<&Row> = b.iter().collect();
-    a.len() == b.len()
-        && a.iter().all(|row| {
-            let partner = left.iter().position(|other| row.iter().zip(*other).all(|(a, b)| near(a, b, largest)));
-            partner.map(|at| left.swap_remove(at)).is_some()
-        })
+    // Several may be near enough; the partner is the one that equals it in most columns, keys among them.
+    let mut has_partner = |row: &Row| {
+        let is_near = |other: &Row| row.iter().zip(other).all(|(a, b)| near(a, b, largest));
+        let equal = |other: &Row| row.iter().zip(other).filter(|(a, b)| near(a, b, 0.0)).count();
+        let partner = (0..left.len()).filter(|&at| is_near(left[at])).max_by_key(|&at| equal(left[at]));
+        partner.map(|at| left.swap_remove(at)).is_some()
+    };
+    a.len() == b.len() && a.iter().all(&mut has_partner)
 }
 
 fn near(a: &Value, b: &Value, largest: f64) -> bool {
@@ -98,6 +142,7 @@ fn near(a: &Value, b: &Value, largest: f64) -> bool {
             let rounding = if largest > 1e4 { 1e-6 * largest + 1e-10 * largest * largest } else { 0.0 };
             a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-9 * (1.0 + a.abs().max(b.abs())) + rounding
         }
+        (_, Some(Literal::Text(text))) if text == ANYTHING => true,
         _ => a == b,
     }
 }

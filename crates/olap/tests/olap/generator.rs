@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use colstore::TableView;
-use plan::catalogue::{BitAgg, FloatAgg, Spread};
+use plan::catalogue::{BitAgg, FloatAgg, PairAgg, Spread};
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, Field, JoinKind, Literal, Named, Part, Plan,
     Rel, Type, catalogue,
@@ -268,7 +268,7 @@ impl Generator<'_> {
             let argument = agg.argument().map_or(Type::Int64, |e| self.case.plan.type_of(e));
             let types: Vec<Type> = agg.aggregate().row().output_types(argument).collect();
             let columns = types.into_iter().map(|ty| self.column(ty)).collect();
-            let distinct = agg.argument().is_some() && self.chance(0.2);
+            let distinct = agg.arguments().len() == 1 && self.chance(0.2);
             aggregates.push(Aggregation { columns, agg, distinct });
         }
         let grouped = Rel::Aggregate { input: Box::new(input), keys, aggregates };
@@ -312,6 +312,14 @@ impl Generator<'_> {
 
     fn aggregate(&mut self) -> Agg {
         if self.is_last && self.chance(0.3) {
+            if self.chance(0.3) {
+                use PairAgg::*;
+                let pair = *[Corr, CovarPop, CovarSamp, AvgX, AvgY, Intercept, R2, Slope, Sxx, Sxy, Syy]
+                    .choose(self.rng)
+                    .unwrap();
+                let (y, x) = (self.summed_float(), self.summed_float());
+                return Agg::Pair(pair, Box::new([y, x]));
+            }
             use Spread::{StddevPop, StddevSamp, VarPop, VarSamp};
             let spread = FloatAgg::Spread(*[VarPop, VarSamp, StddevPop, StddevSamp].choose(self.rng).unwrap());
             let float = *[FloatAgg::Sum, FloatAgg::Avg, spread].choose(self.rng).unwrap();

@@ -214,7 +214,7 @@ impl Interpreter<'_> {
             Rel::Aggregate { keys, aggregates, .. } => {
                 raising.extend(keys.iter().filter(|key| key.expr.can_raise()).map(|key| key.column));
                 let may = |a: &&Aggregation| {
-                    a.agg.argument().is_some_and(Expr::can_raise) || !a.agg.aggregate().row().raises.is_empty()
+                    a.agg.arguments().iter().any(Expr::can_raise) || !a.agg.aggregate().row().raises.is_empty()
                 };
                 raising.extend(aggregates.iter().filter(may).flat_map(|a| &a.columns));
             }
@@ -273,11 +273,12 @@ impl Interpreter<'_> {
                 let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
                 grouped || total > 1e37
             }
-            Agg::Float(_, e) => {
+            agg @ (Agg::Float(..) | Agg::Pair(..)) => {
                 let too_large = |outcome| {
                     matches!(outcome, Ok(Some(Literal::Float(f))) if f64::is_finite(f) && f.abs() > catalogue::MAX_SUMMED)
                 };
-                grouped || tuples.iter().any(|t| too_large(self.eval(e, &columns, t)))
+                let any = |e: &Expr| tuples.iter().any(|t| too_large(self.eval(e, &columns, t)));
+                grouped || agg.arguments().iter().any(any)
             }
             _ => false,
         })
@@ -336,7 +337,19 @@ impl Interpreter<'_> {
             out.push(Some(Literal::Int(members.len() as i64)));
             return Ok(());
         };
-        let values: Row = members.iter().map(|t| self.eval(arg, columns, &t.values)).collect::<Result<_, _>>()?;
+        let all = |arg: &Expr| -> Result<Row, Raised> {
+            members.iter().map(|t| self.eval(arg, columns, &t.values)).collect()
+        };
+        if let Agg::Pair(pair, of) = agg {
+            let [y, x] = &**of;
+            let pairs: Vec<(Literal, Literal)> =
+                all(y)?.into_iter().zip(all(x)?).filter_map(|(y, x)| y.zip(x)).collect();
+            let (value, largest) = floats::of_pairs(*pair, &pairs)?;
+            self.largest_float.set(self.largest_float.get().max(largest));
+            out.push(value);
+            return Ok(());
+        }
+        let values = all(arg)?;
         let mut values: Vec<Literal> = values.into_iter().flatten().collect();
         if distinct {
             let all = std::mem::take(&mut values);
@@ -348,7 +361,7 @@ impl Interpreter<'_> {
         }
         let count = Some(Literal::Int(values.len() as i64));
         match agg {
-            Agg::CountStar => unreachable!(),
+            Agg::CountStar | Agg::Pair(..) => unreachable!(),
             Agg::Count(_) => out.push(count),
             Agg::Sum(_) if agg.aggregate().row().output_types(self.plan.type_of(arg)).eq([Type::Int64]) => {
                 let sum = exact_sum(&values)?;

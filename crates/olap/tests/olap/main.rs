@@ -4,6 +4,7 @@ mod build;
 mod conditional;
 mod dense;
 mod directed;
+mod float_bounds;
 mod floats;
 mod functions;
 mod generator;
