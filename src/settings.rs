@@ -19,8 +19,19 @@ pub enum Route {
     Off,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum FloatAggregates {
+    /// In the engine, in any order of rows.
+    #[name = c"on"]
+    On,
+    /// On the heap.
+    #[name = c"heap"]
+    Heap,
+}
+
 pub static ROUTE: GucSetting<Route> = GucSetting::<Route>::new(Route::Hint);
 pub static FALLBACK: GucSetting<bool> = GucSetting::<bool>::new(true);
+pub static FLOAT_AGGREGATES: GucSetting<FloatAggregates> = GucSetting::<FloatAggregates>::new(FloatAggregates::On);
 pub static MAX_WAIT_MS: GucSetting<i32> = GucSetting::<i32>::new(1000);
 pub static MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(1024);
 pub static QUERY_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(512);
@@ -45,6 +56,14 @@ pub fn init() {
         c"Runs a query on the heap when the engine cannot answer it.",
         c"When off, such a query is an error that names the reason.",
         &FALLBACK,
+        GucContext::Userset,
+        GucFlags::EXPLAIN,
+    );
+    GucRegistry::define_enum_guc(
+        c"anker.float_aggregates",
+        c"Where aggregates of floats are computed whose last digits depend on the order of rows.",
+        c"on: in the engine, as exact as any order that PostgreSQL could choose; heap: on the heap.",
+        &FLOAT_AGGREGATES,
         GucContext::Userset,
         GucFlags::EXPLAIN,
     );

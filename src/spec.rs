@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
+use plan::catalogue::Spread;
 use plan::{Plan, Type};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub struct ScanSpec {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResultColumn {
-    /// Position in the engine's result; an average takes this one and the next.
+    /// Position in the engine's result; an average and a variance take this one and the next.
     pub at: u16,
     pub conversion: Conversion,
 }
@@ -35,6 +36,11 @@ pub enum Conversion {
     Padded(u32),
     /// Decimal sum and count, divided by PostgreSQL.
     Average {
+        scale: u8,
+    },
+    /// What `Agg::Spread` makes of numbers of this scale, finished by PostgreSQL.
+    Spread {
+        of: Spread,
         scale: u8,
     },
 }

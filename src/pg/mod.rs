@@ -4,7 +4,7 @@
 //! - `attempt`: what may raise, and be a reason for the heap then
 //! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
 //! - `relation`, `rows`, `tuple`: tables and their rows
-//! - `tree`, `walk`, `value`: what parser and planner hand around
+//! - `tree`, `walk`, `value`, `numeric`: what parser and planner hand around
 //! - `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `decoding`: following the WAL
 //! - `process`, `wait`: background workers, and sleeping in them
@@ -23,6 +23,7 @@ pub mod error;
 pub mod explain;
 pub mod hooks;
 pub mod memory;
+pub mod numeric;
 pub mod process;
 pub mod relation;
 pub mod rows;

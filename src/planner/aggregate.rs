@@ -11,6 +11,7 @@ use super::reason::{Attempt, Reason};
 use super::translate::{Scale, Translator};
 use crate::pg::catalog;
 use crate::pg::tree::Node;
+use crate::settings::{self, FloatAggregates};
 use crate::spec::Conversion;
 
 /// AGGKIND_NORMAL: not an ordered-set aggregate.
@@ -33,8 +34,10 @@ impl<'a> Translator<'a> {
     pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Translated> {
         let aggregate = whitelisted(aggref)?;
         let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
-        let argument = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).next();
-        let Some(argument) = argument.map(|entry| self.tree.required(entry.expr)) else {
+        let mut arguments =
+            self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).map(|entry| self.tree.required(entry.expr));
+        let (argument, second) = (arguments.next(), arguments.next());
+        let Some(argument) = argument else {
             if aggregate != Aggregate::CountStar {
                 return Err(unknown(aggref));
             }
@@ -45,6 +48,9 @@ impl<'a> Translator<'a> {
             };
             return Ok(Translated::Column(agg, Distinct(false), Conversion::Plain(Type::Int64)));
         };
+        if let Some(x) = second {
+            return self.pair(aggref, aggregate, argument, x, filter.as_ref());
+        }
         let typed = self.expression(argument)?;
         let distinct = !aggref.aggdistinct.is_null();
         match (&typed.scale, aggregate) {
@@ -56,6 +62,9 @@ impl<'a> Translator<'a> {
                 let scale = where_true(filter.as_ref(), scale.clone(), Type::Int32);
                 let value = where_true(filter.as_ref(), typed.expr, typed.ty);
                 return Ok(scaled(aggregate, value, typed.ty, scale));
+            }
+            (Scale::Varies(_), Aggregate::Spread) => {
+                return Err("variance of numeric values of different scales".into());
             }
             (Scale::Varies(_), _) => return Err("minimum or maximum of numeric values of different scales".into()),
             (Scale::Unknown, _) => return Err("aggregate of a numeric parameter".into()),
@@ -69,12 +78,47 @@ impl<'a> Translator<'a> {
         if !aggregate.row().takes(typed.ty) {
             return Err(unknown(aggref));
         }
-        let conversion = result(aggregate, typed.ty, argument)?;
+        let conversion = match operators::spread(aggref.aggfnoid) {
+            Some((of, false)) => Conversion::Spread { of, scale: typed.ty.scale() },
+            _ => result(aggregate, typed.ty, argument)?,
+        };
         let agg = match (aggregate, where_true(filter.as_ref(), typed.expr, typed.ty)) {
             (Aggregate::Count, Expr::Literal { value: Some(_), .. }) if !distinct => Some(Agg::CountStar),
             (aggregate, expr) => aggregate.of(Some(expr)),
         };
         Ok(Translated::Column(agg.ok_or_else(|| unknown(aggref))?, Distinct(distinct), conversion))
+    }
+
+    /// Of y and x.
+    fn pair(
+        &mut self,
+        aggref: &pg_sys::Aggref,
+        aggregate: Aggregate,
+        y: Node<'a>,
+        x: Node<'a>,
+        filter: Option<&Expr>,
+    ) -> Attempt<Translated> {
+        if !aggref.aggdistinct.is_null() {
+            return Err("DISTINCT of pairs".into());
+        }
+        let (y, x) = (self.expression(y)?, self.expression(x)?);
+        let float = Type::Float64;
+        if (y.ty, x.ty) != (float, float) {
+            return Err(unknown(aggref));
+        }
+        let (agg, ty) = match aggregate {
+            Aggregate::Count => {
+                let y_is_there = Expr::IsNull { arg: Box::new(y.expr), negated: true };
+                let both = where_true(Some(&y_is_there), x.expr, float);
+                (Agg::Count(where_true(filter, both, float)), Type::Int64)
+            }
+            Aggregate::Pair(pair) => {
+                let both = [where_true(filter, y.expr, float), where_true(filter, x.expr, float)];
+                (Agg::Pair(pair, Box::new(both)), float)
+            }
+            _ => return Err(unknown(aggref)),
+        };
+        Ok(Translated::Column(agg, Distinct(false), Conversion::Plain(ty)))
     }
 }
 
@@ -100,13 +144,16 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
     if !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE {
         return Err("ordered aggregate".into());
     }
-    operators::aggregate(aggref.aggfnoid).ok_or_else(|| {
-        let name = catalog::function_name(aggref.aggfnoid);
-        match operators::depends_on_row_order(aggref.aggfnoid) {
-            true => format!("{name} depends on row order"),
-            false => unknown(aggref),
-        }
-    })
+    let aggregate = operators::aggregate(aggref.aggfnoid);
+    let left_to_heap = match aggregate {
+        None => operators::depends_on_row_order(aggref.aggfnoid),
+        Some(Aggregate::Float(_) | Aggregate::Pair(_)) => settings::FLOAT_AGGREGATES.get() == FloatAggregates::Heap,
+        Some(_) => false,
+    };
+    if left_to_heap {
+        return Err(format!("{} depends on row order", catalog::function_name(aggref.aggfnoid)));
+    }
+    aggregate.ok_or_else(|| unknown(aggref))
 }
 
 fn unknown(aggref: &pg_sys::Aggref) -> Reason {
@@ -118,7 +165,13 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
     match aggregate {
         Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
         Aggregate::Min | Aggregate::Max => conversion(argument, node.type_modifier()),
-        Aggregate::CountStar | Aggregate::Count | Aggregate::Sum => {
+        Aggregate::CountStar
+        | Aggregate::Count
+        | Aggregate::Sum
+        | Aggregate::Float(_)
+        | Aggregate::Bits(_)
+        | Aggregate::Spread
+        | Aggregate::Pair(_) => {
             let mut output = aggregate.row().output_types(argument);
             output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
         }

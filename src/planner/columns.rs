@@ -177,6 +177,7 @@ impl<'a> Columns<'a> {
                 let args = vec![Expr::column(sum), Expr::column(count)];
                 Ok(Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Unknown })
             }
+            (Computed::Aggregate(Agg::Spread(_), _), _) => Err("variance of integers or numerics in a subquery".into()),
             _ => Err("aggregate of an unknown form".into()),
         };
         self.columns.iter().map(read).collect()

@@ -1,7 +1,7 @@
 //! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
 
 use pgrx::prelude::*;
-use plan::catalogue::Aggregate;
+use plan::catalogue::{Aggregate, BitAgg, FloatAgg, PairAgg, Spread};
 use plan::{ArithOp, CmpOp, Type};
 
 use crate::pg::compat;
@@ -135,9 +135,27 @@ pub fn function(oid: pg_sys::Oid) -> Option<Called> {
 pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
     Some(match oid.to_u32() {
         pg_sys::F_COUNT_ => Aggregate::CountStar,
-        pg_sys::F_COUNT_ANY => Aggregate::Count,
+        pg_sys::F_COUNT_ANY | pg_sys::F_REGR_COUNT => Aggregate::Count,
         pg_sys::F_SUM_INT2 | pg_sys::F_SUM_INT4 | pg_sys::F_SUM_INT8 | pg_sys::F_SUM_NUMERIC => Aggregate::Sum,
         pg_sys::F_AVG_INT2 | pg_sys::F_AVG_INT4 | pg_sys::F_AVG_INT8 | pg_sys::F_AVG_NUMERIC => Aggregate::Avg,
+        pg_sys::F_SUM_FLOAT8 => Aggregate::Float(FloatAgg::Sum),
+        pg_sys::F_AVG_FLOAT8 => Aggregate::Float(FloatAgg::Avg),
+        pg_sys::F_CORR => Aggregate::Pair(PairAgg::Corr),
+        pg_sys::F_COVAR_POP => Aggregate::Pair(PairAgg::CovarPop),
+        pg_sys::F_COVAR_SAMP => Aggregate::Pair(PairAgg::CovarSamp),
+        pg_sys::F_REGR_AVGX => Aggregate::Pair(PairAgg::AvgX),
+        pg_sys::F_REGR_AVGY => Aggregate::Pair(PairAgg::AvgY),
+        pg_sys::F_REGR_INTERCEPT => Aggregate::Pair(PairAgg::Intercept),
+        pg_sys::F_REGR_R2 => Aggregate::Pair(PairAgg::R2),
+        pg_sys::F_REGR_SLOPE => Aggregate::Pair(PairAgg::Slope),
+        pg_sys::F_REGR_SXX => Aggregate::Pair(PairAgg::Sxx),
+        pg_sys::F_REGR_SXY => Aggregate::Pair(PairAgg::Sxy),
+        pg_sys::F_REGR_SYY => Aggregate::Pair(PairAgg::Syy),
+        pg_sys::F_BOOL_AND | pg_sys::F_EVERY => Aggregate::Bits(BitAgg::BoolAnd),
+        pg_sys::F_BOOL_OR => Aggregate::Bits(BitAgg::BoolOr),
+        pg_sys::F_BIT_AND_INT2 | pg_sys::F_BIT_AND_INT4 | pg_sys::F_BIT_AND_INT8 => Aggregate::Bits(BitAgg::And),
+        pg_sys::F_BIT_OR_INT2 | pg_sys::F_BIT_OR_INT4 | pg_sys::F_BIT_OR_INT8 => Aggregate::Bits(BitAgg::Or),
+        pg_sys::F_BIT_XOR_INT2 | pg_sys::F_BIT_XOR_INT4 | pg_sys::F_BIT_XOR_INT8 => Aggregate::Bits(BitAgg::Xor),
         pg_sys::F_MIN_INT2
         | pg_sys::F_MIN_INT4
         | pg_sys::F_MIN_INT8
@@ -158,13 +176,50 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         | pg_sys::F_MAX_TIMESTAMPTZ
         | pg_sys::F_MAX_TEXT
         | pg_sys::F_MAX_BPCHAR => Aggregate::Max,
+        _ => {
+            let (spread, of_floats) = spread(oid)?;
+            if of_floats { Aggregate::Float(FloatAgg::Spread(spread)) } else { Aggregate::Spread }
+        }
+    })
+}
+
+/// Variance or standard deviation, and whether it is one of floats.
+pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
+    Some(match oid.to_u32() {
+        pg_sys::F_VAR_POP_FLOAT8 => (Spread::VarPop, true),
+        pg_sys::F_VAR_SAMP_FLOAT8 | pg_sys::F_VARIANCE_FLOAT8 => (Spread::VarSamp, true),
+        pg_sys::F_STDDEV_POP_FLOAT8 => (Spread::StddevPop, true),
+        pg_sys::F_STDDEV_SAMP_FLOAT8 | pg_sys::F_STDDEV_FLOAT8 => (Spread::StddevSamp, true),
+        pg_sys::F_VAR_POP_INT2 | pg_sys::F_VAR_POP_INT4 | pg_sys::F_VAR_POP_INT8 | pg_sys::F_VAR_POP_NUMERIC => {
+            (Spread::VarPop, false)
+        }
+        pg_sys::F_VAR_SAMP_INT2
+        | pg_sys::F_VAR_SAMP_INT4
+        | pg_sys::F_VAR_SAMP_INT8
+        | pg_sys::F_VAR_SAMP_NUMERIC
+        | pg_sys::F_VARIANCE_INT2
+        | pg_sys::F_VARIANCE_INT4
+        | pg_sys::F_VARIANCE_INT8
+        | pg_sys::F_VARIANCE_NUMERIC => (Spread::VarSamp, false),
+        pg_sys::F_STDDEV_POP_INT2
+        | pg_sys::F_STDDEV_POP_INT4
+        | pg_sys::F_STDDEV_POP_INT8
+        | pg_sys::F_STDDEV_POP_NUMERIC => (Spread::StddevPop, false),
+        pg_sys::F_STDDEV_SAMP_INT2
+        | pg_sys::F_STDDEV_SAMP_INT4
+        | pg_sys::F_STDDEV_SAMP_INT8
+        | pg_sys::F_STDDEV_SAMP_NUMERIC
+        | pg_sys::F_STDDEV_INT2
+        | pg_sys::F_STDDEV_INT4
+        | pg_sys::F_STDDEV_INT8
+        | pg_sys::F_STDDEV_NUMERIC => (Spread::StddevSamp, false),
         _ => return None,
     })
 }
 
-/// Aggregates that the engine leaves alone on purpose.
+/// Aggregates of floats that the engine does not know.
 pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
-    matches!(oid.to_u32(), pg_sys::F_SUM_FLOAT4 | pg_sys::F_SUM_FLOAT8 | pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8)
+    matches!(oid.to_u32(), pg_sys::F_SUM_FLOAT4 | pg_sys::F_AVG_FLOAT4)
 }
 
 /// Calls of functions whose result is not a matter of the value alone.

@@ -5,7 +5,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
-use plan::{Agg, Aggregation, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
+use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
 
 use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
@@ -98,7 +98,7 @@ impl<'a> Translator<'a> {
         if self.relations.is_empty() {
             return Err("no table in FROM".into());
         }
-        if self.is_inexact_twice(&root) {
+        if Self::is_inexact_twice(&root) {
             return Err("subquery about rows with sums of double precision".into());
         }
         root.visit_mut(&mut |rel| {
@@ -112,11 +112,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Whether rows around a subquery, which may be computed twice, hold sums that depend on the order of their addends.
-    fn is_inexact_twice(&self, root: &Rel) -> bool {
-        let sums = |aggregation: &Aggregation| match &aggregation.agg {
-            Agg::CountStar | Agg::Count(_) | Agg::Min(_) | Agg::Max(_) => false,
-            agg => agg.argument().is_some_and(|e| self.type_of(e) == Type::Float64),
-        };
+    fn is_inexact_twice(root: &Rel) -> bool {
         let (mut found, mut around) = (false, Vec::new());
         root.visit(&mut |rel| {
             if let Rel::Apply { left, .. } = rel {
@@ -125,7 +121,8 @@ impl<'a> Translator<'a> {
         });
         for left in around {
             left.visit(&mut |rel| {
-                found |= matches!(rel, Rel::Aggregate { aggregates, .. } if aggregates.iter().any(sums));
+                found |=
+                    matches!(rel, Rel::Aggregate { aggregates, .. } if aggregates.iter().any(|a| a.agg.is_inexact()));
             });
         }
         found

@@ -9,7 +9,9 @@ use arrow_array::{Array, RecordBatch};
 use pgrx::prelude::*;
 use plan::Type;
 
+use super::spread;
 use crate::spec::{Conversion, ResultColumn};
+use plan::catalogue::Spread;
 use plan::numeric;
 
 #[derive(Default)]
@@ -56,6 +58,10 @@ impl Batch {
                     let count = batch.columns().get(column.at as usize + 1).ok_or("the engine sent too few columns")?;
                     averages(array.as_ref(), count.as_ref(), scale, values, &mut self.arena)?
                 }
+                Conversion::Spread { of, scale } => {
+                    let count = batch.columns().get(column.at as usize + 1).ok_or("the engine sent too few columns")?;
+                    spreads(array.as_ref(), count.as_ref(), (of, scale), values, &mut self.arena)?
+                }
             }
         }
         // The arena has stopped growing: offsets become addresses.
@@ -88,7 +94,7 @@ fn by_reference(conversion: Conversion) -> bool {
         Conversion::Plain(ty) => {
             matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. } | Type::Text | Type::Char)
         }
-        Conversion::Padded(_) | Conversion::Average { .. } => true,
+        Conversion::Padded(_) | Conversion::Average { .. } | Conversion::Spread { .. } => true,
     }
 }
 
@@ -182,6 +188,24 @@ fn averages(
             out.datums.push(arena.push(pgrx::varlena::varlena_to_byte_slice(varlena), 0)?);
             pg_sys::pfree(varlena.cast());
         }
+    }
+    Ok(())
+}
+
+fn spreads(
+    differences: &dyn Array,
+    counts: &dyn Array,
+    (of, scale): (Spread, u8),
+    out: &mut Values,
+    arena: &mut Arena,
+) -> Result<(), String> {
+    let differences = differences.as_string_view_opt().ok_or("the engine sent a variance of another type")?;
+    let counts = counts.as_primitive_opt::<Int64Type>().ok_or("the engine sent a count of another type")?;
+    for row in 0..differences.len() {
+        let difference = if differences.is_null(row) { "0" } else { differences.value(row) };
+        let finished = spread::finished(of, difference, 2 * scale as usize, counts.value(row))?;
+        out.nulls[row] = finished.is_none();
+        out.datums.push(finished.map_or(Ok(0), |numeric| arena.push(numeric.bytes(), 0))?);
     }
     Ok(())
 }

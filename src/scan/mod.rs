@@ -12,6 +12,7 @@ mod chooser;
 mod conversation;
 mod engine_node;
 mod result;
+mod spread;
 mod trouble;
 
 /// While the library is loaded.

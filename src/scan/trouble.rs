@@ -60,7 +60,9 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         FailureKind::SeveralRows => ERRCODE_CARDINALITY_VIOLATION,
         FailureKind::NegativeLimit => ERRCODE_INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
         FailureKind::NegativeOffset => ERRCODE_INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE,
-        FailureKind::DecimalTooWide | FailureKind::InfiniteDecimal => ERRCODE_FEATURE_NOT_SUPPORTED,
+        FailureKind::DecimalTooWide | FailureKind::FloatTooLarge | FailureKind::InfiniteDecimal => {
+            ERRCODE_FEATURE_NOT_SUPPORTED
+        }
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,
     }

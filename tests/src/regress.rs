@@ -28,6 +28,10 @@ macro_rules! files {
 
 files![
     aggregates,
+    aggregates_bits,
+    aggregates_float,
+    aggregates_pairs,
+    aggregates_spread,
     conditional,
     functions,
     joins,

@@ -24,14 +24,20 @@ use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use plan::catalogue::{BitAgg, FloatAgg, PairAgg};
 use plan::{Agg, Aggregation, Computed, Expr, Type};
 use protocol::request::Failure;
 
+use crate::bits::Bits;
 use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
+use crate::exact_spread::ExactSpread;
 use crate::expr::{Lowering, column_name, constant, planning};
 use crate::extreme::{Extreme, ExtremeOf};
+use crate::float_pairs::FloatPairs;
+use crate::float_spread::FloatSpread;
+use crate::float_sum::{self, FloatTotal};
 use crate::physical::Stage;
 use crate::sum::{ExactSum, SumType};
 
@@ -42,6 +48,10 @@ enum Part {
     Sum(SumType),
     Min,
     Max,
+    Float(FloatAgg),
+    Bits(BitAgg),
+    Spread,
+    Pair(PairAgg),
 }
 
 /// Groups `input`, whose columns `lowering` knows.
@@ -59,17 +69,19 @@ pub fn group(
         columns.push(key.column);
         // Rows are grouped by a canonical float, but returned is one that the group really has.
         output.push(match plan.type_of(&key.expr) {
-            Type::Float64 => Output::Call(calls.index_of(Part::Min, Some(&key.expr), false)),
+            Type::Float64 => Output::Call(calls.index_of(Part::Min, vec![&key.expr], false)),
             _ => Output::Key(i),
         });
     }
     for Aggregation { columns: results, agg, distinct } in aggregates {
         columns.extend(results);
-        let arg = agg.argument();
+        let arguments: Vec<&Expr> = agg.arguments().iter().collect();
         let narrow = |arg: &Expr| agg.aggregate().row().output_types(plan.type_of(arg)).eq([Type::Int64]);
-        // Neither the least nor the greatest value changes if there are more of it.
-        let once = *distinct && !matches!(agg, Agg::Min(_) | Agg::Max(_));
-        let mut call = |part| output.push(Output::Call(calls.index_of(part, arg, once)));
+        // Neither the least nor the greatest value changes if there are more of it, nor does AND or OR.
+        let indifferent =
+            matches!(agg, Agg::Min(_) | Agg::Max(_)) || matches!(agg, Agg::Bits(bits, _) if *bits != BitAgg::Xor);
+        let once = *distinct && !indifferent;
+        let mut call = |part| output.push(Output::Call(calls.index_of(part, arguments.clone(), once)));
         match agg {
             Agg::CountStar | Agg::Count(_) => call(Part::Count),
             Agg::Sum(arg) if narrow(arg) => call(Part::Sum(SumType::Bigint)),
@@ -80,11 +92,18 @@ pub fn group(
             }
             Agg::Min(_) => call(Part::Min),
             Agg::Max(_) => call(Part::Max),
+            Agg::Float(float, _) => call(Part::Float(*float)),
+            Agg::Bits(bits, _) => call(Part::Bits(*bits)),
+            Agg::Spread(_) => {
+                call(Part::Spread);
+                call(Part::Count);
+            }
+            Agg::Pair(pair, _) => call(Part::Pair(*pair)),
         }
     }
     if keys.is_empty() && calls.0.is_empty() {
         // One row without columns: something has to be counted for it.
-        calls.index_of(Part::Count, None, false);
+        calls.index_of(Part::Count, vec![], false);
     }
 
     // Mostly the groups are the result as they are.
@@ -103,9 +122,12 @@ pub fn group(
     let mut functions = Vec::new();
     let any_distinct = calls.0.iter().any(|call| call.distinct);
     for (i, call) in calls.0.iter().enumerate() {
-        let arg = call.argument.map(|arg| lowering.lower(arg)).transpose()?;
-        dense = dense.filter(|_| !any_distinct).and_then(|dense| with_call(dense, call.part, arg.clone(), &schema));
-        let args = vec![arg.unwrap_or_else(|| constant(ScalarValue::Int64(Some(1))))];
+        let mut args = call.arguments.iter().map(|arg| lowering.lower(arg)).collect::<Result<Vec<_>, _>>()?;
+        let first = args.first().cloned();
+        dense = dense.filter(|_| !any_distinct).and_then(|dense| with_call(dense, call.part, first, &schema));
+        if args.is_empty() {
+            args.push(constant(ScalarValue::Int64(Some(1))));
+        }
         let function = match call.distinct {
             true => AggregateUDF::from(Distinct::new(udaf(call.part))),
             false => udaf(call.part),
@@ -144,14 +166,14 @@ struct Calls<'a>(Vec<Call<'a>>);
 #[derive(PartialEq)]
 struct Call<'a> {
     part: Part,
-    argument: Option<&'a Expr>,
+    arguments: Vec<&'a Expr>,
     /// Over each value once.
     distinct: bool,
 }
 
 impl<'a> Calls<'a> {
-    fn index_of(&mut self, part: Part, argument: Option<&'a Expr>, distinct: bool) -> usize {
-        let call = Call { part, argument, distinct };
+    fn index_of(&mut self, part: Part, arguments: Vec<&'a Expr>, distinct: bool) -> usize {
+        let call = Call { part, arguments, distinct };
         self.0.iter().position(|c| *c == call).unwrap_or_else(|| {
             self.0.push(call);
             self.0.len() - 1
@@ -165,6 +187,12 @@ fn udaf(part: Part) -> AggregateUDF {
         Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
         Part::Min => AggregateUDF::from(ExtremeOf::new(Extreme::Min)),
         Part::Max => AggregateUDF::from(ExtremeOf::new(Extreme::Max)),
+        Part::Float(FloatAgg::Sum) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Sum)),
+        Part::Float(FloatAgg::Avg) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Avg)),
+        Part::Float(FloatAgg::Spread(spread)) => AggregateUDF::from(FloatSpread::new(spread)),
+        Part::Bits(bits) => AggregateUDF::from(Bits::new(bits)),
+        Part::Spread => AggregateUDF::from(ExactSpread::new()),
+        Part::Pair(pair) => AggregateUDF::from(FloatPairs::new(pair)),
     }
 }
 
@@ -176,7 +204,7 @@ fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, i
             true
         }
         Part::Sum(_) => shape.sum(arg?, input),
-        Part::Min | Part::Max => false,
+        Part::Min | Part::Max | Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) => false,
     };
     fits.then_some(shape)
 }

@@ -25,6 +25,7 @@
 
 mod aggregate;
 mod arrow_form;
+mod bits;
 mod block;
 mod calendar;
 mod cancellation;
@@ -34,9 +35,13 @@ mod count;
 mod dense;
 mod distinct;
 mod error;
+mod exact_spread;
 mod expr;
 mod extreme;
 mod first_of_groups;
+mod float_pairs;
+mod float_spread;
+mod float_sum;
 mod greatest;
 mod like;
 mod logic;

@@ -75,7 +75,7 @@ impl AggregateUDFImpl for ExactSum {
     }
 }
 
-fn too_wide() -> DataFusionError {
+pub fn too_wide() -> DataFusionError {
     QueryError(FailureKind::DecimalTooWide).into()
 }
 

@@ -5,6 +5,8 @@
 //! over nulls. Comparisons take two operands of one type (see [`Expr::Cmp`]); logic follows three values; neither
 //! raises anything.
 
+use std::slice::{from_mut, from_ref};
+
 use serde::{Deserialize, Serialize};
 
 use crate::named::NAMED;
@@ -264,7 +266,65 @@ pub enum Agg {
     /// Text only where the collation is "C". Floats as PostgreSQL orders them.
     Min(Expr),
     Max(Expr),
+    /// Of floats, in any order of rows. Infinities and NaN are as PostgreSQL adds them; a finite float beyond
+    /// [`MAX_SUMMED`] is an error, so that no order can overflow.
+    Float(FloatAgg, Expr),
+    /// Of the argument's type; null for no rows.
+    Bits(BitAgg, Expr),
+    /// Of integers and decimals, two output columns: N·Σx² − (Σx)², whose scale is twice the argument's, in text form, as
+    /// it is wider than any number here (null for no rows), and N as Int64. Beyond 256 bits: an error. PostgreSQL makes
+    /// variance and standard deviation of it.
+    Spread(Expr),
+    /// Of y and x, both floats, in the rows in which both are not null; as for [`Agg::Float`], each is bounded. Never over
+    /// distinct pairs.
+    Pair(PairAgg, Box<[Expr; 2]>),
 }
+
+/// Covariance, correlation, and what a line through points (x, y) has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PairAgg {
+    Corr,
+    CovarPop,
+    CovarSamp,
+    AvgX,
+    AvgY,
+    Intercept,
+    R2,
+    Slope,
+    Sxx,
+    Sxy,
+    Syy,
+}
+
+/// What is made of truth values, or of the bits of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum BitAgg {
+    BoolAnd,
+    BoolOr,
+    And,
+    Or,
+    Xor,
+}
+
+/// What is made of floats by adding them up; null for no rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FloatAgg {
+    Sum,
+    Avg,
+    Spread(Spread),
+}
+
+/// Variance and its root; of a sample, null for less than two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Spread {
+    VarPop,
+    VarSamp,
+    StddevPop,
+    StddevSamp,
+}
+
+/// As many of them as there can be rows have squares whose sum is finite, however it is computed.
+pub const MAX_SUMMED: f64 = 1e130;
 
 /// An aggregate without its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -275,6 +335,10 @@ pub enum Aggregate {
     Avg,
     Min,
     Max,
+    Float(FloatAgg),
+    Bits(BitAgg),
+    Spread,
+    Pair(PairAgg),
 }
 
 #[derive(Debug)]
@@ -302,6 +366,7 @@ const ALL: &[Kind] = &[
     Kind::Text,
 ];
 const BIGINT: Rule = Rule::Is(Type::Int64);
+const TOO_LARGE: &[FailureKind] = &[FailureKind::FloatTooLarge];
 const TOTAL: &[FailureKind] = &[FailureKind::BigintOutOfRange, FailureKind::DecimalTooWide];
 
 #[rustfmt::skip]
@@ -312,7 +377,45 @@ pub const AGGREGATES: &[AggregateRow] = &[
     AggregateRow { aggregate: Aggregate::Avg, name: "avg", argument: NUMBERS, output: &[Rule::Wide, BIGINT], raises: TOO_WIDE },
     AggregateRow { aggregate: Aggregate::Min, name: "min", argument: ORDERED, output: &[Rule::Same], raises: &[] },
     AggregateRow { aggregate: Aggregate::Max, name: "max", argument: ORDERED, output: &[Rule::Same], raises: &[] },
+    float(FloatAgg::Sum, "sum"),
+    float(FloatAgg::Avg, "avg"),
+    bits(BitAgg::BoolAnd, "bool_and", Kind::Bool),
+    bits(BitAgg::BoolOr, "bool_or", Kind::Bool),
+    bits(BitAgg::And, "bit_and", Kind::Integer),
+    bits(BitAgg::Or, "bit_or", Kind::Integer),
+    bits(BitAgg::Xor, "bit_xor", Kind::Integer),
+    float(FloatAgg::Spread(Spread::VarPop), "var_pop"),
+    float(FloatAgg::Spread(Spread::VarSamp), "var_samp"),
+    float(FloatAgg::Spread(Spread::StddevPop), "stddev_pop"),
+    float(FloatAgg::Spread(Spread::StddevSamp), "stddev_samp"),
+    AggregateRow { aggregate: Aggregate::Spread, name: "spread", argument: NUMBERS, output: &[Rule::Is(Type::Text), BIGINT], raises: TOO_WIDE },
+    pair(PairAgg::Corr, "corr"),
+    pair(PairAgg::CovarPop, "covar_pop"),
+    pair(PairAgg::CovarSamp, "covar_samp"),
+    pair(PairAgg::AvgX, "regr_avgx"),
+    pair(PairAgg::AvgY, "regr_avgy"),
+    pair(PairAgg::Intercept, "regr_intercept"),
+    pair(PairAgg::R2, "regr_r2"),
+    pair(PairAgg::Slope, "regr_slope"),
+    pair(PairAgg::Sxx, "regr_sxx"),
+    pair(PairAgg::Sxy, "regr_sxy"),
+    pair(PairAgg::Syy, "regr_syy"),
 ];
+
+const fn pair(pair: PairAgg, name: &'static str) -> AggregateRow {
+    let aggregate = Aggregate::Pair(pair);
+    AggregateRow { aggregate, name, argument: &[Kind::Float], output: &[Rule::Same], raises: TOO_LARGE }
+}
+
+const fn float(float: FloatAgg, name: &'static str) -> AggregateRow {
+    let aggregate = Aggregate::Float(float);
+    AggregateRow { aggregate, name, argument: &[Kind::Float], output: &[Rule::Same], raises: TOO_LARGE }
+}
+
+const fn bits(bits: BitAgg, name: &'static str, kind: Kind) -> AggregateRow {
+    let argument = if matches!(kind, Kind::Bool) { &[Kind::Bool] } else { &[Kind::Integer] };
+    AggregateRow { aggregate: Aggregate::Bits(bits), name, argument, output: &[Rule::Same], raises: &[] }
+}
 
 impl Aggregate {
     pub fn row(self) -> &'static AggregateRow {
@@ -323,11 +426,17 @@ impl Aggregate {
             Aggregate::Avg => 3,
             Aggregate::Min => 4,
             Aggregate::Max => 5,
+            Aggregate::Float(FloatAgg::Sum) => 6,
+            Aggregate::Float(FloatAgg::Avg) => 7,
+            Aggregate::Bits(bits) => 8 + bits as usize,
+            Aggregate::Float(FloatAgg::Spread(spread)) => 13 + spread as usize,
+            Aggregate::Spread => 17,
+            Aggregate::Pair(pair) => 18 + pair as usize,
         };
         &AGGREGATES[at]
     }
 
-    /// `None` if it takes no argument and there is one, or the other way round.
+    /// `None` if it takes another number of arguments than none or one, as is given.
     pub fn of(self, argument: Option<Expr>) -> Option<Agg> {
         Some(match (self, argument) {
             (Aggregate::CountStar, None) => Agg::CountStar,
@@ -336,6 +445,9 @@ impl Aggregate {
             (Aggregate::Avg, Some(argument)) => Agg::Avg(argument),
             (Aggregate::Min, Some(argument)) => Agg::Min(argument),
             (Aggregate::Max, Some(argument)) => Agg::Max(argument),
+            (Aggregate::Float(float), Some(argument)) => Agg::Float(float, argument),
+            (Aggregate::Bits(bits), Some(argument)) => Agg::Bits(bits, argument),
+            (Aggregate::Spread, Some(argument)) => Agg::Spread(argument),
             _ => return None,
         })
     }
@@ -361,20 +473,51 @@ impl Agg {
             Agg::Avg(_) => Aggregate::Avg,
             Agg::Min(_) => Aggregate::Min,
             Agg::Max(_) => Aggregate::Max,
+            Agg::Float(float, _) => Aggregate::Float(*float),
+            Agg::Bits(bits, _) => Aggregate::Bits(*bits),
+            Agg::Spread(_) => Aggregate::Spread,
+            Agg::Pair(pair, _) => Aggregate::Pair(*pair),
         }
     }
 
+    /// The first argument: those of an aggregate that takes two are of one type.
     pub fn argument(&self) -> Option<&Expr> {
+        self.arguments().first()
+    }
+
+    pub fn arguments(&self) -> &[Expr] {
         match self {
-            Agg::CountStar => None,
-            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
+            Agg::CountStar => &[],
+            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => from_ref(e),
+            Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => from_ref(e),
+            Agg::Pair(_, pair) => &pair[..],
         }
     }
 
-    pub fn argument_mut(&mut self) -> Option<&mut Expr> {
+    pub fn arguments_mut(&mut self) -> &mut [Expr] {
         match self {
-            Agg::CountStar => None,
-            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => Some(e),
+            Agg::CountStar => &mut [],
+            Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => from_mut(e),
+            Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => from_mut(e),
+            Agg::Pair(_, pair) => &mut pair[..],
+        }
+    }
+
+    /// Those of its columns that count, and are zero and not null for no rows.
+    pub fn counts(&self) -> &'static [usize] {
+        match self {
+            Agg::CountStar | Agg::Count(_) => &[0],
+            Agg::Avg(_) | Agg::Spread(_) => &[1],
+            Agg::Sum(_) | Agg::Min(_) | Agg::Max(_) | Agg::Float(..) | Agg::Bits(..) | Agg::Pair(..) => &[],
+        }
+    }
+
+    /// Whether its result depends on the order of the rows, if only in its last digits.
+    pub fn is_inexact(&self) -> bool {
+        match self {
+            Agg::Float(..) | Agg::Pair(..) => true,
+            Agg::CountStar | Agg::Count(_) | Agg::Sum(_) | Agg::Avg(_) | Agg::Min(_) | Agg::Max(_) => false,
+            Agg::Bits(..) | Agg::Spread(_) => false,
         }
     }
 }

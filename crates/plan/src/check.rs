@@ -92,11 +92,14 @@ impl Checker<'_> {
                 }
                 for aggregation in aggregates {
                     let row = aggregation.agg.aggregate().row();
-                    let argument = aggregation.agg.argument().map(|e| self.type_of(e, &visible)).transpose()?;
-                    if argument.is_some_and(|ty| !row.takes(ty)) {
+                    let arguments = aggregation.agg.arguments().iter().map(|e| self.type_of(e, &visible));
+                    let arguments: Vec<Type> = arguments.collect::<Result<_, _>>()?;
+                    let distinct_pairs = aggregation.distinct && arguments.len() > 1;
+                    if distinct_pairs || arguments.iter().any(|ty| !row.takes(*ty)) {
                         return Err(format!("no such aggregate: {aggregation:?}"));
                     }
-                    let types: Vec<Type> = row.output_types(argument.unwrap_or(Type::Int64)).collect();
+                    let argument = arguments.first().copied().unwrap_or(Type::Int64);
+                    let types: Vec<Type> = row.output_types(argument).collect();
                     if types.len() != aggregation.columns.len() {
                         return Err(format!("an aggregate with other columns than its results: {aggregation:?}"));
                     }

@@ -27,6 +27,8 @@ pub enum FailureKind {
     NegativeOffset,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
+    /// A float whose sum with others could be an overflow in one order of rows and not in another.
+    FloatTooLarge,
     /// PostgreSQL's numeric can be infinite.
     InfiniteDecimal,
     OutOfMemory,
@@ -54,6 +56,7 @@ impl FailureKind {
             FailureKind::NegativeLimit => "LIMIT must not be negative",
             FailureKind::NegativeOffset => "OFFSET must not be negative",
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
+            FailureKind::FloatTooLarge => "a float is too large to be summed in any order",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",
@@ -62,7 +65,7 @@ impl FailureKind {
 
     /// Whether PostgreSQL would raise it too.
     pub fn is_postgresqls(self) -> bool {
-        use FailureKind::{DecimalTooWide, InfiniteDecimal, Internal, OutOfMemory};
-        !matches!(self, DecimalTooWide | InfiniteDecimal | OutOfMemory | Internal)
+        use FailureKind::{DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, OutOfMemory};
+        !matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | OutOfMemory | Internal)
     }
 }

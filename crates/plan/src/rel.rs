@@ -83,7 +83,7 @@ pub struct Computed {
     pub expr: Expr,
 }
 
-/// An aggregate with its columns: [`Agg::Avg`] makes two, all others one.
+/// An aggregate with its columns: [`Agg::Avg`] and [`Agg::Spread`] make two, all others one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aggregation {
     pub columns: Vec<ColumnId>,
@@ -179,7 +179,7 @@ impl Rel {
             Rel::Map { computed, .. } => computed.iter().map(|computed| &computed.expr).collect(),
             Rel::Union { inputs, .. } => inputs.iter().flat_map(|part| &part.exprs).collect(),
             Rel::Aggregate { keys, aggregates, .. } => {
-                let arguments = aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
+                let arguments = aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments());
                 keys.iter().map(|key| &key.expr).chain(arguments).collect()
             }
             Rel::Top { keys, order, range, .. } => {
@@ -198,7 +198,7 @@ impl Rel {
             Rel::Map { computed, .. } => computed.iter_mut().map(|computed| &mut computed.expr).collect(),
             Rel::Union { inputs, .. } => inputs.iter_mut().flat_map(|part| &mut part.exprs).collect(),
             Rel::Aggregate { keys, aggregates, .. } => {
-                let arguments = aggregates.iter_mut().filter_map(|aggregation| aggregation.agg.argument_mut());
+                let arguments = aggregates.iter_mut().flat_map(|aggregation| aggregation.agg.arguments_mut());
                 keys.iter_mut().map(|key| &mut key.expr).chain(arguments).collect()
             }
             Rel::Top { keys, order, range, .. } => {

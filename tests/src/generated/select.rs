@@ -25,6 +25,7 @@ impl From {
         match dice.below(10) {
             0..=2 => self.plain(dice),
             3 => self.aggregated(dice),
+            4 => self.of_floats(dice),
             _ => self.grouped(dice),
         }
     }
@@ -108,7 +109,13 @@ impl From {
     }
 
     fn aggregate(&self, dice: &mut Dice) -> String {
-        let aggregate: String = match dice.below(9) {
+        let aggregate: String = match dice.below(11) {
+            9 if dice.chance(2) => {
+                let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
+                format!("{}({column})", dice.pick(&["bit_and", "bit_or", "bit_xor"]))
+            }
+            9 => format!("{}({})", dice.pick(&["bool_and", "bool_or", "every"]), self.scope.condition(dice, 1)),
+            10 => format!("{}({})", dice.pick(&SPREADS), self.scope.number(dice)),
             0 | 1 => "count(*)".into(),
             2 => format!("count({})", self.scope.expression(dice).sql),
             3 | 4 => format!("sum({})", self.scope.number(dice)),
@@ -126,6 +133,39 @@ impl From {
             _ => aggregate,
         };
         if dice.chance(8) { format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { aggregate }
+    }
+
+    /// Aggregates whose last digits depend on the order of rows.
+    fn of_floats(&self, dice: &mut Dice) -> Query {
+        let mut items = dice.some(3, |dice| self.float_aggregate(dice));
+        items.push("count(*)".into());
+        let mut rest = format!("FROM {} WHERE {}", self.sql, self.filter(dice, None));
+        if !dice.chance(4) {
+            let keys: Vec<String> = dice.some(2, |dice| self.key(dice)).into_iter().map(|key| key.sql).collect();
+            rest += &format!(" GROUP BY {}", keys.join(", "));
+            items.extend(keys);
+        }
+        Query { sql: format!("SELECT {} {rest}", items.join(", ")), ordered: false }
+    }
+
+    fn float_aggregate(&self, dice: &mut Dice) -> String {
+        let float = self.float(dice);
+        let aggregate = match dice.below(3) {
+            0 => format!("{}({float})", dice.pick(&["sum", "avg"])),
+            1 => format!("{}({float})", dice.pick(&SPREADS)),
+            _ => {
+                let x = self.float(dice);
+                format!("{}({float}, {x})", dice.pick(&PAIRS))
+            }
+        };
+        let aggregate = if dice.chance(6) { aggregate.replacen('(', "(DISTINCT ", 1) } else { aggregate };
+        if dice.chance(6) { format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { aggregate }
+    }
+
+    /// So few digits that equal ones have no variance, however they are summed.
+    fn float(&self, dice: &mut Dice) -> String {
+        let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
+        format!("(({column} % 1000)::double precision / {})", dice.pick(&["1", "4", "8"]))
     }
 
     fn aggregate_form(&self, dice: &mut Dice) -> String {
@@ -208,9 +248,25 @@ impl From {
     }
 }
 
+const SPREADS: [&str; 6] = ["variance", "var_samp", "var_pop", "stddev", "stddev_samp", "stddev_pop"];
+const PAIRS: [&str; 12] = [
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+];
+
 /// Of equal numbers that are shown with another count of digits, as quotients and choices may be, any may stand for all.
 fn distinct(items: &[String]) -> String {
-    let choices = ["avg(", " / ", "coalesce(", "CASE", "greatest(", "least("];
+    let choices = ["avg(", "var", "stddev", " / ", "coalesce(", "CASE", "greatest(", "least("];
     let is_quotient = |item: &str| choices.iter().any(|choice| item.contains(choice));
     let shown = |item: &String| if is_quotient(item) { format!("({item})::text") } else { item.clone() };
     items.iter().map(shown).collect::<Vec<String>>().join(", ")

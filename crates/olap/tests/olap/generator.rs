@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use colstore::TableView;
+use plan::catalogue::{BitAgg, FloatAgg, PairAgg, Spread};
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, Field, JoinKind, Literal, Named, Part, Plan,
     Range, Rel, SortKey, Type, catalogue,
@@ -45,7 +46,7 @@ pub fn case(rng: &mut StdRng) -> Case {
     };
     let most = [60, 14, 8][tables - 1];
     let case = Case { plan, params: vec![], tables: vec![], views: vec![] };
-    let mut generator = Generator { rng, mood, case, most, visible: vec![], around: vec![] };
+    let mut generator = Generator { rng, mood, case, most, visible: vec![], around: vec![], is_last: false };
     generator.fill(tables);
     generator.case
 }
@@ -165,6 +166,8 @@ struct Generator<'a> {
     visible: Vec<ColumnId>,
     /// What they may read besides: the columns of the rows around a subquery.
     around: Vec<ColumnId>,
+    /// Nothing is computed of what comes now, so that it may differ in its last digits.
+    is_last: bool,
 }
 
 impl Generator<'_> {
@@ -177,9 +180,10 @@ impl Generator<'_> {
         let mut root = self.rel(tables, 3);
         self.visible = root.columns();
         if self.chance(0.5) {
+            self.is_last = self.chance(0.5);
             root = self.group(root);
         }
-        self.case.plan.output = match self.chance(0.5) {
+        self.case.plan.output = match self.is_last || self.chance(0.5) {
             true => root.columns().into_iter().map(Expr::column).collect(),
             false => (0..self.rng.random_range(0..4)).map(|_| self.any_expr()).collect(),
         };
@@ -325,7 +329,7 @@ impl Generator<'_> {
             let argument = agg.argument().map_or(Type::Int64, |e| self.case.plan.type_of(e));
             let types: Vec<Type> = agg.aggregate().row().output_types(argument).collect();
             let columns = types.into_iter().map(|ty| self.column(ty)).collect();
-            let distinct = agg.argument().is_some() && self.chance(0.2);
+            let distinct = agg.arguments().len() == 1 && self.chance(0.2);
             aggregates.push(Aggregation { columns, agg, distinct });
         }
         aggregates
@@ -408,7 +412,31 @@ impl Generator<'_> {
     }
 
     fn aggregate(&mut self) -> Agg {
-        match self.rng.random_range(0..6) {
+        if self.is_last && self.chance(0.3) {
+            if self.chance(0.3) {
+                use PairAgg::*;
+                let pair = *[Corr, CovarPop, CovarSamp, AvgX, AvgY, Intercept, R2, Slope, Sxx, Sxy, Syy]
+                    .choose(self.rng)
+                    .unwrap();
+                let (y, x) = (self.summed_float(), self.summed_float());
+                return Agg::Pair(pair, Box::new([y, x]));
+            }
+            use Spread::{StddevPop, StddevSamp, VarPop, VarSamp};
+            let spread = FloatAgg::Spread(*[VarPop, VarSamp, StddevPop, StddevSamp].choose(self.rng).unwrap());
+            let float = *[FloatAgg::Sum, FloatAgg::Avg, spread].choose(self.rng).unwrap();
+            return Agg::Float(float, self.summed_float());
+        }
+        match self.rng.random_range(0..9) {
+            6 => {
+                let bits = *[BitAgg::BoolAnd, BitAgg::BoolOr].choose(self.rng).unwrap();
+                Agg::Bits(bits, self.expr(Type::Bool, 2))
+            }
+            7 => {
+                let bits = *[BitAgg::And, BitAgg::Or, BitAgg::Xor].choose(self.rng).unwrap();
+                let ty = *INTEGERS.choose(self.rng).unwrap();
+                Agg::Bits(bits, self.expr(ty, 2))
+            }
+            8 => Agg::Spread(self.number()),
             0 => Agg::CountStar,
             1 => Agg::Count(self.any_expr()),
             2 => Agg::Sum(self.number()),
@@ -424,6 +452,20 @@ impl Generator<'_> {
                 if n == 4 { Agg::Min(arg) } else { Agg::Max(arg) }
             }
         }
+    }
+
+    /// A float that is rarely too large to be summed.
+    fn summed_float(&mut self) -> Expr {
+        let float = self.expr(Type::Float64, 2);
+        if self.chance(0.1) {
+            return float;
+        }
+        let bound = Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(1e100)) };
+        let size = call(Named::Abs, Type::Float64, vec![float.clone()]);
+        let is_small = Expr::Cmp { op: CmpOp::Lt, left: size.into(), right: bound.into() };
+        let special = *[0.25, 0.25, f64::NAN, f64::INFINITY, f64::NEG_INFINITY].choose(self.rng).unwrap();
+        let otherwise = Box::new(Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(special)) });
+        Expr::Case { branches: vec![(is_small, float)], otherwise }
     }
 
     /// Integers and decimals.

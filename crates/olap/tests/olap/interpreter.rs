@@ -8,9 +8,11 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 
-use plan::catalogue::{self, Call, Function};
+use arrow_buffer::i256;
+use plan::catalogue::{self, BitAgg, Call, Function};
 use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Plan, Rel, Type};
 
+use crate::floats;
 use crate::functions;
 use crate::table::{Row, Value};
 
@@ -45,6 +47,8 @@ pub struct Interpreter<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Value],
     pub tables: &'a [Vec<Row>],
+    /// The greatest magnitude of the floats that were summed.
+    pub largest_float: Cell<f64>,
 }
 
 const LIMIT: i128 = 10i128.pow(38);
@@ -250,7 +254,7 @@ impl Interpreter<'_> {
             Rel::Aggregate { keys, aggregates, .. } => {
                 raising.extend(keys.iter().filter(|key| key.expr.can_raise()).map(|key| key.column));
                 let may = |a: &&Aggregation| {
-                    a.agg.argument().is_some_and(Expr::can_raise) || !a.agg.aggregate().row().raises.is_empty()
+                    a.agg.arguments().iter().any(Expr::can_raise) || !a.agg.aggregate().row().raises.is_empty()
                 };
                 raising.extend(aggregates.iter().filter(may).flat_map(|a| &a.columns));
             }
@@ -323,6 +327,17 @@ impl Interpreter<'_> {
                 let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
                 grouped || total > 1e38
             }
+            Agg::Spread(e) => {
+                let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
+                grouped || total > 1e37
+            }
+            agg @ (Agg::Float(..) | Agg::Pair(..)) => {
+                let too_large = |outcome| {
+                    matches!(outcome, Ok(Some(Literal::Float(f))) if f64::is_finite(f) && f.abs() > catalogue::MAX_SUMMED)
+                };
+                let any = |e: &Expr| tuples.iter().any(|t| too_large(self.eval(e, &columns, t)));
+                grouped || agg.arguments().iter().any(any)
+            }
             _ => false,
         })
     }
@@ -386,7 +401,19 @@ impl Interpreter<'_> {
             out.push(Some(Literal::Int(members.len() as i64)));
             return Ok(());
         };
-        let values: Row = members.iter().map(|t| self.eval(arg, columns, &t.values)).collect::<Result<_, _>>()?;
+        let all = |arg: &Expr| -> Result<Row, Raised> {
+            members.iter().map(|t| self.eval(arg, columns, &t.values)).collect()
+        };
+        if let Agg::Pair(pair, of) = agg {
+            let [y, x] = &**of;
+            let pairs: Vec<(Literal, Literal)> =
+                all(y)?.into_iter().zip(all(x)?).filter_map(|(y, x)| y.zip(x)).collect();
+            let (value, largest) = floats::of_pairs(*pair, &pairs)?;
+            self.largest_float.set(self.largest_float.get().max(largest));
+            out.push(value);
+            return Ok(());
+        }
+        let values = all(arg)?;
         let mut values: Vec<Literal> = values.into_iter().flatten().collect();
         if distinct {
             let all = std::mem::take(&mut values);
@@ -398,7 +425,7 @@ impl Interpreter<'_> {
         }
         let count = Some(Literal::Int(values.len() as i64));
         match agg {
-            Agg::CountStar => unreachable!(),
+            Agg::CountStar | Agg::Pair(..) => unreachable!(),
             Agg::Count(_) => out.push(count),
             Agg::Sum(_) if agg.aggregate().row().output_types(self.plan.type_of(arg)).eq([Type::Int64]) => {
                 let sum = exact_sum(&values)?;
@@ -409,6 +436,16 @@ impl Interpreter<'_> {
                 out.push(exact_sum(&values)?.map(Literal::Decimal));
                 out.push(count);
             }
+            Agg::Float(float, _) => {
+                let (value, largest) = floats::aggregate(*float, &values)?;
+                self.largest_float.set(self.largest_float.get().max(largest));
+                out.push(value);
+            }
+            Agg::Spread(_) => {
+                out.push(spread(&values)?.map(Literal::Text));
+                out.push(count);
+            }
+            Agg::Bits(bits, _) => out.push(values.into_iter().reduce(|a, b| combined(*bits, a, b))),
             Agg::Min(_) => out.push(values.into_iter().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a })),
             Agg::Max(_) => out.push(values.into_iter().reduce(|a, b| if order(&b, &a).is_gt() { b } else { a })),
         }
@@ -648,6 +685,31 @@ fn exact_sum(values: &[Literal]) -> Result<Option<i128>, Raised> {
     high += low >> 64;
     let high = i64::try_from(high).map_err(|_| Raised)?;
     Ok(Some(((high as i128) << 64) | (low & u64::MAX as i128)))
+}
+
+/// The number of values times the sum of their squares, less the square of their sum.
+fn spread(values: &[Literal]) -> Result<Option<String>, Raised> {
+    let numbers: Vec<i256> = values.iter().map(|value| i256::from_i128(decimal(value).unwrap())).collect();
+    let (mut sum, mut squares) = (i256::ZERO, i256::ZERO);
+    for number in &numbers {
+        sum = sum.checked_add(*number).ok_or(Raised)?;
+        squares = number.checked_mul(*number).and_then(|square| squares.checked_add(square)).ok_or(Raised)?;
+    }
+    let count = i256::from_i128(numbers.len() as i128);
+    let difference = count.checked_mul(squares).zip(sum.checked_mul(sum)).and_then(|(a, b)| a.checked_sub(b));
+    let text = difference.ok_or(Raised)?.to_string();
+    Ok((!values.is_empty()).then_some(text))
+}
+
+fn combined(bits: BitAgg, a: Literal, b: Literal) -> Literal {
+    match (bits, a, b) {
+        (BitAgg::BoolAnd, Literal::Bool(a), Literal::Bool(b)) => Literal::Bool(a && b),
+        (BitAgg::BoolOr, Literal::Bool(a), Literal::Bool(b)) => Literal::Bool(a || b),
+        (BitAgg::And, Literal::Int(a), Literal::Int(b)) => Literal::Int(a & b),
+        (BitAgg::Or, Literal::Int(a), Literal::Int(b)) => Literal::Int(a | b),
+        (BitAgg::Xor, Literal::Int(a), Literal::Int(b)) => Literal::Int(a ^ b),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// PostgreSQL's order of two values of the same type (and scale).

@@ -4,6 +4,8 @@ mod build;
 mod conditional;
 mod dense;
 mod directed;
+mod float_bounds;
+mod floats;
 mod functions;
 mod generator;
 mod interpreter;

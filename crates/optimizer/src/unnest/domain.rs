@@ -54,7 +54,7 @@ impl Unnesting<'_> {
             Rel::Aggregate { input, mut keys, mut aggregates } => {
                 let (input, own) = self.dependent(*input, domain);
                 domain.replace(keys.iter_mut().map(|key| &mut key.expr), &own);
-                domain.replace(aggregates.iter_mut().filter_map(|a| a.agg.argument_mut()), &own);
+                domain.replace(aggregates.iter_mut().flat_map(|a| a.agg.arguments_mut()), &own);
                 let ids: Vec<ColumnId> = own.iter().map(|id| self.like(*id)).collect();
                 let all = keys.is_empty();
                 keys.extend(ids.iter().zip(own).map(|(id, own)| Computed { column: *id, expr: Expr::column(own) }));

@@ -104,12 +104,12 @@ fn keys(rel: &Rel, left: &Rel) -> Option<Vec<Equality>> {
         Rel::Aggregate { input, keys, aggregates } if keys.is_empty() => (input, aggregates),
         _ => return None,
     };
-    if aggregates.iter().any(|a| a.agg.argument().is_some_and(Expr::can_raise)) {
+    if aggregates.iter().any(|a| a.agg.arguments().iter().any(Expr::can_raise)) {
         return None;
     }
     let outer = left.columns();
     let (input, lifted) = lift::lifted((**input).clone(), &outer);
-    let reads_around = |a: &plan::Aggregation| a.agg.argument().is_some_and(|e| expr_reads(e, &outer));
+    let reads_around = |a: &plan::Aggregation| a.agg.arguments().iter().any(|e| expr_reads(e, &outer));
     if reads(&input, &outer) || aggregates.iter().any(reads_around) || lifted.is_empty() {
         return None;
     }

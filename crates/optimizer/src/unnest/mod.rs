@@ -13,7 +13,7 @@ mod domain;
 mod group;
 mod lift;
 
-use plan::{Agg, Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan, Rel, SortKey, Type};
+use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan, Rel, SortKey, Type};
 
 use domain::Domain;
 
@@ -121,13 +121,8 @@ impl Unnesting<'_> {
     fn of_missing_groups(&mut self, aggregates: Vec<Aggregation>) -> (Vec<Aggregation>, Vec<Computed>) {
         let mut filled = Vec::new();
         let mut renamed = |aggregation: Aggregation| {
-            let counts: &[usize] = match &aggregation.agg {
-                Agg::CountStar | Agg::Count(_) => &[0],
-                Agg::Avg(_) => &[1],
-                Agg::Sum(_) | Agg::Min(_) | Agg::Max(_) => &[],
-            };
             let mut columns = aggregation.columns.clone();
-            for &at in counts {
+            for &at in aggregation.agg.counts() {
                 let ty = self.columns[columns[at].0 as usize];
                 columns[at] = self.column(ty);
                 let zero = Expr::Literal { ty, value: Some(Literal::Int(0)) };
