@@ -184,16 +184,18 @@ impl<'a> Columns<'a> {
                     false => exact(column, translator.result_types(agg)[0]),
                 })
             }
-            // How many digits it shows depends on its value, which is no matter where it is compared.
-            (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => {
-                let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
-                let args = vec![Expr::column(sum), Expr::column(count)];
-                Ok(Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Unknown })
-            }
+            (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => Ok(average(sum, count)),
             _ => Err("aggregate of an unknown form".into()),
         };
         self.columns.iter().map(read).collect()
     }
+}
+
+/// How many digits it shows depends on its value, which is no matter where it is compared.
+pub fn average(sum: ColumnId, count: ColumnId) -> Typed {
+    let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
+    let args = vec![Expr::column(sum), Expr::column(count)];
+    Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Unknown }
 }
 
 fn zero() -> Expr {

@@ -11,6 +11,7 @@ use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
 use super::reason::{Attempt, Reason, function_reason, operator_reason, type_reason};
 use super::scope::Scope;
+use super::window::Computed;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
 
@@ -61,6 +62,8 @@ pub struct Translator<'a> {
     pub pending: Vec<Pending>,
     /// What is being translated is translated a second time, too, and must give the same rows.
     pub repeated: bool,
+    /// The window functions of the level that is being translated.
+    pub windows: Vec<Computed<'a>>,
 }
 
 /// A subquery that became a join.
@@ -84,6 +87,7 @@ impl<'a> Translator<'a> {
             compared: Vec::new(),
             pending: Vec::new(),
             repeated: false,
+            windows: Vec::new(),
         }
     }
 
@@ -156,6 +160,10 @@ impl<'a> Translator<'a> {
         match rel {
             Rel::Scan { relation, .. } => self.scanned[*relation as usize].clone(),
             Rel::Filter { input, .. } | Rel::Top { input, .. } => self.columns_of(input),
+            Rel::Window { input, calls, .. } => {
+                let computed = calls.iter().flat_map(|call| call.columns.iter().copied());
+                self.columns_of(input).into_iter().chain(computed).collect()
+            }
             Rel::Map { input, computed } => {
                 let computed = computed.iter().map(|computed| computed.column);
                 self.columns_of(input).into_iter().chain(computed).collect()
@@ -223,6 +231,8 @@ impl<'a> Translator<'a> {
             column.cloned().ok_or("column of an unknown subquery")?
         } else if let Some(link) = node.cast::<pg_sys::SubLink>() {
             self.scalar_subquery(link)
+        } else if node.tag() == pg_sys::NodeTag::T_WindowFunc {
+            self.window_value(node)
         } else if !self.contains_more_than_values(node) {
             self.value(node)
         } else if let Some(op) = node.cast::<pg_sys::OpExpr>() {
@@ -408,7 +418,9 @@ fn reads_some(expr: &Expr, columns: &[ColumnId]) -> bool {
 /// Whether there is never more than one row.
 fn is_one_row(rel: &Rel) -> bool {
     match rel {
-        Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } => is_one_row(input),
+        Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } | Rel::Window { input, .. } => {
+            is_one_row(input)
+        }
         Rel::Aggregate { keys, .. } => keys.is_empty(),
         Rel::Scan { .. } | Rel::Join { .. } | Rel::Union { .. } => false,
     }

@@ -39,6 +39,7 @@ files![
     select,
     subqueries,
     limits,
+    windows,
     cursors,
     prepared,
     transactions,

@@ -17,6 +17,7 @@
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `dense` | grouping by integers that take few values |
 //! | `top`, `first_of_groups` | the first rows in an order |
+//! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
 //! | `sort`, `runs` | rows in an order |
 //! | `results` | the stream of result batches |
 //! | `reserve` | memory of queries outside of the operators |
@@ -35,6 +36,7 @@ mod error;
 mod expr;
 mod extreme;
 mod first_of_groups;
+mod frames;
 mod greatest;
 mod like;
 mod logic;
@@ -53,6 +55,8 @@ mod statistics;
 mod sum;
 mod texts;
 mod top;
+mod windowed;
+mod windows;
 
 use std::sync::Arc;
 

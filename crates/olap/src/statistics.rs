@@ -51,7 +51,7 @@ impl<'a> Sampled<'a> {
         match rel {
             Rel::Scan { relation, .. } => self.views[*relation as usize].row_count() as f64,
             Rel::Filter { input, conditions } => self.rows(input) * FILTERED.powi(conditions.len() as i32),
-            Rel::Map { input, .. } => self.rows(input),
+            Rel::Map { input, .. } | Rel::Window { input, .. } => self.rows(input),
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.rows(left) * PARTNERED,
             Rel::Join { conditions, left, right, .. } if conditions.is_empty() => self.rows(left) * self.rows(right),
             // Most joins follow a foreign key.
@@ -76,7 +76,9 @@ impl<'a> Sampled<'a> {
                 let key = self.views[*relation as usize].key()?;
                 Some(key.iter().map(|&at| columns[at]).collect())
             }
-            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } => self.key(input),
+            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } | Rel::Window { input, .. } => {
+                self.key(input)
+            }
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.key(left),
             Rel::Join { .. } | Rel::Union { .. } => None,
             Rel::Aggregate { keys, .. } => Some(keys.iter().map(|key| key.column).collect()),

@@ -15,6 +15,7 @@ mod named;
 pub mod numeric;
 mod rel;
 mod types;
+mod window;
 
 pub use catalogue::{Agg, Named};
 pub use check::MAX_DEPTH;
@@ -23,6 +24,7 @@ pub use failure::FailureKind;
 pub use named::{AVERAGE_SCALE, Field};
 pub use rel::{Aggregation, ColumnId, Computed, JoinKind, Part, Range, Rel, SortKey};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
+pub use window::{Bound, Exclude, Frame, Over, Unit, WindowCall, WindowFunction};
 
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +96,7 @@ impl Plan {
             }
         }
         let mut any = false;
-        rel.visit(&mut |rel| any |= raises(rel) || matches!(rel, Rel::Aggregate { .. }));
+        rel.visit(&mut |rel| any |= raises(rel) || matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. }));
         any
     }
 
@@ -117,6 +119,11 @@ fn is_complete_first(rel: &Rel) -> bool {
             let counted = matches!(range.count, Some(Expr::Literal { value: Some(_), .. }));
             counted && !(keys.is_empty() && order.is_empty())
         }
-        Rel::Scan { .. } | Rel::Filter { .. } | Rel::Map { .. } | Rel::Join { .. } | Rel::Union { .. } => false,
+        Rel::Scan { .. }
+        | Rel::Filter { .. }
+        | Rel::Map { .. }
+        | Rel::Join { .. }
+        | Rel::Union { .. }
+        | Rel::Window { .. } => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agg, Expr};
+use crate::{Agg, Expr, Over, WindowCall};
 
 /// A column of the plan, whichever operator makes it: its place in [`crate::Plan::columns`], which has its type. No two
 /// operators make the same one.
@@ -27,6 +27,8 @@ pub enum Rel {
     /// The first rows in an order, which are a multiset again; with keys, the first of all rows that agree in them. Which
     /// of several rows that are first by the order does not matter.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
+    /// The same rows with what window functions make of the rows around them.
+    Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
 }
 
 /// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them.
@@ -125,6 +127,11 @@ impl Rel {
                 columns.extend(computed.iter().map(|computed| computed.column));
                 columns
             }
+            Rel::Window { input, calls, .. } => {
+                let mut columns = input.columns();
+                columns.extend(calls.iter().flat_map(|call| &call.columns));
+                columns
+            }
             Rel::Join { kind, left, right, .. } => {
                 let mut columns = left.columns();
                 if kind.keeps_right() {
@@ -145,7 +152,8 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Map { input, .. }
             | Rel::Aggregate { input, .. }
-            | Rel::Top { input, .. } => vec![input],
+            | Rel::Top { input, .. }
+            | Rel::Window { input, .. } => vec![input],
             Rel::Join { left, right, .. } => vec![left, right],
             Rel::Union { inputs, .. } => inputs.iter().map(|part| &part.rel).collect(),
         }
@@ -170,6 +178,10 @@ impl Rel {
                 let order = order.iter().map(|key| &key.expr);
                 keys.iter().chain(order).chain(&range.offset).chain(&range.count).collect()
             }
+            Rel::Window { over, calls, .. } => {
+                let arguments = calls.iter().flat_map(|call| call.function.arguments());
+                over.expressions().chain(arguments).collect()
+            }
         }
     }
 
@@ -181,7 +193,8 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Map { input, .. }
             | Rel::Aggregate { input, .. }
-            | Rel::Top { input, .. } => input.visit_mut(f),
+            | Rel::Top { input, .. }
+            | Rel::Window { input, .. } => input.visit_mut(f),
             Rel::Join { left, right, .. } => {
                 left.visit_mut(f);
                 right.visit_mut(f);
