@@ -55,6 +55,8 @@ tagged! {
     TargetEntry => T_TargetEntry,
     TransactionStmt => T_TransactionStmt,
     Var => T_Var,
+    WindowClause => T_WindowClause,
+    WindowFunc => T_WindowFunc,
 }
 
 /// A tree that PostgreSQL owns and that nobody changes during `'a`.

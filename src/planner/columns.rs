@@ -171,17 +171,19 @@ impl<'a> Columns<'a> {
             (Computed::Value(typed), _) => Ok(typed.clone()),
             (Computed::Key(typed), &[id]) => Ok(Typed { expr: Expr::column(id), ..typed.clone() }),
             (Computed::Aggregate(agg, _), &[id]) => Ok(exact(Expr::column(id), translator.result_types(agg)[0])),
-            // How many digits it shows depends on its value, which is no matter where it is compared.
-            (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => {
-                let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
-                let args = vec![Expr::column(sum), Expr::column(count)];
-                Ok(Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Unknown })
-            }
+            (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => Ok(average(sum, count)),
             (Computed::Aggregate(Agg::Spread(_), _), _) => Err("variance of integers or numerics in a subquery".into()),
             _ => Err("aggregate of an unknown form".into()),
         };
         self.columns.iter().map(read).collect()
     }
+}
+
+/// How many digits it shows depends on its value, which is no matter where it is compared.
+pub fn average(sum: ColumnId, count: ColumnId) -> Typed {
+    let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
+    let args = vec![Expr::column(sum), Expr::column(count)];
+    Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Unknown }
 }
 
 /// The plan's columns that hold what is computed.

@@ -74,7 +74,7 @@ pub unsafe fn open_level<'a>(
     query: &'a pg_sys::Query,
     purpose: Use,
 ) -> Attempt<Opened<'a>> {
-    check_shape(query, purpose)?;
+    check_shape(query)?;
     // What is above the columns is PostgreSQL's, but a subquery there would read tables.
     let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
     if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
@@ -117,7 +117,11 @@ fn closed<'a>(
     for conjunct in conjuncts {
         rel = translator.restricted(rel, conjunct)?;
     }
-    let limited = is_limited(query);
+    let (limited, ordered) = (is_limited(query), Targets::of(tree, targets));
+    let outer = std::mem::take(&mut translator.windows);
+    if query.hasWindowFuncs {
+        rel = translator.windowed(rel, query, &ordered)?;
+    }
     let mut columns = Vec::new();
     for entry in tree.list_of::<pg_sys::TargetEntry>(targets.cast()).filter(|entry| !entry.resjunk) {
         // SAFETY: as above.
@@ -125,17 +129,19 @@ fn closed<'a>(
         columns.push(translator.expression(node));
     }
     // To EXISTS and IN it makes no difference whether a row is there once or twice.
-    if !query.distinctClause.is_null() && (purpose != Use::List || limited) {
+    if query.hasDistinctOn {
+        rel = translator.first_of_each(rel, query, &ordered, &columns)?;
+    } else if !query.distinctClause.is_null() && (purpose != Use::List || limited) {
         (rel, columns) = translator.distinct_rows(rel, columns, tree.list_of(targets.cast()))?;
     }
     if limited {
-        rel = translator.first_rows(rel, query, &Targets::of(tree, targets), &columns)?;
+        rel = translator.first_rows(rel, query, &ordered, &columns)?;
     }
+    translator.windows = outer;
     Ok(Level { rel, columns })
 }
 
-fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
-    let above = purpose != Use::Top;
+fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
     let reasons = [
         (query.commandType != pg_sys::CmdType::CMD_SELECT, "WITH query that changes data"),
         (!query.rowMarks.is_null() || query.hasForUpdate, "row locks"),
@@ -147,8 +153,6 @@ fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
             !query.havingQual.is_null() && !query.hasAggs && query.groupClause.is_null(),
             "HAVING without grouping or aggregate",
         ),
-        (above && query.hasDistinctOn, "DISTINCT ON in a subquery"),
-        (above && query.hasWindowFuncs, "window function in a subquery"),
     ];
     match reasons.iter().find(|(applies, _)| *applies) {
         Some((_, reason)) => Err(reason.to_string()),

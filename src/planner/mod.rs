@@ -6,7 +6,8 @@
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
 //! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES
-//! - `ordered`: LIMIT and OFFSET of subqueries, and of the query itself as far as the engine can see to it
+//! - `ordered`: LIMIT and OFFSET of subqueries, and of the query itself as far as the engine can see to it; `window`:
+//!   window functions of subqueries
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
 //!   aggregates, `operators` and `functions` for the whitelist
 //! - `reason`: what EXPLAIN says otherwise
@@ -33,5 +34,6 @@ mod split;
 mod subquery;
 mod translate;
 mod values;
+mod window;
 
 pub use hook::init;

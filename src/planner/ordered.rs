@@ -1,10 +1,10 @@
-//! ORDER BY with LIMIT and OFFSET: the first rows.
+//! ORDER BY with LIMIT and OFFSET, or with DISTINCT ON: the first rows.
 //!
 //! Of a subquery the engine has to know which they are. Of the query itself PostgreSQL puts the rows in order and counts
 //! them, but the engine may drop all that are not among the first before it returns them.
 
 use pgrx::prelude::*;
-use plan::{CmpOp, Expr, Literal, Range, Rel, SortKey, Type};
+use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
 use super::compare::require_c_order;
 use super::from::simplified;
@@ -26,6 +26,10 @@ pub struct Targets<'a> {
 impl<'a> Targets<'a> {
     pub fn of(tree: Tree<'a>, list: *mut pg_sys::Node) -> Targets<'a> {
         Targets { entries: tree.list_of(list.cast()).collect() }
+    }
+
+    pub fn expressions(&self) -> impl Iterator<Item = *mut pg_sys::Expr> {
+        self.entries.iter().map(|entry| entry.expr)
     }
 
     /// An entry, and its place among the columns unless it is there for the order alone.
@@ -62,12 +66,27 @@ impl<'a> Translator<'a> {
         Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
     }
 
+    /// The first row of each group that DISTINCT ON makes, in the order of the subquery.
+    pub fn first_of_each(
+        &mut self,
+        rel: Rel,
+        query: &'a pg_sys::Query,
+        targets: &Targets<'a>,
+        columns: &[Attempt<Typed>],
+    ) -> Attempt<Rel> {
+        let keys = self.keys_of(query.distinctClause, targets)?;
+        let mut order = self.sort_keys(query.sortClause, targets, None)?;
+        self.break_ties(&mut order, columns)?;
+        let one = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
+        let range = Range { offset: None, count: Some(one), ties: false };
+        Ok(Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) })
+    }
+
     /// Rows that are computed twice must be the same ones.
     fn break_ties(&self, order: &mut Vec<SortKey>, columns: &[Attempt<Typed>]) -> Attempt<()> {
         if self.repeated {
             for column in columns {
-                let expr = column.as_ref().map_err(Reason::clone)?.expr.clone();
-                order.push(SortKey { expr, descending: false, nulls_first: false });
+                order.push(ascending(column.as_ref().map_err(Reason::clone)?.expr.clone()));
             }
         }
         Ok(())
@@ -92,7 +111,7 @@ impl<'a> Translator<'a> {
     }
 
     /// What rows are ordered by. An entry that is one of the columns is what that has become.
-    fn sort_keys(
+    pub fn sort_keys(
         &mut self,
         clauses: *mut pg_sys::List,
         targets: &Targets<'a>,
@@ -151,6 +170,15 @@ impl<'a> Translator<'a> {
         }
         Ok((self.sort_keys(query.sortClause, &targets, None)?, range))
     }
+}
+
+fn ascending(expr: Expr) -> SortKey {
+    SortKey { expr, descending: false, nulls_first: false }
+}
+
+/// An order of rows that leaves none but equal ones in any order.
+pub fn by_columns(columns: &[ColumnId]) -> Vec<SortKey> {
+    columns.iter().map(|id| ascending(Expr::column(*id))).collect()
 }
 
 /// Whether it is the constant that no conditions leave.

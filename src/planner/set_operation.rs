@@ -5,10 +5,14 @@
 //!   a UNION b          the same, each once
 //!   a INTERSECT b      groups of the rows of both, with how many come from each: those that both have
 //!   a EXCEPT b         the same: those that only a has
+//!   … ALL              the same of rows that are numbered among those that are equal to them
 //! ```
 
 use pgrx::prelude::*;
-use plan::{Agg, Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, Literal, Part, Rel, Type};
+use plan::{
+    Agg, Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, Frame, Literal, Over, Part, Rel, Type, WindowCall,
+    WindowFunction,
+};
 
 use super::compare::require_deterministic;
 use super::level::{Level, Use, whole_level};
@@ -56,10 +60,16 @@ impl<'a> Translator<'a> {
         if operation.op == pg_sys::SetOperation::SETOP_UNION && operation.all {
             return self.union(left, right, &types, []);
         }
-        if operation.all {
-            return Err("INTERSECT ALL or EXCEPT ALL".into());
-        }
         require_one_image(self.tree, operation, &types)?;
+        if operation.all {
+            let width = types.len();
+            let (left, right) = (self.numbered(left, &types)?, self.numbered(right, &types)?);
+            let types = [&types[..], &[Type::Int64]].concat();
+            let of_right = if operation.op == pg_sys::SetOperation::SETOP_INTERSECT { CmpOp::Gt } else { CmpOp::Eq };
+            let mut both = self.compared(left, right, &types, of_right)?;
+            both.columns.truncate(width);
+            return Ok(both);
+        }
         match operation.op {
             pg_sys::SetOperation::SETOP_UNION => {
                 let both = self.union(left, right, &types, [])?;
@@ -70,6 +80,18 @@ impl<'a> Translator<'a> {
             pg_sys::SetOperation::SETOP_EXCEPT => self.compared(left, right, &types, CmpOp::Eq),
             _ => Err("unknown set operation".into()),
         }
+    }
+
+    /// The rows of an operand with their number among the equal ones as one more column.
+    fn numbered(&mut self, operand: Operand, types: &[Type]) -> Attempt<Operand> {
+        let Operand { rel, columns } = operand;
+        let keys: Vec<Expr> = columns.iter().zip(types).map(|(column, ty)| cast(column.clone(), *ty)).collect();
+        let number = self.column(Type::Int64)?;
+        let call = WindowCall { columns: vec![number], function: WindowFunction::RowNumber, frame: Frame::ALL };
+        let over = Box::new(Over { partition: keys, ..Over::default() });
+        let rel = Rel::Window { input: Box::new(rel), over, calls: vec![call] };
+        let number = exact(Expr::column(number), Type::Int64);
+        Ok(Operand { rel, columns: columns.into_iter().chain([number]).collect() })
     }
 
     /// The rows of both operands, with columns that are 1 for those of one of them, otherwise null.

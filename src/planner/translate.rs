@@ -11,6 +11,7 @@ use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
 use super::reason::{Attempt, Reason, function_reason, operator_reason, type_reason};
 use super::scope::Scope;
+use super::window::Computed;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
 
@@ -65,6 +66,8 @@ pub struct Translator<'a> {
     pub is_operand: bool,
     /// What is being translated is translated a second time, too, and must give the same rows.
     pub repeated: bool,
+    /// The window functions of the level that is being translated.
+    pub windows: Vec<Computed<'a>>,
 }
 
 /// A subquery that became a join.
@@ -90,6 +93,7 @@ impl<'a> Translator<'a> {
             unknown_is_false: false,
             is_operand: false,
             repeated: false,
+            windows: Vec::new(),
         }
     }
 
@@ -185,6 +189,10 @@ impl<'a> Translator<'a> {
         match rel {
             Rel::Scan { relation, .. } => self.scanned[*relation as usize].clone(),
             Rel::Filter { input, .. } | Rel::Top { input, .. } => self.columns_of(input),
+            Rel::Window { input, calls, .. } => {
+                let computed = calls.iter().flat_map(|call| call.columns.iter().copied());
+                self.columns_of(input).into_iter().chain(computed).collect()
+            }
             Rel::Map { input, computed } => {
                 let computed = computed.iter().map(|computed| computed.column);
                 self.columns_of(input).into_iter().chain(computed).collect()
@@ -251,6 +259,8 @@ impl<'a> Translator<'a> {
             column.cloned().ok_or("column of an unknown subquery")?
         } else if let Some(link) = node.cast::<pg_sys::SubLink>() {
             self.subquery_value(link, unknown_is_false)
+        } else if node.tag() == pg_sys::NodeTag::T_WindowFunc {
+            self.window_value(node)
         } else if !self.contains_more_than_values(node) {
             self.value(node)
         } else if let Some(op) = node.cast::<pg_sys::OpExpr>() {

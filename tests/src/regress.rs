@@ -44,6 +44,7 @@ files![
     subqueries,
     correlated,
     limits,
+    windows,
     cursors,
     prepared,
     transactions,

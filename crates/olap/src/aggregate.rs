@@ -40,6 +40,7 @@ use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
 use crate::physical::Stage;
 use crate::sum::{ExactSum, SumType};
+use crate::unordered::unordered;
 
 /// What DataFusion is asked to aggregate: an aggregate is one such part or several.
 #[derive(Clone, Copy, PartialEq)]
@@ -61,6 +62,7 @@ pub fn group(
     lowering: &Lowering<'_>,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Stage, Failure> {
+    let input = unordered(input);
     let plan = lowering.plan;
     let mut calls = Calls::default();
     let mut columns = Vec::new();

@@ -16,7 +16,7 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exec
 use futures::TryStreamExt;
 
 use crate::runs::{Keys, SortColumn};
-use crate::top::Window;
+use crate::top::Section;
 
 #[derive(Debug)]
 pub struct FirstOfGroups {
@@ -24,19 +24,19 @@ pub struct FirstOfGroups {
     input: Arc<dyn ExecutionPlan>,
     keys: Arc<[SortColumn]>,
     order: Arc<[SortColumn]>,
-    window: Window,
+    section: Section,
     properties: Arc<PlanProperties>,
 }
 
 impl FirstOfGroups {
-    pub fn new(input: Arc<dyn ExecutionPlan>, keys: Vec<SortColumn>, order: Vec<SortColumn>, window: Window) -> Self {
+    pub fn new(input: Arc<dyn ExecutionPlan>, keys: Vec<SortColumn>, order: Vec<SortColumn>, section: Section) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             input.output_partitioning().clone(),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        FirstOfGroups { input, keys: keys.into(), order: order.into(), window, properties: Arc::new(properties) }
+        FirstOfGroups { input, keys: keys.into(), order: order.into(), section, properties: Arc::new(properties) }
     }
 }
 
@@ -44,7 +44,7 @@ impl FirstOfGroups {
 struct Walk {
     keys: Keys,
     order: Keys,
-    window: Window,
+    section: Section,
     /// The group of the last row.
     group: Option<OwnedRow>,
     /// Rows of this group so far.
@@ -56,7 +56,7 @@ struct Walk {
 impl Walk {
     fn filter(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let (keys, order) = (self.keys.of(batch)?, self.order.of(batch)?);
-        let Window { offset, count, ties } = self.window;
+        let Section { offset, count, ties } = self.section;
         let end = offset.saturating_add(count);
         let mut kept = Vec::with_capacity(batch.num_rows());
         for at in 0..batch.num_rows() {
@@ -103,7 +103,7 @@ impl ExecutionPlan for FirstOfGroups {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let (keys, order) = (self.keys.to_vec(), self.order.to_vec());
-        Ok(Arc::new(FirstOfGroups::new(children.remove(0), keys, order, self.window)))
+        Ok(Arc::new(FirstOfGroups::new(children.remove(0), keys, order, self.section)))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -111,7 +111,7 @@ impl ExecutionPlan for FirstOfGroups {
         let mut walk = Walk {
             keys: Keys::new(self.keys.clone(), &schema)?,
             order: Keys::new(self.order.clone(), &schema)?,
-            window: self.window,
+            section: self.section,
             group: None,
             rows: 0,
             last: None,

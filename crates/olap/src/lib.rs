@@ -15,8 +15,10 @@
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
+//! | `unordered` | takes from rows what DataFusion assumes of them |
 //! | `dense` | grouping by integers that take few values |
 //! | `top`, `first_of_groups` | the first rows in an order |
+//! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
 //! | `sort`, `runs` | rows in an order |
 //! | `results` | the stream of result batches |
 //! | `cancellation` | ends joins that are long without a result |
@@ -42,6 +44,7 @@ mod first_of_groups;
 mod float_pairs;
 mod float_spread;
 mod float_sum;
+mod frames;
 mod greatest;
 mod like;
 mod logic;
@@ -60,6 +63,9 @@ mod statistics;
 mod sum;
 mod texts;
 mod top;
+mod unordered;
+mod windowed;
+mod windows;
 
 use std::sync::Arc;
 

@@ -95,6 +95,7 @@ impl<'a> Builder<'a> {
                 aggregate::group(keys, aggregates, &self.lowering(&input.columns), input.plan)
             }
             Rel::Top { input, keys, order, range } => self.top(input, keys, order, range, needed),
+            Rel::Window { input, over, calls } => self.window(input, over, calls, needed),
         }
     }
 

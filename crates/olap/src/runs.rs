@@ -50,6 +50,12 @@ impl Keys {
         }
     }
 
+    /// Of values, where equal ones have equal bits.
+    pub fn of_values(values: &ArrayRef) -> Result<Rows> {
+        let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
+        Ok(converter.convert_columns(std::slice::from_ref(values))?)
+    }
+
     fn repeated(&self, rows: usize) -> Rows {
         let nothing = self.converter.parser();
         let mut all = self.converter.empty_rows(rows, 0);
@@ -157,8 +163,6 @@ impl Runs {
             self.merge_equal(&mut at, last, &mut places);
         }
         let batch = self.gathered(&places)?;
-        let columns = batch.columns().iter().cloned().map(owned).collect();
-        let batch = self.batch(columns, places.len())?;
         let keys = self.keys.gathered(places.iter().map(|place| self.key(*place)));
         let before: usize = std::mem::take(&mut self.runs).iter().map(Run::bytes).sum();
         self.reservation.shrink(before);
@@ -199,7 +203,7 @@ impl Runs {
     fn gathered(&self, places: &[(usize, usize)]) -> Result<RecordBatch> {
         let column = |i: usize| {
             let arrays: Vec<_> = self.runs.iter().map(|run| run.batch.column(i).as_ref()).collect();
-            Ok(interleave(&arrays, places)?)
+            Ok(owned(interleave(&arrays, places)?))
         };
         let columns = (0..self.schema.fields().len()).map(column).collect::<Result<_>>()?;
         self.batch(columns, places.len())

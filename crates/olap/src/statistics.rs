@@ -117,7 +117,7 @@ impl<'a> Sampled<'a> {
                 self.rows(input) * tried.unwrap_or(FILTERED.powi(conditions.len() as i32))
             }
             Rel::Row => 1.0,
-            Rel::Map { input, .. } => self.rows(input),
+            Rel::Map { input, .. } | Rel::Window { input, .. } => self.rows(input),
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.rows(left) * PARTNERED,
             Rel::Join { kind: JoinKind::Mark(_), left, .. } | Rel::Apply { left, .. } => self.rows(left),
             Rel::Join { conditions, left, right, .. } if conditions.is_empty() => self.rows(left) * self.rows(right),
@@ -143,7 +143,9 @@ impl<'a> Sampled<'a> {
                 let key = self.views[*relation as usize].key()?;
                 Some(key.iter().map(|&at| columns[at]).collect())
             }
-            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } => self.key(input),
+            Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } | Rel::Window { input, .. } => {
+                self.key(input)
+            }
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_), left, .. } => self.key(left),
             Rel::Row | Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } => None,
             Rel::Aggregate { keys, .. } => Some(keys.iter().map(|key| key.column).collect()),

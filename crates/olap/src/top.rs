@@ -26,7 +26,7 @@ use crate::sort::{Sort, sort_columns};
 
 /// A range of rows, as far as this machine can count.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct Section {
     pub offset: usize,
     /// `usize::MAX`: all.
     pub count: usize,
@@ -44,37 +44,37 @@ impl Builder<'_> {
         range: &Range,
         needed: &[ColumnId],
     ) -> Result<Stage, Failure> {
-        let window = self.window(range)?;
+        let section = self.section(range)?;
         let mut read = columns_of(keys.iter().chain(order.iter().map(|key| &key.expr)));
         read.extend(needed);
         let Stage { plan, columns } = self.stage(input, &read)?;
         let lowering = self.lowering(&columns);
         let order = sort_columns(order, &lowering)?;
         let keys = keys.iter().map(|key| lowering.key(key)).collect::<Result<Vec<_>, _>>()?;
-        let plan: Arc<dyn ExecutionPlan> = if window.count == 0 {
+        let plan: Arc<dyn ExecutionPlan> = if section.count == 0 {
             Arc::new(EmptyExec::new(Arc::new(Schema::clone(&plan.schema()))))
-        } else if window.offset == 0 && window.count == usize::MAX {
+        } else if section.offset == 0 && section.count == usize::MAX {
             plan
         } else if keys.is_empty() {
-            limited(first(plan, order, window), window)
+            limited(first(plan, order, section), section)
         } else {
             let plan = by_hash(plan, &keys)?;
             let options = SortOptions::default();
             let keys: Vec<SortColumn> = keys.into_iter().map(|expr| SortColumn { expr, options }).collect();
             let sorted = Arc::new(Sort::new(plan, [&keys[..], &order].concat(), ALL));
-            Arc::new(FirstOfGroups::new(sorted, keys, order, window))
+            Arc::new(FirstOfGroups::new(sorted, keys, order, section))
         };
         Ok(Stage { plan, columns })
     }
 
-    fn window(&self, range: &Range) -> Result<Window, Failure> {
+    fn section(&self, range: &Range) -> Result<Section, Failure> {
         let number = |expr: &Option<Expr>, negative| match self.number(expr.as_ref())? {
             Some(..0) => Err(Failure { kind: negative, message: negative.message().into() }),
             number => Ok(number.map(|n| usize::try_from(n).unwrap_or(usize::MAX))),
         };
         let offset = number(&range.offset, FailureKind::NegativeOffset)?.unwrap_or(0);
         let count = number(&range.count, FailureKind::NegativeLimit)?.unwrap_or(usize::MAX);
-        Ok(Window { offset, count, ties: range.ties && count < usize::MAX })
+        Ok(Section { offset, count, ties: range.ties && count < usize::MAX })
     }
 
     /// A constant or parameter.
@@ -93,12 +93,12 @@ impl Builder<'_> {
     }
 }
 
-/// The rows up to the end of the window.
-fn first(plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, window: Window) -> Arc<dyn ExecutionPlan> {
+/// The rows up to the end of the section.
+fn first(plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, section: Section) -> Arc<dyn ExecutionPlan> {
     if order.is_empty() {
         return one_partition(plan);
     }
-    let wanted = Wanted { rows: window.offset.saturating_add(window.count), ties: window.ties };
+    let wanted = Wanted { rows: section.offset.saturating_add(section.count), ties: section.ties };
     let each = match plan.output_partitioning().partition_count() {
         1 => plan,
         _ => one_partition(Arc::new(Sort::new(plan, order.clone(), wanted))),
@@ -106,10 +106,10 @@ fn first(plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, window: Window) -
     Arc::new(Sort::new(each, order, wanted))
 }
 
-/// The rows of the window, of those up to its end.
-fn limited(plan: Arc<dyn ExecutionPlan>, window: Window) -> Arc<dyn ExecutionPlan> {
-    let count = Some(window.count).filter(|count| *count < usize::MAX && !window.ties);
-    match (window.offset, count) {
+/// The rows of the section, of those up to its end.
+fn limited(plan: Arc<dyn ExecutionPlan>, section: Section) -> Arc<dyn ExecutionPlan> {
+    let count = Some(section.count).filter(|count| *count < usize::MAX && !section.ties);
+    match (section.offset, count) {
         (0, None) => plan,
         (offset, count) => Arc::new(GlobalLimitExec::new(plan, offset, count)),
     }

@@ -49,6 +49,14 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             });
             Rel::Top { input: Box::new(pushed(*input, below)), keys, order, range }.filter(above)
         }
+        Rel::Window { input, over, calls } => {
+            let (below, above) = divided(conditions, |c| {
+                !c.can_raise()
+                    && !c.columns().is_empty()
+                    && c.columns().iter().all(|id| over.partition.contains(&Expr::column(*id)))
+            });
+            Rel::Window { input: Box::new(pushed(*input, below)), over, calls }.filter(above)
+        }
         Rel::Join { kind: JoinKind::Inner, left, right, conditions: own } => {
             conditions.extend(own);
             let (left_columns, right_columns) = (left.columns(), right.columns());

@@ -120,6 +120,20 @@ impl Checker<'_> {
                     }
                 }
             }
+            Rel::Window { input, over, calls } => {
+                let visible = self.rel(input, depth)?;
+                for expr in over.expressions() {
+                    self.type_of(expr, &visible)?;
+                }
+                for call in calls {
+                    let arguments = call.function.arguments().into_iter().map(|e| self.type_of(e, &visible));
+                    let types = call.function.types(&arguments.collect::<Result<Vec<_>, _>>()?);
+                    let types = types.filter(|types| types.len() == call.columns.len());
+                    for (column, ty) in call.columns.iter().zip(types.ok_or("no such window function")?) {
+                        self.make(*column, ty)?;
+                    }
+                }
+            }
         }
         Ok(rel.columns())
     }

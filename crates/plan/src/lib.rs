@@ -15,6 +15,7 @@ mod named;
 pub mod numeric;
 mod rel;
 mod types;
+mod window;
 
 pub use catalogue::{Agg, Named};
 pub use check::MAX_DEPTH;
@@ -23,6 +24,7 @@ pub use failure::FailureKind;
 pub use named::{AVERAGE_SCALE, Field};
 pub use rel::{Aggregation, ColumnId, Computed, JoinKind, Part, Range, Rel, SortKey};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
+pub use window::{Bound, Exclude, Frame, Over, Unit, WindowCall, WindowFunction};
 
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +96,8 @@ impl Plan {
             }
         }
         let mut any = false;
-        rel.visit(&mut |rel| any |= raises(rel) || matches!(rel, Rel::Aggregate { .. } | Rel::Apply { .. }));
+        let is_complete = |rel: &Rel| matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::Apply { .. });
+        rel.visit(&mut |rel| any |= raises(rel) || is_complete(rel));
         any
     }
 
@@ -123,6 +126,7 @@ fn is_complete_first(rel: &Rel) -> bool {
         | Rel::Map { .. }
         | Rel::Join { .. }
         | Rel::Apply { .. }
-        | Rel::Union { .. } => false,
+        | Rel::Union { .. }
+        | Rel::Window { .. } => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agg, Expr};
+use crate::{Agg, Expr, Over, WindowCall};
 
 /// A column of the plan, whichever operator makes it: its place in [`crate::Plan::columns`], which has its type. No two
 /// operators make the same one.
@@ -32,6 +32,8 @@ pub enum Rel {
     /// The first rows in an order, which are a multiset again; with keys, the first of all rows that agree in them. Which
     /// of several rows that are first by the order does not matter.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
+    /// The same rows with what window functions make of the rows around them.
+    Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
 }
 
 /// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them.
@@ -137,6 +139,11 @@ impl Rel {
                 columns.extend(computed.iter().map(|computed| computed.column));
                 columns
             }
+            Rel::Window { input, calls, .. } => {
+                let mut columns = input.columns();
+                columns.extend(calls.iter().flat_map(|call| &call.columns));
+                columns
+            }
             Rel::Join { kind, left, right, .. } | Rel::Apply { kind, left, right, .. } => {
                 let mut columns = left.columns();
                 match kind {
@@ -159,7 +166,8 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Map { input, .. }
             | Rel::Aggregate { input, .. }
-            | Rel::Top { input, .. } => vec![input],
+            | Rel::Top { input, .. }
+            | Rel::Window { input, .. } => vec![input],
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => vec![left, right],
             Rel::Union { inputs, .. } => inputs.iter().map(|part| &part.rel).collect(),
         }
@@ -186,6 +194,10 @@ impl Rel {
                 let order = order.iter().map(|key| &key.expr);
                 keys.iter().chain(order).chain(&range.offset).chain(&range.count).collect()
             }
+            Rel::Window { over, calls, .. } => {
+                let arguments = calls.iter().flat_map(|call| call.function.arguments());
+                over.expressions().chain(arguments).collect()
+            }
         }
     }
 
@@ -205,6 +217,10 @@ impl Rel {
                 let order = order.iter_mut().map(|key| &mut key.expr);
                 keys.iter_mut().chain(order).chain(&mut range.offset).chain(&mut range.count).collect()
             }
+            Rel::Window { over, calls, .. } => {
+                let arguments = calls.iter_mut().flat_map(|call| call.function.arguments_mut());
+                over.expressions_mut().chain(arguments).collect()
+            }
         }
     }
 
@@ -217,6 +233,7 @@ impl Rel {
             Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![*mark],
             Rel::Join { .. } | Rel::Apply { .. } => vec![],
             Rel::Aggregate { .. } => self.columns(),
+            Rel::Window { calls, .. } => calls.iter().flat_map(|call| &call.columns).copied().collect(),
         }
     }
 
@@ -231,6 +248,7 @@ impl Rel {
                 let results = aggregates.iter_mut().flat_map(|aggregation| &mut aggregation.columns);
                 keys.iter_mut().map(|key| &mut key.column).chain(results).collect()
             }
+            Rel::Window { calls, .. } => calls.iter_mut().flat_map(|call| &mut call.columns).collect(),
         }
     }
 
@@ -242,7 +260,8 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Map { input, .. }
             | Rel::Aggregate { input, .. }
-            | Rel::Top { input, .. } => input.visit_mut(f),
+            | Rel::Top { input, .. }
+            | Rel::Window { input, .. } => input.visit_mut(f),
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => {
                 left.visit_mut(f);
                 right.visit_mut(f);

@@ -272,12 +272,17 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     let filter = if dice.chance(2) { format!(" WHERE {}", own.condition(dice, 1)) } else { String::new() };
     if dice.chance(4) {
         let other = scope(table, table.name).condition(dice, 1);
-        let operation = dice.pick(&["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"]);
+        let operations =
+            ["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL", "EXCEPT ALL"];
+        let operation = dice.pick(&operations);
         let rows = format!("SELECT {} FROM {}", all.join(", "), table.name);
         return format!("{rows}{filter} {operation} {rows} WHERE {other}");
     }
     if dice.chance(3) {
         return first(dice, table, &all.join(", "), &filter);
+    }
+    if dice.chance(4) {
+        return windowed(dice, table, &filter);
     }
     if dice.chance(3) {
         return format!("SELECT DISTINCT {} FROM {}{filter}", all.join(", "), table.name);
@@ -312,6 +317,44 @@ fn first(dice: &mut Dice, table: &'static Table, columns: &str, filter: &str) ->
         return format!("{rows} FETCH FIRST 5 ROWS WITH TIES");
     }
     format!("{rows}, {} {range}", table.key.join(", "))
+}
+
+/// The rows of a table, some of its numbers those of window functions.
+fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
+    let ordered: Vec<&str> = table.columns.iter().filter(|column| column.1 != Text).map(|column| column.0).collect();
+    let by = dice.pick(&ordered);
+    let key = table.key.join(", ");
+    let part = match dice.below(3) {
+        0 => String::new(),
+        _ => format!("PARTITION BY {}", dice.pick(table.columns).0),
+    };
+    let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
+    let mut items = Vec::new();
+    for &(name, kind, _) in table.columns {
+        let frame = dice.pick(&[
+            "",
+            "ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING",
+            "ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING",
+            "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING EXCLUDE TIES",
+            "GROUPS BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING EXCLUDE GROUP",
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW",
+        ]);
+        let own = table.key.contains(&name) || !dice.chance(2);
+        items.push(match kind {
+            // Numbers that only peers could exchange.
+            Integer if !own && dice.chance(2) => {
+                let rank = dice.pick(&["rank()", "dense_rank()", "count(*)"]);
+                format!("{rank} OVER ({part} ORDER BY {by}{direction}) AS {name}")
+            }
+            Integer | Numeric if !own => {
+                let function = dice.pick(&["min", "max", "first_value", "last_value", "lag", "lead"]);
+                format!("{function}({name}) OVER ({part} ORDER BY {by}{direction}, {key} {frame}) AS {name}")
+            }
+            _ => name.to_string(),
+        });
+    }
+    format!("SELECT {} FROM {}{filter}", items.join(", "), table.name)
 }
 
 /// A table for a subquery, and its columns under an alias.

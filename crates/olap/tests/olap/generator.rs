@@ -5,8 +5,8 @@ use std::sync::Arc;
 use colstore::TableView;
 use plan::catalogue::{BitAgg, FloatAgg, PairAgg, Spread};
 use plan::{
-    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, Field, JoinKind, Literal, Named, Part, Plan,
-    Range, Rel, SortKey, Type, catalogue,
+    Agg, Aggregation, ArithOp, BoolOp, Bound, CmpOp, ColumnId, Computed, Exclude, Expr, Field, Frame, JoinKind,
+    Literal, Named, Over, Part, Plan, Range, Rel, SortKey, Type, Unit, WindowCall, WindowFunction, catalogue,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -200,7 +200,7 @@ impl Generator<'_> {
         };
         while depth > 0 && self.chance(0.4) {
             self.visible = rel.columns();
-            rel = match self.rng.random_range(0..6) {
+            rel = match self.rng.random_range(0..7) {
                 0 | 1 => {
                     let conditions = (0..self.rng.random_range(1..3)).map(|_| self.expr(Type::Bool, 3)).collect();
                     rel.filter(conditions)
@@ -210,6 +210,7 @@ impl Generator<'_> {
                     rel.map(computed)
                 }
                 4 => self.top(rel),
+                5 => self.window(rel),
                 _ => self.group(rel),
             };
         }
@@ -355,6 +356,50 @@ impl Generator<'_> {
         let keys =
             if self.chance(0.4) { (0..self.rng.random_range(1..3)).map(|_| self.any_expr()).collect() } else { vec![] };
         Rel::Top { input: Box::new(input), keys, order, range: Box::new(range) }
+    }
+
+    /// Window functions over rows that nothing but equal ones leaves in any order.
+    fn window(&mut self, input: Rel) -> Rel {
+        let partition = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
+        let order: Vec<Expr> = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
+        let order = order.into_iter().map(|expr| self.sort_key(expr)).collect();
+        let ties = input.columns().into_iter().map(|id| self.sort_key(Expr::column(id))).collect();
+        let calls = (0..self.rng.random_range(1..4)).map(|_| self.window_call()).collect();
+        Rel::Window { input: Box::new(input), over: Box::new(Over { partition, order, ties }), calls }
+    }
+
+    fn window_call(&mut self) -> WindowCall {
+        use WindowFunction::*;
+        let number = self.rng.random_range(1..5);
+        let function = match self.rng.random_range(0..14) {
+            0 => RowNumber,
+            1 => Rank,
+            2 => DenseRank,
+            3 => PercentRank,
+            4 => CumeDist,
+            5 => Ntile(number),
+            6 | 7 => {
+                let ty = any_type(self.rng);
+                let otherwise = if self.chance(0.5) { Some(self.expr(ty, 1)) } else { None };
+                Shifted { value: self.expr(ty, 1), by: self.rng.random_range(-3..=3), otherwise }
+            }
+            8 => First(self.any_expr()),
+            9 => Last(self.any_expr()),
+            10 => Nth(self.any_expr(), number),
+            _ => Aggregate(self.aggregate()),
+        };
+        let bound = |this: &mut Self| {
+            let rows = this.rng.random_range(0..4);
+            [Bound::Unbounded, Bound::Preceding(rows), Bound::Current, Bound::Following(rows)]
+                [this.rng.random_range(0..4)]
+        };
+        let unit = if self.chance(0.5) { Unit::Rows } else { Unit::Groups };
+        let (start, end) = (bound(self), bound(self));
+        let exclude = [Exclude::Nothing, Exclude::Current, Exclude::Group, Exclude::Ties][self.rng.random_range(0..4)];
+        let types: Vec<Type> = function.arguments().into_iter().map(|e| self.case.plan.type_of(e)).collect();
+        let types = function.types(&types).unwrap();
+        let columns = types.into_iter().map(|ty| self.column(ty)).collect();
+        WindowCall { columns, function, frame: Frame { unit, start, end, exclude } }
     }
 
     fn sort_key(&mut self, expr: Expr) -> SortKey {

@@ -10,7 +10,10 @@ use std::cmp::Ordering;
 
 use arrow_buffer::i256;
 use plan::catalogue::{self, BitAgg, Call, Function};
-use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Plan, Rel, Type};
+use plan::{
+    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Plan, Rel, Type,
+    WindowFunction,
+};
 
 use crate::floats;
 use crate::functions;
@@ -112,6 +115,7 @@ impl Interpreter<'_> {
             }
             Rel::Aggregate { input, keys, aggregates } => self.group(self.rel(input), keys, aggregates),
             Rel::Top { input, keys, order, range } => self.top(self.rel(input), keys, order, range),
+            Rel::Window { input, over, calls } => self.window(self.rel(input), over, calls),
         }
     }
 
@@ -258,6 +262,7 @@ impl Interpreter<'_> {
                 };
                 raising.extend(aggregates.iter().filter(may).flat_map(|a| &a.columns));
             }
+            Rel::Window { calls, .. } => raising.extend(calls.iter().flat_map(|call| &call.columns)),
             Rel::Join { kind, .. } => is_outer |= *kind != JoinKind::Inner,
             Rel::Apply { .. } => is_outer = true,
             _ => {}
@@ -321,8 +326,18 @@ impl Interpreter<'_> {
             return true;
         }
         // The order in which a sum is built up is open, and so is which rows an early sum has.
-        let Rel::Aggregate { aggregates, .. } = rel else { return false };
-        aggregates.iter().any(|aggregation| match &aggregation.agg {
+        let aggregates: Vec<&Agg> = match rel {
+            Rel::Aggregate { aggregates, .. } => aggregates.iter().map(|aggregation| &aggregation.agg).collect(),
+            Rel::Window { calls, .. } => calls
+                .iter()
+                .filter_map(|call| match &call.function {
+                    WindowFunction::Aggregate(agg) => Some(agg),
+                    _ => None,
+                })
+                .collect(),
+            _ => return false,
+        };
+        aggregates.into_iter().any(|agg| match agg {
             Agg::Sum(e) | Agg::Avg(e) => {
                 let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
                 grouped || total > 1e38
@@ -383,13 +398,14 @@ impl Interpreter<'_> {
                 };
                 inputs.iter().flat_map(part).collect()
             }
-            Rel::Row | Rel::Aggregate { .. } => vec![],
+            // What a window makes of other rows is not known.
+            Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } => vec![],
         };
         tuples.push(nulls);
         (columns, tuples)
     }
 
-    fn aggregate(
+    pub fn aggregate(
         &self,
         agg: &Agg,
         distinct: bool,
@@ -632,7 +648,7 @@ fn cast(from: Type, to: Type, value: Literal) -> Result<Literal, Raised> {
 
 fn has_groups(rel: &Rel) -> bool {
     let mut found = false;
-    rel.visit(&mut |rel| found |= matches!(rel, Rel::Aggregate { .. }));
+    rel.visit(&mut |rel| found |= matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. }));
     found
 }
 

@@ -2,10 +2,13 @@
 
 use std::cmp::Ordering;
 
-use plan::{Expr, Literal, Range, SortKey};
+use plan::{Bound, ColumnId, Exclude, Expr, Frame, Literal, Over, Range, SortKey, Unit, WindowCall, WindowFunction};
 
 use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order, same_row};
 use crate::table::{Row, Value};
+
+/// A row, behind what its place depends on: the order, and what breaks ties.
+type Member = (Row, Row, Tuple);
 
 impl Interpreter<'_> {
     /// The first rows of each group. Which of several that are equal in the order are the first is left open by who made
@@ -77,4 +80,144 @@ pub fn compare(by: &[SortKey], a: &Row, b: &Row) -> Ordering {
         _ => Ordering::Greater,
     };
     by.iter().zip(a.iter().zip(b)).map(one).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+impl Interpreter<'_> {
+    /// The rows with the values of window functions, row by row as the documentation says.
+    pub fn window(&self, input: Rows, over: &Over, calls: &[WindowCall]) -> Rows {
+        let Over { partition, order: by, ties } = over;
+        let Rows { mut columns, tuples } = input;
+        let mut tainted = false;
+        let mut partitions: Vec<(Row, Vec<Member>)> = Vec::new();
+        for tuple in tuples {
+            let values = |exprs: &mut dyn Iterator<Item = &Expr>| -> Result<Row, Raised> {
+                exprs.map(|e| self.eval(e, &columns, &tuple.values)).collect()
+            };
+            let key = values(&mut partition.iter());
+            let place = values(&mut by.iter().map(|key| &key.expr));
+            let tie = values(&mut ties.iter().map(|key| &key.expr));
+            tainted |= tuple.doubtful;
+            // Nobody may ask what the functions give.
+            let (Ok(key), Ok(place), Ok(tie)) = (key, place, tie) else {
+                tainted = true;
+                partitions.push((vec![], vec![(vec![], vec![], tuple)]));
+                continue;
+            };
+            match partitions.iter_mut().find(|(other, _)| same_row(other, &key)) {
+                Some((_, members)) => members.push((place, tie, tuple)),
+                None => partitions.push((key, vec![(place, tie, tuple)])),
+            }
+        }
+        let mut result = Vec::new();
+        if tainted {
+            let width: usize = calls.iter().map(|call| call.columns.len()).sum();
+            for (_, members) in std::mem::take(&mut partitions) {
+                result.extend(members.into_iter().map(|(.., mut tuple)| {
+                    tuple.values.extend(vec![Err(Raised); width]);
+                    tuple
+                }));
+            }
+        }
+        for (_, mut members) in partitions {
+            members.sort_by(|(a, x, _), (b, y, _)| compare(by, a, b).then_with(|| compare(ties, x, y)));
+            let rows: Vec<&Tuple> = members.iter().map(|(.., tuple)| tuple).collect();
+            // The number of each row's peers, from 0.
+            let mut peers = vec![0; rows.len()];
+            for at in 1..rows.len() {
+                peers[at] = peers[at - 1] + usize::from(compare(by, &members[at - 1].0, &members[at].0).is_ne());
+            }
+            for at in 0..rows.len() {
+                let mut values = rows[at].values.clone();
+                for call in calls {
+                    match self.window_value(call, &rows, &peers, at, &columns) {
+                        Ok(row) => values.extend(row.into_iter().map(Ok)),
+                        Err(Raised) => values.extend(vec![Err(Raised); call.columns.len()]),
+                    }
+                }
+                result.push(Tuple { values, doubtful: false });
+            }
+        }
+        columns.extend(calls.iter().flat_map(|call| &call.columns));
+        Rows { columns, tuples: result }
+    }
+
+    fn window_value(
+        &self,
+        call: &WindowCall,
+        rows: &[&Tuple],
+        peers: &[usize],
+        at: usize,
+        columns: &[ColumnId],
+    ) -> Result<Row, Raised> {
+        let value = |expr: &Expr, at: usize| self.eval(expr, columns, &rows[at].values);
+        let int = |number: usize| Ok(vec![Some(Literal::Int(number as i64))]);
+        let float = |number: f64| Ok(vec![Some(Literal::Float(number))]);
+        let first_peer = peers.iter().position(|other| *other == peers[at]).unwrap();
+        let behind_peers = peers.iter().filter(|other| **other <= peers[at]).count();
+        let frame: Vec<usize> = (0..rows.len()).filter(|row| in_frame(&call.frame, peers, at, *row)).collect();
+        let one = |at: Option<&usize>, expr: &Expr| Ok(vec![at.map_or(Ok(None), |at| value(expr, *at))?]);
+        match &call.function {
+            WindowFunction::RowNumber => int(at + 1),
+            WindowFunction::Rank => int(first_peer + 1),
+            WindowFunction::DenseRank => int(peers[at] + 1),
+            WindowFunction::PercentRank if rows.len() == 1 => float(0.0),
+            WindowFunction::PercentRank => float(first_peer as f64 / (rows.len() - 1) as f64),
+            WindowFunction::CumeDist => float(behind_peers as f64 / rows.len() as f64),
+            WindowFunction::Ntile(buckets) => {
+                let buckets = *buckets as usize;
+                let size = |bucket: usize| rows.len() / buckets + usize::from(bucket < rows.len() % buckets);
+                let mut end = 0;
+                int((0..buckets)
+                    .take_while(|bucket| {
+                        end += size(*bucket);
+                        end <= at
+                    })
+                    .count()
+                    + 1)
+            }
+            WindowFunction::Shifted { value: expr, by, otherwise } => {
+                let there = at as i128 + *by as i128;
+                match usize::try_from(there).ok().filter(|there| *there < rows.len()) {
+                    Some(there) => Ok(vec![value(expr, there)?]),
+                    None => Ok(vec![otherwise.as_ref().map_or(Ok(None), |expr| value(expr, at))?]),
+                }
+            }
+            WindowFunction::First(expr) => one(frame.first(), expr),
+            WindowFunction::Last(expr) => one(frame.last(), expr),
+            WindowFunction::Nth(expr, number) => one(frame.get(*number as usize - 1), expr),
+            WindowFunction::Aggregate(agg) => {
+                let members: Vec<&Tuple> = frame.iter().map(|row| rows[*row]).collect();
+                let mut out = Row::new();
+                self.aggregate(agg, false, &members, columns, &mut out)?;
+                Ok(out)
+            }
+        }
+    }
+}
+
+/// Whether a row is in the frame of row `at`. `peers`: the number of each row's peers.
+fn in_frame(frame: &Frame, peers: &[usize], at: usize, row: usize) -> bool {
+    let distance = match frame.unit {
+        Unit::Rows => row as i128 - at as i128,
+        Unit::Groups => peers[row] as i128 - peers[at] as i128,
+    };
+    let starts = match frame.start {
+        Bound::Unbounded => true,
+        Bound::Preceding(n) => distance >= -i128::from(n),
+        Bound::Current => distance >= 0,
+        Bound::Following(n) => distance >= i128::from(n),
+    };
+    let ends = match frame.end {
+        Bound::Unbounded => true,
+        Bound::Preceding(n) => distance <= -i128::from(n),
+        Bound::Current => distance <= 0,
+        Bound::Following(n) => distance <= i128::from(n),
+    };
+    let left_out = match frame.exclude {
+        Exclude::Nothing => false,
+        Exclude::Current => row == at,
+        Exclude::Group => peers[row] == peers[at],
+        Exclude::Ties => peers[row] == peers[at] && row != at,
+    };
+    starts && ends && !left_out
 }

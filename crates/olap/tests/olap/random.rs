@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use plan::catalogue::{self, Call};
-use plan::{Expr, FailureKind, Literal, Plan, Rel, Type};
+use plan::{Expr, FailureKind, Literal, Plan, Rel, Type, WindowFunction};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -34,8 +34,9 @@ fn random_plans_agree_with_the_interpreter() {
             let context = || format!("ANKER_SEED={seed}\n{plan:#?}\n{params:?}\n{tables:?}");
             match (&told, &expected) {
                 (Ok(told), Ok(expected)) => {
-                    let grouped =
-                        operators(&plan).iter().any(|rel| matches!(rel, Rel::Aggregate { .. } | Rel::Top { .. }));
+                    let grouped = operators(&plan)
+                        .iter()
+                        .any(|rel| matches!(rel, Rel::Aggregate { .. } | Rel::Top { .. } | Rel::Window { .. }));
                     if floats::are_summed(&plan) {
                         let largest = interpreter.largest_float.get();
                         assert!(floats::alike(told, expected, largest), "{told:?}\n{expected:?}\n{}", context());
@@ -70,6 +71,13 @@ fn raises(plan: &Plan) -> Vec<FailureKind> {
     for rel in &operators {
         if let Rel::Aggregate { aggregates, .. } = rel {
             aggregates.iter().for_each(|aggregation| kinds.extend(aggregation.agg.aggregate().row().raises));
+        }
+        if let Rel::Window { calls, .. } = rel {
+            for call in calls {
+                if let WindowFunction::Aggregate(agg) = &call.function {
+                    kinds.extend(agg.aggregate().row().raises);
+                }
+            }
         }
         if let Rel::Top { .. } = rel {
             kinds.extend([FailureKind::NegativeLimit, FailureKind::NegativeOffset]);

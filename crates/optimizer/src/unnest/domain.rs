@@ -40,6 +40,13 @@ impl Unnesting<'_> {
                 keys.extend(ids.iter().copied().map(Expr::column));
                 (Rel::Top { input: Box::new(input), keys, order, range }, ids)
             }
+            Rel::Window { input, mut over, mut calls } => {
+                let (input, ids) = self.dependent(*input, domain);
+                let arguments = calls.iter_mut().flat_map(|call| call.function.arguments_mut());
+                domain.replace(over.expressions_mut().chain(arguments), &ids);
+                over.partition.extend(ids.iter().copied().map(Expr::column));
+                (Rel::Window { input: Box::new(input), over, calls }, ids)
+            }
             Rel::Union { mut columns, inputs } => {
                 let ids: Vec<ColumnId> = domain.outer.iter().map(|id| self.like(*id)).collect();
                 columns.extend(&ids);

@@ -62,6 +62,11 @@ impl Unnesting<'_> {
                 let order = if range.ties { order } else { total(order, &input) };
                 Rel::Top { input, keys, order, range }
             }
+            Rel::Window { input, mut over, calls } => {
+                let input = Box::new(self.rel(*input));
+                over.ties = total(over.ties, &input);
+                Rel::Window { input, over, calls }
+            }
         }
     }
 

@@ -1,0 +1,282 @@
+//! The operator that adds the columns of window functions.
+//!
+//! ```text
+//!   partitions by hash of the keys, or one -> Sort by keys and order -> Windows
+//! ```
+//!
+//! A partition's rows are together when they are computed, and small partitions with others.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema, SchemaRef, SortOptions};
+use arrow_select::concat::concat_batches;
+use datafusion_common::arrow::row::OwnedRow;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::coop::cooperative;
+use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use futures::{StreamExt, TryStreamExt, stream};
+use plan::{Agg, ColumnId, Expr, Over, Rel, Type, WindowCall, WindowFunction};
+use protocol::request::Failure;
+
+use crate::aggregate::one_partition;
+use crate::arrow_form::arrow_type;
+use crate::expr::{Lowering, column_name};
+use crate::frames::Layout;
+use crate::physical::{Builder, Stage, columns_of};
+use crate::runs::{Keys, SortColumn, Wanted};
+use crate::sort::{Sort, sort_columns};
+use crate::top::by_hash;
+use crate::windowed::Call;
+
+impl Builder<'_> {
+    pub fn window(
+        &self,
+        input: &Rel,
+        over: &Over,
+        calls: &[WindowCall],
+        needed: &[ColumnId],
+    ) -> Result<Stage, Failure> {
+        let calls: Vec<&WindowCall> =
+            calls.iter().filter(|call| call.columns.iter().any(|id| needed.contains(id))).collect();
+        let own: Vec<ColumnId> = calls.iter().flat_map(|call| &call.columns).copied().collect();
+        let arguments = calls.iter().flat_map(|call| call.function.arguments());
+        let mut read = columns_of(over.expressions().chain(arguments));
+        read.extend(needed.iter().filter(|id| !own.contains(id)));
+        let Stage { plan, mut columns } = self.stage(input, &read)?;
+        if calls.is_empty() {
+            return Ok(Stage { plan, columns });
+        }
+        let lowering = self.lowering(&columns);
+        let keys = over.partition.iter().map(|key| lowering.key(key)).collect::<Result<Vec<_>, _>>()?;
+        let plan = if keys.is_empty() { one_partition(plan) } else { by_hash(plan, &keys)? };
+        let options = SortOptions::default();
+        let partition: Vec<SortColumn> = keys.into_iter().map(|expr| SortColumn { expr, options }).collect();
+        let order = sort_columns(&over.order, &lowering)?;
+        let by = [&partition[..], &order, &sort_columns(&over.ties, &lowering)?].concat();
+        let all = Wanted { rows: usize::MAX, ties: false };
+        let sorted: Arc<dyn ExecutionPlan> = if by.is_empty() { plan } else { Arc::new(Sort::new(plan, by, all)) };
+        let mut made = Vec::new();
+        for call in &calls {
+            made.extend(lowered(call, &lowering)?);
+        }
+        let fields =
+            own.iter().map(|id| Field::new(column_name(*id), arrow_type(self.plan.type_of(&Expr::column(*id))), true));
+        let fields: Vec<Field> = fields.collect();
+        columns.extend(own);
+        Ok(Stage { plan: Arc::new(Windows::new(sorted, partition, order, made, fields)), columns })
+    }
+}
+
+/// What computes each of a call's columns.
+fn lowered(call: &WindowCall, lowering: &Lowering<'_>) -> Result<Vec<Call>, Failure> {
+    let frame = call.frame;
+    let lower = |expr: &Expr| lowering.lower(expr);
+    let nth = |value, at, from_end| Ok::<_, Failure>(Call::Nth { value: lower(value)?, at, from_end, frame });
+    let sum = |arg: &Expr, narrow| Ok::<_, Failure>(Call::Sum { arg: lower(arg)?, narrow, frame });
+    let extreme = |arg: &Expr, greatest| {
+        Ok::<_, Failure>(Call::Extreme { arg: lower(arg)?, key: lowering.key(arg)?, greatest, frame })
+    };
+    Ok(vec![match &call.function {
+        WindowFunction::RowNumber => Call::RowNumber,
+        WindowFunction::Rank => Call::Rank,
+        WindowFunction::DenseRank => Call::DenseRank,
+        WindowFunction::PercentRank => Call::PercentRank,
+        WindowFunction::CumeDist => Call::CumeDist,
+        WindowFunction::Ntile(buckets) => Call::Ntile(*buckets),
+        WindowFunction::Shifted { value, by, otherwise } => {
+            Call::Shifted { value: lower(value)?, by: *by, otherwise: otherwise.as_ref().map(lower).transpose()? }
+        }
+        WindowFunction::First(value) => nth(value, 0, false)?,
+        WindowFunction::Last(value) => nth(value, 0, true)?,
+        WindowFunction::Nth(value, number) => nth(value, *number as usize - 1, false)?,
+        WindowFunction::Aggregate(agg) => match agg {
+            Agg::CountStar => Call::Count { arg: None, frame },
+            Agg::Count(arg) => Call::Count { arg: Some(lower(arg)?), frame },
+            Agg::Sum(arg) => {
+                sum(arg, agg.aggregate().row().output_types(lowering.plan.type_of(arg)).eq([Type::Int64]))?
+            }
+            Agg::Avg(arg) => return Ok(vec![sum(arg, false)?, Call::Count { arg: Some(lower(arg)?), frame }]),
+            Agg::Min(arg) => extreme(arg, false)?,
+            Agg::Max(arg) => extreme(arg, true)?,
+        },
+    }])
+}
+
+#[derive(Debug)]
+struct Windows {
+    /// Sorted by partition and order, a partition's rows in one place.
+    input: Arc<dyn ExecutionPlan>,
+    partition: Arc<[SortColumn]>,
+    order: Arc<[SortColumn]>,
+    calls: Arc<[Call]>,
+    fields: Vec<Field>,
+    properties: Arc<PlanProperties>,
+}
+
+impl Windows {
+    /// `fields` are the columns that the calls make.
+    fn new(
+        input: Arc<dyn ExecutionPlan>,
+        partition: Vec<SortColumn>,
+        order: Vec<SortColumn>,
+        calls: Vec<Call>,
+        fields: Vec<Field>,
+    ) -> Windows {
+        let own = input.schema().fields().iter().map(|field| Field::clone(field)).collect::<Vec<_>>();
+        let schema = Schema::new([own, fields.clone()].concat());
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::new(schema)),
+            datafusion_physical_plan::Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        let properties = Arc::new(properties);
+        Windows { input, partition: partition.into(), order: order.into(), calls: calls.into(), fields, properties }
+    }
+}
+
+/// Collects rows until some partitions are complete.
+struct Collector {
+    input_schema: SchemaRef,
+    schema: SchemaRef,
+    partition: Keys,
+    order: Keys,
+    calls: Arc<[Call]>,
+    waiting: Vec<RecordBatch>,
+    rows: usize,
+    /// The partition of the last row.
+    last: Option<OwnedRow>,
+    enough: usize,
+    reservation: MemoryReservation,
+}
+
+impl Collector {
+    /// One more batch; what is complete with it.
+    fn push(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
+        let keys = self.partition.of(&batch)?;
+        let rows = batch.num_rows();
+        // The last partition that begins in this batch is not complete.
+        let begins = |at: &usize| match (at, &self.last) {
+            (0, None) => true,
+            (0, Some(last)) => last.row() != keys.row(0),
+            (at, _) => keys.row(*at) != keys.row(at - 1),
+        };
+        let start = if self.rows + rows < self.enough { None } else { (0..rows).rev().find(begins) };
+        if rows > 0 {
+            self.last = Some(keys.row(rows - 1).owned());
+        }
+        let Some(start) = start else {
+            self.wait(batch)?;
+            return Ok(None);
+        };
+        self.wait(batch.slice(0, start))?;
+        let complete = self.complete()?;
+        self.wait(batch.slice(start, rows - start))?;
+        Ok(complete)
+    }
+
+    fn wait(&mut self, batch: RecordBatch) -> Result<()> {
+        self.reservation.try_grow(batch.get_array_memory_size())?;
+        self.rows += batch.num_rows();
+        self.waiting.push(batch);
+        Ok(())
+    }
+
+    /// All that waits, with the columns of the calls.
+    fn complete(&mut self) -> Result<Option<RecordBatch>> {
+        if self.rows == 0 {
+            return Ok(None);
+        }
+        // A second copy, keys, places in partitions and frames, and the results.
+        self.reservation.try_grow(self.reservation.size() + self.rows * (64 + 48 * self.calls.len()))?;
+        let batch = concat_batches(&self.input_schema, &self.waiting)?;
+        self.waiting.clear();
+        self.rows = 0;
+        let layout = Layout::new(&batch, &self.partition, &self.order)?;
+        let mut columns = batch.columns().to_vec();
+        for call in self.calls.iter() {
+            columns.push(call.evaluate(&batch, &layout)?);
+        }
+        self.reservation.free();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?))
+    }
+}
+
+impl ExecutionPlan for Windows {
+    fn name(&self) -> &str {
+        "Windows"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut recursion = TreeNodeRecursion::Continue;
+        let keys = self.partition.iter().chain(self.order.iter()).map(|column| &column.expr);
+        for expr in keys.chain(self.calls.iter().flat_map(Call::expressions)) {
+            recursion = recursion.visit_sibling(|| f(expr))?;
+        }
+        Ok(recursion)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let (partition, order, calls) = (self.partition.to_vec(), self.order.to_vec(), self.calls.to_vec());
+        Ok(Arc::new(Windows::new(children.remove(0), partition, order, calls, self.fields.clone())))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (schema, input_schema) = (self.schema(), self.input.schema());
+        let batch_size = context.session_config().batch_size();
+        let mut collector = Collector {
+            partition: Keys::new(self.partition.clone(), &input_schema)?,
+            order: Keys::new(self.order.clone(), &input_schema)?,
+            input_schema,
+            schema: schema.clone(),
+            calls: self.calls.clone(),
+            waiting: Vec::new(),
+            rows: 0,
+            last: None,
+            enough: batch_size,
+            reservation: MemoryConsumer::new("Windows").register(context.memory_pool()),
+        };
+        let input = self.input.execute(partition, context)?.map(|batch| batch.map(Some));
+        let end = stream::once(std::future::ready(Ok::<_, DataFusionError>(None)));
+        let complete = input.chain(end).try_filter_map(move |batch| {
+            std::future::ready(match batch {
+                Some(batch) => collector.push(batch),
+                None => collector.complete(),
+            })
+        });
+        let slices = complete.map_ok(move |batch| {
+            let starts = (0..batch.num_rows()).step_by(batch_size);
+            let slice = move |start: usize| Ok(batch.slice(start, batch_size.min(batch.num_rows() - start)));
+            stream::iter(starts.map(slice))
+        });
+        let batches = slices.try_flatten().boxed();
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches))))
+    }
+}
+
+impl DisplayAs for Windows {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Windows")
+    }
+}

@@ -1,0 +1,171 @@
+//! Window functions: what they are; what rows they look at.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Agg, ColumnId, Expr, SortKey, Type};
+
+/// The rows that window functions look at: those that agree in `partition`, in an order. Rows that are equal in the order
+/// are peers; which of them comes first is up to `ties`, and then open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Over {
+    pub partition: Vec<Expr>,
+    pub order: Vec<SortKey>,
+    pub ties: Vec<SortKey>,
+}
+
+impl Over {
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let order = self.order.iter().chain(&self.ties).map(|key| &key.expr);
+        self.partition.iter().chain(order)
+    }
+
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let order = self.order.iter_mut().chain(&mut self.ties).map(|key| &mut key.expr);
+        self.partition.iter_mut().chain(order)
+    }
+}
+
+/// A window function with its columns: [`Agg::Avg`] makes two, all others one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowCall {
+    pub columns: Vec<ColumnId>,
+    pub function: WindowFunction,
+    /// Of those that look at a frame.
+    pub frame: Frame,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum WindowFunction {
+    /// Int64, from 1.
+    RowNumber,
+    /// Int64: the number of the first peer.
+    Rank,
+    /// Int64: how many groups of peers there are up to this one.
+    DenseRank,
+    /// Float64: (rank - 1) / (rows - 1), 0 for a single row.
+    PercentRank,
+    /// Float64: the rows up to the last peer, of all.
+    CumeDist,
+    /// Int32, from 1: so many buckets, as even as they can be, the larger ones first. At least one.
+    Ntile(u32),
+    /// The value so many rows further on; beyond the partition's end the other one, of this row, or null.
+    Shifted {
+        value: Expr,
+        by: i64,
+        otherwise: Option<Expr>,
+    },
+    /// Of the frame's first row.
+    First(Expr),
+    Last(Expr),
+    /// Of the frame's row with this number, from 1.
+    Nth(Expr, u32),
+    /// Over the frame.
+    Aggregate(Agg),
+}
+
+/// Rows of the partition around the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    pub unit: Unit,
+    pub start: Bound,
+    pub end: Bound,
+    pub exclude: Exclude,
+}
+
+/// What bounds count in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    Rows,
+    /// Groups of peers; the current row stands for all of its own.
+    Groups,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bound {
+    /// The partition's first row, or its last.
+    Unbounded,
+    Preceding(u64),
+    Current,
+    Following(u64),
+}
+
+/// Rows of the frame that are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exclude {
+    Nothing,
+    Current,
+    /// The current row and its peers.
+    Group,
+    /// Its peers.
+    Ties,
+}
+
+impl Frame {
+    /// All rows of the partition.
+    pub const ALL: Frame =
+        Frame { unit: Unit::Rows, start: Bound::Unbounded, end: Bound::Unbounded, exclude: Exclude::Nothing };
+}
+
+impl WindowFunction {
+    pub fn arguments(&self) -> Vec<&Expr> {
+        match self {
+            WindowFunction::RowNumber
+            | WindowFunction::Rank
+            | WindowFunction::DenseRank
+            | WindowFunction::PercentRank
+            | WindowFunction::CumeDist
+            | WindowFunction::Ntile(_) => vec![],
+            WindowFunction::Shifted { value, otherwise, .. } => [value].into_iter().chain(otherwise).collect(),
+            WindowFunction::First(value) | WindowFunction::Last(value) | WindowFunction::Nth(value, _) => vec![value],
+            WindowFunction::Aggregate(agg) => agg.arguments().iter().collect(),
+        }
+    }
+
+    pub fn arguments_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            WindowFunction::RowNumber
+            | WindowFunction::Rank
+            | WindowFunction::DenseRank
+            | WindowFunction::PercentRank
+            | WindowFunction::CumeDist
+            | WindowFunction::Ntile(_) => vec![],
+            WindowFunction::Shifted { value, otherwise, .. } => [value].into_iter().chain(otherwise).collect(),
+            WindowFunction::First(value) | WindowFunction::Last(value) | WindowFunction::Nth(value, _) => vec![value],
+            WindowFunction::Aggregate(agg) => agg.arguments_mut().iter_mut().collect(),
+        }
+    }
+
+    /// The types of its columns; `arguments` are those of its arguments. `None`: it takes no such.
+    pub fn types(&self, arguments: &[Type]) -> Option<Vec<Type>> {
+        Some(match self {
+            WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => vec![Type::Int64],
+            WindowFunction::PercentRank | WindowFunction::CumeDist => vec![Type::Float64],
+            WindowFunction::Ntile(buckets) => {
+                (*buckets > 0).then_some(())?;
+                vec![Type::Int32]
+            }
+            WindowFunction::Nth(_, 0) => return None,
+            WindowFunction::Shifted { .. }
+            | WindowFunction::First(_)
+            | WindowFunction::Last(_)
+            | WindowFunction::Nth(..) => {
+                let ty = *arguments.first()?;
+                arguments.iter().all(|other| *other == ty).then(|| vec![ty])?
+            }
+            WindowFunction::Aggregate(agg) => {
+                let row = agg.aggregate().row();
+                if !agg.is_windowed() || arguments.first().is_some_and(|ty| !row.takes(*ty)) {
+                    return None;
+                }
+                row.output_types(arguments.first().copied().unwrap_or(Type::Int64)).collect()
+            }
+        })
+    }
+}
+
+impl Agg {
+    /// Whether it may be asked for over a frame.
+    pub fn is_windowed(&self) -> bool {
+        matches!(self, Agg::CountStar | Agg::Count(_) | Agg::Sum(_) | Agg::Avg(_) | Agg::Min(_) | Agg::Max(_))
+    }
+}
