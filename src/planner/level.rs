@@ -12,6 +12,7 @@ use super::aggregate::Translated;
 use super::columns::{Columns, Computed, conversion};
 use super::compare::require_deterministic;
 use super::from::{From, flattened, from, simplified};
+use super::grouping_sets::Sets;
 use super::operators;
 use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason};
@@ -60,6 +61,7 @@ struct Reader<'a, 't> {
     columns: Columns<'a>,
     /// The expressions of GROUP BY.
     keys: *mut pg_sys::List,
+    sets: Option<Sets>,
     /// Of what is pending, this many belong to levels around it.
     waiting: usize,
     /// Subqueries whose values belong to the groups.
@@ -161,11 +163,13 @@ fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
         (query.commandType != pg_sys::CmdType::CMD_SELECT, "WITH query that changes data"),
         (!query.rowMarks.is_null() || query.hasForUpdate, "row locks"),
         (query.hasModifyingCTE, "WITH query that changes data"),
-        (!query.groupingSets.is_null(), "grouping sets"),
         (query.hasRowSecurity, "row-level security"),
         (query.hasTargetSRFs, "set-returning function in the select list"),
         (
-            !query.havingQual.is_null() && !query.hasAggs && query.groupClause.is_null(),
+            !query.havingQual.is_null()
+                && !query.hasAggs
+                && query.groupClause.is_null()
+                && query.groupingSets.is_null(),
             "HAVING without grouping or aggregate",
         ),
     ];
@@ -178,6 +182,10 @@ fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
 impl<'a, 't> Reader<'a, 't> {
     unsafe fn open(translator: &'t mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
         let waiting = translator.pending.len();
+        let sets = Sets::of(translator, query)?;
+        // The rows are read for each of several grouping sets.
+        let repeated = translator.repeated;
+        translator.repeated |= sets.is_some();
         let From { rel, conjuncts } = match query.setOperations.is_null() {
             // SAFETY: by the caller's promise.
             true => unsafe { from(translator, query)? },
@@ -190,7 +198,8 @@ impl<'a, 't> Reader<'a, 't> {
             translator,
             query,
             purpose,
-            grouped: query.hasAggs || !query.groupClause.is_null(),
+            grouped: query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null(),
+            sets,
             columns: Columns::default(),
             keys: std::ptr::null_mut(),
             waiting,
@@ -208,6 +217,7 @@ impl<'a, 't> Reader<'a, 't> {
         };
         let rel = reader.translator.with_pending(rel, waiting)?;
         let (rel, correlated) = reader.assembled(rel, correlated)?;
+        reader.translator.repeated = repeated;
         Ok(Opened { rel, columns: reader.columns, targets, quals, correlated })
     }
 
@@ -270,7 +280,11 @@ impl<'a, 't> Reader<'a, 't> {
                 keys.push(plan::Computed { column, expr: *own });
             }
         }
-        let groups = Rel::Aggregate { input: Box::new(rel), keys, aggregates };
+        let groups = match &self.sets {
+            None => Rel::Aggregate { input: Box::new(rel), keys, aggregates },
+            Some(_) if !outside.is_empty() => return Err("correlated subquery with grouping sets".into()),
+            Some(sets) => sets.groups(rel, keys, aggregates),
+        };
         self.translator.pending.append(&mut self.above_groups);
         Ok((self.translator.with_pending(groups, self.waiting)?, outside))
     }
@@ -286,6 +300,11 @@ impl<'a, 't> Reader<'a, 't> {
                 .ok_or("GROUP BY of an unknown expression")?;
             let node = tree.required(entry.expr);
             let simple = self.simple(node);
+            // PostgreSQL simplifies what stands around another expression before it looks for the key in it: where it does
+            // not find it, it is not null in the sets without it.
+            if self.sets.is_some() && node.cast::<pg_sys::Var>().is_none() {
+                return Err("grouping sets of more than columns".into());
+            }
             if !simple.has_columns() {
                 return Err("GROUP BY a constant".into());
             }
@@ -359,7 +378,12 @@ impl<'a, 't> Reader<'a, 't> {
             return self.columns.add(self.translator, node, node, computed, conversion).map(Some);
         }
         match node.tag() {
-            pg_sys::NodeTag::T_GroupingFunc => Err("GROUPING".into()),
+            pg_sys::NodeTag::T_GroupingFunc => {
+                let sets = self.sets.as_ref().ok_or("GROUPING without grouping sets")?;
+                let typed = sets.grouping(self.translator.tree, node)?;
+                let conversion = conversion(typed.ty, -1)?;
+                self.columns.add(self.translator, node, node, Computed::Value(typed), conversion).map(Some)
+            }
             pg_sys::NodeTag::T_SubLink => self.subquery(node).map(Some),
             _ => Ok(None),
         }

@@ -184,7 +184,7 @@ impl<'a> Translator<'a> {
             return Err("subquery in an expression".into());
         }
         let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
-        if !query.hasAggs || !query.groupClause.is_null() {
+        if !query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null() {
             return Err("subquery in an expression that may have several rows".into());
         }
         let Level { rel, columns, correlated } = whole_level(self, query, Use::Value)?;

@@ -172,7 +172,7 @@ impl<'a> Translator<'a> {
                 let right = if kind.keeps_right() { self.columns_of(right) } else { Vec::new() };
                 [self.columns_of(left), right].concat()
             }
-            Rel::Union { .. } | Rel::Aggregate { .. } => rel.columns(),
+            Rel::Union { .. } | Rel::Aggregate { .. } | Rel::GroupingSets { .. } => rel.columns(),
         }
     }
 
@@ -422,7 +422,7 @@ fn is_one_row(rel: &Rel) -> bool {
             is_one_row(input)
         }
         Rel::Aggregate { keys, .. } => keys.is_empty(),
-        Rel::Scan { .. } | Rel::Join { .. } | Rel::Union { .. } => false,
+        Rel::Scan { .. } | Rel::Join { .. } | Rel::Union { .. } | Rel::GroupingSets { .. } => false,
     }
 }
 

@@ -40,6 +40,7 @@ files![
     subqueries,
     limits,
     windows,
+    grouping_sets,
     cursors,
     prepared,
     transactions,

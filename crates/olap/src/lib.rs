@@ -15,6 +15,7 @@
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
+//! | `grouping_sets` | grouping by several sets of keys |
 //! | `dense` | grouping by integers that take few values |
 //! | `top`, `first_of_groups` | the first rows in an order |
 //! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
@@ -38,6 +39,7 @@ mod extreme;
 mod first_of_groups;
 mod frames;
 mod greatest;
+mod grouping_sets;
 mod like;
 mod logic;
 mod maths;

@@ -4,7 +4,7 @@
 //! What passes here can be run without a further look.
 
 use crate::catalogue::{self, Call, Kind};
-use crate::{ColumnId, Expr, Literal, Physical, Plan, Rel, Type};
+use crate::{Aggregation, ColumnId, Expr, Literal, Physical, Plan, Rel, Type};
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
 pub const MAX_DEPTH: usize = 100;
@@ -75,19 +75,18 @@ impl Checker<'_> {
                     let ty = self.type_of(&key.expr, &visible)?;
                     self.make(key.column, ty)?;
                 }
-                for aggregation in aggregates {
-                    let row = aggregation.agg.aggregate().row();
-                    let argument = aggregation.agg.argument().map(|e| self.type_of(e, &visible)).transpose()?;
-                    if argument.is_some_and(|ty| !row.takes(ty)) {
-                        return Err(format!("no such aggregate: {aggregation:?}"));
-                    }
-                    let types: Vec<Type> = row.output_types(argument.unwrap_or(Type::Int64)).collect();
-                    if types.len() != aggregation.columns.len() {
-                        return Err(format!("an aggregate with other columns than its results: {aggregation:?}"));
-                    }
-                    for (column, ty) in aggregation.columns.iter().zip(types) {
-                        self.make(*column, ty)?;
-                    }
+                self.aggregates(aggregates, &visible)?;
+            }
+            Rel::GroupingSets { input, grouping } => {
+                let visible = self.rel(input, depth)?;
+                for key in &grouping.keys {
+                    let ty = self.type_of(&key.expr, &visible)?;
+                    self.make(key.column, ty)?;
+                }
+                self.make(grouping.number, Type::Int32)?;
+                self.aggregates(&grouping.aggregates, &visible)?;
+                if grouping.sets.iter().flatten().any(|at| *at as usize >= grouping.keys.len()) {
+                    return Err("a set of unknown keys".into());
                 }
             }
             Rel::Top { input, keys, order, range } => {
@@ -118,6 +117,24 @@ impl Checker<'_> {
             }
         }
         Ok(rel.columns())
+    }
+
+    fn aggregates(&mut self, aggregates: &[Aggregation], visible: &[ColumnId]) -> Result<(), String> {
+        for aggregation in aggregates {
+            let row = aggregation.agg.aggregate().row();
+            let argument = aggregation.agg.argument().map(|e| self.type_of(e, visible)).transpose()?;
+            if argument.is_some_and(|ty| !row.takes(ty)) {
+                return Err(format!("no such aggregate: {aggregation:?}"));
+            }
+            let types: Vec<Type> = row.output_types(argument.unwrap_or(Type::Int64)).collect();
+            if types.len() != aggregation.columns.len() {
+                return Err(format!("an aggregate with other columns than its results: {aggregation:?}"));
+            }
+            for (column, ty) in aggregation.columns.iter().zip(types) {
+                self.make(*column, ty)?;
+            }
+        }
+        Ok(())
     }
 
     fn make(&mut self, column: ColumnId, ty: Type) -> Result<(), String> {

@@ -24,11 +24,31 @@ pub enum Rel {
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
     /// A row for each group. Without keys all rows are one group, even if there are none.
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
+    /// The groups of several sets of keys, one set's behind the other's.
+    GroupingSets { input: Box<Rel>, grouping: Box<GroupingSets> },
     /// The first rows in an order, which are a multiset again; with keys, the first of all rows that agree in them. Which
     /// of several rows that are first by the order does not matter.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
     /// The same rows with what window functions make of the rows around them.
     Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
+}
+
+/// What [`Rel::GroupingSets`] makes: for each set the groups of [`Rel::Aggregate`] by its keys, where all other keys are null.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupingSets {
+    pub keys: Vec<Computed>,
+    /// Positions of keys.
+    pub sets: Vec<Vec<u16>>,
+    /// The number of the set from 0, an Int32.
+    pub number: ColumnId,
+    pub aggregates: Vec<Aggregation>,
+}
+
+impl GroupingSets {
+    /// The keys of a set.
+    pub fn keys_of(&self, set: &[u16]) -> Vec<Computed> {
+        set.iter().map(|at| self.keys[*at as usize].clone()).collect()
+    }
 }
 
 /// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them.
@@ -139,6 +159,10 @@ impl Rel {
                 }
                 columns
             }
+            Rel::GroupingSets { grouping, .. } => {
+                let keys = grouping.keys.iter().map(|key| key.column).chain([grouping.number]);
+                keys.chain(grouping.aggregates.iter().flat_map(|aggregation| aggregation.columns.clone())).collect()
+            }
             Rel::Aggregate { keys, aggregates, .. } => {
                 let results = aggregates.iter().flat_map(|aggregation| &aggregation.columns);
                 keys.iter().map(|key| key.column).chain(results.copied()).collect()
@@ -152,6 +176,7 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Map { input, .. }
             | Rel::Aggregate { input, .. }
+            | Rel::GroupingSets { input, .. }
             | Rel::Top { input, .. }
             | Rel::Window { input, .. } => vec![input],
             Rel::Join { left, right, .. } => vec![left, right],
@@ -170,6 +195,10 @@ impl Rel {
             Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } => conditions.iter().collect(),
             Rel::Map { computed, .. } => computed.iter().map(|computed| &computed.expr).collect(),
             Rel::Union { inputs, .. } => inputs.iter().flat_map(|part| &part.exprs).collect(),
+            Rel::GroupingSets { grouping, .. } => {
+                let arguments = grouping.aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
+                grouping.keys.iter().map(|key| &key.expr).chain(arguments).collect()
+            }
             Rel::Aggregate { keys, aggregates, .. } => {
                 let arguments = aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
                 keys.iter().map(|key| &key.expr).chain(arguments).collect()
@@ -193,6 +222,7 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Map { input, .. }
             | Rel::Aggregate { input, .. }
+            | Rel::GroupingSets { input, .. }
             | Rel::Top { input, .. }
             | Rel::Window { input, .. } => input.visit_mut(f),
             Rel::Join { left, right, .. } => {
