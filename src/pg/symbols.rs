@@ -44,6 +44,8 @@ unsafe extern "C-unwind" {
         flags: i32,
     ) -> *mut pg_sys::Query;
 
+    pub(super) fn expand_grouping_sets(sets: *mut pg_sys::List, distinct: bool, limit: c_int) -> *mut pg_sys::List;
+
     // Executing.
     pub fn ExecScan(
         node: *mut pg_sys::ScanState,

@@ -36,6 +36,7 @@ tagged! {
     FromExpr => T_FromExpr,
     FuncExpr => T_FuncExpr,
     FunctionScan => T_FunctionScan,
+    GroupingFunc => T_GroupingFunc,
     JoinExpr => T_JoinExpr,
     Material => T_Material,
     NullTest => T_NullTest,
@@ -114,6 +115,12 @@ impl<'a> Tree<'a> {
     fn cells(self, list: *mut pg_sys::List) -> &'a [pg_sys::ListCell] {
         // SAFETY: null or a list, by the promise of `new`, which has `length` cells.
         unsafe { list.as_ref().map_or(&[], |list| std::slice::from_raw_parts(list.elements, list.length as usize)) }
+    }
+
+    /// The elements of a list of integers.
+    pub fn integers(self, list: *mut pg_sys::List) -> impl ExactSizeIterator<Item = i32> + Clone {
+        // SAFETY: cells of a list of integers hold integers.
+        self.cells(list).iter().map(|cell| unsafe { cell.int_value })
     }
 
     /// The elements of a list of oids.

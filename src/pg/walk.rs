@@ -41,3 +41,13 @@ pub unsafe fn mutate_query(
     // SAFETY: by the caller's promise.
     unsafe { pg_guard_ffi_boundary(|| symbols::query_tree_mutator(query, mutator, context, flags as i32)) }
 }
+
+/// The sets of keys that a query groups by, as lists of what GROUP BY calls them; null: more than `limit`.
+///
+/// # Safety
+///
+/// A valid query.
+pub unsafe fn expanded_grouping_sets(query: &pg_sys::Query, limit: i32) -> *mut pg_sys::List {
+    // SAFETY: by the caller's promise; the lists are copied.
+    unsafe { pg_guard_ffi_boundary(|| symbols::expand_grouping_sets(query.groupingSets, query.groupDistinct, limit)) }
+}

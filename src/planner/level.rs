@@ -12,6 +12,7 @@ use super::aggregate::Translated;
 use super::columns::{Columns, Computed, conversion};
 use super::compare::require_deterministic;
 use super::from::{From, flattened, from, simplified};
+use super::grouping_sets::Sets;
 use super::operators;
 use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason};
@@ -57,6 +58,7 @@ struct Reader<'a, 't> {
     columns: Columns<'a>,
     /// The expressions of GROUP BY.
     keys: *mut pg_sys::List,
+    sets: Option<Sets>,
     /// Of what is pending, this many belong to levels around it.
     waiting: usize,
     /// Subqueries whose values belong to the groups.
@@ -146,11 +148,13 @@ fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
         (query.commandType != pg_sys::CmdType::CMD_SELECT, "WITH query that changes data"),
         (!query.rowMarks.is_null() || query.hasForUpdate, "row locks"),
         (query.hasModifyingCTE, "WITH query that changes data"),
-        (!query.groupingSets.is_null(), "grouping sets"),
         (query.hasRowSecurity, "row-level security"),
         (query.hasTargetSRFs, "set-returning function in the select list"),
         (
-            !query.havingQual.is_null() && !query.hasAggs && query.groupClause.is_null(),
+            !query.havingQual.is_null()
+                && !query.hasAggs
+                && query.groupClause.is_null()
+                && query.groupingSets.is_null(),
             "HAVING without grouping or aggregate",
         ),
     ];
@@ -163,6 +167,10 @@ fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
 impl<'a, 't> Reader<'a, 't> {
     unsafe fn open(translator: &'t mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
         let waiting = translator.pending.len();
+        let sets = Sets::of(translator, query)?;
+        // The rows are read for each of several grouping sets.
+        let repeated = translator.repeated;
+        translator.repeated |= sets.is_some();
         let From { rel, conjuncts } = match query.setOperations.is_null() {
             // SAFETY: by the caller's promise.
             true => unsafe { from(translator, query)? },
@@ -175,7 +183,8 @@ impl<'a, 't> Reader<'a, 't> {
             translator,
             query,
             purpose,
-            grouped: query.hasAggs || !query.groupClause.is_null(),
+            grouped: query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null(),
+            sets,
             columns: Columns::default(),
             keys: std::ptr::null_mut(),
             waiting,
@@ -193,6 +202,7 @@ impl<'a, 't> Reader<'a, 't> {
         };
         let rel = reader.translator.with_pending(rel, waiting);
         let rel = reader.assembled(rel)?;
+        reader.translator.repeated = repeated;
         Ok(Opened { rel, columns: reader.columns, targets, quals })
     }
 
@@ -229,7 +239,11 @@ impl<'a, 't> Reader<'a, 't> {
             conditions.iter_mut().for_each(|c| c.replace_columns(&key));
             rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace_columns(&key)));
         }
-        let groups = Rel::Aggregate { input: Box::new(rel), aggregates: self.columns.aggregates(), keys: keys.clone() };
+        let aggregates = self.columns.aggregates();
+        let groups = match &self.sets {
+            None => Rel::Aggregate { input: Box::new(rel), keys: keys.clone(), aggregates },
+            Some(sets) => sets.groups(rel, keys.clone(), aggregates),
+        };
         self.translator.pending.append(&mut self.above_groups);
         Ok(self.translator.with_pending(groups, self.waiting))
     }
@@ -245,6 +259,11 @@ impl<'a, 't> Reader<'a, 't> {
                 .ok_or("GROUP BY of an unknown expression")?;
             let node = tree.required(entry.expr);
             let simple = self.simple(node);
+            // PostgreSQL simplifies what stands around another expression before it looks for the key in it: where it does
+            // not find it, it is not null in the sets without it.
+            if self.sets.is_some() && node.cast::<pg_sys::Var>().is_none() {
+                return Err("grouping sets of more than columns".into());
+            }
             if !simple.has_columns() {
                 return Err("GROUP BY a constant".into());
             }
@@ -318,7 +337,12 @@ impl<'a, 't> Reader<'a, 't> {
             return self.columns.add(self.translator, node, node, computed, conversion).map(Some);
         }
         match node.tag() {
-            pg_sys::NodeTag::T_GroupingFunc => Err("GROUPING".into()),
+            pg_sys::NodeTag::T_GroupingFunc => {
+                let sets = self.sets.as_ref().ok_or("GROUPING without grouping sets")?;
+                let typed = sets.grouping(self.translator.tree, node)?;
+                let conversion = conversion(typed.ty, -1)?;
+                self.columns.add(self.translator, node, node, Computed::Value(typed), conversion).map(Some)
+            }
             pg_sys::NodeTag::T_SubLink => self.subquery(node).map(Some),
             _ => Ok(None),
         }

@@ -6,6 +6,7 @@
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
 //! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES
+//! - `grouping_sets`: GROUPING SETS, ROLLUP, CUBE, GROUPING()
 //! - `ordered`: LIMIT and OFFSET of subqueries, and of the query itself as far as the engine can see to it; `window`:
 //!   window functions of subqueries
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
@@ -20,6 +21,7 @@ mod conditional;
 mod flag;
 mod from;
 mod functions;
+mod grouping_sets;
 mod hook;
 mod level;
 mod nodes;

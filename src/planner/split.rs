@@ -75,6 +75,7 @@ fn upper_query(
     upper.jointree = from;
     upper.targetList = targets.cast();
     compat::without_grouping(upper);
+    upper.groupingSets = std::ptr::null_mut();
     upper.hasSubLinks = false;
     upper.cteList = std::ptr::null_mut();
     upper.setOperations = std::ptr::null_mut();

@@ -256,7 +256,7 @@ impl<'a> Translator<'a> {
         let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
         let Level { rel, columns } = whole_level(self, query, Use::Value)?;
         let value = columns.into_iter().next().ok_or("subquery without a column")??;
-        let is_total = query.hasAggs && query.groupClause.is_null();
+        let is_total = query.hasAggs && query.groupClause.is_null() && query.groupingSets.is_null();
         if !is_total || is_limited(query) || query.hasTargetSRFs {
             return self.only_row(rel, value);
         }

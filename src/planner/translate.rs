@@ -205,7 +205,7 @@ impl<'a> Translator<'a> {
                 };
                 [self.columns_of(left), more].concat()
             }
-            Rel::Row | Rel::Union { .. } | Rel::Aggregate { .. } => rel.columns(),
+            Rel::Row | Rel::Union { .. } | Rel::Aggregate { .. } | Rel::GroupingSets { .. } => rel.columns(),
         }
     }
 

@@ -45,6 +45,7 @@ files![
     correlated,
     limits,
     windows,
+    grouping_sets,
     cursors,
     prepared,
     transactions,

@@ -16,6 +16,7 @@
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `unordered` | takes from rows what DataFusion assumes of them |
+//! | `grouping_sets` | grouping by several sets of keys |
 //! | `dense` | grouping by integers that take few values |
 //! | `top`, `first_of_groups` | the first rows in an order |
 //! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
@@ -46,6 +47,7 @@ mod float_spread;
 mod float_sum;
 mod frames;
 mod greatest;
+mod grouping_sets;
 mod like;
 mod logic;
 mod maths;

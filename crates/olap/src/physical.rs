@@ -94,6 +94,7 @@ impl<'a> Builder<'a> {
                 let input = self.stage(input, &columns_of(read))?;
                 aggregate::group(keys, aggregates, &self.lowering(&input.columns), input.plan)
             }
+            Rel::GroupingSets { input, grouping } => self.grouping_sets(input, grouping),
             Rel::Top { input, keys, order, range } => self.top(input, keys, order, range, needed),
             Rel::Window { input, over, calls } => self.window(input, over, calls, needed),
         }

@@ -126,6 +126,10 @@ impl<'a> Sampled<'a> {
             Rel::Union { inputs, .. } => inputs.iter().map(|part| self.rows(&part.rel)).sum(),
             Rel::Aggregate { keys, .. } if keys.is_empty() => 1.0,
             Rel::Aggregate { input, .. } => (self.rows(input) / GROUPED).max(1.0),
+            Rel::GroupingSets { input, grouping } => {
+                let sets = grouping.sets.len() as f64;
+                (self.rows(input) / GROUPED).max(1.0) * sets
+            }
             Rel::Top { input, keys, range, .. } => match &range.count {
                 Some(Expr::Literal { value: Some(Literal::Int(count)), .. }) if keys.is_empty() => {
                     self.rows(input).min(*count as f64)
@@ -147,7 +151,7 @@ impl<'a> Sampled<'a> {
                 self.key(input)
             }
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_), left, .. } => self.key(left),
-            Rel::Row | Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } => None,
+            Rel::Row | Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } | Rel::GroupingSets { .. } => None,
             Rel::Aggregate { keys, .. } => Some(keys.iter().map(|key| key.column).collect()),
         }
     }

@@ -28,6 +28,7 @@ use protocol::request::Failure;
 
 use crate::aggregate::one_partition;
 use crate::arrow_form::arrow_type;
+use crate::error::internal;
 use crate::expr::{Lowering, column_name};
 use crate::frames::Layout;
 use crate::physical::{Builder, Stage, columns_of};
@@ -106,6 +107,9 @@ fn lowered(call: &WindowCall, lowering: &Lowering<'_>) -> Result<Vec<Call>, Fail
             Agg::Avg(arg) => return Ok(vec![sum(arg, false)?, Call::Count { arg: Some(lower(arg)?), frame }]),
             Agg::Min(arg) => extreme(arg, false)?,
             Agg::Max(arg) => extreme(arg, true)?,
+            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) => {
+                return Err(internal(format!("{agg:?} over a window")));
+            }
         },
     }])
 }

@@ -40,6 +40,9 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             below.iter_mut().for_each(|c| c.replace_columns(&plain));
             Rel::Aggregate { input: Box::new(pushed(*input, below)), keys, aggregates }.filter(above)
         }
+        Rel::GroupingSets { input, grouping } => {
+            Rel::GroupingSets { input: Box::new(pushed(*input, Vec::new())), grouping }.filter(conditions)
+        }
         // Which rows are first depends on all of them, unless a condition keeps or drops all that agree in the keys.
         Rel::Top { input, keys, order, range } => {
             let (below, above) = divided(conditions, |c| {

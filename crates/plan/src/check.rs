@@ -4,7 +4,7 @@
 //! What passes here can be run without a further look.
 
 use crate::catalogue::{self, Call, Kind};
-use crate::{ColumnId, Expr, JoinKind, Literal, Physical, Plan, Rel, Type};
+use crate::{Aggregation, ColumnId, Expr, JoinKind, Literal, Physical, Plan, Rel, Type};
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
 pub const MAX_DEPTH: usize = 100;
@@ -90,22 +90,18 @@ impl Checker<'_> {
                     let ty = self.type_of(&key.expr, &visible)?;
                     self.make(key.column, ty)?;
                 }
-                for aggregation in aggregates {
-                    let row = aggregation.agg.aggregate().row();
-                    let arguments = aggregation.agg.arguments().iter().map(|e| self.type_of(e, &visible));
-                    let arguments: Vec<Type> = arguments.collect::<Result<_, _>>()?;
-                    let distinct_pairs = aggregation.distinct && arguments.len() > 1;
-                    if distinct_pairs || arguments.iter().any(|ty| !row.takes(*ty)) {
-                        return Err(format!("no such aggregate: {aggregation:?}"));
-                    }
-                    let argument = arguments.first().copied().unwrap_or(Type::Int64);
-                    let types: Vec<Type> = row.output_types(argument).collect();
-                    if types.len() != aggregation.columns.len() {
-                        return Err(format!("an aggregate with other columns than its results: {aggregation:?}"));
-                    }
-                    for (column, ty) in aggregation.columns.iter().zip(types) {
-                        self.make(*column, ty)?;
-                    }
+                self.aggregates(aggregates, &visible)?;
+            }
+            Rel::GroupingSets { input, grouping } => {
+                let visible = self.rel(input, depth)?;
+                for key in &grouping.keys {
+                    let ty = self.type_of(&key.expr, &visible)?;
+                    self.make(key.column, ty)?;
+                }
+                self.make(grouping.number, Type::Int32)?;
+                self.aggregates(&grouping.aggregates, &visible)?;
+                if grouping.sets.iter().flatten().any(|at| *at as usize >= grouping.keys.len()) {
+                    return Err("a set of unknown keys".into());
                 }
             }
             Rel::Top { input, keys, order, range } => {
@@ -143,6 +139,27 @@ impl Checker<'_> {
             JoinKind::Mark(mark) => self.make(mark, Type::Bool),
             _ => Ok(()),
         }
+    }
+
+    fn aggregates(&mut self, aggregates: &[Aggregation], visible: &[ColumnId]) -> Result<(), String> {
+        for aggregation in aggregates {
+            let row = aggregation.agg.aggregate().row();
+            let arguments = aggregation.agg.arguments().iter().map(|e| self.type_of(e, visible));
+            let arguments: Vec<Type> = arguments.collect::<Result<_, _>>()?;
+            let distinct_pairs = aggregation.distinct && arguments.len() > 1;
+            if distinct_pairs || arguments.iter().any(|ty| !row.takes(*ty)) {
+                return Err(format!("no such aggregate: {aggregation:?}"));
+            }
+            let argument = arguments.first().copied().unwrap_or(Type::Int64);
+            let types: Vec<Type> = row.output_types(argument).collect();
+            if types.len() != aggregation.columns.len() {
+                return Err(format!("an aggregate with other columns than its results: {aggregation:?}"));
+            }
+            for (column, ty) in aggregation.columns.iter().zip(types) {
+                self.make(*column, ty)?;
+            }
+        }
+        Ok(())
     }
 
     fn make(&mut self, column: ColumnId, ty: Type) -> Result<(), String> {

@@ -22,7 +22,7 @@ pub use check::MAX_DEPTH;
 pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
 pub use failure::FailureKind;
 pub use named::{AVERAGE_SCALE, Field};
-pub use rel::{Aggregation, ColumnId, Computed, JoinKind, Part, Range, Rel, SortKey};
+pub use rel::{Aggregation, ColumnId, Computed, GroupingSets, JoinKind, Part, Range, Rel, SortKey};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
 pub use window::{Bound, Exclude, Frame, Over, Unit, WindowCall, WindowFunction};
 
@@ -96,7 +96,9 @@ impl Plan {
             }
         }
         let mut any = false;
-        let is_complete = |rel: &Rel| matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::Apply { .. });
+        let is_complete = |rel: &Rel| {
+            matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } | Rel::Apply { .. })
+        };
         rel.visit(&mut |rel| any |= raises(rel) || is_complete(rel));
         any
     }
@@ -114,7 +116,7 @@ impl Plan {
 /// Whether an operator has read all rows when it gives the first one.
 fn is_complete_first(rel: &Rel) -> bool {
     match rel {
-        Rel::Aggregate { .. } => true,
+        Rel::Aggregate { .. } | Rel::GroupingSets { .. } => true,
         // All rows are among the first if there is no count.
         Rel::Top { keys, order, range, .. } => {
             let counted = matches!(range.count, Some(Expr::Literal { value: Some(_), .. }));

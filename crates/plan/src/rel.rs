@@ -29,11 +29,31 @@ pub enum Rel {
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
     /// A row for each group. Without keys all rows are one group, even if there are none.
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
+    /// The groups of several sets of keys, one set's behind the other's.
+    GroupingSets { input: Box<Rel>, grouping: Box<GroupingSets> },
     /// The first rows in an order, which are a multiset again; with keys, the first of all rows that agree in them. Which
     /// of several rows that are first by the order does not matter.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
     /// The same rows with what window functions make of the rows around them.
     Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
+}
+
+/// What [`Rel::GroupingSets`] makes: for each set the groups of [`Rel::Aggregate`] by its keys, where all other keys are null.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupingSets {
+    pub keys: Vec<Computed>,
+    /// Positions of keys.
+    pub sets: Vec<Vec<u16>>,
+    /// The number of the set from 0, an Int32.
+    pub number: ColumnId,
+    pub aggregates: Vec<Aggregation>,
+}
+
+impl GroupingSets {
+    /// The keys of a set.
+    pub fn keys_of(&self, set: &[u16]) -> Vec<Computed> {
+        set.iter().map(|at| self.keys[*at as usize].clone()).collect()
+    }
 }
 
 /// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them.
@@ -153,6 +173,10 @@ impl Rel {
                 }
                 columns
             }
+            Rel::GroupingSets { grouping, .. } => {
+                let keys = grouping.keys.iter().map(|key| key.column).chain([grouping.number]);
+                keys.chain(grouping.aggregates.iter().flat_map(|aggregation| aggregation.columns.clone())).collect()
+            }
             Rel::Aggregate { keys, aggregates, .. } => {
                 let results = aggregates.iter().flat_map(|aggregation| &aggregation.columns);
                 keys.iter().map(|key| key.column).chain(results.copied()).collect()
@@ -166,6 +190,7 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Map { input, .. }
             | Rel::Aggregate { input, .. }
+            | Rel::GroupingSets { input, .. }
             | Rel::Top { input, .. }
             | Rel::Window { input, .. } => vec![input],
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => vec![left, right],
@@ -186,6 +211,10 @@ impl Rel {
             }
             Rel::Map { computed, .. } => computed.iter().map(|computed| &computed.expr).collect(),
             Rel::Union { inputs, .. } => inputs.iter().flat_map(|part| &part.exprs).collect(),
+            Rel::GroupingSets { grouping, .. } => {
+                let arguments = grouping.aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments());
+                grouping.keys.iter().map(|key| &key.expr).chain(arguments).collect()
+            }
             Rel::Aggregate { keys, aggregates, .. } => {
                 let arguments = aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments());
                 keys.iter().map(|key| &key.expr).chain(arguments).collect()
@@ -213,6 +242,10 @@ impl Rel {
                 let arguments = aggregates.iter_mut().flat_map(|aggregation| aggregation.agg.arguments_mut());
                 keys.iter_mut().map(|key| &mut key.expr).chain(arguments).collect()
             }
+            Rel::GroupingSets { grouping, .. } => {
+                let arguments = grouping.aggregates.iter_mut().flat_map(|aggregation| aggregation.agg.arguments_mut());
+                grouping.keys.iter_mut().map(|key| &mut key.expr).chain(arguments).collect()
+            }
             Rel::Top { keys, order, range, .. } => {
                 let order = order.iter_mut().map(|key| &mut key.expr);
                 keys.iter_mut().chain(order).chain(&mut range.offset).chain(&mut range.count).collect()
@@ -232,7 +265,7 @@ impl Rel {
             Rel::Map { computed, .. } => computed.iter().map(|computed| computed.column).collect(),
             Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![*mark],
             Rel::Join { .. } | Rel::Apply { .. } => vec![],
-            Rel::Aggregate { .. } => self.columns(),
+            Rel::Aggregate { .. } | Rel::GroupingSets { .. } => self.columns(),
             Rel::Window { calls, .. } => calls.iter().flat_map(|call| &call.columns).copied().collect(),
         }
     }
@@ -248,6 +281,11 @@ impl Rel {
                 let results = aggregates.iter_mut().flat_map(|aggregation| &mut aggregation.columns);
                 keys.iter_mut().map(|key| &mut key.column).chain(results).collect()
             }
+            Rel::GroupingSets { grouping, .. } => {
+                let results = grouping.aggregates.iter_mut().flat_map(|aggregation| &mut aggregation.columns);
+                let keys = grouping.keys.iter_mut().map(|key| &mut key.column);
+                keys.chain([&mut grouping.number]).chain(results).collect()
+            }
             Rel::Window { calls, .. } => calls.iter_mut().flat_map(|call| &mut call.columns).collect(),
         }
     }
@@ -260,6 +298,7 @@ impl Rel {
             Rel::Filter { input, .. }
             | Rel::Map { input, .. }
             | Rel::Aggregate { input, .. }
+            | Rel::GroupingSets { input, .. }
             | Rel::Top { input, .. }
             | Rel::Window { input, .. } => input.visit_mut(f),
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => {

@@ -64,7 +64,16 @@ impl From {
     fn grouped(&self, dice: &mut Dice) -> Query {
         let mut keys = dice.some(3, |dice| self.key(dice));
         let mut items = Vec::new();
-        if !self.keyed.is_empty() && dice.chance(5) {
+        let depends = !self.keyed.is_empty() && dice.chance(5);
+        // What depends on a key may not be there in every set. More than columns the heap groups by itself.
+        let sets = !depends && dice.chance(10);
+        if sets {
+            keys = dice.some(3, |dice| {
+                let column = self.scope.column(dice);
+                Expression { sql: column.name, kind: column.kind }
+            });
+        }
+        if depends {
             // Columns that depend on a primary key, and stand ungrouped.
             let (key, scope) = dice.pick(&self.keyed);
             keys.truncate(dice.below(2) as usize);
@@ -84,7 +93,13 @@ impl From {
         }
         let mut rest = format!("FROM {} WHERE {}", self.sql, self.filter(dice, None));
         let list: Vec<String> = keys.iter().map(|key| key.sql.clone()).collect();
-        rest += &format!(" GROUP BY {}", list.join(", "));
+        let groups = list.join(", ");
+        rest += &match dice.below(3) {
+            0 if sets => format!(" GROUP BY ROLLUP ({groups})"),
+            1 if sets => format!(" GROUP BY CUBE ({groups})"),
+            2 if sets => format!(" GROUP BY GROUPING SETS (({groups}), ({}), ())", dice.pick(&list)),
+            _ => format!(" GROUP BY {groups}"),
+        };
         if dice.chance(3) {
             let having = match dice.below(4) {
                 0 => self.aggregate_condition(dice),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use colstore::TableView;
 use plan::catalogue::{BitAgg, FloatAgg, PairAgg, Spread};
 use plan::{
-    Agg, Aggregation, ArithOp, BoolOp, Bound, CmpOp, ColumnId, Computed, Exclude, Expr, Field, Frame, JoinKind,
-    Literal, Named, Over, Part, Plan, Range, Rel, SortKey, Type, Unit, WindowCall, WindowFunction, catalogue,
+    Agg, Aggregation, ArithOp, BoolOp, Bound, CmpOp, ColumnId, Computed, Exclude, Expr, Field, Frame, GroupingSets,
+    JoinKind, Literal, Named, Over, Part, Plan, Range, Rel, SortKey, Type, Unit, WindowCall, WindowFunction, catalogue,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -318,6 +318,16 @@ impl Generator<'_> {
     fn group(&mut self, input: Rel) -> Rel {
         let keys = (0..self.rng.random_range(0..3)).map(|_| self.computed()).collect();
         let aggregates = self.aggregates();
+        if self.chance(0.3) {
+            let keys: Vec<Computed> = keys;
+            let all = keys.len() as u16;
+            let sets =
+                (0..self.rng.random_range(1..4)).map(|_| (0..all).filter(|_| self.chance(0.5)).collect()).collect();
+            let grouping = Box::new(GroupingSets { keys, sets, number: self.column(Type::Int32), aggregates });
+            let grouped = Rel::GroupingSets { input: Box::new(input), grouping };
+            self.visible = grouped.columns();
+            return grouped;
+        }
         let grouped = Rel::Aggregate { input: Box::new(input), keys, aggregates };
         self.visible = grouped.columns();
         grouped

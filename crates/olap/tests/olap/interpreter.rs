@@ -11,8 +11,8 @@ use std::cmp::Ordering;
 use arrow_buffer::i256;
 use plan::catalogue::{self, BitAgg, Call, Function};
 use plan::{
-    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Plan, Rel, Type,
-    WindowFunction,
+    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Plan, Rel,
+    Type, WindowFunction,
 };
 
 use crate::floats;
@@ -114,6 +114,7 @@ impl Interpreter<'_> {
                 Rows { columns: columns.clone(), tuples }
             }
             Rel::Aggregate { input, keys, aggregates } => self.group(self.rel(input), keys, aggregates),
+            Rel::GroupingSets { input, grouping } => self.grouping_sets(&self.rel(input), grouping),
             Rel::Top { input, keys, order, range } => self.top(self.rel(input), keys, order, range),
             Rel::Window { input, over, calls } => self.window(self.rel(input), over, calls),
         }
@@ -198,6 +199,28 @@ impl Interpreter<'_> {
         Rows { columns, tuples }
     }
 
+    /// A union of what each set gives.
+    fn grouping_sets(&self, input: &Rows, grouping: &GroupingSets) -> Rows {
+        let mut tuples = Vec::new();
+        let width = grouping.keys.len();
+        for (number, set) in grouping.sets.iter().enumerate() {
+            let copy = Rows { columns: input.columns.clone(), tuples: input.tuples.clone() };
+            let groups = self.group(copy, &grouping.keys_of(set), &grouping.aggregates);
+            for group in groups.tuples {
+                let (keys, results) = group.values.split_at(set.len());
+                let key = |at: u16| set.iter().position(|own| *own == at).map_or(Ok(None), |own| keys[own].clone());
+                let mut values: Vec<Outcome> = (0..width as u16).map(key).collect();
+                values.push(Ok(Some(Literal::Int(number as i64))));
+                values.extend(results.iter().cloned());
+                tuples.push(Tuple { values, doubtful: group.doubtful });
+            }
+        }
+        let mut columns: Vec<ColumnId> = grouping.keys.iter().map(|key| key.column).collect();
+        columns.push(grouping.number);
+        columns.extend(grouping.aggregates.iter().flat_map(|aggregation| &aggregation.columns));
+        Rows { columns, tuples }
+    }
+
     fn group(&self, input: Rows, keys: &[Computed], aggregates: &[Aggregation]) -> Rows {
         let mut doubtful = false;
         let mut groups: Vec<(Row, Vec<&Tuple>)> = Vec::new();
@@ -262,6 +285,7 @@ impl Interpreter<'_> {
                 };
                 raising.extend(aggregates.iter().filter(may).flat_map(|a| &a.columns));
             }
+            Rel::GroupingSets { .. } => raising.extend(rel.columns()),
             Rel::Window { calls, .. } => raising.extend(calls.iter().flat_map(|call| &call.columns)),
             Rel::Join { kind, .. } => is_outer |= *kind != JoinKind::Inner,
             Rel::Apply { .. } => is_outer = true,
@@ -328,6 +352,7 @@ impl Interpreter<'_> {
         // The order in which a sum is built up is open, and so is which rows an early sum has.
         let aggregates: Vec<&Agg> = match rel {
             Rel::Aggregate { aggregates, .. } => aggregates.iter().map(|aggregation| &aggregation.agg).collect(),
+            Rel::GroupingSets { grouping, .. } => grouping.aggregates.iter().map(|a| &a.agg).collect(),
             Rel::Window { calls, .. } => calls
                 .iter()
                 .filter_map(|call| match &call.function {
@@ -399,7 +424,7 @@ impl Interpreter<'_> {
                 inputs.iter().flat_map(part).collect()
             }
             // What a window makes of other rows is not known.
-            Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } => vec![],
+            Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } => vec![],
         };
         tuples.push(nulls);
         (columns, tuples)
@@ -648,7 +673,7 @@ fn cast(from: Type, to: Type, value: Literal) -> Result<Literal, Raised> {
 
 fn has_groups(rel: &Rel) -> bool {
     let mut found = false;
-    rel.visit(&mut |rel| found |= matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. }));
+    rel.visit(&mut |rel| found |= matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. }));
     found
 }
 

@@ -34,9 +34,12 @@ fn random_plans_agree_with_the_interpreter() {
             let context = || format!("ANKER_SEED={seed}\n{plan:#?}\n{params:?}\n{tables:?}");
             match (&told, &expected) {
                 (Ok(told), Ok(expected)) => {
-                    let grouped = operators(&plan)
-                        .iter()
-                        .any(|rel| matches!(rel, Rel::Aggregate { .. } | Rel::Top { .. } | Rel::Window { .. }));
+                    let grouped = operators(&plan).iter().any(|rel| {
+                        matches!(
+                            rel,
+                            Rel::Aggregate { .. } | Rel::Top { .. } | Rel::Window { .. } | Rel::GroupingSets { .. }
+                        )
+                    });
                     if floats::are_summed(&plan) {
                         let largest = interpreter.largest_float.get();
                         assert!(floats::alike(told, expected, largest), "{told:?}\n{expected:?}\n{}", context());
@@ -71,6 +74,9 @@ fn raises(plan: &Plan) -> Vec<FailureKind> {
     for rel in &operators {
         if let Rel::Aggregate { aggregates, .. } = rel {
             aggregates.iter().for_each(|aggregation| kinds.extend(aggregation.agg.aggregate().row().raises));
+        }
+        if let Rel::GroupingSets { grouping, .. } = rel {
+            grouping.aggregates.iter().for_each(|aggregation| kinds.extend(aggregation.agg.aggregate().row().raises));
         }
         if let Rel::Window { calls, .. } = rel {
             for call in calls {

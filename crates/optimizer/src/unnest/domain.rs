@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use plan::{ColumnId, Computed, Expr, JoinKind, Literal, Part, Rel, Type};
+use plan::{ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Part, Rel, Type};
 
 use super::{Unnesting, expr_reads, reads};
 
@@ -32,6 +32,10 @@ impl Unnesting<'_> {
                 (input.map(computed), ids)
             }
             Rel::Join { kind, left, right, conditions } => self.dependent_join(kind, *left, *right, conditions, domain),
+            Rel::GroupingSets { input, grouping } => {
+                let union = self.as_union(&input, &grouping);
+                self.dependent(union, domain)
+            }
             // The first rows for each value.
             Rel::Top { input, mut keys, mut order, range } => {
                 let (input, ids) = self.dependent(*input, domain);
@@ -105,6 +109,30 @@ impl Unnesting<'_> {
         domain.replace(conditions.iter_mut(), &ids);
         conditions.extend(self.same(&ids, &others));
         (left.join(kind, right, conditions), ids)
+    }
+
+    /// The groups of each set for themselves.
+    fn as_union(&mut self, input: &Rel, grouping: &GroupingSets) -> Rel {
+        let null = |ty| Expr::Literal { ty, value: None };
+        let mut inputs = Vec::new();
+        for (number, set) in grouping.sets.iter().enumerate() {
+            let keys = grouping.keys_of(set);
+            let groups =
+                Rel::Aggregate { input: Box::new(input.clone()), keys, aggregates: grouping.aggregates.clone() };
+            let (rel, new) = self.copied(&groups);
+            let key = |(at, key): (u16, &Computed)| match set.contains(&at) {
+                true => Expr::column(new[&key.column]),
+                false => null(self.columns[key.column.0 as usize]),
+            };
+            let mut exprs: Vec<Expr> = (0..).zip(&grouping.keys).map(key).collect();
+            exprs.push(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(number as i64)) });
+            let results = grouping.aggregates.iter().flat_map(|aggregation| &aggregation.columns);
+            exprs.extend(results.map(|id| Expr::column(new[id])));
+            inputs.push(Part { rel, exprs });
+        }
+        let results = grouping.aggregates.iter().flat_map(|aggregation| &aggregation.columns);
+        let keys = grouping.keys.iter().map(|key| key.column);
+        Rel::Union { columns: keys.chain([grouping.number]).chain(results.copied()).collect(), inputs }
     }
 
     /// Where a row of the left side is missing the value stands on the right one.

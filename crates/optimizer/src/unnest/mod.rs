@@ -56,6 +56,7 @@ impl Unnesting<'_> {
             Rel::Aggregate { input, keys, aggregates } => {
                 Rel::Aggregate { input: Box::new(self.rel(*input)), keys, aggregates }
             }
+            Rel::GroupingSets { input, grouping } => Rel::GroupingSets { input: Box::new(self.rel(*input)), grouping },
             Rel::Top { input, keys, order, range } => {
                 let input = Box::new(self.rel(*input));
                 // With ties nothing is left open.

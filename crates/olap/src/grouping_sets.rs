@@ -1,0 +1,51 @@
+//! Grouping by several sets of keys: the input is read for each of them.
+
+use std::sync::Arc;
+
+use datafusion_common::scalar::ScalarValue;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion_physical_plan::union::UnionExec;
+use plan::{Expr, GroupingSets, Rel};
+use protocol::request::Failure;
+
+use crate::aggregate;
+use crate::arrow_form::scalar;
+use crate::expr::{column_name, constant, planning};
+use crate::physical::{Builder, Stage, columns_of};
+
+impl Builder<'_> {
+    pub fn grouping_sets(&self, input: &Rel, grouping: &GroupingSets) -> Result<Stage, Failure> {
+        let mut columns: Vec<_> = grouping.keys.iter().map(|key| key.column).collect();
+        columns.push(grouping.number);
+        columns.extend(grouping.aggregates.iter().flat_map(|aggregation| &aggregation.columns));
+        let mut parts = Vec::new();
+        for (number, set) in grouping.sets.iter().enumerate() {
+            let keys = grouping.keys_of(set);
+            let arguments = grouping.aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
+            let read = columns_of(keys.iter().map(|key| &key.expr).chain(arguments));
+            let rows = self.stage(input, &read)?;
+            let groups = aggregate::group(&keys, &grouping.aggregates, &self.lowering(&rows.columns), rows.plan)?;
+            let column = |id: &plan::ColumnId| -> Result<Arc<dyn PhysicalExpr>, Failure> {
+                let ty = self.plan.type_of(&Expr::column(*id));
+                Ok(match groups.columns.iter().position(|other| other == id) {
+                    Some(at) => Arc::new(Column::new(&column_name(*id), at)),
+                    None if *id == grouping.number => constant(ScalarValue::Int32(Some(number as i32))),
+                    None => constant(scalar(ty, None)?),
+                })
+            };
+            let exprs = columns.iter().map(|id| Ok(ProjectionExpr { expr: column(id)?, alias: column_name(*id) }));
+            let exprs = exprs.collect::<Result<Vec<_>, Failure>>()?;
+            let part: Arc<dyn ExecutionPlan> =
+                Arc::new(ProjectionExec::try_new(exprs, groups.plan.clone()).map_err(planning)?);
+            parts.push(part);
+        }
+        let plan = match parts.len() {
+            1 => parts.remove(0),
+            _ => UnionExec::try_new(parts).map_err(planning)?,
+        };
+        Ok(Stage { plan, columns })
+    }
+}

@@ -1,0 +1,67 @@
+//! GROUPING SETS, ROLLUP and CUBE: which of the keys of GROUP BY make groups together.
+
+use pgrx::prelude::*;
+use plan::{Aggregation, CmpOp, ColumnId, Computed, Expr, GroupingSets, Literal, Rel, Type};
+
+use super::reason::Attempt;
+use super::translate::{Translator, Typed, exact};
+use crate::pg::tree::{Node, Tree};
+use crate::pg::walk::expanded_grouping_sets;
+
+/// More sets than this read their input too often.
+const MOST_SETS: i32 = 64;
+
+pub struct Sets {
+    /// What each set consists of, as GROUP BY calls its keys.
+    sets: Vec<Vec<u32>>,
+    /// All keys, in the order of the columns that they have become.
+    clauses: Vec<u32>,
+    number: ColumnId,
+}
+
+impl Sets {
+    /// `None`: all keys make groups together.
+    pub fn of(translator: &mut Translator<'_>, query: &pg_sys::Query) -> Attempt<Option<Sets>> {
+        if query.groupingSets.is_null() {
+            return Ok(None);
+        }
+        let tree = translator.tree;
+        // SAFETY: a valid query.
+        let expanded = unsafe { expanded_grouping_sets(query, MOST_SETS) };
+        if expanded.is_null() {
+            return Err("more than 64 grouping sets".into());
+        }
+        let set = |list: *mut std::ffi::c_void| tree.integers(list.cast()).map(|number| number as u32).collect();
+        let sets = tree.pointers(expanded).map(set).collect();
+        let clauses = tree.list_of::<pg_sys::SortGroupClause>(query.groupClause);
+        let clauses = clauses.map(|clause| clause.tleSortGroupRef).collect();
+        Ok(Some(Sets { sets, clauses, number: translator.column(Type::Int32)? }))
+    }
+
+    /// The groups. Keys behind those of GROUP BY depend on some that are in every set.
+    pub fn groups(&self, rel: Rel, keys: Vec<Computed>, aggregates: Vec<Aggregation>) -> Rel {
+        let positions = |set: &Vec<u32>| {
+            let own = (0..keys.len()).filter(|at| self.clauses.get(*at).is_none_or(|clause| set.contains(clause)));
+            own.map(|at| at as u16).collect()
+        };
+        let sets = self.sets.iter().map(positions).collect();
+        let grouping = GroupingSets { keys, sets, number: self.number, aggregates };
+        Rel::GroupingSets { input: Box::new(rel), grouping: Box::new(grouping) }
+    }
+
+    /// GROUPING(): a bit for each of its arguments, 1 if the row's set does not have it.
+    pub fn grouping(&self, tree: Tree<'_>, node: Node<'_>) -> Attempt<Typed> {
+        let function = node.cast::<pg_sys::GroupingFunc>().ok_or("GROUPING of an unknown form")?;
+        let integer = |number: i64| Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(number)) };
+        let bits = |set: &Vec<u32>| {
+            let missing = |clause: i32| i64::from(!set.contains(&(clause as u32)));
+            tree.integers(function.refs).fold(0, |bits, clause| bits << 1 | missing(clause))
+        };
+        let branch = |(number, set): (i64, &Vec<u32>)| {
+            let (left, right) = (Box::new(Expr::column(self.number)), Box::new(integer(number)));
+            (Expr::Cmp { op: CmpOp::Eq, left, right }, integer(bits(set)))
+        };
+        let branches = (0..).zip(&self.sets).map(branch).collect();
+        Ok(exact(Expr::Case { branches, otherwise: Box::new(integer(0)) }, Type::Int32))
+    }
+}
