@@ -396,7 +396,12 @@ impl Generator<'_> {
             8 => First(self.any_expr()),
             9 => Last(self.any_expr()),
             10 => Nth(self.any_expr(), number),
-            _ => Aggregate(self.aggregate()),
+            _ => loop {
+                match self.aggregate() {
+                    agg if agg.is_windowed() => break Aggregate(agg),
+                    _ => {}
+                }
+            },
         };
         let bound = |this: &mut Self| {
             let rows = this.rng.random_range(0..4);
