@@ -24,7 +24,7 @@ impl Builder<'_> {
         let mut parts = Vec::new();
         for (number, set) in grouping.sets.iter().enumerate() {
             let keys = grouping.keys_of(set);
-            let arguments = grouping.aggregates.iter().filter_map(|aggregation| aggregation.agg.argument());
+            let arguments = grouping.aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments());
             let read = columns_of(keys.iter().map(|key| &key.expr).chain(arguments));
             let rows = self.stage(input, &read)?;
             let groups = aggregate::group(&keys, &grouping.aggregates, &self.lowering(&rows.columns), rows.plan)?;

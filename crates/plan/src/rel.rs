@@ -198,6 +198,15 @@ impl Rel {
         }
     }
 
+    /// What groups are asked for.
+    pub fn aggregates(&self) -> &[Aggregation] {
+        match self {
+            Rel::Aggregate { aggregates, .. } => aggregates,
+            Rel::GroupingSets { grouping, .. } => &grouping.aggregates,
+            _ => &[],
+        }
+    }
+
     pub fn depth(&self) -> usize {
         1 + self.inputs().into_iter().map(Rel::depth).max().unwrap_or(0)
     }

@@ -1,7 +1,7 @@
 //! What aggregates of floats are, by exact sums; the engine, as PostgreSQL, comes near to that in any order of rows.
 
 use plan::catalogue::{FloatAgg, MAX_SUMMED, PairAgg, Spread};
-use plan::{Agg, Literal, Plan, Rel};
+use plan::{Literal, Plan};
 
 use crate::interpreter::Raised;
 use crate::table::{Row, Value};
@@ -115,11 +115,7 @@ fn products(a: &[f64], b: &[f64]) -> f64 {
 /// Whether the plan has aggregates whose last digits depend on the order of rows.
 pub fn are_summed(plan: &Plan) -> bool {
     let mut found = false;
-    plan.root.visit(&mut |rel| {
-        if let Rel::Aggregate { aggregates, .. } = rel {
-            found |= aggregates.iter().any(|aggregation| matches!(aggregation.agg, Agg::Float(..) | Agg::Pair(..)));
-        }
-    });
+    plan.root.visit(&mut |rel| found |= rel.aggregates().iter().any(|aggregation| aggregation.agg.is_inexact()));
     found
 }
 

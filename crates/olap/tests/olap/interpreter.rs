@@ -323,7 +323,7 @@ impl Interpreter<'_> {
         let (mut anew, mut raises) = (false, self.plan.output.iter().any(Expr::can_raise));
         self.plan.root.visit(&mut |rel| {
             anew |= matches!(rel, Rel::Apply { .. });
-            raises |= matches!(rel, Rel::Aggregate { .. }) || rel.expressions().into_iter().any(Expr::can_raise);
+            raises |= !rel.aggregates().is_empty() || rel.expressions().into_iter().any(Expr::can_raise);
         });
         anew && raises
     }

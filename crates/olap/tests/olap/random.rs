@@ -72,12 +72,7 @@ fn raises(plan: &Plan) -> Vec<FailureKind> {
     let mut kinds = Vec::new();
     let operators = operators(plan);
     for rel in &operators {
-        if let Rel::Aggregate { aggregates, .. } = rel {
-            aggregates.iter().for_each(|aggregation| kinds.extend(aggregation.agg.aggregate().row().raises));
-        }
-        if let Rel::GroupingSets { grouping, .. } = rel {
-            grouping.aggregates.iter().for_each(|aggregation| kinds.extend(aggregation.agg.aggregate().row().raises));
-        }
+        rel.aggregates().iter().for_each(|aggregation| kinds.extend(aggregation.agg.aggregate().row().raises));
         if let Rel::Window { calls, .. } = rel {
             for call in calls {
                 if let WindowFunction::Aggregate(agg) = &call.function {
