@@ -136,7 +136,8 @@ fn near(a: &Value, b: &Value, largest: f64) -> bool {
     match (a, b) {
         (Some(Literal::Float(a)), Some(Literal::Float(b))) => {
             let rounding = if largest > 1e4 { 1e-6 * largest + 1e-10 * largest * largest } else { 0.0 };
-            a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-9 * (1.0 + a.abs().max(b.abs())) + rounding
+            let close = (a - b).abs() <= 1e-9 * (1.0 + a.abs().max(b.abs())) + rounding;
+            a == b || a.is_nan() && b.is_nan() || a.is_finite() && b.is_finite() && close
         }
         (_, Some(Literal::Text(text))) if text == ANYTHING => true,
         _ => a == b,

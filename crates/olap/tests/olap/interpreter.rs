@@ -268,7 +268,8 @@ impl Interpreter<'_> {
     }
 
     /// Whether the optimizer may do without looking at a row that an error was met on: what a column that may be an error
-    /// is equated with, or an outer join that becomes an inner one, can rule the row out before anybody computes it.
+    /// is equated with, an outer join that becomes an inner one, or a condition on a group's key can rule the row out
+    /// before anybody computes it.
     pub fn errors_may_vanish(&self) -> bool {
         let (mut raising, mut is_outer) = (Vec::new(), false);
         self.plan.root.visit(&mut |rel| match rel {
@@ -299,6 +300,11 @@ impl Interpreter<'_> {
                     let equates = matches!(e, Expr::Cmp { op: CmpOp::Eq, .. });
                     is_outer && e.can_raise() || equates && e.columns().iter().any(|id| raising.contains(id))
                 });
+            if let Rel::Filter { input, .. } = rel
+                && let Rel::Aggregate { .. } = **input
+            {
+                input.visit(&mut |below| found |= below.expressions().into_iter().any(Expr::can_raise));
+            }
         });
         found
     }

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int16Array, Int64Arra
 use arrow_schema::DataType;
 use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
 use futures::{StreamExt, TryStreamExt};
-use plan::{Agg, CmpOp, Expr, Type};
+use plan::{Agg, CmpOp, Expr, JoinKind, Rel, Type};
 use protocol::request::FailureKind;
 
 use crate::build::{cmp, column, decimal, equal, float, int};
@@ -230,6 +230,35 @@ fn a_join_that_explodes_can_be_dropped() {
             assert!(pending.await.is_err(), "{shape} was ready");
         });
         assert!(start.elapsed() < Duration::from_secs(5), "{shape} held its thread for {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_join_of_all_pairs_ends_when_it_is_cancelled() {
+    let greater = cmp(CmpOp::Gt, column(0, 0), column(1, 0));
+    for kind in [JoinKind::Left, JoinKind::Anti] {
+        let mut plan = plan_over(&[&[BIG, BIG], &[BIG, BIG]]).plan().into_owned();
+        if let Rel::Join { kind: joined, conditions, .. } = &mut plan.root {
+            (*joined, *conditions) = (kind, vec![greater.clone()]);
+        }
+        plan.output.clear();
+        let view = || -> Arc<dyn TableView> {
+            let constant = |_: usize| -> Vec<ArrayRef> {
+                let array: ArrayRef = Arc::new(Int64Array::from_value(1, CHUNK_ROWS));
+                vec![array.clone(), array]
+            };
+            Arc::new(Made { types: vec![BIG, BIG], chunks: 60, read: Arc::default(), make: constant })
+        };
+        tokio_runtime().block_on(async {
+            let cancellation = Cancellation::default();
+            let running = engine(2).start(&plan, &[], vec![view(), view()], &cancellation).await.unwrap();
+            let query = tokio::spawn(running.batches.try_collect::<Vec<_>>());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(!query.is_finished());
+            cancellation.cancel();
+            let ended = tokio::time::timeout(Duration::from_secs(10), query).await;
+            assert!(ended.expect("it goes on").unwrap().is_err());
+        });
     }
 }
 
