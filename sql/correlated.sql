@@ -110,3 +110,4 @@ SELECT id, x.n FROM outr JOIN (VALUES (1, 1.5), (2, 2.25), (3, 7), (4, NULL::num
 SELECT id FROM outr WHERE (k, id) IN (VALUES (1, 1), (2, 2), (3, 10)) ORDER BY id;
 SELECT id, m FROM outr, LATERAL (SELECT max(v) AS m FROM (VALUES (outr.k), (outr.id / 2)) t(v)) x ORDER BY id LIMIT 9;
 SELECT id, x.one FROM outr CROSS JOIN (SELECT 1 AS one) x ORDER BY id LIMIT 3;
+SELECT count(*) FROM outr CROSS JOIN (VALUES (1, 'a'::text COLLATE "C"), (1, NULL)) x(k, t) WHERE outr.k = x.k;

@@ -4,8 +4,10 @@ use pgrx::prelude::*;
 use plan::catalogue::Kind;
 use plan::{Expr, Literal, Part, Rel, Type};
 
+use super::from::simplified;
 use super::reason::Attempt;
 use super::translate::{Scale, Translator, Typed, cast};
+use crate::pg::tree::Node;
 
 /// Each row is an operator of its own.
 const MAX_ROWS: usize = 200;
@@ -20,7 +22,10 @@ impl<'a> Translator<'a> {
         let mut typed: Vec<Vec<Typed>> = Vec::new();
         for row in rows {
             let waiting = self.pending.len();
-            let row: Vec<_> = self.tree.list(row.as_ptr::<pg_sys::List>()).collect();
+            let row: Vec<Node<'a>> = self.tree.list(row.as_ptr::<pg_sys::List>()).collect();
+            // SAFETY: an expression of the query; simplified it is a new tree, which nobody changes.
+            let simple = |node: &Node<'a>| self.tree.required(unsafe { simplified(node.as_ptr()) });
+            let row: Vec<Node<'a>> = row.iter().map(simple).collect();
             typed.push(row.into_iter().map(|node| self.expression(node)).collect::<Attempt<_>>()?);
             if self.pending.len() > waiting {
                 return Err("subquery in VALUES".into());

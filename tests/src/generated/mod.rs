@@ -66,7 +66,8 @@ fn generated_queries(context: &Context) -> Result<()> {
     println!("       {count} queries, {by_engine} of them by the engine, {errors} errors, {seconds:.0} s");
     // Otherwise nothing was compared with anything. A few that were asked for may be what they want.
     if count >= 100 {
-        ensure!(by_engine > i64::from(count) / 2, "only {by_engine} of {count} queries were answered by the engine");
+        let enough = share_by_engine(count);
+        ensure!(by_engine >= enough, "only {by_engine} of {count} queries were answered by the engine, not {enough}");
         ensure!(errors < count / 5, "{errors} of {count} queries raised errors");
     }
     Ok(())
@@ -87,13 +88,17 @@ fn sums_floats(sql: &str) -> bool {
     aggregates.iter().any(|aggregate| sql.contains(aggregate))
 }
 
+/// Nine of ten queries are answered by the engine; of a few there may be chance in it.
+fn share_by_engine(queries: u32) -> i64 {
+    i64::from(if queries >= 3000 { queries / 10 * 9 } else { queries / 6 * 5 })
+}
+
 /// What the engine has answered; it tells that now and then.
 fn served_since(client: &mut Client, before: i64, at_most: u32) -> Result<i64> {
     let mut served = 0;
-    let wanted = i64::from(at_most) / 2;
     wait_until(Duration::from_secs(10), || {
         served = anker::counter(client, "queries_served")? - before;
-        Ok(served > wanted)
+        Ok(served >= share_by_engine(at_most))
     })?;
     Ok(served)
 }

@@ -4,6 +4,7 @@ use super::dice::Dice;
 use super::expressions::Kind::{Bool, Date, Integer, Numeric, Text};
 use super::expressions::{Column, Kind, Scope};
 use super::select::From;
+use super::subqueries;
 
 pub const TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
 
@@ -207,7 +208,13 @@ pub fn from(dice: &mut Dice) -> From {
         }
         items.push(new);
     }
-    join(dice, items)
+    let mut from = join(dice, items);
+    if wanted < 4 && dice.chance(10) {
+        let (sql, columns) = subqueries::lateral(dice, &from.scope);
+        from.sql += &sql;
+        from.scope.columns.extend(columns);
+    }
+    from
 }
 
 /// The large ones more often.

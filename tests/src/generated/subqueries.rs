@@ -17,6 +17,29 @@ pub fn value(dice: &mut Dice, outer: &Scope) -> String {
     value_at(dice, outer, 1)
 }
 
+/// An item of FROM that reads those before it, with its columns.
+pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
+    let (table, inner) = shop::inner_table(dice, "lq");
+    let mut conditions = correlation(dice, outer, &inner);
+    let is_total = dice.chance(2) || conditions.is_empty();
+    if dice.chance(2) || conditions.is_empty() {
+        conditions.push(inner.simple_condition(dice));
+    }
+    let conditions = conditions.join(" AND ");
+    let shown = inner.column(dice);
+    let (items, columns) = match inner.column_of(dice, Kind::Integer).filter(|_| is_total) {
+        Some(number) => {
+            let count = Column { name: "lat.n".into(), kind: Kind::Integer, literals: &["0", "1", "3"] };
+            let most = Column { name: "lat.m".into(), ..number.clone() };
+            (format!("count(*) AS n, max({}) AS m", number.name), vec![count, most])
+        }
+        None => (format!("{} AS c", shown.name), vec![Column { name: "lat.c".into(), ..shown }]),
+    };
+    let join = dice.pick(&["CROSS", "LEFT", "LEFT"]);
+    let on = if join == "LEFT" { " ON true" } else { "" };
+    (format!(" {join} JOIN LATERAL (SELECT {items} FROM {table} lq WHERE {conditions}) AS lat{on}"), columns)
+}
+
 /// A condition with a subquery, somewhere in it.
 fn form(dice: &mut Dice, outer: &Scope, level: u32) -> String {
     let condition = condition_at(dice, outer, level);
