@@ -71,16 +71,18 @@ fn shapes_that_run_on_the_heap(context: &Context) -> Result<()> {
     for (sql, because) in [
         ("SELECT count(*) FROM plain WHERE anker.olap()", "table \"plain\" is not mirrored"),
         ("SELECT count(*) FROM t, plain WHERE t.id = plain.id AND anker.olap()", "table \"plain\" is not mirrored"),
-        ("SELECT count(*) FROM t, LATERAL (SELECT FROM u WHERE tid = t.id OFFSET 0) s WHERE anker.olap()", "LATERAL"),
         (
-            "SELECT count(*) FROM t WHERE (g = 1 OR id IN (SELECT tid FROM u)) AND anker.olap()",
-            "subquery in an expression",
+            "SELECT (SELECT max(tid + t.f) FROM u WHERE tid = t.id) FROM t WHERE anker.olap()",
+            "double precision value of the rows around it",
         ),
         (
-            "SELECT count(*) FROM t WHERE anker.olap() AND EXISTS (SELECT 1 FROM u WHERE tid = t.id LIMIT 5)",
-            "correlated subquery with LIMIT, DISTINCT ON or a window function",
+            "SELECT count(*) FROM t FULL JOIN u ON tid = t.id AND g = (SELECT max(tid) FROM u) WHERE anker.olap()",
+            "subquery in the condition of a full join",
         ),
-        ("SELECT count(*) FROM t WHERE g = (SELECT tid FROM u WHERE id = 5) AND anker.olap()", "several rows"),
+        (
+            "SELECT count(*) FROM t WHERE id = ANY (ARRAY(SELECT tid FROM u)) AND anker.olap()",
+            "array that is not constant",
+        ),
         (
             "SELECT id, middle FROM t, (SELECT avg(tid) AS middle FROM u) s WHERE n > middle AND anker.olap()",
             "different scales",

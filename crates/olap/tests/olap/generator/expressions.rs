@@ -1,0 +1,386 @@
+//! Random expressions of a type, over the columns at hand.
+
+use super::*;
+
+impl Generator<'_> {
+    /// An equality that joins two sides, if their types allow it.
+    pub(super) fn equality(&mut self, left: &[ColumnId], right: &[ColumnId]) -> Option<Expr> {
+        let mut pairs = Vec::new();
+        for &a in left {
+            for &b in right {
+                let (ty, other) = (self.type_of(a), self.type_of(b));
+                let decimals = is_decimal(ty) && is_decimal(other);
+                if ty == other || decimals || (INTEGERS.contains(&ty) && INTEGERS.contains(&other)) {
+                    pairs.push((a, b));
+                }
+            }
+        }
+        let (a, b) = *pairs.choose(self.rng)?;
+        let cast_too = self.type_of(a) != self.type_of(b) && !is_decimal(self.type_of(a));
+        let side = |id| if cast_too { cast(Type::Int64, Expr::column(id)) } else { Expr::column(id) };
+        let (left, right) = (side(a), side(b));
+        Some(if self.chance(0.5) { Expr::equal(left, right) } else { Expr::equal(right, left) })
+    }
+
+    pub(super) fn aggregate(&mut self) -> Agg {
+        if self.is_last && self.chance(0.3) {
+            if self.chance(0.3) {
+                use PairAgg::*;
+                let pair = *[Corr, CovarPop, CovarSamp, AvgX, AvgY, Intercept, R2, Slope, Sxx, Sxy, Syy]
+                    .choose(self.rng)
+                    .unwrap();
+                let (y, x) = (self.summed_float(), self.summed_float());
+                return Agg::Pair(pair, Box::new([y, x]));
+            }
+            use Spread::{StddevPop, StddevSamp, VarPop, VarSamp};
+            let spread = FloatAgg::Spread(*[VarPop, VarSamp, StddevPop, StddevSamp].choose(self.rng).unwrap());
+            let float = *[FloatAgg::Sum, FloatAgg::Avg, spread].choose(self.rng).unwrap();
+            return Agg::Float(float, self.summed_float());
+        }
+        match self.rng.random_range(0..9) {
+            6 => {
+                let bits = *[BitAgg::BoolAnd, BitAgg::BoolOr].choose(self.rng).unwrap();
+                Agg::Bits(bits, self.expr(Type::Bool, 2))
+            }
+            7 => {
+                let bits = *[BitAgg::And, BitAgg::Or, BitAgg::Xor].choose(self.rng).unwrap();
+                let ty = *INTEGERS.choose(self.rng).unwrap();
+                Agg::Bits(bits, self.expr(ty, 2))
+            }
+            8 => Agg::Spread(self.number()),
+            0 => Agg::CountStar,
+            1 => Agg::Count(self.any_expr()),
+            2 => Agg::Sum(self.number()),
+            3 => Agg::Avg(self.number()),
+            n => {
+                let ty = loop {
+                    match any_type(self.rng) {
+                        Type::Bool => {}
+                        other => break other,
+                    }
+                };
+                let arg = self.expr(ty, 2);
+                if n == 4 { Agg::Min(arg) } else { Agg::Max(arg) }
+            }
+        }
+    }
+
+    /// A float that is rarely too large to be summed.
+    pub(super) fn summed_float(&mut self) -> Expr {
+        let float = self.expr(Type::Float64, 2);
+        if self.chance(0.1) {
+            return float;
+        }
+        let bound = Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(1e100)) };
+        let size = call(Named::Abs, Type::Float64, vec![float.clone()]);
+        let is_small = Expr::Cmp { op: CmpOp::Lt, left: size.into(), right: bound.into() };
+        let special = *[0.25, 0.25, f64::NAN, f64::INFINITY, f64::NEG_INFINITY].choose(self.rng).unwrap();
+        let otherwise = Box::new(Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(special)) });
+        Expr::Case { branches: vec![(is_small, float)], otherwise }
+    }
+
+    /// Integers and decimals.
+    pub(super) fn number(&mut self) -> Expr {
+        let ty = loop {
+            let ty = any_type(self.rng);
+            if is_decimal(ty) || INTEGERS.contains(&ty) {
+                break ty;
+            }
+        };
+        self.expr(ty, 2)
+    }
+
+    pub(super) fn any_expr(&mut self) -> Expr {
+        let ty = any_type(self.rng);
+        self.expr(ty, 2)
+    }
+
+    pub(super) fn leaf(&mut self, ty: Type) -> Expr {
+        let readable = self.visible.iter().chain(&self.around).copied();
+        let columns: Vec<ColumnId> = readable.filter(|id| self.type_of(*id) == ty).collect();
+        if let Some(id) = columns.choose(self.rng).filter(|_| self.rng.random_bool(0.85)) {
+            return Expr::column(*id);
+        }
+        let constant = (!self.chance(0.1)).then(|| value(self.rng, self.mood, ty));
+        if self.chance(0.5) {
+            return Expr::Literal { ty, value: constant };
+        }
+        self.case.plan.params.push(ty);
+        self.case.params.push(constant);
+        Expr::Param { index: self.case.params.len() as u16 - 1 }
+    }
+
+    pub(super) fn expr(&mut self, ty: Type, depth: u32) -> Expr {
+        if depth == 0 || self.chance(0.35) {
+            return self.leaf(ty);
+        }
+        let d = depth - 1;
+        if self.chance(0.2) {
+            return self.choice(ty, d);
+        }
+        if self.chance(0.2)
+            && let Some(expr) = self.of_one(ty, d)
+        {
+            return expr;
+        }
+        let arith = |op, ty, left: Expr, right: Expr| Expr::Arith { op, ty, left: left.into(), right: right.into() };
+        let sign = if self.chance(0.5) { ArithOp::Add } else { ArithOp::Sub };
+        match ty {
+            Type::Bool => self.condition(d),
+            Type::Int32 if self.chance(0.1) => {
+                let (l, r) = (self.expr(Type::Date, d), self.expr(Type::Date, d));
+                arith(ArithOp::Sub, ty, l, r)
+            }
+            Type::Int32 if self.chance(0.2) => cast(ty, self.expr(Type::Int16, d)),
+            Type::Int32 if self.chance(0.2) => match self.rng.random_range(0..4) {
+                0 => call(Named::Length, ty, vec![self.any_text(d)]),
+                1 => call(Named::OctetLength, ty, vec![self.expr(Type::Text, d)]),
+                2 => call(Named::Ascii, ty, vec![self.expr(Type::Text, d)]),
+                _ => call(Named::Position, ty, vec![self.expr(Type::Text, d), self.expr(Type::Text, d)]),
+            },
+            Type::Int64 if self.chance(0.2) => {
+                let from = *[Type::Int16, Type::Int32].choose(self.rng).unwrap();
+                cast(ty, self.expr(from, d))
+            }
+            Type::Int16 | Type::Int32 | Type::Int64 => {
+                if self.chance(0.1) {
+                    return Expr::Neg(self.expr(ty, d).into());
+                }
+                let ops = [ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div, ArithOp::Mod];
+                let op = *ops.choose(self.rng).unwrap();
+                let (l, r) = (self.expr(ty, d), self.expr(ty, d));
+                arith(op, ty, l, r)
+            }
+            Type::Float64 if self.chance(0.3) => {
+                let from = *INTEGERS.choose(self.rng).unwrap();
+                cast(ty, self.expr(from, d))
+            }
+            Type::Float64 if self.chance(0.1) => Expr::Neg(self.expr(ty, d).into()),
+            Type::Float64 => {
+                let op = *[ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div].choose(self.rng).unwrap();
+                let (l, r) = (self.expr(ty, d), self.expr(ty, d));
+                arith(op, ty, l, r)
+            }
+            Type::Decimal64 { .. } => {
+                let from = *INTEGERS.choose(self.rng).unwrap();
+                cast(ty, self.expr(from, d))
+            }
+            Type::Decimal128 { scale } => self.decimal(scale, d),
+            Type::Date => {
+                let (l, r) = (self.expr(Type::Date, d), self.expr(Type::Int32, d));
+                arith(sign, ty, l, r)
+            }
+            Type::Timestamp => cast(ty, self.expr(Type::Date, d)),
+            Type::Text => self.text(d),
+            Type::TimestampTz | Type::Char => self.leaf(ty),
+        }
+    }
+
+    /// A function of one number or time, or of two, that gives this type.
+    pub(super) fn of_one(&mut self, ty: Type, depth: u32) -> Option<Expr> {
+        use Named::*;
+        let scale = *[0, 2, 5].choose(self.rng).unwrap();
+        let decimal = if self.chance(0.5) { Type::Decimal64 { scale } } else { Type::Decimal128 { scale } };
+        let time = if self.chance(0.5) { Type::Date } else { Type::Timestamp };
+        let fields = [
+            Field::Millennium,
+            Field::Century,
+            Field::Decade,
+            Field::Year,
+            Field::IsoYear,
+            Field::Quarter,
+            Field::Month,
+            Field::Week,
+            Field::Day,
+            Field::DayOfYear,
+            Field::DayOfWeek,
+            Field::IsoDayOfWeek,
+            Field::Hour,
+            Field::Minute,
+            Field::Second,
+            Field::Milliseconds,
+            Field::Microseconds,
+            Field::Epoch,
+            Field::Julian,
+        ];
+        let field = *fields.choose(self.rng).unwrap();
+        let candidates: Vec<(Named, Vec<Type>)> = match ty {
+            Type::Bool => vec![(ToBool, vec![Type::Int32])],
+            Type::Int16 => vec![(ToInt16, vec![Type::Int32]), (ToInt16, vec![Type::Float64]), (ToInt16, vec![decimal])],
+            Type::Int32 => vec![
+                (ToInt32, vec![Type::Int64]),
+                (ToInt32, vec![Type::Float64]),
+                (ToInt32, vec![decimal]),
+                (ToInt32, vec![Type::Bool]),
+            ],
+            Type::Int64 => vec![(ToInt64, vec![Type::Float64]), (ToInt64, vec![decimal])],
+            Type::Float64 => [Abs, Sign, Round, Ceil, Floor, Trunc, Sqrt]
+                .map(|function| (function, vec![ty]))
+                .into_iter()
+                .chain([(ToFloat, vec![decimal]), (DatePart(field), vec![Type::Timestamp])])
+                .collect(),
+            Type::Decimal64 { .. } => vec![(Extract(field), vec![time]), (Sign, vec![decimal])],
+            Type::Decimal128 { scale: 0 } => {
+                [Round, Ceil, Floor, Trunc].map(|function| (function, vec![decimal])).into()
+            }
+            Type::Decimal128 { scale } if scale <= 18 => {
+                vec![(Abs, vec![ty]), (Abs, vec![Type::Decimal64 { scale }])]
+            }
+            Type::Decimal128 { scale: plan::AVERAGE_SCALE } => vec![(Average, vec![decimal, Type::Int64])],
+            Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
+            Type::Date => vec![(TimestampToDate, vec![Type::Timestamp])],
+            Type::Timestamp => vec![(DateTrunc(field), vec![ty])],
+            Type::TimestampTz | Type::Text | Type::Char => vec![],
+        };
+        let bits = match ty {
+            Type::Int16 | Type::Int32 | Type::Int64 => vec![
+                (Abs, vec![ty]),
+                (BitNot, vec![ty]),
+                (BitAnd, vec![ty, ty]),
+                (BitOr, vec![ty, ty]),
+                (BitXor, vec![ty, ty]),
+                (ShiftLeft, vec![ty, Type::Int32]),
+                (ShiftRight, vec![ty, Type::Int32]),
+            ],
+            _ => vec![],
+        };
+        let (function, operands) = [candidates, bits].concat().choose(self.rng)?.clone();
+        let fits = catalogue::result_type(catalogue::Call::Named(function), &operands) == Some(ty);
+        let args: Vec<Expr> = operands.into_iter().map(|operand| self.expr(operand, depth)).collect();
+        fits.then(|| call(function, ty, args))
+    }
+
+    pub(super) fn any_text(&mut self, depth: u32) -> Expr {
+        let ty = *[Type::Text, Type::Char].choose(self.rng).unwrap();
+        self.expr(ty, depth)
+    }
+
+    pub(super) fn text(&mut self, depth: u32) -> Expr {
+        let ty = Type::Text;
+        let text = |this: &mut Self| this.expr(ty, depth);
+        let place = |this: &mut Self| {
+            let any = [0, 1, 2, 3, -1, -2, -3, 7, i32::MAX as i64, i32::MIN as i64];
+            let any = if this.mood == Mood::Wild { &any } else { &any[..8] };
+            Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(*any.choose(this.rng).unwrap())) }
+        };
+        let functions = [
+            (Named::Substring, "ti"),
+            (Named::Substring, "tii"),
+            (Named::Left, "ti"),
+            (Named::Right, "ti"),
+            (Named::Concat, "tt"),
+            (Named::Replace, "ttt"),
+            (Named::Trim, "t"),
+            (Named::Trim, "tt"),
+            (Named::TrimLeft, "tt"),
+            (Named::TrimRight, "tt"),
+            (Named::PadLeft, "tit"),
+            (Named::PadRight, "tit"),
+            (Named::Repeat, "ti"),
+            (Named::Reverse, "t"),
+            (Named::SplitPart, "tti"),
+            (Named::Upper, "t"),
+            (Named::Lower, "t"),
+            (Named::CharToText, "c"),
+        ];
+        let (function, operands) = *functions.choose(self.rng).unwrap();
+        let args = operands.chars().map(|kind| match kind {
+            't' => text(self),
+            'c' => self.expr(Type::Char, depth),
+            _ => place(self),
+        });
+        let args = args.collect();
+        call(function, ty, args)
+    }
+
+    pub(super) fn pattern(&mut self) -> Expr {
+        let patterns =
+            ["", "%", "a%", "%a", "%a%", "_", "__", "%_", "a_%g%", "\\%", "%str%view%", "日_", "%\\a", "a%a", "%s%_w"];
+        let value = Some(Literal::Text(patterns.choose(self.rng).unwrap().to_string()));
+        if self.chance(0.8) {
+            return Expr::Literal { ty: Type::Text, value };
+        }
+        self.case.plan.params.push(Type::Text);
+        self.case.params.push(value);
+        Expr::Param { index: self.case.params.len() as u16 - 1 }
+    }
+
+    /// One of several values.
+    pub(super) fn choice(&mut self, ty: Type, depth: u32) -> Expr {
+        match self.rng.random_range(0..3) {
+            0 => {
+                let branch = |this: &mut Self| (this.expr(Type::Bool, depth), this.expr(ty, depth));
+                let branches = (0..self.rng.random_range(1..4)).map(|_| branch(self)).collect();
+                Expr::Case { branches, otherwise: self.expr(ty, depth).into() }
+            }
+            1 if ty != Type::Bool => {
+                let function = *[Named::Greatest, Named::Least].choose(self.rng).unwrap();
+                call(function, ty, self.several(ty, depth))
+            }
+            _ => Expr::Coalesce(self.several(ty, depth)),
+        }
+    }
+
+    pub(super) fn several(&mut self, ty: Type, depth: u32) -> Vec<Expr> {
+        (0..self.rng.random_range(1..4)).map(|_| self.expr(ty, depth)).collect()
+    }
+
+    pub(super) fn decimal(&mut self, scale: u8, depth: u32) -> Expr {
+        let ty = Type::Decimal128 { scale };
+        let narrower = |s: u8, rng: &mut StdRng| {
+            if rng.random() && s <= 18 { Type::Decimal64 { scale: s } } else { Type::Decimal128 { scale: s } }
+        };
+        match self.rng.random_range(0..4) {
+            0 => Expr::Neg(self.expr(narrower(scale, &mut self.rng.clone()), depth).into()),
+            1 => {
+                let from = narrower(self.rng.random_range(0..=scale), &mut self.rng.clone());
+                cast(ty, self.expr(from, depth))
+            }
+            n => {
+                let op = *[ArithOp::Add, ArithOp::Sub, ArithOp::Mul].choose(self.rng).unwrap();
+                let other = self.rng.random_range(0..=scale);
+                let (a, b) = if op == ArithOp::Mul { (scale - other, other) } else { (scale, other) };
+                let (a, b) = if n == 2 { (a, b) } else { (b, a) };
+                let (a, b) = (narrower(a, &mut self.rng.clone()), narrower(b, &mut self.rng.clone()));
+                let (left, right) = (self.expr(a, depth).into(), self.expr(b, depth).into());
+                Expr::Arith { op, ty, left, right }
+            }
+        }
+    }
+
+    pub(super) fn condition(&mut self, depth: u32) -> Expr {
+        match self.rng.random_range(0..11) {
+            10 if self.chance(0.3) => {
+                call(Named::StartsWith, Type::Bool, vec![self.expr(Type::Text, depth), self.expr(Type::Text, depth)])
+            }
+            10 => call(Named::Like, Type::Bool, vec![self.expr(Type::Text, depth), self.pattern()]),
+            0 => Expr::Not(self.expr(Type::Bool, depth).into()),
+            1 => {
+                let ty = any_type(self.rng);
+                Expr::IsNull { arg: self.expr(ty, depth).into(), negated: self.chance(0.5) }
+            }
+            2..=4 => {
+                let op = if self.chance(0.5) { BoolOp::And } else { BoolOp::Or };
+                let args = (0..self.rng.random_range(0..4)).map(|_| self.expr(Type::Bool, depth)).collect();
+                Expr::Bool { op, args }
+            }
+            _ => {
+                let ops = [CmpOp::Eq, CmpOp::Ne, CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge];
+                let op = *ops.choose(self.rng).unwrap();
+                let left = any_type(self.rng);
+                let right = loop {
+                    let right = if is_decimal(left) { any_type(self.rng) } else { left };
+                    if is_decimal(left) == is_decimal(right) {
+                        break right;
+                    }
+                };
+                let (left, right) = (self.expr(left, depth).into(), self.expr(right, depth).into());
+                Expr::Cmp { op, left, right }
+            }
+        }
+    }
+}
+
+fn is_decimal(ty: Type) -> bool {
+    matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. })
+}

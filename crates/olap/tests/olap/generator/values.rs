@@ -1,0 +1,108 @@
+//! Values of every type, ordinary and odd, and tables of them.
+
+use super::*;
+
+pub(super) fn any_type(rng: &mut StdRng) -> Type {
+    let scale = *[0, 2, 2, 5].choose(rng).unwrap();
+    let wide = *[0, 2, 5, 20].choose(rng).unwrap();
+    *[
+        Type::Bool,
+        Type::Int16,
+        Type::Int32,
+        Type::Int64,
+        Type::Float64,
+        Type::Decimal64 { scale },
+        Type::Decimal64 { scale },
+        Type::Decimal128 { scale: wide },
+        Type::Date,
+        Type::Timestamp,
+        Type::TimestampTz,
+        Type::Text,
+        Type::Char,
+    ]
+    .choose(rng)
+    .unwrap()
+}
+
+/// A table in chunks of random size, some with rows that are not there.
+pub(super) fn table(rng: &mut StdRng, mood: Mood, types: &[Type], rows: usize) -> (Vec<Row>, Arc<dyn TableView>) {
+    let nulls = *[0.0, 0.1, 0.5].choose(rng).unwrap();
+    let (mut all, mut chunks) = (Vec::new(), Vec::new());
+    while all.len() < rows {
+        let masked = rng.random_bool(0.4);
+        let slots = rng.random_range(1..=4);
+        let mut slot = |ty: &Type| if rng.random_bool(nulls) { None } else { Some(value(rng, mood, *ty)) };
+        let slots: Vec<Row> = (0..slots).map(|_| types.iter().map(&mut slot).collect()).collect();
+        let live: Vec<bool> = slots.iter().map(|_| !masked || rng.random_bool(0.6)).collect();
+        chunks.push(chunk(types, &slots, masked.then(|| live.clone())));
+        let wall = all.len();
+        all.extend(slots.into_iter().zip(live).filter(|(_, live)| *live).map(|(row, _)| row));
+        if all.len() == wall && rng.random_bool(0.2) {
+            break;
+        }
+    }
+    (all, TestView::of_chunks(types.to_vec(), chunks))
+}
+
+pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
+    let extreme = mood == Mood::Wild && rng.random_bool(0.25);
+    let small = rng.random_range(-3..=3i64);
+    let int = |rng: &mut StdRng, min: i64, max: i64| {
+        Literal::Int(if extreme { *[min, max, min + 1, max - 1, max / 2].choose(rng).unwrap() } else { small })
+    };
+    match ty {
+        Type::Bool => Literal::Bool(rng.random()),
+        Type::Int16 => int(rng, i16::MIN as i64, i16::MAX as i64),
+        Type::Int32 => int(rng, i32::MIN as i64, i32::MAX as i64),
+        Type::Date if extreme => Literal::Int(
+            *[i32::MIN as i64, i32::MAX as i64, -2_451_545, 2_145_031_948, 106_751_983].choose(rng).unwrap(),
+        ),
+        Type::Date => Literal::Int(small),
+        Type::Timestamp if extreme => Literal::Int(
+            *[i64::MIN, i64::MAX, -211_813_488_000_000_000, 9_223_371_331_199_999_999, -1, 762_435_123_456_789]
+                .choose(rng)
+                .unwrap(),
+        ),
+        Type::Int64 | Type::Timestamp | Type::TimestampTz => int(rng, i64::MIN, i64::MAX),
+        Type::Decimal64 { scale } => match int(rng, i64::MIN, i64::MAX) {
+            Literal::Int(i) if !extreme && rng.random_bool(0.7) => Literal::Int(i * 10i64.pow(scale as u32)),
+            other => other,
+        },
+        Type::Decimal128 { scale } => {
+            let limit = 10i128.pow(38) - 1;
+            let raw = small as i128;
+            Literal::Decimal(if extreme {
+                *[i128::MIN, i128::MAX, limit, -limit, limit / 10, i64::MAX as i128 + 1].choose(rng).unwrap()
+            } else if rng.random_bool(0.7) {
+                raw * 10i128.pow(scale as u32)
+            } else {
+                raw
+            })
+        }
+        Type::Float64 if rng.random_bool(if mood == Mood::Wild { 0.5 } else { 0.1 }) => {
+            let negative_nan = f64::from_bits(0xfff8_0000_0000_0001);
+            let special = [0.0, -0.0, f64::NAN, negative_nan, f64::INFINITY, f64::NEG_INFINITY];
+            let finite = [f64::MAX, f64::MIN, 5e-324, 1e-200, 1e200];
+            Literal::Float(*[special.as_slice(), &finite].concat().choose(rng).unwrap())
+        }
+        Type::Float64 => Literal::Float(small as f64 / 2.0),
+        Type::Text | Type::Char => Literal::Text(
+            [
+                "",
+                "a",
+                "b",
+                "B",
+                "ä",
+                "aa",
+                " a  ",
+                "a%b_\\",
+                "日本",
+                "a string that is longer than a view",
+                "a string that is longer too",
+            ]
+            .choose(rng)
+            .unwrap()
+            .to_string(),
+        ),
+    }
+}

@@ -1,0 +1,178 @@
+//! Whether errors are possible at all, and whether one that is met must be told.
+
+use super::*;
+
+impl Interpreter<'_> {
+    /// Whether the optimizer may do without looking at a row that an error was met on: what a column that may be an error
+    /// is equated with, an outer join that becomes an inner one, or a condition on a group's key can rule the row out
+    /// before anybody computes it.
+    pub fn errors_may_vanish(&self) -> bool {
+        let (mut raising, mut is_outer) = (Vec::new(), false);
+        self.plan.root.visit(&mut |rel| match rel {
+            Rel::Map { computed, .. } => {
+                raising.extend(computed.iter().filter(|c| c.expr.can_raise()).map(|c| c.column));
+            }
+            Rel::Union { columns, inputs } if inputs.iter().any(|part| part.exprs.iter().any(Expr::can_raise)) => {
+                raising.extend(columns);
+            }
+            Rel::Aggregate { keys, aggregates, .. } => {
+                raising.extend(keys.iter().filter(|key| key.expr.can_raise()).map(|key| key.column));
+                let may = |a: &&Aggregation| {
+                    a.agg.arguments().iter().any(Expr::can_raise) || !a.agg.aggregate().row().raises.is_empty()
+                };
+                raising.extend(aggregates.iter().filter(may).flat_map(|a| &a.columns));
+            }
+            Rel::GroupingSets { .. } => raising.extend(rel.columns()),
+            Rel::Window { calls, .. } => raising.extend(calls.iter().flat_map(|call| &call.columns)),
+            Rel::Join { kind, .. } => is_outer |= *kind != JoinKind::Inner,
+            Rel::Apply { .. } => is_outer = true,
+            _ => {}
+        });
+        let mut found = self.computes_anew();
+        self.plan.root.visit(&mut |rel| {
+            let condition = matches!(rel, Rel::Filter { .. } | Rel::Join { .. });
+            found |= condition
+                && rel.expressions().into_iter().any(|e| {
+                    let equates = matches!(e, Expr::Cmp { op: CmpOp::Eq, .. });
+                    is_outer && e.can_raise() || equates && e.columns().iter().any(|id| raising.contains(id))
+                });
+            if let Rel::Filter { input, .. } = rel
+                && let Rel::Aggregate { .. } = **input
+            {
+                input.visit(&mut |below| found |= below.expressions().into_iter().any(Expr::can_raise));
+            }
+        });
+        found
+    }
+
+    /// Whether an engine that evaluates any expression on any combination of rows, in any order, could find an error.
+    pub fn may_raise(&self) -> bool {
+        if self.computes_anew() {
+            return true;
+        }
+        let mut found = false;
+        self.plan.root.visit(&mut |rel| found = found || self.operator_may_raise(rel));
+        found || {
+            let (columns, tuples) = self.everything(&self.plan.root);
+            let grouped = has_groups(&self.plan.root);
+            self.plan.output.iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples)))
+        }
+    }
+
+    /// Whether there is anything that can raise beside rows that are computed for each row around them: when, and for which
+    /// rows, is open.
+    fn computes_anew(&self) -> bool {
+        let (mut anew, mut raises) = (false, self.plan.output.iter().any(Expr::can_raise));
+        self.plan.root.visit(&mut |rel| {
+            anew |= matches!(rel, Rel::Apply { .. });
+            raises |= !rel.aggregates().is_empty() || rel.expressions().into_iter().any(Expr::can_raise);
+        });
+        anew && raises
+    }
+
+    fn operator_may_raise(&self, rel: &Rel) -> bool {
+        if let Rel::Union { inputs, .. } = rel {
+            return inputs.iter().any(|part| {
+                let (columns, tuples) = self.everything(&part.rel);
+                let grouped = has_groups(&part.rel);
+                part.exprs.iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples)))
+            });
+        }
+        if matches!(rel, Rel::Top { range, .. } if self.is_negative(range)) {
+            return true;
+        }
+        let grouped = rel.inputs().iter().any(|input| has_groups(input));
+        let (mut columns, mut tuples) = (vec![], vec![vec![]]);
+        for input in rel.inputs() {
+            let (more, right) = self.everything(input);
+            columns.extend(more);
+            tuples = tuples.iter().flat_map(|l: &Vec<Outcome>| right.iter().map(|r| [&l[..], r].concat())).collect();
+        }
+        if rel.expressions().iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples))) {
+            return true;
+        }
+        // The order in which a sum is built up is open, and so is which rows an early sum has.
+        let aggregates: Vec<&Agg> = match rel {
+            Rel::Aggregate { aggregates, .. } => aggregates.iter().map(|aggregation| &aggregation.agg).collect(),
+            Rel::GroupingSets { grouping, .. } => grouping.aggregates.iter().map(|a| &a.agg).collect(),
+            Rel::Window { calls, .. } => calls
+                .iter()
+                .filter_map(|call| match &call.function {
+                    WindowFunction::Aggregate(agg) => Some(agg),
+                    _ => None,
+                })
+                .collect(),
+            _ => return false,
+        };
+        aggregates.into_iter().any(|agg| match agg {
+            Agg::Sum(e) | Agg::Avg(e) => {
+                let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
+                grouped || total > 1e38
+            }
+            Agg::Spread(e) => {
+                let total = tuples.iter().map(|t| magnitude(self.eval(e, &columns, t))).fold(0f64, |a, b| a + b);
+                grouped || total > 1e37
+            }
+            agg @ (Agg::Float(..) | Agg::Pair(..)) => {
+                let too_large = |outcome| {
+                    matches!(outcome, Ok(Some(Literal::Float(f))) if f64::is_finite(f) && f.abs() > catalogue::MAX_SUMMED)
+                };
+                let any = |e: &Expr| tuples.iter().any(|t| too_large(self.eval(e, &columns, t)));
+                grouped || agg.arguments().iter().any(any)
+            }
+            _ => false,
+        })
+    }
+
+    fn raises_on(&self, expr: &Expr, columns: &[ColumnId], tuples: &[Vec<Outcome>]) -> bool {
+        // An average needs more room than its result: what it is that does not fit is up to the engine.
+        let is_average = |e: &Expr| matches!(e, Expr::Call { function: Named::Average, .. });
+        let mut raises = false;
+        expr.visit(&mut |e| {
+            raises = raises || is_average(e) || tuples.iter().any(|t| self.eval(e, columns, t).is_err());
+        });
+        raises
+    }
+
+    /// All rows that an operator could be given, if no condition took any away, and one of nulls; of groups only that.
+    fn everything(&self, rel: &Rel) -> (Vec<ColumnId>, Vec<Vec<Outcome>>) {
+        let columns = rel.columns();
+        let nulls: Vec<Outcome> = vec![Ok(None); columns.len()];
+        let mut tuples = match rel {
+            Rel::Scan { relation, .. } => {
+                self.tables[*relation as usize].iter().map(|row| row.iter().cloned().map(Ok).collect()).collect()
+            }
+            Rel::Filter { input, .. } | Rel::Top { input, .. } => self.everything(input).1,
+            Rel::Map { input, computed } => {
+                let (below, mut tuples) = self.everything(input);
+                for tuple in &mut tuples {
+                    let new: Vec<Outcome> = computed.iter().map(|c| self.eval(&c.expr, &below, tuple)).collect();
+                    tuple.extend(new);
+                }
+                tuples
+            }
+            Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.everything(left).1,
+            Rel::Join { kind: JoinKind::Mark(_), left, .. } => {
+                let marks = [true, false].map(|mark| Ok(Some(Literal::Bool(mark))));
+                let with = |tuple: Vec<Outcome>| marks.clone().map(|mark| [&tuple[..], &[mark]].concat());
+                self.everything(left).1.into_iter().flat_map(with).collect()
+            }
+            Rel::Apply { .. } => vec![],
+            Rel::Join { left, right, .. } => {
+                let (left, right) = (self.everything(left).1, self.everything(right).1);
+                left.iter().flat_map(|l| right.iter().map(|r| [&l[..], r].concat())).collect()
+            }
+            Rel::Union { inputs, .. } => {
+                let part = |part: &plan::Part| -> Vec<Vec<Outcome>> {
+                    let (below, tuples) = self.everything(&part.rel);
+                    tuples.iter().map(|t| part.exprs.iter().map(|e| self.eval(e, &below, t)).collect()).collect()
+                };
+                inputs.iter().flat_map(part).collect()
+            }
+            // What a window makes of other rows is not known.
+            Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } => vec![],
+        };
+        tuples.push(nulls);
+        (columns, tuples)
+    }
+}
