@@ -111,3 +111,7 @@ SELECT id FROM outr WHERE (k, id) IN (VALUES (1, 1), (2, 2), (3, 10)) ORDER BY i
 SELECT id, m FROM outr, LATERAL (SELECT max(v) AS m FROM (VALUES (outr.k), (outr.id / 2)) t(v)) x ORDER BY id LIMIT 9;
 SELECT id, x.one FROM outr CROSS JOIN (SELECT 1 AS one) x ORDER BY id LIMIT 3;
 SELECT count(*) FROM outr CROSS JOIN (VALUES (1, 'a'::text COLLATE "C"), (1, NULL)) x(k, t) WHERE outr.k = x.k;
+SELECT id FROM outr WHERE EXISTS (SELECT 1 FROM innr i WHERE i.k = outr.k AND i.o <> outr.id
+  AND EXISTS (SELECT 1 FROM innr j WHERE j.o = i.o AND j.q < outr.v)) ORDER BY id;
+SELECT id FROM outr WHERE NOT EXISTS (SELECT 1 FROM innr i WHERE i.k = outr.k AND i.o <> outr.id
+  AND EXISTS (SELECT 1 FROM innr j WHERE j.o = i.o AND j.q < outr.v AND j.id < 30)) ORDER BY id;

@@ -14,7 +14,12 @@ use rand::{Rng, SeedableRng};
 use crate::flagged::same;
 use crate::runner::{Context, ensure, tests};
 
-tests![timeouts_while_values_are_evaluated, a_trapped_timeout_costs_no_later_write, interrupts_at_any_moment,];
+tests![
+    timeouts_while_values_are_evaluated,
+    a_trapped_timeout_costs_no_later_write,
+    interrupts_at_any_moment,
+    the_engine_stops_looking_at_pairs,
+];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -356,4 +361,33 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Joins without an equality look at every pair of rows, here at more than anybody would wait for.
+fn the_engine_stops_looking_at_pairs(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE wide (id integer PRIMARY KEY, v integer);
+         INSERT INTO wide SELECT i, i % 100 FROM generate_series(1, 400000) i",
+    )?;
+    anker::mirror(&mut client, &["wide"], LIVE)?;
+    let engine = anker::engine_pid(&mut client)?;
+    let mut session = cluster.connect()?;
+    session.batch_execute("SET statement_timeout = '700ms'")?;
+    for sql in [
+        "SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE b.v > a.v + a.id + 1000) AND anker.olap()",
+        "SELECT a.id FROM wide a LEFT JOIN wide b ON b.v > a.v + 1000 WHERE anker.olap()",
+        "SELECT id, v > ALL (SELECT b.v - 1000 FROM wide b WHERE b.v < a.v + 1000) FROM wide a WHERE anker.olap()",
+    ] {
+        ensure!(anker::explained(&mut client, sql)?.as_deref() == Some("engine"), "not for the engine: {sql}");
+        expect_timeout(&mut session, sql)?;
+        let idle = wait_until(LIVE, || {
+            let before = os::cpu_time(engine).ok_or("the engine is gone")?;
+            std::thread::sleep(Duration::from_millis(300));
+            Ok(os::cpu_time(engine).ok_or("the engine is gone")? - before < Duration::from_millis(30))
+        })?;
+        ensure!(idle, "the engine goes on with {sql}");
+        same(&mut client, "SELECT count(*), sum(v) FROM wide WHERE anker.olap()")?;
+    }
+    Ok(())
 }

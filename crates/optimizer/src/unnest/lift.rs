@@ -2,9 +2,9 @@
 
 use plan::{ColumnId, Expr, JoinKind, Rel};
 
-use super::expr_reads;
+use super::{around, expr_reads};
 
-/// The rows without those of its conditions that read `outer`, as far as they may as well be looked at last; and these.
+/// The rows without those of its conditions that read columns of `outer`, as far as they may as well be looked at last; and these.
 pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
     let divided = |conditions: Vec<Expr>| conditions.into_iter().partition::<Vec<_>, _>(|c| expr_reads(c, outer));
     match rel {
@@ -35,6 +35,27 @@ pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
             JoinKind::Full => (left.join(kind, *right, conditions), Vec::new()),
         },
         other => (other, Vec::new()),
+    }
+}
+
+/// Rows of which only matters whether there are any: a partner may as well be found in each of several ways.
+pub fn of_any_number(rel: Rel) -> Rel {
+    match rel {
+        Rel::Filter { input, conditions } => of_any_number(*input).filter(conditions),
+        Rel::Map { input, computed } => of_any_number(*input).map(computed),
+        Rel::Join { kind: JoinKind::Inner, left, right, conditions } => {
+            of_any_number(*left).join(JoinKind::Inner, of_any_number(*right), conditions)
+        }
+        Rel::Join { kind: JoinKind::Semi, left, right, conditions } => {
+            let left = of_any_number(*left);
+            let made = [left.columns(), right.columns()].concat();
+            let is_closed = conditions.iter().flat_map(Expr::columns).all(|id| made.contains(&id));
+            match is_closed && around(&right).is_empty() {
+                true => left.join(JoinKind::Semi, *right, conditions),
+                false => left.join(JoinKind::Inner, of_any_number(*right), conditions),
+            }
+        }
+        other => other,
     }
 }
 

@@ -77,7 +77,9 @@ impl Unnesting<'_> {
         if !reads(&right, &outer) {
             return left.join(kind, right, conditions);
         }
-        let (mut right, lifted) = lift::lifted(right, &outer);
+        let right = if kind.keeps_right() { right } else { lift::of_any_number(right) };
+        let foreign = around(&right);
+        let (mut right, lifted) = lift::lifted(right, &foreign);
         conditions.extend(lifted);
         if !kind.keeps_right() {
             right = lift::without_maps(right, &mut conditions);
@@ -154,6 +156,17 @@ struct Sides {
     left: Rel,
     right: Rel,
     conditions: Vec<Expr>,
+}
+
+/// The columns that an operator reads and none of its own makes.
+fn around(rel: &Rel) -> Vec<ColumnId> {
+    let (mut made, mut read) = (Vec::new(), Vec::new());
+    rel.visit(&mut |rel| {
+        made.extend(rel.made());
+        read.extend(rel.expressions().into_iter().flat_map(Expr::columns));
+    });
+    read.retain(|id| !made.contains(id));
+    read
 }
 
 fn reads(rel: &Rel, columns: &[ColumnId]) -> bool {
