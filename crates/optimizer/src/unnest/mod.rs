@@ -17,17 +17,23 @@ use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan,
 
 use domain::Domain;
 
-/// The same rows without applications.
+/// A plan that takes more columns is left as it is: what is computed twice within what is computed twice grows fast.
+const MAX_COLUMNS: usize = 8192;
+
+/// The same rows without applications, unless that would be too many operators.
 pub fn unnested(plan: Plan) -> Plan {
     let mut any = false;
     plan.root.visit(&mut |rel| any |= matches!(rel, Rel::Apply { .. }));
     if !any {
         return plan;
     }
-    let mut unnesting = Unnesting { columns: plan.columns, params: &plan.params };
-    let root = unnesting.rel(plan.root);
+    let mut unnesting = Unnesting { columns: plan.columns.clone(), params: &plan.params };
+    let root = unnesting.rel(plan.root.clone());
     let columns = unnesting.columns;
-    Plan { root, columns, ..plan }
+    match columns.len() > MAX_COLUMNS {
+        true => plan,
+        false => Plan { root, columns, ..plan },
+    }
 }
 
 struct Unnesting<'a> {
@@ -74,7 +80,7 @@ impl Unnesting<'_> {
     /// Both sides have no applications any more.
     fn apply(&mut self, kind: JoinKind, left: Rel, right: Rel, mut conditions: Vec<Expr>) -> Rel {
         let outer = left.columns();
-        if !reads(&right, &outer) {
+        if self.columns.len() > MAX_COLUMNS || !reads(&right, &outer) {
             return left.join(kind, right, conditions);
         }
         let right = if kind.keeps_right() { right } else { lift::of_any_number(right) };
@@ -109,7 +115,8 @@ impl Unnesting<'_> {
 
     fn column(&mut self, ty: Type) -> ColumnId {
         self.columns.push(ty);
-        ColumnId(u16::try_from(self.columns.len() - 1).expect("a plan has few columns"))
+        // Beyond the limit nothing is made of it.
+        ColumnId(u16::try_from(self.columns.len() - 1).unwrap_or(u16::MAX))
     }
 
     fn like(&mut self, other: ColumnId) -> ColumnId {
@@ -192,4 +199,29 @@ fn any_value(ty: Type) -> Expr {
         Text => Literal::Text(String::new()),
     };
     Expr::Literal { ty, value: Some(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_grow_without_measure_is_left_as_it_is() {
+        let mut columns = vec![Type::Int64];
+        let mut root = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };
+        for number in 1..40 {
+            // Two columns each, the second computed of one around it: no condition that could be lifted.
+            let (own, sum) = (ColumnId(2 * number - 1), ColumnId(2 * number));
+            columns.extend([Type::Int64; 2]);
+            let around = if number == 1 { ColumnId(0) } else { ColumnId(2 * number - 2) };
+            let expr = Expr::Coalesce(vec![Expr::column(around), Expr::column(own)]);
+            let right = Rel::Scan { relation: 0, columns: vec![own] }.map(vec![Computed { column: sum, expr }]);
+            root = root.apply(JoinKind::Left, right, vec![]);
+        }
+        let column = plan::RelationColumn { attnum: 1, ty: Type::Int64 };
+        let relations = vec![plan::Relation { relid: 1, columns: vec![column] }];
+        let plan = Plan { relations, columns, params: vec![], root, output: vec![] };
+        plan.check().unwrap();
+        assert_eq!(unnested(plan.clone()), plan);
+    }
 }
