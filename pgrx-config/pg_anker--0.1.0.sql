@@ -9,6 +9,14 @@ CREATE TABLE anker.mirrored (
 SELECT pg_catalog.pg_extension_config_dump('anker.mirrored',
     'WHERE relation::pg_catalog.oid IN (SELECT oid FROM pg_catalog.pg_class)');
 
+-- Tables whose parts (partitions, children) are mirrored, those that come later too.
+CREATE TABLE anker.mirrored_parents (
+    relation regclass PRIMARY KEY,
+    since timestamptz NOT NULL DEFAULT now()
+);
+SELECT pg_catalog.pg_extension_config_dump('anker.mirrored_parents',
+    'WHERE relation::pg_catalog.oid IN (SELECT oid FROM pg_catalog.pg_class)');
+
 -- Flagging
 
 CREATE FUNCTION anker.olap() RETURNS boolean
@@ -90,4 +98,4 @@ CREATE VIEW anker.engine AS
 COMMENT ON VIEW anker.engine IS 'the columnar engine of this database';
 
 GRANT USAGE ON SCHEMA anker TO PUBLIC;
-GRANT SELECT ON anker.tables, anker.engine, anker.mirrored TO PUBLIC;
+GRANT SELECT ON anker.tables, anker.engine, anker.mirrored, anker.mirrored_parents TO PUBLIC;

@@ -59,8 +59,15 @@ pub fn describe(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
         return refuse("system catalogs cannot be mirrored");
     }
 
-    let mut columns = Vec::new();
-    let mut excluded = Vec::new();
+    let (columns, excluded) = columns(relation);
+    let identity = identity(relation, &columns, &excluded)?;
+    let layout = TableLayout { relid: relid.to_u32(), fingerprint: fingerprint(relation), columns, identity };
+    Ok(Described { layout, excluded })
+}
+
+/// The columns that a mirror of the relation, or of those that inherit from it, has, and those that it has not.
+pub fn columns(relation: &OpenRelation) -> (Vec<MirrorColumn>, Vec<Excluded>) {
+    let (mut columns, mut excluded) = (Vec::new(), Vec::new());
     for attribute in relation.attributes().iter().filter(|a| !a.attisdropped) {
         match column_type(attribute) {
             Ok(ty) => columns.push(MirrorColumn { attnum: attribute.attnum, ty }),
@@ -70,9 +77,7 @@ pub fn describe(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
             }
         }
     }
-    let identity = identity(relation, &columns, &excluded)?;
-    let layout = TableLayout { relid: relid.to_u32(), fingerprint: fingerprint(relation), columns, identity };
-    Ok(Described { layout, excluded })
+    (columns, excluded)
 }
 
 /// Hash of all that must stay as it is for the mirror of the relation to stay right.

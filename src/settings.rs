@@ -32,6 +32,7 @@ pub enum FloatAggregates {
 pub static ROUTE: GucSetting<Route> = GucSetting::<Route>::new(Route::Hint);
 pub static FALLBACK: GucSetting<bool> = GucSetting::<bool>::new(true);
 pub static FLOAT_AGGREGATES: GucSetting<FloatAggregates> = GucSetting::<FloatAggregates>::new(FloatAggregates::On);
+pub static MAX_SENT_KB: GucSetting<i32> = GucSetting::<i32>::new(8192);
 pub static MAX_WAIT_MS: GucSetting<i32> = GucSetting::<i32>::new(1000);
 pub static MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(1024);
 pub static QUERY_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(512);
@@ -79,6 +80,16 @@ pub fn init() {
         i32::MAX,
         GucContext::Userset,
         GucFlags::UNIT_MS,
+    );
+    int(
+        c"anker.max_sent",
+        c"How much a query may send to the engine of rows that it does not have.",
+        c"PostgreSQL computes those of tables that are not mirrored, of functions, and of subqueries that the engine cannot compute. A query that needs more runs on the heap; 0: none are sent.",
+        &MAX_SENT_KB,
+        0,
+        1 << 20,
+        GucContext::Userset,
+        GucFlags::UNIT_KB | GucFlags::EXPLAIN,
     );
     int(
         c"anker.memory",

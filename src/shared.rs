@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 use pgrx::prelude::*;
 
-use crate::pg::{compat, hooks, process, session};
+use crate::pg::catalog::relation_name;
+use crate::pg::{compat, hooks, process, session, wal};
 use crate::settings;
 
 mod map;
@@ -394,5 +395,18 @@ pub fn worker_left(database: pg_sys::Oid) {
 pub fn wake_worker(database: pg_sys::Oid) {
     if let Some(entry) = self::database(database).filter(|d| d.worker_pid != 0) {
         process::wake(entry.worker_proc);
+    }
+}
+
+/// Why shared memory has no entry of a table.
+pub fn why_not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> String {
+    let name = relation_name(relid);
+    match self::database(database) {
+        _ if !wal::is_logical() => format!("table \"{name}\" is not mirrored: {}", wal::NOT_LOGICAL),
+        Some(d) if !matches!(d.state, DatabaseState::Idle | DatabaseState::Running) => {
+            let why = if d.reason.as_str().is_empty() { d.state.name() } else { d.reason.as_str() };
+            format!("table \"{name}\" is not mirrored as yet; the mirror of this database: {why}")
+        }
+        _ => format!("table \"{name}\" is not mirrored"),
     }
 }

@@ -20,6 +20,8 @@ pub struct ScanSpec {
     pub plan: Plan,
     /// How each column of the scan is made of the columns of the engine's result.
     pub columns: Vec<ResultColumn>,
+    /// What the query calls the rows that the backend computes, for each of the plan's relations that consists of such.
+    pub sent: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 use colstore::{TableRequest, TableView};
 use futures::StreamExt;
 use olap::{Cancellation, Reservation, Runtime};
-use plan::{Literal, Plan};
+use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal};
+use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal, SentRows};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::encode::{Encoder, slices};
@@ -110,7 +110,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     let limit = shared.settings.query_memory_bytes;
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
     let cancellation = Cancellation::default();
-    let work = Work { plan: request.plan, params: request.params, views: served.tables };
+    let work = Work { plan: request.plan, params: request.params, tables: served.tables, sent: request.sent };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
     let relayed = relay(peer, result, &mut place, &signs);
@@ -174,8 +174,8 @@ fn relay(
 /// What the store is asked for, if the request makes sense.
 fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
     let plan = &request.plan;
-    if request.fingerprints.len() != plan.relations.len() {
-        return Err("as many fingerprints as relations are needed");
+    if request.fingerprints.len() != plan.tables().count() {
+        return Err("as many fingerprints as tables are needed");
     }
     if request.params.len() != plan.params.len() {
         return Err("as many values as parameters are needed");
@@ -183,31 +183,35 @@ fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
     if plan.depth() > DEEPEST_EXPRESSION {
         return Err("an expression is nested too deeply");
     }
-    let tables = plan.relations.iter().zip(&request.fingerprints);
-    Ok(tables
-        .map(|(relation, &fingerprint)| TableRequest {
-            relid: relation.relid,
-            fingerprint,
-            columns: relation.columns.clone(),
-        })
-        .collect())
+    let wanted = |columns: &[Type], attnums: &[i16]| {
+        attnums.iter().zip(columns).map(|(&attnum, &ty)| RelationColumn { attnum, ty }).collect()
+    };
+    let parts = plan.relations.iter().flat_map(|relation| relation.tables().iter().map(move |table| (relation, table)));
+    let tables = parts.zip(&request.fingerprints).map(|((relation, table), &fingerprint)| TableRequest {
+        relid: table.relid,
+        fingerprint,
+        columns: wanted(&relation.columns, &table.attnums),
+    });
+    Ok(tables.collect())
 }
 
 /// A plan and what it reads.
 struct Work {
     plan: Plan,
     params: Vec<Option<Literal>>,
-    views: Vec<Arc<dyn TableView>>,
+    tables: Vec<Arc<dyn TableView>>,
+    sent: Vec<SentRows>,
 }
 
 /// Runs the plan and encodes its result; returns the number of rows.
 async fn execute(
     olap: Arc<Runtime>,
-    Work { plan, params, views }: Work,
+    Work { plan, params, tables, sent }: Work,
     long_rows: LongRows,
     pieces: mpsc::Sender<Piece>,
     cancellation: Cancellation,
 ) -> Result<u64, Failure> {
+    let views = olap::views(&plan, tables, sent)?;
     let mut running = olap.start(&plan, &params, views, &cancellation).await?;
     let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));
     let mut encoder = Encoder::new(&running.schema).map_err(encoding)?;

@@ -39,7 +39,7 @@ unsafe extern "C-unwind" fn hook(
 #[pg_guard]
 unsafe extern "C-unwind" fn dropped(relid: pg_sys::Oid) {
     let could_be_mirrored = catalog::class(relid, |class| {
-        let ordinary = class.relkind as u8 == pg_sys::RELKIND_RELATION;
+        let ordinary = matches!(class.relkind as u8, pg_sys::RELKIND_RELATION | pg_sys::RELKIND_PARTITIONED_TABLE);
         let permanent = class.relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
         ordinary && permanent && relid.to_u32() >= pg_sys::FirstNormalObjectId
     });

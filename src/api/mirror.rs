@@ -10,7 +10,8 @@ use pgrx::prelude::*;
 use pgrx::spi::Spi;
 use pgrx::{AllocatedByPostgres, PgXactCallbackEvent};
 
-use crate::layout::{self, Described, NotMirrorable};
+use super::partitions;
+use crate::layout::{self, NotMirrorable};
 use crate::load;
 use crate::pg::catalog::{self, relation_name};
 use crate::pg::compat;
@@ -26,13 +27,19 @@ const POLL_MS: i64 = 10;
 #[pg_extern]
 fn mirror(relation: pg_sys::Oid) {
     check_server();
-    let described = describe_own_table(relation);
-    for column in &described.excluded {
-        notice!("column \"{}\" is not mirrored: {}", column.name, column.reason);
+    // Locked until the transaction ends, so that the table is at commit what it was found to be.
+    let whole = OpenRelation::lock(relation);
+    check_owner(relation);
+    let parts = partitions::parts(&whole);
+    let listed: Vec<pg_sys::Oid> = parts.clone().unwrap_or_else(|| vec![relation]);
+    for part in &listed {
+        describe_or_refuse(&whole, *part);
     }
-    let added =
-        as_owner_of_list(|| run("INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING", relation));
-    if added == 0 {
+    let mut is_new = parts.is_some() && partitions::remember(relation);
+    for part in listed {
+        is_new |= partitions::list_part(part);
+    }
+    if !is_new {
         notice!("table \"{}\" is already mirrored", relation_name(relation));
     }
 }
@@ -40,9 +47,12 @@ fn mirror(relation: pg_sys::Oid) {
 #[pg_extern]
 fn unmirror(relation: pg_sys::Oid) {
     check_owner(relation);
-    let removed =
-        as_owner_of_list(|| run("DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1", relation));
-    if removed == 0 {
+    let parts = partitions::parts(&OpenRelation::lock(relation));
+    let mut was_listed = parts.is_some() && partitions::forget(relation);
+    for part in parts.unwrap_or_else(|| vec![relation]) {
+        was_listed |= partitions::unlist_part(part);
+    }
+    if !was_listed {
         notice!("table \"{}\" is not mirrored", relation_name(relation));
     }
 }
@@ -65,11 +75,12 @@ fn mirrored_changed<'a>(
 /// True once the table's mirror serves queries; false if the time is over first.
 #[pg_extern]
 fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
-    check_listed(relation);
+    let parts = partitions::parts(&OpenRelation::lock(relation)).unwrap_or_else(|| vec![relation]);
+    parts.iter().for_each(|part| check_listed(*part));
     let start = Instant::now();
     let timeout = Duration::from_micros(timeout.as_micros().clamp(0, u64::MAX as i128) as u64);
     loop {
-        if serves(relation) {
+        if parts.iter().all(|part| serves(*part)) {
             return true;
         }
         if start.elapsed() >= timeout {
@@ -124,13 +135,23 @@ fn check_server() {
     }
 }
 
-fn describe_own_table(relid: pg_sys::Oid) -> Described {
-    // Locked until the transaction ends, so that the table is at commit what it was found to be.
-    let relation = OpenRelation::lock(relid);
-    check_owner(relid);
-    layout::describe(&relation).unwrap_or_else(|NotMirrorable { message, hint }| {
-        report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message, hint)
-    })
+/// An error if the table, a part of the whole or itself, cannot be mirrored; tells what of it will not be.
+fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
+    let relation = OpenRelation::lock(part);
+    let of = |what: String| match part == whole.oid() {
+        true => what,
+        false => format!("\"{}\", a part of \"{}\": {what}", relation.name(), whole.name()),
+    };
+    match layout::describe(&relation) {
+        Ok(described) => {
+            for column in described.excluded {
+                notice!("{}", of(format!("column \"{}\" is not mirrored: {}", column.name, column.reason)));
+            }
+        }
+        Err(NotMirrorable { message, hint }) => {
+            report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &of(message), hint)
+        }
+    }
 }
 
 /// Mirroring costs memory and CPU: it is for who may alter the table.
@@ -141,8 +162,8 @@ fn check_owner(relid: pg_sys::Oid) {
 }
 
 /// Runs as the owner of `anker.mirrored`, who alone may write it.
-fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
-    let Some(list) = load::list_oid() else {
+pub fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
+    let Some(list) = list() else {
         report(
             PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
             "table anker.mirrored is missing",
@@ -152,10 +173,15 @@ fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
     session::as_user(OpenRelation::lock(list).class().relowner, work)
 }
 
+/// The table that says what is mirrored, if this database has it.
+pub fn list() -> Option<pg_sys::Oid> {
+    load::list_oid()
+}
+
 /// Runs a statement on one relation; returns the number of rows that it touched.
-fn run(statement: &str, relation: pg_sys::Oid) -> usize {
+pub fn run(statement: &str, relation: pg_sys::Oid) -> usize {
     let touched = Spi::connect_mut(|client| Ok(client.update(statement, None, &[relation.into()])?.len()));
-    touched.unwrap_or_else(|e: pgrx::spi::Error| error!("could not write anker.mirrored: {e}"))
+    touched.unwrap_or_else(|e: pgrx::spi::Error| error!("could not use the list of mirrored tables: {e}"))
 }
 
 fn report(code: PgSqlErrorCode, message: &str, hint: Option<String>) -> ! {

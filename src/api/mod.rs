@@ -2,6 +2,7 @@
 
 mod dropped;
 mod mirror;
+mod partitions;
 mod query;
 mod verify;
 mod views;
@@ -9,4 +10,5 @@ mod views;
 /// Called while the library is preloaded.
 pub fn init() {
     dropped::install();
+    partitions::install();
 }

@@ -19,6 +19,7 @@ use crate::pg::{catalog, snapshot, transaction};
 const EXTENSION: &CStr = c"pg_anker";
 const SCHEMA: &CStr = c"anker";
 const TABLE: &CStr = c"mirrored";
+const PARENTS: &CStr = c"mirrored_parents";
 
 /// What a reader of the list is started with.
 #[derive(Serialize, Deserialize)]
@@ -35,10 +36,14 @@ impl ListOrder {
 
 /// The oid of `anker.mirrored`, if this database has the extension. In a transaction.
 pub fn list_oid() -> Option<pg_sys::Oid> {
+    own_table(TABLE)
+}
+
+fn own_table(name: &CStr) -> Option<pg_sys::Oid> {
     let (extension, schema) = (catalog::extension(EXTENSION)?, catalog::schema(SCHEMA)?);
     // A table of that name that is not ours is nobody's list.
     let ours = |list: &pg_sys::Oid| catalog::belongs_to(extension, pg_sys::RelationRelationId, *list);
-    catalog::relation(schema, TABLE).filter(ours)
+    catalog::relation(schema, name).filter(ours)
 }
 
 /// Whether a list has a table that is there. In a transaction, without decoding. `None`: somebody has the list locked.
@@ -58,14 +63,13 @@ pub fn has_tables(list: pg_sys::Oid) -> Option<bool> {
 /// A table is being dropped: its row goes too, if nobody is in the way. Never waits. Whoever follows the list sees that
 /// the table is gone.
 pub fn remove_from_list(relid: pg_sys::Oid) {
-    let Some(list) = list_oid().filter(|&list| list != relid) else {
-        return;
-    };
-    if relation::try_lock(list, Lock::Write) {
-        visit(list, Some(relid), |relation, row, _| {
-            rows::delete(relation, row);
-            true
-        });
+    for list in [TABLE, PARENTS].into_iter().filter_map(own_table).filter(|&list| list != relid) {
+        if relation::try_lock(list, Lock::Write) {
+            visit(list, Some(relid), |relation, row, _| {
+                rows::delete(relation, row);
+                true
+            });
+        }
     }
 }
 

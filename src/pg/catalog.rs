@@ -173,3 +173,30 @@ fn cached<T, F: Cached>(keys: F::Keys, look: impl FnOnce(&F) -> T) -> Option<T> 
         Some(seen)
     }
 }
+
+/// Columns of the row of an object, by their numbers: copies, `None` for a null. `None`: there is no such object.
+///
+/// # Safety
+///
+/// The cache is one by oid, and its catalog has such columns.
+pub(super) unsafe fn columns<const N: usize>(
+    cache: pg_sys::SysCacheIdentifier::Type,
+    object: pg_sys::Oid,
+    columns: [u32; N],
+) -> Option<[Option<pg_sys::Datum>; N]> {
+    // SAFETY: by the caller's promise; the row is released before anybody sees the copies.
+    unsafe {
+        let none = pg_sys::Datum::null();
+        let tuple = pg_sys::SearchSysCache(cache as i32, object.into(), none, none, none);
+        if tuple.is_null() {
+            return None;
+        }
+        let copy = pg_sys::heap_copytuple(tuple);
+        pg_sys::ReleaseSysCache(tuple);
+        Some(columns.map(|number| {
+            let mut is_null = false;
+            let datum = pg_sys::SysCacheGetAttr(cache as i32, copy, number as i16, &mut is_null);
+            (!is_null).then_some(datum)
+        }))
+    }
+}

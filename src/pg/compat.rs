@@ -233,3 +233,44 @@ pub unsafe fn replace_columns(
         return pg_sys::ReplaceVarsFromTargetList(query.cast(), index, 0, entry, targets, 0, REPORT, 0, none).cast();
     }
 }
+
+/// Of an entry, a copy of one of `original`'s, makes one that no permissions are asked for, in a query of its own. As whom
+/// a view reads it stays.
+///
+/// # Safety
+///
+/// Both are valid queries; the new one's permissions list holds nothing.
+pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query, entry: &mut pg_sys::RangeTblEntry) {
+    #[cfg(feature = "pg15")]
+    {
+        let _ = (query, original);
+        entry.requiredPerms = 0;
+    }
+    // SAFETY: by the caller's promise; the number says which of the original's list is the entry's.
+    #[cfg(not(feature = "pg15"))]
+    unsafe {
+        if entry.perminfoindex != 0 {
+            let own = pg_sys::getRTEPermissionInfo(original.rteperminfos, entry);
+            let copy: *mut pg_sys::RTEPermissionInfo = pg_sys::copyObjectImpl(own.cast()).cast();
+            (*copy).requiredPerms = 0;
+            query.rteperminfos = pg_sys::lappend(query.rteperminfos, copy.cast());
+            entry.perminfoindex = 1;
+        }
+    }
+}
+
+/// Runs a started statement from its beginning, as far as its receiver wants it.
+///
+/// # Safety
+///
+/// The executor was started for it, and has not run it.
+pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
+    let forward = pg_sys::ScanDirection::ForwardScanDirection;
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::ExecutorRun(statement, forward, 0, true);
+        #[cfg(feature = "pg18")]
+        pg_sys::ExecutorRun(statement, forward, 0);
+    }
+}

@@ -67,21 +67,37 @@ pub struct Scratch(pg_sys::MemoryContext);
 impl Scratch {
     /// As long as the process.
     pub fn lasting(name: &'static CStr) -> Scratch {
-        // SAFETY: the top context is always there; the name is static, as PostgreSQL wants it.
-        Scratch(unsafe {
-            pg_sys::AllocSetContextCreateInternal(
-                pg_sys::TopMemoryContext,
-                name.as_ptr(),
-                pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
-                pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
-                pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-            )
-        })
+        // SAFETY: the top context is always there.
+        unsafe { Scratch::below(pg_sys::TopMemoryContext, name) }
+    }
+
+    /// As long as the current context, or until it is deleted: it is of no use after that.
+    pub(super) fn within_current(name: &'static CStr) -> Scratch {
+        // SAFETY: there is always a current context.
+        unsafe { Scratch::below(pg_sys::CurrentMemoryContext, name) }
+    }
+
+    /// # Safety
+    ///
+    /// `context` is alive.
+    unsafe fn below(context: pg_sys::MemoryContext, name: &'static CStr) -> Scratch {
+        let [least, first, most] = [
+            pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        ];
+        // SAFETY: by the caller's promise; the name is static, as PostgreSQL wants it.
+        Scratch(unsafe { pg_sys::AllocSetContextCreateInternal(context, name.as_ptr(), least, first, most) })
+    }
+
+    pub(super) fn delete(self) {
+        // SAFETY: alive, and nobody uses it any more.
+        unsafe { pg_sys::MemoryContextDelete(self.0) };
     }
 
     /// Runs `f` with it as the current context.
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: alive as long as the process.
+        // SAFETY: alive as long as the process, or as it is used.
         unsafe { in_context(self.0, f) }
     }
 

@@ -17,6 +17,7 @@
 
 pub mod attempt;
 pub mod catalog;
+pub mod collation;
 pub mod compat;
 pub mod decoding;
 pub mod error;
@@ -30,6 +31,7 @@ pub mod rows;
 pub mod scan_node;
 pub mod session;
 pub mod snapshot;
+mod statement;
 pub mod symbols;
 pub mod transaction;
 pub mod tree;

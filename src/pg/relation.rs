@@ -7,6 +7,7 @@ use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::catalog::{self, text_of};
+use super::tree::Tree;
 use super::tuple::Descriptor;
 use super::{session, symbols};
 
@@ -176,6 +177,16 @@ impl OpenRelation {
         catalog::quoted(&self.attributes()[attnum as usize - 1].attname)
     }
 
+    pub fn is_partitioned(&self) -> bool {
+        self.class().relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
+    }
+
+    /// The number of the column that has the name of another relation's column.
+    pub fn column_named_as(&self, column: &pg_sys::FormData_pg_attribute) -> Option<i16> {
+        let named = |a: &&pg_sys::FormData_pg_attribute| !a.attisdropped && a.attname.data == column.attname.data;
+        self.attributes().iter().find(named).map(|a| a.attnum)
+    }
+
     pub fn has_row_security(&self) -> bool {
         self.class().relrowsecurity
     }
@@ -239,6 +250,31 @@ pub fn has_children(relation: pg_sys::Oid) -> bool {
                 && !symbols::find_inheritance_children(relation, pg_sys::NoLock as i32).is_null()
         })
     }
+}
+
+/// The relation, which is locked, and all that inherit from it, which are locked in the same way. Without partitioned ones,
+/// which have no rows of their own.
+pub fn family(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
+    // SAFETY: catalog lookups, and locks; the list is one of oids.
+    let all = unsafe {
+        let parents = std::ptr::null_mut();
+        let found = pg_guard_ffi_boundary(|| symbols::find_all_inheritors(relation, lock.mode(), parents));
+        Tree::new().oids(found)
+    };
+    let has_rows = |class: &pg_sys::FormData_pg_class| class.relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE;
+    all.filter(|relid| catalog::class(*relid, has_rows) == Some(true)).collect()
+}
+
+/// The relation of a name, if there is one. In a transaction.
+///
+/// # Safety
+///
+/// A valid name.
+pub unsafe fn named(name: *const pg_sys::RangeVar) -> Option<pg_sys::Oid> {
+    let (lock, missing_ok) = (Lock::None.mode(), pg_sys::RVROption::RVR_MISSING_OK);
+    // SAFETY: by the caller's promise.
+    let found = unsafe { pg_sys::RangeVarGetRelidExtended(name, lock, missing_ok, None, std::ptr::null_mut()) };
+    (found != pg_sys::InvalidOid).then_some(found)
 }
 
 /// Whether columns among `keys` are the primary key of the relation, to which `column` belongs.

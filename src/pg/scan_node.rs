@@ -225,7 +225,7 @@ impl<'a> Place<'a> {
         unsafe { &(*self.state).ss }
     }
 
-    fn estate(&self) -> &pg_sys::EState {
+    pub(super) fn estate(&self) -> &pg_sys::EState {
         // SAFETY: as above.
         unsafe { &*self.scan().ps.state }
     }

@@ -77,6 +77,11 @@ unsafe extern "C-unwind" {
     pub(super) fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
     pub(super) fn has_subclass(relation: pg_sys::Oid) -> bool;
     pub(super) fn find_inheritance_children(parent: pg_sys::Oid, lockmode: pg_sys::LOCKMODE) -> *mut pg_sys::List;
+    pub(super) fn find_all_inheritors(
+        parent: pg_sys::Oid,
+        lockmode: pg_sys::LOCKMODE,
+        parents: *mut *mut pg_sys::List,
+    ) -> *mut pg_sys::List;
 
     // WAL.
     pub fn wal_segment_open(reader: *mut pg_sys::XLogReaderState, segment: u64, timeline: *mut pg_sys::TimeLineID);

@@ -24,11 +24,14 @@ macro_rules! tagged {
 tagged! {
     Aggref => T_Aggref,
     AlterDatabaseStmt => T_AlterDatabaseStmt,
+    AlterTableCmd => T_AlterTableCmd,
+    AlterTableStmt => T_AlterTableStmt,
     BoolExpr => T_BoolExpr,
     BooleanTest => T_BooleanTest,
     CollateExpr => T_CollateExpr,
     CommonTableExpr => T_CommonTableExpr,
     Const => T_Const,
+    CreateStmt => T_CreateStmt,
     CreatedbStmt => T_CreatedbStmt,
     CustomScan => T_CustomScan,
     DefElem => T_DefElem,
@@ -42,6 +45,8 @@ tagged! {
     NullTest => T_NullTest,
     OpExpr => T_OpExpr,
     Param => T_Param,
+    PartitionCmd => T_PartitionCmd,
+    PlannedStmt => T_PlannedStmt,
     Query => T_Query,
     RangeTblEntry => T_RangeTblEntry,
     RangeTblFunction => T_RangeTblFunction,
@@ -158,6 +163,12 @@ impl<'a> Node<'a> {
     pub fn equals(self, other: Node<'_>) -> bool {
         // SAFETY: two valid nodes.
         unsafe { pg_sys::equal(self.as_ptr(), other.as_ptr()) }
+    }
+
+    /// Whether it reads columns of a query so many levels up.
+    pub fn has_columns_of(self, levels_up: usize) -> bool {
+        // SAFETY: a valid expression, query, or list of such.
+        unsafe { pg_sys::contain_vars_of_level(self.as_ptr(), levels_up as i32) }
     }
 
     /// Whether this node or one below it is what `wanted` looks for.

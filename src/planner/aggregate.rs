@@ -2,10 +2,10 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::Aggregate;
-use plan::{Agg, Expr, Literal, Type};
+use plan::{Agg, Expr, Literal, Named, Type};
 
 use super::columns::{Distinct, conversion};
-use super::compare::{require_c_order, require_deterministic};
+use super::compare::{TextOrder, require_deterministic};
 use super::operators;
 use super::reason::{Attempt, Reason};
 use super::translate::{Scale, Translator};
@@ -69,9 +69,10 @@ impl<'a> Translator<'a> {
             (Scale::Varies(_), _) => return Err("minimum or maximum of numeric values of different scales".into()),
             (Scale::Unknown, _) => return Err("aggregate of a numeric parameter".into()),
         }
-        if typed.ty.is_text() && matches!(aggregate, Aggregate::Min | Aggregate::Max) {
-            require_c_order(aggref.inputcollid)?;
-        }
+        let order = match typed.ty.is_text() && matches!(aggregate, Aggregate::Min | Aggregate::Max) {
+            true => TextOrder::of(aggref.inputcollid)?,
+            false => TextOrder::ByBytes,
+        };
         if distinct && typed.ty.is_text() {
             require_deterministic(argument.collation())?;
         }
@@ -84,7 +85,7 @@ impl<'a> Translator<'a> {
         };
         let agg = match (aggregate, where_true(filter.as_ref(), typed.expr, typed.ty)) {
             (Aggregate::Count, Expr::Literal { value: Some(_), .. }) if !distinct => Some(Agg::CountStar),
-            (aggregate, expr) => aggregate.of(Some(expr)),
+            (aggregate, expr) => aggregate.of(Some(order.key(expr))),
         };
         Ok(Translated::Column(agg.ok_or_else(|| unknown(aggref))?, Distinct(distinct), conversion))
     }
@@ -175,5 +176,16 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
             let mut output = aggregate.row().output_types(argument);
             output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
         }
+    }
+}
+
+/// What an aggregate is by its only column: text that is the least or the greatest in its locale comes as a key.
+pub fn value_of(agg: &Agg, column: Expr) -> Expr {
+    match agg {
+        Agg::Min(Expr::Call { function: Named::CollationKey, .. })
+        | Agg::Max(Expr::Call { function: Named::CollationKey, .. }) => {
+            Expr::Call { function: Named::OfCollationKey, ty: Type::Text, args: vec![column] }
+        }
+        _ => column,
     }
 }

@@ -3,6 +3,7 @@
 use pgrx::prelude::*;
 use plan::{AVERAGE_SCALE, Agg, Aggregation, ColumnId, Expr, Named, Type};
 
+use super::aggregate::value_of;
 use super::reason::Attempt;
 use super::translate::{Scale, Translator, Typed, exact};
 use crate::pg::tree::{Node, push};
@@ -84,14 +85,28 @@ impl<'a> Columns<'a> {
         scale: Agg,
         count: Option<Agg>,
     ) -> Attempt<*mut pg_sys::Node> {
-        let sum = self.plain(translator, pg_sys::NUMERICOID, ty, sum)?;
-        let scale = self.plain(translator, pg_sys::INT4OID, Type::Int32, scale)?;
+        let total = |agg| Computed::Aggregate(agg, Distinct(false));
+        let sum = self.plain(translator, pg_sys::NUMERICOID, ty, total(sum))?;
+        let scale = self.plain(translator, pg_sys::INT4OID, Type::Int32, total(scale))?;
         let mut result = call(pg_sys::F_ROUND_NUMERIC_INT4, &[sum, scale]);
         if let Some(count) = count {
-            let count = self.plain(translator, pg_sys::INT8OID, Type::Int64, count)?;
+            let count = self.plain(translator, pg_sys::INT8OID, Type::Int64, total(count))?;
             result = call(pg_sys::F_NUMERIC_DIV, &[result, call(pg_sys::F_NUMERIC_INT8, &[count])]);
         }
         Ok(self.replace(stands_for, result))
+    }
+
+    /// A numeric of a row that shows as many digits as another value says.
+    pub fn add_varying(
+        &mut self,
+        translator: &mut Translator<'a>,
+        stands_for: Node<'a>,
+        number: Typed,
+        digits: Typed,
+    ) -> Attempt<*mut pg_sys::Node> {
+        let number = self.plain(translator, pg_sys::NUMERICOID, number.ty, Computed::Value(number))?;
+        let digits = self.plain(translator, pg_sys::INT4OID, digits.ty, Computed::Value(digits))?;
+        Ok(self.replace(stands_for, call(pg_sys::F_ROUND_NUMERIC_INT4, &[number, digits])))
     }
 
     fn replace(&mut self, stands_for: Node<'a>, by: *mut pg_sys::Node) -> *mut pg_sys::Node {
@@ -104,9 +119,9 @@ impl<'a> Columns<'a> {
         translator: &mut Translator<'a>,
         sql_type: pg_sys::Oid,
         ty: Type,
-        agg: Agg,
+        computed: Computed,
     ) -> Attempt<*mut pg_sys::Node> {
-        let (computed, conversion) = (Computed::Aggregate(agg, Distinct(false)), Conversion::Plain(ty));
+        let conversion = Conversion::Plain(ty);
         let ids = ids(translator, &computed)?;
         let collation = pg_sys::InvalidOid;
         Ok(self.column(Column { ty: sql_type, modifier: -1, collation, computed, ids, conversion }))
@@ -157,8 +172,9 @@ impl<'a> Columns<'a> {
             columns.push(ResultColumn { at: output.len() as u16, conversion: column.conversion });
             match &column.computed {
                 Computed::Value(typed) => output.push(typed.expr.clone()),
-                Computed::Key(_) | Computed::Aggregate(..) => {
-                    output.extend(column.ids.iter().copied().map(Expr::column));
+                Computed::Key(_) => output.extend(column.ids.iter().copied().map(Expr::column)),
+                Computed::Aggregate(agg, _) => {
+                    output.extend(column.ids.iter().map(|id| value_of(agg, Expr::column(*id))));
                 }
             }
         }
@@ -170,7 +186,12 @@ impl<'a> Columns<'a> {
         let read = |column: &Column| match (&column.computed, &column.ids[..]) {
             (Computed::Value(typed), _) => Ok(typed.clone()),
             (Computed::Key(typed), &[id]) => Ok(Typed { expr: Expr::column(id), ..typed.clone() }),
-            (Computed::Aggregate(agg, _), &[id]) => Ok(exact(Expr::column(id), translator.result_types(agg)[0])),
+            (Computed::Aggregate(agg, _), &[id]) => {
+                if column.ty == pg_sys::BPCHAROID && value_of(agg, Expr::column(id)) != Expr::column(id) {
+                    return Err("minimum or maximum of char(n) in the order of its locale".into());
+                }
+                Ok(exact(value_of(agg, Expr::column(id)), translator.result_types(agg)[0]))
+            }
             (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => Ok(average(sum, count)),
             (Computed::Aggregate(Agg::Spread(_), _), _) => Err("variance of integers or numerics in a subquery".into()),
             _ => Err("aggregate of an unknown form".into()),

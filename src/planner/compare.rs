@@ -1,11 +1,12 @@
 //! Comparisons, and what text must be so that bytes decide them.
 
 use pgrx::prelude::*;
-use plan::{BoolOp, CmpOp, Expr, Literal, Type};
+use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::operators;
 use super::reason::{Attempt, operator_reason, type_reason};
 use super::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
+use crate::pg::collation::libc_locale;
 use crate::pg::compat::ordered_by_bytes;
 use crate::pg::tree::Node;
 use crate::pg::value;
@@ -32,14 +33,17 @@ impl Comparison {
         let equality = matches!(self.op, CmpOp::Eq | CmpOp::Ne);
         let (left_ty, right_ty) =
             operators::common_type(self.family, left.ty, right.ty).ok_or_else(|| operator_reason(self.operator))?;
-        if left_ty.is_text() {
-            if equality { require_deterministic(self.collation)? } else { require_c_order(self.collation)? }
-        }
         if left_ty == Type::Bool && !equality {
             return Err("order of booleans".into());
         }
-        let (left, right) = (Box::new(cast(left, left_ty)), Box::new(cast(right, right_ty)));
-        Ok(boolean(Expr::Cmp { op: self.op, left, right }))
+        let (mut left, mut right) = (cast(left, left_ty), cast(right, right_ty));
+        if left_ty.is_text() && equality {
+            require_deterministic(self.collation)?;
+        } else if left_ty.is_text() {
+            let order = TextOrder::of(self.collation)?;
+            (left, right) = (order.key(left), order.key(right));
+        }
+        Ok(boolean(Expr::Cmp { op: self.op, left: Box::new(left), right: Box::new(right) }))
     }
 }
 
@@ -105,13 +109,47 @@ pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
     }
 }
 
-/// Order by bytes.
-pub fn require_c_order(collation: pg_sys::Oid) -> Attempt<()> {
-    if collation != pg_sys::InvalidOid && ordered_by_bytes(collation) {
-        Ok(())
-    } else {
-        Err("text order in a collation other than \"C\"".into())
+/// How text is ordered.
+pub enum TextOrder {
+    ByBytes,
+    /// As the C library does in this locale, and what is equal to it by bytes.
+    Of(String),
+}
+
+impl TextOrder {
+    /// That of a collation.
+    pub fn of(collation: pg_sys::Oid) -> Attempt<TextOrder> {
+        require_deterministic(collation)?;
+        if ordered_by_bytes(collation) {
+            return Ok(TextOrder::ByBytes);
+        }
+        match libc_locale(collation) {
+            Some(locale) => Ok(TextOrder::Of(locale.order)),
+            None => Err("order of text in a collation that is not the C library's".into()),
+        }
     }
+
+    /// What has this order by its bytes.
+    pub fn key(&self, text: Expr) -> Expr {
+        match self {
+            TextOrder::ByBytes => text,
+            TextOrder::Of(locale) => in_locale(Named::CollationKey, text, locale),
+        }
+    }
+
+    /// The text of such a key.
+    pub fn text(&self, key: Expr) -> Expr {
+        match self {
+            TextOrder::ByBytes => key,
+            TextOrder::Of(_) => Expr::Call { function: Named::OfCollationKey, ty: Type::Text, args: vec![key] },
+        }
+    }
+}
+
+/// A function of text that a locale has a part in.
+pub fn in_locale(function: Named, text: Expr, locale: &str) -> Expr {
+    let locale = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) };
+    Expr::Call { function, ty: Type::Text, args: vec![text, locale] }
 }
 
 /// Element type and elements of an array.

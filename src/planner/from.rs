@@ -24,7 +24,8 @@ pub struct From<'a> {
 /// `query` belongs to the translator's tree, and its relations are locked.
 pub unsafe fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<From<'a>> {
     let tree = translator.tree;
-    let mut reader = Reader { query, entries: tree.list_of(query.rtable).collect(), translator };
+    let entries = tree.list_of(query.rtable).collect();
+    let mut reader = Reader { query, entries, sent: Vec::new(), translator };
     // SAFETY: by the caller's promise.
     unsafe { reader.closed(tree.required(query.jointree)) }
 }
@@ -32,6 +33,8 @@ pub unsafe fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
 struct Reader<'a, 't> {
     query: &'a pg_sys::Query,
     entries: Vec<&'a pg_sys::RangeTblEntry>,
+    /// Those of the part that is being read which PostgreSQL computes.
+    sent: Vec<i32>,
     translator: &'t mut Translator<'a>,
 }
 
@@ -39,11 +42,15 @@ impl<'a> Reader<'a, '_> {
     /// A part of the join tree with the conditions of its own inner joins.
     unsafe fn closed(&mut self, item: Node<'a>) -> Attempt<From<'a>> {
         let mut quals = std::ptr::null_mut();
+        let around = std::mem::take(&mut self.sent);
         // SAFETY: by the caller's promise. `quals` is a list of expressions of this query.
-        unsafe {
+        let (rel, mut conjuncts) = unsafe {
             let rel = self.item(item, &mut quals)?.unwrap_or(Rel::Row);
-            Ok(From { rel, conjuncts: conjuncts(self.translator.tree, self.query, quals) })
-        }
+            (rel, conjuncts(self.translator.tree, self.query, quals))
+        };
+        let sent = std::mem::replace(&mut self.sent, around);
+        conjuncts.retain(|conjunct| !self.translator.leave_to_sender(*conjunct, &sent));
+        Ok(From { rel, conjuncts })
     }
 
     /// The same, with all of them applied.
@@ -123,23 +130,34 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn entry(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
-        let subquery = match entry.rtekind {
-            pg_sys::RTEKind::RTE_RELATION => {
-                let relation = self.translator.open_table(index, entry)?;
-                return Ok(Rel::Scan { relation, columns: Vec::new() });
-            }
-            _ if !entry.securityQuals.is_null() => return Err("row-level security".into()),
-            pg_sys::RTEKind::RTE_SUBQUERY if entry.security_barrier => {
-                return Err("view that is a security barrier".into());
-            }
-            // SAFETY: a subquery's entry has its query, which belongs to the tree.
-            pg_sys::RTEKind::RTE_SUBQUERY => unsafe { &*entry.subquery },
-            pg_sys::RTEKind::RTE_CTE => return self.translator.with_query(index, entry),
-            pg_sys::RTEKind::RTE_FUNCTION => return Err("function in FROM".into()),
-            pg_sys::RTEKind::RTE_VALUES => return self.translator.values(index, entry),
-            _ => return Err("something that is not a table in FROM".into()),
-        };
-        self.translator.subquery(index, subquery)
+        let sent = self.translator.sent.len();
+        let rel = match entry.rtekind {
+            pg_sys::RTEKind::RTE_RELATION => self.translator.or_sent(index, entry, |translator| {
+                translator.not_in_mirror(entry).map_or(Ok(()), Err)?;
+                let relation = translator.open_table(index, entry)?;
+                Ok(Rel::Scan { relation, columns: Vec::new() })
+            }),
+            _ => self.translator.or_sent(index, entry, |translator| rows(translator, index, entry)),
+        }?;
+        let sent = self.translator.sent.get(sent..).unwrap_or_default();
+        if sent.last().is_some_and(|sent| sent.is_item(index, entry)) {
+            self.sent.push(index);
+        }
+        Ok(rel)
+    }
+}
+
+/// What an item that is no table becomes in the engine.
+fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+    match entry.rtekind {
+        _ if !entry.securityQuals.is_null() => Err("row-level security".into()),
+        pg_sys::RTEKind::RTE_SUBQUERY if entry.security_barrier => Err("view that is a security barrier".into()),
+        // SAFETY: a subquery's entry has its query, which belongs to the tree.
+        pg_sys::RTEKind::RTE_SUBQUERY => translator.subquery(index, unsafe { &*entry.subquery }),
+        pg_sys::RTEKind::RTE_CTE => translator.with_query(index, entry),
+        pg_sys::RTEKind::RTE_FUNCTION => Err("function in FROM".into()),
+        pg_sys::RTEKind::RTE_VALUES => translator.values(index, entry),
+        _ => Err("something that is not a table in FROM".into()),
     }
 }
 

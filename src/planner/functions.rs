@@ -7,6 +7,7 @@ use plan::{Expr, Field, Literal, Named, Type};
 use super::compare::require_deterministic;
 use super::reason::{Attempt, Reason};
 use super::translate::{Translator, Typed, boolean, exact};
+use crate::pg::collation::libc_locale;
 use crate::pg::tree::Node;
 
 /// Its name in C has the type in it from PostgreSQL 18 on.
@@ -168,10 +169,14 @@ impl<'a> Translator<'a> {
                 Ok(if negated { negation(like) } else { like })
             }
             Meaning::Letters(function) => {
-                if collation != pg_sys::C_COLLATION_OID {
-                    return Err("upper or lower case in a collation other than \"C\"".into());
+                if collation == pg_sys::C_COLLATION_OID {
+                    return apply(function, args).ok_or_else(reason);
                 }
-                apply(function, args).ok_or_else(reason)
+                let locale = libc_locale(collation).ok_or("upper or lower case that is not the C library's")?;
+                let in_locale = if function == Named::Upper { Named::UpperIn } else { Named::LowerIn };
+                let name = Literal::Text(locale.letters);
+                args.push(exact(Expr::Literal { ty: Type::Text, value: Some(name) }, Type::Text));
+                apply(in_locale, args).ok_or_else(reason)
             }
         }
     }

@@ -10,15 +10,20 @@ use pgrx::prelude::*;
 
 use super::pull_up::pull_up_subqueries;
 use super::reason::Reason;
+use super::sent::Sent;
 use super::split::split;
 use super::{flag, nodes};
 use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
+use crate::pg::relation::{self, Lock};
 use crate::pg::session;
 use crate::pg::symbols;
 use crate::pg::tree::Tree;
-use crate::settings::{ROUTE, Route};
+use crate::settings::{self, ROUTE, Route};
 use crate::shared;
+
+/// Rows may be so many times fewer than PostgreSQL believes; the limit itself is looked at when they are there.
+const BAD_ESTIMATE: f64 = 4.0;
 
 static mut PREVIOUS: pg_sys::planner_hook_type = None;
 static INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -63,7 +68,7 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
         let asked = match route {
             Route::Off => false,
             Route::Hint => flagged,
-            Route::Prefer | Route::Force => flagged || all_mirrored(query),
+            Route::Prefer | Route::Force => flagged || census(query).any_mirrored,
         };
         let is_select = (*query).commandType == pg_sys::CmdType::CMD_SELECT && (*query).utilityStmt.is_null();
         // Nothing but the reason is wanted then.
@@ -128,7 +133,24 @@ unsafe fn analytic(
         // Scrolling is made possible above both sides.
         let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
         let upper = pg_sys::standard_planner(split.upper, source, options, params);
-        nodes::engine_side(upper, split)
+        let sent = split.sent.iter().map(|sent| planned(sent, source, params)).collect::<Result<Vec<_>, _>>()?;
+        nodes::engine_side(upper, split, sent)
+    }
+}
+
+/// PostgreSQL's plan for rows that it computes for the engine, unless they are too many.
+unsafe fn planned(
+    sent: &Sent<'_>,
+    source: *const c_char,
+    params: pg_sys::ParamListInfo,
+) -> Result<*mut pg_sys::PlannedStmt, Reason> {
+    // SAFETY: a new query, whose relations the original one has locked.
+    unsafe {
+        let statement = pg_sys::standard_planner(sent.query(), source, 0, params);
+        let plan = &*(*statement).planTree;
+        let bytes = plan.plan_rows * f64::from(plan.plan_width.max(8));
+        let limit = f64::from(settings::MAX_SENT_KB.get()) * 1024.0;
+        if bytes > limit * BAD_ESTIMATE { Err(sent.too_many()) } else { Ok(statement) }
     }
 }
 
@@ -141,26 +163,35 @@ fn refuse(reason: &str) -> ! {
 
 /// Relations seen so far.
 struct Census {
-    any: bool,
-    all: bool,
+    any_mirrored: bool,
+    all_mirrored: bool,
 }
 
-/// Whether the query reads tables, and all of them are mirrored.
+/// Whether all tables that the query reads are mirrored, and there are some.
 ///
 /// # Safety
 ///
 /// `query` is a valid query.
 unsafe fn all_mirrored(query: *mut pg_sys::Query) -> bool {
-    let mut census = Census { any: false, all: true };
+    // SAFETY: by the caller's promise.
+    let census = unsafe { census(query) };
+    census.any_mirrored && census.all_mirrored
+}
+
+/// # Safety
+///
+/// `query` is a valid query.
+unsafe fn census(query: *mut pg_sys::Query) -> Census {
+    let mut census = Census { any_mirrored: false, all_mirrored: true };
     // SAFETY: by the caller's promise; the walker gets the context that it expects.
     unsafe {
         let flags = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
         symbols::query_tree_walker(query, count_relations, (&raw mut census).cast(), flags);
     }
-    census.any && census.all
+    census
 }
 
-/// Stops at the first relation that is not mirrored. Owns nothing: errors jump over it.
+/// Stops when there is nothing more to learn. Owns nothing: errors jump over it.
 unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `all_mirrored`.
     unsafe {
@@ -173,9 +204,10 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
                 // A view's own entry stays beside the subquery that took its place.
                 if entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW {
                     let census = &mut *context.cast::<Census>();
-                    census.any = true;
-                    census.all &= shared::table(session::database(), entry.relid).is_some();
-                    return !census.all;
+                    let is_mirrored = is_mirrored(entry);
+                    census.any_mirrored |= is_mirrored;
+                    census.all_mirrored &= is_mirrored;
+                    return census.any_mirrored && !census.all_mirrored;
                 }
                 false
             }
@@ -187,5 +219,15 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
             ),
             _ => symbols::expression_tree_walker(node, count_relations, context),
         }
+    }
+}
+
+/// Of a table with parts, whether one of them is.
+fn is_mirrored(entry: &pg_sys::RangeTblEntry) -> bool {
+    let database = session::database();
+    let has = |relid| shared::table(database, relid).is_some();
+    match entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
+        true => relation::family(entry.relid, Lock::None).into_iter().any(has),
+        false => has(entry.relid),
     }
 }

@@ -17,7 +17,7 @@ use super::operators;
 use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason};
 use super::scope::Scope;
-use super::translate::{Pending, Translator, Typed};
+use super::translate::{Pending, Scale, Translator, Typed, exact};
 use crate::pg::tree::{Node, push};
 use crate::pg::walk;
 
@@ -93,6 +93,12 @@ pub unsafe fn open_level<'a>(
     opened
 }
 
+/// Translates a subquery in an expression; PostgreSQL computes its rows if the engine cannot.
+pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
+    let translated = translator.attempt(|translator| whole_level(translator, query, purpose));
+    translated.or_else(|reason| translator.send_subquery(query, reason))
+}
+
 /// Translates a subquery in whole.
 pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
     // SAFETY: the subquery is a part of the query, whose relations are all locked.
@@ -148,7 +154,6 @@ fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
         (query.commandType != pg_sys::CmdType::CMD_SELECT, "WITH query that changes data"),
         (!query.rowMarks.is_null() || query.hasForUpdate, "row locks"),
         (query.hasModifyingCTE, "WITH query that changes data"),
-        (query.hasRowSecurity, "row-level security"),
         (query.hasTargetSRFs, "set-returning function in the select list"),
         (
             !query.havingQual.is_null()
@@ -330,7 +335,7 @@ impl<'a, 't> Reader<'a, 't> {
             let typed = self.translator.expression(node)?;
             // What a subquery gives need not be what is shown.
             if !typed.has_exact_scale() && (self.grouped || self.purpose == Use::Top) {
-                return Err("subquery with numeric values of different scales".into());
+                return self.columns_of_digits(node, typed).map(Some);
             }
             let conversion = conversion(typed.ty, node.type_modifier())?;
             let computed = if self.grouped { Computed::Key(typed) } else { Computed::Value(typed) };
@@ -357,10 +362,20 @@ impl<'a, 't> Reader<'a, 't> {
             typed.expr.replace_columns(&key_of(&self.columns.keys()));
         }
         if !typed.has_exact_scale() {
-            return Err("subquery with numeric values of different scales".into());
+            return self.columns_of_digits(node, typed);
         }
         let conversion = conversion(typed.ty, node.type_modifier())?;
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
+    }
+
+    /// Of a numeric that shows fewer digits than its type has, the value and how many those are.
+    fn columns_of_digits(&mut self, node: Node<'a>, typed: Typed) -> Attempt<*mut pg_sys::Node> {
+        match typed.scale.clone() {
+            Scale::Varies(digits) if !self.grouped && self.purpose == Use::Top => {
+                self.columns.add_varying(self.translator, node, typed, exact(digits, Type::Int32))
+            }
+            _ => Err("subquery with numeric values of different scales".into()),
+        }
     }
 }
 

@@ -31,6 +31,7 @@ mod placeholder;
 mod pull_up;
 mod reason;
 mod scope;
+mod sent;
 mod set_operation;
 mod split;
 mod subquery;

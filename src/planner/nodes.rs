@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 use super::columns::ScanColumn;
 use super::reason::Reason;
 use super::split::Split;
+use crate::pg::catalog;
 use crate::pg::tree::{Tree, make, push, string_node, text};
 use crate::spec::{CHOOSER, ENGINE, ScanSpec};
 
@@ -18,6 +19,9 @@ pub struct EngineSide {
     plan: *mut pg_sys::Plan,
     leaf: *mut pg_sys::CustomScan,
     columns: Vec<ScanColumn>,
+    /// The mirrored tables that it reads, and the statements for rows that it is sent.
+    relids: Vec<pg_sys::Oid>,
+    sent: Vec<*mut pg_sys::PlannedStmt>,
 }
 
 const ENGINE_NUMBERS: i32 = 1 << 24;
@@ -25,8 +29,12 @@ const CHOOSER_NUMBERS: i32 = 1 << 25;
 
 /// # Safety
 ///
-/// `upper` is a plan, owned by the caller, for the upper query of [`super::split`].
-pub unsafe fn engine_side(upper: *mut pg_sys::PlannedStmt, split: Split) -> Result<EngineSide, Reason> {
+/// `upper` is a plan, owned by the caller, for the upper query of [`super::split`], `sent` those for what it has to send.
+pub unsafe fn engine_side(
+    upper: *mut pg_sys::PlannedStmt,
+    split: Split<'_>,
+    sent: Vec<*mut pg_sys::PlannedStmt>,
+) -> Result<EngineSide, Reason> {
     // SAFETY: the plan is ours to change, tree and list pointers are what PostgreSQL's planner made.
     unsafe {
         let statement = &*upper;
@@ -43,7 +51,9 @@ pub unsafe fn engine_side(upper: *mut pg_sys::PlannedStmt, split: Split) -> Resu
                 pg_sys::NodeTag::T_FunctionScan => {
                     let leaf = leaf(tree, plan, &split.spec, split.params);
                     *link = &raw mut (*leaf).scan.plan;
-                    return Ok(EngineSide { plan: (*upper).planTree, leaf, columns: split.columns });
+                    sent.iter().for_each(|statement| push(&mut (*leaf).custom_private, *statement));
+                    let relids = split.spec.plan.tables().map(|table| table.relid.into()).collect();
+                    return Ok(EngineSide { plan: (*upper).planTree, leaf, columns: split.columns, relids, sent });
                 }
                 pg_sys::NodeTag::T_Agg
                 | pg_sys::NodeTag::T_Group
@@ -105,12 +115,44 @@ pub unsafe fn with_engine(heap: *mut pg_sys::PlannedStmt, side: EngineSide, opti
         if !same_columns(tree, (*(*heap).planTree).targetlist, (*side.plan).targetlist) {
             return with_reason(heap, "the engine's side has other result columns", options);
         }
+        add_relations(tree, heap, &side);
         name_columns(side.leaf, heap, &side.columns);
         number_from(ENGINE_NUMBERS, side.plan);
         let node = chooser(tree, heap, &*(*heap).planTree, &*side.plan);
         push(&mut node.custom_plans, side.plan);
         push(&mut node.custom_plans, (*heap).planTree);
         finish(heap, node, options)
+    }
+}
+
+/// What the engine's side reads and the heap's plan does not, partitions that it has pruned say: who runs the plan again
+/// locks them first, and their changes are a reason to plan anew.
+unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &EngineSide) {
+    // SAFETY: the caller's plan, which it owns.
+    unsafe {
+        let heap = &mut *heap;
+        let mut relids = side.relids.clone();
+        for statement in &side.sent {
+            let entries = tree.list_of::<pg_sys::RangeTblEntry>((**statement).rtable);
+            relids.extend(entries.filter(|e| e.rtekind == pg_sys::RTEKind::RTE_RELATION).map(|e| e.relid));
+            heap.relationOids = pg_sys::list_concat_unique_oid(heap.relationOids, (**statement).relationOids);
+            heap.invalItems = pg_sys::list_concat(heap.invalItems, (**statement).invalItems);
+        }
+        for relid in relids {
+            let mut known = tree.list_of::<pg_sys::RangeTblEntry>(heap.rtable);
+            if known.any(|e| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid) {
+                continue;
+            }
+            let Some(relkind) = catalog::class(relid, |class| class.relkind) else { continue };
+            let entry = make::<pg_sys::RangeTblEntry>();
+            entry.rtekind = pg_sys::RTEKind::RTE_RELATION;
+            entry.relid = relid;
+            entry.relkind = relkind;
+            entry.rellockmode = pg_sys::AccessShareLock as i32;
+            entry.eref = pg_sys::makeAlias(text(&catalog::relation_name(relid)), std::ptr::null_mut());
+            push(&mut heap.rtable, std::ptr::from_mut(entry));
+            heap.relationOids = pg_sys::list_append_unique_oid(heap.relationOids, relid);
+        }
     }
 }
 

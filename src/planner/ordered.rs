@@ -6,7 +6,7 @@
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
-use super::compare::require_c_order;
+use super::compare::TextOrder;
 use super::from::simplified;
 use super::level::Opened;
 use super::operators;
@@ -129,8 +129,12 @@ impl<'a> Translator<'a> {
                     self.expression(simple)?
                 }
             };
-            let descending = is_descending(clause.sortop, &typed, node)?;
-            keys.push(SortKey { expr: typed.expr, descending, nulls_first: clause.nulls_first });
+            let descending = is_descending(clause.sortop, &typed)?;
+            let expr = match typed.ty.is_text() {
+                true => TextOrder::of(node.collation())?.key(typed.expr),
+                false => typed.expr,
+            };
+            keys.push(SortKey { expr, descending, nulls_first: clause.nulls_first });
         }
         Ok(keys)
     }
@@ -187,13 +191,10 @@ fn is_true(condition: Node<'_>) -> bool {
 }
 
 /// Whether an order is that of a type's own values, or its reverse.
-fn is_descending(operator: pg_sys::Oid, typed: &Typed, node: Node<'_>) -> Attempt<bool> {
+fn is_descending(operator: pg_sys::Oid, typed: &Typed) -> Attempt<bool> {
     let (family, op) = operators::comparison(operator).ok_or("ORDER BY an operator that is not known")?;
     if operators::common_type(family, typed.ty, typed.ty) != Some((typed.ty, typed.ty)) {
         return Err("ORDER BY an operator of another type".into());
-    }
-    if typed.ty.is_text() {
-        require_c_order(node.collation())?;
     }
     match op {
         CmpOp::Lt => Ok(false),

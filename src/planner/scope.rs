@@ -3,11 +3,11 @@
 use pgrx::prelude::*;
 
 use super::reason::{Attempt, type_reason};
-use super::translate::{Translator, Typed, exact};
-use crate::layout::{self, Described};
+use super::translate::{Asked, Translator, Typed, exact};
+use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
-use crate::pg::relation::{OpenRelation, has_children, keys_determine};
-use plan::{Expr, Relation, RelationColumn, Type};
+use crate::pg::relation::{self, Lock, OpenRelation, has_children, keys_determine};
+use plan::{Expr, MirrorColumn, Relation, Source, Type};
 
 /// A level; those around it come before it in [`Translator`]'s list.
 pub struct Scope<'a> {
@@ -25,14 +25,22 @@ enum Rows {
     Table(Table),
     /// The columns of a subquery, or why there is none.
     Subquery(Vec<Attempt<Typed>>),
+    /// PostgreSQL computes them: the relation's place in the plan's list. For a table its oid.
+    Sent {
+        relation: u16,
+        relid: Option<pg_sys::Oid>,
+    },
 }
 
 struct Table {
     name: String,
     relid: pg_sys::Oid,
-    described: Described,
+    columns: Vec<MirrorColumn>,
+    excluded: Vec<Excluded>,
     /// Its place in the plan's list.
     relation: u16,
+    /// How each of the mirrored tables that its rows are in calls its columns: for each of `columns` a number.
+    numbers: Vec<Vec<i16>>,
 }
 
 impl<'a> Scope<'a> {
@@ -44,11 +52,22 @@ impl<'a> Scope<'a> {
         self.items.push(Item { index, rows: Rows::Subquery(columns) });
     }
 
+    pub fn add_sent(&mut self, index: i32, relation: u16, relid: Option<pg_sys::Oid>) {
+        self.items.push(Item { index, rows: Rows::Sent { relation, relid } });
+    }
+
+    /// Forgets an item whose translation failed.
+    pub fn remove(&mut self, index: i32) {
+        self.items.retain(|item| item.index != index);
+    }
+
     /// Whether a column of a grouped query needs no grouping: its table's primary key is among the keys.
     pub fn depends_on(&self, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
         let item = self.items.iter().find(|item| item.index == column.varno && column.varlevelsup == 0);
         match item.map(|item| &item.rows) {
-            Some(Rows::Table(table)) => keys_determine(table.relid, column, keys),
+            Some(Rows::Table(Table { relid, .. }) | Rows::Sent { relid: Some(relid), .. }) => {
+                keys_determine(*relid, column, keys)
+            }
             _ => false,
         }
     }
@@ -58,23 +77,43 @@ impl<'a> Translator<'a> {
     /// Makes a table of FROM part of the innermost scope; its number in the plan.
     pub fn open_table(&mut self, index: i32, entry: &pg_sys::RangeTblEntry) -> Attempt<u16> {
         let name = relation_name(entry.relid);
-        if entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
-            return Err(format!("table \"{name}\" is partitioned"));
-        }
         if !entry.tablesample.is_null() {
             return Err("TABLESAMPLE".into());
-        }
-        if entry.inh && has_children(entry.relid) {
-            return Err(format!("table \"{name}\" has child tables"));
         }
         // The query holds a lock on its relations.
         let open = OpenRelation::locked(entry.relid);
         if open.has_row_security() || !entry.securityQuals.is_null() {
             return Err(format!("table \"{name}\" has row-level security"));
         }
-        let described = layout::describe(&open).map_err(|e| e.message)?;
-        let relation = self.add_relation(Relation { relid: entry.relid.to_u32(), columns: Vec::new() })?;
-        let table = Table { name, relid: entry.relid, described, relation };
+        let (columns, excluded) = layout::columns(&open);
+        let relids = match entry.inh && (open.is_partitioned() || has_children(entry.relid)) {
+            // The heap's plan has locked those that it reads.
+            true => relation::family(entry.relid, Lock::Read),
+            false => vec![entry.relid],
+        };
+        // A key of a partitioned table has its partition key in it.
+        let key = if open.is_partitioned() { open.identity_attributes() } else { Vec::new() };
+        let mut apart = !key.is_empty() || relids.len() == 1;
+        let (mut tables, mut numbers) = (Vec::new(), Vec::new());
+        for relid in relids {
+            let member = OpenRelation::locked(relid);
+            layout::describe(&member).map_err(|e| match relid == entry.relid {
+                true => e.message,
+                false => format!("table \"{}\", a part of \"{name}\": {}", member.name(), e.message),
+            })?;
+            let number = |attnum: i16| match relid == entry.relid {
+                true => Some(attnum),
+                false => member.column_named_as(&open.attributes()[attnum as usize - 1]),
+            };
+            let mut same_key = key.iter().map(|attnum| number(*attnum)).collect::<Option<Vec<_>>>().unwrap_or_default();
+            same_key.sort_unstable();
+            apart &= relid == entry.relid || same_key == member.identity_attributes();
+            let all = columns.iter().map(|column| number(column.attnum)).collect::<Option<_>>();
+            numbers.push(all.ok_or_else(|| format!("table \"{name}\" has a part of another form"))?);
+            tables.push(plan::Table { relid: relid.to_u32(), attnums: Vec::new() });
+        }
+        let relation = self.add_relation(Relation { source: Source::Tables { tables, apart }, columns: Vec::new() })?;
+        let table = Table { name, relid: entry.relid, columns, excluded, relation, numbers };
         self.scope_mut().items.push(Item { index, rows: Rows::Table(table) });
         Ok(relation)
     }
@@ -93,18 +132,22 @@ impl<'a> Translator<'a> {
                 let typed = columns.get(var.varattno as usize - 1).cloned().ok_or("column that is not there")??;
                 return self.seen_from(var, typed);
             }
+            Rows::Sent { relation, .. } => {
+                let typed = self.sent_column(*relation, var)?;
+                return self.seen_from(var, typed);
+            }
             Rows::Table(table) => table,
         };
-        let layout = &table.described.layout;
-        let Some(column) = layout.position(var.varattno).map(|at| &layout.columns[at]) else {
-            let excluded = table.described.excluded.iter().find(|e| e.attnum == var.varattno);
+        let Some(at) = table.columns.iter().position(|column| column.attnum == var.varattno) else {
+            let excluded = table.excluded.iter().find(|e| e.attnum == var.varattno);
             return Err(match excluded {
                 Some(e) => format!("column \"{}\" of table \"{}\" is not mirrored: {}", e.name, table.name, e.reason),
                 None => type_reason(var.vartype),
             });
         };
-        let (relation, ty) = (table.relation, column.ty);
-        let id = self.scanned_column(relation, RelationColumn { attnum: var.varattno, ty })?;
+        let (relation, ty) = (table.relation, table.columns[at].ty);
+        let numbers: Vec<i16> = table.numbers.iter().map(|columns| columns[at]).collect();
+        let id = self.scanned_column(relation, Asked::Column(var.varattno), ty, &numbers)?;
         self.seen_from(var, exact(Expr::column(id), ty))
     }
 

@@ -22,13 +22,16 @@ use super::columns::ScanColumn;
 use super::level::{Use, open_level};
 use super::placeholder;
 use super::reason::Attempt;
+use super::sent::Sent;
 use super::translate::Translator;
 use crate::pg::compat;
 use crate::pg::tree::{Tree, make, push};
 use crate::spec::ScanSpec;
 
-pub struct Split {
+pub struct Split<'a> {
     pub spec: ScanSpec,
+    /// What PostgreSQL computes below the engine.
+    pub sent: Vec<Sent<'a>>,
     /// Expressions of the plan's parameters.
     pub params: *mut pg_sys::List,
     /// The upper query, over the placeholder.
@@ -40,7 +43,7 @@ pub struct Split {
 /// # Safety
 ///
 /// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked; `function` is the placeholder's.
-pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split> {
+pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
     let mut translator = Translator::new(tree);
     // SAFETY: by the caller's promise.
     let mut level = unsafe { open_level(&mut translator, query, Use::Top)? };
@@ -52,8 +55,9 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
         unsafe { (*upper).limitOffset = std::ptr::null_mut() };
     }
     let (output, result_columns) = level.columns.returned();
-    let (plan, params) = translator.finish(level.rel, output)?;
-    Ok(Split { spec: ScanSpec { plan, columns: result_columns }, params, upper, columns })
+    let (plan, params, sent) = translator.finish(level.rel, output)?;
+    let spec = ScanSpec { plan, columns: result_columns, sent: sent.iter().map(|sent| sent.name.clone()).collect() };
+    Ok(Split { spec, sent, params, upper, columns })
 }
 
 /// What is left of the query, over the placeholder.

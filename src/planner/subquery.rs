@@ -14,7 +14,7 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
 
-use super::level::{Level, Use, whole_level};
+use super::level::{Level, Use, level_or_sent, whole_level};
 use super::ordered::is_limited;
 use super::reason::Attempt;
 use super::translate::{Pending, Scale, Translator, Typed, boolean};
@@ -119,7 +119,7 @@ impl<'a> Translator<'a> {
         let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
         // What is neither true nor false is found by a second look.
         let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
-        let level = self.repeating(repeated, |translator| whole_level(translator, query, Use::List));
+        let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
         let Level { rel, columns } = level?;
         if link.subLinkType == pg_sys::SubLinkType::EXISTS_SUBLINK {
             // One row is as good as all.
@@ -254,7 +254,7 @@ impl<'a> Translator<'a> {
     /// A subquery that is one value.
     fn scalar_subquery(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
         let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
-        let Level { rel, columns } = whole_level(self, query, Use::Value)?;
+        let Level { rel, columns } = level_or_sent(self, query, Use::Value)?;
         let value = columns.into_iter().next().ok_or("subquery without a column")??;
         let is_total = query.hasAggs && query.groupClause.is_null() && query.groupingSets.is_null();
         if !is_total || is_limited(query) || query.hasTargetSRFs {

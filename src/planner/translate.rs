@@ -5,12 +5,13 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
-use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
+use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, Source, Type};
 
 use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
 use super::reason::{Attempt, Reason, function_reason, operator_reason, type_reason};
 use super::scope::Scope;
+use super::sent::Sent;
 use super::window::Computed;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
@@ -46,8 +47,10 @@ impl Typed {
 pub struct Translator<'a> {
     pub tree: Tree<'a>,
     relations: Vec<Relation>,
-    /// The plan's columns of each relation's columns.
-    scanned: Vec<Vec<ColumnId>>,
+    /// For each relation, the columns of it that were asked for.
+    scanned: Vec<Vec<Scanned>>,
+    /// What PostgreSQL has to compute for the engine.
+    pub sent: Vec<Sent<'a>>,
     columns: Vec<Type>,
     params: Vec<Type>,
     /// The parameters' expressions, for `custom_exprs`.
@@ -70,6 +73,19 @@ pub struct Translator<'a> {
     pub windows: Vec<Computed<'a>>,
 }
 
+/// A column of a relation that a scan gives.
+struct Scanned {
+    asked: Asked,
+    id: ColumnId,
+}
+
+/// What of a relation: a column, by its number in the query, or how many digits its values show.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Asked {
+    Column(i16),
+    ScaleOf(i16),
+}
+
 /// A subquery that became a join.
 pub struct Pending {
     pub kind: JoinKind,
@@ -83,6 +99,7 @@ impl<'a> Translator<'a> {
             tree,
             relations: Vec::new(),
             scanned: Vec::new(),
+            sent: Vec::new(),
             columns: Vec::new(),
             params: Vec::new(),
             param_exprs: std::ptr::null_mut(),
@@ -97,22 +114,22 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The plan, and the expressions of its parameters.
-    pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<(Plan, *mut pg_sys::List)> {
-        if self.relations.is_empty() {
-            return Err("no table in FROM".into());
+    /// The plan, the expressions of its parameters, and what PostgreSQL has to compute for it.
+    pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<(Plan, *mut pg_sys::List, Vec<Sent<'a>>)> {
+        if self.relations.iter().all(|relation| relation.tables().is_empty()) {
+            return Err(self.sent.into_iter().next().map_or_else(|| "no table in FROM".into(), |sent| sent.reason));
         }
         if Self::is_inexact_twice(&root) {
             return Err("subquery about rows with sums of double precision".into());
         }
         root.visit_mut(&mut |rel| {
             if let Rel::Scan { relation, columns } = rel {
-                columns.clone_from(&self.scanned[*relation as usize]);
+                *columns = ids(&self.scanned[*relation as usize]);
             }
         });
         let plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
         plan.check().map_err(|what| format!("its plan is not well-formed: {what}"))?;
-        Ok((plan, self.param_exprs))
+        Ok((plan, self.param_exprs, self.sent))
     }
 
     /// Whether rows around a subquery, which may be computed twice, hold sums that depend on the order of their addends.
@@ -163,6 +180,26 @@ impl<'a> Translator<'a> {
         self.param_exprs = unsafe { pg_sys::list_truncate(self.param_exprs, known as i32) };
     }
 
+    /// What `translate` makes; if it fails, all is as if nothing had happened, but that columns of what is around it, for
+    /// which it has asked, stay asked for.
+    pub fn attempt<T>(&mut self, translate: impl FnOnce(&mut Self) -> Attempt<T>) -> Attempt<T> {
+        let (relations, sent, params) = (self.relations.len(), self.sent.len(), self.params.len());
+        let (scopes, pending, repeated) = (self.scopes.len(), self.pending.len(), self.repeated);
+        let (windows, cases) = (std::mem::take(&mut self.windows), std::mem::take(&mut self.case_values));
+        let translated = translate(self);
+        (self.windows, self.case_values) = (windows, cases);
+        if translated.is_err() {
+            self.relations.truncate(relations);
+            self.scanned.truncate(relations);
+            self.sent.truncate(sent);
+            self.forget_params(params);
+            self.scopes.truncate(scopes);
+            self.pending.truncate(pending);
+            self.repeated = repeated;
+        }
+        translated
+    }
+
     /// A new table; columns are added when they are needed.
     pub fn add_relation(&mut self, relation: Relation) -> Attempt<u16> {
         if self.relations.len() == MAX_RELATIONS {
@@ -173,21 +210,26 @@ impl<'a> Translator<'a> {
         Ok(self.relations.len() as u16 - 1)
     }
 
-    pub fn scanned_column(&mut self, relation: u16, column: RelationColumn) -> Attempt<ColumnId> {
-        let known = self.relations[relation as usize].columns.iter().position(|c| c.attnum == column.attnum);
-        if let Some(at) = known {
-            return Ok(self.scanned[relation as usize][at]);
+    /// A column of a relation; `numbers`: of mirrored tables, how each calls it.
+    pub fn scanned_column(&mut self, relation: u16, asked: Asked, ty: Type, numbers: &[i16]) -> Attempt<ColumnId> {
+        let known = self.scanned[relation as usize].iter().find(|scanned| scanned.asked == asked);
+        if let Some(scanned) = known {
+            return Ok(scanned.id);
         }
-        let id = self.column(column.ty)?;
-        self.relations[relation as usize].columns.push(column);
-        self.scanned[relation as usize].push(id);
+        let id = self.column(ty)?;
+        let Relation { source, columns } = &mut self.relations[relation as usize];
+        columns.push(ty);
+        if let Source::Tables { tables, .. } = source {
+            tables.iter_mut().zip(numbers).for_each(|(table, number)| table.attnums.push(*number));
+        }
+        self.scanned[relation as usize].push(Scanned { asked, id });
         Ok(id)
     }
 
     /// The columns of an operator's rows, those of tables as far as they were asked for.
     pub fn columns_of(&self, rel: &Rel) -> Vec<ColumnId> {
         match rel {
-            Rel::Scan { relation, .. } => self.scanned[*relation as usize].clone(),
+            Rel::Scan { relation, .. } => ids(&self.scanned[*relation as usize]),
             Rel::Filter { input, .. } | Rel::Top { input, .. } => self.columns_of(input),
             Rel::Window { input, calls, .. } => {
                 let computed = calls.iter().flat_map(|call| call.columns.iter().copied());
@@ -410,6 +452,10 @@ impl<'a> Translator<'a> {
             _ => Err(reason()),
         }
     }
+}
+
+fn ids(scanned: &[Scanned]) -> Vec<ColumnId> {
+    scanned.iter().map(|scanned| scanned.id).collect()
 }
 
 pub fn exact(expr: Expr, ty: Type) -> Typed {

@@ -7,16 +7,14 @@ use crate::pg::catalog::relation_name;
 use crate::pg::relation::Lock;
 use crate::pg::scan_node::Place;
 use crate::pg::session;
-use crate::pg::wal;
-use crate::shared::{self, DatabaseState, TableState};
+use crate::shared::{self, TableState};
 
 /// The relations' fingerprints if nothing does. From here on the executor holds the relations open, as a heap plan would:
 /// no DDL of this session changes them until it ends.
 pub fn check(plan: &plan::Plan, place: Place<'_>) -> Result<Vec<u64>, String> {
     check_transaction(place)?;
     let database = session::database();
-    let relations = plan.relations.iter();
-    relations.map(|relation| check_relation(database, pg_sys::Oid::from(relation.relid), place)).collect()
+    plan.tables().map(|table| check_relation(database, pg_sys::Oid::from(table.relid), place)).collect()
 }
 
 /// What stands against it whatever the tables.
@@ -36,23 +34,10 @@ fn check_transaction(place: Place<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Why shared memory has no entry of a table.
-fn not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> String {
-    let name = relation_name(relid);
-    match shared::database(database) {
-        _ if !wal::is_logical() => format!("table \"{name}\" is not mirrored: {}", wal::NOT_LOGICAL),
-        Some(d) if !matches!(d.state, DatabaseState::Idle | DatabaseState::Running) => {
-            let why = if d.reason.as_str().is_empty() { d.state.name() } else { d.reason.as_str() };
-            format!("table \"{name}\" is not mirrored as yet; the mirror of this database: {why}")
-        }
-        _ => format!("table \"{name}\" is not mirrored"),
-    }
-}
-
 /// What stands against asking for a table; its fingerprint if nothing does.
 fn check_relation(database: pg_sys::Oid, relid: pg_sys::Oid, place: Place<'_>) -> Result<u64, String> {
     let Some(entry) = shared::table(database, relid) else {
-        return Err(not_mirrored(database, relid));
+        return Err(shared::why_not_mirrored(database, relid));
     };
     if entry.state != TableState::Live {
         let (name, state, why) = (relation_name(relid), entry.state.name(), entry.reason.as_str());

@@ -8,7 +8,7 @@ use arrow_ipc::reader::StreamDecoder;
 use pgrx::prelude::*;
 use plan::Literal;
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, Failure, QueryRequest, Ready, Refusal, Request};
+use protocol::request::{Done, Failure, QueryRequest, Ready, Refusal, Request, SentRows};
 
 use super::trouble::Trouble;
 use crate::client::{Engine, Received};
@@ -40,6 +40,7 @@ impl Conversation {
     pub fn begin(
         plan: &plan::Plan,
         params: Vec<Option<Literal>>,
+        sent: Vec<SentRows>,
         fingerprints: Vec<u64>,
         place: Place<'_>,
     ) -> Result<Conversation, String> {
@@ -53,6 +54,7 @@ impl Conversation {
             snapshot,
             lsn: wal::flushed_position(),
             fingerprints,
+            sent,
             max_wait_ms: settings::MAX_WAIT_MS.get() as u64,
         });
         shared::wake_worker(database);

@@ -12,6 +12,7 @@ use plan::Literal;
 use super::checks;
 use super::conversation::Conversation;
 use super::result::EngineResult;
+use super::sent;
 use super::trouble::Trouble;
 use crate::pg::attempt::attempt;
 use crate::pg::catalog::relation_name;
@@ -27,6 +28,8 @@ pub struct EngineNode {
     spec: ScanSpec,
     params: Vec<Expression>,
     rewindable: bool,
+    /// Those that went with the request.
+    rows_sent: u64,
     /// What the engine answers, once it was asked.
     result: Option<EngineResult>,
 }
@@ -45,7 +48,7 @@ impl ScanNode for EngineNode {
         let Some(spec) = place.private().next().and_then(ScanSpec::from_node) else {
             error!("pg_anker: a plan node cannot be read");
         };
-        EngineNode { spec, params: place.prepare(), rewindable: flags.rewind(), result: None }
+        EngineNode { spec, params: place.prepare(), rewindable: flags.rewind(), rows_sent: 0, result: None }
     }
 
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a> {
@@ -67,12 +70,17 @@ impl ScanNode for EngineNode {
     }
 
     fn explain(&self, out: &Explain<'_>) {
-        let relations = self.spec.plan.relations.iter();
-        out.list(c"Relations", relations.map(|relation| relation_name(pg_sys::Oid::from(relation.relid))));
+        out.list(c"Relations", self.spec.plan.tables().map(|table| relation_name(pg_sys::Oid::from(table.relid))));
+        if !self.spec.sent.is_empty() {
+            out.list(c"Sent Along", self.spec.sent.iter().cloned());
+        }
         let Some(result) = self.result.as_ref().filter(|_| out.analyzes()) else {
             return;
         };
         let conversation = &result.conversation;
+        if !self.spec.sent.is_empty() {
+            out.number(c"Rows Sent Along", self.rows_sent);
+        }
         if let Some(ready) = &conversation.ready {
             let taken = Duration::from_micros(ready.snapshot_us);
             out.property(c"Mechanism", &ready.mechanism);
@@ -104,13 +112,16 @@ impl EngineNode {
         let fingerprints = checks::check(&self.spec.plan, place)?;
         let evaluate_all = || {
             let params = self.params.iter().zip(&self.spec.plan.params);
-            params.map(|(expression, ty)| evaluate(expression, *ty, place)).collect::<Result<Vec<_>, _>>()
+            let params = params.map(|(expression, ty)| evaluate(expression, *ty, place));
+            Ok((params.collect::<Result<Vec<_>, String>>()?, sent::compute(&self.spec, place)?))
         };
-        let values = match place.expressions().all(|expr| expr.tag() == pg_sys::NodeTag::T_Param) {
+        let simple = place.expressions().all(|expr| expr.tag() == pg_sys::NodeTag::T_Param);
+        let (values, sent) = match simple && self.spec.sent.is_empty() {
             true => evaluate_all()?,
             false => attempt(AssertUnwindSafe(evaluate_all))?,
         };
-        let conversation = Conversation::begin(&self.spec.plan, values, fingerprints, place)?;
+        self.rows_sent = sent.iter().map(|sent| u64::from(sent.rows)).sum();
+        let conversation = Conversation::begin(&self.spec.plan, values, sent, fingerprints, place)?;
         self.result = Some(EngineResult::new(self.spec.columns.clone(), conversation));
         Ok(())
     }

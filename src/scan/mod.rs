@@ -12,6 +12,7 @@ mod chooser;
 mod conversation;
 mod engine_node;
 mod result;
+mod sent;
 mod spread;
 mod trouble;
 

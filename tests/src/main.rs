@@ -19,6 +19,7 @@ mod generated;
 mod harness;
 mod interrupts;
 mod loading;
+mod locales;
 mod refusals;
 mod registered;
 mod regress;
@@ -47,6 +48,7 @@ fn main() -> std::process::ExitCode {
         ("registered", registered::TESTS),
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
+        ("locales", locales::TESTS),
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
         ("backups", backups::TESTS),

@@ -44,6 +44,8 @@ files![
     subqueries,
     correlated,
     limits,
+    sent,
+    partitions,
     windows,
     grouping_sets,
     cursors,

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -65,6 +66,11 @@ impl Context {
         let mut client = cluster.connect()?;
         anker::create_extension(&mut client)?;
         Ok((cluster, client))
+    }
+
+    /// Where the clusters are, and what several of them share may be.
+    pub fn home(&self) -> &Path {
+        self.server.home()
     }
 
     /// This cluster's server was made to die on purpose.

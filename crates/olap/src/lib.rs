@@ -61,6 +61,7 @@ mod results;
 mod runs;
 mod scan;
 mod sort;
+mod sources;
 mod statistics;
 mod sum;
 mod texts;
@@ -87,6 +88,7 @@ use crate::error::internal;
 
 pub use cancellation::Cancellation;
 pub use reserve::Reservation;
+pub use sources::views;
 
 /// Shared by all queries: memory pool and settings.
 pub struct Runtime {
@@ -171,8 +173,8 @@ impl Runtime {
             return Err(internal(format!("{} views for {} relations", views.len(), plan.relations.len())));
         }
         for (relation, view) in plan.relations.iter().zip(&views) {
-            if !relation.columns.iter().map(|c| c.ty).eq(view.types().iter().copied()) {
-                return Err(internal(format!("view of relation {} has other columns", relation.relid)));
+            if relation.columns != view.types() {
+                return Err(internal(format!("view of {:?} has other columns", relation.source)));
             }
         }
         physical::build(plan, params, &views, self.threads, cancellation)

@@ -35,6 +35,10 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::SplitPart
         | Named::Upper
         | Named::Lower
+        | Named::UpperIn
+        | Named::LowerIn
+        | Named::CollationKey
+        | Named::OfCollationKey
         | Named::CharToText => texts::apply(function, ty, args, rows),
         Named::Abs
         | Named::Sign

@@ -102,7 +102,7 @@ impl<'a> Builder<'a> {
 
     pub fn scan(&self, relation: u16, columns: &[ColumnId]) -> Stage {
         let fields = columns.iter().zip(&self.plan.relations[relation as usize].columns);
-        let fields = fields.map(|(id, column)| Field::new(column_name(*id), arrow_type(column.ty), true));
+        let fields = fields.map(|(id, ty)| Field::new(column_name(*id), arrow_type(*ty), true));
         let schema = Schema::new(fields.collect::<Vec<_>>());
         let view = self.views[relation as usize].clone();
         Stage { plan: Arc::new(ViewScan::new(view, schema, self.threads)), columns: columns.to_vec() }

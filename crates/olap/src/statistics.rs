@@ -88,7 +88,7 @@ impl<'a> Sampled<'a> {
     fn sample(&self, scan: &Scan<'_>) -> Option<RecordBatch> {
         let view = &self.views[scan.relation as usize];
         let columns = scan.columns.iter().zip(&self.plan.relations[scan.relation as usize].columns);
-        let fields = columns.map(|(id, column)| Field::new(column_name(*id), arrow_type(column.ty), true));
+        let fields = columns.map(|(id, ty)| Field::new(column_name(*id), arrow_type(*ty), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let mut batches = Vec::new();
         for index in (0..view.chunk_count()).step_by(step(view.as_ref())) {

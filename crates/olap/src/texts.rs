@@ -10,6 +10,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
+use locale::Locale;
 use plan::{Named, Type};
 use protocol::request::FailureKind;
 
@@ -144,8 +145,38 @@ impl Call {
             }),
             Named::Upper => self.texts(|row, out| out.push_changed(self.text(0, row), str::make_ascii_uppercase)),
             Named::Lower => self.texts(|row, out| out.push_changed(self.text(0, row), str::make_ascii_lowercase)),
+            Named::UpperIn => {
+                let locale = self.locale()?;
+                self.texts(|row, out| out.push_each(self.text(0, row).chars().map(|c| locale.upper(c))))
+            }
+            Named::LowerIn => {
+                let locale = self.locale()?;
+                self.texts(|row, out| out.push_each(self.text(0, row).chars().map(|c| locale.lower(c))))
+            }
+            Named::CollationKey => {
+                let locale = self.locale()?;
+                let mut scratch = locale::Scratch::default();
+                match &self.args[0] {
+                    // What columns are compared with.
+                    Values::Text(text) => {
+                        let key = locale.key(text);
+                        self.texts(|_, out| out.push(&key))
+                    }
+                    _ => self.texts(|row, out| out.push_key(locale, self.text(0, row), &mut scratch)),
+                }
+            }
+            Named::OfCollationKey => self.parts(|row| Ok(locale::text_of(self.text(0, row)))),
             other => Err(DataFusionError::Internal(format!("{other:?} is no function of text"))),
         }
+    }
+
+    /// That the second operand names.
+    fn locale(&self) -> Result<&'static Locale> {
+        let Some(Values::Text(name)) = self.args.get(1) else {
+            return Err(DataFusionError::Internal("a locale that is not constant".into()));
+        };
+        let unknown = || DataFusionError::Internal(format!("locale \"{name}\" is not there, or cannot be relied on"));
+        Locale::named(name).ok_or_else(unknown)
     }
 
     fn is_valid(&self, row: usize) -> bool {
@@ -182,7 +213,7 @@ impl Call {
         Ok(Arc::new(result.finish()))
     }
 
-    fn texts(&self, f: impl Fn(usize, &mut Room) -> Outcome<()>) -> Result<ArrayRef> {
+    fn texts(&self, mut f: impl FnMut(usize, &mut Room) -> Outcome<()>) -> Result<ArrayRef> {
         let mut result = StringViewBuilder::with_capacity(self.rows);
         let mut room = Room { text: String::new(), left: MAX_BYTES };
         for row in 0..self.rows {
@@ -224,7 +255,7 @@ struct Room {
 
 impl Room {
     fn push(&mut self, text: &str) -> Outcome<()> {
-        self.left = self.left.checked_sub(text.len()).ok_or(QueryError(FailureKind::OutOfMemory))?;
+        self.took(text.len())?;
         self.text.push_str(text);
         Ok(())
     }
@@ -233,6 +264,21 @@ impl Room {
     fn push_cycle(&mut self, text: &str, characters: usize) -> Outcome<()> {
         let mut buffer = [0; 4];
         text.chars().cycle().take(characters).try_for_each(|c| self.push(c.encode_utf8(&mut buffer)))
+    }
+
+    fn push_each(&mut self, characters: impl Iterator<Item = char>) -> Outcome<()> {
+        self.text.extend(characters);
+        self.took(self.text.len())
+    }
+
+    fn push_key(&mut self, locale: &Locale, text: &str, scratch: &mut locale::Scratch) -> Outcome<()> {
+        locale.push_key(text, &mut self.text, scratch);
+        self.took(self.text.len())
+    }
+
+    fn took(&mut self, bytes: usize) -> Outcome<()> {
+        self.left = self.left.checked_sub(bytes).ok_or(QueryError(FailureKind::OutOfMemory))?;
+        Ok(())
     }
 
     fn push_changed(&mut self, text: &str, change: impl Fn(&mut str)) -> Outcome<()> {

@@ -36,8 +36,11 @@ impl Checker<'_> {
                 if relation.columns.len() != columns.len() {
                     return Err("a scan has other columns than its relation".into());
                 }
-                for (column, relation_column) in columns.iter().zip(&relation.columns) {
-                    self.make(*column, relation_column.ty)?;
+                if relation.tables().iter().any(|table| table.attnums.len() != columns.len()) {
+                    return Err("a table has other columns than its relation".into());
+                }
+                for (column, ty) in columns.iter().zip(&relation.columns) {
+                    self.make(*column, *ty)?;
                 }
             }
             Rel::Row => {}

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 /// A query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The tables that it reads; one that is read twice stands here twice.
+    /// What it reads; a table that is read twice stands here twice.
     pub relations: Vec<Relation>,
     /// The types of all columns, by [`ColumnId`].
     pub columns: Vec<Type>,
@@ -43,12 +43,33 @@ pub struct Plan {
     pub output: Vec<Expr>,
 }
 
-/// A mirrored table as the query sees it.
+/// Rows that the query reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Relation {
+    pub source: Source,
+    /// The types of the columns that the plan touches.
+    pub columns: Vec<Type>,
+}
+
+/// Where they come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Source {
+    /// Mirrored tables, the rows of one behind those of the other: a partitioned table is as many as it has partitions.
+    Tables {
+        tables: Vec<Table>,
+        /// No row of one has the key of a row of another.
+        apart: bool,
+    },
+    /// They come with the request: the backend has made them.
+    Sent,
+}
+
+/// A mirrored table as the query sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
     pub relid: u32,
-    /// The columns that the plan touches.
-    pub columns: Vec<RelationColumn>,
+    /// PostgreSQL's attribute number of each of the relation's columns.
+    pub attnums: Vec<i16>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +79,29 @@ pub struct RelationColumn {
     pub ty: Type,
 }
 
+impl Relation {
+    /// The rows of one table.
+    pub fn of_table(relid: u32, columns: &[RelationColumn]) -> Relation {
+        let table = Table { relid, attnums: columns.iter().map(|column| column.attnum).collect() };
+        let source = Source::Tables { tables: vec![table], apart: true };
+        Relation { source, columns: columns.iter().map(|column| column.ty).collect() }
+    }
+
+    /// The mirrored tables that it reads.
+    pub fn tables(&self) -> &[Table] {
+        match &self.source {
+            Source::Tables { tables, .. } => tables,
+            Source::Sent => &[],
+        }
+    }
+}
+
 impl Plan {
+    /// The mirrored tables of all relations, in order.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.relations.iter().flat_map(Relation::tables)
+    }
+
     /// The type of an expression of this plan.
     pub fn type_of(&self, expr: &Expr) -> Type {
         expr.ty(&self.columns, &self.params)

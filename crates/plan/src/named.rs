@@ -39,6 +39,13 @@ pub enum Named {
     /// ASCII only, as collation "C" has it.
     Upper,
     Lower,
+    /// Of each character, in the locale of the C library that the second text names.
+    UpperIn,
+    LowerIn,
+    /// What orders texts by its bytes as the C library does in a locale, which the second text names; and the text that
+    /// such a key is of.
+    CollationKey,
+    OfCollationKey,
     /// A char(n) without its trailing blanks.
     CharToText,
     Abs,
@@ -220,6 +227,10 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(SplitPart, "split_part(text, text, integer)", FIELD, TO_TEXT, SPLIT),
         named(Upper, "upper(text)", TEXT, TO_TEXT, &[]),
         named(Lower, "lower(text)", TEXT, TO_TEXT, &[]),
+        named(UpperIn, "upper(text in locale)", TWO_TEXTS, TO_TEXT, &[]),
+        named(LowerIn, "lower(text in locale)", TWO_TEXTS, TO_TEXT, &[]),
+        named(CollationKey, "collation key(text in locale)", &[Any(Text), Only(Type::Text)], TO_TEXT, &[]),
+        named(OfCollationKey, "text of collation key", TEXT, TO_TEXT, &[]),
         named(CharToText, "char to text", &[Only(Type::Char)], TO_TEXT, &[]),
         named(Abs, "abs(integer)", INTEGERS, Rule::Same, OUT_OF_RANGE),
         named(Abs, "abs(float)", FLOAT, Rule::Same, &[]),

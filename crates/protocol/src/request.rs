@@ -40,10 +40,19 @@ pub struct QueryRequest {
     pub snapshot: Snapshot,
     /// L: a WAL position at or behind the commit of everything that S sees, flushed by the backend.
     pub lsn: u64,
-    /// For each of `plan.relations`, the fingerprint that the backend's locked relation has.
+    /// For each of the plan's tables, the fingerprint that the backend's locked relation has.
     pub fingerprints: Vec<u64>,
+    /// For each of `plan.relations` whose rows the backend has made.
+    pub sent: Vec<SentRows>,
     /// How long to wait for the mirror to reach `lsn`.
     pub max_wait_ms: u64,
+}
+
+/// Rows that the backend has made, column by column.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SentRows {
+    pub rows: u32,
+    pub columns: Vec<Vec<Option<Literal>>>,
 }
 
 /// Rows of a table under an ordinary snapshot, for the generation that the stream began to watch.

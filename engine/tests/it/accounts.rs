@@ -72,8 +72,8 @@ pub fn compare(op: CmpOp, col: u16, value: i64) -> Expr {
 }
 
 fn relation(relid: u32) -> Relation {
-    let columns = TYPES.iter().enumerate().map(|(i, &ty)| RelationColumn { attnum: i as i16 + 1, ty }).collect();
-    Relation { relid, columns }
+    let columns: Vec<_> = (1..).zip(TYPES).map(|(attnum, ty)| RelationColumn { attnum, ty }).collect();
+    Relation::of_table(relid, &columns)
 }
 
 /// Columns 0, 1, … are the table's.

@@ -140,8 +140,8 @@ impl Rows {
 
 /// A query as a backend sends it, with the fingerprint of the tables of accounts.
 pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
-    let fingerprints = plan.relations.iter().map(|_| accounts::FINGERPRINT).collect();
-    QueryRequest { plan, params: Vec::new(), snapshot, lsn, fingerprints, max_wait_ms: 20_000 }
+    let fingerprints = plan.tables().map(|_| accounts::FINGERPRINT).collect();
+    QueryRequest { plan, params: Vec::new(), snapshot, lsn, fingerprints, sent: Vec::new(), max_wait_ms: 20_000 }
 }
 
 /// A loader.

@@ -1,7 +1,7 @@
 //! What queries get: rows exactly as S sees them, or a reason.
 
 use arrow_array::cast::AsArray;
-use plan::{Agg, ArithOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Type};
+use plan::{Agg, ArithOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Source, Type};
 use protocol::Snapshot;
 use protocol::change::StreamMessage;
 use protocol::control::Settings;
@@ -92,7 +92,7 @@ fn tables_are_joined_under_one_snapshot() {
     let mut worker = Worker::start(&Settings::default());
     worker.mirror(1, 1, (0..1000).map(account));
     worker.mirror(2, 2, (500..2000).map(account));
-    let relation = |relid| Relation { relid, columns: vec![RelationColumn { attnum: 1, ty: Type::Int64 }] };
+    let relation = |relid| Relation::of_table(relid, &[RelationColumn { attnum: 1, ty: Type::Int64 }]);
     let scan = |relation| Rel::Scan { relation, columns: vec![ColumnId(relation)] };
     let same = Expr::equal(Expr::column(ColumnId(0)), Expr::column(ColumnId(1)));
     let joined = Plan {
@@ -196,7 +196,9 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
     let old = Snapshot::new(50, Vec::new());
     assert_eq!(refused(request(plan(1), (old, now.1))), Refusal::SnapshotTooOld { relid: 1 });
     let mut query = request(plan(1), now.clone());
-    query.plan.relations[0].columns[3].attnum = 5;
+    if let Source::Tables { tables, .. } = &mut query.plan.relations[0].source {
+        tables[0].attnums[3] = 5;
+    }
     assert_eq!(refused(query), Refusal::ColumnMissing { relid: 1, attnum: 5 });
     let mut query = request(plan(1), (now.0.clone(), now.1 + 1000));
     query.max_wait_ms = 30;

@@ -464,7 +464,7 @@ fn plans_that_are_not_well_formed_are_refused() {
         refused_plan(&plan);
     };
     changed(&|plan| plan.relations.clear());
-    changed(&|plan| plan.relations[0].columns[0].ty = Type::Int64);
+    changed(&|plan| plan.relations[0].columns[0] = Type::Int64);
     changed(&|plan| plan.columns.clear());
     let key = |id| Computed { column: id, expr: column(0, 0) };
     let grouped = |plan: &Plan, keys| Rel::Aggregate { input: plan.root.clone().into(), keys, aggregates: vec![] };

@@ -124,7 +124,7 @@ impl Generator<'_> {
             // The first table once more.
             self.case.tables.push(self.case.tables[0].clone());
             self.case.views.push(self.case.views[0].clone());
-            self.case.plan.relations[0].columns.iter().map(|c| c.ty).collect()
+            self.case.plan.relations[0].columns.clone()
         } else {
             let types: Vec<Type> = (0..self.rng.random_range(0..6)).map(|_| any_type(self.rng)).collect();
             let rows = if self.chance(0.1) { 0 } else { self.rng.random_range(0..self.most) };

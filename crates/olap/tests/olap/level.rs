@@ -37,8 +37,8 @@ pub fn id(rel: u16, col: u16) -> ColumnId {
 }
 
 pub fn relation(number: usize, types: &[Type]) -> Relation {
-    let columns = (1..).zip(types).map(|(attnum, ty)| RelationColumn { attnum, ty: *ty });
-    Relation { relid: 100 + number as u32, columns: columns.collect() }
+    let columns: Vec<_> = (1..).zip(types).map(|(attnum, ty)| RelationColumn { attnum, ty: *ty }).collect();
+    Relation::of_table(100 + number as u32, &columns)
 }
 
 impl AsPlan for Level {

@@ -219,7 +219,7 @@ mod tests {
             root = root.apply(JoinKind::Left, right, vec![]);
         }
         let column = plan::RelationColumn { attnum: 1, ty: Type::Int64 };
-        let relations = vec![plan::Relation { relid: 1, columns: vec![column] }];
+        let relations = vec![plan::Relation::of_table(1, &[column])];
         let plan = Plan { relations, columns, params: vec![], root, output: vec![] };
         plan.check().unwrap();
         assert_eq!(unnested(plan.clone()), plan);

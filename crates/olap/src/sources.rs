@@ -1,0 +1,133 @@
+//! What a plan's relations read beyond one table: several tables one behind the other, and rows that come with a request.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
+use datafusion_common::scalar::ScalarValue;
+use plan::{Literal, Plan, Source, Type};
+use protocol::request::{Failure, SentRows};
+
+use crate::arrow_form::scalar;
+use crate::error::internal;
+
+/// A view for each of the plan's relations. `tables`: one for each of the plan's tables; `sent`: for each relation whose
+/// rows come with the request.
+pub fn views(
+    plan: &Plan,
+    tables: Vec<Arc<dyn TableView>>,
+    sent: Vec<SentRows>,
+) -> Result<Vec<Arc<dyn TableView>>, Failure> {
+    let (mut tables, mut sent) = (tables.into_iter(), sent.into_iter());
+    let mut views: Vec<Arc<dyn TableView>> = Vec::new();
+    for relation in &plan.relations {
+        views.push(match &relation.source {
+            Source::Tables { tables: parts, apart } => {
+                let mut parts: Vec<_> = tables.by_ref().take(parts.len()).collect();
+                match parts.len() {
+                    1 => parts.remove(0),
+                    _ => Arc::new(Several::new(parts, *apart, relation.columns.clone())),
+                }
+            }
+            Source::Sent => {
+                let rows = sent.next().ok_or_else(|| internal("rows that were not sent"))?;
+                Arc::new(Sent::new(&relation.columns, rows)?)
+            }
+        });
+    }
+    Ok(views)
+}
+
+/// The rows of several tables.
+#[derive(Debug)]
+struct Several {
+    types: Vec<Type>,
+    tables: Vec<Arc<dyn TableView>>,
+    /// For each chunk, its table and its place there.
+    chunks: Vec<(usize, usize)>,
+    key: Option<Vec<usize>>,
+}
+
+impl Several {
+    fn new(tables: Vec<Arc<dyn TableView>>, apart: bool, types: Vec<Type>) -> Several {
+        let chunks = tables.iter().enumerate();
+        let chunks = chunks.flat_map(|(at, table)| (0..table.chunk_count()).map(move |chunk| (at, chunk))).collect();
+        let key = tables.first().and_then(|table| table.key()).map(<[usize]>::to_vec);
+        let same = |key: &Vec<usize>| apart && tables.iter().all(|table| table.key() == Some(key));
+        let key = key.filter(same);
+        Several { types, tables, chunks, key }
+    }
+}
+
+impl TableView for Several {
+    fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    fn key(&self) -> Option<&[usize]> {
+        self.key.as_deref()
+    }
+
+    fn row_count(&self) -> u64 {
+        self.tables.iter().map(|table| table.row_count()).sum()
+    }
+
+    fn chunk_count(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
+        let (table, chunk) = self.chunks[index];
+        self.tables[table].chunk(chunk)
+    }
+}
+
+/// Rows that came with a request.
+#[derive(Debug)]
+struct Sent {
+    types: Vec<Type>,
+    rows: usize,
+    columns: Vec<ArrayRef>,
+}
+
+impl Sent {
+    fn new(types: &[Type], SentRows { rows, columns }: SentRows) -> Result<Sent, Failure> {
+        let rows = rows as usize;
+        if columns.len() != types.len() || columns.iter().any(|values| values.len() != rows) {
+            return Err(internal("rows of another form than the plan says"));
+        }
+        let arrays = columns.iter().zip(types).map(|(values, ty)| array(*ty, values));
+        Ok(Sent { types: types.to_vec(), rows, columns: arrays.collect::<Result<_, _>>()? })
+    }
+}
+
+fn array(ty: Type, values: &[Option<Literal>]) -> Result<ArrayRef, Failure> {
+    let nothing = scalar(ty, None)?;
+    let values = values.iter().map(|value| scalar(ty, value.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    match values.is_empty() {
+        true => nothing.to_array_of_size(0),
+        false => ScalarValue::iter_to_array(values),
+    }
+    .map_err(|e| internal(e.to_string()))
+}
+
+impl TableView for Sent {
+    fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    fn row_count(&self) -> u64 {
+        self.rows as u64
+    }
+
+    fn chunk_count(&self) -> usize {
+        self.rows.div_ceil(CHUNK_ROWS)
+    }
+
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
+        let start = index * CHUNK_ROWS;
+        let rows = CHUNK_ROWS.min(self.rows - start);
+        let arrays = self.columns.iter().map(|column| column.slice(start, rows)).collect();
+        Ok(Chunk { rows, arrays, live: None })
+    }
+}

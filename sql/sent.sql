@@ -1,0 +1,184 @@
+-- engine: at least 43
+--
+-- ROWS THAT POSTGRESQL SENDS ALONG
+--
+-- Beside mirrored tables: tables that are not mirrored, functions, recursive
+-- queries, and subqueries that the engine cannot compute.
+--
+
+CREATE TABLE sale (
+    id     integer PRIMARY KEY,
+    shop   integer,
+    day    date NOT NULL,
+    amount numeric(10,2),
+    note   text
+);
+INSERT INTO sale
+    SELECT i, i % 7, date '2024-01-01' + i % 31, i * 1.25, CASE WHEN i % 5 > 0 THEN 'note ' || i % 9 END
+    FROM generate_series(1, 500) i;
+SELECT anker.mirror('sale');
+SELECT anker.wait_for_mirror('sale');
+
+-- a table that is not mirrored
+CREATE TABLE shop (
+    id      integer PRIMARY KEY,
+    name    varchar(20),
+    short   char(4),
+    share   numeric,
+    tax     numeric(4,2),
+    weight  double precision,
+    opened  timestamp,
+    seen    timestamptz,
+    large   bigint,
+    small   smallint,
+    closed  boolean,
+    tags    text[]
+);
+INSERT INTO shop VALUES
+    (0, 'north', 'n',  1.50,  0.19, 'NaN',  '2020-01-01 10:00', '2020-01-01 10:00+00', 1, 1, false, '{a,b}'),
+    (1, 'süd',   'sü', 2,     0.07, -0.0,   'infinity', '-infinity', -9223372036854775808, -32768, true, '{}'),
+    (2, '',      '',   0.001, 0.00, 1e300,  NULL, NULL, NULL, NULL, NULL, NULL),
+    (3, NULL,    NULL, NULL,  NULL, NULL,   '2021-05-05', '2021-05-05+02', 3, 3, false, NULL),
+    (9, 'alone', 'a',  9.900, 9.99, 9,      '2021-05-05', '2021-05-05+02', 9, 9, true, '{z}');
+SELECT s.name, count(*), sum(amount) FROM sale JOIN shop s ON s.id = shop GROUP BY s.name ORDER BY 1, 2;
+SELECT s.id, s.name, s.short, s.short || '|' AS bar, s.share, s.tax, s.weight, s.opened, s.large, s.small, s.closed
+  FROM shop s JOIN sale ON sale.id = s.id + 1 ORDER BY 1;
+SELECT s.short, count(*) FROM shop s LEFT JOIN sale ON shop = s.id AND amount > 300 GROUP BY s.short ORDER BY 1, 2;
+SELECT share, count(*) FROM sale JOIN shop s ON s.id = shop WHERE s.name IS NOT NULL GROUP BY share, s.id ORDER BY s.id;
+SELECT sum(s.share), sum(s.tax), max(s.large) FROM sale JOIN shop s ON s.id = shop WHERE day < '2024-01-05';
+SELECT count(*) FROM sale FULL JOIN shop s ON s.id = shop;
+SELECT s.name FROM shop s WHERE EXISTS (SELECT FROM sale WHERE shop = s.id AND amount > 600) ORDER BY 1;
+SELECT s.name FROM shop s WHERE id NOT IN (SELECT shop FROM sale) ORDER BY 1;
+SELECT count(*) FROM sale WHERE shop IN (SELECT id FROM shop WHERE closed);
+SELECT count(*) FROM sale WHERE shop NOT IN (SELECT id FROM shop WHERE NOT closed);
+SELECT count(*), (SELECT max(name) FROM shop WHERE id < 1) FROM sale;
+SELECT s.id, (SELECT sum(amount) FROM sale WHERE shop = s.id AND day > s.opened) FROM shop s ORDER BY 1;
+SELECT a.name, b.name, count(*) FROM shop a JOIN sale ON shop = a.id JOIN shop b ON b.id = sale.id % 4
+  GROUP BY 1, 2 ORDER BY 1, 2, 3;
+
+-- conditions on it alone, some of which the engine does not know
+SELECT count(*) FROM sale JOIN shop s ON s.id = shop WHERE s.tags @> '{a}';
+SELECT count(*) FROM sale, shop s WHERE s.id = shop AND s.name ~ '^[a-n]' AND s.weight > 1;
+SELECT count(*) FROM sale LEFT JOIN shop s ON s.id = shop WHERE s.name ~ '^[a-n]';
+SELECT count(*) FROM sale LEFT JOIN shop s ON s.id = shop AND s.tags IS NOT NULL WHERE s.id IS NULL;
+
+-- none of its rows, none of its columns
+SELECT count(*) FROM sale, shop s WHERE s.id < 0;
+SELECT count(*) FROM sale, shop;
+CREATE TABLE nobody (id integer);
+SELECT count(*), count(n.id) FROM sale LEFT JOIN nobody n ON n.id = shop;
+
+-- functions
+SELECT g, count(id), sum(amount) FROM generate_series(-1, 3) g LEFT JOIN sale ON shop = g GROUP BY g ORDER BY g;
+SELECT d::date, count(s.id) FROM generate_series(timestamp '2024-01-01', '2024-01-10', '3 days') d
+  LEFT JOIN sale s ON s.day = d::date GROUP BY d ORDER BY d;
+SELECT u.x, u.n, count(*) FROM sale JOIN unnest(ARRAY[3, 1, NULL]) WITH ORDINALITY u(x, n) ON u.x = shop
+  GROUP BY 1, 2 ORDER BY 2;
+SELECT k.kind, count(*) FROM sale JOIN (VALUES (0, 'zero'), (1, 'one')) k(shop, kind) USING (shop) GROUP BY 1 ORDER BY 1;
+SELECT count(*) FROM sale JOIN json_to_recordset('[{"a":1,"b":"x"},{"a":2,"b":"y"}]') AS j(a int, b text) ON a = shop;
+SELECT count(*) FROM sale JOIN string_to_table('1,2,x', ',') t(v) ON v = shop::text;
+
+-- those that read other rows, or are called anew for each
+SELECT count(*) FROM sale, generate_series(1, shop) g;
+SELECT count(*) >= 0 FROM sale JOIN generate_series(1, (random() * 5)::int) g ON g = shop;
+
+-- WITH RECURSIVE
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 2 FROM n WHERE i < 6)
+  SELECT i, count(*) FROM n JOIN sale ON shop = i GROUP BY i ORDER BY i;
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 2 FROM n WHERE i < 6)
+  SELECT count(*) FROM n a JOIN n b ON a.i < b.i JOIN sale ON shop = b.i;
+SELECT shop, count(*) FROM sale WHERE shop IN (
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 2 FROM n WHERE i < 6) SELECT i FROM n)
+  GROUP BY shop ORDER BY shop;
+WITH few AS (SELECT id FROM shop WHERE id < 2),
+     RECURSIVE_not AS (SELECT string_agg(id::text, ',' ORDER BY id) AS ids FROM few)
+  SELECT count(*), ids FROM sale, RECURSIVE_not GROUP BY ids;
+
+-- subqueries with what the engine does not have
+SELECT count(*) FROM sale JOIN (SELECT shop, array_agg(id) AS ids FROM sale GROUP BY shop) a USING (shop)
+  WHERE sale.id < 10;
+SELECT s.shop, top.note FROM (SELECT DISTINCT shop FROM sale) s
+  JOIN (SELECT shop, string_agg(note, '+' ORDER BY note) AS note FROM sale WHERE id < 20 GROUP BY shop) top
+    USING (shop) ORDER BY 1;
+SELECT count(*) FROM sale WHERE shop = (SELECT (array_agg(id ORDER BY id))[2] FROM shop);
+SELECT count(*) FROM sale WHERE amount > (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM sale);
+
+-- what this transaction has written
+BEGIN;
+INSERT INTO sale VALUES (1000, 0, '2024-02-01', 5, 'mine');
+SELECT count(*), max(day) FROM sale;
+UPDATE shop SET name = 'mine' WHERE id = 0;
+SELECT s.name, count(*) FROM sale JOIN shop s ON s.id = shop GROUP BY 1 ORDER BY 1;
+ROLLBACK;
+CREATE TABLE other (id integer PRIMARY KEY, x integer);
+SELECT anker.mirror('other');
+SELECT anker.wait_for_mirror('other');
+BEGIN;
+INSERT INTO other VALUES (1, 1), (2, NULL);
+SELECT count(*), sum(x) FROM other JOIN sale USING (id);
+ROLLBACK;
+SELECT count(*), sum(x) FROM other JOIN sale USING (id);
+
+-- parameters, cursors, PL/pgSQL
+PREPARE of_shop(text, int) AS SELECT count(*) FROM sale JOIN shop s ON s.id = shop
+  JOIN generate_series(0, $2) g ON g = shop WHERE s.name = $1;
+EXECUTE of_shop('north', 3);
+EXECUTE of_shop('süd', 0);
+EXECUTE of_shop('süd', NULL);
+DEALLOCATE of_shop;
+BEGIN;
+DECLARE c CURSOR FOR SELECT s.id, count(sale.id) FROM shop s LEFT JOIN sale ON shop = s.id GROUP BY 1 ORDER BY 1;
+FETCH 2 FROM c;
+FETCH ALL FROM c;
+COMMIT;
+CREATE FUNCTION named(which int) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT count(*) FROM sale JOIN shop s ON s.id = shop WHERE s.id = which);
+END $$;
+SELECT named(i) FROM generate_series(0, 3) i;
+
+-- values that cannot be sent, and errors in what is computed
+CREATE TABLE odd (id integer, value numeric);
+INSERT INTO odd VALUES (1, 'NaN'), (2, 1e60), (3, 0.00000000000000000000000001);
+SELECT count(*), sum(value) FROM odd JOIN sale USING (id) WHERE odd.id > 1;
+SELECT id, value FROM odd JOIN sale USING (id) ORDER BY id;
+SELECT count(*) FROM sale JOIN (SELECT 1 / (id - 1) AS x FROM shop) s ON x = shop;
+SELECT count(*) FROM sale JOIN generate_series(1, 3, 0) g ON g = shop;
+
+-- rights
+CREATE ROLE regress_reader;
+GRANT SELECT ON sale TO regress_reader;
+SET ROLE regress_reader;
+SELECT count(*) FROM sale JOIN shop s ON s.id = shop;
+RESET ROLE;
+GRANT SELECT (id) ON shop TO regress_reader;
+SET ROLE regress_reader;
+SELECT count(*) FROM sale JOIN shop s ON s.id = shop;
+SELECT max(name) FROM sale JOIN shop s ON s.id = shop;
+RESET ROLE;
+
+-- row security
+CREATE TABLE secret (id integer, owner text DEFAULT current_user);
+INSERT INTO secret VALUES (1), (2);
+INSERT INTO secret VALUES (3, 'regress_reader');
+ALTER TABLE secret ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON secret USING (owner = current_user);
+GRANT SELECT ON secret TO regress_reader;
+PREPARE secrets AS SELECT count(*) FROM sale JOIN secret USING (id);
+EXECUTE secrets;
+SET ROLE regress_reader;
+SELECT count(*) FROM sale JOIN secret USING (id);
+EXECUTE secrets;
+RESET ROLE;
+EXECUTE secrets;
+DEALLOCATE secrets;
+CREATE VIEW barrier WITH (security_barrier) AS SELECT id, name FROM shop WHERE id < 2;
+SELECT count(*) FROM sale JOIN barrier b ON b.id = shop WHERE b.name <> 'x';
+
+-- catalogs
+SELECT c.relname, count(*) FROM pg_class c JOIN sale ON c.relname = 'sale' GROUP BY 1;
+
+DROP OWNED BY regress_reader;
+DROP VIEW barrier;
+DROP TABLE secret, shop;
+DROP ROLE regress_reader;

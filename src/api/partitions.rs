@@ -1,0 +1,148 @@
+//! Tables that consist of others: a partitioned table, or one that others inherit from, is mirrored as all its parts.
+//!
+//! `anker.mirrored` lists the parts, which are followed like any other table; `anker.mirrored_parents` remembers whose
+//! parts are to be in it, those that come later too: what becomes a part by CREATE TABLE or ATTACH PARTITION is listed in
+//! the same transaction. A part that is detached stays in the list.
+
+use std::ffi::c_char;
+
+use pgrx::prelude::*;
+
+use super::mirror::{as_owner_of_list, list, run};
+use crate::layout;
+use crate::pg::catalog::relation_name;
+use crate::pg::relation::{self, Lock, OpenRelation, has_children};
+use crate::pg::tree::{Node, Tree};
+use crate::pg::{hooks, session, symbols, transaction};
+
+static mut PREVIOUS: pg_sys::ProcessUtility_hook_type = None;
+
+pub fn install() {
+    hooks::install!(ProcessUtility_hook, PREVIOUS, hook);
+}
+
+/// The tables whose rows a relation has, if it is more than one table; they are locked.
+pub fn parts(whole: &OpenRelation) -> Option<Vec<pg_sys::Oid>> {
+    let relid = whole.oid();
+    (whole.is_partitioned() || has_children(relid)).then(|| relation::family(relid, Lock::Read))
+}
+
+/// Remembers that parts of a relation which come later are to be mirrored, too; whether that is new.
+pub fn remember(whole: pg_sys::Oid) -> bool {
+    let insert = "INSERT INTO anker.mirrored_parents (relation) VALUES ($1) ON CONFLICT DO NOTHING";
+    as_owner_of_list(|| run(insert, whole)) > 0
+}
+
+pub fn forget(whole: pg_sys::Oid) -> bool {
+    let delete = "DELETE FROM anker.mirrored_parents WHERE relation OPERATOR(pg_catalog.=) $1";
+    as_owner_of_list(|| run(delete, whole)) > 0
+}
+
+/// Every utility statement of the server comes through here, and so do its errors: they jump over this frame, which owns
+/// nothing.
+unsafe extern "C-unwind" fn hook(
+    statement: *mut pg_sys::PlannedStmt,
+    query: *const c_char,
+    read_only_tree: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    parameters: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    receiver: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    // SAFETY: called by the server with a valid statement; everything is passed on as it came. What is looked at behind it
+    // was there before, and such statements keep what they say.
+    unsafe {
+        PREVIOUS.unwrap_or(symbols::standard_ProcessUtility)(
+            statement,
+            query,
+            read_only_tree,
+            context,
+            parameters,
+            environment,
+            receiver,
+            completion,
+        );
+        let parsed = Tree::new().node((*statement).utilityStmt);
+        if parsed.is_some_and(makes_parts) {
+            follow_new_parts((*statement).utilityStmt);
+        }
+    }
+}
+
+fn makes_parts(statement: Node<'_>) -> bool {
+    // SAFETY: the caller's statement.
+    let tree = unsafe { Tree::new() };
+    if let Some(create) = statement.cast::<pg_sys::CreateStmt>() {
+        !create.inhRelations.is_null()
+    } else if let Some(alter) = statement.cast::<pg_sys::AlterTableStmt>() {
+        tree.list_of::<pg_sys::AlterTableCmd>(alter.cmds).any(|command| added(tree, command).is_some())
+    } else {
+        false
+    }
+}
+
+/// The partition that a command attaches, or null where the altered table becomes a child.
+fn added(tree: Tree<'_>, command: &pg_sys::AlterTableCmd) -> Option<*mut pg_sys::RangeVar> {
+    match command.subtype {
+        pg_sys::AlterTableType::AT_AttachPartition => {
+            tree.node(command.def)?.cast::<pg_sys::PartitionCmd>().map(|partition| partition.name)
+        }
+        pg_sys::AlterTableType::AT_AddInherit => Some(std::ptr::null_mut()),
+        _ => None,
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
+    // SAFETY: the caller's statement, which has run.
+    let tree = unsafe { Tree::new() };
+    let statement = tree.required(statement);
+    let mut names = Vec::new();
+    if let Some(create) = statement.cast::<pg_sys::CreateStmt>() {
+        names.push(create.relation);
+    } else if let Some(alter) = statement.cast::<pg_sys::AlterTableStmt>() {
+        let added = tree.list_of::<pg_sys::AlterTableCmd>(alter.cmds).filter_map(|command| added(tree, command));
+        names.extend(added.map(|name| if name.is_null() { alter.relation } else { name }));
+    }
+    if list().is_none() || !session::in_transaction() {
+        return;
+    }
+    transaction::see_own_changes();
+    // SAFETY: names of the statement.
+    let relids = names.into_iter().filter_map(|name| unsafe { relation::named(name) });
+    relids.filter(|relid| is_wanted(*relid)).for_each(mirror_part);
+}
+
+/// Whether a table is part of one whose parts are to be mirrored.
+fn is_wanted(part: pg_sys::Oid) -> bool {
+    let found = "WITH RECURSIVE above (relation) AS ( \
+            SELECT inhparent FROM pg_catalog.pg_inherits WHERE inhrelid OPERATOR(pg_catalog.=) $1 \
+            UNION SELECT i.inhparent FROM above a JOIN pg_catalog.pg_inherits i \
+                ON i.inhrelid OPERATOR(pg_catalog.=) a.relation) \
+        SELECT FROM anker.mirrored_parents m JOIN above a ON m.relation OPERATOR(pg_catalog.=) a.relation";
+    as_owner_of_list(|| run(found, part)) > 0
+}
+
+/// A table, with its own parts if it has some, becomes part of a mirrored one.
+fn mirror_part(new: pg_sys::Oid) {
+    for relid in relation::family(new, Lock::Read) {
+        let described = layout::describe(&OpenRelation::locked(relid));
+        match described {
+            Ok(_) => _ = list_part(relid),
+            Err(reason) => warning!("table \"{}\" is not mirrored: {}", relation_name(relid), reason.message),
+        }
+    }
+}
+
+/// Whether it was not in the list before.
+pub fn list_part(relid: pg_sys::Oid) -> bool {
+    let insert = "INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING";
+    as_owner_of_list(|| run(insert, relid)) > 0
+}
+
+/// Whether it was in the list.
+pub fn unlist_part(relid: pg_sys::Oid) -> bool {
+    let delete = "DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1";
+    as_owner_of_list(|| run(delete, relid)) > 0
+}

@@ -1,0 +1,47 @@
+//! Which locale of the C library a collation stands for. In a transaction.
+
+use pgrx::prelude::*;
+
+use super::catalog;
+use super::session;
+
+/// Names of locales.
+pub struct LibcLocale {
+    /// By which text is ordered.
+    pub order: String,
+    /// By which letters have an upper and a lower case.
+    pub letters: String,
+}
+
+/// `None`: the collation is none of the C library's.
+pub fn libc_locale(collation: pg_sys::Oid) -> Option<LibcLocale> {
+    use pg_sys::SysCacheIdentifier::{COLLOID, DATABASEOID};
+    let (cache, row, columns) = match collation {
+        pg_sys::InvalidOid => return None,
+        pg_sys::DEFAULT_COLLATION_OID => {
+            let columns = [
+                pg_sys::Anum_pg_database_datlocprovider,
+                pg_sys::Anum_pg_database_datcollate,
+                pg_sys::Anum_pg_database_datctype,
+            ];
+            (DATABASEOID, session::database(), columns)
+        }
+        collation => {
+            let columns = [
+                pg_sys::Anum_pg_collation_collprovider,
+                pg_sys::Anum_pg_collation_collcollate,
+                pg_sys::Anum_pg_collation_collctype,
+            ];
+            (COLLOID, collation, columns)
+        }
+    };
+    let [provider, order, letters] = columns;
+    // SAFETY: columns of the cached catalog: a character, and two texts.
+    unsafe {
+        let [provider, order, letters] = catalog::columns(cache, row, [provider, order, letters])?;
+        if provider?.value() as u8 != pg_sys::COLLPROVIDER_LIBC {
+            return None;
+        }
+        Some(LibcLocale { order: String::from_datum(order?, false)?, letters: String::from_datum(letters?, false)? })
+    }
+}

@@ -1,0 +1,80 @@
+//! Running another statement while one is running: under its snapshot, with its parameters.
+
+use std::ptr;
+
+use pgrx::prelude::*;
+
+use super::compat;
+use super::memory::Scratch;
+use super::scan_node::Place;
+use super::tree::Node;
+
+/// Takes a row's values, and which of them are null; whether it wants another row.
+pub type TakeRow<'a> = &'a mut dyn FnMut(&[pg_sys::Datum], &[bool]) -> bool;
+
+/// What the executor hands rows to.
+#[repr(C)]
+struct Receiver<'a> {
+    base: pg_sys::DestReceiver,
+    take: TakeRow<'a>,
+    /// For what taking a row leaves behind.
+    scratch: Scratch,
+}
+
+impl<'a> Place<'a> {
+    /// Runs a plan to its end, or until no more rows are wanted.
+    ///
+    /// # Safety
+    ///
+    /// The plan is a finished one whose locks are held, and its rows have as many columns as `take` looks at.
+    pub unsafe fn run(self, statement: Node<'a>, take: TakeRow<'_>) {
+        let base = pg_sys::DestReceiver {
+            receiveSlot: Some(receive),
+            rStartup: Some(start),
+            rShutdown: Some(nothing),
+            rDestroy: Some(nothing),
+            mydest: pg_sys::CommandDest::DestNone,
+        };
+        let scratch = Scratch::within_current(c"rows for the engine");
+        let mut receiver = Receiver { base, take, scratch };
+        let estate = self.estate();
+        let (none, params, environment) = (ptr::null_mut(), estate.es_param_list_info, estate.es_queryEnv);
+        // SAFETY: by the caller's promise; the receiver outlives the run. After an error all of it goes with the
+        // subtransaction or transaction.
+        unsafe {
+            let plan = statement.as_ptr();
+            pg_sys::PushActiveSnapshot(estate.es_snapshot);
+            let (source, to) = (estate.es_sourceText, (&raw mut receiver).cast());
+            let query = pg_sys::CreateQueryDesc(plan, source, estate.es_snapshot, none, to, params, environment, 0);
+            pg_sys::ExecutorStart(query, 0);
+            compat::run_statement(query);
+            pg_sys::ExecutorFinish(query);
+            pg_sys::ExecutorEnd(query);
+            pg_sys::FreeQueryDesc(query);
+            pg_sys::PopActiveSnapshot();
+        }
+        scratch.delete();
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver: *mut pg_sys::DestReceiver) -> bool {
+    // SAFETY: called by the executor with a row, and with the receiver that it was given.
+    unsafe {
+        let receiver = &mut *receiver.cast::<Receiver<'_>>();
+        pg_sys::slot_getallattrs(slot);
+        let columns = (*slot).tts_nvalid as usize;
+        let (values, nulls) = match columns {
+            0 => (&[][..], &[][..]),
+            _ => (
+                std::slice::from_raw_parts((*slot).tts_values, columns),
+                std::slice::from_raw_parts((*slot).tts_isnull, columns),
+            ),
+        };
+        receiver.scratch.with(|| (receiver.take)(values, nulls))
+    }
+}
+
+unsafe extern "C-unwind" fn start(_: *mut pg_sys::DestReceiver, _: i32, _: pg_sys::TupleDesc) {}
+
+unsafe extern "C-unwind" fn nothing(_: *mut pg_sys::DestReceiver) {}

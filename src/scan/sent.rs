@@ -1,0 +1,77 @@
+//! Rows that this process computes for the engine, and sends along with the request.
+
+use pgrx::prelude::*;
+use plan::{Literal, Source, Type};
+use protocol::request::SentRows;
+
+use crate::pg::scan_node::Place;
+use crate::pg::value;
+use crate::settings;
+use crate::spec::ScanSpec;
+
+/// What a value takes beside the text that it may have.
+const VALUE_BYTES: usize = 16;
+
+/// All rows that the plan wants to be sent.
+pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, String> {
+    let relations = spec.plan.relations.iter().filter(|relation| relation.source == Source::Sent);
+    let mut room = settings::MAX_SENT_KB.get() as usize * 1024;
+    let mut all = Vec::new();
+    // The first of the private parts is the specification.
+    for ((relation, name), statement) in relations.zip(&spec.sent).zip(place.private().skip(1)) {
+        let mut rows = Collected::new(&relation.columns, room);
+        // SAFETY: planned under the query's locks, with a column for each of the relation's.
+        unsafe { place.run(statement, &mut |values, nulls| rows.add(values, nulls)) };
+        room = rows.room;
+        all.push(rows.finish().map_err(|reason| format!("rows of \"{name}\" cannot be sent: {reason}"))?);
+    }
+    Ok(all)
+}
+
+/// The rows of one relation.
+struct Collected<'a> {
+    types: &'a [Type],
+    sent: SentRows,
+    /// Bytes that may still come.
+    room: usize,
+    failed: Option<String>,
+}
+
+impl Collected<'_> {
+    fn new(types: &[Type], room: usize) -> Collected<'_> {
+        let sent = SentRows { rows: 0, columns: types.iter().map(|_| Vec::new()).collect() };
+        Collected { types, sent, room, failed: None }
+    }
+
+    /// Takes a row; whether there is to be another.
+    fn add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
+        let added = self.try_add(values, nulls);
+        self.failed = added.err();
+        self.failed.is_none()
+    }
+
+    fn try_add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<(), String> {
+        self.take(VALUE_BYTES)?;
+        self.sent.rows += 1;
+        for (at, ty) in self.types.iter().enumerate() {
+            let value = match nulls[at] {
+                true => None,
+                // SAFETY: the planner has made the column of an expression of this type.
+                false => Some(unsafe { value::literal(values[at], *ty) }?),
+            };
+            let long = if let Some(Literal::Text(text)) = &value { text.len() } else { 0 };
+            self.take(VALUE_BYTES + long)?;
+            self.sent.columns[at].push(value);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), String> {
+        self.room = self.room.checked_sub(bytes).ok_or("they are too many (anker.max_sent)")?;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<SentRows, String> {
+        self.failed.map_or(Ok(self.sent), Err)
+    }
+}
