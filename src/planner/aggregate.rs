@@ -1,11 +1,11 @@
 //! Aggregates: what the engine computes, and how it becomes PostgreSQL's result.
 
 use pgrx::prelude::*;
-use plan::catalogue::Aggregate;
-use plan::{Agg, Expr, Literal, Named, Type};
+use plan::catalogue::{Aggregate, Extreme};
+use plan::{Agg, Expr, Literal, Type};
 
 use super::columns::{Distinct, conversion};
-use super::compare::{TextOrder, require_deterministic};
+use super::compare::{TextOrder, named_locale, require_deterministic};
 use super::operators;
 use super::reason::{Attempt, Reason};
 use super::translate::{Scale, Translator};
@@ -85,9 +85,16 @@ impl<'a> Translator<'a> {
         };
         let agg = match (aggregate, where_true(filter.as_ref(), typed.expr, typed.ty)) {
             (Aggregate::Count, Expr::Literal { value: Some(_), .. }) if !distinct => Some(Agg::CountStar),
-            (aggregate, expr) => aggregate.of(Some(order.key(expr))),
+            (aggregate, expr) => match (aggregate, order) {
+                (Aggregate::Min, TextOrder::InLocale(locale)) => Some(in_locale(Extreme::Min, expr, &locale)),
+                (Aggregate::Max, TextOrder::InLocale(locale)) => Some(in_locale(Extreme::Max, expr, &locale)),
+                (aggregate, _) => aggregate.of(Some(expr)),
+            },
         };
-        Ok(Translated::Column(agg.ok_or_else(|| unknown(aggref))?, Distinct(distinct), conversion))
+        let agg = agg.ok_or_else(|| unknown(aggref))?;
+        // The least of all is that of each once.
+        let once = distinct && !matches!(agg, Agg::InLocale(..));
+        Ok(Translated::Column(agg, Distinct(once), conversion))
     }
 
     /// Of y and x.
@@ -172,20 +179,14 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
         | Aggregate::Float(_)
         | Aggregate::Bits(_)
         | Aggregate::Spread
-        | Aggregate::Pair(_) => {
+        | Aggregate::Pair(_)
+        | Aggregate::InLocale(_) => {
             let mut output = aggregate.row().output_types(argument);
             output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
         }
     }
 }
 
-/// What an aggregate is by its only column: text that is the least or the greatest in its locale comes as a key.
-pub fn value_of(agg: &Agg, column: Expr) -> Expr {
-    match agg {
-        Agg::Min(Expr::Call { function: Named::CollationKey, .. })
-        | Agg::Max(Expr::Call { function: Named::CollationKey, .. }) => {
-            Expr::Call { function: Named::OfCollationKey, ty: Type::Text, args: vec![column] }
-        }
-        _ => column,
-    }
+fn in_locale(extreme: Extreme, text: Expr, locale: &str) -> Agg {
+    Agg::InLocale(extreme, Box::new([text, named_locale(locale)]))
 }

@@ -3,7 +3,6 @@
 use pgrx::prelude::*;
 use plan::{AVERAGE_SCALE, Agg, Aggregation, ColumnId, Expr, Named, Type};
 
-use super::aggregate::value_of;
 use super::reason::Attempt;
 use super::translate::{Scale, Translator, Typed, exact};
 use crate::pg::tree::{Node, push};
@@ -172,9 +171,8 @@ impl<'a> Columns<'a> {
             columns.push(ResultColumn { at: output.len() as u16, conversion: column.conversion });
             match &column.computed {
                 Computed::Value(typed) => output.push(typed.expr.clone()),
-                Computed::Key(_) => output.extend(column.ids.iter().copied().map(Expr::column)),
-                Computed::Aggregate(agg, _) => {
-                    output.extend(column.ids.iter().map(|id| value_of(agg, Expr::column(*id))));
+                Computed::Key(_) | Computed::Aggregate(..) => {
+                    output.extend(column.ids.iter().copied().map(Expr::column));
                 }
             }
         }
@@ -186,12 +184,7 @@ impl<'a> Columns<'a> {
         let read = |column: &Column| match (&column.computed, &column.ids[..]) {
             (Computed::Value(typed), _) => Ok(typed.clone()),
             (Computed::Key(typed), &[id]) => Ok(Typed { expr: Expr::column(id), ..typed.clone() }),
-            (Computed::Aggregate(agg, _), &[id]) => {
-                if column.ty == pg_sys::BPCHAROID && value_of(agg, Expr::column(id)) != Expr::column(id) {
-                    return Err("minimum or maximum of char(n) in the order of its locale".into());
-                }
-                Ok(exact(value_of(agg, Expr::column(id)), translator.result_types(agg)[0]))
-            }
+            (Computed::Aggregate(agg, _), &[id]) => Ok(exact(Expr::column(id), translator.result_types(agg)[0])),
             (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => Ok(average(sum, count)),
             (Computed::Aggregate(Agg::Spread(_), _), _) => Err("variance of integers or numerics in a subquery".into()),
             _ => Err("aggregate of an unknown form".into()),

@@ -36,14 +36,15 @@ impl Comparison {
         if left_ty == Type::Bool && !equality {
             return Err("order of booleans".into());
         }
-        let (mut left, mut right) = (cast(left, left_ty), cast(right, right_ty));
-        if left_ty.is_text() && equality {
-            require_deterministic(self.collation)?;
-        } else if left_ty.is_text() {
-            let order = TextOrder::of(self.collation)?;
-            (left, right) = (order.key(left), order.key(right));
-        }
-        Ok(boolean(Expr::Cmp { op: self.op, left: Box::new(left), right: Box::new(right) }))
+        let order = match left_ty.is_text() {
+            true if equality => {
+                require_deterministic(self.collation)?;
+                TextOrder::ByBytes
+            }
+            true => TextOrder::of(self.collation)?,
+            false => TextOrder::ByBytes,
+        };
+        Ok(boolean(order.compare(self.op, cast(left, left_ty), cast(right, right_ty))))
     }
 }
 
@@ -113,7 +114,7 @@ pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
 pub enum TextOrder {
     ByBytes,
     /// As the C library does in this locale, and what is equal to it by bytes.
-    Of(String),
+    InLocale(String),
 }
 
 impl TextOrder {
@@ -124,32 +125,36 @@ impl TextOrder {
             return Ok(TextOrder::ByBytes);
         }
         match libc_locale(collation) {
-            Some(locale) => Ok(TextOrder::Of(locale.order)),
+            Some(locale) => Ok(TextOrder::InLocale(locale.order)),
             None => Err("order of text in a collation that is not the C library's".into()),
         }
     }
 
-    /// What has this order by its bytes.
-    pub fn key(&self, text: Expr) -> Expr {
-        match self {
-            TextOrder::ByBytes => text,
-            TextOrder::Of(locale) => in_locale(Named::CollationKey, text, locale),
-        }
-    }
-
-    /// The text of such a key.
-    pub fn text(&self, key: Expr) -> Expr {
-        match self {
-            TextOrder::ByBytes => key,
-            TextOrder::Of(_) => Expr::Call { function: Named::OfCollationKey, ty: Type::Text, args: vec![key] },
-        }
+    fn compare(&self, op: CmpOp, left: Expr, right: Expr) -> Expr {
+        let (left, right) = match self {
+            TextOrder::ByBytes => (left, right),
+            TextOrder::InLocale(locale) => {
+                let args = vec![left, right, named_locale(locale)];
+                let zero = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(0)) };
+                (Expr::Call { function: Named::CompareIn, ty: Type::Int32, args }, zero)
+            }
+        };
+        Expr::Cmp { op, left: Box::new(left), right: Box::new(right) }
     }
 }
 
-/// A function of text that a locale has a part in.
-pub fn in_locale(function: Named, text: Expr, locale: &str) -> Expr {
-    let locale = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) };
-    Expr::Call { function, ty: Type::Text, args: vec![text, locale] }
+/// Order by bytes, of which alone rows are put in order.
+pub fn require_c_order(collation: pg_sys::Oid) -> Attempt<()> {
+    if collation != pg_sys::InvalidOid && ordered_by_bytes(collation) {
+        Ok(())
+    } else {
+        Err("text order in a collation other than \"C\"".into())
+    }
+}
+
+/// What a function takes that a locale has a part in.
+pub fn named_locale(locale: &str) -> Expr {
+    Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) }
 }
 
 /// Element type and elements of an array.

@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
 use plan::{CmpOp, Expr, Literal, Named, Type};
 
-use super::compare::{Comparison, TextOrder};
+use super::compare::{Comparison, require_c_order};
 use super::reason::{Attempt, node_reason, operator_reason};
 use super::translate::{Scale, Translator, Typed, boolean, cast};
 use crate::pg::tree::{Node, Tagged};
@@ -93,10 +93,9 @@ impl<'a> Translator<'a> {
 
     fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
         let unified = unified(self.all(node.args)?)?;
-        let order = match unified.ty.is_text() {
-            true => TextOrder::of(node.inputcollid)?,
-            false => TextOrder::ByBytes,
-        };
+        if unified.ty.is_text() {
+            require_c_order(node.inputcollid)?;
+        }
         let function = match node.op {
             pg_sys::MinMaxOp::IS_GREATEST => Named::Greatest,
             _ => Named::Least,
@@ -105,10 +104,7 @@ impl<'a> Translator<'a> {
         if catalogue::function(Call::Named(function), &vec![ty; unified.exprs.len()]).is_none() {
             return Err("GREATEST or LEAST of booleans".into());
         }
-        let args: Vec<Expr> = unified.exprs.into_iter().map(|text| order.key(text)).collect();
-        let args_ty = args.first().map_or(ty, |arg| self.type_of(arg));
-        let expr = order.text(Expr::Call { function, ty: args_ty, args });
-        let ty = self.type_of(&expr);
+        let expr = Expr::Call { function, ty, args: unified.exprs };
         // Which of two equal values it is depends on their place, and so does what it shows.
         Ok(Typed { expr, ty, scale: if exact_scale { Scale::OfType } else { Scale::Unknown } })
     }

@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
 use plan::{Expr, Field, Literal, Named, Type};
 
-use super::compare::require_deterministic;
+use super::compare::{named_locale, require_deterministic};
 use super::reason::{Attempt, Reason};
 use super::translate::{Translator, Typed, boolean, exact};
 use crate::pg::collation::libc_locale;
@@ -174,8 +174,7 @@ impl<'a> Translator<'a> {
                 }
                 let locale = libc_locale(collation).ok_or("upper or lower case that is not the C library's")?;
                 let in_locale = if function == Named::Upper { Named::UpperIn } else { Named::LowerIn };
-                let name = Literal::Text(locale.letters);
-                args.push(exact(Expr::Literal { ty: Type::Text, value: Some(name) }, Type::Text));
+                args.push(exact(named_locale(&locale.letters), Type::Text));
                 apply(in_locale, args).ok_or_else(reason)
             }
         }

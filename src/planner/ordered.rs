@@ -6,7 +6,7 @@
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
-use super::compare::TextOrder;
+use super::compare::require_c_order;
 use super::from::simplified;
 use super::level::Opened;
 use super::operators;
@@ -130,11 +130,10 @@ impl<'a> Translator<'a> {
                 }
             };
             let descending = is_descending(clause.sortop, &typed)?;
-            let expr = match typed.ty.is_text() {
-                true => TextOrder::of(node.collation())?.key(typed.expr),
-                false => typed.expr,
-            };
-            keys.push(SortKey { expr, descending, nulls_first: clause.nulls_first });
+            if typed.ty.is_text() {
+                require_c_order(node.collation())?;
+            }
+            keys.push(SortKey { expr: typed.expr, descending, nulls_first: clause.nulls_first });
         }
         Ok(keys)
     }

@@ -89,10 +89,6 @@ impl<'a> Translator<'a> {
             let columns = types.into_iter().map(|ty| self.column(ty)).collect::<Attempt<Vec<_>>>()?;
             let value = match (&function_of, &columns[..]) {
                 (WindowFunction::Aggregate(Agg::Avg(_)), &[sum, count]) => super::columns::average(sum, count),
-                (WindowFunction::Aggregate(agg), &[column]) => {
-                    let expr = super::aggregate::value_of(agg, Expr::column(column));
-                    Typed { expr, ty, scale }
-                }
                 (_, &[column]) => Typed { expr: Expr::column(column), ty, scale },
                 _ => return Err("window function of an unknown form".into()),
             };

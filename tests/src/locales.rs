@@ -66,20 +66,9 @@ fn questions(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
         format!("SELECT id FROM words WHERE {column} >= {literal} AND {column} <= 'z' AND anker.olap()"),
         format!("SELECT {column}, id FROM words WHERE anker.olap() ORDER BY {column} DESC NULLS LAST, id LIMIT 40"),
         format!(
-            "SELECT w.{column} FROM (SELECT {column} FROM words ORDER BY {column}, id LIMIT 55 OFFSET 9) w WHERE anker.olap()"
-        ),
-        format!(
-            "SELECT id, n FROM (SELECT id, rank() OVER (PARTITION BY id % 3 ORDER BY {column}) AS n FROM words) w \
-             WHERE n < 20 AND anker.olap()"
-        ),
-        format!(
-            "SELECT id, least FROM (SELECT id, min({column}) OVER (PARTITION BY id % 40) AS least FROM words) w \
-             WHERE id < 300 AND anker.olap()"
-        ),
-        format!(
             "SELECT count(*) FROM words a JOIN words b ON a.id = b.id + 1 AND a.{column} < b.{column} WHERE anker.olap()"
         ),
-        format!("SELECT greatest({column}, {other}), least({column}, 'm') FROM words WHERE anker.olap()"),
+        format!("SELECT count(*), max({other}) FROM words WHERE {column} < {other} AND anker.olap()"),
         format!("SELECT upper({column}), lower({column}) FROM words WHERE anker.olap()"),
         format!("SELECT count(*) FROM words WHERE lower({column}) LIKE '%i%' AND anker.olap()"),
         format!("SELECT (SELECT max({column}) FROM words b WHERE b.id < a.id % 9) FROM words a WHERE anker.olap()"),

@@ -24,17 +24,19 @@ use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use plan::catalogue::{BitAgg, FloatAgg, PairAgg};
-use plan::{Agg, Aggregation, Computed, Expr, Type};
+use locale::Locale;
+use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg};
+use plan::{Agg, Aggregation, Computed, Expr, Literal, Type};
 use protocol::request::Failure;
 
 use crate::bits::Bits;
 use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
+use crate::error::internal;
 use crate::exact_spread::ExactSpread;
 use crate::expr::{Lowering, column_name, constant, planning};
-use crate::extreme::{Extreme, ExtremeOf};
+use crate::extreme::ExtremeOf;
 use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
@@ -47,8 +49,8 @@ use crate::unordered::unordered;
 enum Part {
     Count,
     Sum(SumType),
-    Min,
-    Max,
+    Extreme(Extreme),
+    InLocale(Extreme, &'static Locale),
     Float(FloatAgg),
     Bits(BitAgg),
     Spread,
@@ -71,7 +73,7 @@ pub fn group(
         columns.push(key.column);
         // Rows are grouped by a canonical float, but returned is one that the group really has.
         output.push(match plan.type_of(&key.expr) {
-            Type::Float64 => Output::Call(calls.index_of(Part::Min, vec![&key.expr], false)),
+            Type::Float64 => Output::Call(calls.index_of(Part::Extreme(Extreme::Min), vec![&key.expr], false)),
             _ => Output::Key(i),
         });
     }
@@ -80,8 +82,8 @@ pub fn group(
         let arguments: Vec<&Expr> = agg.arguments().iter().collect();
         let narrow = |arg: &Expr| agg.aggregate().row().output_types(plan.type_of(arg)).eq([Type::Int64]);
         // Neither the least nor the greatest value changes if there are more of it, nor does AND or OR.
-        let indifferent =
-            matches!(agg, Agg::Min(_) | Agg::Max(_)) || matches!(agg, Agg::Bits(bits, _) if *bits != BitAgg::Xor);
+        let indifferent = matches!(agg, Agg::Min(_) | Agg::Max(_) | Agg::InLocale(..))
+            || matches!(agg, Agg::Bits(bits, _) if *bits != BitAgg::Xor);
         let once = *distinct && !indifferent;
         let mut call = |part| output.push(Output::Call(calls.index_of(part, arguments.clone(), once)));
         match agg {
@@ -92,8 +94,12 @@ pub fn group(
                 call(Part::Sum(SumType::Decimal));
                 call(Part::Count);
             }
-            Agg::Min(_) => call(Part::Min),
-            Agg::Max(_) => call(Part::Max),
+            Agg::Min(_) => call(Part::Extreme(Extreme::Min)),
+            Agg::Max(_) => call(Part::Extreme(Extreme::Max)),
+            Agg::InLocale(which, pair) => {
+                let part = Part::InLocale(*which, locale(&pair[1])?);
+                output.push(Output::Call(calls.index_of(part, vec![&pair[0]], once)));
+            }
             Agg::Float(float, _) => call(Part::Float(*float)),
             Agg::Bits(bits, _) => call(Part::Bits(*bits)),
             Agg::Spread(_) => {
@@ -183,12 +189,20 @@ impl<'a> Calls<'a> {
     }
 }
 
+/// That an argument names.
+fn locale(name: &Expr) -> Result<&'static Locale, Failure> {
+    let Expr::Literal { value: Some(Literal::Text(name)), .. } = name else {
+        return Err(internal("a locale that is not constant"));
+    };
+    Locale::named(name).ok_or_else(|| internal(format!("there is no locale \"{name}\" for UTF-8")))
+}
+
 fn udaf(part: Part) -> AggregateUDF {
     match part {
         Part::Count => AggregateUDF::from(Count::new()),
         Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
-        Part::Min => AggregateUDF::from(ExtremeOf::new(Extreme::Min)),
-        Part::Max => AggregateUDF::from(ExtremeOf::new(Extreme::Max)),
+        Part::Extreme(which) => AggregateUDF::from(ExtremeOf::new(which, None)),
+        Part::InLocale(which, locale) => AggregateUDF::from(ExtremeOf::new(which, Some(locale))),
         Part::Float(FloatAgg::Sum) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Sum)),
         Part::Float(FloatAgg::Avg) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Avg)),
         Part::Float(FloatAgg::Spread(spread)) => AggregateUDF::from(FloatSpread::new(spread)),
@@ -206,7 +220,8 @@ fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, i
             true
         }
         Part::Sum(_) => shape.sum(arg?, input),
-        Part::Min | Part::Max | Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) => false,
+        Part::Extreme(_) | Part::InLocale(..) => false,
+        Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) => false,
     };
     fits.then_some(shape)
 }

@@ -16,21 +16,34 @@ use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
 
+use locale::{Locale, Scratch};
+use plan::catalogue::Extreme;
+
 use crate::numbers::floats::canonical;
 use crate::operand::for_number;
 use crate::sum::included;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Extreme {
-    Min,
-    Max,
+/// Whether a new value takes the place of the one that was found before.
+pub fn replaces<V: Ordered + ?Sized>(which: Extreme, new: &V, old: &V) -> bool {
+    match which {
+        Extreme::Min => new.before(old),
+        Extreme::Max => old.before(new),
+    }
 }
 
-impl Extreme {
-    pub fn replaces<V: Ordered + ?Sized>(self, new: &V, old: &V) -> bool {
-        match self {
-            Extreme::Min => new.before(old),
-            Extreme::Max => old.before(new),
+/// How texts are ordered: by their bytes, or in a locale.
+#[derive(Debug, Default)]
+struct TextOrder {
+    locale: Option<&'static Locale>,
+    scratch: Scratch,
+}
+
+impl TextOrder {
+    fn replaces(&mut self, which: Extreme, new: &str, old: &str) -> bool {
+        let Some(locale) = self.locale else { return replaces(which, new, old) };
+        match which {
+            Extreme::Min => locale.compare(new, old, &mut self.scratch).is_lt(),
+            Extreme::Max => locale.compare(new, old, &mut self.scratch).is_gt(),
         }
     }
 }
@@ -61,12 +74,18 @@ impl Ordered for f64 {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct ExtremeOf {
     which: Extreme,
+    /// In which text is ordered, if not by its bytes.
+    locale: Option<&'static Locale>,
     signature: Signature,
 }
 
 impl ExtremeOf {
-    pub fn new(which: Extreme) -> Self {
-        ExtremeOf { which, signature: Signature::any(1, Volatility::Immutable) }
+    pub fn new(which: Extreme, locale: Option<&'static Locale>) -> Self {
+        ExtremeOf { which, locale, signature: Signature::any(1, Volatility::Immutable) }
+    }
+
+    fn order(&self) -> TextOrder {
+        TextOrder { locale: self.locale, ..TextOrder::default() }
     }
 }
 
@@ -104,7 +123,7 @@ impl AggregateUDFImpl for ExtremeOf {
         let (which, data_type) = (self.which, args.return_type());
         for_ordered!(data_type,
             T => Ok(Box::new(One::<T> { which, data_type: data_type.clone(), found: None })),
-            text => Ok(Box::new(OneText { which, found: None })))
+            text => Ok(Box::new(OneText { which, order: self.order(), found: None })))
     }
 
     fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
@@ -115,7 +134,7 @@ impl AggregateUDFImpl for ExtremeOf {
         let (which, data_type) = (self.which, args.return_type());
         for_ordered!(data_type,
             T => Ok(Box::new(PerGroup::<T> { which, data_type: data_type.clone(), values: vec![], seen: vec![] })),
-            text => Ok(Box::new(TextPerGroup { which, found: vec![], bytes: 0 })))
+            text => Ok(Box::new(TextPerGroup { which, order: self.order(), found: vec![], bytes: 0 })))
     }
 }
 
@@ -201,7 +220,7 @@ where
         let array = values[0].as_primitive::<T>();
         for_included(array, filter, |row| {
             let (group, value) = (groups[row], array.value(row));
-            if !self.seen[group] || self.which.replaces(&value, &self.values[group]) {
+            if !self.seen[group] || replaces(self.which, &value, &self.values[group]) {
                 self.values[group] = value;
                 self.seen[group] = true;
             }
@@ -237,13 +256,14 @@ where
 #[derive(Debug)]
 struct OneText {
     which: Extreme,
+    order: TextOrder,
     found: Option<String>,
 }
 
 impl Accumulator for OneText {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for new in values[0].as_string_view().iter().flatten() {
-            if self.found.as_deref().is_none_or(|old| self.which.replaces(new, old)) {
+            if self.found.as_deref().is_none_or(|old| self.order.replaces(self.which, new, old)) {
                 self.found = Some(new.to_owned());
             }
         }
@@ -269,6 +289,7 @@ impl Accumulator for OneText {
 
 struct TextPerGroup {
     which: Extreme,
+    order: TextOrder,
     found: Vec<Option<Box<str>>>,
     /// Of the texts.
     bytes: usize,
@@ -287,7 +308,7 @@ impl GroupsAccumulator for TextPerGroup {
         for_included(array, filter, |row| {
             let (new, slot) = (array.value(row), &mut self.found[groups[row]]);
             let replaced = slot.as_deref().map_or(0, str::len);
-            if slot.as_deref().is_none_or(|old| self.which.replaces(new, old)) {
+            if slot.as_deref().is_none_or(|old| self.order.replaces(self.which, new, old)) {
                 *slot = Some(new.into());
                 self.bytes = self.bytes - replaced + new.len();
             }

@@ -5,9 +5,10 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBuffer;
 use datafusion_common::error::Result;
 use datafusion_expr::ColumnarValue;
+use plan::catalogue::Extreme;
 
 use crate::conditional::select;
-use crate::extreme::Extreme;
+use crate::extreme::replaces;
 use crate::operand::for_slots;
 
 pub fn extreme_of(which: Extreme, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
@@ -28,8 +29,8 @@ fn replaced(which: Extreme, old: &ArrayRef, new: &ArrayRef) -> Result<BooleanBuf
     };
     for_slots!(old.data_type(), T => {
         let (old, new) = (old.as_primitive::<T>().values(), new.as_primitive::<T>().values());
-        return Ok(better(&|i| which.replaces(&new[i], &old[i])));
+        return Ok(better(&|i| replaces(which, &new[i], &old[i])));
     });
     let (old, new) = (old.as_string_view(), new.as_string_view());
-    Ok(better(&|i| which.replaces(new.value(i), old.value(i))))
+    Ok(better(&|i| replaces(which, new.value(i), old.value(i))))
 }

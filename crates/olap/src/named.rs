@@ -3,9 +3,9 @@
 use arrow_array::ArrayRef;
 use datafusion_common::error::Result;
 use datafusion_expr::ColumnarValue;
+use plan::catalogue::Extreme;
 use plan::{Named, Type};
 
-use crate::extreme::Extreme;
 use crate::greatest::extreme_of;
 use crate::{calendar, maths, texts};
 
@@ -37,8 +37,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Lower
         | Named::UpperIn
         | Named::LowerIn
-        | Named::CollationKey
-        | Named::OfCollationKey
+        | Named::CompareIn
         | Named::CharToText => texts::apply(function, ty, args, rows),
         Named::Abs
         | Named::Sign

@@ -10,7 +10,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
-use locale::Locale;
+use locale::{Locale, Scratch};
 use plan::{Named, Type};
 use protocol::request::FailureKind;
 
@@ -153,29 +153,20 @@ impl Call {
                 let locale = self.locale()?;
                 self.texts(|row, out| out.push_each(self.text(0, row).chars().map(|c| locale.lower(c))))
             }
-            Named::CollationKey => {
-                let locale = self.locale()?;
-                let mut scratch = locale::Scratch::default();
-                match &self.args[0] {
-                    // What columns are compared with.
-                    Values::Text(text) => {
-                        let key = locale.key(text);
-                        self.texts(|_, out| out.push(&key))
-                    }
-                    _ => self.texts(|row, out| out.push_key(locale, self.text(0, row), &mut scratch)),
-                }
+            Named::CompareIn => {
+                let (locale, mut scratch) = (self.locale()?, Scratch::default());
+                self.integers(|row| locale.compare(self.text(0, row), self.text(1, row), &mut scratch) as i32)
             }
-            Named::OfCollationKey => self.parts(|row| Ok(locale::text_of(self.text(0, row)))),
             other => Err(DataFusionError::Internal(format!("{other:?} is no function of text"))),
         }
     }
 
-    /// That the second operand names.
+    /// That the last operand names.
     fn locale(&self) -> Result<&'static Locale> {
-        let Some(Values::Text(name)) = self.args.get(1) else {
+        let Some(Values::Text(name)) = self.args.last() else {
             return Err(DataFusionError::Internal("a locale that is not constant".into()));
         };
-        let unknown = || DataFusionError::Internal(format!("locale \"{name}\" is not there, or cannot be relied on"));
+        let unknown = || DataFusionError::Internal(format!("there is no locale \"{name}\" for UTF-8"));
         Locale::named(name).ok_or_else(unknown)
     }
 
@@ -198,7 +189,7 @@ impl Call {
         }
     }
 
-    fn integers(&self, f: impl Fn(usize) -> i32) -> Result<ArrayRef> {
+    fn integers(&self, mut f: impl FnMut(usize) -> i32) -> Result<ArrayRef> {
         let value = |row| if self.is_valid(row) { f(row) } else { 0 };
         let values: Vec<i32> = (0..self.rows).map(value).collect();
         Ok(Arc::new(Int32Array::new(values.into(), self.nulls.clone())))
@@ -213,7 +204,7 @@ impl Call {
         Ok(Arc::new(result.finish()))
     }
 
-    fn texts(&self, mut f: impl FnMut(usize, &mut Room) -> Outcome<()>) -> Result<ArrayRef> {
+    fn texts(&self, f: impl Fn(usize, &mut Room) -> Outcome<()>) -> Result<ArrayRef> {
         let mut result = StringViewBuilder::with_capacity(self.rows);
         let mut room = Room { text: String::new(), left: MAX_BYTES };
         for row in 0..self.rows {
@@ -268,11 +259,6 @@ impl Room {
 
     fn push_each(&mut self, characters: impl Iterator<Item = char>) -> Outcome<()> {
         self.text.extend(characters);
-        self.took(self.text.len())
-    }
-
-    fn push_key(&mut self, locale: &Locale, text: &str, scratch: &mut locale::Scratch) -> Outcome<()> {
-        locale.push_key(text, &mut self.text, scratch);
         self.took(self.text.len())
     }
 

@@ -107,7 +107,7 @@ fn lowered(call: &WindowCall, lowering: &Lowering<'_>) -> Result<Vec<Call>, Fail
             Agg::Avg(arg) => return Ok(vec![sum(arg, false)?, Call::Count { arg: Some(lower(arg)?), frame }]),
             Agg::Min(arg) => extreme(arg, false)?,
             Agg::Max(arg) => extreme(arg, true)?,
-            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) => {
+            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) | Agg::InLocale(..) => {
                 return Err(internal(format!("{agg:?} over a window")));
             }
         },

@@ -263,9 +263,11 @@ pub enum Agg {
     /// Two output columns: the sum as Decimal128 (of the argument's scale; null for no rows), and the number of
     /// not-null arguments as Int64. PostgreSQL divides, so that the result's scale is its own.
     Avg(Expr),
-    /// Text only where the collation is "C". Floats as PostgreSQL orders them.
+    /// Text by its bytes. Floats as PostgreSQL orders them.
     Min(Expr),
     Max(Expr),
+    /// Of texts, in the order of the locale of the C library that the second argument names.
+    InLocale(Extreme, Box<[Expr; 2]>),
     /// Of floats, in any order of rows. Infinities and NaN are as PostgreSQL adds them; a finite float beyond
     /// [`MAX_SUMMED`] is an error, so that no order can overflow.
     Float(FloatAgg, Expr),
@@ -278,6 +280,12 @@ pub enum Agg {
     /// Of y and x, both floats, in the rows in which both are not null; as for [`Agg::Float`], each is bounded. Never over
     /// distinct pairs.
     Pair(PairAgg, Box<[Expr; 2]>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Extreme {
+    Min,
+    Max,
 }
 
 /// Covariance, correlation, and what a line through points (x, y) has.
@@ -339,6 +347,7 @@ pub enum Aggregate {
     Bits(BitAgg),
     Spread,
     Pair(PairAgg),
+    InLocale(Extreme),
 }
 
 #[derive(Debug)]
@@ -400,7 +409,14 @@ pub const AGGREGATES: &[AggregateRow] = &[
     pair(PairAgg::Sxx, "regr_sxx"),
     pair(PairAgg::Sxy, "regr_sxy"),
     pair(PairAgg::Syy, "regr_syy"),
+    in_locale(Extreme::Min, "min in a locale"),
+    in_locale(Extreme::Max, "max in a locale"),
 ];
+
+const fn in_locale(extreme: Extreme, name: &'static str) -> AggregateRow {
+    let aggregate = Aggregate::InLocale(extreme);
+    AggregateRow { aggregate, name, argument: &[Kind::Text], output: &[Rule::Same], raises: &[] }
+}
 
 const fn pair(pair: PairAgg, name: &'static str) -> AggregateRow {
     let aggregate = Aggregate::Pair(pair);
@@ -432,6 +448,7 @@ impl Aggregate {
             Aggregate::Float(FloatAgg::Spread(spread)) => 13 + spread as usize,
             Aggregate::Spread => 17,
             Aggregate::Pair(pair) => 18 + pair as usize,
+            Aggregate::InLocale(extreme) => 29 + extreme as usize,
         };
         &AGGREGATES[at]
     }
@@ -477,6 +494,7 @@ impl Agg {
             Agg::Bits(bits, _) => Aggregate::Bits(*bits),
             Agg::Spread(_) => Aggregate::Spread,
             Agg::Pair(pair, _) => Aggregate::Pair(*pair),
+            Agg::InLocale(extreme, _) => Aggregate::InLocale(*extreme),
         }
     }
 
@@ -490,7 +508,7 @@ impl Agg {
             Agg::CountStar => &[],
             Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => from_ref(e),
             Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => from_ref(e),
-            Agg::Pair(_, pair) => &pair[..],
+            Agg::Pair(_, pair) | Agg::InLocale(_, pair) => &pair[..],
         }
     }
 
@@ -499,7 +517,7 @@ impl Agg {
             Agg::CountStar => &mut [],
             Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => from_mut(e),
             Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => from_mut(e),
-            Agg::Pair(_, pair) => &mut pair[..],
+            Agg::Pair(_, pair) | Agg::InLocale(_, pair) => &mut pair[..],
         }
     }
 
@@ -508,7 +526,8 @@ impl Agg {
         match self {
             Agg::CountStar | Agg::Count(_) => &[0],
             Agg::Avg(_) | Agg::Spread(_) => &[1],
-            Agg::Sum(_) | Agg::Min(_) | Agg::Max(_) | Agg::Float(..) | Agg::Bits(..) | Agg::Pair(..) => &[],
+            Agg::Sum(_) | Agg::Min(_) | Agg::Max(_) | Agg::InLocale(..) => &[],
+            Agg::Float(..) | Agg::Bits(..) | Agg::Pair(..) => &[],
         }
     }
 
@@ -517,7 +536,7 @@ impl Agg {
         match self {
             Agg::Float(..) | Agg::Pair(..) => true,
             Agg::CountStar | Agg::Count(_) | Agg::Sum(_) | Agg::Avg(_) | Agg::Min(_) | Agg::Max(_) => false,
-            Agg::Bits(..) | Agg::Spread(_) => false,
+            Agg::Bits(..) | Agg::Spread(_) | Agg::InLocale(..) => false,
         }
     }
 }

@@ -42,10 +42,9 @@ pub enum Named {
     /// Of each character, in the locale of the C library that the second text names.
     UpperIn,
     LowerIn,
-    /// What orders texts by its bytes as the C library does in a locale, which the second text names; and the text that
-    /// such a key is of.
-    CollationKey,
-    OfCollationKey,
+    /// Below, at or above zero, as the first text comes before the second, is equal to it, or comes behind it in the locale
+    /// of the C library that the third names.
+    CompareIn,
     /// A char(n) without its trailing blanks.
     CharToText,
     Abs,
@@ -229,8 +228,7 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(Lower, "lower(text)", TEXT, TO_TEXT, &[]),
         named(UpperIn, "upper(text in locale)", TWO_TEXTS, TO_TEXT, &[]),
         named(LowerIn, "lower(text in locale)", TWO_TEXTS, TO_TEXT, &[]),
-        named(CollationKey, "collation key(text in locale)", &[Any(Text), Only(Type::Text)], TO_TEXT, &[]),
-        named(OfCollationKey, "text of collation key", TEXT, TO_TEXT, &[]),
+        named(CompareIn, "compare(text, text in locale)", &[Any(Text), Any(Text), Only(Type::Text)], INTEGER, &[]),
         named(CharToText, "char to text", &[Only(Type::Char)], TO_TEXT, &[]),
         named(Abs, "abs(integer)", INTEGERS, Rule::Same, OUT_OF_RANGE),
         named(Abs, "abs(float)", FLOAT, Rule::Same, &[]),
