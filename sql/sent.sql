@@ -62,6 +62,12 @@ SELECT count(*) FROM sale, shop s WHERE s.id = shop AND s.name ~ '^[a-n]' AND s.
 SELECT count(*) FROM sale LEFT JOIN shop s ON s.id = shop WHERE s.name ~ '^[a-n]';
 SELECT count(*) FROM sale LEFT JOIN shop s ON s.id = shop AND s.tags IS NOT NULL WHERE s.id IS NULL;
 
+-- the same table several times, each with conditions of its own
+SELECT count(*) FROM sale WHERE shop IN (
+    SELECT id FROM shop WHERE id < 5 EXCEPT SELECT id FROM shop WHERE id > 1);
+SELECT (SELECT count(*) FROM shop WHERE id > 2), (SELECT max(id) FROM shop WHERE id < 2), count(*) FROM sale
+  WHERE shop NOT IN (SELECT id FROM shop WHERE id = 1) IS NOT FALSE;
+
 -- none of its rows, none of its columns
 SELECT count(*) FROM sale, shop s WHERE s.id < 0;
 SELECT count(*) FROM sale, shop;

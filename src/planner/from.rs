@@ -33,8 +33,8 @@ pub unsafe fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
 struct Reader<'a, 't> {
     query: &'a pg_sys::Query,
     entries: Vec<&'a pg_sys::RangeTblEntry>,
-    /// Those of the part that is being read which PostgreSQL computes.
-    sent: Vec<i32>,
+    /// Of the part that is being read, the relations that PostgreSQL computes.
+    sent: Vec<u16>,
     translator: &'t mut Translator<'a>,
 }
 
@@ -140,9 +140,7 @@ impl<'a> Reader<'a, '_> {
             _ => self.translator.or_sent(index, entry, |translator| rows(translator, index, entry)),
         }?;
         let sent = self.translator.sent.get(sent..).unwrap_or_default();
-        if sent.last().is_some_and(|sent| sent.is_item(index, entry)) {
-            self.sent.push(index);
-        }
+        self.sent.extend(sent.last().and_then(|sent| sent.relation_of(entry)));
         Ok(rel)
     }
 }

@@ -35,9 +35,8 @@ const NO_ITEM: i32 = 0;
 pub struct Sent<'a> {
     /// The relation of the plan whose rows they are.
     relation: u16,
-    /// The item's place among those of its level, and how deep that is.
+    /// The item's place among those of its level.
     index: i32,
-    level: usize,
     /// What the query calls it.
     pub name: String,
     /// Why the engine does not compute them.
@@ -108,8 +107,7 @@ impl<'a> Translator<'a> {
 
     /// Has PostgreSQL compute the rows of an item of the innermost level; otherwise that is the reason.
     fn send(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry, reason: Reason) -> Attempt<Rel> {
-        let level = self.scopes.len() - 1;
-        let query = self.scopes[level].query;
+        let query = self.scope_mut().query;
         let with = self.with_around(entry)?;
         if settings::MAX_SENT_KB.get() == 0 || self.reads_around(entry) || is_volatile(self.tree, entry) {
             return Err(reason);
@@ -125,7 +123,7 @@ impl<'a> Translator<'a> {
         // SAFETY: an item of FROM has the name that the query calls it by.
         let name = unsafe { CStr::from_ptr((*entry.eref).aliasname) }.to_string_lossy().into_owned();
         let (targets, quals) = (Vec::new(), std::ptr::null_mut());
-        self.sent.push(Sent { relation, index, level, name, reason, entry, query, with, targets, quals });
+        self.sent.push(Sent { relation, index, name, reason, entry, query, with, targets, quals });
         Ok(Rel::Scan { relation, columns: Vec::new() })
     }
 
@@ -195,13 +193,12 @@ impl<'a> Translator<'a> {
         Ok(Expr::column(id))
     }
 
-    /// Leaves a condition to PostgreSQL if it is about nothing but rows that it computes, which stand among the inner joins
-    /// of the innermost level; whether it did.
-    pub fn leave_to_sender(&mut self, condition: Node<'a>, among: &[i32]) -> bool {
-        let level = self.scopes.len() - 1;
-        let about = |sent: &&mut Sent<'_>| sent.level == level && among.contains(&sent.index);
-        let mut all = self.sent.iter_mut().filter(about);
-        let Some(sent) = all.find(|sent| is_about(condition, sent.index, level)) else { return false };
+    /// Leaves a condition to PostgreSQL if it is about nothing but rows that it computes; whether it did. `among`: the
+    /// relations of those that stand among the inner joins of the part of the innermost level that the condition is of.
+    pub fn leave_to_sender(&mut self, condition: Node<'a>, among: &[u16]) -> bool {
+        let levels = self.scopes.len();
+        let mut all = self.sent.iter_mut().filter(|sent| among.contains(&sent.relation));
+        let Some(sent) = all.find(|sent| is_about(condition, sent.index, levels)) else { return false };
         // SAFETY: a copy of an expression of the query, whose columns are all the item's, which becomes the first one.
         unsafe {
             let copy: *mut pg_sys::Node = pg_sys::copyObjectImpl(condition.as_ptr()).cast();
@@ -213,8 +210,9 @@ impl<'a> Translator<'a> {
 }
 
 impl Sent<'_> {
-    pub fn is_item(&self, index: i32, entry: &pg_sys::RangeTblEntry) -> bool {
-        self.index == index && std::ptr::eq(self.entry, entry)
+    /// The relation whose rows they are, if they are the item's.
+    pub fn relation_of(&self, entry: &pg_sys::RangeTblEntry) -> Option<u16> {
+        std::ptr::eq(self.entry, entry).then_some(self.relation)
     }
 
     /// `SELECT columns FROM item WHERE conditions`, to be planned.
@@ -272,7 +270,7 @@ fn digits(numeric: *mut pg_sys::Node) -> *mut pg_sys::Node {
 }
 
 /// Whether a condition reads columns of one item of its level, and nothing else that is not the same for all rows.
-fn is_about(condition: Node<'_>, index: i32, level: usize) -> bool {
+fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     let is_subquery = |node: Node<'_>| matches!(node.tag(), pg_sys::NodeTag::T_SubLink | pg_sys::NodeTag::T_SubPlan);
     let is_column = |node: Node<'_>| node.cast::<pg_sys::Var>().is_some();
     if condition.is_volatile() || condition.any(is_subquery) || !condition.any(is_column) {
@@ -283,7 +281,7 @@ fn is_about(condition: Node<'_>, index: i32, level: usize) -> bool {
         let read = pg_sys::pull_varnos(std::ptr::null_mut(), condition.as_ptr());
         pg_sys::bms_equal(read, pg_sys::bms_make_singleton(index))
     };
-    only && (1..=level).all(|up| !condition.has_columns_of(up))
+    only && (1..=levels).all(|up| !condition.has_columns_of(up))
 }
 
 fn is_volatile(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
