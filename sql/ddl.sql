@@ -200,7 +200,7 @@ ROLLBACK;
 SELECT * FROM t;
 SELECT * FROM anker.verify('t');
 
--- columns of types that are not mirrored are read from the heap
+-- columns of other types, and what becomes of the types
 CREATE TYPE mood AS ENUM ('calm', 'wild');
 CREATE DOMAIN positive AS integer CHECK (value > 0);
 CREATE TABLE varied (id integer PRIMARY KEY, j jsonb, a integer[], m mood, p positive, u uuid, r real, i interval, n integer);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray};
+use arrow_array::types::ByteViewType;
+use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Schema};
 
@@ -88,15 +89,20 @@ struct Widths<'a> {
     whole: usize,
     /// Of each row: numbers, null bits, the views of texts.
     fixed: usize,
-    texts: Vec<&'a StringViewArray>,
+    texts: Vec<Views<'a>>,
 }
+
+/// A column of text or bytes, and its views.
+type Views<'a> = (&'a dyn Array, &'a [u128]);
 
 impl Widths<'_> {
     fn of(batch: &RecordBatch) -> Widths<'_> {
         let mut widths = Widths { whole: 0, fixed: 0, texts: Vec::new() };
         for column in batch.columns() {
             widths.fixed += column.data_type().primitive_width().unwrap_or(size_of::<u128>()) + 1;
-            widths.texts.extend(column.as_string_view_opt());
+            let texts = column.as_string_view_opt().map(|texts| (column as &dyn Array, &texts.views()[..]));
+            let bytes = column.as_binary_view_opt().map(|bytes| (column as &dyn Array, &bytes.views()[..]));
+            widths.texts.extend(texts.or(bytes));
         }
         widths.whole = match widths.texts.is_empty() {
             true => widths.fixed * batch.num_rows(),
@@ -107,7 +113,7 @@ impl Widths<'_> {
 
     fn row(&self, row: usize) -> usize {
         // The low half of a view is its length; a null's view may hold anything.
-        let length = |text: &&StringViewArray| if text.is_null(row) { 0 } else { text.views()[row] as u32 as usize };
+        let length = |(column, views): &Views<'_>| if column.is_null(row) { 0 } else { views[row] as u32 as usize };
         self.fixed + self.texts.iter().map(length).sum::<usize>()
     }
 }
@@ -121,17 +127,21 @@ fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 }
 
 fn compact_column(column: &ArrayRef) -> ArrayRef {
-    if column.data_type() != &DataType::Utf8View {
-        return column.clone();
+    match column.data_type() {
+        DataType::Utf8View => compact_views(column.as_string_view()),
+        DataType::BinaryView => compact_views(column.as_binary_view()),
+        _ => column.clone(),
     }
-    let text = column.as_string_view();
-    let held: usize = text.data_buffers().iter().map(|b| b.len()).sum();
-    if held > TEXT_SLACK * text.total_buffer_bytes_used() { Arc::new(text.gc()) } else { column.clone() }
+}
+
+fn compact_views<T: ByteViewType>(views: &GenericByteViewArray<T>) -> ArrayRef {
+    let held: usize = views.data_buffers().iter().map(|b| b.len()).sum();
+    Arc::new(if held > TEXT_SLACK * views.total_buffer_bytes_used() { views.gc() } else { views.clone() })
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::Int64Array;
+    use arrow_array::{Int64Array, StringViewArray};
     use arrow_ipc::reader::StreamReader;
     use arrow_schema::Field;
 

@@ -128,6 +128,11 @@ fn describe_own_table(relid: pg_sys::Oid) -> Described {
     // Locked until the transaction ends, so that the table is at commit what it was found to be.
     let relation = OpenRelation::lock(relid);
     check_owner(relid);
+    // Its changes go elsewhere.
+    if load::list_oid() == Some(relid) {
+        let message = "the list of mirrored tables cannot be mirrored";
+        report(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
+    }
     layout::describe(&relation).unwrap_or_else(|NotMirrorable { message, hint }| {
         report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message, hint)
     })

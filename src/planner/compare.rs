@@ -6,6 +6,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Type};
 use super::operators;
 use super::reason::{Attempt, operator_reason, type_reason};
 use super::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
+use crate::pg::catalog;
 use crate::pg::compat::ordered_by_bytes;
 use crate::pg::tree::Node;
 use crate::pg::value;
@@ -35,8 +36,8 @@ impl Comparison {
         if left_ty.is_text() {
             if equality { require_deterministic(self.collation)? } else { require_c_order(self.collation)? }
         }
-        if left_ty == Type::Bool && !equality {
-            return Err("order of booleans".into());
+        if !equality {
+            require_known_order(left_ty)?;
         }
         let (left, right) = (Box::new(cast(left, left_ty)), Box::new(cast(right, right_ty)));
         Ok(boolean(Expr::Cmp { op: self.op, left, right }))
@@ -111,6 +112,25 @@ pub fn require_c_order(collation: pg_sys::Oid) -> Attempt<()> {
         Ok(())
     } else {
         Err("text order in a collation other than \"C\"".into())
+    }
+}
+
+/// The order of the engine is that of the type.
+pub fn require_known_order(ty: Type) -> Attempt<()> {
+    match ty {
+        Type::Bool => Err("order of booleans".into()),
+        // It is said by the catalog.
+        Type::Enum => Err("order of enums".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Equal values are those that are equal to the engine.
+pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
+    match ty {
+        Type::Opaque => Err(format!("equality of {}", catalog::type_name(node.sql_type()))),
+        ty if ty.is_text() => require_deterministic(node.collation()),
+        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
-use super::compare::require_c_order;
+use super::compare::{require_c_order, require_known_order};
 use super::from::simplified;
 use super::level::Opened;
 use super::operators;
@@ -194,6 +194,9 @@ fn is_descending(operator: pg_sys::Oid, typed: &Typed, node: Node<'_>) -> Attemp
     }
     if typed.ty.is_text() {
         require_c_order(node.collation())?;
+    }
+    if typed.ty == Type::Enum {
+        require_known_order(typed.ty)?;
     }
     match op {
         CmpOp::Lt => Ok(false),

@@ -7,7 +7,7 @@ use super::translate::{Translator, Typed, exact};
 use crate::layout::{self, Described};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{OpenRelation, has_children, keys_determine};
-use plan::{Expr, Relation, RelationColumn, Type};
+use plan::{Expr, Relation, RelationColumn};
 
 /// A level; those around it come before it in [`Translator`]'s list.
 pub struct Scope<'a> {
@@ -110,7 +110,7 @@ impl<'a> Translator<'a> {
 
     /// Of equal values a subquery may get any, which shows where two zeros are equal.
     fn seen_from(&self, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
-        if var.varlevelsup > 0 && typed.ty == Type::Float64 && !self.is_operand {
+        if var.varlevelsup > 0 && typed.ty.is_float() && !self.is_operand {
             return Err("subquery that computes with a double precision value of the rows around it".into());
         }
         Ok(typed)

@@ -121,7 +121,7 @@ fn large_transactions_and_copy(context: &Context) -> Result<()> {
 fn copy_bag(cluster: &Cluster, rows: u32) -> Result<()> {
     let mut client = cluster.connect()?;
     let mut values = Values::seeded(7);
-    let mut copy = client.copy_in("COPY bag FROM STDIN")?;
+    let mut copy = client.copy_in("COPY bag (k, v, n) FROM STDIN")?;
     for _ in 0..rows {
         let (k, n) = (values.random().random_range(0..1000), values.random().random_range(-100..100));
         writeln!(copy, "{k}\tcopied\t{n}.25")?;

@@ -11,6 +11,15 @@ pub enum Kind {
     Numeric,
     Date,
     Text,
+    Uuid,
+    Enum,
+}
+
+impl Kind {
+    /// Whether the engine knows the order of values, too.
+    pub fn is_ordered(self) -> bool {
+        !matches!(self, Kind::Text | Kind::Enum)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -78,6 +87,7 @@ impl Scope {
         let other = self.column_of(dice, column.kind).map_or(small.into(), |other| other.name);
         match column.kind {
             Kind::Bool => format!("(NOT {name})"),
+            Kind::Uuid | Kind::Enum => name.clone(),
             Kind::Text => text_made_of(dice, name, &other),
             Kind::Date => format!("({name} {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
             Kind::Integer if dice.chance(3) => self.integer_made_of(dice, name, small),
@@ -128,6 +138,7 @@ impl Scope {
             1 => format!("coalesce({name}, {other})"),
             2 => format!("nullif({name}, {literal})"),
             3 if column.kind == Kind::Text => format!("nullif({name}, {other})"),
+            3 if column.kind == Kind::Enum => format!("nullif({name}, {literal})"),
             3 => format!("{}({name}, {other}, {literal})", dice.pick(&["greatest", "least"])),
             4 => format!("(CASE {name} WHEN {literal} THEN {other} WHEN {other} THEN {literal} ELSE {name} END)"),
             5 => format!("(CASE {name} WHEN {literal} THEN {other} END)"),
@@ -189,7 +200,7 @@ impl Scope {
         if column.kind == Kind::Text && dice.chance(3) {
             return text_condition(dice, name);
         }
-        let ordered = column.kind != Kind::Text;
+        let ordered = column.kind.is_ordered();
         let comparison = if ordered { dice.pick(&COMPARISONS) } else { dice.pick(&COMPARISONS[..2]) };
         match dice.below(13) {
             6 => format!("({name} IS {} DISTINCT FROM {literal})", dice.pick(&["", "NOT"])),
@@ -319,6 +330,7 @@ pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
             "extract(year FROM {})",
             "coalesce({}, '2000-01-01')",
         ],
+        Kind::Uuid | Kind::Enum => &["({})::text", "({}) IS NULL", "({}) = ({})", "nullif({}, {})"],
         Kind::Text => &[
             "upper({})",
             "length({})",
@@ -349,6 +361,7 @@ pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
         Kind::Integer => dice.pick(&["(({}) < 5)", "(NOT (({}) < 5))", "(({}) NOT IN (1, 2))", "(({}) = 1)"]),
         Kind::Numeric => dice.pick(&["(({}) > 1.5)", "(NOT (({}) > 1.5))", "(({}) IS NULL)"]),
         Kind::Date => dice.pick(&["(({}) >= '2023-03-01')", "(NOT (({}) >= '2023-03-01'))"]),
+        Kind::Uuid | Kind::Enum => dice.pick(&["(({}) IS NULL)", "(({}) = ({}))"]),
         Kind::Text => dice.pick(&["(({}) = 'a1')", "(NOT (({}) <> 'a1'))", "(({}) IN ('a1', 'b2'))"]),
     }
     .replace("{}", k);

@@ -1,7 +1,7 @@
 //! A schema of TPC-H's kind, small: foreign keys, composite keys, nullable columns; and joins of its tables.
 
 use super::dice::Dice;
-use super::expressions::Kind::{Bool, Date, Integer, Numeric, Text};
+use super::expressions::Kind::{Bool, Date, Enum, Integer, Numeric, Text, Uuid};
 use super::expressions::{Column, Kind, Scope};
 use super::select::From;
 use super::subqueries;
@@ -377,7 +377,7 @@ fn shown_otherwise(dice: &mut Dice, name: &str, kind: Kind) -> String {
         Numeric => dice.pick(&["{} * 2", "- {}"]),
         Bool => dice.pick(&["NOT {}", "{} = false", "{} IS TRUE"]),
         Date => "{} + 1",
-        Text => return name.into(),
+        Text | Uuid | Enum => return name.into(),
     };
     format!("{} AS {name}", otherwise.replace("{}", name))
 }
