@@ -138,7 +138,7 @@ impl From {
             kind => {
                 let column = self.scope.column(dice);
                 // Order of text depends on its collation, and there is no least of some others.
-                let unordered = matches!(column.kind, Kind::Text | Kind::Bool | Kind::Uuid | Kind::Enum);
+                let unordered = matches!(column.kind, Kind::Bool | Kind::Uuid) || !column.kind.is_ordered();
                 let ordered = if unordered { self.scope.number(dice) } else { column.name };
                 format!("{}({ordered})", if kind == 6 { "min" } else { "max" })
             }
