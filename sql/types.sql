@@ -151,10 +151,10 @@ SELECT * FROM anker.verify('stored');
 
 -- kept as they are
 CREATE TABLE kept (id integer PRIMARY KEY, j json, b jsonb, a integer[], f float8[], i interval, z timetz, n numeric,
-    w numeric(50,2), ip inet, mac macaddr, r int4range, p pair, x xml, ts tsvector, pt point, bits varbit, bp bpchar, g integer);
+    w numeric(50,2), ip inet, mac macaddr, r int4range, p pair, x tsquery, ts tsvector, pt point, bits varbit, bp bpchar, g integer);
 INSERT INTO kept VALUES
     (1, '{"k": 1, "k": 2}', '{"k": [1, 2]}', '{1,2,3}', '{0,-0,NaN}', '1 mon', '12:00+02', 1.0, 1, '10.0.0.1/8', '08:00:2b:01:02:03',
-     '[1,5)', '(1,one)', '<a/>', 'cat dog', '(1,2)', B'101', 'a  ', 1),
+     '[1,5)', '(1,one)', 'cat & dog', 'cat dog', '(1,2)', B'101', 'a  ', 1),
     (2, '[]', '{"k": [1, 2.0]}', '{}', NULL, '30 days', '11:00+01', 1.00, 1.5, '::1', NULL, 'empty', '(,)', NULL, '', NULL, B'', 'a', 1),
     (3, NULL, NULL, NULL, '{}', NULL, NULL, 'NaN', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2);
 INSERT INTO kept (id, b, a, g)
