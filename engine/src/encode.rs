@@ -141,7 +141,7 @@ fn compact_views<T: ByteViewType>(views: &GenericByteViewArray<T>) -> ArrayRef {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Int64Array, StringViewArray};
+    use arrow_array::{BinaryViewArray, Int64Array, StringViewArray};
     use arrow_ipc::reader::StreamReader;
     use arrow_schema::Field;
 
@@ -207,22 +207,26 @@ mod tests {
         assert!(pieces.concat().len() < 10_000);
         assert_eq!(decode(&pieces)[0].column(0), &few);
     }
+
     #[test]
     fn wide_rows_are_cut_and_come_whole() {
         let schema = schema(vec![
             Field::new("c0", DataType::Int64, true),
             Field::new("c1", DataType::Utf8View, true),
             Field::new("c2", DataType::Utf8View, true),
+            Field::new("c3", DataType::BinaryView, true),
         ]);
         let text = |i: usize| match i % 100 {
             0 => None,
             50 => Some("y".repeat(3 << 20)),
             _ => Some("x".repeat(i * 100)),
         };
+        let bytes = |i: usize| (i % 100 != 7).then(|| vec![0xff; i * 150]);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(0..300)),
             Arc::new(StringViewArray::from_iter((0..300).map(text))),
             Arc::new(StringViewArray::from_iter_values((0..300).map(|i| i.to_string()))),
+            Arc::new(BinaryViewArray::from_iter((0..300).map(bytes))),
         ];
         let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
         let mut encoder = Encoder::new(&schema).unwrap();
@@ -242,6 +246,8 @@ mod tests {
         assert!(texts.eq((0..300).map(text).collect::<Vec<_>>().iter().map(Option::as_deref)));
         let texts = decoded.iter().flat_map(|b| b.column(2).as_string_view().iter().flatten());
         assert!(texts.eq((0..300).map(|i| i.to_string()).collect::<Vec<_>>()));
+        let kept = decoded.iter().flat_map(|b| b.column(3).as_binary_view().iter());
+        assert!(kept.eq((0..300).map(bytes).collect::<Vec<_>>().iter().map(Option::as_deref)));
     }
 
     #[test]
