@@ -11,6 +11,7 @@ use plan::{Identity, MirrorColumn, TableLayout, Type};
 use crate::pg::catalog::{self, text_of};
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
+use crate::pg::value::{self, Form};
 
 /// A column that the mirror does not have.
 #[derive(Clone, Debug)]
@@ -96,30 +97,26 @@ pub fn fingerprint(relation: &OpenRelation) -> u64 {
     hash.finish()
 }
 
-/// The mirror's type of a column, or why there is none.
+/// The mirror's type of a column, or why there is none. What the engine cannot compute with is kept as it is.
 fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String> {
-    match attribute.atttypid {
-        pg_sys::BOOLOID => Ok(Type::Bool),
-        pg_sys::INT2OID => Ok(Type::Int16),
-        pg_sys::INT4OID => Ok(Type::Int32),
-        pg_sys::INT8OID => Ok(Type::Int64),
-        pg_sys::FLOAT8OID => Ok(Type::Float64),
-        pg_sys::DATEOID => Ok(Type::Date),
-        pg_sys::TIMESTAMPOID => Ok(Type::Timestamp),
-        pg_sys::TIMESTAMPTZOID => Ok(Type::TimestampTz),
-        pg_sys::NUMERICOID => match numeric_modifier(attribute.atttypmod) {
-            Some((1..=18, scale @ 0..=18)) => Ok(Type::Decimal64 { scale: scale as u8 }),
-            Some((1..=38, scale @ 0..=38)) => Ok(Type::Decimal128 { scale: scale as u8 }),
-            Some((_, ..0)) => Err("numeric with a negative scale".into()),
-            Some(_) => Err("numeric beyond 38 digits".into()),
-            None => Err("numeric without precision".into()),
-        },
-        pg_sys::TEXTOID | pg_sys::VARCHAROID if session::is_utf8() => Ok(Type::Text),
-        pg_sys::BPCHAROID if attribute.atttypmod < pg_sys::VARHDRSZ as i32 => Err("character without length".into()),
-        pg_sys::BPCHAROID if session::is_utf8() => Ok(Type::Char),
-        pg_sys::TEXTOID | pg_sys::VARCHAROID | pg_sys::BPCHAROID => Err("text in a database that is not UTF-8".into()),
-        other => Err(format!("type {}", catalog::type_name(other))),
+    // Known from PostgreSQL 18 on: it is nowhere, but computed for each query.
+    const VIRTUAL: u8 = b'v';
+    if attribute.attgenerated as u8 == VIRTUAL {
+        return Err("virtual generated column".into());
     }
+    let (sql_type, modifier) = value::without_domain(attribute.atttypid, attribute.atttypmod);
+    let known = match value::type_of(sql_type) {
+        Some(Type::Decimal128 { .. }) => match numeric_modifier(modifier) {
+            Some((1..=18, scale @ 0..=18)) => Some(Type::Decimal64 { scale: scale as u8 }),
+            Some((1..=38, scale @ 0..=38)) => Some(Type::Decimal128 { scale: scale as u8 }),
+            _ => None,
+        },
+        Some(ty) if ty.is_text() && !session::is_utf8() => None,
+        Some(Type::Char) if modifier < pg_sys::VARHDRSZ as i32 => None,
+        known => known,
+    };
+    let kept = Form::of(attribute.attlen, attribute.attbyval).map(|_| Type::Opaque);
+    known.or(kept).ok_or_else(|| format!("type {}", catalog::type_name(sql_type)))
 }
 
 /// Precision and scale of a numeric type modifier.

@@ -9,6 +9,7 @@ use plan::{Plan, Type};
 use serde::{Deserialize, Serialize};
 
 use crate::pg::tree::{Node, push, string_node};
+use crate::pg::value::Form;
 
 /// The node on top, which chooses between engine and heap.
 pub const CHOOSER: &CStr = c"Anker";
@@ -34,6 +35,8 @@ pub struct ResultColumn {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Conversion {
     Plain(Type),
+    /// Of a type that the engine does not know, kept in this form.
+    Kept(Form),
     /// char(n): padded to so many characters.
     Padded(u32),
     /// Decimal sum and count, divided by PostgreSQL.

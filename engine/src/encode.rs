@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray};
+use arrow_array::types::ByteViewType;
+use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Schema};
 
@@ -88,15 +89,20 @@ struct Widths<'a> {
     whole: usize,
     /// Of each row: numbers, null bits, the views of texts.
     fixed: usize,
-    texts: Vec<&'a StringViewArray>,
+    texts: Vec<Views<'a>>,
 }
+
+/// A column of text or bytes, and its views.
+type Views<'a> = (&'a dyn Array, &'a [u128]);
 
 impl Widths<'_> {
     fn of(batch: &RecordBatch) -> Widths<'_> {
         let mut widths = Widths { whole: 0, fixed: 0, texts: Vec::new() };
         for column in batch.columns() {
             widths.fixed += column.data_type().primitive_width().unwrap_or(size_of::<u128>()) + 1;
-            widths.texts.extend(column.as_string_view_opt());
+            let texts = column.as_string_view_opt().map(|texts| (column as &dyn Array, &texts.views()[..]));
+            let bytes = column.as_binary_view_opt().map(|bytes| (column as &dyn Array, &bytes.views()[..]));
+            widths.texts.extend(texts.or(bytes));
         }
         widths.whole = match widths.texts.is_empty() {
             true => widths.fixed * batch.num_rows(),
@@ -107,7 +113,7 @@ impl Widths<'_> {
 
     fn row(&self, row: usize) -> usize {
         // The low half of a view is its length; a null's view may hold anything.
-        let length = |text: &&StringViewArray| if text.is_null(row) { 0 } else { text.views()[row] as u32 as usize };
+        let length = |(column, views): &Views<'_>| if column.is_null(row) { 0 } else { views[row] as u32 as usize };
         self.fixed + self.texts.iter().map(length).sum::<usize>()
     }
 }
@@ -121,17 +127,21 @@ fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 }
 
 fn compact_column(column: &ArrayRef) -> ArrayRef {
-    if column.data_type() != &DataType::Utf8View {
-        return column.clone();
+    match column.data_type() {
+        DataType::Utf8View => compact_views(column.as_string_view()),
+        DataType::BinaryView => compact_views(column.as_binary_view()),
+        _ => column.clone(),
     }
-    let text = column.as_string_view();
-    let held: usize = text.data_buffers().iter().map(|b| b.len()).sum();
-    if held > TEXT_SLACK * text.total_buffer_bytes_used() { Arc::new(text.gc()) } else { column.clone() }
+}
+
+fn compact_views<T: ByteViewType>(views: &GenericByteViewArray<T>) -> ArrayRef {
+    let held: usize = views.data_buffers().iter().map(|b| b.len()).sum();
+    Arc::new(if held > TEXT_SLACK * views.total_buffer_bytes_used() { views.gc() } else { views.clone() })
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::Int64Array;
+    use arrow_array::{BinaryViewArray, Int64Array, StringViewArray};
     use arrow_ipc::reader::StreamReader;
     use arrow_schema::Field;
 
@@ -197,22 +207,26 @@ mod tests {
         assert!(pieces.concat().len() < 10_000);
         assert_eq!(decode(&pieces)[0].column(0), &few);
     }
+
     #[test]
     fn wide_rows_are_cut_and_come_whole() {
         let schema = schema(vec![
             Field::new("c0", DataType::Int64, true),
             Field::new("c1", DataType::Utf8View, true),
             Field::new("c2", DataType::Utf8View, true),
+            Field::new("c3", DataType::BinaryView, true),
         ]);
         let text = |i: usize| match i % 100 {
             0 => None,
             50 => Some("y".repeat(3 << 20)),
             _ => Some("x".repeat(i * 100)),
         };
+        let bytes = |i: usize| (i % 100 != 7).then(|| vec![0xff; i * 150]);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(0..300)),
             Arc::new(StringViewArray::from_iter((0..300).map(text))),
             Arc::new(StringViewArray::from_iter_values((0..300).map(|i| i.to_string()))),
+            Arc::new(BinaryViewArray::from_iter((0..300).map(bytes))),
         ];
         let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
         let mut encoder = Encoder::new(&schema).unwrap();
@@ -232,6 +246,8 @@ mod tests {
         assert!(texts.eq((0..300).map(text).collect::<Vec<_>>().iter().map(Option::as_deref)));
         let texts = decoded.iter().flat_map(|b| b.column(2).as_string_view().iter().flatten());
         assert!(texts.eq((0..300).map(|i| i.to_string()).collect::<Vec<_>>()));
+        let kept = decoded.iter().flat_map(|b| b.column(3).as_binary_view().iter());
+        assert!(kept.eq((0..300).map(bytes).collect::<Vec<_>>().iter().map(Option::as_deref)));
     }
 
     #[test]

@@ -11,7 +11,8 @@ use pgrx::varlena;
 use plan::{Identity, TableLayout, Type, numeric};
 use protocol::change::{Value, write_value};
 
-use super::{compat, value};
+use super::compat;
+use super::value::{self, Form};
 
 /// What tuples of a relation consist of.
 #[derive(Clone, Copy)]
@@ -81,6 +82,7 @@ struct Column {
     ty: Type,
     typid: pg_sys::Oid,
     typmod: i32,
+    form: Form,
 }
 
 /// Turns tuples of one relation, as described by one layout, into rows.
@@ -106,7 +108,8 @@ impl RowEncoder {
         let columns = layout.columns.iter().map(|c| {
             let attribute = &attributes[c.attnum as usize - 1];
             assert!(value::travels_as(attribute.atttypid, c.ty), "a layout of another relation");
-            Column { attnum: c.attnum, ty: c.ty, typid: attribute.atttypid, typmod: attribute.atttypmod }
+            let form = Form::of(attribute.attlen, attribute.attbyval).expect("a layout of another relation");
+            Column { attnum: c.attnum, ty: c.ty, typid: attribute.atttypid, typmod: attribute.atttypmod, form }
         });
         let (key, full) = match &layout.identity {
             Identity::Key(positions) => (positions.clone(), false),
@@ -210,13 +213,15 @@ impl Column {
             return Value::Null;
         }
         let datum = row.values[at];
-        // SAFETY: where it is asked for, a datum of type numeric, text, varchar or bpchar: the column fits the row.
+        // SAFETY: where it is asked for, a datum of type numeric, text, varchar, bpchar or bytea: the column fits the row.
         let content = || unsafe { content(datum, on_disk) };
         match self.ty {
             Type::Bool => Value::Bool(datum.value() as u8 != 0),
             Type::Int16 => Value::Int(datum.value() as i16 as i64),
-            Type::Int32 | Type::Date => Value::Int(datum.value() as i32 as i64),
-            Type::Int64 | Type::Timestamp | Type::TimestampTz => Value::Int(datum.value() as i64),
+            Type::Int32 | Type::Date | Type::Enum => Value::Int(datum.value() as i32 as i64),
+            Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time => Value::Int(datum.value() as i64),
+            Type::Oid => Value::Int(datum.value() as u32 as i64),
+            Type::Float32 => Value::Float(f32::from_bits(datum.value() as u32).into()),
             Type::Float64 => Value::Float(f64::from_bits(datum.value() as u64)),
             Type::Decimal64 { scale } => match content() {
                 Some(bytes) => numeric::scaled_64(bytes, scale).map_or(Value::Unholdable, Value::Int),
@@ -226,8 +231,21 @@ impl Column {
                 Some(bytes) => numeric::scaled(bytes, scale).map_or(Value::Unholdable, Value::Decimal),
                 None => Value::Unchanged,
             },
-            Type::Text => content().map_or(Value::Unchanged, Value::Text),
+            // SAFETY: a datum of type uuid: 16 bytes.
+            Type::Uuid => Value::Decimal(value::uuid(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })),
+            // SAFETY: a datum of type name, which lives as long as the tuple.
+            Type::Name => Value::Text(unsafe { value::name(datum) }),
+            Type::Text | Type::Bytes => content().map_or(Value::Unchanged, Value::Text),
             Type::Char => content().map_or(Value::Unchanged, |bytes| Value::Text(trimmed(bytes))),
+            Type::Opaque => match self.form {
+                Form::Varlena => content().map_or(Value::Unchanged, Value::Text),
+                // SAFETY: a datum of this form, which lives as long as the tuple.
+                Form::Fixed(length) => Value::Text(unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr(), length) }),
+                // SAFETY: a datum has at least so many bytes, the low ones first.
+                Form::Inline(length) => Value::Text(unsafe {
+                    std::slice::from_raw_parts(std::ptr::from_ref(&row.values[at]).cast(), length)
+                }),
+            },
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Values that are known before the engine starts: constants of the query, parameters, stable expressions.
+//! What PostgreSQL's types are to the engine, and values that are known before it starts: constants of the query,
+//! parameters, stable expressions.
 
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
 use plan::{Literal, Type};
+use serde::{Deserialize, Serialize};
 
 /// Digits behind the point that a numeric parameter may have; leaves 20 before it.
 pub const PARAMETER_SCALE: u8 = 18;
@@ -15,21 +17,86 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
         pg_sys::INT2OID => Type::Int16,
         pg_sys::INT4OID => Type::Int32,
         pg_sys::INT8OID => Type::Int64,
+        pg_sys::FLOAT4OID => Type::Float32,
         pg_sys::FLOAT8OID => Type::Float64,
         pg_sys::NUMERICOID => Type::Decimal128 { scale: PARAMETER_SCALE },
         pg_sys::DATEOID => Type::Date,
         pg_sys::TIMESTAMPOID => Type::Timestamp,
         pg_sys::TIMESTAMPTZOID => Type::TimestampTz,
+        pg_sys::TIMEOID => Type::Time,
+        pg_sys::OIDOID => Type::Oid,
+        pg_sys::UUIDOID => Type::Uuid,
         pg_sys::TEXTOID | pg_sys::VARCHAROID => Type::Text,
+        pg_sys::NAMEOID => Type::Name,
         pg_sys::BPCHAROID => Type::Char,
-        _ => return None,
+        pg_sys::BYTEAOID => Type::Bytes,
+        other => match kind(other) {
+            pg_sys::TYPTYPE_ENUM => Type::Enum,
+            pg_sys::TYPTYPE_DOMAIN => return type_of(without_domain(other, -1).0),
+            _ => return None,
+        },
     })
 }
 
-/// Whether values of an SQL type travel in this type, with whatever scale.
+fn kind(sql_type: pg_sys::Oid) -> u8 {
+    // SAFETY: a catalog lookup; what is gone is of no kind.
+    unsafe { pg_sys::get_typtype(sql_type) as u8 }
+}
+
+/// The type behind a domain, and its modifier; other types as they are.
+pub fn without_domain(sql_type: pg_sys::Oid, modifier: i32) -> (pg_sys::Oid, i32) {
+    if kind(sql_type) != pg_sys::TYPTYPE_DOMAIN {
+        return (sql_type, modifier);
+    }
+    let mut modifier = -1;
+    // SAFETY: a catalog lookup of a type that something is of.
+    let base = unsafe { pg_sys::getBaseTypeAndTypmod(sql_type, &mut modifier) };
+    (base, modifier)
+}
+
+/// How PostgreSQL keeps values of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Form {
+    Varlena,
+    /// Behind a pointer, of so many bytes.
+    Fixed(usize),
+    /// In the datum, of so many bytes.
+    Inline(usize),
+}
+
+impl Form {
+    /// `None`: values that end with a zero byte, which no table has.
+    pub fn of(length: i16, by_value: bool) -> Option<Form> {
+        match (length, by_value) {
+            (-1, _) => Some(Form::Varlena),
+            (length @ 1.., false) => Some(Form::Fixed(length as usize)),
+            (length @ 1..=8, true) => Some(Form::Inline(length as usize)),
+            _ => None,
+        }
+    }
+
+    pub fn of_type(sql_type: pg_sys::Oid) -> Option<Form> {
+        let (mut length, mut by_value) = (0, false);
+        // SAFETY: a catalog lookup of a type that something is of.
+        unsafe { pg_sys::get_typlenbyval(sql_type, &mut length, &mut by_value) };
+        Form::of(length, by_value)
+    }
+}
+
+/// The order of these integers is that of the bytes.
+pub fn uuid(bytes: [u8; 16]) -> i128 {
+    i128::from_be_bytes(bytes) ^ i128::MIN
+}
+
+/// The opposite.
+pub fn uuid_bytes(uuid: i128) -> [u8; 16] {
+    (uuid ^ i128::MIN).to_be_bytes()
+}
+
+/// Whether values of an SQL type travel in this type, with whatever scale. Any may be opaque.
 pub(super) fn travels_as(sql_type: pg_sys::Oid, ty: Type) -> bool {
     let is_decimal = |ty| matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. });
-    type_of(sql_type).is_some_and(|own| own == ty || is_decimal(own) && is_decimal(ty))
+    ty == Type::Opaque || type_of(sql_type).is_some_and(|own| own == ty || is_decimal(own) && is_decimal(ty))
 }
 
 /// A not-null value as a literal of `ty`.
@@ -39,13 +106,15 @@ pub(super) fn travels_as(sql_type: pg_sys::Oid, ty: Type) -> bool {
 /// `datum` is a value of an SQL type for which [`type_of`] gave `ty` (with whatever scale).
 pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String> {
     let bits = datum.value();
-    // SAFETY: where it is asked for, text, varchar or char by the caller's promise.
-    let text = || unsafe { text(datum) };
+    // SAFETY: where it is asked for, text, varchar, char or bytea by the caller's promise.
+    let bytes = || unsafe { bytes(datum) };
     Ok(match ty {
         Type::Bool => Literal::Bool(bits != 0),
         Type::Int16 => Literal::Int(bits as i16 as i64),
-        Type::Int32 | Type::Date => Literal::Int(bits as i32 as i64),
-        Type::Int64 | Type::Timestamp | Type::TimestampTz => Literal::Int(bits as i64),
+        Type::Int32 | Type::Date | Type::Enum => Literal::Int(bits as i32 as i64),
+        Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time => Literal::Int(bits as i64),
+        Type::Oid => Literal::Int(bits as u32 as i64),
+        Type::Float32 => Literal::Float(f32::from_bits(bits as u32).into()),
         Type::Float64 => Literal::Float(f64::from_bits(bits as u64)),
         Type::Decimal64 { scale } | Type::Decimal128 { scale } => {
             // SAFETY: a numeric by the caller's promise.
@@ -54,9 +123,26 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
             let wide = 10i128.checked_pow(shift as u32).and_then(|power| value.checked_mul(power));
             Literal::Decimal(wide.filter(|&w| fits(w)).ok_or("a numeric value has too many digits")?)
         }
-        Type::Text => Literal::Text(text()?),
-        Type::Char => Literal::Text(text()?.trim_end_matches(' ').to_string()),
+        // SAFETY: a uuid by the caller's promise: 16 bytes.
+        Type::Uuid => Literal::Decimal(uuid(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })),
+        Type::Text => Literal::Text(text(bytes())?),
+        // SAFETY: a name by the caller's promise.
+        Type::Name => Literal::Text(text(unsafe { name(datum) }.to_vec())?),
+        Type::Char => Literal::Text(text(bytes())?.trim_end_matches(' ').to_string()),
+        Type::Bytes => Literal::Bytes(bytes()),
+        Type::Opaque => return Err("a value of a type that the engine does not know".into()),
     })
+}
+
+/// A name, without the zeros behind it.
+///
+/// # Safety
+///
+/// `datum` is a name, which stays where it is during `'a`.
+pub(super) unsafe fn name<'a>(datum: pg_sys::Datum) -> &'a [u8] {
+    // SAFETY: by the caller's promise.
+    let name = unsafe { &*datum.cast_mut_ptr::<[u8; pg_sys::NAMEDATALEN as usize]>() };
+    name.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// A numeric as unscaled integer and display scale.
@@ -84,12 +170,18 @@ fn fits(value: i128) -> bool {
     value.unsigned_abs() < 10u128.pow(38)
 }
 
-unsafe fn text(datum: pg_sys::Datum) -> Result<String, String> {
+/// # Safety
+///
+/// `datum` is a varlena.
+unsafe fn bytes(datum: pg_sys::Datum) -> Vec<u8> {
     // SAFETY: a varlena by the caller's promise, detoasted here; it lives in the current memory context.
-    let bytes = unsafe {
+    unsafe {
         let value = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
-        pgrx::varlena::varlena_to_byte_slice(value)
-    };
+        pgrx::varlena::varlena_to_byte_slice(value).to_vec()
+    }
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, String> {
     // The planner lets text through only in UTF-8 databases.
-    String::from_utf8(bytes.to_vec()).map_err(|_| "a text value is not UTF-8".to_string())
+    String::from_utf8(bytes).map_err(|_| "a text value is not UTF-8".to_string())
 }

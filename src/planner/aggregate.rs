@@ -5,10 +5,10 @@ use plan::catalogue::{Aggregate, Extreme};
 use plan::{Agg, Expr, Literal, Type};
 
 use super::columns::{Distinct, conversion};
-use super::compare::{TextOrder, named_locale, require_deterministic};
+use super::compare::{TextOrder, named_locale, require_known_equality};
 use super::operators;
 use super::reason::{Attempt, Reason};
-use super::translate::{Scale, Translator};
+use super::translate::{Scale, Translator, Typed, cast, exact};
 use crate::pg::catalog;
 use crate::pg::tree::Node;
 use crate::settings::{self, FloatAggregates};
@@ -51,7 +51,13 @@ impl<'a> Translator<'a> {
         if let Some(x) = second {
             return self.pair(aggref, aggregate, argument, x, filter.as_ref());
         }
-        let typed = self.expression(argument)?;
+        let typed = match (self.expression(argument)?, aggregate) {
+            // PostgreSQL adds up reals as doubles.
+            (typed @ Typed { ty: Type::Float32, .. }, Aggregate::Float(_)) => {
+                exact(cast(typed, Type::Float64), Type::Float64)
+            }
+            (typed, _) => typed,
+        };
         let distinct = !aggref.aggdistinct.is_null();
         match (&typed.scale, aggregate) {
             (_, Aggregate::Count) | (Scale::OfType, _) => {}
@@ -73,8 +79,8 @@ impl<'a> Translator<'a> {
             true => TextOrder::of(aggref.inputcollid)?,
             false => TextOrder::ByBytes,
         };
-        if distinct && typed.ty.is_text() {
-            require_deterministic(argument.collation())?;
+        if distinct {
+            require_known_equality(typed.ty, argument)?;
         }
         if !aggregate.row().takes(typed.ty) {
             return Err(unknown(aggref));
@@ -172,7 +178,7 @@ fn unknown(aggref: &pg_sys::Aggref) -> Reason {
 fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conversion> {
     match aggregate {
         Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
-        Aggregate::Min | Aggregate::Max => conversion(argument, node.type_modifier()),
+        Aggregate::Min | Aggregate::Max => conversion(argument, node),
         Aggregate::CountStar
         | Aggregate::Count
         | Aggregate::Sum

@@ -3,9 +3,10 @@
 use pgrx::prelude::*;
 use plan::{AVERAGE_SCALE, Agg, Aggregation, ColumnId, Expr, Named, Type};
 
-use super::reason::Attempt;
+use super::reason::{Attempt, type_reason};
 use super::translate::{Scale, Translator, Typed, exact};
 use crate::pg::tree::{Node, push};
+use crate::pg::value::{self, Form};
 use crate::spec::{Conversion, ResultColumn};
 
 /// A column of the placeholder, and later of the scan.
@@ -222,11 +223,13 @@ fn call(function: u32, arguments: &[*mut pg_sys::Node]) -> *mut pg_sys::Node {
     unsafe { pg_sys::makeFuncExpr(function.into(), pg_sys::NUMERICOID, list, none, none, form) }.cast()
 }
 
-/// How a value becomes PostgreSQL's again. char(n) travels without its blanks: who shows it must know n.
-pub fn conversion(ty: Type, modifier: i32) -> Attempt<Conversion> {
+/// How a value of an expression becomes PostgreSQL's again. char(n) travels without its blanks: who shows it must know n.
+pub fn conversion(ty: Type, node: Node<'_>) -> Attempt<Conversion> {
+    let (sql_type, modifier) = value::without_domain(node.sql_type(), node.type_modifier());
     match (ty, modifier - pg_sys::VARHDRSZ as i32) {
         (Type::Char, ..0) => Err("character without length".into()),
         (Type::Char, length) => Ok(Conversion::Padded(length as u32)),
+        (Type::Opaque, _) => Form::of_type(sql_type).map(Conversion::Kept).ok_or_else(|| type_reason(sql_type)),
         (other, _) => Ok(Conversion::Plain(other)),
     }
 }

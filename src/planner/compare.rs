@@ -6,6 +6,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 use super::operators;
 use super::reason::{Attempt, operator_reason, type_reason};
 use super::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
+use crate::pg::catalog;
 use crate::pg::collation::libc_locale;
 use crate::pg::compat::ordered_by_bytes;
 use crate::pg::tree::Node;
@@ -33,8 +34,8 @@ impl Comparison {
         let equality = matches!(self.op, CmpOp::Eq | CmpOp::Ne);
         let (left_ty, right_ty) =
             operators::common_type(self.family, left.ty, right.ty).ok_or_else(|| operator_reason(self.operator))?;
-        if left_ty == Type::Bool && !equality {
-            return Err("order of booleans".into());
+        if !equality {
+            require_known_order(left_ty)?;
         }
         let order = match left_ty.is_text() {
             true if equality => {
@@ -155,6 +156,25 @@ pub fn require_c_order(collation: pg_sys::Oid) -> Attempt<()> {
 /// What a function takes that a locale has a part in.
 pub fn named_locale(locale: &str) -> Expr {
     Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) }
+}
+
+/// The order of the engine is that of the type.
+pub fn require_known_order(ty: Type) -> Attempt<()> {
+    match ty {
+        Type::Bool => Err("order of booleans".into()),
+        // It is said by the catalog.
+        Type::Enum => Err("order of enums".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Equal values are those that are equal to the engine.
+pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
+    match ty {
+        Type::Opaque => Err(format!("equality of {}", catalog::type_name(node.sql_type()))),
+        ty if ty.is_text() => require_deterministic(node.collation()),
+        _ => Ok(()),
+    }
 }
 
 /// Element type and elements of an array.

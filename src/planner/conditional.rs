@@ -10,6 +10,7 @@ use plan::{CmpOp, Expr, Literal, Named, Type};
 use super::compare::{Comparison, require_c_order};
 use super::reason::{Attempt, node_reason, operator_reason};
 use super::translate::{Scale, Translator, Typed, boolean, cast};
+use crate::pg::catalog::type_name;
 use crate::pg::tree::{Node, Tagged};
 
 /// What is said twice must not grow with every level that says it twice.
@@ -102,7 +103,7 @@ impl<'a> Translator<'a> {
         };
         let (ty, exact_scale) = (unified.ty, matches!(unified.scale, Mix::OfType));
         if catalogue::function(Call::Named(function), &vec![ty; unified.exprs.len()]).is_none() {
-            return Err("GREATEST or LEAST of booleans".into());
+            return Err(format!("GREATEST or LEAST of {}", type_name(node.minmaxtype)));
         }
         let expr = Expr::Call { function, ty, args: unified.exprs };
         // Which of two equal values it is depends on their place, and so does what it shows.

@@ -71,11 +71,13 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_ABS_INT2
         | pg_sys::F_ABS_INT4
         | pg_sys::F_ABS_INT8
+        | pg_sys::F_ABS_FLOAT4
         | pg_sys::F_ABS_FLOAT8
         | pg_sys::F_ABS_NUMERIC
         | pg_sys::F_INT2ABS
         | pg_sys::F_INT4ABS
         | pg_sys::F_INT8ABS
+        | pg_sys::F_FLOAT4ABS
         | pg_sys::F_FLOAT8ABS
         | pg_sys::F_NUMERIC_ABS => Call(Named::Abs),
         pg_sys::F_SIGN_FLOAT8 | pg_sys::F_SIGN_NUMERIC => Call(Named::Sign),

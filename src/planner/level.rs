@@ -10,7 +10,7 @@ use plan::{ColumnId, Expr, Rel, Type};
 
 use super::aggregate::Translated;
 use super::columns::{Columns, Computed, conversion};
-use super::compare::require_deterministic;
+use super::compare::require_known_equality;
 use super::from::{From, flattened, from, simplified};
 use super::grouping_sets::Sets;
 use super::operators;
@@ -18,6 +18,7 @@ use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason};
 use super::scope::Scope;
 use super::translate::{Pending, Scale, Translator, Typed, exact};
+use crate::pg::catalog::type_name;
 use crate::pg::tree::{Node, push};
 use crate::pg::walk;
 
@@ -274,7 +275,7 @@ impl<'a, 't> Reader<'a, 't> {
             }
             let typed = self.translator.expression(simple)?;
             groupable(&typed, simple)?;
-            let conversion = conversion(typed.ty, simple.type_modifier())?;
+            let conversion = conversion(typed.ty, simple)?;
             self.columns.add(self.translator, node, simple, Computed::Key(typed), conversion)?;
             push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
         }
@@ -337,7 +338,7 @@ impl<'a, 't> Reader<'a, 't> {
             if !typed.has_exact_scale() && (self.grouped || self.purpose == Use::Top) {
                 return self.columns_of_digits(node, typed).map(Some);
             }
-            let conversion = conversion(typed.ty, node.type_modifier())?;
+            let conversion = conversion(typed.ty, node)?;
             let computed = if self.grouped { Computed::Key(typed) } else { Computed::Value(typed) };
             return self.columns.add(self.translator, node, node, computed, conversion).map(Some);
         }
@@ -345,7 +346,7 @@ impl<'a, 't> Reader<'a, 't> {
             pg_sys::NodeTag::T_GroupingFunc => {
                 let sets = self.sets.as_ref().ok_or("GROUPING without grouping sets")?;
                 let typed = sets.grouping(self.translator.tree, node)?;
-                let conversion = conversion(typed.ty, -1)?;
+                let conversion = conversion(typed.ty, node)?;
                 self.columns.add(self.translator, node, node, Computed::Value(typed), conversion).map(Some)
             }
             pg_sys::NodeTag::T_SubLink => self.subquery(node).map(Some),
@@ -364,7 +365,7 @@ impl<'a, 't> Reader<'a, 't> {
         if !typed.has_exact_scale() {
             return self.columns_of_digits(node, typed);
         }
-        let conversion = conversion(typed.ty, node.type_modifier())?;
+        let conversion = conversion(typed.ty, node)?;
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
     }
 
@@ -424,16 +425,14 @@ fn key_of(keys: &[plan::Computed]) -> impl Fn(ColumnId) -> Option<Expr> {
 
 /// Whether equal values are the same to PostgreSQL, so that any of a group's may stand for it.
 fn groupable(typed: &Typed, node: Node<'_>) -> Attempt<()> {
-    if typed.ty == Type::Float64 {
-        return Err("GROUP BY double precision: which zero represents a group depends on row order".into());
+    if typed.ty.is_float() {
+        let name = type_name(node.sql_type());
+        return Err(format!("GROUP BY {name}: which zero represents a group depends on row order"));
     }
     if !typed.has_exact_scale() {
         return Err("GROUP BY numeric values of different scales".into());
     }
-    if typed.ty.is_text() {
-        require_deterministic(node.collation())?;
-    }
-    Ok(())
+    require_known_equality(typed.ty, node)
 }
 
 fn has_subquery(node: Node<'_>) -> bool {

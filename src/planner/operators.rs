@@ -14,7 +14,17 @@ const DATETIME_FAMILY: u32 = 434;
 const FLOAT_FAMILY: u32 = 1970;
 const INTEGER_FAMILY: u32 = 1976;
 const NUMERIC_FAMILY: u32 = 1988;
+const BYTEA_FAMILY: u32 = 428;
+const ENUM_FAMILY: u32 = 3522;
+const OID_FAMILY: u32 = 1989;
 const TEXT_FAMILY: u32 = 1994;
+const TIME_FAMILY: u32 = 1996;
+const UUID_FAMILY: u32 = 2968;
+
+// Whatever has "oid" in its name is an oid to pgrx, be it the oid of a function.
+const INT8_OID: u32 = pg_sys::F_INT8_OID.to_u32();
+const MIN_OID: u32 = pg_sys::F_MIN_OID.to_u32();
+const MAX_OID: u32 = pg_sys::F_MAX_OID.to_u32();
 
 /// What an operator means, if it is a comparison of one of the families above.
 pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
@@ -44,7 +54,18 @@ pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
 fn is_known(family: u32) -> bool {
     matches!(
         family,
-        BOOL_FAMILY | BPCHAR_FAMILY | DATETIME_FAMILY | FLOAT_FAMILY | INTEGER_FAMILY | NUMERIC_FAMILY | TEXT_FAMILY
+        BOOL_FAMILY
+            | BPCHAR_FAMILY
+            | BYTEA_FAMILY
+            | DATETIME_FAMILY
+            | ENUM_FAMILY
+            | FLOAT_FAMILY
+            | INTEGER_FAMILY
+            | NUMERIC_FAMILY
+            | OID_FAMILY
+            | TEXT_FAMILY
+            | TIME_FAMILY
+            | UUID_FAMILY
     )
 }
 
@@ -57,13 +78,20 @@ pub fn common_type(family: u32, left: Type, right: Type) -> Option<(Type, Type)>
         (NUMERIC_FAMILY, Decimal64 { .. } | Decimal128 { .. }, Decimal64 { .. } | Decimal128 { .. }) => {
             Some((left, right))
         }
-        (FLOAT_FAMILY, Float64, Float64) => both(Float64),
+        (FLOAT_FAMILY, Float32, Float32) => both(Float32),
+        (FLOAT_FAMILY, Float32 | Float64, Float32 | Float64) => both(Float64),
         (BOOL_FAMILY, Bool, Bool) => both(Bool),
         (DATETIME_FAMILY, Date, Date) => both(Date),
         (DATETIME_FAMILY, Date | Timestamp, Date | Timestamp) => both(Timestamp),
         (DATETIME_FAMILY, TimestampTz, TimestampTz) => both(TimestampTz),
-        (TEXT_FAMILY, Text, Text) => both(Text),
+        (TIME_FAMILY, Time, Time) => both(Time),
+        (OID_FAMILY, Oid, Oid) => both(Oid),
+        (ENUM_FAMILY, Enum, Enum) => both(Enum),
+        (UUID_FAMILY, Uuid, Uuid) => both(Uuid),
+        (TEXT_FAMILY, Name, Name) => both(Name),
+        (TEXT_FAMILY, Text | Name, Text | Name) => both(Text),
         (BPCHAR_FAMILY, Char, Char) => both(Char),
+        (BYTEA_FAMILY, Bytes, Bytes) => both(Bytes),
         _ => None,
     }
 }
@@ -113,19 +141,32 @@ pub fn function(oid: pg_sys::Oid) -> Option<Called> {
         pg_sys::F_NUMERIC_ADD => Arith(Add, None),
         pg_sys::F_NUMERIC_SUB => Arith(Sub, None),
         pg_sys::F_NUMERIC_MUL => Arith(Mul, None),
-        pg_sys::F_FLOAT8PL => Arith(Add, None),
-        pg_sys::F_FLOAT8MI => Arith(Sub, None),
-        pg_sys::F_FLOAT8MUL => Arith(Mul, None),
-        pg_sys::F_FLOAT8DIV => Arith(Div, None),
+        pg_sys::F_FLOAT4PL => Arith(Add, Some(Float32)),
+        pg_sys::F_FLOAT4MI => Arith(Sub, Some(Float32)),
+        pg_sys::F_FLOAT4MUL => Arith(Mul, Some(Float32)),
+        pg_sys::F_FLOAT4DIV => Arith(Div, Some(Float32)),
+        pg_sys::F_FLOAT8PL | pg_sys::F_FLOAT48PL | pg_sys::F_FLOAT84PL => Arith(Add, Some(Float64)),
+        pg_sys::F_FLOAT8MI | pg_sys::F_FLOAT48MI | pg_sys::F_FLOAT84MI => Arith(Sub, Some(Float64)),
+        pg_sys::F_FLOAT8MUL | pg_sys::F_FLOAT48MUL | pg_sys::F_FLOAT84MUL => Arith(Mul, Some(Float64)),
+        pg_sys::F_FLOAT8DIV | pg_sys::F_FLOAT48DIV | pg_sys::F_FLOAT84DIV => Arith(Div, Some(Float64)),
         pg_sys::F_DATE_PLI => Arith(Add, None),
         pg_sys::F_DATE_MII => Arith(Sub, None),
         pg_sys::F_DATE_MI => Arith(Sub, None),
-        pg_sys::F_INT2UM | pg_sys::F_INT4UM | pg_sys::F_INT8UM | pg_sys::F_FLOAT8UM | pg_sys::F_NUMERIC_UMINUS => {
-            Negate
-        }
+        pg_sys::F_INT2UM
+        | pg_sys::F_INT4UM
+        | pg_sys::F_INT8UM
+        | pg_sys::F_FLOAT4UM
+        | pg_sys::F_FLOAT8UM
+        | pg_sys::F_NUMERIC_UMINUS => Negate,
         pg_sys::F_INT4_INT2 => CastTo(Int32),
-        pg_sys::F_INT8_INT2 | pg_sys::F_INT8_INT4 => CastTo(Int64),
-        pg_sys::F_FLOAT8_INT2 | pg_sys::F_FLOAT8_INT4 | pg_sys::F_FLOAT8_INT8 => CastTo(Float64),
+        pg_sys::F_INT8_INT2 | pg_sys::F_INT8_INT4 | INT8_OID => CastTo(Int64),
+        pg_sys::F_FLOAT4_INT2 | pg_sys::F_FLOAT4_INT4 | pg_sys::F_FLOAT4_INT8 | pg_sys::F_FLOAT4_FLOAT8 => {
+            CastTo(Float32)
+        }
+        pg_sys::F_FLOAT8_INT2 | pg_sys::F_FLOAT8_INT4 | pg_sys::F_FLOAT8_INT8 | pg_sys::F_FLOAT8_FLOAT4 => {
+            CastTo(Float64)
+        }
+        pg_sys::F_TEXT_NAME => CastTo(Text),
         pg_sys::F_NUMERIC_INT2 | pg_sys::F_NUMERIC_INT4 | pg_sys::F_NUMERIC_INT8 => CastTo(Decimal128 { scale: 0 }),
         pg_sys::F_TIMESTAMP_DATE => CastTo(Timestamp),
         _ => return None,
@@ -139,7 +180,7 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         pg_sys::F_SUM_INT2 | pg_sys::F_SUM_INT4 | pg_sys::F_SUM_INT8 | pg_sys::F_SUM_NUMERIC => Aggregate::Sum,
         pg_sys::F_AVG_INT2 | pg_sys::F_AVG_INT4 | pg_sys::F_AVG_INT8 | pg_sys::F_AVG_NUMERIC => Aggregate::Avg,
         pg_sys::F_SUM_FLOAT8 => Aggregate::Float(FloatAgg::Sum),
-        pg_sys::F_AVG_FLOAT8 => Aggregate::Float(FloatAgg::Avg),
+        pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8 => Aggregate::Float(FloatAgg::Avg),
         pg_sys::F_CORR => Aggregate::Pair(PairAgg::Corr),
         pg_sys::F_COVAR_POP => Aggregate::Pair(PairAgg::CovarPop),
         pg_sys::F_COVAR_SAMP => Aggregate::Pair(PairAgg::CovarSamp),
@@ -160,8 +201,11 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         | pg_sys::F_MIN_INT4
         | pg_sys::F_MIN_INT8
         | pg_sys::F_MIN_NUMERIC
+        | MIN_OID
+        | pg_sys::F_MIN_FLOAT4
         | pg_sys::F_MIN_FLOAT8
         | pg_sys::F_MIN_DATE
+        | pg_sys::F_MIN_TIME
         | pg_sys::F_MIN_TIMESTAMP
         | pg_sys::F_MIN_TIMESTAMPTZ
         | pg_sys::F_MIN_TEXT
@@ -170,8 +214,11 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         | pg_sys::F_MAX_INT4
         | pg_sys::F_MAX_INT8
         | pg_sys::F_MAX_NUMERIC
+        | MAX_OID
+        | pg_sys::F_MAX_FLOAT4
         | pg_sys::F_MAX_FLOAT8
         | pg_sys::F_MAX_DATE
+        | pg_sys::F_MAX_TIME
         | pg_sys::F_MAX_TIMESTAMP
         | pg_sys::F_MAX_TIMESTAMPTZ
         | pg_sys::F_MAX_TEXT
@@ -186,10 +233,16 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
 /// Variance or standard deviation, and whether it is one of floats.
 pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
     Some(match oid.to_u32() {
-        pg_sys::F_VAR_POP_FLOAT8 => (Spread::VarPop, true),
-        pg_sys::F_VAR_SAMP_FLOAT8 | pg_sys::F_VARIANCE_FLOAT8 => (Spread::VarSamp, true),
-        pg_sys::F_STDDEV_POP_FLOAT8 => (Spread::StddevPop, true),
-        pg_sys::F_STDDEV_SAMP_FLOAT8 | pg_sys::F_STDDEV_FLOAT8 => (Spread::StddevSamp, true),
+        pg_sys::F_VAR_POP_FLOAT4 | pg_sys::F_VAR_POP_FLOAT8 => (Spread::VarPop, true),
+        pg_sys::F_VAR_SAMP_FLOAT4
+        | pg_sys::F_VAR_SAMP_FLOAT8
+        | pg_sys::F_VARIANCE_FLOAT4
+        | pg_sys::F_VARIANCE_FLOAT8 => (Spread::VarSamp, true),
+        pg_sys::F_STDDEV_POP_FLOAT4 | pg_sys::F_STDDEV_POP_FLOAT8 => (Spread::StddevPop, true),
+        pg_sys::F_STDDEV_SAMP_FLOAT4
+        | pg_sys::F_STDDEV_SAMP_FLOAT8
+        | pg_sys::F_STDDEV_FLOAT4
+        | pg_sys::F_STDDEV_FLOAT8 => (Spread::StddevSamp, true),
         pg_sys::F_VAR_POP_INT2 | pg_sys::F_VAR_POP_INT4 | pg_sys::F_VAR_POP_INT8 | pg_sys::F_VAR_POP_NUMERIC => {
             (Spread::VarPop, false)
         }
@@ -217,9 +270,9 @@ pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
     })
 }
 
-/// Aggregates of floats that the engine does not know.
+/// Aggregates of floats that the engine does not know: a sum of reals is rounded to a real with each of them.
 pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
-    matches!(oid.to_u32(), pg_sys::F_SUM_FLOAT4 | pg_sys::F_AVG_FLOAT4)
+    oid.to_u32() == pg_sys::F_SUM_FLOAT4
 }
 
 /// Calls of functions whose result is not a matter of the value alone.

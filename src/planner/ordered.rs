@@ -6,7 +6,7 @@
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
-use super::compare::require_c_order;
+use super::compare::{require_c_order, require_known_order};
 use super::from::simplified;
 use super::level::Opened;
 use super::operators;
@@ -194,6 +194,9 @@ fn is_descending(operator: pg_sys::Oid, typed: &Typed) -> Attempt<bool> {
     let (family, op) = operators::comparison(operator).ok_or("ORDER BY an operator that is not known")?;
     if operators::common_type(family, typed.ty, typed.ty) != Some((typed.ty, typed.ty)) {
         return Err("ORDER BY an operator of another type".into());
+    }
+    if typed.ty == Type::Enum {
+        require_known_order(typed.ty)?;
     }
     match op {
         CmpOp::Lt => Ok(false),

@@ -7,7 +7,7 @@ use super::translate::{Asked, Translator, Typed, exact};
 use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, Lock, OpenRelation, has_children, keys_determine};
-use plan::{Expr, MirrorColumn, Relation, Source, Type};
+use plan::{Expr, MirrorColumn, Relation, Source};
 
 /// A level; those around it come before it in [`Translator`]'s list.
 pub struct Scope<'a> {
@@ -153,7 +153,7 @@ impl<'a> Translator<'a> {
 
     /// Of equal values a subquery may get any, which shows where two zeros are equal.
     fn seen_from(&self, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
-        if var.varlevelsup > 0 && typed.ty == Type::Float64 && !self.is_operand {
+        if var.varlevelsup > 0 && typed.ty.is_float() && !self.is_operand {
             return Err("subquery that computes with a double precision value of the rows around it".into());
         }
         Ok(typed)

@@ -170,16 +170,17 @@ impl<'a> Translator<'a> {
             pg_sys::makeVar(1, var.varattno, var.vartype, var.vartypmod, var.varcollid, 0).cast::<pg_sys::Node>()
         };
         let (value, digits_of) = (Asked::Column(var.varattno), Asked::ScaleOf(var.varattno));
-        if var.vartype == pg_sys::NUMERICOID && numeric_modifier(var.vartypmod).is_none() {
+        let (sql_type, modifier) = value::without_domain(var.vartype, var.vartypmod);
+        if sql_type == pg_sys::NUMERICOID && numeric_modifier(modifier).is_none() {
             let ty = Type::Decimal128 { scale: value::PARAMETER_SCALE };
             let number = self.asked_of_sender(relation, value, ty, column())?;
             let digits = self.asked_of_sender(relation, digits_of, Type::Int32, digits(column()))?;
             return Ok(Typed { expr: number, ty, scale: Scale::Varies(digits) });
         }
-        let ty = match (var.vartype, numeric_modifier(var.vartypmod)) {
+        let ty = match (sql_type, numeric_modifier(modifier)) {
             (pg_sys::NUMERICOID, Some((1..=38, scale @ 0..=38))) => Type::Decimal128 { scale: scale as u8 },
             (pg_sys::NUMERICOID, _) => return Err("numeric beyond 38 digits".into()),
-            _ => value::type_of(var.vartype).ok_or_else(|| type_reason(var.vartype))?,
+            _ => value::type_of(sql_type).ok_or_else(|| type_reason(sql_type))?,
         };
         Ok(exact(self.asked_of_sender(relation, value, ty, column())?, ty))
     }

@@ -4,7 +4,7 @@
 //! when the query starts. Everything else must be on the whitelist of [`super::operators`].
 
 use pgrx::prelude::*;
-use plan::catalogue::{self, Call};
+use plan::catalogue::{self, Call, Kind};
 use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, Source, Type};
 
 use super::compare::{Comparison, truth_test};
@@ -382,12 +382,15 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::IsNull { arg: Box::new(arg), negated }))
     }
 
-    /// Between text and varchar, and collations: the bytes are the same.
+    /// Between text and varchar, a domain and its type, and collations: the bytes are the same, and what they mean.
     fn relabelled(&mut self, relabel: &'a pg_sys::RelabelType) -> Attempt<Typed> {
         let arg = self.expression(self.tree.required(relabel.arg))?;
-        let text = matches!(relabel.resulttype, pg_sys::TEXTOID | pg_sys::VARCHAROID) && arg.ty == Type::Text;
-        let char = relabel.resulttype == pg_sys::BPCHAROID && arg.ty == Type::Char;
-        if text || char { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
+        let same = match value::type_of(relabel.resulttype) {
+            Some(Type::Decimal128 { .. }) => arg.ty.kind() == Kind::Decimal,
+            Some(ty) => arg.ty == ty,
+            None => arg.ty == Type::Opaque,
+        };
+        if same { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
     }
 
     /// Columns, aggregates and the like at this node or below.
@@ -407,7 +410,11 @@ impl<'a> Translator<'a> {
             return Err("volatile function".into());
         }
         let sql_type = node.sql_type();
-        let ty = value::type_of(sql_type).ok_or_else(|| type_reason(sql_type))?;
+        let ty = match value::type_of(sql_type) {
+            Some(ty) => ty,
+            None if node.cast::<pg_sys::Const>().is_some_and(|constant| constant.constisnull) => Type::Opaque,
+            None => return Err(type_reason(sql_type)),
+        };
         let Some(constant) = node.cast::<pg_sys::Const>() else {
             let index = self.params.len() as u16;
             self.params.push(ty);

@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use plan::{Agg, Bound, Exclude, Expr, Frame, Literal, Over, Rel, Type, Unit, WindowCall, WindowFunction};
 
 use super::aggregate::Translated;
-use super::compare::require_deterministic;
+use super::compare::require_known_equality;
 use super::from::simplified;
 use super::ordered::Targets;
 use super::reason::Attempt;
@@ -111,9 +111,7 @@ impl<'a> Translator<'a> {
             let node = self.tree.required(targets.find(clause)?.0.expr);
             // SAFETY: an expression; simplified it is a new tree, which nobody changes.
             let typed = self.expression(self.tree.required(unsafe { simplified(node.as_ptr()) }))?;
-            if typed.ty.is_text() {
-                require_deterministic(node.collation())?;
-            }
+            require_known_equality(typed.ty, node)?;
             keys.push(typed.expr);
         }
         Ok(keys)

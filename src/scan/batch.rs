@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 use plan::Type;
 
 use super::spread;
+use crate::pg::value::{self, Form};
 use crate::spec::{Conversion, ResultColumn};
 use plan::catalogue::Spread;
 use plan::numeric;
@@ -30,13 +31,13 @@ struct Values {
     nulls: Vec<bool>,
 }
 
-/// Varlenas, one behind the other. Its words keep them aligned as they must be.
+/// Values that are pointed to, one behind the other, each at the start of a word: aligned for whatever is in it.
 ///
 /// It is as wide as the batch's rows: that there is no memory for them is an error, where a failed allocation of Rust's
 /// would be the end of the server.
 #[derive(Default)]
 struct Arena {
-    words: Vec<u32>,
+    words: Vec<u64>,
 }
 
 impl Batch {
@@ -53,6 +54,7 @@ impl Batch {
             values.nulls.extend((0..array.len()).map(|row| array.is_null(row)));
             match column.conversion {
                 Conversion::Plain(ty) => plain(array.as_ref(), ty, values, &mut self.arena)?,
+                Conversion::Kept(form) => kept(array.as_ref(), form, values, &mut self.arena)?,
                 Conversion::Padded(width) => padded(array.as_ref(), width as usize, values, &mut self.arena)?,
                 Conversion::Average { scale } => {
                     let count = batch.columns().get(column.at as usize + 1).ok_or("the engine sent too few columns")?;
@@ -68,7 +70,7 @@ impl Batch {
         let base = self.arena.words.as_ptr() as usize;
         for (values, column) in self.columns.iter_mut().zip(columns) {
             if by_reference(column.conversion) {
-                values.datums.iter_mut().for_each(|datum| *datum = base + *datum * size_of::<u32>());
+                values.datums.iter_mut().for_each(|datum| *datum = base + *datum * size_of::<u64>());
             }
         }
         Ok(())
@@ -92,8 +94,10 @@ impl Batch {
 fn by_reference(conversion: Conversion) -> bool {
     match conversion {
         Conversion::Plain(ty) => {
-            matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. } | Type::Text | Type::Char)
+            use Type::*;
+            matches!(ty, Decimal64 { .. } | Decimal128 { .. } | Uuid | Text | Name | Char | Bytes)
         }
+        Conversion::Kept(form) => !matches!(form, Form::Inline(_)),
         Conversion::Padded(_) | Conversion::Average { .. } | Conversion::Spread { .. } => true,
     }
 }
@@ -110,13 +114,17 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Re
             let array = array.as_primitive_opt::<Int16Type>().ok_or(WRONG)?;
             datums.extend(array.values().iter().map(|&v| v as usize));
         }
-        Type::Int32 | Type::Date => {
+        Type::Int32 | Type::Date | Type::Enum => {
             let array = array.as_primitive_opt::<Int32Type>().ok_or(WRONG)?;
             datums.extend(array.values().iter().map(|&v| v as usize));
         }
-        Type::Int64 | Type::Timestamp | Type::TimestampTz => {
+        Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time | Type::Oid => {
             let array = array.as_primitive_opt::<Int64Type>().ok_or(WRONG)?;
             datums.extend(array.values().iter().map(|&v| v as usize));
+        }
+        Type::Float32 => {
+            let array = array.as_primitive_opt::<Float64Type>().ok_or(WRONG)?;
+            datums.extend(array.values().iter().map(|&v| (v as f32).to_bits() as i32 as usize));
         }
         Type::Float64 => {
             let array = array.as_primitive_opt::<Float64Type>().ok_or(WRONG)?;
@@ -134,6 +142,12 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Re
                 datums.push(arena.push_numeric(value, scale)?);
             }
         }
+        Type::Uuid => {
+            let array = array.as_primitive_opt::<Decimal128Type>().ok_or(WRONG)?;
+            for &value in array.values() {
+                datums.push(arena.push_fixed(&value::uuid_bytes(value))?);
+            }
+        }
         Type::Text | Type::Char => {
             let array = array.as_string_view_opt().ok_or(WRONG)?;
             for row in 0..array.len() {
@@ -142,8 +156,48 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Re
                 datums.push(arena.push(text.as_bytes(), 0)?);
             }
         }
+        Type::Name => {
+            let array = array.as_string_view_opt().ok_or(WRONG)?;
+            for row in 0..array.len() {
+                let mut name = [0; pg_sys::NAMEDATALEN as usize];
+                let text = if array.is_null(row) { "" } else { array.value(row) };
+                name.get_mut(..text.len()).ok_or(WRONG)?.copy_from_slice(text.as_bytes());
+                datums.push(arena.push_fixed(&name)?);
+            }
+        }
+        Type::Bytes | Type::Opaque => return kept(array, Form::Varlena, out, arena),
     }
     Ok(())
+}
+
+/// What the engine has kept as PostgreSQL gave it.
+fn kept(array: &dyn Array, form: Form, out: &mut Values, arena: &mut Arena) -> Result<(), String> {
+    let array = array.as_binary_view_opt().ok_or("the engine sent a column of another type")?;
+    for row in 0..array.len() {
+        // A null's view may hold anything.
+        let bytes = if array.is_null(row) { None } else { Some(array.value(row)) };
+        out.datums.push(match (form, bytes) {
+            (Form::Varlena, bytes) => arena.push(bytes.unwrap_or_default(), 0)?,
+            (_, None) => 0,
+            (Form::Fixed(length) | Form::Inline(length), Some(bytes)) if bytes.len() != length => {
+                return Err(format!("the engine sent a value of {} instead of {length} bytes", bytes.len()));
+            }
+            (Form::Fixed(_), Some(bytes)) => arena.push_fixed(bytes)?,
+            (Form::Inline(_), Some(bytes)) => inline(bytes)?,
+        });
+    }
+    Ok(())
+}
+
+/// The datum of a value that lies in it, as it is read from a tuple.
+fn inline(bytes: &[u8]) -> Result<usize, String> {
+    Ok(match *bytes {
+        [a] => a as i8 as usize,
+        [a, b] => i16::from_ne_bytes([a, b]) as usize,
+        [a, b, c, d] => i32::from_ne_bytes([a, b, c, d]) as usize,
+        [a, b, c, d, e, f, g, h] => usize::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => return Err(format!("the engine sent a value of {} bytes", bytes.len())),
+    })
 }
 
 /// char(n): with blanks up to n characters.
@@ -236,9 +290,7 @@ impl Arena {
         if size > Self::LONGEST {
             return Err(format!("the engine sent a value of {size} bytes"));
         }
-        let words = size.div_ceil(size_of::<u32>());
-        self.words.try_reserve(words).map_err(|_| "no memory for the engine's rows")?;
-        self.words.resize(offset + words, 0);
+        self.make(size)?;
         // SAFETY: the words were just made; `size` bytes fit into them.
         unsafe {
             let start = self.words.as_mut_ptr().add(offset).cast::<u8>();
@@ -247,5 +299,26 @@ impl Arena {
             std::ptr::write_bytes(start.add(HEADER + bytes.len()), b' ', blanks);
         }
         Ok(offset)
+    }
+
+    /// Appends a value of fixed length; returns its offset in words.
+    fn push_fixed(&mut self, bytes: &[u8]) -> Result<usize, String> {
+        let offset = self.words.len();
+        self.make(bytes.len())?;
+        for (word, bytes) in self.words[offset..].iter_mut().zip(bytes.chunks(size_of::<u64>())) {
+            let mut padded = [0; size_of::<u64>()];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(padded);
+        }
+        Ok(offset)
+    }
+
+    /// Room for so many bytes behind all others.
+    #[inline]
+    fn make(&mut self, size: usize) -> Result<(), String> {
+        let words = size.div_ceil(size_of::<u64>());
+        self.words.try_reserve(words).map_err(|_| "no memory for the engine's rows")?;
+        self.words.resize(self.words.len() + words, 0);
+        Ok(())
     }
 }

@@ -21,7 +21,7 @@ use crate::pg::scan_node::{Expression, Flags, Methods, Place, ScanNode, Slot};
 use crate::pg::value;
 use crate::spec::{ENGINE, ScanSpec};
 
-/// A longer text is no parameter: what waits to be sent would follow its length.
+/// A longer text, or string of bytes, is no parameter: what waits to be sent would follow its length.
 const LONGEST_PARAMETER: usize = 1 << 20;
 
 pub struct EngineNode {
@@ -150,7 +150,7 @@ fn evaluate(expression: &Expression, ty: plan::Type, place: Place<'_>) -> Result
     let Some(datum) = place.value(expression)? else {
         return Ok(None);
     };
-    let is_text = matches!(ty, plan::Type::Text | plan::Type::Char);
+    let is_text = matches!(ty, plan::Type::Text | plan::Type::Char | plan::Type::Bytes);
     // SAFETY: the planner has made the parameter of an expression of this type.
     unsafe {
         if is_text && pg_sys::toast_raw_datum_size(datum) > LONGEST_PARAMETER {

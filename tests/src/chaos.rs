@@ -17,19 +17,23 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 /// The tables of [`SCHEMA`].
-pub const TABLES: [&str; 5] = ["kinds", "facts", "pairs", "bag", "coded"];
+pub const TABLES: [&str; 6] = ["kinds", "facts", "pairs", "bag", "coded", "tokens"];
 
 const SCHEMA: &str = "
+    CREATE TYPE mood AS ENUM ('calm', 'wild', 'odd');
+    CREATE DOMAIN amount AS numeric(8,3);
     CREATE TABLE kinds (
         id integer PRIMARY KEY, b boolean, i2 smallint, i4 integer, i8 bigint, f8 double precision, n9 numeric(9,2),
-        n30 numeric(30,10), t text, v varchar(40), c char(12), d date, ts timestamp, tz timestamptz, extra json);
+        n30 numeric(30,10), t text, v varchar(40), c char(12), d date, ts timestamp, tz timestamptz, u uuid,
+        r real, m mood, tm time, o oid, y bytea, dm amount, j jsonb, a integer[]);
     CREATE TABLE facts (fid bigint PRIMARY KEY, kid integer, amount numeric(12,2), at timestamptz NOT NULL DEFAULT now());
     CREATE TABLE pairs (a integer, b text, x integer, long text, PRIMARY KEY (a, b));
-    CREATE TABLE bag (k integer, v text, n numeric(6,2));
+    CREATE TABLE bag (k integer, v text, n numeric(6,2), r real, iv interval, j jsonb);
     ALTER TABLE bag REPLICA IDENTITY FULL;
     CREATE TABLE coded (code char(8) NOT NULL, part smallint NOT NULL, val bigint);
     CREATE UNIQUE INDEX coded_key ON coded (part, code);
-    ALTER TABLE coded REPLICA IDENTITY USING INDEX coded_key;";
+    ALTER TABLE coded REPLICA IDENTITY USING INDEX coded_key;
+    CREATE TABLE tokens (u uuid, m mood, n numeric, y bytea, j jsonb, PRIMARY KEY (u, m, n));";
 
 pub fn create(client: &mut Client) -> Result<()> {
     client.batch_execute(SCHEMA)?;
@@ -144,6 +148,12 @@ pub struct Values {
     random: StdRng,
 }
 
+/// All columns of table `kinds` but its key.
+const COLUMNS: [&str; 22] = [
+    "b", "i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz", "u", "r", "m", "tm", "o", "y", "dm", "j",
+    "a",
+];
+
 /// Keys come from a small range, so that sessions meet on them.
 const KEYS: i32 = 1500;
 
@@ -223,14 +233,16 @@ impl Values {
     fn update(&mut self, table: &str) -> String {
         let set = match table {
             "kinds" => {
-                let columns = ["b", "i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz"];
-                let column = *columns.choose(&mut self.random).expect("there are columns");
+                let column = *COLUMNS.choose(&mut self.random).expect("there are columns");
                 format!("{column} = {}", self.value(column))
             }
             "facts" => format!("amount = {}, kid = {}", self.money(), self.key()),
             "pairs" if self.chance(3) => format!("long = {}", self.long()),
             "pairs" => format!("x = {}", self.integer()),
+            "bag" if self.chance(2) => format!("j = {}", self.value("j")),
             "bag" => format!("n = {}", self.value("n6")),
+            "tokens" if self.chance(3) => format!("j = {}", self.value("long j")),
+            "tokens" => format!("y = {}", self.value("y")),
             _ => format!("val = {}", self.value("i8")),
         };
         format!("UPDATE {table} SET {set} WHERE {}", self.some(table))
@@ -242,6 +254,11 @@ impl Values {
             "facts" => format!("UPDATE facts SET fid = {} - fid WHERE {}", 2 * KEYS, self.some("facts")),
             "pairs" => format!("UPDATE pairs SET b = b || 'x', a = a + 1 WHERE a = {}", self.key() % 50),
             "bag" => format!("UPDATE bag SET k = k + 1 WHERE k = {}", self.key() % 40),
+            "tokens" if self.chance(2) => {
+                // Equal, and shown with another number of digits.
+                format!("UPDATE tokens SET n = n + 0.00 WHERE {}", self.some("tokens"))
+            }
+            "tokens" => format!("UPDATE tokens SET m = {} WHERE {}", self.value("mood"), self.some("tokens")),
             _ => format!("UPDATE coded SET part = part + 1, code = 'n' || part WHERE {}", self.some("coded")),
         }
     }
@@ -267,6 +284,7 @@ impl Values {
             "facts" => format!("fid BETWEEN {key} AND {}", key + self.random.random_range(0..12)),
             "pairs" => format!("a = {} AND b < {}", key % 50, self.word()),
             "bag" => format!("k = {} AND n > 0", key % 40),
+            "tokens" => format!("u = {} AND n < {}", self.token(), key % 5),
             _ => format!("part = {} AND code > {}", key % 20, self.word()),
         }
     }
@@ -277,6 +295,7 @@ impl Values {
             "facts" => "amount",
             "pairs" => "long",
             "bag" => "v",
+            "tokens" => "j",
             _ => "val",
         }
     }
@@ -285,15 +304,26 @@ impl Values {
     pub fn row(&mut self, table: &str) -> String {
         match table {
             "kinds" => {
-                let columns = ["b", "i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz", "json"];
-                let values: Vec<String> = columns.iter().map(|c| self.value(c)).collect();
+                let values: Vec<String> = COLUMNS.iter().map(|c| self.value(c)).collect();
                 format!("({}, {})", self.key(), values.join(", "))
             }
             "facts" => format!("({}, {}, {})", self.key(), self.key(), self.money()),
             "pairs" => format!("({}, {}, {}, {})", self.key() % 50, self.word(), self.integer(), self.long()),
-            "bag" => format!("({}, {}, {})", self.key() % 40, self.value("v"), self.value("n6")),
+            "bag" => {
+                let values: Vec<String> = ["v", "n6", "r", "iv", "j"].iter().map(|c| self.value(c)).collect();
+                format!("({}, {})", self.key() % 40, values.join(", "))
+            }
+            "tokens" => {
+                let values: Vec<String> = ["mood", "digits", "y", "long j"].iter().map(|c| self.value(c)).collect();
+                format!("({}, {})", self.token(), values.join(", "))
+            }
             _ => format!("({}, {}, {})", self.word(), self.key() % 20, self.value("i8")),
         }
+    }
+
+    /// One of few uuids, some of either half of their order.
+    fn token(&mut self) -> String {
+        format!("md5(({} % 60)::text)::uuid", self.key())
     }
 
     fn key(&mut self) -> i32 {
@@ -325,7 +355,8 @@ impl Values {
 
     /// A value for a column of table `kinds` (or its like) as an SQL expression; one in eight is NULL.
     pub fn value(&mut self, column: &str) -> String {
-        if self.chance(8) {
+        // These two are in a key.
+        if self.chance(8) && column != "mood" && column != "digits" {
             return "NULL".into();
         }
         let one_of =
@@ -364,7 +395,28 @@ impl Values {
                 self.random.random_range(-9_000_000_000i64..9_000_000_000)
             ),
             "tz" => format!("to_timestamp({})", self.random.random_range(0..2_000_000_000)),
-            "json" => one_of(&mut self.random, &["'{}'", "'[1, 2]'"]),
+            "u" => self.token(),
+            "r" if self.chance(4) => {
+                one_of(&mut self.random, &["'NaN'", "'Infinity'", "'-Infinity'", "'-0'", "1e-45", "3.4028235e38"])
+                    + "::real"
+            }
+            "r" => format!("{:e}", self.random.random_range(-1e6..1e6)),
+            "m" | "mood" => one_of(&mut self.random, &["'calm'", "'wild'", "'odd'"]) + "::mood",
+            "tm" => one_of(&mut self.random, &["'00:00'", "'24:00'", "'12:34:56.789012'"]) + "::time",
+            "o" => one_of(&mut self.random, &["'0'", "'4294967295'", "'2147483648'", "'7'"]) + "::oid",
+            "y" => {
+                one_of(&mut self.random, &["'\\x'", "'\\x00'", "'\\xff'", "'\\x000102030405060708090a0b0c0d'"])
+                    + "::bytea"
+            }
+            "dm" => one_of(&mut self.random, &["99999.999", "0", "-1.5"]) + "::amount",
+            "digits" => one_of(&mut self.random, &["1", "1.0", "2.50", "'NaN'", "-3.000"]) + "::numeric",
+            "iv" => one_of(&mut self.random, &["'1 mon'", "'30 days'", "'720:00:00'"]) + "::interval",
+            "j" => one_of(&mut self.random, &["'{}'", "'[1, 2]'", "'{\"a\": 1.0}'", "'{\"a\": 1}'"]) + "::jsonb",
+            "long j" if self.chance(3) => "(SELECT jsonb_agg(md5(random()::text)) FROM generate_series(1, 150))".into(),
+            "long j" => self.value("j"),
+            "a" => {
+                one_of(&mut self.random, &["'{}'", "'{1,2,3}'", "'[2:3]={1,NULL}'", "'{{1,2},{3,4}}'"]) + "::integer[]"
+            }
             other => unreachable!("no column {other}"),
         }
     }

@@ -17,6 +17,7 @@ tests![
     mirror_equals_heap_while_it_changes,
     large_transactions_and_copy,
     unchanged_long_values_are_kept,
+    long_values_that_only_postgresql_knows_are_kept,
     every_kind_of_ddl_is_noticed,
     a_prepared_transaction_appears_when_it_commits,
     reindex_of_the_primary_key_keeps_the_mirror,
@@ -121,7 +122,7 @@ fn large_transactions_and_copy(context: &Context) -> Result<()> {
 fn copy_bag(cluster: &Cluster, rows: u32) -> Result<()> {
     let mut client = cluster.connect()?;
     let mut values = Values::seeded(7);
-    let mut copy = client.copy_in("COPY bag FROM STDIN")?;
+    let mut copy = client.copy_in("COPY bag (k, v, n) FROM STDIN")?;
     for _ in 0..rows {
         let (k, n) = (values.random().random_range(0..1000), values.random().random_range(-100..100));
         writeln!(copy, "{k}\tcopied\t{n}.25")?;
@@ -149,6 +150,43 @@ fn unchanged_long_values_are_kept(context: &Context) -> Result<()> {
     )?;
     same(&mut client, "SELECT id, n, v, w FROM long_values WHERE anker.olap()")?;
     verify_all(&mut client, &["long_values"])
+}
+
+fn long_values_that_only_postgresql_knows_are_kept(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TYPE pair AS (a integer, b text)")?;
+    for (table, identity) in [("keyed", "DEFAULT"), ("whole", "FULL")] {
+        client.batch_execute(&format!(
+            "CREATE TABLE {table} (u uuid PRIMARY KEY, n integer, j jsonb, b bytea, a text[], p pair, w numeric);
+             ALTER TABLE {table} REPLICA IDENTITY {identity}, ALTER COLUMN j SET STORAGE EXTERNAL,
+                 ALTER COLUMN b SET STORAGE EXTERNAL;
+             INSERT INTO {table} SELECT md5(i::text)::uuid, i, jsonb_build_object('k', repeat(md5(i::text), i % 3 * 100)),
+                 decode(repeat(md5(i::text), i % 5 * 100), 'hex'), ARRAY[repeat('long', 3000), NULL, md5(i::text)],
+                 (i, repeat('x', i * 50))::pair, i::numeric ^ 500 FROM generate_series(1, 200) i"
+        ))?;
+    }
+    anker::mirror(&mut client, &["keyed", "whole"], LIVE)?;
+    for table in ["keyed", "whole"] {
+        client.batch_execute(&format!(
+            "UPDATE {table} SET n = n + 1;
+             UPDATE {table} SET j = jsonb_set(j, '{{more}}', to_jsonb(repeat(md5(n::text), 200))) WHERE n % 5 = 0;
+             UPDATE {table} SET u = md5(u::text)::uuid WHERE n % 3 = 0;
+             UPDATE {table} SET b = b || b, a = a || a WHERE n % 4 = 0;
+             UPDATE {table} SET p.b = 'short', w = NULL WHERE n % 7 = 0;
+             UPDATE {table} SET w = w + 0.000, j = j || '{{}}' WHERE n % 11 = 0;
+             DELETE FROM {table} WHERE n % 13 = 0;
+             BEGIN; UPDATE {table} SET a[2] = 'undone'; ROLLBACK;
+             UPDATE {table} SET n = n + 1"
+        ))?;
+        same(&mut client, &format!("SELECT * FROM {table} WHERE anker.olap()"))?;
+        let read = format!("SELECT n, j ->> 'more', length(b), array_length(a, 1), (p).b, scale(w) FROM {table} WHERE");
+        same(&mut client, &format!("{read} p IS NOT NULL AND anker.olap()"))?;
+        let by = anker::analyzed(&mut client, &format!("{read} anker.olap()"))?;
+        ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
+    }
+    let rebuilt = anker::text_rows(&mut client, "SELECT relation, rebuilds FROM anker.tables WHERE rebuilds > 0")?;
+    ensure!(rebuilt.is_empty(), "rebuilt: {rebuilt:?}");
+    verify_all(&mut client, &["keyed", "whole"])
 }
 
 fn every_kind_of_ddl_is_noticed(context: &Context) -> Result<()> {

@@ -39,6 +39,7 @@ files![
     dates,
     text,
     text_functions,
+    types,
     nulls,
     select,
     subqueries,

@@ -26,7 +26,7 @@ const LIVE: Duration = Duration::from_secs(60);
 
 const QUESTIONS: [&str; 8] = [
     "SELECT * FROM facts WHERE anker.olap()",
-    "SELECT id, b, i2, i4, i8, f8, n9, n30, t, v, c, d, ts, tz FROM kinds WHERE anker.olap()",
+    "SELECT id, b, i2, i4, i8, f8, n9, n30, t, v, c, d, ts, tz, u, r, m, tm, o, y, dm, j, a FROM kinds WHERE anker.olap()",
     "SELECT b, count(*), sum(i4), min(d), max(tz), avg(n9), sum(n30) FROM kinds WHERE anker.olap() GROUP BY b",
     "SELECT count(*), count(amount), sum(amount), min(fid), max(fid), avg(amount) FROM facts WHERE anker.olap()",
     "SELECT c, count(*), sum(amount), avg(amount) FROM kinds, facts WHERE id = kid AND anker.olap() GROUP BY c",

@@ -16,7 +16,7 @@ pub enum Cell<'a> {
     Poison,
     /// Integers, floats, decimals and booleans: the low bytes in the column's width, the others zero.
     Fixed(u128),
-    /// Valid UTF-8.
+    /// Valid UTF-8 in columns of text; any bytes in those of bytes.
     Text(&'a [u8]),
 }
 
@@ -46,8 +46,12 @@ impl<'a> Cell<'a> {
             },
             Value::Float(f) => Cell::Fixed(f.to_bits() as u128),
             Value::Decimal(d) => Cell::Fixed(d as u128),
-            Value::Text(t) if std::str::from_utf8(t).is_ok() => Cell::Text(t),
-            Value::Text(_) => return Err(BadValue::NotUtf8),
+            Value::Text(bytes) => match ty.physical() {
+                Physical::Bytes => Cell::Text(bytes),
+                Physical::Text if std::str::from_utf8(bytes).is_ok() => Cell::Text(bytes),
+                Physical::Text => return Err(BadValue::NotUtf8),
+                _ => return Err(BadValue::Type),
+            },
         }))
     }
 }
@@ -82,7 +86,7 @@ enum Cells {
 impl Column {
     pub fn new(ty: Type, pool: &Pool) -> Column {
         let cells = match (ty.physical(), ty.slot_bytes()) {
-            (Physical::Text, _) => Cells::Text(TextColumn::new(pool)),
+            (Physical::Text | Physical::Bytes, _) => Cells::Text(TextColumn::new(pool)),
             (_, Some(width)) => Cells::Fixed { width, region: fixed::new_region(pool, width) },
             (_, None) => Cells::Bits(Bitmap::new(pool, false)),
         };

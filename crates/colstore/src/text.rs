@@ -1,4 +1,4 @@
-//! Text: Arrow's 16-byte views, and the bytes of long values in a heap per chunk.
+//! Text, and bytes that are none: Arrow's 16-byte views, and the bytes of long values in a heap per chunk.
 //!
 //! ```text
 //!   up to 12 bytes   length: u32 | bytes, zero-padded

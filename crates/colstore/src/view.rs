@@ -107,7 +107,11 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef,
     Ok(match &column.cells {
         CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.run(chunk)?, rows), nulls)),
         CellsSnapshot::Text(text) => {
-            Arc::new(zero_copy::strings(text.views(chunk, rows)?, rows, text.buffers(chunk), nulls))
+            let (views, blocks) = (text.views(chunk, rows)?, text.buffers(chunk));
+            match column.ty.physical() {
+                Physical::Bytes => Arc::new(zero_copy::bytes(views, rows, blocks, nulls)),
+                _ => Arc::new(zero_copy::strings(views, rows, blocks, nulls)),
+            }
         }
         CellsSnapshot::Fixed { width, cells } => {
             let values = zero_copy::buffer(cells.run(chunk)?, rows * width);
@@ -120,7 +124,7 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef,
                     let array = Decimal128Array::new(ScalarBuffer::new(values, 0, rows), nulls);
                     Arc::new(array.with_data_type(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)))
                 }
-                Physical::Bit | Physical::Text => unreachable!("these are cells of other kinds"),
+                Physical::Bit | Physical::Text | Physical::Bytes => unreachable!("these are cells of other kinds"),
             }
         }
     })

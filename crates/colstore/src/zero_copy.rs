@@ -5,7 +5,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow_array::StringViewArray;
+use arrow_array::{BinaryViewArray, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use snapmem::Run;
 
@@ -26,4 +26,11 @@ pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<Nu
     // SAFETY: every view refers to whole, valid UTF-8 texts inside `blocks`, as explained above; a null's view is
     // either such a view or zero, the empty text; `nulls` has `rows` entries.
     unsafe { StringViewArray::new_unchecked(views, blocks, nulls) }
+}
+
+/// The same over views of bytes that need not be text.
+pub fn bytes(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> BinaryViewArray {
+    let views = ScalarBuffer::new(views, 0, rows);
+    // SAFETY: as above, but for UTF-8, which nobody expects of it.
+    unsafe { BinaryViewArray::new_unchecked(views, blocks, nulls) }
 }

@@ -73,7 +73,7 @@ pub fn group(
         columns.push(key.column);
         // Rows are grouped by a canonical float, but returned is one that the group really has.
         output.push(match plan.type_of(&key.expr) {
-            Type::Float64 => Output::Call(calls.index_of(Part::Extreme(Extreme::Min), vec![&key.expr], false)),
+            ty if ty.is_float() => Output::Call(calls.index_of(Part::Extreme(Extreme::Min), vec![&key.expr], false)),
             _ => Output::Key(i),
         });
     }

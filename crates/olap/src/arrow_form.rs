@@ -20,6 +20,7 @@ pub fn arrow_type(ty: Type) -> DataType {
         Physical::Float64 => DataType::Float64,
         Physical::Int128 => RAW_DECIMAL,
         Physical::Text => DataType::Utf8View,
+        Physical::Bytes => DataType::BinaryView,
     }
 }
 
@@ -37,6 +38,7 @@ pub fn scalar(ty: Type, value: Option<&Literal>) -> Result<ScalarValue, Failure>
         (Physical::Float64, Literal::Float(f)) => ScalarValue::Float64(Some(*f)),
         (Physical::Int128, Literal::Decimal(d)) => ScalarValue::Decimal128(Some(*d), 38, 0),
         (Physical::Text, Literal::Text(t)) => ScalarValue::Utf8View(Some(t.clone())),
+        (Physical::Bytes, Literal::Bytes(b)) => ScalarValue::BinaryView(Some(b.clone())),
         _ => return Err(mismatch()),
     })
 }

@@ -32,7 +32,11 @@ pub enum Kernel {
     /// To this type, from a narrower one.
     WidenInteger(IntegerType),
     /// To the nearest, even where two are as near.
+    IntegerToReal,
     IntegerToFloat,
+    FloatToReal,
+    /// Of reals, which come as doubles.
+    Real(ArithOp),
     Float(ArithOp),
     NegFloat,
     /// -0 becomes 0 and every NaN the same NaN, so that Arrow's total order is PostgreSQL's.
@@ -91,7 +95,13 @@ impl Kernel {
     fn result_type(self) -> DataType {
         match self {
             Kernel::Integer(ty, _) | Kernel::NegInteger(ty) | Kernel::WidenInteger(ty) => ty.arrow_type(),
-            Kernel::IntegerToFloat | Kernel::Float(_) | Kernel::NegFloat | Kernel::CanonicalFloat => DataType::Float64,
+            Kernel::IntegerToReal
+            | Kernel::IntegerToFloat
+            | Kernel::FloatToReal
+            | Kernel::Real(_)
+            | Kernel::Float(_)
+            | Kernel::NegFloat
+            | Kernel::CanonicalFloat => DataType::Float64,
             Kernel::Decimal { .. }
             | Kernel::NegDecimal
             | Kernel::ToDecimal128 { .. }
@@ -165,10 +175,12 @@ fn apply(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef
         Kernel::NegInteger(IntegerType::Int16) => negated::<Int16Type>(args, rows),
         Kernel::NegInteger(IntegerType::Int32) => negated::<Int32Type>(args, rows),
         Kernel::NegInteger(IntegerType::Int64) => negated::<Int64Type>(args, rows),
-        Kernel::WidenInteger(_) | Kernel::IntegerToFloat => {
+        Kernel::WidenInteger(_) | Kernel::IntegerToReal | Kernel::IntegerToFloat => {
             for_number!(args[0].data_type(), T => widened::<T>(kernel, args, rows))
         }
-        Kernel::Float(op) => float(op, args, rows),
+        Kernel::Real(op) => float::<floats::Single>(op, args, rows),
+        Kernel::Float(op) => float::<floats::Double>(op, args, rows),
+        Kernel::FloatToReal => reals(args, rows),
         Kernel::NegFloat => map::<Float64Type, Float64Type>(args, rows, |a| (-a, false), FailureKind::Internal),
         Kernel::CanonicalFloat => {
             map::<Float64Type, Float64Type>(args, rows, |a| (floats::canonical(a), false), FailureKind::Internal)
@@ -244,25 +256,32 @@ where
         Kernel::WidenInteger(IntegerType::Int32) => {
             map::<A, Int32Type>(args, rows, |a| (a.wide() as i32, false), never)
         }
+        Kernel::IntegerToReal => map::<A, Float64Type>(args, rows, |a| (a.wide() as i64 as f32 as f64, false), never),
         Kernel::IntegerToFloat => map::<A, Float64Type>(args, rows, |a| (a.wide() as i64 as f64, false), never),
         other => Err(DataFusionError::Internal(format!("{other:?} widens nothing"))),
     }
 }
 
-fn float(op: ArithOp, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+fn float<P: floats::Precision>(op: ArithOp, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (l, r) = (Operand::<Float64Type>::new(&args[0])?, Operand::<Float64Type>::new(&args[1])?);
     let run = |f: fn(f64, f64) -> (f64, bool)| {
         binary::<Float64Type, Float64Type, Float64Type, _>(&l, &r, rows, f, |a, b| QueryError(floats::why(f(a, b).0)))
     };
     Ok(Arc::new(match op {
-        ArithOp::Add => run(floats::add)?,
-        ArithOp::Sub => run(floats::sub)?,
-        ArithOp::Mul => run(floats::mul)?,
-        ArithOp::Div => binary::<Float64Type, Float64Type, Float64Type, _>(&l, &r, rows, floats::div, |a, b| {
-            QueryError(if b == 0.0 { FailureKind::DivisionByZero } else { floats::why(floats::div(a, b).0) })
+        ArithOp::Add => run(floats::add::<P>)?,
+        ArithOp::Sub => run(floats::sub::<P>)?,
+        ArithOp::Mul => run(floats::mul::<P>)?,
+        ArithOp::Div => binary::<Float64Type, Float64Type, Float64Type, _>(&l, &r, rows, floats::div::<P>, |a, b| {
+            QueryError(if b == 0.0 { FailureKind::DivisionByZero } else { floats::why(floats::div::<P>(a, b).0) })
         })?,
         ArithOp::Mod => return Err(DataFusionError::Internal("no remainder of floats".into())),
     }))
+}
+
+fn reals(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let arg = args[0].to_array(rows)?;
+    let why = |a| QueryError(floats::why(floats::to_real(a).0));
+    Ok(Arc::new(unary::<Float64Type, Float64Type, _>(arg.as_primitive(), floats::to_real, why)?))
 }
 
 fn date(args: &[ColumnarValue], rows: usize, f: fn(i32, i32) -> (i32, bool)) -> Result<ArrayRef> {

@@ -70,7 +70,7 @@ fn no_partial_states<T>() -> Result<T> {
 struct Seen {
     /// Integers, decimals, truth values, and the bits of canonical floats.
     numbers: HashSet<(usize, i128)>,
-    texts: HashSet<(usize, Box<str>)>,
+    texts: HashSet<(usize, Box<[u8]>)>,
     /// Of the texts.
     bytes: usize,
 }
@@ -92,12 +92,11 @@ impl Seen {
         match array.data_type() {
             DataType::Utf8View => {
                 let texts = array.as_string_view();
-                mark(&mut |row| {
-                    let text = texts.value(row);
-                    let is_new = self.texts.insert((group(row), text.into()));
-                    self.bytes += if is_new { text.len() } else { 0 };
-                    is_new
-                });
+                mark(&mut |row| self.is_new(group(row), texts.value(row).as_bytes()));
+            }
+            DataType::BinaryView => {
+                let values = array.as_binary_view();
+                mark(&mut |row| self.is_new(group(row), values.value(row)));
             }
             DataType::Boolean => {
                 let bits = array.as_boolean();
@@ -116,6 +115,12 @@ impl Seen {
         Ok(BooleanArray::new(first.finish(), None))
     }
 
+    fn is_new(&mut self, group: usize, text: &[u8]) -> bool {
+        let is_new = self.texts.insert((group, text.into()));
+        self.bytes += if is_new { text.len() } else { 0 };
+        is_new
+    }
+
     /// Groups that were emitted are gone, and the others move up.
     fn forget(&mut self, emitted: EmitTo) {
         match emitted {
@@ -130,7 +135,7 @@ impl Seen {
 
     fn size(&self) -> usize {
         self.numbers.capacity() * (size_of::<(usize, i128)>() + 1)
-            + self.texts.capacity() * (size_of::<(usize, Box<str>)>() + 1)
+            + self.texts.capacity() * (size_of::<(usize, Box<[u8]>)>() + 1)
             + self.bytes
     }
 }

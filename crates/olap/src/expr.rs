@@ -77,7 +77,7 @@ impl Lowering<'_> {
     /// The expression as a key to group by or to join on: equal values have equal bits.
     pub fn key(&self, expr: &Expr) -> Result<Physical, Failure> {
         let key = self.lower(expr)?;
-        Ok(if self.plan.type_of(expr) == Type::Float64 { canonical_float(key) } else { key })
+        Ok(if self.plan.type_of(expr).is_float() { canonical_float(key) } else { key })
     }
 
     /// A key that is compared with one of type `other`: both sides get the same physical type and scale.
@@ -99,7 +99,7 @@ impl Lowering<'_> {
     fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr) -> Result<Physical, Failure> {
         let (left_type, right_type) = (self.plan.type_of(left), self.plan.type_of(right));
         let (l, r) = (self.lower(left)?, self.lower(right)?);
-        if left_type == Type::Float64 {
+        if left_type.is_float() {
             return Ok(native(op, canonical_float(l), canonical_float(r)));
         }
         if left_type == right_type {
@@ -125,8 +125,9 @@ impl Lowering<'_> {
     fn cast(&self, to: Type, arg: &Expr) -> Result<Physical, Failure> {
         let from = self.plan.type_of(arg);
         let physical = self.lower(arg)?;
-        if catalogue::cast(from, to).is_none() {
-            return Ok(physical);
+        match catalogue::cast(from, to).map(|row| row.function) {
+            None | Some(Function::RealToFloat | Function::OidToInteger | Function::NameToText) => return Ok(physical),
+            Some(_) => {}
         }
         Ok(computed(kernel(Call::Cast(to.kind()), &[from], to)?, vec![physical]))
     }
@@ -190,6 +191,7 @@ fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
     let digits = ty.scale().saturating_sub(scales(0));
     Ok(match catalogue::function(call, operands).ok_or_else(missing)?.function {
         Function::Integer(op) => Kernel::Integer(integer_type(ty)?, op),
+        Function::Real(op) => Kernel::Real(op),
         Function::Float(op) => Kernel::Float(op),
         Function::Decimal(op @ ArithOp::Mul) => Kernel::Decimal { op, digits: [0, 0] },
         Function::Decimal(op) => Kernel::Decimal { op, digits: common_scale(scales(0), scales(1)) },
@@ -203,7 +205,10 @@ fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
         Function::ToDecimal => Kernel::ToDecimal128 { digits },
         Function::DateToTimestamp => Kernel::DateToTimestamp,
         Function::IntegerToInteger => Kernel::WidenInteger(integer_type(ty)?),
+        Function::IntegerToReal => Kernel::IntegerToReal,
         Function::IntegerToFloat => Kernel::IntegerToFloat,
+        Function::FloatToReal => Kernel::FloatToReal,
+        Function::RealToFloat | Function::OidToInteger | Function::NameToText => return Err(missing()),
         Function::Named(function) => Kernel::Named { function, operand: operands.first().copied().unwrap_or(ty), ty },
     })
 }

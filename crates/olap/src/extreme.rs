@@ -1,14 +1,14 @@
-//! Minimum and maximum as PostgreSQL orders values: -0 = 0, NaN is the greatest float, text goes by its bytes.
+//! Minimum and maximum as PostgreSQL orders values: -0 = 0, NaN is the greatest float, text goes by its bytes as bytes do.
 //!
 //! The bits of the value found are kept, so that the minimum of -0 alone is -0. A partial result is a value like any
 //! other: merging is one more update.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Float64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, StringViewArray};
+use arrow_array::types::{ArrowPrimitiveType, BinaryViewType, ByteViewType, Float64Type, StringViewType};
+use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteViewArray, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use datafusion_common::error::Result;
@@ -39,8 +39,9 @@ struct TextOrder {
 }
 
 impl TextOrder {
-    fn replaces(&mut self, which: Extreme, new: &str, old: &str) -> bool {
+    fn replaces<T: Texts>(&mut self, which: Extreme, new: &T::Native, old: &T::Native) -> bool {
         let Some(locale) = self.locale else { return replaces(which, new, old) };
+        let (new, old) = (T::text(new), T::text(old));
         match which {
             Extreme::Min => locale.compare(new, old, &mut self.scratch).is_lt(),
             Extreme::Max => locale.compare(new, old, &mut self.scratch).is_gt(),
@@ -62,11 +63,38 @@ macro_rules! naturally_ordered {
         })*
     };
 }
-naturally_ordered!(i16, i32, i64, i128, str);
+naturally_ordered!(i16, i32, i64, i128, str, [u8]);
 
 impl Ordered for f64 {
     fn before(&self, other: &Self) -> bool {
         canonical(*self).total_cmp(&canonical(*other)).is_lt()
+    }
+}
+
+/// Text, or bytes that are none.
+trait Texts: ByteViewType<Native: Ordered + ToOwned<Owned = <Self as ByteViewType>::Owned>> {
+    fn bytes(owned: &Self::Owned) -> usize;
+    /// What a locale orders; nothing of what is no text.
+    fn text(value: &Self::Native) -> &str;
+}
+
+impl Texts for StringViewType {
+    fn text(value: &str) -> &str {
+        value
+    }
+
+    fn bytes(owned: &String) -> usize {
+        owned.len()
+    }
+}
+
+impl Texts for BinaryViewType {
+    fn text(_: &[u8]) -> &str {
+        ""
+    }
+
+    fn bytes(owned: &Vec<u8>) -> usize {
+        owned.len()
     }
 }
 
@@ -89,11 +117,18 @@ impl ExtremeOf {
     }
 }
 
-/// Runs `$body` with `$T` as the Arrow type of a column, or `$text`.
+/// Runs `$body` with `$T` as the Arrow type of a column of numbers, or `$text` with that of one of text or bytes.
 macro_rules! for_ordered {
     ($data_type:expr, $T:ident => $body:expr, text => $text:expr) => {
         match $data_type {
-            DataType::Utf8View => $text,
+            DataType::Utf8View => {
+                type $T = StringViewType;
+                $text
+            }
+            DataType::BinaryView => {
+                type $T = BinaryViewType;
+                $text
+            }
             DataType::Float64 => {
                 type $T = Float64Type;
                 $body
@@ -123,7 +158,7 @@ impl AggregateUDFImpl for ExtremeOf {
         let (which, data_type) = (self.which, args.return_type());
         for_ordered!(data_type,
             T => Ok(Box::new(One::<T> { which, data_type: data_type.clone(), found: None })),
-            text => Ok(Box::new(OneText { which, order: self.order(), found: None })))
+            text => Ok(Box::new(OneText::<T> { which, order: self.order(), found: None })))
     }
 
     fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
@@ -134,7 +169,7 @@ impl AggregateUDFImpl for ExtremeOf {
         let (which, data_type) = (self.which, args.return_type());
         for_ordered!(data_type,
             T => Ok(Box::new(PerGroup::<T> { which, data_type: data_type.clone(), values: vec![], seen: vec![] })),
-            text => Ok(Box::new(TextPerGroup { which, order: self.order(), found: vec![], bytes: 0 })))
+            text => Ok(Box::new(TextPerGroup::<T> { which, order: self.order(), found: vec![], bytes: 0 })))
     }
 }
 
@@ -253,17 +288,22 @@ where
     }
 }
 
-#[derive(Debug)]
-struct OneText {
+struct OneText<T: Texts> {
     which: Extreme,
     order: TextOrder,
-    found: Option<String>,
+    found: Option<T::Owned>,
 }
 
-impl Accumulator for OneText {
+impl<T: Texts> Debug for OneText<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneText").field("which", &self.which).field("found", &self.found).finish()
+    }
+}
+
+impl<T: Texts> Accumulator for OneText<T> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for new in values[0].as_string_view().iter().flatten() {
-            if self.found.as_deref().is_none_or(|old| self.order.replaces(self.which, new, old)) {
+        for new in values[0].as_byte_view::<T>().iter().flatten() {
+            if self.found.as_ref().is_none_or(|old| self.order.replaces::<T>(self.which, new, old.as_ref())) {
                 self.found = Some(new.to_owned());
             }
         }
@@ -275,7 +315,7 @@ impl Accumulator for OneText {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Utf8View(self.found.clone()))
+        ScalarValue::try_from_array(&GenericByteViewArray::<T>::from_iter([self.found.as_ref()]), 0)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -283,19 +323,19 @@ impl Accumulator for OneText {
     }
 
     fn size(&self) -> usize {
-        size_of::<Self>() + self.found.as_ref().map_or(0, String::capacity)
+        size_of::<Self>() + self.found.as_ref().map_or(0, T::bytes)
     }
 }
 
-struct TextPerGroup {
+struct TextPerGroup<T: Texts> {
     which: Extreme,
     order: TextOrder,
-    found: Vec<Option<Box<str>>>,
+    found: Vec<Option<T::Owned>>,
     /// Of the texts.
     bytes: usize,
 }
 
-impl GroupsAccumulator for TextPerGroup {
+impl<T: Texts> GroupsAccumulator for TextPerGroup<T> {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -304,13 +344,13 @@ impl GroupsAccumulator for TextPerGroup {
         total_groups: usize,
     ) -> Result<()> {
         self.found.resize(total_groups, None);
-        let array = values[0].as_string_view();
+        let array = values[0].as_byte_view::<T>();
         for_included(array, filter, |row| {
             let (new, slot) = (array.value(row), &mut self.found[groups[row]]);
-            let replaced = slot.as_deref().map_or(0, str::len);
-            if slot.as_deref().is_none_or(|old| self.order.replaces(self.which, new, old)) {
-                *slot = Some(new.into());
-                self.bytes = self.bytes - replaced + new.len();
+            if slot.as_ref().is_none_or(|old| self.order.replaces::<T>(self.which, new, old.as_ref())) {
+                let replaced = slot.replace(new.to_owned());
+                self.bytes += slot.as_ref().map_or(0, T::bytes);
+                self.bytes -= replaced.as_ref().map_or(0, T::bytes);
             }
         });
         Ok(())
@@ -322,8 +362,8 @@ impl GroupsAccumulator for TextPerGroup {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let found = emit_to.take_needed(&mut self.found);
-        self.bytes -= found.iter().flatten().map(|text| text.len()).sum::<usize>();
-        Ok(Arc::new(found.iter().map(|text| text.as_deref()).collect::<StringViewArray>()))
+        self.bytes -= found.iter().flatten().map(T::bytes).sum::<usize>();
+        Ok(Arc::new(found.iter().map(Option::as_ref).collect::<GenericByteViewArray<T>>()))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -331,13 +371,13 @@ impl GroupsAccumulator for TextPerGroup {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let array = values[0].as_string_view();
+        let array = values[0].as_byte_view::<T>();
         let (views, buffers, _) = array.clone().into_parts();
-        Ok(vec![Arc::new(StringViewArray::try_new(views, buffers, included(array.nulls(), filter))?)])
+        Ok(vec![Arc::new(GenericByteViewArray::<T>::try_new(views, buffers, included(array.nulls(), filter))?)])
     }
 
     fn size(&self) -> usize {
-        self.found.capacity() * size_of::<Option<Box<str>>>() + self.bytes
+        self.found.capacity() * size_of::<Option<T::Owned>>() + self.bytes
     }
 }
 

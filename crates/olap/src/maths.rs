@@ -25,7 +25,7 @@ const NEVER: FailureKind = FailureKind::Internal;
 /// One of the functions of numbers, for `rows` rows; its first operand is of type `operand`, its result of type `ty`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match operand.kind() {
-        Kind::Float => of_float(function, ty, args, rows),
+        Kind::Real | Kind::Float => of_float(function, ty, args, rows),
         Kind::Decimal => for_number!(args[0].data_type(), T => of_decimal::<T>(function, operand, ty, args, rows)),
         Kind::Integer => match operand {
             Type::Int16 => of_integer::<Int16Type>(function, ty, args, rows),
@@ -33,7 +33,10 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
             _ => of_integer::<Int64Type>(function, ty, args, rows),
         },
         Kind::Bool => from_bool(args, rows),
-        Kind::Date | Kind::Timestamp | Kind::TimestampTz | Kind::Text => Err(unknown(function, operand)),
+        Kind::Date | Kind::Timestamp | Kind::TimestampTz | Kind::Time => Err(unknown(function, operand)),
+        Kind::Oid | Kind::Enum | Kind::Uuid | Kind::Text | Kind::Bytes | Kind::Opaque => {
+            Err(unknown(function, operand))
+        }
     }
 }
 

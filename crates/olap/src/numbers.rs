@@ -52,28 +52,54 @@ integer!(i64, BigintOutOfRange);
 pub mod floats {
     use protocol::request::FailureKind;
 
-    pub fn add(a: f64, b: f64) -> (f64, bool) {
-        let sum = a + b;
+    /// How many digits a result has.
+    pub trait Precision {
+        fn rounded(result: f64) -> f64;
+    }
+
+    pub struct Double;
+    /// A real is held as a double, which has more than twice its digits: its result, rounded once more, is the real's own.
+    pub struct Single;
+
+    impl Precision for Double {
+        fn rounded(result: f64) -> f64 {
+            result
+        }
+    }
+
+    impl Precision for Single {
+        fn rounded(result: f64) -> f64 {
+            result as f32 as f64
+        }
+    }
+
+    pub fn add<P: Precision>(a: f64, b: f64) -> (f64, bool) {
+        let sum = P::rounded(a + b);
         (sum, sum.is_infinite() & !a.is_infinite() & !b.is_infinite())
     }
 
-    pub fn sub(a: f64, b: f64) -> (f64, bool) {
-        add(a, -b)
+    pub fn sub<P: Precision>(a: f64, b: f64) -> (f64, bool) {
+        add::<P>(a, -b)
     }
 
-    pub fn mul(a: f64, b: f64) -> (f64, bool) {
-        let product = a * b;
+    pub fn mul<P: Precision>(a: f64, b: f64) -> (f64, bool) {
+        let product = P::rounded(a * b);
         let overflow = product.is_infinite() & !a.is_infinite() & !b.is_infinite();
         (product, overflow | ((product == 0.0) & (a != 0.0) & (b != 0.0)))
     }
 
     /// NaN divided by zero is NaN; a finite value divided by an infinite one is zero.
-    pub fn div(a: f64, b: f64) -> (f64, bool) {
-        let quotient = a / b;
+    pub fn div<P: Precision>(a: f64, b: f64) -> (f64, bool) {
+        let quotient = P::rounded(a / b);
         let by_zero = (b == 0.0) & !a.is_nan();
         let overflow = quotient.is_infinite() & !a.is_infinite();
         let underflow = (quotient == 0.0) & (a != 0.0) & !b.is_infinite();
         (quotient, by_zero | overflow | underflow)
+    }
+
+    /// The nearest real.
+    pub fn to_real(a: f64) -> (f64, bool) {
+        mul::<Single>(a, 1.0)
     }
 
     /// The failure of an operation that failed, other than a division by zero.
@@ -313,7 +339,9 @@ mod tests {
 
     #[test]
     fn floats_overflow_and_vanish() {
-        use floats::*;
+        use floats::{Double, Single, canonical, to_real};
+        let (add, sub) = (floats::add::<Double>, floats::sub::<Double>);
+        let (mul, div) = (floats::mul::<Double>, floats::div::<Double>);
         assert!(add(f64::MAX, f64::MAX).1);
         assert_eq!(add(f64::INFINITY, 1.0), (f64::INFINITY, false));
         assert_eq!(sub(1.0, f64::INFINITY), (f64::NEG_INFINITY, false));
@@ -328,6 +356,11 @@ mod tests {
         assert_eq!(canonical(-0.0).to_bits(), 0);
         assert_eq!(canonical(-f64::NAN).to_bits(), f64::NAN.to_bits());
         assert!(f64::NAN.total_cmp(&f64::INFINITY).is_gt());
+        let tenth = 0.1f32 as f64;
+        assert_eq!(floats::add::<Single>(tenth, tenth * 2.0), ((0.1f32 + 0.2f32) as f64, false));
+        assert!(floats::mul::<Single>(1e30, 1e30).1 && floats::div::<Single>(1e-30, 1e30).1);
+        assert_eq!(to_real(0.1), (tenth, false));
+        assert!(to_real(1e39).1 && to_real(1e-60).1 && !to_real(f64::INFINITY).1);
     }
 
     #[test]

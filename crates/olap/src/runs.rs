@@ -220,10 +220,11 @@ impl Runs {
     }
 }
 
-/// Text that was taken out of a batch holds on to all of the batch's.
+/// What was taken out of a batch, if it is text or bytes, holds on to all of the batch's.
 fn owned(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
         _ => column,
     }
 }

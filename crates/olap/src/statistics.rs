@@ -227,6 +227,7 @@ fn image(array: &ArrayRef, row: usize, hasher: &RandomState) -> u64 {
         DataType::Float64 => hash(array.as_primitive::<Float64Type>().value(row).to_bits(), hasher),
         DataType::Decimal128(..) => hash(array.as_primitive::<Decimal128Type>().value(row), hasher),
         DataType::Utf8View => hash(array.as_string_view().value(row), hasher),
+        DataType::BinaryView => hash(array.as_binary_view().value(row), hasher),
         DataType::Boolean => hash(array.as_boolean().value(row), hasher),
         // No column of a view is of another kind.
         _ => 0,

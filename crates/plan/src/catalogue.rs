@@ -18,12 +18,19 @@ use crate::{ArithOp, Expr, FailureKind, Type};
 pub enum Kind {
     Bool,
     Integer,
+    Real,
     Float,
     Decimal,
     Date,
     Timestamp,
     TimestampTz,
+    Time,
+    Oid,
+    Enum,
+    Uuid,
     Text,
+    Bytes,
+    Opaque,
 }
 
 /// What an expression applies, whatever its operands are.
@@ -56,6 +63,8 @@ impl Takes {
 pub enum Function {
     /// Both operands of the result's type.
     Integer(ArithOp),
+    /// Rounded to a real.
+    Real(ArithOp),
     Float(ArithOp),
     /// By scaled integers.
     Decimal(ArithOp),
@@ -65,12 +74,18 @@ pub enum Function {
     /// In days.
     DateMinusDate,
     NegInteger,
+    /// Of a real, too.
     NegFloat,
     NegDecimal,
     /// To a wider one.
     IntegerToInteger,
     /// To the nearest, as C does.
+    IntegerToReal,
     IntegerToFloat,
+    RealToFloat,
+    FloatToReal,
+    OidToInteger,
+    NameToText,
     /// Integers and decimals, to no smaller scale.
     ToDecimal,
     DateToTimestamp,
@@ -134,10 +149,12 @@ pub(crate) const fn of_all(function: Named, name: &'static str, operands: &'stat
 }
 
 const INTEGER: &[Takes] = &[Takes::Any(Kind::Integer)];
+const REAL: &[Takes] = &[Takes::Any(Kind::Real)];
 const FLOAT: &[Takes] = &[Takes::Any(Kind::Float)];
 const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
 const DATE: &[Takes] = &[Takes::Any(Kind::Date)];
 const INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer), Takes::Any(Kind::Integer)];
+const REALS: &[Takes] = &[Takes::Any(Kind::Real), Takes::Any(Kind::Real)];
 const FLOATS: &[Takes] = &[Takes::Any(Kind::Float), Takes::Any(Kind::Float)];
 const DECIMALS: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Any(Kind::Decimal)];
 const DATE_AND_DAYS: &[Takes] = &[Takes::Any(Kind::Date), Takes::Only(Type::Int32)];
@@ -173,6 +190,10 @@ pub const FUNCTIONS: &[FunctionRow] = {
         row("integer * integer", Arith(Mul), INTEGERS, Function::Integer(Mul), Same, OUT_OF_RANGE),
         row("integer / integer", Arith(Div), INTEGERS, Function::Integer(Div), Same, QUOTIENT),
         row("integer % integer", Arith(Mod), INTEGERS, Function::Integer(Mod), Same, BY_ZERO),
+        row("real + real", Arith(Add), REALS, Function::Real(Add), Same, OVERFLOW),
+        row("real - real", Arith(Sub), REALS, Function::Real(Sub), Same, OVERFLOW),
+        row("real * real", Arith(Mul), REALS, Function::Real(Mul), Same, PRODUCT),
+        row("real / real", Arith(Div), REALS, Function::Real(Div), Same, FLOAT_QUOTIENT),
         row("float + float", Arith(Add), FLOATS, Function::Float(Add), Same, OVERFLOW),
         row("float - float", Arith(Sub), FLOATS, Function::Float(Sub), Same, OVERFLOW),
         row("float * float", Arith(Mul), FLOATS, Function::Float(Mul), Same, PRODUCT),
@@ -184,13 +205,19 @@ pub const FUNCTIONS: &[FunctionRow] = {
         row("date - days", Arith(Sub), DATE_AND_DAYS, Function::DateMinusDays, Is(Type::Date), NO_DATE),
         row("date - date", Arith(Sub), DATES, Function::DateMinusDate, DAYS, NO_DATE),
         row("- integer", Neg, INTEGER, Function::NegInteger, Same, OUT_OF_RANGE),
+        row("- real", Neg, REAL, Function::NegFloat, Same, &[]),
         row("- float", Neg, FLOAT, Function::NegFloat, Same, &[]),
         row("- decimal", Neg, DECIMAL, Function::NegDecimal, Wide, TOO_WIDE),
         row("integer to integer", Cast(Kind::Integer), INTEGER, Function::IntegerToInteger, Said, &[]),
+        row("integer to real", Cast(Kind::Real), INTEGER, Function::IntegerToReal, Said, &[]),
+        row("float to real", Cast(Kind::Real), FLOAT, Function::FloatToReal, Said, PRODUCT),
+        row("real to float", Cast(Kind::Float), REAL, Function::RealToFloat, Said, &[]),
         row("integer to float", Cast(Kind::Float), INTEGER, Function::IntegerToFloat, Said, &[]),
         row("integer to decimal", Cast(Kind::Decimal), INTEGER, Function::ToDecimal, Said, TOO_WIDE),
         row("decimal to decimal", Cast(Kind::Decimal), DECIMAL, Function::ToDecimal, Said, TOO_WIDE),
         row("date to timestamp", Cast(Kind::Timestamp), DATE, Function::DateToTimestamp, Said, NO_TIMESTAMP),
+        row("oid to integer", Cast(Kind::Integer), &[Takes::Any(Kind::Oid)], Function::OidToInteger, Said, &[]),
+        row("name to text", Cast(Kind::Text), &[Takes::Only(Type::Name)], Function::NameToText, Said, &[]),
     ]
 };
 
@@ -219,6 +246,7 @@ pub fn result_type(call: Call, operands: &[Type]) -> Option<Type> {
 /// Whether there is such a cast. One to the same type does nothing, and is none.
 pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
     let holds = match to.kind() {
+        Kind::Integer if from.kind() == Kind::Oid => to == Type::Int64,
         Kind::Integer => to.slot_bytes() > from.slot_bytes(),
         Kind::Decimal => to.scale() >= from.scale(),
         _ => true,
@@ -263,7 +291,8 @@ pub enum Agg {
     /// Two output columns: the sum as Decimal128 (of the argument's scale; null for no rows), and the number of
     /// not-null arguments as Int64. PostgreSQL divides, so that the result's scale is its own.
     Avg(Expr),
-    /// Text by its bytes. Floats as PostgreSQL orders them.
+    /// Text by its bytes. Floats as PostgreSQL orders them. Of one value alone also of types that PostgreSQL does not order,
+    /// or orders otherwise.
     Min(Expr),
     Max(Expr),
     /// Of texts, in the order of the locale of the C library that the second argument names.
@@ -362,18 +391,25 @@ pub struct AggregateRow {
 }
 
 const NUMBERS: &[Kind] = &[Kind::Integer, Kind::Decimal];
-const ORDERED: &[Kind] =
-    &[Kind::Integer, Kind::Float, Kind::Decimal, Kind::Date, Kind::Timestamp, Kind::TimestampTz, Kind::Text];
 const ALL: &[Kind] = &[
     Kind::Bool,
     Kind::Integer,
+    Kind::Real,
     Kind::Float,
     Kind::Decimal,
     Kind::Date,
     Kind::Timestamp,
     Kind::TimestampTz,
+    Kind::Time,
+    Kind::Oid,
+    Kind::Enum,
+    Kind::Uuid,
     Kind::Text,
+    Kind::Bytes,
+    Kind::Opaque,
 ];
+/// All but truth values.
+const ORDERED: &[Kind] = ALL.split_at(1).1;
 const BIGINT: Rule = Rule::Is(Type::Int64);
 const TOO_LARGE: &[FailureKind] = &[FailureKind::FloatTooLarge];
 const TOTAL: &[FailureKind] = &[FailureKind::BigintOutOfRange, FailureKind::DecimalTooWide];

@@ -287,7 +287,8 @@ fn belongs(value: &Literal, ty: Type) -> bool {
         | (Physical::Int64, Literal::Int(_))
         | (Physical::Float64, Literal::Float(_))
         | (Physical::Int128, Literal::Decimal(_))
-        | (Physical::Text, Literal::Text(_)) => true,
+        | (Physical::Text, Literal::Text(_))
+        | (Physical::Bytes, Literal::Bytes(_)) => true,
         _ => false,
     }
 }

@@ -32,7 +32,7 @@ pub enum Expr {
         right: Box<Expr>,
     },
     /// Result type `ty` is spelled out by the translator. Integers: both operands are of type `ty`, checked.
-    /// Float64: IEEE, but a result that becomes infinite (from finite operands) or zero (from non-zero operands,
+    /// Float64, Float32: IEEE, but a result that becomes infinite (from finite operands) or zero (from non-zero operands,
     /// for * and /) is an error, and so is division by zero. Decimals: `ty` is Decimal128; the scale is the larger
     /// one for + and -, the sum for *; a value beyond 38 digits is an error; no / and %. Date + Int32 gives Date,
     /// Date - Int32 gives Date (both: infinite stays infinite, leaving the range is an error),
@@ -46,8 +46,9 @@ pub enum Expr {
     /// Unary minus, checked.
     Neg(Box<Expr>),
     /// Value-preserving: Int16 -> Int32 -> Int64, integers -> Decimal (scale 0 or more), Decimal -> Decimal of no
-    /// smaller scale (without room for the value: an error), integers -> Float64, Date -> Timestamp (infinities map;
-    /// out of range is an error).
+    /// smaller scale (without room for the value: an error), integers -> Float64, Float32 -> Float64, Name -> Text, Oid -> Int64,
+    /// Date -> Timestamp (infinities map; out of range is an error). And to the nearest real: integers and Float64 ->
+    /// Float32, where leaving the range is an error.
     Cast {
         to: Type,
         arg: Box<Expr>,
@@ -108,13 +109,16 @@ pub enum BoolOp {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Literal {
     Bool(bool),
-    /// Int16, Int32, Int64, Date, Timestamp, TimestampTz, Decimal64 (scaled).
+    /// Int16, Int32, Int64, Date, Timestamp, TimestampTz, Time, Oid, Enum, Decimal64 (scaled).
     Int(i64),
+    /// Float64; Float32 of a real's value.
     Float(f64),
-    /// Decimal128 (scaled).
+    /// Decimal128 (scaled), Uuid.
     Decimal(i128),
-    /// Text; Char without trailing blanks.
+    /// Text, Name; Char without trailing blanks.
     Text(String),
+    /// Bytes, Opaque.
+    Bytes(Vec<u8>),
 }
 
 impl Expr {

@@ -183,23 +183,29 @@ const TOO_LONG: &[FailureKind] = &[FailureKind::OutOfMemory];
 
 #[rustfmt::skip]
 pub(crate) const NAMED: &[FunctionRow] = {
-    use Kind::{Bool, Date, Decimal, Float, Integer, Text, Timestamp, TimestampTz};
+    use Kind::{Bool, Date, Decimal, Float, Integer, Real, Text, Time, Timestamp, TimestampTz, Uuid};
     use Named::*;
     use Takes::{Any, Only};
     &[
         of_all(Greatest, "greatest(integer, …)", &[Any(Integer)]),
+        of_all(Greatest, "greatest(real, …)", &[Any(Real)]),
         of_all(Greatest, "greatest(float, …)", &[Any(Float)]),
         of_all(Greatest, "greatest(decimal, …)", &[Any(Decimal)]),
         of_all(Greatest, "greatest(date, …)", &[Any(Date)]),
         of_all(Greatest, "greatest(timestamp, …)", &[Any(Timestamp)]),
         of_all(Greatest, "greatest(timestamptz, …)", &[Any(TimestampTz)]),
+        of_all(Greatest, "greatest(time, …)", &[Any(Time)]),
+        of_all(Greatest, "greatest(uuid, …)", &[Any(Uuid)]),
         of_all(Greatest, "greatest(text, …)", &[Any(Text)]),
         of_all(Least, "least(integer, …)", &[Any(Integer)]),
+        of_all(Least, "least(real, …)", &[Any(Real)]),
         of_all(Least, "least(float, …)", &[Any(Float)]),
         of_all(Least, "least(decimal, …)", &[Any(Decimal)]),
         of_all(Least, "least(date, …)", &[Any(Date)]),
         of_all(Least, "least(timestamp, …)", &[Any(Timestamp)]),
         of_all(Least, "least(timestamptz, …)", &[Any(TimestampTz)]),
+        of_all(Least, "least(time, …)", &[Any(Time)]),
+        of_all(Least, "least(uuid, …)", &[Any(Uuid)]),
         of_all(Least, "least(text, …)", &[Any(Text)]),
         named(Like, "text like text", TWO_TEXTS, BOOL, LIKE),
         named(StartsWith, "starts_with(text, text)", TWO_TEXTS, BOOL, &[]),
@@ -231,6 +237,7 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(CompareIn, "compare(text, text in locale)", &[Any(Text), Any(Text), Only(Type::Text)], INTEGER, &[]),
         named(CharToText, "char to text", &[Only(Type::Char)], TO_TEXT, &[]),
         named(Abs, "abs(integer)", INTEGERS, Rule::Same, OUT_OF_RANGE),
+        named(Abs, "abs(real)", &[Any(Real)], Rule::Same, &[]),
         named(Abs, "abs(float)", FLOAT, Rule::Same, &[]),
         named(Abs, "abs(decimal)", DECIMAL, Rule::Wide, TOO_WIDE),
         named(Sign, "sign(float)", FLOAT, Rule::Same, &[]),

@@ -10,29 +10,47 @@ use crate::catalogue::Kind;
 /// |---|---|---|---|
 /// | `Bool` | boolean | one bit | `Boolean` |
 /// | `Int16`, `Int32`, `Int64` | smallint, integer, bigint | the integer | `Int16`, `Int32`, `Int64` |
+/// | `Float32` | real | the same value as a double, which holds every real | `Float64` |
 /// | `Float64` | double precision | IEEE bits, sign of zero and NaN payload kept | `Float64` |
 /// | `Decimal64 { scale }` | numeric(p, s), p <= 18 | value * 10^scale as i64 | `Int64` |
 /// | `Decimal128 { scale }` | numeric(p, s), p <= 38 | value * 10^scale as i128 | `Decimal128(38, 0)`: the raw integer, scale kept in the plan |
 /// | `Date` | date | days since 2000-01-01 as i32; infinities are i32::MIN and MAX | `Int32` |
 /// | `Timestamp`, `TimestampTz` | timestamp, timestamptz | microseconds since 2000-01-01 as i64; infinities are i64::MIN and MAX | `Int64` |
+/// | `Time` | time | microseconds since midnight as i64 | `Int64` |
+/// | `Oid` | oid | the number as i64 | `Int64` |
+/// | `Enum` | any enum | the bits of the label's oid as i32 | `Int32` |
+/// | `Uuid` | uuid | its bytes as a big-endian i128 with the sign flipped, whose order is theirs | `Decimal128(38, 0)` |
 /// | `Text` | text, varchar | UTF-8 bytes | `Utf8View` |
+/// | `Name` | name | UTF-8 bytes up to the first zero | `Utf8View` |
 /// | `Char` | char(n) | UTF-8 bytes *without* trailing blanks; who shows it pads it again to n | `Utf8View` |
+/// | `Bytes` | bytea | the bytes | `BinaryView` |
+/// | `Opaque` | any other | the bytes of a varlena without its length, or of the fixed length | `BinaryView` |
 ///
-/// Order of text is known only where the collation is "C"; the translator asks for no other.
+/// Order of text is known only where the collation is "C"; the translator asks for no other. Here enums are ordered by their
+/// bits, and opaque values are equal and ordered by their bytes. PostgreSQL has other ideas of both: the translator never
+/// compares opaque values, and enums only for equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
     Bool,
     Int16,
     Int32,
     Int64,
+    Float32,
     Float64,
     Decimal64 { scale: u8 },
     Decimal128 { scale: u8 },
     Date,
     Timestamp,
     TimestampTz,
+    Time,
+    Oid,
+    Enum,
+    Uuid,
     Text,
+    Name,
     Char,
+    Bytes,
+    Opaque,
 }
 
 /// A value's form in memory.
@@ -46,6 +64,8 @@ pub enum Physical {
     Int128,
     /// UTF-8, of any length; what is stored in place is a view of 16 bytes.
     Text,
+    /// The same for any bytes.
+    Bytes,
 }
 
 impl Type {
@@ -54,11 +74,14 @@ impl Type {
         match self {
             Type::Bool => Physical::Bit,
             Type::Int16 => Physical::Int16,
-            Type::Int32 | Type::Date => Physical::Int32,
-            Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => Physical::Int64,
-            Type::Float64 => Physical::Float64,
-            Type::Decimal128 { .. } => Physical::Int128,
-            Type::Text | Type::Char => Physical::Text,
+            Type::Int32 | Type::Date | Type::Enum => Physical::Int32,
+            Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz | Type::Time | Type::Oid => {
+                Physical::Int64
+            }
+            Type::Float32 | Type::Float64 => Physical::Float64,
+            Type::Decimal128 { .. } | Type::Uuid => Physical::Int128,
+            Type::Text | Type::Name | Type::Char => Physical::Text,
+            Type::Bytes | Type::Opaque => Physical::Bytes,
         }
     }
 
@@ -69,7 +92,7 @@ impl Type {
             Physical::Int16 => Some(2),
             Physical::Int32 => Some(4),
             Physical::Int64 | Physical::Float64 => Some(8),
-            Physical::Int128 | Physical::Text => Some(16),
+            Physical::Int128 | Physical::Text | Physical::Bytes => Some(16),
         }
     }
 
@@ -78,17 +101,29 @@ impl Type {
         match self {
             Type::Bool => Kind::Bool,
             Type::Int16 | Type::Int32 | Type::Int64 => Kind::Integer,
+            Type::Float32 => Kind::Real,
             Type::Float64 => Kind::Float,
             Type::Decimal64 { .. } | Type::Decimal128 { .. } => Kind::Decimal,
             Type::Date => Kind::Date,
             Type::Timestamp => Kind::Timestamp,
             Type::TimestampTz => Kind::TimestampTz,
-            Type::Text | Type::Char => Kind::Text,
+            Type::Time => Kind::Time,
+            Type::Oid => Kind::Oid,
+            Type::Enum => Kind::Enum,
+            Type::Uuid => Kind::Uuid,
+            Type::Text | Type::Name | Type::Char => Kind::Text,
+            Type::Bytes => Kind::Bytes,
+            Type::Opaque => Kind::Opaque,
         }
     }
 
     pub fn is_text(self) -> bool {
         self.kind() == Kind::Text
+    }
+
+    /// Whether equal values may differ in their bits: -0 and 0, and all that is not a number.
+    pub fn is_float(self) -> bool {
+        matches!(self, Type::Float32 | Type::Float64)
     }
 
     /// Digits after the point; 0 for the integers.
@@ -99,12 +134,20 @@ impl Type {
             | Type::Int16
             | Type::Int32
             | Type::Int64
+            | Type::Float32
             | Type::Float64
             | Type::Date
             | Type::Timestamp
             | Type::TimestampTz
+            | Type::Time
+            | Type::Oid
+            | Type::Enum
+            | Type::Uuid
             | Type::Text
-            | Type::Char => 0,
+            | Type::Name
+            | Type::Char
+            | Type::Bytes
+            | Type::Opaque => 0,
         }
     }
 }

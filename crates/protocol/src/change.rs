@@ -72,7 +72,7 @@ pub enum Value<'a> {
     Float(f64),
     /// Decimal128.
     Decimal(i128),
-    /// Text and Char.
+    /// Text, Name and Char; Bytes and Opaque.
     Text(&'a [u8]),
 }
 
@@ -241,7 +241,7 @@ impl<'a> RowReader<'a> {
                 Physical::Int64 => Value::Int(i64::from_le_bytes(r.array()?)),
                 Physical::Float64 => Value::Float(f64::from_bits(r.u64()?)),
                 Physical::Int128 => Value::Decimal(i128::from_le_bytes(r.array()?)),
-                Physical::Text => {
+                Physical::Text | Physical::Bytes => {
                     let length = r.u32()? as usize;
                     Value::Text(r.take(length)?)
                 }
@@ -361,6 +361,13 @@ mod tests {
             (Type::Text, Value::Text("Käse".as_bytes())),
             (Type::Char, Value::Null),
             (Type::Text, Value::Unchanged),
+            (Type::Float32, Value::Float(1.5)),
+            (Type::Time, Value::Int(86_400_000_000)),
+            (Type::Oid, Value::Int(u32::MAX as i64)),
+            (Type::Enum, Value::Int(-1)),
+            (Type::Uuid, Value::Decimal(i128::MIN)),
+            (Type::Bytes, Value::Text(b"\xff\0")),
+            (Type::Opaque, Value::Unchanged),
             (Type::Decimal64 { scale: 0 }, Value::Unholdable),
         ];
         let mut row = Vec::new();

@@ -11,6 +11,17 @@ pub enum Kind {
     Numeric,
     Date,
     Text,
+    Uuid,
+    Enum,
+    /// What the engine only keeps: jsonb.
+    Document,
+}
+
+impl Kind {
+    /// Whether the engine knows the order of values, too.
+    pub fn is_ordered(self) -> bool {
+        !matches!(self, Kind::Text | Kind::Enum | Kind::Document)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +82,9 @@ impl Scope {
 
     /// Another value of the column's kind.
     fn computed(&self, dice: &mut Dice, column: &Column) -> String {
+        if column.kind == Kind::Document {
+            return column.name.clone();
+        }
         if dice.chance(3) {
             return self.chosen(dice, column);
         }
@@ -78,6 +92,7 @@ impl Scope {
         let other = self.column_of(dice, column.kind).map_or(small.into(), |other| other.name);
         match column.kind {
             Kind::Bool => format!("(NOT {name})"),
+            Kind::Uuid | Kind::Enum | Kind::Document => name.clone(),
             Kind::Text => text_made_of(dice, name, &other),
             Kind::Date => format!("({name} {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
             Kind::Integer if dice.chance(3) => self.integer_made_of(dice, name, small),
@@ -128,6 +143,7 @@ impl Scope {
             1 => format!("coalesce({name}, {other})"),
             2 => format!("nullif({name}, {literal})"),
             3 if column.kind == Kind::Text => format!("nullif({name}, {other})"),
+            3 if column.kind == Kind::Enum => format!("nullif({name}, {literal})"),
             3 => format!("{}({name}, {other}, {literal})", dice.pick(&["greatest", "least"])),
             4 => format!("(CASE {name} WHEN {literal} THEN {other} WHEN {other} THEN {literal} ELSE {name} END)"),
             5 => format!("(CASE {name} WHEN {literal} THEN {other} END)"),
@@ -156,6 +172,9 @@ impl Scope {
 
     fn plain_comparison(&self, dice: &mut Dice) -> String {
         let column = self.column(dice);
+        if column.kind == Kind::Document {
+            return format!("{} IS NULL", column.name);
+        }
         let literal = dice.pick(column.literals);
         let comparison = dice.pick(&["=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]);
         format!("{} {comparison} {literal}", column.name)
@@ -186,10 +205,13 @@ impl Scope {
         if column.kind == Kind::Bool {
             return dice.pick(&["({})", "(NOT {})", "({} = false)", "({} IS NULL)"]).replace("{}", name);
         }
+        if column.kind == Kind::Document {
+            return dice.pick(&["({} IS NULL)", "({} IS NOT NULL)"]).replace("{}", name);
+        }
         if column.kind == Kind::Text && dice.chance(3) {
             return text_condition(dice, name);
         }
-        let ordered = column.kind != Kind::Text;
+        let ordered = column.kind.is_ordered();
         let comparison = if ordered { dice.pick(&COMPARISONS) } else { dice.pick(&COMPARISONS[..2]) };
         match dice.below(13) {
             6 => format!("({name} IS {} DISTINCT FROM {literal})", dice.pick(&["", "NOT"])),
@@ -319,6 +341,8 @@ pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
             "extract(year FROM {})",
             "coalesce({}, '2000-01-01')",
         ],
+        Kind::Document => &["({})::text", "({}) IS NULL", "({}) -> 'a'", "(({}) ->> 'a')::integer", "jsonb_typeof({})"],
+        Kind::Uuid | Kind::Enum => &["({})::text", "({}) IS NULL", "({}) = ({})", "nullif({}, {})"],
         Kind::Text => &[
             "upper({})",
             "length({})",
@@ -349,6 +373,8 @@ pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
         Kind::Integer => dice.pick(&["(({}) < 5)", "(NOT (({}) < 5))", "(({}) NOT IN (1, 2))", "(({}) = 1)"]),
         Kind::Numeric => dice.pick(&["(({}) > 1.5)", "(NOT (({}) > 1.5))", "(({}) IS NULL)"]),
         Kind::Date => dice.pick(&["(({}) >= '2023-03-01')", "(NOT (({}) >= '2023-03-01'))"]),
+        Kind::Document => dice.pick(&["(({}) IS NULL)", "(({}) IS NOT NULL)"]),
+        Kind::Uuid | Kind::Enum => dice.pick(&["(({}) IS NULL)", "(({}) = ({}))"]),
         Kind::Text => dice.pick(&["(({}) = 'a1')", "(NOT (({}) <> 'a1'))", "(({}) IN ('a1', 'b2'))"]),
     }
     .replace("{}", k);

@@ -7,7 +7,7 @@ use postgres::Client;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-use super::expressions::Kind::{Bool, Date, Integer, Numeric, Text};
+use super::expressions::Kind::{Bool, Date, Enum, Integer, Numeric, Text, Uuid};
 use super::expressions::{Column, Scope};
 use super::select::From;
 use crate::chaos::{self, Values};
@@ -17,7 +17,13 @@ const LIVE: Duration = Duration::from_secs(60);
 /// Columns of `kinds` by the kind of their type.
 const INTEGERS: [&str; 3] = ["i2", "i4", "i8"];
 const NUMBERS: [&str; 6] = ["i2", "i4", "i8", "n9", "n30", "f8"];
-const ALL: [&str; 14] = ["id", "b", "i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz"];
+const ORDERED: [&str; 16] = ["i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz", "tm", "o", "dm", "r"];
+const KEYS: [&str; 18] =
+    ["b", "i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz", "u", "m", "tm", "o", "y"];
+const ALL: [&str; 23] = [
+    "id", "b", "i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz", "u", "r", "m", "tm", "o", "y",
+    "dm", "j", "a",
+];
 
 /// Small tables, so that a query costs little, with every odd value of [`Values::value`] and a few more.
 pub fn create(client: &mut Client) -> Result<()> {
@@ -47,6 +53,8 @@ pub fn from() -> From {
         ("t", Text, &["'a1'", "''", "'été3'"]),
         ("v", Text, &["'plain'", "'trailing'", "''"]),
         ("c", Text, &["'pad'", "'pad  '", "'ﬀ'"]),
+        ("u", Uuid, &["'c4ca4238-a0b9-2382-0dcc-509a6f75849b'::uuid", "NULL::uuid"]),
+        ("m", Enum, &["'calm'::mood", "'odd'::mood"]),
         ("d", Date, &["date '2020-01-01'", "date 'infinity'", "date '4713-01-01 BC'"]),
     ];
     let columns = columns.map(|(name, kind, literals)| Column { name: name.into(), kind, literals });
@@ -79,8 +87,7 @@ impl Queries {
             }
             1 => format!("SELECT {} FROM {from} WHERE {filter} AND anker.olap()", self.aggregates()),
             _ => {
-                let keys: Vec<&str> =
-                    (0..self.values.random().random_range(1..3)).map(|_| self.pick(&ALL[1..])).collect();
+                let keys: Vec<&str> = (0..self.values.random().random_range(1..3)).map(|_| self.pick(&KEYS)).collect();
                 let keys = keys.join(", ");
                 format!(
                     "SELECT {keys}, {} FROM {from} WHERE {filter} AND anker.olap() GROUP BY {keys}",
@@ -100,7 +107,7 @@ impl Queries {
             6 => format!("{}(f8)", self.pick(&["sum", "avg", "stddev", "var_pop"])),
             7 => format!("{}({})", self.pick(&["stddev", "variance", "var_pop"]), self.pick(&NUMBERS[..5])),
             0 => "count(*)".into(),
-            1 => format!("count({})", self.pick(&ALL)),
+            1 => format!("count({}{})", self.pick(&["", "DISTINCT "]), self.pick(&ALL[..21])),
             2 => format!("sum({})", self.number(1)),
             3 => format!("avg({})", self.number(0)),
             4 => format!("min({})", self.scalar()),
@@ -108,9 +115,9 @@ impl Queries {
         }
     }
 
-    /// An expression of any type that min and max know.
+    /// An expression of a type that min and max know.
     fn scalar(&mut self) -> String {
-        if self.values.chance(3) { self.number(1) } else { self.pick(&ALL[2..]).into() }
+        if self.values.chance(3) { self.number(1) } else { self.pick(&ORDERED).into() }
     }
 
     fn number(&mut self, depth: u32) -> String {
@@ -148,9 +155,10 @@ impl Queries {
             2 => format!("{} {operator} {}", self.pick(&NUMBERS), self.number(u32::from(!self.joins))),
             3 => "b".into(),
             _ if column == "b" => "b = true".into(),
+            _ if column == "j" || column == "a" => format!("{column} IS NULL"),
             _ => {
-                let text = ["t", "v", "c"].contains(&column);
-                let operator = if text { self.pick(&["=", "<>"]) } else { operator };
+                let unordered = ["t", "v", "c", "m"].contains(&column);
+                let operator = if unordered { self.pick(&["=", "<>"]) } else { operator };
                 let cast = match column {
                     "d" => "::date",
                     "ts" => "::timestamp",

@@ -137,9 +137,9 @@ impl From {
             5 => format!("avg({})", self.scope.number(dice)),
             kind => {
                 let column = self.scope.column(dice);
-                // Order of text depends on its collation, and booleans have none here.
-                let ordered =
-                    if matches!(column.kind, Kind::Text | Kind::Bool) { self.scope.number(dice) } else { column.name };
+                // Order of text depends on its collation, and there is no least of some others.
+                let unordered = matches!(column.kind, Kind::Bool | Kind::Uuid) || !column.kind.is_ordered();
+                let ordered = if unordered { self.scope.number(dice) } else { column.name };
                 format!("{}({ordered})", if kind == 6 { "min" } else { "max" })
             }
         };

@@ -2,7 +2,7 @@
 //! mirrored; and joins of its tables.
 
 use super::dice::Dice;
-use super::expressions::Kind::{Bool, Date, Integer, Numeric, Text};
+use super::expressions::Kind::{Bool, Date, Document, Enum, Integer, Numeric, Text, Uuid};
 use super::expressions::{Column, Kind, Scope};
 use super::select::From;
 use super::subqueries;
@@ -17,9 +17,10 @@ pub const SCHEMA: &str = "
         s_key integer PRIMARY KEY, s_name char(8), s_nation integer REFERENCES nation, s_balance numeric(12,2));
     CREATE TABLE customer (
         c_key integer PRIMARY KEY, c_nation integer REFERENCES nation, c_segment char(10) NOT NULL,
-        c_balance numeric(12,2), c_since date, c_active boolean);
+        c_balance numeric(12,2), c_since date, c_active boolean, c_token uuid, c_mood mood);
     CREATE TABLE part (
-        p_key integer PRIMARY KEY, p_brand char(10), p_type text NOT NULL, p_size smallint, p_price numeric(12,2) NOT NULL);
+        p_key integer PRIMARY KEY, p_brand char(10), p_type text NOT NULL, p_size smallint, p_price numeric(12,2) NOT NULL,
+        p_doc jsonb);
     CREATE TABLE partsupp (
         ps_part integer REFERENCES part, ps_supp integer REFERENCES supplier, ps_qty integer, ps_cost numeric(12,2),
         PRIMARY KEY (ps_part, ps_supp)) PARTITION BY RANGE (ps_part);
@@ -30,7 +31,7 @@ pub const SCHEMA: &str = "
     ALTER TABLE partsupp ATTACH PARTITION partsupp_high FOR VALUES FROM (17) TO (MAXVALUE);
     CREATE TABLE orders (
         o_key bigint PRIMARY KEY, o_customer integer REFERENCES customer, o_status char(1), o_total numeric(14,2),
-        o_date date NOT NULL, o_priority smallint, o_clerk text);
+        o_date date NOT NULL, o_priority smallint, o_clerk text, o_token uuid, o_mood mood);
     CREATE TABLE lineitem (
         l_order bigint REFERENCES orders, l_line integer, l_part integer NOT NULL, l_supp integer NOT NULL,
         l_qty numeric(8,2) NOT NULL, l_price numeric(12,2), l_discount numeric(4,2), l_flag char(1), l_late boolean,
@@ -42,13 +43,17 @@ pub const SCHEMA: &str = "
     INSERT INTO supplier SELECT i, 's' || i % 6, nullif(i * 7 % 26, 25), nullif(i * 311 % 97, 13) - 20.50
         FROM generate_series(1, 20) i;
     INSERT INTO customer SELECT i, nullif(i * 11 % 26, 25), 'a' || i % 4, (i * 137 % 211 - 60) / 4.0,
-        date '2022-12-20' + nullif(i * 5 % 61, 7), nullif(i % 3, 2) = 1 FROM generate_series(1, 60) i;
-    INSERT INTO part SELECT i, 'b' || i % 5, chr(97 + i % 6) || i % 4, nullif(i % 12, 11), 1 + i % 17 * 2.25
+        date '2022-12-20' + nullif(i * 5 % 61, 7), nullif(i % 3, 2) = 1, md5(nullif(i % 40, 9)::text)::uuid,
+        (ARRAY['calm', 'wild', NULL])[i % 3 + 1]::mood FROM generate_series(1, 60) i;
+    INSERT INTO part SELECT i, 'b' || i % 5, chr(97 + i % 6) || i % 4, nullif(i % 12, 11), 1 + i % 17 * 2.25,
+        CASE WHEN i % 7 > 0 THEN jsonb_build_object('a', i % 5, 'b', repeat('x', i % 3 * 2000)) END
         FROM generate_series(1, 50) i;
     INSERT INTO partsupp SELECT p, (p * 3 + s * 7) % 20 + 1, nullif((p + s) * 13 % 40, 0), (p * s + 5) % 31 + 0.75
         FROM generate_series(1, 50) p, generate_series(0, 2) s;
     INSERT INTO orders SELECT i * 3, nullif(i * 17 % 61, 0), (ARRAY['F', 'O', 'P'])[i % 3 + 1], nullif(i * 331 % 977, 5) * 1.5,
-        date '2023-01-01' + i * 3 % 250, nullif(i % 6, 5), nullif('a' || i % 9, 'a4') FROM generate_series(1, 180) i;
+        date '2023-01-01' + i * 3 % 250, nullif(i % 6, 5), nullif('a' || i % 9, 'a4'),
+        md5(nullif(i % 50, 3)::text)::uuid, (ARRAY['calm', 'wild', 'odd', NULL])[i % 4 + 1]::mood
+        FROM generate_series(1, 180) i;
     INSERT INTO lineitem SELECT o_key, l, ps_part, ps_supp, (o_key * l) % 50 + 1, nullif((o_key + l * 7) % 300, 3) * 1.25,
         nullif((o_key + l) % 11, 10) / 100.0, (ARRAY['A', 'N', 'R'])[(o_key / 3 + l) % 3 + 1], nullif((o_key / 3 + l) % 5, 4) > 2,
         o_date + (l * 11 % 40), CASE WHEN l < 4 THEN o_date + (o_key * l % 45)::integer END, (ARRAY['a1', 'b2', 'c3', NULL])[l]
@@ -64,7 +69,9 @@ pub const CHANGES: &str = "
     UPDATE orders SET o_total = NULL, o_date = o_date + 1 WHERE o_key % 10 = 4;
     UPDATE customer SET c_active = NOT c_active WHERE c_key % 8 = 1;
     UPDATE supplier SET s_nation = 3 WHERE s_key = 9;
-    INSERT INTO orders VALUES (9000, NULL, NULL, NULL, '2023-02-28', NULL, NULL), (9001, 7, 'O', -1, '2023-02-28', 1, 'a1')";
+    INSERT INTO orders VALUES (9000, NULL, NULL, NULL, '2023-02-28', NULL, NULL), (9001, 7, 'O', -1, '2023-02-28', 1, 'a1');
+    UPDATE orders SET o_token = md5('1')::uuid, o_mood = 'odd' WHERE o_key % 20 = 4;
+    UPDATE part SET p_doc = '{\"a\": 1}' WHERE p_key % 9 = 4; UPDATE part SET p_size = p_size + 1 WHERE p_key % 2 = 0";
 
 struct Table {
     name: &'static str,
@@ -79,6 +86,8 @@ const DATES: &[&str] = &["date '2023-01-01'", "date '2023-03-15'", "date '2023-0
 const CODES: &[&str] = &["'a1'", "'b2'", "'c3'", "'a0'", "''"];
 const SIZES: &[&str] = &["1", "2", "5", "11"];
 const TRUTHS: &[&str] = &["true", "false"];
+const TOKENS: &[&str] = &["md5('1')::uuid", "'c81e728d-9d4c-2f63-6f06-7f89cc14862c'", "md5('40')::uuid"];
+const MOODS: &[&str] = &["'calm'::mood", "'odd'::mood"];
 
 const SHOP: [Table; 8] = [
     Table { name: "region", key: &["r_key"], columns: &[("r_key", Integer, SIZES), ("r_name", Text, CODES)] },
@@ -107,6 +116,8 @@ const SHOP: [Table; 8] = [
             ("c_balance", Numeric, MONEY),
             ("c_since", Date, DATES),
             ("c_active", Bool, TRUTHS),
+            ("c_token", Uuid, TOKENS),
+            ("c_mood", Enum, MOODS),
         ],
     },
     Table {
@@ -118,6 +129,7 @@ const SHOP: [Table; 8] = [
             ("p_type", Text, CODES),
             ("p_size", Integer, SIZES),
             ("p_price", Numeric, MONEY),
+            ("p_doc", Document, &["NULL"]),
         ],
     },
     Table {
@@ -141,6 +153,8 @@ const SHOP: [Table; 8] = [
             ("o_date", Date, DATES),
             ("o_priority", Integer, SIZES),
             ("o_clerk", Text, CODES),
+            ("o_token", Uuid, TOKENS),
+            ("o_mood", Enum, MOODS),
         ],
     },
     Table {
@@ -166,7 +180,7 @@ const SHOP: [Table; 8] = [
 /// What joins two tables: pairs of columns.
 type Edge = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const EDGES: [Edge; 17] = [
+const EDGES: [Edge; 19] = [
     ("lineitem", "orders", &[("l_order", "o_key")]),
     ("orders", "customer", &[("o_customer", "c_key")]),
     ("customer", "nation", &[("c_nation", "n_key")]),
@@ -180,6 +194,8 @@ const EDGES: [Edge; 17] = [
     // Beside the foreign keys: other types, columns that repeat, both sides nullable.
     ("customer", "supplier", &[("c_nation", "s_nation")]),
     ("orders", "customer", &[("o_date", "c_since")]),
+    ("orders", "customer", &[("o_token", "c_token")]),
+    ("orders", "customer", &[("o_mood", "c_mood"), ("o_customer", "c_key")]),
     ("orders", "lineitem", &[("o_key", "l_order"), ("o_date", "l_ship")]),
     ("partsupp", "lineitem", &[("ps_qty", "l_qty"), ("ps_part", "l_part")]),
     ("part", "customer", &[("p_type", "c_segment"), ("p_key", "c_key")]),
@@ -301,10 +317,10 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     if dice.chance(3) {
         return format!("SELECT DISTINCT {} FROM {}{filter}", all.join(", "), table.name);
     }
-    // Text has an order of its own, and booleans have none.
+    // Text and enums have an order of their own, and of others there is no least.
     let (mut keys, mut items) = (Vec::new(), Vec::new());
     for &(name, kind, _) in table.columns {
-        let is_key = table.key.contains(&name) || matches!(kind, Text | Bool);
+        let is_key = table.key.contains(&name) || matches!(kind, Text | Bool | Uuid | Enum | Document);
         if is_key {
             keys.push(name);
         }
@@ -318,10 +334,19 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     format!("SELECT {} FROM {}{filter} GROUP BY {}{having}", items.join(", "), table.name, keys.join(", "))
 }
 
+/// Columns whose order is the engine's, too.
+fn ordered(table: &'static Table) -> Vec<&'static str> {
+    table.columns.iter().filter(|column| column.1.is_ordered()).map(|column| column.0).collect()
+}
+
+/// Columns whose equality is the engine's, too.
+fn grouped(table: &'static Table) -> Vec<&'static str> {
+    table.columns.iter().filter(|column| column.1 != Document).map(|column| column.0).collect()
+}
+
 /// The first rows of a table in an order that the primary key decides in the end.
 fn first(dice: &mut Dice, table: &'static Table, columns: &str, filter: &str) -> String {
-    // The order of text is not the engine's.
-    let ordered: Vec<&str> = table.columns.iter().filter(|column| column.1 != Text).map(|column| column.0).collect();
+    let ordered = ordered(table);
     let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
     let first = format!("{}{direction}", dice.pick(&ordered));
     let range =
@@ -335,12 +360,11 @@ fn first(dice: &mut Dice, table: &'static Table, columns: &str, filter: &str) ->
 
 /// The rows of a table, some of its numbers those of window functions.
 fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
-    let ordered: Vec<&str> = table.columns.iter().filter(|column| column.1 != Text).map(|column| column.0).collect();
-    let by = dice.pick(&ordered);
+    let by = dice.pick(&ordered(table));
     let key = table.key.join(", ");
     let part = match dice.below(3) {
         0 => String::new(),
-        _ => format!("PARTITION BY {}", dice.pick(table.columns).0),
+        _ => format!("PARTITION BY {}", dice.pick(&grouped(table))),
     };
     let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
     let mut items = Vec::new();
@@ -384,7 +408,7 @@ fn shown_otherwise(dice: &mut Dice, name: &str, kind: Kind) -> String {
         Numeric => dice.pick(&["{} * 2", "- {}"]),
         Bool => dice.pick(&["NOT {}", "{} = false", "{} IS TRUE"]),
         Date => "{} + 1",
-        Text => return name.into(),
+        Text | Uuid | Enum | Document => return name.into(),
     };
     format!("{} AS {name}", otherwise.replace("{}", name))
 }

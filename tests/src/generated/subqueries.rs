@@ -85,7 +85,7 @@ fn condition_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
         }
         4 => {
             let Some((own, other)) = alike(dice, outer, &inner) else { return outer.simple_condition(dice) };
-            let ordered = !matches!(own.kind, Kind::Text | Kind::Bool);
+            let ordered = own.kind != Kind::Bool && own.kind.is_ordered();
             let comparison = if ordered { dice.pick(&["=", "<>", "<", ">="]) } else { dice.pick(&["=", "<>"]) };
             let mut conditions = correlation(dice, outer, &inner);
             conditions.push(inner.simple_condition(dice));
@@ -137,7 +137,7 @@ fn correlation(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Vec<String> {
     for _ in 0..dice.pick(&[0, 1, 1, 1, 2]) {
         if let Some((own, other)) = alike(dice, outer, inner) {
             let comparison = if dice.chance(6) { "<" } else { "=" };
-            let comparison = if own.kind == Kind::Text || own.kind == Kind::Bool { "=" } else { comparison };
+            let comparison = if own.kind == Kind::Bool || !own.kind.is_ordered() { "=" } else { comparison };
             conditions.push(format!("{} {comparison} {}", other.name, own.name));
         }
     }
@@ -146,7 +146,7 @@ fn correlation(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Vec<String> {
 
 /// A column of either side, of one kind.
 fn alike(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Option<(Column, Column)> {
-    let kind =
-        dice.pick(&[Kind::Integer, Kind::Integer, Kind::Integer, Kind::Numeric, Kind::Date, Kind::Text, Kind::Bool]);
+    use Kind::*;
+    let kind = dice.pick(&[Integer, Integer, Integer, Integer, Numeric, Date, Text, Bool, Uuid, Enum]);
     Some((outer.column_of(dice, kind)?, inner.column_of(dice, kind)?))
 }

@@ -99,10 +99,8 @@ impl Pg {
                     self.heaps[table][i].xmax = None;
                     return;
                 }
-                let unchanged: Vec<usize> = (0..new.len())
-                    .filter(|&c| matches!(&new[c], Val::Text(t) if t.len() > 20) && new[c] == old[c])
-                    .filter(|_| rnd.random())
-                    .collect();
+                let unchanged: Vec<usize> =
+                    (0..new.len()).filter(|&c| is_long(&new[c]) && new[c] == old[c]).filter(|_| rnd.random()).collect();
                 rig::update(&layout, &old, &new, &unchanged, &mut changes);
                 self.heaps[table].push(Version { row: new, xmin: xid, xmax: None });
             }
@@ -199,6 +197,11 @@ fn change_row(layout: &TableLayout, old: &Row, rnd: &mut StdRng) -> Row {
         .collect()
 }
 
+/// Kept out of line by PostgreSQL, or so it may be.
+fn is_long(val: &Val) -> bool {
+    matches!(val, Val::Text(text) if text.len() > 20) || matches!(val, Val::Bytes(bytes) if bytes.len() > 20)
+}
+
 /// Small domains for keys (so that they collide) and for tables of REPLICA IDENTITY FULL (so that rows repeat).
 fn random_val(ty: Type, key: bool, small: bool, rnd: &mut StdRng) -> Val {
     if !key && rnd.random_bool(0.15) {
@@ -210,20 +213,29 @@ fn random_val(ty: Type, key: bool, small: bool, rnd: &mut StdRng) -> Val {
             Val::Unholdable
         }
         Type::Bool => Val::Bool(rnd.random()),
-        Type::Text | Type::Char if key || small => one_of(&["a", "ä", "twelve bytes", "thirteen bytes"], rnd),
-        Type::Text | Type::Char => match rnd.random_range(0..4) {
+        Type::Text | Type::Name | Type::Char if key || small => {
+            one_of(&["a", "ä", "twelve bytes", "thirteen bytes"], rnd)
+        }
+        Type::Text | Type::Name | Type::Char => match rnd.random_range(0..4) {
             0 => one_of(&["", "x", "Straße", "日本語", "🦀 crab"], rnd),
             1 => Val::Text("é".repeat(rnd.random_range(0..8))),
             2 => Val::Text(format!("{:0>width$}", rnd.random::<u32>(), width = rnd.random_range(1..60))),
             _ => Val::Text("long text ".repeat(rnd.random_range(2..200))),
         },
+        Type::Bytes | Type::Opaque if key || small => {
+            Val::Bytes([&b""[..], b"\xff\0", b"twelve bytes", b"thirteen byte\xc3"][rnd.random_range(0..4)].to_vec())
+        }
+        Type::Bytes | Type::Opaque => Val::Bytes((0..rnd.random_range(0..60)).map(|_| rnd.random()).collect()),
+        Type::Float32 => Val::Float([0.0f64, -0.0, 0.5][rnd.random_range(0..3)].to_bits()),
         Type::Float64 if small => Val::Float([0.0f64, -0.0][rnd.random_range(0..2)].to_bits()),
         Type::Float64 => {
             Val::Float([0.0, -0.0, f64::NAN, f64::INFINITY, 1.5, f64::MIN_POSITIVE][rnd.random_range(0..6)].to_bits())
         }
-        Type::Decimal128 { .. } => Val::Decimal([i128::MIN, i128::MAX, -1, 0, 1 << 70][rnd.random_range(0..5)]),
+        Type::Decimal128 { .. } | Type::Uuid => {
+            Val::Decimal([i128::MIN, i128::MAX, -1, 0, 1 << 70][rnd.random_range(0..5)])
+        }
         Type::Int16 if !key && !small => Val::Int(rnd.random::<i16>() as i64),
-        Type::Int32 | Type::Date if !key && !small => {
+        Type::Int32 | Type::Date | Type::Enum if !key && !small => {
             Val::Int([i32::MIN, i32::MAX, rnd.random()][rnd.random_range(0..3)] as i64)
         }
         _ if key || small => Val::Int(rnd.random_range(-2..4)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
-use plan::{Identity, MirrorColumn, RelationColumn, TableLayout, Type};
+use plan::{Identity, MirrorColumn, Physical, RelationColumn, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::{CHANGE_HEAD, StreamMessage, Value, changed_table, write_value};
 use protocol::control::ToWorker;
@@ -23,6 +23,7 @@ pub enum Val {
     Float(u64),
     Decimal(i128),
     Text(String),
+    Bytes(Vec<u8>),
 }
 
 pub type Row = Vec<Val>;
@@ -37,6 +38,7 @@ impl Val {
             Val::Float(bits) => Value::Float(f64::from_bits(*bits)),
             Val::Decimal(d) => Value::Decimal(*d),
             Val::Text(t) => Value::Text(t.as_bytes()),
+            Val::Bytes(b) => Value::Text(b),
         }
     }
 }
@@ -136,19 +138,18 @@ fn val_of(ty: Type, array: &ArrayRef, row: usize) -> Val {
     if array.is_null(row) {
         return Val::Null;
     }
-    match ty {
-        Type::Bool => Val::Bool(array.as_boolean().value(row)),
-        Type::Int16 => Val::Int(array.as_primitive::<Int16Type>().value(row) as i64),
-        Type::Int32 | Type::Date => Val::Int(array.as_primitive::<Int32Type>().value(row) as i64),
-        Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => {
-            Val::Int(array.as_primitive::<Int64Type>().value(row))
-        }
-        Type::Float64 => Val::Float(array.as_primitive::<Float64Type>().value(row).to_bits()),
-        Type::Decimal128 { .. } => {
+    match ty.physical() {
+        Physical::Bit => Val::Bool(array.as_boolean().value(row)),
+        Physical::Int16 => Val::Int(array.as_primitive::<Int16Type>().value(row) as i64),
+        Physical::Int32 => Val::Int(array.as_primitive::<Int32Type>().value(row) as i64),
+        Physical::Int64 => Val::Int(array.as_primitive::<Int64Type>().value(row)),
+        Physical::Float64 => Val::Float(array.as_primitive::<Float64Type>().value(row).to_bits()),
+        Physical::Int128 => {
             assert_eq!(array.data_type(), &arrow_schema::DataType::Decimal128(38, 0));
             Val::Decimal(array.as_primitive::<Decimal128Type>().value(row))
         }
-        Type::Text | Type::Char => Val::Text(array.as_string_view().value(row).to_string()),
+        Physical::Text => Val::Text(array.as_string_view().value(row).to_string()),
+        Physical::Bytes => Val::Bytes(array.as_binary_view().value(row).to_vec()),
     }
 }
 

@@ -163,7 +163,7 @@ impl Generator<'_> {
         let left = self.rel(left, depth);
         let wall = self.around.len();
         // Which of two zeros a subquery is given is open.
-        let readable = left.columns().into_iter().filter(|id| self.type_of(*id) != Type::Float64);
+        let readable = left.columns().into_iter().filter(|id| !self.type_of(*id).is_float());
         self.around.extend(readable.collect::<Vec<_>>());
         let mut rows = self.rel(right, depth);
         let mut conditions = Vec::new();

@@ -6,14 +6,14 @@ use anker_olap::{Cancellation, Runtime, RuntimeOptions};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int16Array, Int32Array, Int64Array, RecordBatch,
-    StringViewArray,
+    Array, ArrayRef, BinaryViewArray, BooleanArray, Decimal128Array, Float64Array, Int16Array, Int32Array, Int64Array,
+    RecordBatch, StringViewArray,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 use colstore::{Chunk, OutOfMemory, TableView};
 use futures::TryStreamExt;
-use plan::{Agg, Expr, Literal, Type};
+use plan::{Agg, Expr, Literal, Physical, Type};
 use protocol::request::{Failure, FailureKind};
 
 use crate::level::{AsPlan, Grouping, Level};
@@ -72,33 +72,39 @@ pub fn chunk(types: &[Type], rows: &[Row], live: Option<Vec<bool>>) -> Chunk {
 fn array(ty: Type, values: &[&Value]) -> ArrayRef {
     let nulls = Some(NullBuffer::from_iter(values.iter().map(|v| v.is_some()))).filter(|n| n.null_count() > 0);
     let ints = |trap: i64| values.iter().map(move |v| v.as_ref().map_or(trap, int)).collect::<Vec<i64>>();
-    match ty {
-        Type::Bool => {
+    match ty.physical() {
+        Physical::Bit => {
             let bits: Vec<bool> = values.iter().map(|v| matches!(v, Some(Literal::Bool(true)))).collect();
             Arc::new(BooleanArray::new(bits.into(), nulls))
         }
-        Type::Int16 => Arc::new(Int16Array::new(ints(i16::MIN as i64).into_iter().map(|i| i as i16).collect(), nulls)),
-        Type::Int32 => Arc::new(Int32Array::new(ints(i32::MIN as i64).into_iter().map(|i| i as i32).collect(), nulls)),
-        Type::Date => Arc::new(Int32Array::new(ints(2_145_031_948).into_iter().map(|i| i as i32).collect(), nulls)),
-        Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => {
-            Arc::new(Int64Array::new(ints(i64::MIN).into(), nulls))
+        Physical::Int16 => {
+            Arc::new(Int16Array::new(ints(i16::MIN as i64).into_iter().map(|i| i as i16).collect(), nulls))
         }
-        Type::Float64 => {
+        Physical::Int32 => {
+            let trap = if ty == Type::Date { 2_145_031_948 } else { i32::MIN as i64 };
+            Arc::new(Int32Array::new(ints(trap).into_iter().map(|i| i as i32).collect(), nulls))
+        }
+        Physical::Int64 => Arc::new(Int64Array::new(ints(i64::MIN).into(), nulls)),
+        Physical::Float64 => {
             let floats = values.iter().map(|v| match v {
                 Some(Literal::Float(f)) => *f,
                 _ => f64::MAX,
             });
             Arc::new(Float64Array::new(floats.collect(), nulls))
         }
-        Type::Decimal128 { .. } => {
+        Physical::Int128 => {
             let decimals = values.iter().map(|v| match v {
                 Some(Literal::Decimal(d)) => *d,
                 _ => i128::MIN,
             });
             Arc::new(Decimal128Array::new(decimals.collect(), nulls).with_data_type(DataType::Decimal128(38, 0)))
         }
-        Type::Text | Type::Char => Arc::new(StringViewArray::from_iter(values.iter().map(|v| match v {
+        Physical::Text => Arc::new(StringViewArray::from_iter(values.iter().map(|v| match v {
             Some(Literal::Text(t)) => Some(t.as_str()),
+            _ => None,
+        }))),
+        Physical::Bytes => Arc::new(BinaryViewArray::from_iter(values.iter().map(|v| match v {
+            Some(Literal::Bytes(b)) => Some(b.as_slice()),
             _ => None,
         }))),
     }
@@ -115,19 +121,18 @@ fn read(array: &ArrayRef, ty: Type, row: usize) -> Value {
     if array.is_null(row) {
         return None;
     }
-    Some(match ty {
-        Type::Bool => Literal::Bool(array.as_boolean().value(row)),
-        Type::Int16 => Literal::Int(array.as_primitive::<Int16Type>().value(row) as i64),
-        Type::Int32 | Type::Date => Literal::Int(array.as_primitive::<Int32Type>().value(row) as i64),
-        Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz => {
-            Literal::Int(array.as_primitive::<Int64Type>().value(row))
-        }
-        Type::Float64 => Literal::Float(array.as_primitive::<Float64Type>().value(row)),
-        Type::Decimal128 { .. } => {
+    Some(match ty.physical() {
+        Physical::Bit => Literal::Bool(array.as_boolean().value(row)),
+        Physical::Int16 => Literal::Int(array.as_primitive::<Int16Type>().value(row) as i64),
+        Physical::Int32 => Literal::Int(array.as_primitive::<Int32Type>().value(row) as i64),
+        Physical::Int64 => Literal::Int(array.as_primitive::<Int64Type>().value(row)),
+        Physical::Float64 => Literal::Float(array.as_primitive::<Float64Type>().value(row)),
+        Physical::Int128 => {
             assert_eq!(array.data_type(), &DataType::Decimal128(38, 0));
             Literal::Decimal(array.as_primitive::<Decimal128Type>().value(row))
         }
-        Type::Text | Type::Char => Literal::Text(array.as_string_view().value(row).to_string()),
+        Physical::Text => Literal::Text(array.as_string_view().value(row).to_string()),
+        Physical::Bytes => Literal::Bytes(array.as_binary_view().value(row).to_vec()),
     })
 }
 

@@ -197,6 +197,7 @@ fn any_value(ty: Type) -> Expr {
         Float64 => Literal::Float(0.0),
         Int128 => Literal::Decimal(0),
         Text => Literal::Text(String::new()),
+        Bytes => Literal::Bytes(Vec::new()),
     };
     Expr::Literal { ty, value: Some(value) }
 }

@@ -142,6 +142,7 @@ impl Generator<'_> {
                 let from = *[Type::Int16, Type::Int32].choose(self.rng).unwrap();
                 cast(ty, self.expr(from, d))
             }
+            Type::Int64 if self.chance(0.05) => cast(ty, self.expr(Type::Oid, d)),
             Type::Int16 | Type::Int32 | Type::Int64 => {
                 if self.chance(0.1) {
                     return Expr::Neg(self.expr(ty, d).into());
@@ -155,6 +156,7 @@ impl Generator<'_> {
                 let from = *INTEGERS.choose(self.rng).unwrap();
                 cast(ty, self.expr(from, d))
             }
+            Type::Float64 if self.chance(0.1) => cast(ty, self.expr(Type::Float32, d)),
             Type::Float64 if self.chance(0.1) => Expr::Neg(self.expr(ty, d).into()),
             Type::Float64 => {
                 let op = *[ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div].choose(self.rng).unwrap();
@@ -171,8 +173,20 @@ impl Generator<'_> {
                 arith(sign, ty, l, r)
             }
             Type::Timestamp => cast(ty, self.expr(Type::Date, d)),
+            Type::Text if self.chance(0.1) => cast(ty, self.expr(Type::Name, d)),
             Type::Text => self.text(d),
-            Type::TimestampTz | Type::Char => self.leaf(ty),
+            Type::Float32 if self.chance(0.4) => {
+                let from = *[Type::Int32, Type::Int64, Type::Float64].choose(self.rng).unwrap();
+                cast(ty, self.expr(from, d))
+            }
+            Type::Float32 if self.chance(0.2) => Expr::Neg(self.expr(ty, d).into()),
+            Type::Float32 => {
+                let op = *[ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div].choose(self.rng).unwrap();
+                let (l, r) = (self.expr(ty, d), self.expr(ty, d));
+                arith(op, ty, l, r)
+            }
+            Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => self.leaf(ty),
+            Type::Name | Type::Char | Type::Bytes | Type::Opaque => self.leaf(ty),
         }
     }
 
@@ -230,7 +244,9 @@ impl Generator<'_> {
             Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
             Type::Date => vec![(TimestampToDate, vec![Type::Timestamp])],
             Type::Timestamp => vec![(DateTrunc(field), vec![ty])],
-            Type::TimestampTz | Type::Text | Type::Char => vec![],
+            Type::Float32 => vec![(Abs, vec![ty])],
+            Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => vec![],
+            Type::Text | Type::Name | Type::Char | Type::Bytes | Type::Opaque => vec![],
         };
         let bits = match ty {
             Type::Int16 | Type::Int32 | Type::Int64 => vec![
@@ -251,7 +267,7 @@ impl Generator<'_> {
     }
 
     pub(super) fn any_text(&mut self, depth: u32) -> Expr {
-        let ty = *[Type::Text, Type::Char].choose(self.rng).unwrap();
+        let ty = *[Type::Text, Type::Char, Type::Name].choose(self.rng).unwrap();
         self.expr(ty, depth)
     }
 
@@ -313,7 +329,7 @@ impl Generator<'_> {
                 let branches = (0..self.rng.random_range(1..4)).map(|_| branch(self)).collect();
                 Expr::Case { branches, otherwise: self.expr(ty, depth).into() }
             }
-            1 if ty != Type::Bool => {
+            1 if catalogue::result_type(catalogue::Call::Named(Named::Greatest), &[ty]).is_some() => {
                 let function = *[Named::Greatest, Named::Least].choose(self.rng).unwrap();
                 call(function, ty, self.several(ty, depth))
             }

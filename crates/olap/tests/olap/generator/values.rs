@@ -5,6 +5,10 @@ use super::*;
 pub(super) fn any_type(rng: &mut StdRng) -> Type {
     let scale = *[0, 2, 2, 5].choose(rng).unwrap();
     let wide = *[0, 2, 5, 20].choose(rng).unwrap();
+    if rng.random_bool(0.25) {
+        use Type::*;
+        return *[Float32, Time, Oid, Enum, Uuid, Name, Bytes, Opaque].choose(rng).unwrap();
+    }
     *[
         Type::Bool,
         Type::Int16,
@@ -79,6 +83,17 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
                 raw
             })
         }
+        Type::Time => Literal::Int(if extreme { 86_400_000_000 } else { small + 3 }),
+        Type::Oid => Literal::Int(if extreme { u32::MAX as i64 } else { small + 3 }),
+        Type::Enum => int(rng, i32::MIN as i64, i32::MAX as i64),
+        Type::Uuid => {
+            Literal::Decimal(if extreme { *[i128::MIN, i128::MAX].choose(rng).unwrap() } else { small as i128 })
+        }
+        Type::Float32 if rng.random_bool(if mood == Mood::Wild { 0.5 } else { 0.1 }) => {
+            let special = [0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1e-45, 0.1];
+            Literal::Float((*special.choose(rng).unwrap()).into())
+        }
+        Type::Float32 => Literal::Float(small as f64 / 2.0),
         Type::Float64 if rng.random_bool(if mood == Mood::Wild { 0.5 } else { 0.1 }) => {
             let negative_nan = f64::from_bits(0xfff8_0000_0000_0001);
             let special = [0.0, -0.0, f64::NAN, negative_nan, f64::INFINITY, f64::NEG_INFINITY];
@@ -86,7 +101,21 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
             Literal::Float(*[special.as_slice(), &finite].concat().choose(rng).unwrap())
         }
         Type::Float64 => Literal::Float(small as f64 / 2.0),
-        Type::Text | Type::Char => Literal::Text(
+        Type::Bytes | Type::Opaque => Literal::Bytes(
+            [
+                &b""[..],
+                b"a",
+                b"\0",
+                b"\xff",
+                b"a\0",
+                b"bytes that are longer than a view",
+                b"bytes that are longer, too\xe9",
+            ]
+            .choose(rng)
+            .unwrap()
+            .to_vec(),
+        ),
+        Type::Text | Type::Name | Type::Char => Literal::Text(
             [
                 "",
                 "a",

@@ -18,6 +18,9 @@ pub(super) fn arith(
     };
     match (catalogue::function(Call::Arith(op), &types).unwrap().function, left, right) {
         (Function::Float(op), Literal::Float(a), Literal::Float(b)) => float(op, *a, *b).map(Literal::Float),
+        (Function::Real(op), Literal::Float(a), Literal::Float(b)) => {
+            real(op, *a as f32, *b as f32).map(|real| Literal::Float(real.into()))
+        }
         (Function::DatePlusDays, Literal::Int(a), Literal::Int(b)) => shifted(*a, *b),
         (Function::DateMinusDays, Literal::Int(a), Literal::Int(b)) => shifted(*a, -b),
         (Function::DateMinusDate, Literal::Int(a), Literal::Int(b)) => {
@@ -74,11 +77,35 @@ pub(super) fn float(op: ArithOp, a: f64, b: f64) -> Result<f64, Raised> {
     if (result.is_infinite() && !infinite_input) || vanished { Err(Raised) } else { Ok(result) }
 }
 
+fn real(op: ArithOp, a: f32, b: f32) -> Result<f32, Raised> {
+    let (result, infinite_input) = match op {
+        ArithOp::Add => (a + b, a.is_infinite() || b.is_infinite()),
+        ArithOp::Sub => (a - b, a.is_infinite() || b.is_infinite()),
+        ArithOp::Mul => (a * b, a.is_infinite() || b.is_infinite()),
+        ArithOp::Div if b == 0.0 && !a.is_nan() => return Err(Raised),
+        ArithOp::Div => (a / b, a.is_infinite()),
+        ArithOp::Mod => panic!("remainder of reals"),
+    };
+    let vanished = match op {
+        ArithOp::Mul => result == 0.0 && a != 0.0 && b != 0.0,
+        ArithOp::Div => result == 0.0 && a != 0.0 && !b.is_infinite(),
+        _ => false,
+    };
+    if (result.is_infinite() && !infinite_input) || vanished { Err(Raised) } else { Ok(result) }
+}
+
 pub(super) fn cast(from: Type, to: Type, value: Literal) -> Result<Literal, Raised> {
     let Some(row) = catalogue::cast(from, to) else { return Ok(value) };
     match (row.function, &value) {
         (Function::IntegerToInteger, Literal::Int(i)) => fit(to, *i as i128),
         (Function::IntegerToFloat, Literal::Int(i)) => Ok(Literal::Float(*i as f64)),
+        (Function::IntegerToReal, Literal::Int(i)) => Ok(Literal::Float((*i as f32).into())),
+        (Function::FloatToReal, Literal::Float(a)) => {
+            let real = *a as f32;
+            let leaves = real.is_infinite() && !a.is_infinite() || real == 0.0 && *a != 0.0;
+            if leaves { Err(Raised) } else { Ok(Literal::Float(real.into())) }
+        }
+        (Function::RealToFloat | Function::OidToInteger | Function::NameToText, _) => Ok(value),
         (Function::DateToTimestamp, Literal::Int(d)) => match *d as i32 {
             i32::MIN => Ok(Literal::Int(i64::MIN)),
             i32::MAX => Ok(Literal::Int(i64::MAX)),
@@ -185,6 +212,7 @@ pub fn order(a: &Literal, b: &Literal) -> Ordering {
         (Literal::Int(a), Literal::Int(b)) => a.cmp(b),
         (Literal::Decimal(a), Literal::Decimal(b)) => a.cmp(b),
         (Literal::Text(a), Literal::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+        (Literal::Bytes(a), Literal::Bytes(b)) => a.cmp(b),
         (Literal::Float(a), Literal::Float(b)) => a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())),
         other => panic!("order of {other:?}"),
     }
