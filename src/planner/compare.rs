@@ -5,7 +5,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Type};
 
 use super::operators;
 use super::reason::{Attempt, operator_reason, type_reason};
-use super::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
+use super::translate::{Translator, Typed, boolean, constant_literal, exact};
 use crate::pg::compat::ordered_by_bytes;
 use crate::pg::tree::Node;
 use crate::pg::value;
@@ -28,7 +28,7 @@ impl Comparison {
         Some(Comparison { operator, family, op, collation })
     }
 
-    pub fn between(&self, left: Typed, right: Typed) -> Attempt<Typed> {
+    pub fn between(&self, translator: &mut Translator<'_>, left: Typed, right: Typed) -> Attempt<Typed> {
         let equality = matches!(self.op, CmpOp::Eq | CmpOp::Ne);
         let (left_ty, right_ty) =
             operators::common_type(self.family, left.ty, right.ty).ok_or_else(|| operator_reason(self.operator))?;
@@ -38,7 +38,8 @@ impl Comparison {
         if left_ty == Type::Bool && !equality {
             return Err("order of booleans".into());
         }
-        let (left, right) = (Box::new(cast(left, left_ty)), Box::new(cast(right, right_ty)));
+        let (left, right) = (translator.comparable(left, left_ty), translator.comparable(right, right_ty));
+        let (left, right) = (Box::new(left), Box::new(right));
         Ok(boolean(Expr::Cmp { op: self.op, left, right }))
     }
 }
@@ -69,7 +70,7 @@ impl<'a> Translator<'a> {
                 // SAFETY: an element is of the array's element type.
                 Some(datum) => unsafe { constant_literal(datum, ty) }?,
             };
-            args.push(comparison.between(left.clone(), right)?.expr);
+            args.push(comparison.between(self, left.clone(), right)?.expr);
         }
         let op = if node.useOr { BoolOp::Or } else { BoolOp::And };
         Ok(boolean(match args.len() {

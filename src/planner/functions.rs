@@ -178,7 +178,7 @@ impl<'a> Translator<'a> {
 }
 
 /// As the parser writes it; PostgreSQL knows more names.
-fn field(name: &str) -> Option<Field> {
+pub fn field(name: &str) -> Option<Field> {
     Some(match name {
         "millennium" => Field::Millennium,
         "century" => Field::Century,
@@ -204,7 +204,7 @@ fn field(name: &str) -> Option<Field> {
 }
 
 /// `None`: there is none for such arguments.
-fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
+pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     if args.iter().any(|arg| !arg.has_exact_scale()) {
         return None;
     }

@@ -10,7 +10,7 @@
 //! - `ordered`: LIMIT and OFFSET of subqueries, and of the query itself as far as the engine can see to it; `window`:
 //!   window functions of subqueries
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
-//!   aggregates, `operators` and `functions` for the whitelist
+//!   aggregates, `operators`, `functions` and `times` for the whitelist
 //! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
 
@@ -34,6 +34,7 @@ mod scope;
 mod set_operation;
 mod split;
 mod subquery;
+mod times;
 mod translate;
 mod values;
 mod window;

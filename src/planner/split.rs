@@ -52,8 +52,8 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
         unsafe { (*upper).limitOffset = std::ptr::null_mut() };
     }
     let (output, result_columns) = level.columns.returned();
-    let (plan, params) = translator.finish(level.rel, output)?;
-    Ok(Split { spec: ScanSpec { plan, columns: result_columns }, params, upper, columns })
+    let (plan, params, sources) = translator.finish(level.rel, output)?;
+    Ok(Split { spec: ScanSpec { plan, sources, columns: result_columns }, params, upper, columns })
 }
 
 /// What is left of the query, over the placeholder.

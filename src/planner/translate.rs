@@ -14,6 +14,7 @@ use super::scope::Scope;
 use super::window::Computed;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
+use crate::spec::Source;
 
 /// The order of joins knows no more; a query of WITH counts for each reference.
 const MAX_RELATIONS: usize = 64;
@@ -52,6 +53,7 @@ pub struct Translator<'a> {
     params: Vec<Type>,
     /// The parameters' expressions, for `custom_exprs`.
     param_exprs: *mut pg_sys::List,
+    sources: Vec<Source>,
     /// The level that is being translated, behind those around it.
     pub scopes: Vec<Scope<'a>>,
     /// What is compared in the simple CASEs that are being translated, innermost last.
@@ -86,6 +88,7 @@ impl<'a> Translator<'a> {
             columns: Vec::new(),
             params: Vec::new(),
             param_exprs: std::ptr::null_mut(),
+            sources: Vec::new(),
             scopes: Vec::new(),
             case_values: Vec::new(),
             compared: Vec::new(),
@@ -97,8 +100,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The plan, and the expressions of its parameters.
-    pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<(Plan, *mut pg_sys::List)> {
+    /// The plan, the expressions of its parameters, and what is taken of them.
+    pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<(Plan, *mut pg_sys::List, Vec<Source>)> {
         if self.relations.is_empty() {
             return Err("no table in FROM".into());
         }
@@ -112,7 +115,7 @@ impl<'a> Translator<'a> {
         });
         let plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
         plan.check().map_err(|what| format!("its plan is not well-formed: {what}"))?;
-        Ok((plan, self.param_exprs))
+        Ok((plan, self.param_exprs, self.sources))
     }
 
     /// Whether rows around a subquery, which may be computed twice, hold sums that depend on the order of their addends.
@@ -156,9 +159,25 @@ impl<'a> Translator<'a> {
         self.params.len()
     }
 
+    /// A new parameter.
+    pub fn parameter(&mut self, ty: Type, source: Source, expr: *mut pg_sys::Node) -> Expr {
+        let index = self.params.len() as u16;
+        self.params.push(ty);
+        self.sources.push(source);
+        push(&mut self.param_exprs, expr);
+        Expr::Param { index }
+    }
+
+    /// The parameter that is there already for the session's time zone.
+    pub fn session_zone_so_far(&self) -> Option<Expr> {
+        let index = self.sources.iter().position(|source| *source == Source::SessionZone)?;
+        Some(Expr::Param { index: index as u16 })
+    }
+
     /// Takes back the parameters behind the first so many.
     pub fn forget_params(&mut self, known: usize) {
         self.params.truncate(known);
+        self.sources.truncate(known);
         // SAFETY: a list that is ours.
         self.param_exprs = unsafe { pg_sys::list_truncate(self.param_exprs, known as i32) };
     }
@@ -288,10 +307,13 @@ impl<'a> Translator<'a> {
 
     fn operator(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = self.tree.list(op.args).collect();
+        if let Some(compared) = self.compared_intervals(op, &arguments) {
+            return compared;
+        }
         match (Comparison::of(op.opno, op.inputcollid), &arguments[..]) {
             (Some(comparison), &[left, right]) => {
                 let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
-                comparison.between(left, right)
+                comparison.between(self, left, right)
             }
             _ => self.function(op.opfuncid, op.inputcollid, &arguments, || operator_reason(op.opno)),
         }
@@ -314,7 +336,9 @@ impl<'a> Translator<'a> {
     ) -> Attempt<Typed> {
         match operators::function(function) {
             Some(called) => self.call(called, arguments, reason),
-            None => self.named(function, collation, arguments, &reason).unwrap_or_else(|| Err(reason())),
+            None => (self.of_time(function, arguments, &reason))
+                .or_else(|| self.named(function, collation, arguments, &reason))
+                .unwrap_or_else(|| Err(reason())),
         }
     }
 
@@ -349,7 +373,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Columns, aggregates and the like at this node or below.
-    fn contains_more_than_values(&self, node: Node<'_>) -> bool {
+    pub fn contains_more_than_values(&self, node: Node<'_>) -> bool {
         let reads = |node: Node<'_>| {
             use pg_sys::NodeTag::*;
             let more = matches!(node.tag(), T_Var | T_Aggref | T_GroupingFunc | T_WindowFunc | T_SubLink | T_SubPlan);
@@ -367,11 +391,8 @@ impl<'a> Translator<'a> {
         let sql_type = node.sql_type();
         let ty = value::type_of(sql_type).ok_or_else(|| type_reason(sql_type))?;
         let Some(constant) = node.cast::<pg_sys::Const>() else {
-            let index = self.params.len() as u16;
-            self.params.push(ty);
-            push(&mut self.param_exprs, node.as_ptr::<pg_sys::Node>());
             let scale = if sql_type == pg_sys::NUMERICOID { Scale::Unknown } else { Scale::OfType };
-            return Ok(Typed { expr: Expr::Param { index }, ty, scale });
+            return Ok(Typed { expr: self.parameter(ty, Source::Value, node.as_ptr()), ty, scale });
         };
         if constant.constisnull {
             return Ok(exact(Expr::Literal { ty, value: None }, ty));

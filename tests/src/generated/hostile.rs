@@ -48,6 +48,8 @@ pub fn from() -> From {
         ("v", Text, &["'plain'", "'trailing'", "''"]),
         ("c", Text, &["'pad'", "'pad  '", "'ﬀ'"]),
         ("d", Date, &["date '2020-01-01'", "date 'infinity'", "date '4713-01-01 BC'"]),
+        ("ts", Date, &["timestamp '2020-01-01 12:00'", "timestamp '-infinity'", "date '2020-01-01'"]),
+        ("tz", Date, &["timestamptz '2020-01-01 12:00+00'", "timestamptz 'infinity'", "timestamp '2020-01-01 12:00'"]),
     ];
     let columns = columns.map(|(name, kind, literals)| Column { name: name.into(), kind, literals });
     let scope = Scope { columns: columns.into(), extreme: true };
