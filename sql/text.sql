@@ -1,4 +1,4 @@
--- engine: at least 52
+-- engine: at least 59
 --
 -- TEXT, VARCHAR, CHAR(n)
 --
@@ -96,6 +96,13 @@ SELECT id FROM word WHERE t NOT LIKE '%b%' ORDER BY id;
 SELECT id FROM word WHERE t ILIKE 'ABC' ORDER BY id;
 SELECT id FROM word WHERE b LIKE '\%\_' ORDER BY id;
 SELECT id FROM word WHERE t ~ '^[a-c]+$' ORDER BY id;
+SELECT id FROM word WHERE t COLLATE "C" ILIKE 'AB%' ORDER BY id;
+SELECT id FROM word WHERE v NOT ILIKE '%B_' COLLATE "C" ORDER BY id;
+SELECT id FROM word WHERE t ~ 'b' ORDER BY id;
+SELECT id FROM word WHERE t !~ '^ab' ORDER BY id;
+SELECT id FROM word WHERE v ~ '^a.*c$' ORDER BY id;
+SELECT id FROM word WHERE b ~ '%_' ORDER BY id;
+SELECT id FROM word WHERE t ~ '^$' OR t ~ '^...$' ORDER BY id;
 SELECT id FROM word WHERE c LIKE 'abc' ORDER BY id;
 SELECT id FROM word WHERE c SIMILAR TO 'ab(c|d)%' ORDER BY id;
 SELECT id, upper(t), initcap(v), substr(t, 2, 2), position('b' IN t), t || '!', lpad(v, 5, '*'), reverse(c)

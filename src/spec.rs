@@ -19,10 +19,28 @@ pub const ENGINE: &CStr = c"Anker Engine";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanSpec {
     pub plan: Plan,
+    /// How the value of each of the plan's parameters is made.
+    pub sources: Vec<Source>,
     /// How each column of the scan is made of the columns of the engine's result.
     pub columns: Vec<ResultColumn>,
     /// What the query calls the rows that the backend computes, for each of the plan's relations that consists of such.
     pub sent: Vec<String>,
+}
+
+/// What a parameter's value is of what its expression gives when the query starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    Value,
+    /// The session's time zone, whatever the expression.
+    SessionZone,
+    /// The time zone of this name.
+    Zone,
+    /// Of an interval.
+    Months,
+    Days,
+    Microseconds,
+    /// What an interval compares by, in seconds.
+    Span,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

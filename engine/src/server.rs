@@ -118,7 +118,7 @@ fn converse(peer: &mut Peer, shared: &Shared) -> Result<()> {
             return Ok(peer.refuse(&Refusal::Protocol { what: "a request is expected".into() })?);
         }
         match frame::parse(&payload)? {
-            Request::Query(request) => query::answer(peer, shared, request)?,
+            Request::Query(request) => query::answer(peer, shared, *request)?,
             Request::Load(request) => load::answer(peer, shared, request)?,
             Request::Status => status(peer, shared)?,
         }

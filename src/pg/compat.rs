@@ -274,3 +274,40 @@ pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
         pg_sys::ExecutorRun(statement, forward, 0);
     }
 }
+
+/// What the name of a time zone stands for.
+pub(super) enum ZoneName {
+    /// An abbreviation of a fixed offset, in seconds east of UTC.
+    Offset(i32),
+    /// An abbreviation whose offset depends on the time.
+    Dynamic,
+    Zone(*mut pg_sys::pg_tz),
+    None,
+}
+
+/// Abbreviations come first, as in `AT TIME ZONE`.
+pub(super) fn zone_named(name: &CStr) -> ZoneName {
+    let (mut east, mut zone) = (0, std::ptr::null_mut());
+    // SAFETY: C strings, and variables of ours that are filled.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            let lower = pg_sys::pstrdup(name.as_ptr());
+            for i in 0..name.to_bytes().len() {
+                (*lower.cast::<u8>().add(i)).make_ascii_lowercase();
+            }
+            match pg_sys::DecodeTimezoneAbbrev(0, lower, &mut east, &mut zone) as u32 {
+                pg_sys::TZ | pg_sys::DTZ => return ZoneName::Offset(east),
+                pg_sys::DYNTZ => return ZoneName::Dynamic,
+                _ => zone = pg_sys::pg_tzset(name.as_ptr()),
+            }
+        }
+        #[cfg(not(feature = "pg15"))]
+        match pg_sys::DecodeTimezoneName(name.as_ptr(), &mut east, &mut zone) as u32 {
+            pg_sys::TZNAME_FIXED_OFFSET => return ZoneName::Offset(east),
+            pg_sys::TZNAME_DYNTZ => return ZoneName::Dynamic,
+            _ => {}
+        }
+    }
+    if zone.is_null() { ZoneName::None } else { ZoneName::Zone(zone) }
+}

@@ -4,6 +4,7 @@
 //! - `attempt`: what may raise, and be a reason for the heap then
 //! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
 //! - `relation`, `rows`, `tuple`: tables and their rows
+//! - `zone`: time zones and intervals
 //! - `tree`, `walk`, `value`, `numeric`: what parser and planner hand around
 //! - `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `decoding`: following the WAL
@@ -41,3 +42,4 @@ pub mod value;
 pub mod wait;
 pub mod wal;
 pub mod walk;
+pub mod zone;

@@ -5,7 +5,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::operators;
 use super::reason::{Attempt, operator_reason, type_reason};
-use super::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
+use super::translate::{Translator, Typed, boolean, constant_literal, exact};
 use crate::pg::catalog;
 use crate::pg::collation::libc_locale;
 use crate::pg::compat::ordered_by_bytes;
@@ -30,7 +30,7 @@ impl Comparison {
         Some(Comparison { operator, family, op, collation })
     }
 
-    pub fn between(&self, left: Typed, right: Typed) -> Attempt<Typed> {
+    pub fn between(&self, translator: &mut Translator<'_>, left: Typed, right: Typed) -> Attempt<Typed> {
         let equality = matches!(self.op, CmpOp::Eq | CmpOp::Ne);
         let (left_ty, right_ty) =
             operators::common_type(self.family, left.ty, right.ty).ok_or_else(|| operator_reason(self.operator))?;
@@ -45,7 +45,8 @@ impl Comparison {
             true => TextOrder::of(self.collation)?,
             false => TextOrder::ByBytes,
         };
-        Ok(boolean(order.compare(self.op, cast(left, left_ty), cast(right, right_ty))))
+        let (left, right) = (translator.comparable(left, left_ty), translator.comparable(right, right_ty));
+        Ok(boolean(order.compare(self.op, left, right)))
     }
 }
 
@@ -75,7 +76,7 @@ impl<'a> Translator<'a> {
                 // SAFETY: an element is of the array's element type.
                 Some(datum) => unsafe { constant_literal(datum, ty) }?,
             };
-            args.push(comparison.between(left.clone(), right)?.expr);
+            args.push(comparison.between(self, left.clone(), right)?.expr);
         }
         let op = if node.useOr { BoolOp::Or } else { BoolOp::And };
         Ok(boolean(match args.len() {

@@ -142,7 +142,7 @@ impl<'a> Translator<'a> {
         check_repeated(&left, 2)?;
         check_repeated(&right, 2)?;
         let comparison = Comparison::of(op.opno, op.inputcollid).ok_or_else(|| operator_reason(op.opno))?;
-        let equal = comparison.between(left.clone(), right.clone())?;
+        let equal = comparison.between(self, left.clone(), right.clone())?;
         match equal.expr {
             Expr::Cmp { op: CmpOp::Eq, .. } => Ok((left, right, equal)),
             _ => Err(operator_reason(op.opno)),

@@ -6,6 +6,7 @@ use plan::{Expr, Field, Literal, Named, Type};
 
 use super::compare::{named_locale, require_deterministic};
 use super::reason::{Attempt, Reason};
+use super::regular::as_like;
 use super::translate::{Translator, Typed, boolean, exact};
 use crate::pg::collation::libc_locale;
 use crate::pg::tree::Node;
@@ -24,6 +25,14 @@ enum Meaning {
     PaddedLike {
         negated: bool,
     },
+    /// Capital and small letters are the same.
+    AnyCaseLike {
+        negated: bool,
+    },
+    /// A regular expression, if LIKE can say what it says.
+    Regular {
+        negated: bool,
+    },
     /// Knows the letters of the collation.
     Letters(Named),
     /// Of a numeric, to no digits behind the point.
@@ -39,6 +48,10 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_TEXTNLIKE | pg_sys::F_NOTLIKE_TEXT_TEXT => NotLike,
         pg_sys::F_BPCHARLIKE => PaddedLike { negated: false },
         pg_sys::F_BPCHARNLIKE => PaddedLike { negated: true },
+        pg_sys::F_TEXTICLIKE => AnyCaseLike { negated: false },
+        pg_sys::F_TEXTICNLIKE => AnyCaseLike { negated: true },
+        pg_sys::F_TEXTREGEXEQ => Regular { negated: false },
+        pg_sys::F_TEXTREGEXNE => Regular { negated: true },
         pg_sys::F_STARTS_WITH => ByBytes(Named::StartsWith),
         pg_sys::F_LENGTH_TEXT
         | pg_sys::F_CHAR_LENGTH_TEXT
@@ -170,6 +183,33 @@ impl<'a> Translator<'a> {
                 let like = apply(Named::Like, args).ok_or_else(reason)?;
                 Ok(if negated { negation(like) } else { like })
             }
+            Meaning::AnyCaseLike { negated } => {
+                if collation != pg_sys::C_COLLATION_OID {
+                    return Err(format!("{} in a collation other than \"C\"", reason()));
+                }
+                let lower = |arg: Typed| match arg.expr {
+                    Expr::Literal { ty, value: Some(Literal::Text(text)) } => {
+                        let lower = Some(Literal::Text(text.to_ascii_lowercase()));
+                        Some(exact(Expr::Literal { ty, value: lower }, ty))
+                    }
+                    _ => apply(Named::Lower, vec![arg]),
+                };
+                let lowered: Option<Vec<Typed>> = args.into_iter().map(lower).collect();
+                let like = lowered.and_then(|args| apply(Named::Like, args)).ok_or_else(reason)?;
+                Ok(if negated { negation(like) } else { like })
+            }
+            Meaning::Regular { negated } => {
+                require_deterministic(collation)?;
+                let Some(Expr::Literal { value: Some(Literal::Text(text)), .. }) = args.get(1).map(|arg| &arg.expr)
+                else {
+                    return Err(reason());
+                };
+                let like = as_like(text).ok_or_else(|| format!("{} with pattern \"{text}\"", reason()))?;
+                let like = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(like)) };
+                args[1] = exact(like, Type::Text);
+                let like = apply(Named::Like, args).ok_or_else(reason)?;
+                Ok(if negated { negation(like) } else { like })
+            }
             Meaning::Letters(function) => {
                 if collation == pg_sys::C_COLLATION_OID {
                     return apply(function, args).ok_or_else(reason);
@@ -184,7 +224,7 @@ impl<'a> Translator<'a> {
 }
 
 /// As the parser writes it; PostgreSQL knows more names.
-fn field(name: &str) -> Option<Field> {
+pub fn field(name: &str) -> Option<Field> {
     Some(match name {
         "millennium" => Field::Millennium,
         "century" => Field::Century,
@@ -210,7 +250,7 @@ fn field(name: &str) -> Option<Field> {
 }
 
 /// `None`: there is none for such arguments.
-fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
+pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     if args.iter().any(|arg| !arg.has_exact_scale()) {
         return None;
     }

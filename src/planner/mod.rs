@@ -10,7 +10,8 @@
 //! - `ordered`: LIMIT and OFFSET of subqueries, and of the query itself as far as the engine can see to it; `window`:
 //!   window functions of subqueries
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
-//!   aggregates, `operators` and `functions` for the whitelist
+//!   aggregates, `operators`, `functions` and `times` for the whitelist
+//! - `regular`: regular expressions that are patterns
 //! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
 
@@ -30,11 +31,13 @@ mod ordered;
 mod placeholder;
 mod pull_up;
 mod reason;
+mod regular;
 mod scope;
 mod sent;
 mod set_operation;
 mod split;
 mod subquery;
+mod times;
 mod translate;
 mod values;
 mod window;

@@ -83,7 +83,7 @@ pub fn common_type(family: u32, left: Type, right: Type) -> Option<(Type, Type)>
         (BOOL_FAMILY, Bool, Bool) => both(Bool),
         (DATETIME_FAMILY, Date, Date) => both(Date),
         (DATETIME_FAMILY, Date | Timestamp, Date | Timestamp) => both(Timestamp),
-        (DATETIME_FAMILY, TimestampTz, TimestampTz) => both(TimestampTz),
+        (DATETIME_FAMILY, Date | Timestamp | TimestampTz, Date | Timestamp | TimestampTz) => both(TimestampTz),
         (TIME_FAMILY, Time, Time) => both(Time),
         (OID_FAMILY, Oid, Oid) => both(Oid),
         (ENUM_FAMILY, Enum, Enum) => both(Enum),

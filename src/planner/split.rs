@@ -23,7 +23,7 @@ use super::level::{Use, open_level};
 use super::placeholder;
 use super::reason::Attempt;
 use super::sent::Sent;
-use super::translate::Translator;
+use super::translate::{Finished, Translator};
 use crate::pg::compat;
 use crate::pg::tree::{Tree, make, push};
 use crate::spec::ScanSpec;
@@ -55,8 +55,9 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
         unsafe { (*upper).limitOffset = std::ptr::null_mut() };
     }
     let (output, result_columns) = level.columns.returned();
-    let (plan, params, sent) = translator.finish(level.rel, output)?;
-    let spec = ScanSpec { plan, columns: result_columns, sent: sent.iter().map(|sent| sent.name.clone()).collect() };
+    let Finished { plan, params, sources, sent } = translator.finish(level.rel, output)?;
+    let names = sent.iter().map(|sent| sent.name.clone()).collect();
+    let spec = ScanSpec { plan, sources, columns: result_columns, sent: names };
     Ok(Split { spec, sent, params, upper, columns })
 }
 

@@ -5,7 +5,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
-use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, Source, Type};
+use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, Type};
 
 use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
@@ -15,6 +15,7 @@ use super::sent::Sent;
 use super::window::Computed;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
+use crate::spec::Source;
 
 /// The order of joins knows no more; a query of WITH counts for each reference.
 const MAX_RELATIONS: usize = 64;
@@ -55,6 +56,7 @@ pub struct Translator<'a> {
     params: Vec<Type>,
     /// The parameters' expressions, for `custom_exprs`.
     param_exprs: *mut pg_sys::List,
+    sources: Vec<Source>,
     /// The level that is being translated, behind those around it.
     pub scopes: Vec<Scope<'a>>,
     /// What is compared in the simple CASEs that are being translated, innermost last.
@@ -71,6 +73,16 @@ pub struct Translator<'a> {
     pub repeated: bool,
     /// The window functions of the level that is being translated.
     pub windows: Vec<Computed<'a>>,
+}
+
+/// What a translation comes to.
+pub struct Finished<'a> {
+    pub plan: Plan,
+    /// The expressions of its parameters, and what is taken of them.
+    pub params: *mut pg_sys::List,
+    pub sources: Vec<Source>,
+    /// What PostgreSQL has to compute for it.
+    pub sent: Vec<Sent<'a>>,
 }
 
 /// A column of a relation that a scan gives.
@@ -103,6 +115,7 @@ impl<'a> Translator<'a> {
             columns: Vec::new(),
             params: Vec::new(),
             param_exprs: std::ptr::null_mut(),
+            sources: Vec::new(),
             scopes: Vec::new(),
             case_values: Vec::new(),
             compared: Vec::new(),
@@ -114,8 +127,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The plan, the expressions of its parameters, and what PostgreSQL has to compute for it.
-    pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<(Plan, *mut pg_sys::List, Vec<Sent<'a>>)> {
+    pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<Finished<'a>> {
         if self.relations.iter().all(|relation| relation.tables().is_empty()) {
             return Err(self.sent.into_iter().next().map_or_else(|| "no table in FROM".into(), |sent| sent.reason));
         }
@@ -129,7 +141,7 @@ impl<'a> Translator<'a> {
         });
         let plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
         plan.check().map_err(|what| format!("its plan is not well-formed: {what}"))?;
-        Ok((plan, self.param_exprs, self.sent))
+        Ok(Finished { plan, params: self.param_exprs, sources: self.sources, sent: self.sent })
     }
 
     /// Whether rows around a subquery, which may be computed twice, hold sums that depend on the order of their addends.
@@ -173,9 +185,25 @@ impl<'a> Translator<'a> {
         self.params.len()
     }
 
+    /// A new parameter.
+    pub fn parameter(&mut self, ty: Type, source: Source, expr: *mut pg_sys::Node) -> Expr {
+        let index = self.params.len() as u16;
+        self.params.push(ty);
+        self.sources.push(source);
+        push(&mut self.param_exprs, expr);
+        Expr::Param { index }
+    }
+
+    /// The parameter that is there already for the session's time zone.
+    pub fn session_zone_so_far(&self) -> Option<Expr> {
+        let index = self.sources.iter().position(|source| *source == Source::SessionZone)?;
+        Some(Expr::Param { index: index as u16 })
+    }
+
     /// Takes back the parameters behind the first so many.
     pub fn forget_params(&mut self, known: usize) {
         self.params.truncate(known);
+        self.sources.truncate(known);
         // SAFETY: a list that is ours.
         self.param_exprs = unsafe { pg_sys::list_truncate(self.param_exprs, known as i32) };
     }
@@ -219,7 +247,7 @@ impl<'a> Translator<'a> {
         let id = self.column(ty)?;
         let Relation { source, columns } = &mut self.relations[relation as usize];
         columns.push(ty);
-        if let Source::Tables { tables, .. } = source {
+        if let plan::Source::Tables { tables, .. } = source {
             tables.iter_mut().zip(numbers).for_each(|(table, number)| table.attnums.push(*number));
         }
         self.scanned[relation as usize].push(Scanned { asked, id });
@@ -330,10 +358,13 @@ impl<'a> Translator<'a> {
 
     fn operator(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = self.tree.list(op.args).collect();
+        if let Some(compared) = self.compared_intervals(op, &arguments) {
+            return compared;
+        }
         match (Comparison::of(op.opno, op.inputcollid), &arguments[..]) {
             (Some(comparison), &[left, right]) => {
                 let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
-                comparison.between(left, right)
+                comparison.between(self, left, right)
             }
             _ => self.function(op.opfuncid, op.inputcollid, &arguments, || operator_reason(op.opno)),
         }
@@ -356,7 +387,9 @@ impl<'a> Translator<'a> {
     ) -> Attempt<Typed> {
         match operators::function(function) {
             Some(called) => self.call(called, arguments, reason),
-            None => self.named(function, collation, arguments, &reason).unwrap_or_else(|| Err(reason())),
+            None => (self.of_time(function, arguments, &reason))
+                .or_else(|| self.named(function, collation, arguments, &reason))
+                .unwrap_or_else(|| Err(reason())),
         }
     }
 
@@ -394,7 +427,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Columns, aggregates and the like at this node or below.
-    fn contains_more_than_values(&self, node: Node<'_>) -> bool {
+    pub fn contains_more_than_values(&self, node: Node<'_>) -> bool {
         let reads = |node: Node<'_>| {
             use pg_sys::NodeTag::*;
             let more = matches!(node.tag(), T_Var | T_Aggref | T_GroupingFunc | T_WindowFunc | T_SubLink | T_SubPlan);
@@ -416,11 +449,8 @@ impl<'a> Translator<'a> {
             None => return Err(type_reason(sql_type)),
         };
         let Some(constant) = node.cast::<pg_sys::Const>() else {
-            let index = self.params.len() as u16;
-            self.params.push(ty);
-            push(&mut self.param_exprs, node.as_ptr::<pg_sys::Node>());
             let scale = if sql_type == pg_sys::NUMERICOID { Scale::Unknown } else { Scale::OfType };
-            return Ok(Typed { expr: Expr::Param { index }, ty, scale });
+            return Ok(Typed { expr: self.parameter(ty, Source::Value, node.as_ptr()), ty, scale });
         };
         if constant.constisnull {
             return Ok(exact(Expr::Literal { ty, value: None }, ty));

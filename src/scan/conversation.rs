@@ -48,7 +48,7 @@ impl Conversation {
         let database = session::database();
         let begun = Instant::now();
         let mut engine = Engine::connect(database, limit())?;
-        let request = Request::Query(QueryRequest {
+        let request = Request::Query(Box::new(QueryRequest {
             plan: plan.clone(),
             params,
             snapshot,
@@ -56,7 +56,7 @@ impl Conversation {
             fingerprints,
             sent,
             max_wait_ms: settings::MAX_WAIT_MS.get() as u64,
-        });
+        }));
         shared::wake_worker(database);
         engine.send(&frame::encode(Kind::Request, &request))?;
         Ok(Conversation {

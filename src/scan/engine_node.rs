@@ -18,8 +18,10 @@ use crate::pg::attempt::attempt;
 use crate::pg::catalog::relation_name;
 use crate::pg::explain::Explain;
 use crate::pg::scan_node::{Expression, Flags, Methods, Place, ScanNode, Slot};
+use crate::pg::tree::Node;
 use crate::pg::value;
-use crate::spec::{ENGINE, ScanSpec};
+use crate::pg::zone::{self, Interval, ServerZone};
+use crate::spec::{ENGINE, ScanSpec, Source};
 
 /// A longer text, or string of bytes, is no parameter: what waits to be sent would follow its length.
 const LONGEST_PARAMETER: usize = 1 << 20;
@@ -30,6 +32,8 @@ pub struct EngineNode {
     rewindable: bool,
     /// Those that went with the request.
     rows_sent: u64,
+    /// The session's time zone that the engine was told, if it was.
+    zone: Option<ServerZone>,
     /// What the engine answers, once it was asked.
     result: Option<EngineResult>,
 }
@@ -48,7 +52,8 @@ impl ScanNode for EngineNode {
         let Some(spec) = place.private().next().and_then(ScanSpec::from_node) else {
             error!("pg_anker: a plan node cannot be read");
         };
-        EngineNode { spec, params: place.prepare(), rewindable: flags.rewind(), rows_sent: 0, result: None }
+        let params = place.prepare();
+        EngineNode { spec, params, rewindable: flags.rewind(), rows_sent: 0, zone: None, result: None }
     }
 
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a> {
@@ -111,12 +116,18 @@ impl EngineNode {
         // First, so that nothing is evaluated in vain.
         let fingerprints = checks::check(&self.spec.plan, place)?;
         let evaluate_all = || {
-            let params = self.params.iter().zip(&self.spec.plan.params);
-            let params = params.map(|(expression, ty)| evaluate(expression, *ty, place));
+            let params = self.params.iter().zip(self.spec.plan.params.iter().zip(&self.spec.sources));
+            let params = params.map(|(expr, (ty, source))| evaluate(expr, *ty, *source, place));
             Ok((params.collect::<Result<Vec<_>, String>>()?, sent::compute(&self.spec, place)?))
         };
-        let simple = place.expressions().all(|expr| expr.tag() == pg_sys::NodeTag::T_Param);
-        let (values, sent) = match simple && self.spec.sent.is_empty() {
+        let mut sources = place.expressions().zip(&self.spec.sources);
+        let cannot_raise = |(expr, source): (Node<'_>, &Source)| match source {
+            Source::SessionZone => true,
+            Source::Zone => false,
+            _ => expr.tag() == pg_sys::NodeTag::T_Param,
+        };
+        self.zone = self.spec.sources.contains(&Source::SessionZone).then(zone::of_session);
+        let (values, sent) = match self.spec.sent.is_empty() && sources.all(cannot_raise) {
             true => evaluate_all()?,
             false => attempt(AssertUnwindSafe(evaluate_all))?,
         };
@@ -128,6 +139,9 @@ impl EngineNode {
 
     /// Waits for the engine: for its first rows, or for all of them. Afterwards it cannot refuse any more.
     pub fn prime(&mut self, place: Place<'_>, whole: bool) -> Result<(), Trouble> {
+        if self.zone.is_some_and(|zone| zone != zone::of_session()) {
+            return Err("the session's time zone has changed since the query began".to_string().into());
+        }
         let whole = whole || self.rewindable || self.may_fail_late();
         let result = self.result.as_mut().ok_or_else(|| "engine was not asked".to_string())?;
         if whole { result.fetch_all(place) } else { result.begin() }
@@ -146,16 +160,34 @@ impl EngineNode {
     }
 }
 
-fn evaluate(expression: &Expression, ty: plan::Type, place: Place<'_>) -> Result<Option<Literal>, String> {
+fn evaluate(
+    expression: &Expression,
+    ty: plan::Type,
+    source: Source,
+    place: Place<'_>,
+) -> Result<Option<Literal>, String> {
+    if source == Source::SessionZone {
+        return zone::of_session().description().map(|zone| Some(Literal::Text(zone)));
+    }
     let Some(datum) = place.value(expression)? else {
         return Ok(None);
     };
     let is_text = matches!(ty, plan::Type::Text | plan::Type::Char | plan::Type::Bytes);
-    // SAFETY: the planner has made the parameter of an expression of this type.
+    // SAFETY: the planner has made the parameter of an expression of this type, or of an interval.
     unsafe {
         if is_text && pg_sys::toast_raw_datum_size(datum) > LONGEST_PARAMETER {
             return Err("a value in it is longer than 1 MB".into());
         }
-        value::literal(datum, ty).map(Some)
+        Ok(Some(match source {
+            Source::Value | Source::SessionZone => value::literal(datum, ty)?,
+            Source::Zone => match value::literal(datum, ty)? {
+                Literal::Text(name) => Literal::Text(zone::named(&name)?),
+                _ => return Err("a time zone whose name is no text".into()),
+            },
+            Source::Months => Literal::Int(Interval::of(datum)?.months.into()),
+            Source::Days => Literal::Int(Interval::of(datum)?.days.into()),
+            Source::Microseconds => Literal::Int(Interval::of(datum)?.microseconds),
+            Source::Span => Literal::Decimal(Interval::of(datum)?.span()),
+        }))
     }
 }

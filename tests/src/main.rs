@@ -30,12 +30,14 @@ mod snapshots;
 mod statements;
 mod tpcc_live;
 mod wide;
+mod zones;
 
 fn main() -> std::process::ExitCode {
     runner::main(&[
         ("harness", harness::TESTS),
         ("tpcc", tpcc_live::TESTS),
         ("sets", sets::TESTS),
+        ("zones", zones::TESTS),
         ("answers", answers::TESTS),
         ("generated", generated::TESTS),
         ("statements", statements::TESTS),

@@ -37,6 +37,8 @@ files![
     joins,
     numeric,
     dates,
+    time_zones,
+    intervals,
     text,
     text_functions,
     types,

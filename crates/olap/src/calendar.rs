@@ -14,13 +14,15 @@ use protocol::request::FailureKind;
 
 use crate::error::QueryError;
 
-const SECOND: i64 = 1_000_000;
-const DAY: i64 = 86_400 * SECOND;
+pub const SECOND: i64 = 1_000_000;
+pub const DAY: i64 = 86_400 * SECOND;
 /// 2000-01-01 in days since 1970-01-01, and as a Julian day.
 const FROM_UNIX: i64 = 10_957;
-const JULIAN: i64 = 2_451_545;
+pub const JULIAN: i64 = 2_451_545;
 /// The first timestamp: of Julian day 0.
-const FIRST: i64 = -JULIAN * DAY;
+pub const FIRST: i64 = -JULIAN * DAY;
+/// What lies behind the last one: the year 294277.
+pub const END: i64 = 106_751_983 * DAY;
 
 /// One of the functions of dates and timestamps, for `rows` rows.
 pub fn apply(function: Named, arg: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
@@ -111,11 +113,33 @@ impl Times {
 
     fn date_part(&self, field: Field) -> ArrayRef {
         let value = |row| match self.infinity(row) {
-            0 => part(field, self.get(row)) as f64,
+            0 => self.float_part(field, row),
             sign => f64::INFINITY.copysign(sign as f64),
         };
         let nulls = if field.moves_on() { self.nulls().cloned() } else { self.finite() };
         Arc::new(Float64Array::new((0..self.len()).map(value).collect::<Vec<f64>>().into(), nulls))
+    }
+
+    /// With every digit as PostgreSQL's division gives it.
+    fn float_part(&self, field: Field, row: usize) -> f64 {
+        let (day, time) = self.get(row);
+        let (seconds, behind) = (time % (60 * SECOND) / SECOND, (time % SECOND) as f64);
+        match (field, self) {
+            (Field::Second, _) => seconds as f64 + behind / 1e6,
+            (Field::Milliseconds, _) => seconds as f64 * 1e3 + behind / 1e3,
+            (Field::Julian, _) => {
+                (day + JULIAN) as f64 + ((time / SECOND) as f64 + behind / 1e6) / (DAY / SECOND) as f64
+            }
+            (Field::Epoch, Times::Timestamps(all)) => {
+                let (timestamp, epoch) = (all.value(row), -FROM_UNIX * DAY);
+                let since = match timestamp < i64::MAX + epoch {
+                    true => timestamp.wrapping_sub(epoch) as f64,
+                    false => timestamp as f64 - epoch as f64,
+                };
+                since / 1e6
+            }
+            _ => part(field, (day, time)) as f64,
+        }
     }
 
     fn truncated(&self, field: Field) -> Result<ArrayRef> {
@@ -178,10 +202,14 @@ fn part(field: Field, (day, time): (i64, i64)) -> i64 {
 }
 
 /// Where the unit begins that a time lies in.
-fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
+pub fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
     let (year, month, _) = civil(day);
     let within = |unit: i64| time - time % unit;
+    // The groups of years are those of `part`.
     let (day, time) = match field {
+        Field::Millennium => (day_of((year - 1).div_euclid(1000) * 1000 + 1, 1, 1), 0),
+        Field::Century => (day_of((year - 1).div_euclid(100) * 100 + 1, 1, 1), 0),
+        Field::Decade => (day_of(year.div_euclid(10) * 10, 1, 1), 0),
         Field::Year => (day_of(year, 1, 1), 0),
         Field::Quarter => (day_of(year, (month - 1) / 3 * 3 + 1, 1), 0),
         Field::Month => (day_of(year, month, 1), 0),
@@ -192,15 +220,9 @@ fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
         Field::Second => (day, within(SECOND)),
         Field::Milliseconds => (day, within(SECOND / 1000)),
         Field::Microseconds => (day, time),
-        Field::Millennium
-        | Field::Century
-        | Field::Decade
-        | Field::IsoYear
-        | Field::DayOfYear
-        | Field::DayOfWeek
-        | Field::IsoDayOfWeek
-        | Field::Epoch
-        | Field::Julian => return None,
+        Field::IsoYear | Field::DayOfYear | Field::DayOfWeek | Field::IsoDayOfWeek | Field::Epoch | Field::Julian => {
+            return None;
+        }
     };
     // Null slots hold anything.
     Some(day.wrapping_mul(DAY).wrapping_add(time))
@@ -222,7 +244,7 @@ fn monday(day: i64) -> i64 {
 }
 
 /// ISO year and week: those of the year that the week's Thursday lies in.
-fn iso_week(day: i64) -> (i64, i64) {
+pub fn iso_week(day: i64) -> (i64, i64) {
     let thursday = monday(day) + 3;
     let year = civil(thursday).0;
     (year, (thursday - day_of(year, 1, 1)) / 7 + 1)
@@ -233,7 +255,7 @@ const FROM_MARCH_0: i64 = 730_425;
 const DAYS_OF_400_YEARS: i64 = 146_097;
 
 /// Year (0 is the one before 1), month and day.
-fn civil(day: i64) -> (i64, i64, i64) {
+pub fn civil(day: i64) -> (i64, i64, i64) {
     let day = day + FROM_MARCH_0;
     let (era, day) = (day.div_euclid(DAYS_OF_400_YEARS), day.rem_euclid(DAYS_OF_400_YEARS));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -243,7 +265,7 @@ fn civil(day: i64) -> (i64, i64, i64) {
     (year, if month < 10 { month + 3 } else { month - 9 }, day - (153 * month + 2) / 5 + 1)
 }
 
-fn day_of(year: i64, month: i64, day: i64) -> i64 {
+pub fn day_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
     let in_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;

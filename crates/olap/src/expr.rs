@@ -13,7 +13,7 @@ use datafusion_physical_expr::expressions::{
     BinaryExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
 };
 use plan::catalogue::{self, Call, Function, Kind};
-use plan::{ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type};
+use plan::{ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type, Zone};
 use protocol::request::Failure;
 
 use crate::arrow_form::{arrow_type, scalar};
@@ -22,6 +22,7 @@ use crate::conditional::{Part, case, coalesce};
 use crate::error::internal;
 use crate::logic::guarded;
 use crate::numbers::{decimals, floats};
+use crate::zoned::zoned;
 
 type Physical = Arc<dyn PhysicalExpr>;
 
@@ -53,6 +54,11 @@ impl Lowering<'_> {
             Expr::Not(arg) => Arc::new(NotExpr::new(self.lower(arg)?)),
             Expr::IsNull { arg, negated: false } => Arc::new(IsNullExpr::new(self.lower(arg)?)),
             Expr::IsNull { arg, negated: true } => Arc::new(IsNotNullExpr::new(self.lower(arg)?)),
+            Expr::Call { function, ty, args } if function.takes_zone() => {
+                let (zone, args) = args.split_last().ok_or_else(|| internal("a zone is missing"))?;
+                let args = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
+                zoned(*function, arrow_type(*ty), self.zone(zone)?, args)
+            }
             Expr::Call { function, ty, args } => {
                 let operand = args.first().map_or(*ty, |arg| self.plan.type_of(arg));
                 let args = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
@@ -94,6 +100,23 @@ impl Lowering<'_> {
         let index = index as usize;
         let value = self.params.get(index).ok_or_else(|| internal(format!("no value for parameter {index}")))?;
         scalar(self.plan.params[index], value.as_ref())
+    }
+
+    /// A zone, which the plan's check has found to be constant; `None`: null.
+    fn zone(&self, expr: &Expr) -> Result<Option<Zone>, Failure> {
+        let value = match expr {
+            Expr::Param { index } => self.params.get(*index as usize).and_then(Option::as_ref),
+            Expr::Literal { value, .. } => value.as_ref(),
+            _ => return Err(internal("a zone that is not constant")),
+        };
+        match value {
+            None => Ok(None),
+            Some(Literal::Text(text)) => match Zone::parse(text) {
+                None => Err(internal("a zone that cannot be read")),
+                zone => Ok(zone),
+            },
+            Some(_) => Err(internal("a zone that is no text")),
+        }
     }
 
     fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr) -> Result<Physical, Failure> {

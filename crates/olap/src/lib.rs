@@ -13,6 +13,7 @@
 //! | `scan` | batches of a table view |
 //! | `expr` | lowers expressions to DataFusion's |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
+//! | `calendar`, `intervals`, `differences`, `zoned`, `to_char` | points in time |
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `unordered` | takes from rows what DataFusion assumes of them |
@@ -36,6 +37,7 @@ mod computed;
 mod conditional;
 mod count;
 mod dense;
+mod differences;
 mod distinct;
 mod error;
 mod exact_spread;
@@ -48,6 +50,7 @@ mod float_sum;
 mod frames;
 mod greatest;
 mod grouping_sets;
+mod intervals;
 mod like;
 mod logic;
 mod maths;
@@ -65,10 +68,12 @@ mod sources;
 mod statistics;
 mod sum;
 mod texts;
+mod to_char;
 mod top;
 mod unordered;
 mod windowed;
 mod windows;
+mod zoned;
 
 use std::sync::Arc;
 

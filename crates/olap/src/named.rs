@@ -1,13 +1,13 @@
 //! The functions that are called by their name: which room computes what.
 
 use arrow_array::ArrayRef;
-use datafusion_common::error::Result;
+use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::ColumnarValue;
 use plan::catalogue::Extreme;
 use plan::{Named, Type};
 
 use crate::greatest::extreme_of;
-use crate::{calendar, maths, texts};
+use crate::{calendar, differences, intervals, maths, texts, to_char};
 
 /// A function's result, of type `ty`, for `rows` rows; its first operand is of type `operand`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
@@ -62,5 +62,20 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         Named::Extract(_) | Named::DatePart(_) | Named::DateTrunc(_) | Named::TimestampToDate => {
             calendar::apply(function, &args[0], rows)
         }
+        Named::Comparable => intervals::comparable(args, rows),
+        Named::PlusInterval | Named::MinusInterval => intervals::shifted(function, args, rows),
+        Named::Elapsed(field) => differences::elapsed(field, args, rows),
+        Named::ElapsedPart(field) => differences::elapsed_part(field, args, rows),
+        Named::DateBin => differences::date_bin(args, rows),
+        Named::MakeDate => differences::make_date(args, rows),
+        Named::ToChar => to_char::apply(args, rows),
+        Named::LocalTime
+        | Named::ToTimestamp
+        | Named::ToTimestampTz
+        | Named::ComparableIn
+        | Named::ZoneOffset
+        | Named::DateTruncIn(_)
+        | Named::PlusIntervalIn
+        | Named::MinusIntervalIn => Err(DataFusionError::Internal(format!("{function:?} without its zone"))),
     }
 }

@@ -92,14 +92,14 @@ impl<T: ArrowPrimitiveType> Operand<T> {
         })
     }
 
-    fn nulls(&self) -> Option<&NullBuffer> {
+    pub fn nulls(&self) -> Option<&NullBuffer> {
         match self {
             Operand::Array(array) => array.nulls(),
             Operand::Constant(_) => None,
         }
     }
 
-    fn get(&self, row: usize) -> T::Native {
+    pub fn get(&self, row: usize) -> T::Native {
         match self {
             Operand::Array(array) => array.value(row),
             Operand::Constant(value) => value.unwrap_or_default(),

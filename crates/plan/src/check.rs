@@ -252,6 +252,10 @@ impl Checker<'_> {
                 if catalogue::result_type(Call::Named(*function), &types) != Some(*ty) {
                     return Err(wrong("operands and result do not fit"));
                 }
+                let is_constant = |arg: &Expr| matches!(arg, Expr::Param { .. } | Expr::Literal { .. });
+                if function.takes_zone() && !args.last().is_some_and(is_constant) {
+                    return Err(wrong("a zone that is not constant"));
+                }
                 *ty
             }
             Expr::Case { branches, otherwise } => {

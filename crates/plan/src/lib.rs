@@ -13,9 +13,11 @@ mod expr;
 mod failure;
 mod named;
 pub mod numeric;
+pub mod pattern;
 mod rel;
 mod types;
 mod window;
+mod zone;
 
 pub use catalogue::{Agg, Named};
 pub use check::MAX_DEPTH;
@@ -25,6 +27,7 @@ pub use named::{AVERAGE_SCALE, Field};
 pub use rel::{Aggregation, ColumnId, Computed, GroupingSets, JoinKind, Part, Range, Rel, SortKey};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
 pub use window::{Bound, Exclude, Frame, Over, Unit, WindowCall, WindowFunction};
+pub use zone::{CYCLE, Clock, Zone};
 
 use serde::{Deserialize, Serialize};
 

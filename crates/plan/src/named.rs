@@ -81,6 +81,52 @@ pub enum Named {
     DatePart(Field),
     DateTrunc(Field),
     TimestampToDate,
+    /// What a zone's clocks show, of which parts are taken: at their ends it may lie beyond the timestamps.
+    LocalTime,
+    /// The same as a timestamp.
+    ToTimestamp,
+    /// Of a zone's date or time.
+    ToTimestampTz,
+    /// A date as a point in time to be compared: what lies beyond the timestamps is between them and infinity.
+    Comparable,
+    /// A zone's date or time, likewise.
+    ComparableIn,
+    /// In seconds east of UTC, null at the ends of time.
+    ZoneOffset,
+    DateTruncIn(Field),
+    /// By months, days, and microseconds, in this order. A day that its month does not have is its last one.
+    PlusInterval,
+    MinusInterval,
+    /// Months and days are a zone's.
+    PlusIntervalIn,
+    MinusIntervalIn,
+    /// What the difference of two points in time shows: days, and the time besides.
+    Elapsed(Field),
+    /// As a float.
+    ElapsedPart(Field),
+    /// Where the bin begins that a time lies in: of an origin, and bins of so many microseconds.
+    DateBin,
+    MakeDate,
+    /// By a pattern that [`crate::pattern`] knows; null at the ends of time, and for an empty pattern.
+    ToChar,
+}
+
+impl Named {
+    /// Whether its last operand is a [`crate::Zone`], as text.
+    pub fn takes_zone(self) -> bool {
+        use Named::*;
+        matches!(
+            self,
+            LocalTime
+                | ToTimestamp
+                | ToTimestampTz
+                | ComparableIn
+                | ZoneOffset
+                | DateTruncIn(_)
+                | PlusIntervalIn
+                | MinusIntervalIn
+        )
+    }
 }
 
 /// A part of a point in time. Years count from 1, and from -1 back.
@@ -151,15 +197,31 @@ const PAD: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int32), Takes
 const FIELD: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text), Takes::Only(Type::Int32)];
 
 const INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer)];
+const THREE_INTEGERS: &[Takes] = &[Takes::Only(Type::Int32), Takes::Only(Type::Int32), Takes::Only(Type::Int32)];
 const TWO_INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer), Takes::Any(Kind::Integer)];
 const FLOAT: &[Takes] = &[Takes::Any(Kind::Float)];
 const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
 const DATE: &[Takes] = &[Takes::Any(Kind::Date)];
 const TIMESTAMP: &[Takes] = &[Takes::Any(Kind::Timestamp)];
+const TIMESTAMPTZ: &[Takes] = &[Takes::Any(Kind::TimestampTz)];
+const DATE_IN: &[Takes] = &[Takes::Any(Kind::Date), ZONE];
+const TIMESTAMP_IN: &[Takes] = &[Takes::Any(Kind::Timestamp), ZONE];
+const TIMESTAMPTZ_IN: &[Takes] = &[Takes::Any(Kind::TimestampTz), ZONE];
+const TWO_TIMESTAMPS: &[Takes] = &[Takes::Any(Kind::Timestamp), Takes::Any(Kind::Timestamp)];
+const TWO_TIMESTAMPTZS: &[Takes] = &[Takes::Any(Kind::TimestampTz), Takes::Any(Kind::TimestampTz)];
+const ZONE: Takes = Takes::Only(Type::Text);
+const MONTHS: Takes = Takes::Only(Type::Int32);
+const DAYS: Takes = Takes::Only(Type::Int32);
+const MICROSECONDS: Takes = Takes::Only(Type::Int64);
+const INTERVAL: &[Takes] = &[Takes::Any(Kind::Timestamp), MONTHS, DAYS, MICROSECONDS];
+const INTERVAL_IN: &[Takes] = &[Takes::Any(Kind::TimestampTz), MONTHS, DAYS, MICROSECONDS, ZONE];
 
 const BOOL: Rule = Rule::Is(Type::Bool);
 const INTEGER: Rule = Rule::Is(Type::Int32);
 const TO_TEXT: Rule = Rule::Is(Type::Text);
+const TO_FLOAT: Rule = Rule::Is(Type::Float64);
+const TO_TIMESTAMP: Rule = Rule::Is(Type::Timestamp);
+const TO_TIMESTAMPTZ: Rule = Rule::Is(Type::TimestampTz);
 const WHOLE: Rule = Rule::Is(Type::Decimal64 { scale: 0 });
 const WIDE_WHOLE: Rule = Rule::Is(Type::Decimal128 { scale: 0 });
 const MILLIS: Rule = Rule::Is(Type::Decimal64 { scale: 3 });
@@ -175,6 +237,8 @@ const NEGATIVE: &[FailureKind] = &[FailureKind::NegativeSquareRoot];
 const INFINITE: &[FailureKind] = &[FailureKind::InfiniteDecimal];
 const EPOCH: &[FailureKind] = &[FailureKind::InfiniteDecimal, FailureKind::DecimalTooWide];
 const NO_TIMESTAMP: &[FailureKind] = &[FailureKind::NoTimestamp];
+const NO_INSTANT: &[FailureKind] = &[FailureKind::NoTimestamp, FailureKind::TimestampOutOfRange];
+const NO_DATE: &[FailureKind] = &[FailureKind::DateOutOfRange];
 const LIKE: &[FailureKind] = &[FailureKind::PatternEndsInEscape];
 const SUBSTRING: &[FailureKind] = &[FailureKind::NegativeSubstring];
 const SPLIT: &[FailureKind] = &[FailureKind::FieldZero];
@@ -332,5 +396,71 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(DateTrunc(Field::Milliseconds), "date_trunc('milliseconds', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
         named(DateTrunc(Field::Microseconds), "date_trunc('microseconds', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
         named(TimestampToDate, "timestamp to date", TIMESTAMP, Rule::Is(Type::Date), &[]),
+        named(DatePart(Field::Second), "date_part('second', timestamp)", TIMESTAMP, TO_FLOAT, &[]),
+        named(DatePart(Field::Milliseconds), "date_part('milliseconds', timestamp)", TIMESTAMP, TO_FLOAT, &[]),
+        named(DatePart(Field::Epoch), "date_part('epoch', timestamp)", TIMESTAMP, TO_FLOAT, &[]),
+        named(DatePart(Field::Julian), "date_part('julian', timestamp)", TIMESTAMP, TO_FLOAT, &[]),
+        named(Extract(Field::Epoch), "extract(epoch from timestamptz)", TIMESTAMPTZ, MICROS, EPOCH),
+        named(DatePart(Field::Epoch), "date_part('epoch', timestamptz)", TIMESTAMPTZ, TO_FLOAT, &[]),
+        named(DateTrunc(Field::Millennium), "date_trunc('millennium', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Century), "date_trunc('century', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(DateTrunc(Field::Decade), "date_trunc('decade', timestamp)", TIMESTAMP, Rule::Same, NO_TIMESTAMP),
+        named(LocalTime, "local time of timestamptz", TIMESTAMPTZ_IN, TO_TIMESTAMP, &[]),
+        named(ToTimestamp, "timestamptz to timestamp", TIMESTAMPTZ_IN, TO_TIMESTAMP, NO_TIMESTAMP),
+        named(ToTimestampTz, "date to timestamptz", DATE_IN, TO_TIMESTAMPTZ, NO_INSTANT),
+        named(ToTimestampTz, "timestamp to timestamptz", TIMESTAMP_IN, TO_TIMESTAMPTZ, NO_INSTANT),
+        named(Comparable, "date as timestamp", DATE, TO_TIMESTAMP, &[]),
+        named(ComparableIn, "date as timestamptz", DATE_IN, TO_TIMESTAMPTZ, &[]),
+        named(ComparableIn, "timestamp as timestamptz", TIMESTAMP_IN, TO_TIMESTAMPTZ, &[]),
+        named(ZoneOffset, "offset of timestamptz", TIMESTAMPTZ_IN, INTEGER, &[]),
+        named(DateTruncIn(Field::Millennium), "date_trunc('millennium', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Century), "date_trunc('century', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Decade), "date_trunc('decade', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Year), "date_trunc('year', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Quarter), "date_trunc('quarter', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Month), "date_trunc('month', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Week), "date_trunc('week', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Day), "date_trunc('day', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Hour), "date_trunc('hour', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Minute), "date_trunc('minute', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Second), "date_trunc('second', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Milliseconds), "date_trunc('milliseconds', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(DateTruncIn(Field::Microseconds), "date_trunc('microseconds', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(PlusInterval, "timestamp + interval", INTERVAL, TO_TIMESTAMP, NO_TIMESTAMP),
+        named(PlusIntervalIn, "timestamptz + interval", INTERVAL_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(MinusInterval, "timestamp - interval", INTERVAL, TO_TIMESTAMP, NO_TIMESTAMP),
+        named(MinusIntervalIn, "timestamptz - interval", INTERVAL_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(Elapsed(Field::Day), "extract(day from timestamp - timestamp)", TWO_TIMESTAMPS, WHOLE, NO_TIMESTAMP),
+        named(Elapsed(Field::Hour), "extract(hour from timestamp - timestamp)", TWO_TIMESTAMPS, WHOLE, NO_TIMESTAMP),
+        named(Elapsed(Field::Minute), "extract(minute from timestamp - timestamp)", TWO_TIMESTAMPS, WHOLE, NO_TIMESTAMP),
+        named(Elapsed(Field::Second), "extract(second from timestamp - timestamp)", TWO_TIMESTAMPS, MICROS, NO_TIMESTAMP),
+        named(Elapsed(Field::Milliseconds), "extract(milliseconds from timestamp - timestamp)", TWO_TIMESTAMPS, MILLIS, NO_TIMESTAMP),
+        named(Elapsed(Field::Microseconds), "extract(microseconds from timestamp - timestamp)", TWO_TIMESTAMPS, WHOLE, NO_TIMESTAMP),
+        named(Elapsed(Field::Epoch), "extract(epoch from timestamp - timestamp)", TWO_TIMESTAMPS, MICROS, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Day), "date_part('day', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Hour), "date_part('hour', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Minute), "date_part('minute', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Second), "date_part('second', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Milliseconds), "date_part('milliseconds', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Microseconds), "date_part('microseconds', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Epoch), "date_part('epoch', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
+        named(Elapsed(Field::Day), "extract(day from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, WHOLE, NO_TIMESTAMP),
+        named(Elapsed(Field::Hour), "extract(hour from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, WHOLE, NO_TIMESTAMP),
+        named(Elapsed(Field::Minute), "extract(minute from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, WHOLE, NO_TIMESTAMP),
+        named(Elapsed(Field::Second), "extract(second from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, MICROS, NO_TIMESTAMP),
+        named(Elapsed(Field::Milliseconds), "extract(milliseconds from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, MILLIS, NO_TIMESTAMP),
+        named(Elapsed(Field::Microseconds), "extract(microseconds from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, WHOLE, NO_TIMESTAMP),
+        named(Elapsed(Field::Epoch), "extract(epoch from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, MICROS, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Day), "date_part('day', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Hour), "date_part('hour', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Minute), "date_part('minute', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Second), "date_part('second', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Milliseconds), "date_part('milliseconds', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Microseconds), "date_part('microseconds', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
+        named(ElapsedPart(Field::Epoch), "date_part('epoch', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
+        named(DateBin, "date_bin(bigint, timestamp, timestamp)", &[Any(Timestamp), Any(Timestamp), MICROSECONDS], TO_TIMESTAMP, NO_TIMESTAMP),
+        named(DateBin, "date_bin(bigint, timestamptz, timestamptz)", &[Any(TimestampTz), Any(TimestampTz), MICROSECONDS], TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(MakeDate, "make_date(integer, integer, integer)", THREE_INTEGERS, Rule::Is(Type::Date), NO_DATE),
+        named(ToChar, "to_char(timestamp, text)", &[Any(Timestamp), Only(Type::Text)], TO_TEXT, TOO_LONG),
     ]
 };

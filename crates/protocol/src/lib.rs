@@ -19,7 +19,7 @@ pub mod snapshot;
 
 pub use snapshot::Snapshot;
 
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Environment of the engine process: descriptor numbers and settings that it is started with.
 pub mod env {

@@ -26,7 +26,7 @@ pub struct Hello {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    Query(QueryRequest),
+    Query(Box<QueryRequest>),
     Load(LoadRequest),
     Status,
 }

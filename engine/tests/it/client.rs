@@ -77,7 +77,7 @@ impl Client {
     }
 
     pub fn ask(&mut self, request: &QueryRequest) {
-        self.send(Kind::Request, &Request::Query(request.clone()));
+        self.send(Kind::Request, &Request::Query(Box::new(request.clone())));
     }
 
     pub fn query(&mut self, request: &QueryRequest) -> Answer {

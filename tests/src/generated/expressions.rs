@@ -93,8 +93,13 @@ impl Scope {
         match column.kind {
             Kind::Bool => format!("(NOT {name})"),
             Kind::Uuid | Kind::Enum | Kind::Document => name.clone(),
+            Kind::Text if dice.chance(8) => match self.column_of(dice, Kind::Date) {
+                Some(date) => format!("to_char({}, {})", date.name, dice.pick(&TIME_PATTERNS)),
+                None => text_made_of(dice, name, &other),
+            },
             Kind::Text => text_made_of(dice, name, &other),
-            Kind::Date => format!("({name} {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
+            Kind::Date if dice.chance(2) => dice.pick(&DATES).replace("{}", name),
+            Kind::Date => format!("({name}::date {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
             Kind::Integer if dice.chance(3) => self.integer_made_of(dice, name, small),
             Kind::Integer => match dice.below(10) {
                 8 | 9 => match self.column_of(dice, Kind::Text) {
@@ -112,7 +117,8 @@ impl Scope {
             },
             Kind::Numeric if dice.chance(4) => match self.column_of(dice, Kind::Date) {
                 Some(date) if dice.chance(2) => {
-                    format!("extract({} from {})", dice.pick(&FIELDS), date.name)
+                    let cast = dice.pick(&["", "", "::timestamp", "::timestamptz"]);
+                    format!("extract({} from {}{cast})", dice.pick(&FIELDS), date.name)
                 }
                 _ => format!("{}({name})", dice.pick(&["abs", "ceil", "floor", "round", "trunc", "sign"])),
             },
@@ -211,6 +217,9 @@ impl Scope {
         if column.kind == Kind::Text && dice.chance(3) {
             return text_condition(dice, name);
         }
+        if column.kind == Kind::Date && dice.chance(4) {
+            return dice.pick(&DATE_CONDITIONS).replace("{}", name);
+        }
         let ordered = column.kind.is_ordered();
         let comparison = if ordered { dice.pick(&COMPARISONS) } else { dice.pick(&COMPARISONS[..2]) };
         match dice.below(13) {
@@ -230,6 +239,24 @@ impl Scope {
 }
 
 const FIELDS: [&str; 9] = ["year", "month", "day", "quarter", "week", "isoyear", "doy", "dow", "epoch"];
+const TIME_PATTERNS: [&str; 4] = ["'YYYY-MM'", "'FMMonth YY'", "'IYYY-IW HH24'", "'Dy DD.MM.'"];
+/// Dates made of one, by the session's time zone or not.
+const DATES: [&str; 7] = [
+    "({} + interval '1 month')::date",
+    "({}::timestamptz - interval '1 month 1 day')::date",
+    "date_trunc('month', {})::date",
+    "date_trunc('week', {}::timestamp)::date",
+    "date_trunc('day', {}::timestamptz + interval '90 minutes', 'America/New_York')::date",
+    "({} AT TIME ZONE 'Asia/Tokyo')::date",
+    "({}::timestamp AT TIME ZONE 'Pacific/Auckland')::date",
+];
+const DATE_CONDITIONS: [&str; 5] = [
+    "({} < timestamptz '2023-06-01 22:30+00')",
+    "({} >= timestamp '2023-06-01 00:00:01')",
+    "({}::timestamp - timestamp '2023-03-01 12:00' > interval '3 months')",
+    "(extract(epoch from {}::timestamptz - timestamptz '2023-03-01 12:00+00') < 0)",
+    "(isfinite({}))",
+];
 const PLACES: [&str; 7] = ["0", "1", "2", "3", "-1", "-2", "40"];
 const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
 

@@ -56,6 +56,8 @@ pub fn from() -> From {
         ("u", Uuid, &["'c4ca4238-a0b9-2382-0dcc-509a6f75849b'::uuid", "NULL::uuid"]),
         ("m", Enum, &["'calm'::mood", "'odd'::mood"]),
         ("d", Date, &["date '2020-01-01'", "date 'infinity'", "date '4713-01-01 BC'"]),
+        ("ts", Date, &["timestamp '2020-01-01 12:00'", "timestamp '-infinity'", "date '2020-01-01'"]),
+        ("tz", Date, &["timestamptz '2020-01-01 12:00+00'", "timestamptz 'infinity'", "timestamp '2020-01-01 12:00'"]),
     ];
     let columns = columns.map(|(name, kind, literals)| Column { name: name.into(), kind, literals });
     let scope = Scope { columns: columns.into(), extreme: true };

@@ -27,6 +27,9 @@ tests![generated_queries];
 
 const LIVE: Duration = Duration::from_secs(60);
 
+/// What clocks show where queries are asked.
+const ZONES: [&str; 5] = ["UTC", "America/Los_Angeles", "Europe/Dublin", "Asia/Kathmandu", "<+0330>-3:30"];
+
 /// Differences after which a campaign ends: they are the same one then.
 const ENOUGH: usize = 10;
 
@@ -47,6 +50,7 @@ fn generated_queries(context: &Context) -> Result<()> {
     let mut differences = Vec::new();
     for seed in (context.seed..).take(count as usize) {
         let query = query(seed);
+        client.batch_execute(&format!("SET TimeZone = '{}'", ZONES[seed as usize % ZONES.len()]))?;
         let compared = match sums_floats(&query.sql) {
             true => compare_rounded(&mut client, &query.sql),
             false => compare(&mut client, &query.sql, query.ordered),

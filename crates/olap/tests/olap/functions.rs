@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use plan::{Literal, Named, Type};
 
 use crate::interpreter::{Outcome, Raised, decimal, fit, order};
+use crate::moments;
 use crate::table::Value;
 use crate::times;
 
@@ -14,9 +15,12 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
     Ok(match function {
         Named::Greatest => present().reduce(|a, b| if order(&b, &a).is_gt() { b } else { a }),
         Named::Least => present().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a }),
+        _ if moments::knows(function) => moments::call(function, types, args)?,
         _ if types.iter().any(|ty| ty.is_text()) => Some(of_text(function, ty, &present().collect::<Vec<_>>())?),
         _ => match (types[0], &args[0]) {
-            (from @ (Type::Date | Type::Timestamp), Some(Literal::Int(value))) => times::call(function, from, *value)?,
+            (from @ (Type::Date | Type::Timestamp | Type::TimestampTz), Some(Literal::Int(value))) => {
+                times::call(function, from, *value)?
+            }
             (_, Some(Literal::Float(a))) => Some(of_float(function, ty, *a)?),
             (_, Some(Literal::Bool(a))) => Some(Literal::Int(i64::from(*a))),
             (from, Some(a)) => Some(of_number(function, from, ty, decimal(a).unwrap(), args.get(1))?),

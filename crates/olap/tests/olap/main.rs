@@ -11,6 +11,7 @@ mod generator;
 mod interpreter;
 mod level;
 mod measure;
+mod moments;
 mod ordered;
 mod random;
 mod runtime;

@@ -4,18 +4,18 @@ use plan::{Field, Literal, Named, Type};
 
 use crate::interpreter::Raised;
 
-const DAY: i64 = 86_400_000_000;
+pub const DAY: i64 = 86_400_000_000;
 
 fn is_leap(year: i64) -> bool {
     year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0)
 }
 
-fn lengths(year: i64) -> [i64; 12] {
+pub fn lengths(year: i64) -> [i64; 12] {
     [31, if is_leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 }
 
 /// Year, month, day and day of the year of a day since 2000-01-01.
-fn date(day: i64) -> (i64, i64, i64, i64) {
+pub fn date(day: i64) -> (i64, i64, i64, i64) {
     let (mut year, mut left) = (2000 + day.div_euclid(146_097) * 400, day.rem_euclid(146_097));
     while left >= lengths(year).iter().sum() {
         left -= lengths(year).iter().sum::<i64>();
@@ -33,12 +33,12 @@ fn date(day: i64) -> (i64, i64, i64, i64) {
 }
 
 /// From Monday, 1. The first day of 2000 was a Saturday.
-fn weekday(day: i64) -> i64 {
+pub fn weekday(day: i64) -> i64 {
     (day + 5).rem_euclid(7) + 1
 }
 
 /// A week has the number of those of its year whose Thursdays came, this one's among them.
-fn week(day: i64) -> (i64, i64) {
+pub fn week(day: i64) -> (i64, i64) {
     let (year, _, _, of_year) = date(day - weekday(day) + 4);
     (year, (of_year + 6) / 7)
 }
@@ -52,7 +52,7 @@ fn group(year: i64, years: i64) -> i64 {
     if year > 0 { ceiling(year, years) } else { -ceiling(1 - year, years) }
 }
 
-fn part(field: Field, day: i64, time: i64) -> i64 {
+pub fn part(field: Field, day: i64, time: i64) -> i64 {
     let (year, month, of_month, of_year) = date(day);
     let shown = |year: i64| if year > 0 { year } else { year - 1 };
     match field {
@@ -91,29 +91,28 @@ pub fn call(function: Named, from: Type, value: i64) -> Result<Option<Literal>, 
         (Named::Extract(Field::Epoch), None) if value >= i64::MAX - 10_957 * DAY => return Err(Raised),
         (Named::Extract(Field::Epoch), None) => Some(Literal::Int(value + 10_957 * DAY)),
         (Named::Extract(field), None) => Some(Literal::Int(part(field, day, time))),
-        (Named::DatePart(field), None) => Some(Literal::Float(part(field, day, time) as f64)),
+        (Named::DatePart(field), None) => Some(Literal::Float(match field {
+            Field::Second => (time / 1_000_000 % 60) as f64 + (time % 1_000_000) as f64 / 1_000_000.0,
+            Field::Milliseconds => (time / 1_000_000 % 60) as f64 * 1000.0 + (time % 1_000_000) as f64 / 1000.0,
+            Field::Julian => {
+                let seconds = (time / 1_000_000) as f64 + (time % 1_000_000) as f64 / 1_000_000.0;
+                (day + 2_451_545) as f64 + seconds / 86_400.0
+            }
+            Field::Epoch if value < i64::MAX - 10_957 * DAY => (value + 10_957 * DAY) as f64 / 1_000_000.0,
+            Field::Epoch => (value as f64 + (10_957 * DAY) as f64) / 1_000_000.0,
+            _ => part(field, day, time) as f64,
+        })),
         (Named::DateTrunc(_), Some(_)) => Some(Literal::Int(value)),
         (Named::DateTrunc(field), None) => {
-            let (_, month, of_month, of_year) = date(day);
-            let back = |days: i64| (day - days) as i128 * DAY as i128;
+            let whole = |day: i64| day as i128 * DAY as i128;
             let since = |unit: i64| value as i128 - (time % unit) as i128;
             let begin = match field {
-                Field::Year => back(of_year - 1),
-                // Back to the first of a month that begins a quarter.
-                Field::Quarter => {
-                    let before: i64 =
-                        (1..=(month - 1) % 3).map(|m| lengths(date(day).0)[(month - m - 1) as usize]).sum();
-                    back(of_month - 1 + before)
-                }
-                Field::Month => back(of_month - 1),
-                Field::Week => back(weekday(day) - 1),
-                Field::Day => back(0),
                 Field::Hour => since(3_600_000_000),
                 Field::Minute => since(60_000_000),
                 Field::Second => since(1_000_000),
                 Field::Milliseconds => since(1000),
                 Field::Microseconds => since(1),
-                other => panic!("date_trunc to {other:?}"),
+                _ => whole(begin(field, day)),
             };
             if begin < -211_813_488_000_000_000 {
                 return Err(Raised);
@@ -124,4 +123,30 @@ pub fn call(function: Named, from: Type, value: i64) -> Result<Option<Literal>, 
         (Named::TimestampToDate, None) => Some(Literal::Int(day)),
         (other, _) => panic!("{other:?} of a time"),
     })
+}
+
+/// The day on which a unit of days begins that this one lies in.
+pub fn begin(field: Field, day: i64) -> i64 {
+    let (year, month, of_month, of_year) = date(day);
+    // Groups of years are those whose number `part` says.
+    let same_group = |field: Field| {
+        let mut first = day - of_year + 1;
+        while part(field, first - 1, 0) == part(field, day, 0) {
+            first -= lengths(date(first - 1).0).iter().sum::<i64>();
+        }
+        first
+    };
+    match field {
+        Field::Millennium | Field::Century | Field::Decade => same_group(field),
+        Field::Year => day - of_year + 1,
+        // Back to the first of a month that begins a quarter.
+        Field::Quarter => {
+            let before: i64 = (1..=(month - 1) % 3).map(|m| lengths(year)[(month - m - 1) as usize]).sum();
+            day - of_month + 1 - before
+        }
+        Field::Month => day - of_month + 1,
+        Field::Week => day - weekday(day) + 1,
+        Field::Day => day,
+        other => panic!("date_trunc to {other:?}"),
+    }
 }

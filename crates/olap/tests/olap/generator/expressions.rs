@@ -174,6 +174,7 @@ impl Generator<'_> {
             }
             Type::Timestamp => cast(ty, self.expr(Type::Date, d)),
             Type::Text if self.chance(0.1) => cast(ty, self.expr(Type::Name, d)),
+            Type::Text if self.chance(0.1) => self.of_one(ty, d).unwrap_or_else(|| self.leaf(ty)),
             Type::Text => self.text(d),
             Type::Float32 if self.chance(0.4) => {
                 let from = *[Type::Int32, Type::Int64, Type::Float64].choose(self.rng).unwrap();
@@ -185,6 +186,7 @@ impl Generator<'_> {
                 let (l, r) = (self.expr(ty, d), self.expr(ty, d));
                 arith(op, ty, l, r)
             }
+            Type::TimestampTz if self.chance(0.6) => self.of_one(ty, d).unwrap_or_else(|| self.leaf(ty)),
             Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => self.leaf(ty),
             Type::Name | Type::Char | Type::Bytes | Type::Opaque => self.leaf(ty),
         }
@@ -242,12 +244,14 @@ impl Generator<'_> {
             }
             Type::Decimal128 { scale: plan::AVERAGE_SCALE } => vec![(Average, vec![decimal, Type::Int64])],
             Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
-            Type::Date => vec![(TimestampToDate, vec![Type::Timestamp])],
+            Type::Date => vec![(TimestampToDate, vec![Type::Timestamp]), (MakeDate, vec![Type::Int32; 3])],
             Type::Timestamp => vec![(DateTrunc(field), vec![ty])],
             Type::Float32 => vec![(Abs, vec![ty])],
+            Type::Text => vec![(ToChar, vec![Type::Timestamp, ty])],
             Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => vec![],
-            Type::Text | Type::Name | Type::Char | Type::Bytes | Type::Opaque => vec![],
+            Type::Name | Type::Char | Type::Bytes | Type::Opaque => vec![],
         };
+        let moments = self.moments(ty, field);
         let bits = match ty {
             Type::Int16 | Type::Int32 | Type::Int64 => vec![
                 (Abs, vec![ty]),
@@ -260,10 +264,87 @@ impl Generator<'_> {
             ],
             _ => vec![],
         };
-        let (function, operands) = [candidates, bits].concat().choose(self.rng)?.clone();
+        let (function, operands) = [candidates, bits, moments].concat().choose(self.rng)?.clone();
         let fits = catalogue::result_type(catalogue::Call::Named(function), &operands) == Some(ty);
-        let args: Vec<Expr> = operands.into_iter().map(|operand| self.expr(operand, depth)).collect();
+        let last = operands.len() - 1;
+        let args = operands.into_iter().enumerate().map(|(i, operand)| match function {
+            ToChar if i == last => self.time_pattern(),
+            _ if i == last && function.takes_zone() => self.zone(),
+            _ => self.expr(operand, depth),
+        });
+        let args: Vec<Expr> = args.collect();
         fits.then(|| call(function, ty, args))
+    }
+
+    /// Functions of points in time that give this type.
+    fn moments(&mut self, ty: Type, field: Field) -> Vec<(Named, Vec<Type>)> {
+        use Named::*;
+        let (zone, integer) = (Type::Text, Type::Int32);
+        let point = if self.chance(0.5) { Type::Timestamp } else { Type::TimestampTz };
+        let local = if self.chance(0.5) { Type::Date } else { Type::Timestamp };
+        let interval = [integer, integer, Type::Int64];
+        let moved = |zoned: bool| {
+            let zone = if zoned { vec![zone] } else { vec![] };
+            [vec![if zoned { Type::TimestampTz } else { Type::Timestamp }], interval.to_vec(), zone].concat()
+        };
+        match ty {
+            Type::Int32 => vec![(ZoneOffset, vec![Type::TimestampTz, zone])],
+            Type::Float64 => vec![(ElapsedPart(field), vec![point; 2]), (DatePart(Field::Epoch), vec![point])],
+            Type::Decimal64 { .. } => vec![(Elapsed(field), vec![point; 2]), (Extract(Field::Epoch), vec![point])],
+            Type::Timestamp => vec![
+                (LocalTime, vec![Type::TimestampTz, zone]),
+                (ToTimestamp, vec![Type::TimestampTz, zone]),
+                (Comparable, vec![Type::Date]),
+                (PlusInterval, moved(false)),
+                (MinusInterval, moved(false)),
+                (DateBin, vec![ty, ty, Type::Int64]),
+            ],
+            Type::TimestampTz => vec![
+                (ToTimestampTz, vec![local, zone]),
+                (ComparableIn, vec![local, zone]),
+                (DateTruncIn(field), vec![ty, zone]),
+                (PlusIntervalIn, moved(true)),
+                (MinusIntervalIn, moved(true)),
+                (DateBin, vec![ty, ty, Type::Int64]),
+            ],
+            _ => vec![],
+        }
+    }
+
+    /// Clocks that are put forward and back at the times that values are near to, and far away.
+    fn zone(&mut self) -> Expr {
+        let cycle = plan::CYCLE;
+        let zones = [
+            "0 0 0 0 0".to_string(),
+            "-17762 -18000 0 0 1 -3600000000 -18000".into(),
+            "0 0 0 0 1 0 3600".into(),
+            "3600 3600 0 0 2 0 0 900000 -5400".into(),
+            format!("1 2 0 1 5 -9000000 7 {} -3601 9000000 7 {} -3601 9000000 7", 9_000_000, cycle - 9_000_000),
+            format!("0 0 1 1 3 -86400 3600 9000000 0 {} 3600", cycle - 9_000_000),
+        ];
+        let value = (!self.chance(0.05)).then(|| Literal::Text(zones.choose(self.rng).unwrap().clone()));
+        if self.chance(0.5) {
+            return Expr::Literal { ty: Type::Text, value };
+        }
+        self.case.plan.params.push(Type::Text);
+        self.case.params.push(value);
+        Expr::Param { index: self.case.params.len() as u16 - 1 }
+    }
+
+    fn time_pattern(&mut self) -> Expr {
+        let patterns = [
+            "YYYY-MM-DD HH24:MI:SS.US",
+            "FMMonth FMDD, YYYY BC",
+            "Day, DD MON YY",
+            "IYYY-\"W\"IW-ID",
+            "YYY/Y Q W WW DDD D J",
+            "HH12:MI AM FMMS SSSS",
+            "FMMM.FMYY day MONTH Dy Month",
+            "\"YYYY\" x é",
+            "",
+        ];
+        let value = Some(Literal::Text(patterns.choose(self.rng).unwrap().to_string()));
+        Expr::Literal { ty: Type::Text, value }
     }
 
     pub(super) fn any_text(&mut self, depth: u32) -> Expr {

@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) fn any_type(rng: &mut StdRng) -> Type {
-    let scale = *[0, 2, 2, 5].choose(rng).unwrap();
+    let scale = *[0, 0, 2, 2, 3, 5, 6].choose(rng).unwrap();
     let wide = *[0, 2, 5, 20].choose(rng).unwrap();
     if rng.random_bool(0.25) {
         use Type::*;
@@ -62,11 +62,15 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
             *[i32::MIN as i64, i32::MAX as i64, -2_451_545, 2_145_031_948, 106_751_983].choose(rng).unwrap(),
         ),
         Type::Date => Literal::Int(small),
-        Type::Timestamp if extreme => Literal::Int(
+        Type::Timestamp | Type::TimestampTz if extreme => Literal::Int(
             *[i64::MIN, i64::MAX, -211_813_488_000_000_000, 9_223_371_331_199_999_999, -1, 762_435_123_456_789]
                 .choose(rng)
                 .unwrap(),
         ),
+        // Near where the clocks of the zones are changed.
+        Type::Timestamp | Type::TimestampTz if rng.random_bool(0.3) => {
+            Literal::Int(rng.random_range(-60..60) * 3_600_000_000 + small)
+        }
         Type::Int64 | Type::Timestamp | Type::TimestampTz => int(rng, i64::MIN, i64::MAX),
         Type::Decimal64 { scale } => match int(rng, i64::MIN, i64::MAX) {
             Literal::Int(i) if !extreme && rng.random_bool(0.7) => Literal::Int(i * 10i64.pow(scale as u32)),

@@ -1,0 +1,339 @@
+//! Time zones, intervals and patterns, as a reader of the documentation would count them out by hand.
+
+use plan::{Field, Literal, Named, Type};
+
+use crate::interpreter::{Raised, fit};
+use crate::table::{Value, int};
+use crate::times::{DAY, date, lengths, part, week, weekday};
+
+const SECOND: i64 = 1_000_000;
+const CYCLE: i64 = 146_097 * 86_400;
+/// The first timestamp, and what lies behind the last.
+const FIRST: i64 = -2_451_545 * DAY;
+const END: i64 = 106_751_983 * DAY;
+
+/// Whether [`call`] knows it.
+pub fn knows(function: Named) -> bool {
+    use Named::*;
+    function.takes_zone()
+        || matches!(
+            function,
+            Comparable | PlusInterval | MinusInterval | Elapsed(_) | ElapsedPart(_) | DateBin | MakeDate | ToChar
+        )
+}
+
+/// A call whose operands are not null.
+pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Literal>, Raised> {
+    let number = |i: usize| int(args[i].as_ref().unwrap());
+    let text = |i: usize| match args[i].as_ref() {
+        Some(Literal::Text(text)) => text.as_str(),
+        other => panic!("{other:?} is no text"),
+    };
+    let zone = || Zone::read(text(args.len() - 1));
+    let of_date = types[0] == Type::Date;
+    let first = number(0);
+    let infinite = if of_date { infinity_of_date(first) } else { infinity(first) };
+    let point = |valid: Option<i64>| valid.map(|time| Some(Literal::Int(time))).ok_or(Raised);
+    match function {
+        Named::Elapsed(field) => return elapsed(field, first, number(1)).map(|part| Some(Literal::Int(part))),
+        Named::ElapsedPart(field) => return elapsed_part(field, first, number(1)).map(Literal::Float).map(Some),
+        Named::MakeDate => return made(first, number(1), number(2)).map(Some),
+        Named::ZoneOffset | Named::ToChar if infinite.is_some() => return Ok(None),
+        _ => {}
+    }
+    if let Some(infinite) = infinite {
+        return Ok(Some(Literal::Int(infinite)));
+    }
+    let midnight = if of_date { first.saturating_mul(DAY) } else { first };
+    let clamped = |time: i64| Ok(Some(Literal::Int(time.clamp(FIRST - 1, END))));
+    match function {
+        Named::LocalTime => Ok(Some(Literal::Int(zone().shown(first)))),
+        Named::ToTimestamp => point(valid(zone().shown(first))),
+        Named::ToTimestampTz => point(valid(midnight).map(|time| zone().read_local(time)).and_then(valid)),
+        Named::Comparable => clamped(midnight),
+        Named::ComparableIn if midnight >= END => clamped(midnight),
+        Named::ComparableIn => clamped(zone().read_local(midnight)),
+        Named::ZoneOffset => Ok(Some(Literal::Int(zone().offset(first.div_euclid(SECOND))))),
+        Named::DateTruncIn(field) => point(truncated(field, first, &zone())),
+        Named::PlusInterval => point(moved(first, [number(1), number(2), number(3)], &Zone::utc())),
+        Named::MinusInterval => point(moved(first, negated([number(1), number(2), number(3)]), &Zone::utc())),
+        Named::PlusIntervalIn => point(moved(first, [number(1), number(2), number(3)], &zone())),
+        Named::MinusIntervalIn => point(moved(first, negated([number(1), number(2), number(3)]), &zone())),
+        Named::DateBin => binned(first, number(1), number(2)).map(|time| Some(Literal::Int(time))),
+        Named::ToChar => Ok(written(first, text(1)).map(Literal::Text)),
+        other => panic!("{other:?} of a moment"),
+    }
+}
+
+fn infinity(time: i64) -> Option<i64> {
+    [i64::MIN, i64::MAX].contains(&time).then_some(time)
+}
+
+fn infinity_of_date(date: i64) -> Option<i64> {
+    match date as i32 {
+        i32::MIN => Some(i64::MIN),
+        i32::MAX => Some(i64::MAX),
+        _ => None,
+    }
+}
+
+fn valid(time: i64) -> Option<i64> {
+    (FIRST..END).contains(&time).then_some(time)
+}
+
+/// The numbers of a zone's description: offset of the beginning, for reading local times, whether it repeats back and
+/// ahead, and then each change.
+struct Zone {
+    first: i64,
+    first_local: i64,
+    repeats: [bool; 2],
+    changes: Vec<(i64, i64)>,
+}
+
+impl Zone {
+    fn utc() -> Zone {
+        Zone { first: 0, first_local: 0, repeats: [false; 2], changes: vec![] }
+    }
+
+    fn read(text: &str) -> Zone {
+        let numbers: Vec<i64> = text.split(' ').map(|number| number.parse().unwrap()).collect();
+        let mut at = 0;
+        let changes = numbers[5..].chunks(2).map(|change| {
+            at += change[0];
+            (at, change[1])
+        });
+        let changes: Vec<(i64, i64)> = changes.collect();
+        assert_eq!(changes.len() as i64, numbers[4]);
+        Zone { first: numbers[0], first_local: numbers[1], repeats: [numbers[2] == 1, numbers[3] == 1], changes }
+    }
+
+    fn offset_from(&self, first: i64, mut at: i64) -> i64 {
+        while self.repeats[0] && at < self.changes[0].0 {
+            at += CYCLE;
+        }
+        while self.repeats[1] && at >= self.changes[self.changes.len() - 1].0 {
+            at -= CYCLE;
+        }
+        self.changes.iter().rev().find(|(change, _)| *change <= at).map_or(first, |(_, offset)| *offset)
+    }
+
+    fn offset(&self, at: i64) -> i64 {
+        self.offset_from(self.first, at)
+    }
+
+    fn shown(&self, time: i64) -> i64 {
+        time + self.offset(time.div_euclid(SECOND)) * SECOND
+    }
+
+    /// Of the offsets of before and after, the one that shows this local time. If both do, it is the later; if none does,
+    /// the clocks have passed over it, and it is the earlier. No two changes are near each other.
+    fn read_local(&self, local: i64) -> i64 {
+        let second = local.div_euclid(SECOND);
+        let offset = |at: i64| self.offset_from(self.first_local, at);
+        let (before, after) = (offset(second - 2 * 86_400), offset(second + 2 * 86_400));
+        let shows = |by: i64| offset(second - by) == by;
+        let by = if shows(after) || before == after { after } else { before };
+        local - by * SECOND
+    }
+}
+
+fn truncated(field: Field, time: i64, zone: &Zone) -> Option<i64> {
+    let local = zone.shown(time);
+    let (day, within) = (local.div_euclid(DAY), local.rem_euclid(DAY));
+    let unit = match field {
+        Field::Hour => 3600 * SECOND,
+        Field::Minute => 60 * SECOND,
+        Field::Second => SECOND,
+        Field::Milliseconds => 1000,
+        Field::Microseconds => 1,
+        _ => return valid(zone.read_local(crate::times::begin(field, day) * DAY)),
+    };
+    valid(time - within % unit)
+}
+
+fn negated(interval: [i64; 3]) -> [i64; 3] {
+    let [months, days, microseconds] = interval;
+    [(months as i32).wrapping_neg().into(), (days as i32).wrapping_neg().into(), microseconds.wrapping_neg()]
+}
+
+/// Month by month, for as long as there are any.
+fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Option<i64> {
+    let mut time = valid(time)?;
+    if months != 0 {
+        let local = zone.shown(time);
+        let (mut year, month, of_month, _) = date(local.div_euclid(DAY));
+        // Whole years first, which only the length of February tells apart.
+        year += months / 12;
+        let mut month = month + months % 12;
+        if month > 12 {
+            (year, month) = (year + 1, month - 12);
+        }
+        if month < 1 {
+            (year, month) = (year - 1, month + 12);
+        }
+        if !(-5000..300_000).contains(&year) {
+            return None;
+        }
+        let of_month = of_month.min(lengths(year)[month as usize - 1]);
+        let day = first_day(year) + lengths(year)[..month as usize - 1].iter().sum::<i64>() + of_month - 1;
+        time = valid(zone.read_local(day * DAY + local.rem_euclid(DAY)))?;
+    }
+    if days != 0 {
+        let local = zone.shown(time);
+        if days.abs() > 200_000_000 {
+            return None;
+        }
+        time = valid(zone.read_local(local + days * DAY))?;
+    }
+    valid(time.checked_add(microseconds)?)
+}
+
+/// Of a year.
+fn first_day(year: i64) -> i64 {
+    let years = (year - 2000).rem_euclid(400);
+    let cycles = (year - 2000).div_euclid(400);
+    cycles * 146_097 + (2000..2000 + years).map(|year| lengths(year).iter().sum::<i64>()).sum::<i64>()
+}
+
+fn made(year: i64, month: i64, day: i64) -> Result<Literal, Raised> {
+    let year = match year {
+        0 => return Err(Raised),
+        ..0 => year + 1,
+        _ => year,
+    };
+    let exists = (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !exists || !(-5000..6_000_000).contains(&year) {
+        return Err(Raised);
+    }
+    if day > lengths(year)[month as usize - 1] {
+        return Err(Raised);
+    }
+    let date = first_day(year) + lengths(year)[..month as usize - 1].iter().sum::<i64>() + day - 1;
+    if (-2_451_545..2_145_031_949).contains(&date) { fit(Type::Int32, date.into()) } else { Err(Raised) }
+}
+
+fn between(a: i64, b: i64) -> Result<i64, Raised> {
+    match infinity(a).or(infinity(b)) {
+        Some(_) => Err(Raised),
+        None => a.checked_sub(b).ok_or(Raised),
+    }
+}
+
+fn elapsed(field: Field, a: i64, b: i64) -> Result<i64, Raised> {
+    let whole = between(a, b)?;
+    let size = whole.unsigned_abs() as i64;
+    let part = match field {
+        Field::Epoch => size,
+        Field::Day => size / DAY,
+        Field::Hour => size / (3600 * SECOND) % 24,
+        Field::Minute => size / (60 * SECOND) % 60,
+        Field::Second | Field::Milliseconds | Field::Microseconds => size % (60 * SECOND),
+        other => panic!("{other:?} of an interval"),
+    };
+    Ok(if whole < 0 { -part } else { part })
+}
+
+fn elapsed_part(field: Field, a: i64, b: i64) -> Result<f64, Raised> {
+    let part = elapsed(field, a, b)?;
+    let (seconds, behind) = ((part / SECOND) as f64, (part % SECOND) as f64);
+    Ok(match field {
+        Field::Second => seconds + behind / 1_000_000.0,
+        Field::Milliseconds => seconds * 1000.0 + behind / 1000.0,
+        Field::Epoch => (part % DAY) as f64 / 1_000_000.0 + (part / DAY) as f64 * 86_400.0,
+        _ => part as f64,
+    })
+}
+
+fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {
+    if infinity(origin).is_some() || length <= 0 {
+        return Err(Raised);
+    }
+    let since = i128::from(time) - i128::from(origin);
+    let bins = since.div_euclid(length.into());
+    // Of a time before the origin that begins a bin PostgreSQL's versions think differently.
+    if i64::try_from(since).is_err() || since < 0 && bins * i128::from(length) == since {
+        return Err(Raised);
+    }
+    i64::try_from(i128::from(origin) + bins * i128::from(length)).map_err(|_| Raised)
+}
+
+const MONTHS: &str = "January February March April May June July August September October November December";
+const DAYS: &str = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday";
+
+/// By what each word of the pattern says. `None`: there is no pattern.
+fn written(time: i64, pattern: &str) -> Option<String> {
+    let (day, within) = (time.div_euclid(DAY), time.rem_euclid(DAY));
+    let (year, month, of_month, of_year) = date(day);
+    let name = |names: &str, i: i64| names.split(' ').nth(i as usize - 1).unwrap().to_string();
+    let (month_name, day_name) = (name(MONTHS, month), name(DAYS, weekday(day)));
+    let hour = within / 3_600_000_000;
+    let ad = |year: i64| if year > 0 { year } else { 1 - year };
+    let (year_shown, iso_year) = (ad(year), ad(week(day).0));
+    let half = ["AM", "PM"][usize::from(hour > 11)];
+    // Word, value, width.
+    let numbers: Vec<(&str, i64, usize)> = vec![
+        ("YYYY", year_shown, 4),
+        ("YYY", year_shown % 1000, 3),
+        ("YY", year_shown % 100, 2),
+        ("Y", year_shown % 10, 1),
+        ("IYYY", iso_year, 4),
+        ("IY", iso_year % 100, 2),
+        ("Q", part(Field::Quarter, day, 0), 1),
+        ("MM", month, 2),
+        ("WW", (of_year + 6) / 7, 2),
+        ("W", (of_month + 6) / 7, 1),
+        ("IW", week(day).1, 2),
+        ("DDD", of_year, 3),
+        ("DD", of_month, 2),
+        ("D", weekday(day) % 7 + 1, 1),
+        ("ID", weekday(day), 1),
+        ("J", day + 2_451_545, 1),
+        ("HH24", hour, 2),
+        ("HH12", [12, hour % 12][usize::from(hour % 12 != 0)], 2),
+        ("MI", within / 60_000_000 % 60, 2),
+        ("SSSS", within / SECOND, 1),
+        ("SS", within / SECOND % 60, 2),
+        ("MS", within % SECOND / 1000, 3),
+        ("US", within % SECOND, 6),
+    ];
+    let texts: Vec<(&str, String, usize)> = vec![
+        ("Month", month_name.clone(), 9),
+        ("MONTH", month_name.to_uppercase(), 9),
+        ("Mon", month_name[..3].to_string(), 3),
+        ("MON", month_name[..3].to_uppercase(), 3),
+        ("Day", day_name.clone(), 9),
+        ("day", day_name.to_lowercase(), 9),
+        ("Dy", day_name[..3].to_string(), 3),
+        ("AM", half.to_string(), 2),
+        ("BC", ["BC", "AD"][usize::from(year > 0)].to_string(), 2),
+    ];
+    let mut words: Vec<(&str, String, String)> = Vec::new();
+    for (word, number, width) in numbers {
+        let bare = if ["MS", "US"].contains(&word) { format!("{number:0width$}") } else { number.to_string() };
+        words.push((word, format!("{number:0width$}"), bare));
+    }
+    words.extend(texts.into_iter().map(|(word, text, width)| (word, format!("{text:<width$}"), text)));
+    words.sort_by_key(|(word, ..)| std::cmp::Reverse(word.len()));
+    let (mut rest, mut result) = (pattern, String::new());
+    while !rest.is_empty() {
+        if let Some((quoted, behind)) = rest.strip_prefix('"').and_then(|quoted| quoted.split_once('"')) {
+            result.push_str(quoted);
+            rest = behind;
+            continue;
+        }
+        let bare = rest.starts_with("FM");
+        rest = rest.trim_start_matches("FM");
+        match words.iter().find(|(word, ..)| rest.starts_with(word)) {
+            Some((word, filled, shown)) => {
+                result.push_str(if bare { shown } else { filled });
+                rest = &rest[word.len()..];
+            }
+            None => {
+                let first = rest.chars().next().unwrap();
+                result.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    (!pattern.is_empty()).then_some(result)
+}

@@ -1,0 +1,198 @@
+//! Time zones as the server knows them, described for the engine: by asking for one change of the clocks after the other.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_long};
+use std::ptr;
+
+use pgrx::prelude::*;
+use plan::{CYCLE, Zone};
+
+use super::compat;
+use super::session::variable;
+
+const DAY: i64 = 86_400;
+/// 2000-01-01 in seconds since 1970-01-01, from which the server's clocks count.
+const FROM_UNIX: i64 = 10_957 * DAY;
+/// Some days before the first timestamp.
+const START: i64 = -(2_451_545 + 3) * DAY;
+/// A cycle that begins here lies before all changes that are no rule's; one that begins at the second, behind them. The
+/// third is the last that holds timestamps.
+const EARLY: i64 = START + 15 * CYCLE;
+const LATE: i64 = START + 20 * CYCLE;
+const LAST: i64 = START + 747 * CYCLE;
+/// More changes than the rules of a zone make in all these years.
+const MOST_CHANGES: usize = 50_000;
+/// The server keeps as many characters of an abbreviation.
+const LONGEST_NAME: usize = 60;
+
+/// A time zone of the server's, which keeps it for the life of the process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ServerZone(*mut pg_sys::pg_tz);
+
+/// The zone of the session just now.
+pub fn of_session() -> ServerZone {
+    ServerZone(variable!(session_timezone))
+}
+
+/// The description of what `AT TIME ZONE` takes by this name. An error is a reason for the heap, which may not come to
+/// ask for the zone.
+pub fn named(name: &str) -> Result<String, String> {
+    let usual = name.is_ascii() && name.len() < LONGEST_NAME;
+    let c_name = CString::new(name).ok().filter(|_| usual).ok_or("a time zone of an unusual name")?;
+    match compat::zone_named(&c_name) {
+        compat::ZoneName::Offset(offset) => Ok(Zone::fixed(offset).to_string()),
+        compat::ZoneName::Zone(zone) => ServerZone(zone).description(),
+        compat::ZoneName::Dynamic => Err(format!("time zone \"{name}\", an abbreviation whose offset has changed")),
+        compat::ZoneName::None => Err(format!("time zone \"{name}\", which is not known")),
+    }
+}
+
+thread_local! {
+    /// What was described before: zones do not change while a process lives.
+    static DESCRIBED: RefCell<Vec<(ServerZone, String)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl ServerZone {
+    pub fn description(self) -> Result<String, String> {
+        let known = |all: &RefCell<Vec<(ServerZone, String)>>| {
+            all.borrow().iter().find(|(zone, _)| *zone == self).map(|(_, text)| text.clone())
+        };
+        if let Some(text) = DESCRIBED.with(known) {
+            return Ok(text);
+        }
+        let zone = self.describe()?;
+        let text = zone.to_string();
+        if Zone::parse(&text).as_ref() != Some(&zone) {
+            return Err(irregular());
+        }
+        DESCRIBED.with(|all| all.borrow_mut().push((self, text.clone())));
+        Ok(text)
+    }
+
+    fn describe(self) -> Result<Zone, String> {
+        let (first_local, change) = self.after(START)?;
+        let mut zone = Zone { first: self.offset(START)?, first_local, ..Zone::default() };
+        let Some((first, _)) = change else {
+            return Ok(zone);
+        };
+        // PostgreSQL has no history of so long ago: it is a rule that goes on to the past.
+        zone.repeats_back = first <= START + CYCLE;
+        if zone.repeats_back && self.cycle(START)? != self.cycle(EARLY)? {
+            return Err(irregular());
+        }
+        let begin = if zone.repeats_back { EARLY } else { START };
+        zone.changes = self.changes(begin, LATE + CYCLE)?;
+        let last = zone.changes.last().map_or(START, |(at, _)| *at);
+        zone.repeats_ahead = self.after(last)?.1.is_some();
+        if zone.repeats_ahead {
+            let cycle = self.cycle(LATE)?;
+            if cycle.is_empty() || self.cycle(LATE - CYCLE)? != cycle || self.cycle(LAST)? != cycle {
+                return Err(irregular());
+            }
+            cut_to_one_cycle(&mut zone.changes, cycle.len());
+        }
+        Ok(zone)
+    }
+
+    /// The changes of one cycle, as if it began at 0.
+    fn cycle(self, begin: i64) -> Result<Vec<(i64, i32)>, String> {
+        let changes = self.changes(begin, begin + CYCLE)?;
+        Ok(changes.into_iter().map(|(at, offset)| (at - begin, offset)).collect())
+    }
+
+    /// The changes behind `begin` up to `end`.
+    fn changes(self, begin: i64, end: i64) -> Result<Vec<(i64, i32)>, String> {
+        let (mut changes, mut at) = (Vec::new(), begin);
+        while let Some(change) = self.after(at)?.1.filter(|(next, _)| *next <= end) {
+            if change.0 <= at || changes.len() == MOST_CHANGES {
+                return Err(irregular());
+            }
+            at = change.0;
+            changes.push(change);
+        }
+        Ok(changes)
+    }
+
+    /// The offset by which local times are read, and the next change, if there is one.
+    fn after(self, at: i64) -> Result<(i32, Option<(i64, i32)>), String> {
+        match self.asked(at)? {
+            // At the last change that it knows by itself the server forgets that it knows the rules of those behind.
+            (offset, None) => Ok((offset, self.asked(at + 1)?.1)),
+            found => Ok(found),
+        }
+    }
+
+    fn asked(self, at: i64) -> Result<(i32, Option<(i64, i32)>), String> {
+        let at = at + FROM_UNIX;
+        let (mut before, mut after): (c_long, c_long) = (0, 0);
+        let (mut before_dst, mut after_dst, mut change) = (0, 0, 0);
+        // SAFETY: a zone that the server keeps; fills variables of ours.
+        let found = unsafe {
+            pg_sys::pg_next_dst_boundary(
+                &at,
+                &mut before,
+                &mut before_dst,
+                &mut change,
+                &mut after,
+                &mut after_dst,
+                self.0,
+            )
+        };
+        match found {
+            0 => Ok((before as i32, None)),
+            1 => Ok((before as i32, Some((change - FROM_UNIX, after as i32)))),
+            _ => Err(irregular()),
+        }
+    }
+
+    fn offset(self, at: i64) -> Result<i32, String> {
+        let at = at + FROM_UNIX;
+        // SAFETY: a zone that the server keeps; the result is null or its own, read before anything else happens.
+        let local = unsafe { pg_sys::pg_localtime(&at, self.0).as_ref() };
+        local.map(|local| local.tm_gmtoff as i32).ok_or_else(irregular)
+    }
+}
+
+/// Takes away what repeats the cycle before it, of so many changes.
+fn cut_to_one_cycle(changes: &mut Vec<(i64, i32)>, length: usize) {
+    let mut begin = changes.len() - length;
+    let repeats = |at: usize| changes.get(at + length) == Some(&(changes[at].0 + CYCLE, changes[at].1));
+    while begin > 0 && repeats(begin - 1) {
+        begin -= 1;
+    }
+    changes.truncate(begin + length + 1);
+}
+
+fn irregular() -> String {
+    "time zone whose rules do not repeat".into()
+}
+
+/// An interval of the server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    pub months: i32,
+    pub days: i32,
+    pub microseconds: i64,
+}
+
+impl Interval {
+    /// # Safety
+    ///
+    /// `datum` is an interval.
+    pub unsafe fn of(datum: pg_sys::Datum) -> Result<Interval, String> {
+        // SAFETY: a pointer to one by the caller's promise.
+        let pg_sys::Interval { time, day, month } = unsafe { ptr::read(datum.cast_mut_ptr::<pg_sys::Interval>()) };
+        let all = |end: (i64, i32)| (time, day, month) == (end.0, end.1, end.1);
+        // From 17 on these are infinite.
+        if all((i64::MIN, i32::MIN)) || all((i64::MAX, i32::MAX)) {
+            return Err("infinite interval".into());
+        }
+        Ok(Interval { months: month, days: day, microseconds: time })
+    }
+
+    /// What it compares by, in microseconds: months have 30 days, days 24 hours.
+    pub fn span(self) -> i128 {
+        let days = i128::from(self.months) * 30 + i128::from(self.days);
+        days * i128::from(DAY) * 1_000_000 + i128::from(self.microseconds)
+    }
+}

@@ -1,0 +1,402 @@
+//! Functions and operators of points in time: of a time zone, of intervals, of patterns.
+//!
+//! A zone is a parameter: the session's is that of when the query starts. Intervals are constants or parameters, as
+//! months, days and microseconds. The difference of two points in time is an interval, but asked for a part of it, or
+//! compared, it is a number.
+
+use pgrx::prelude::*;
+use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Literal, Named, Type, pattern};
+
+use super::functions::{apply, field};
+use super::reason::{Attempt, Reason, operator_reason};
+use super::translate::{Translator, Typed, boolean, cast, exact};
+use crate::pg::tree::Node;
+use crate::pg::zone::Interval;
+use crate::spec::Source;
+
+/// Intervals are compared by a number of seconds.
+const SPAN: Type = Type::Decimal128 { scale: 6 };
+
+/// What PostgreSQL's function asks for.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// A part of a timestamptz, as a numeric or as a float.
+    Part {
+        float: bool,
+    },
+    /// Perhaps in a zone that is said.
+    Begin,
+    /// A timestamptz to a date, a timestamp; a date or timestamp to a timestamptz.
+    ToDate,
+    ToTimestamp,
+    ToTimestampTz,
+    /// With the zone in front.
+    AtZone(Named),
+    /// A date or timestamp, or a timestamptz, and an interval, which may stand in front.
+    Moved {
+        minus: bool,
+    },
+    /// A part of an interval.
+    PartOfInterval {
+        float: bool,
+    },
+    ToChar,
+    DateBin,
+    MakeDate,
+    IsFinite,
+}
+
+fn asked(function: pg_sys::Oid) -> Option<Asked> {
+    Some(match function.to_u32() {
+        pg_sys::F_EXTRACT_TEXT_TIMESTAMPTZ => Asked::Part { float: false },
+        pg_sys::F_DATE_PART_TEXT_TIMESTAMPTZ => Asked::Part { float: true },
+        pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMPTZ | pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT => Asked::Begin,
+        pg_sys::F_DATE_TIMESTAMPTZ => Asked::ToDate,
+        pg_sys::F_TIMESTAMP_TIMESTAMPTZ => Asked::ToTimestamp,
+        pg_sys::F_TIMESTAMPTZ_TIMESTAMP | pg_sys::F_TIMESTAMPTZ_DATE => Asked::ToTimestampTz,
+        pg_sys::F_TIMEZONE_TEXT_TIMESTAMPTZ => Asked::AtZone(Named::ToTimestamp),
+        pg_sys::F_TIMEZONE_TEXT_TIMESTAMP => Asked::AtZone(Named::ToTimestampTz),
+        pg_sys::F_TIMESTAMP_PL_INTERVAL
+        | pg_sys::F_TIMESTAMPTZ_PL_INTERVAL
+        | pg_sys::F_DATE_PL_INTERVAL
+        | pg_sys::F_INTERVAL_PL_TIMESTAMP
+        | pg_sys::F_INTERVAL_PL_TIMESTAMPTZ
+        | pg_sys::F_INTERVAL_PL_DATE => Asked::Moved { minus: false },
+        pg_sys::F_TIMESTAMP_MI_INTERVAL | pg_sys::F_TIMESTAMPTZ_MI_INTERVAL | pg_sys::F_DATE_MI_INTERVAL => {
+            Asked::Moved { minus: true }
+        }
+        pg_sys::F_EXTRACT_TEXT_INTERVAL => Asked::PartOfInterval { float: false },
+        pg_sys::F_DATE_PART_TEXT_INTERVAL => Asked::PartOfInterval { float: true },
+        pg_sys::F_TO_CHAR_TIMESTAMP_TEXT | pg_sys::F_TO_CHAR_TIMESTAMPTZ_TEXT => Asked::ToChar,
+        pg_sys::F_DATE_BIN_INTERVAL_TIMESTAMP_TIMESTAMP | pg_sys::F_DATE_BIN_INTERVAL_TIMESTAMPTZ_TIMESTAMPTZ => {
+            Asked::DateBin
+        }
+        pg_sys::F_MAKE_DATE => Asked::MakeDate,
+        pg_sys::F_ISFINITE_DATE | pg_sys::F_ISFINITE_TIMESTAMP | pg_sys::F_ISFINITE_TIMESTAMPTZ => Asked::IsFinite,
+        _ => return None,
+    })
+}
+
+/// The comparison of intervals that an operator's function makes.
+fn comparison(function: pg_sys::Oid) -> Option<CmpOp> {
+    Some(match function.to_u32() {
+        pg_sys::F_INTERVAL_EQ => CmpOp::Eq,
+        pg_sys::F_INTERVAL_NE => CmpOp::Ne,
+        pg_sys::F_INTERVAL_LT => CmpOp::Lt,
+        pg_sys::F_INTERVAL_LE => CmpOp::Le,
+        pg_sys::F_INTERVAL_GT => CmpOp::Gt,
+        pg_sys::F_INTERVAL_GE => CmpOp::Ge,
+        _ => return None,
+    })
+}
+
+impl<'a> Translator<'a> {
+    /// `None`: no such function.
+    pub fn of_time(
+        &mut self,
+        function: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        reason: impl Fn() -> Reason,
+    ) -> Option<Attempt<Typed>> {
+        let asked = asked(function)?;
+        Some(self.asked_of_time(asked, arguments, reason))
+    }
+
+    fn asked_of_time(&mut self, asked: Asked, arguments: &[Node<'a>], reason: impl Fn() -> Reason) -> Attempt<Typed> {
+        match (asked, arguments) {
+            (Asked::Part { float }, &[name, time]) => self.part(float, name, time, reason),
+            (Asked::Begin, &[name, time, ref zone @ ..]) => {
+                let field = self.field_name(name, &reason)?;
+                let time = self.expression(time)?;
+                let zone = match zone.first() {
+                    Some(zone) => self.zone(*zone)?,
+                    None => self.session_zone(),
+                };
+                apply(Named::DateTruncIn(field), vec![time, zone]).ok_or_else(reason)
+            }
+            (Asked::ToDate, &[time]) => {
+                let local = self.local_time(time)?;
+                apply(Named::TimestampToDate, vec![local]).ok_or_else(reason)
+            }
+            (Asked::ToTimestamp, &[time]) => self.in_session(Named::ToTimestamp, time, reason),
+            (Asked::ToTimestampTz, &[time]) => self.in_session(Named::ToTimestampTz, time, reason),
+            (Asked::AtZone(function), &[zone, time]) => {
+                let (time, zone) = (self.expression(time)?, self.zone(zone)?);
+                apply(function, vec![time, zone]).ok_or_else(reason)
+            }
+            (Asked::Moved { minus }, &[a, b]) => {
+                let (time, interval) = if a.sql_type() == pg_sys::INTERVALOID { (b, a) } else { (a, b) };
+                self.moved(minus, time, interval, reason)
+            }
+            (Asked::PartOfInterval { float }, &[name, interval]) => {
+                let field = self.field_name(name, &reason)?;
+                let (a, b) = self.difference(interval).ok_or_else(&reason)??;
+                let function = if float { Named::ElapsedPart(field) } else { Named::Elapsed(field) };
+                apply(function, vec![a, b]).ok_or_else(reason)
+            }
+            (Asked::ToChar, &[time, pattern]) => self.written(time, pattern, reason),
+            (Asked::DateBin, &[stride, time, origin]) => {
+                let stride = self.constant_interval(stride).ok_or("date_bin of an interval that is not constant")??;
+                let length = i64::from(stride.days).checked_mul(86_400_000_000);
+                let length = length.and_then(|days| days.checked_add(stride.microseconds));
+                let length = length.filter(|length| *length > 0 && stride.months == 0).ok_or_else(&reason)?;
+                let (time, origin) = (self.expression(time)?, self.expression(origin)?);
+                let length = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(length)) };
+                apply(Named::DateBin, vec![time, origin, exact(length, Type::Int64)]).ok_or_else(reason)
+            }
+            (Asked::MakeDate, &[year, month, day]) => {
+                let args = vec![self.expression(year)?, self.expression(month)?, self.expression(day)?];
+                apply(Named::MakeDate, args).ok_or_else(reason)
+            }
+            (Asked::IsFinite, &[time]) => self.is_finite(time),
+            _ => Err(reason()),
+        }
+    }
+
+    fn part(&mut self, float: bool, name: Node<'a>, time: Node<'a>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
+        let ty = if float { Type::Float64 } else { Type::Decimal64 { scale: 0 } };
+        // In seconds, and the parts of that.
+        let divided = match self.text(name).as_deref() {
+            Some("timezone") => Some((1, None)),
+            Some("timezone_hour") => Some((3600, None)),
+            Some("timezone_minute") => Some((60, Some(60))),
+            _ => None,
+        };
+        if let Some((by, modulo)) = divided {
+            let time = self.expression(time)?;
+            let zone = self.session_zone();
+            let offset = apply(Named::ZoneOffset, vec![time, zone]).ok_or_else(reason)?;
+            let by = calculated(ArithOp::Div, offset.expr, by);
+            let part = modulo.map_or(by.clone(), |modulo| calculated(ArithOp::Mod, by, modulo));
+            return Ok(exact(cast(exact(part, Type::Int32), ty), ty));
+        }
+        let field = self.field_name(name, &reason)?;
+        let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
+        // A count of seconds is the same everywhere.
+        let time = if field == Field::Epoch { self.expression(time)? } else { self.local_time(time)? };
+        apply(function, vec![time]).ok_or_else(reason)
+    }
+
+    fn moved(
+        &mut self,
+        minus: bool,
+        time: Node<'a>,
+        interval: Node<'a>,
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        let mut time = self.expression(time)?;
+        if time.ty == Type::Date {
+            time = exact(cast(time, Type::Timestamp), Type::Timestamp);
+        }
+        let in_zone = time.ty == Type::TimestampTz;
+        let mut args = vec![time];
+        args.extend(self.interval(interval)?);
+        let function = match (minus, in_zone) {
+            (false, false) => Named::PlusInterval,
+            (true, false) => Named::MinusInterval,
+            (false, true) => Named::PlusIntervalIn,
+            (true, true) => Named::MinusIntervalIn,
+        };
+        if in_zone {
+            args.push(self.session_zone());
+        }
+        apply(function, args).ok_or_else(reason)
+    }
+
+    fn written(&mut self, time: Node<'a>, pattern: Node<'a>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
+        let text = self.text(pattern).ok_or_else(|| format!("{} with a pattern that is not constant", reason()))?;
+        if pattern::parse(&text).is_none() {
+            return Err(format!("{} with pattern \"{text}\"", reason()));
+        }
+        let pattern = self.expression(pattern)?;
+        let time =
+            if time.sql_type() == pg_sys::TIMESTAMPTZOID { self.local_time(time) } else { self.expression(time) };
+        apply(Named::ToChar, vec![time?, pattern]).ok_or_else(reason)
+    }
+
+    fn is_finite(&mut self, time: Node<'a>) -> Attempt<Typed> {
+        let time = self.expression(time)?;
+        let ends = if time.ty == Type::Date { [i32::MIN.into(), i32::MAX.into()] } else { [i64::MIN, i64::MAX] };
+        let differs = |end: i64| Expr::Cmp {
+            op: CmpOp::Ne,
+            left: Box::new(time.expr.clone()),
+            right: Box::new(Expr::Literal { ty: time.ty, value: Some(Literal::Int(end)) }),
+        };
+        Ok(boolean(Expr::Bool { op: BoolOp::And, args: ends.map(differs).into() }))
+    }
+
+    /// What the clocks of the session show.
+    fn local_time(&mut self, time: Node<'a>) -> Attempt<Typed> {
+        self.in_session(Named::LocalTime, time, || "time zone of no point in time".into())
+    }
+
+    fn in_session(&mut self, function: Named, time: Node<'a>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
+        let time = self.expression(time)?;
+        let zone = self.session_zone();
+        apply(function, vec![time, zone]).ok_or_else(reason)
+    }
+
+    /// A date or time as one of another type, which it is compared with.
+    pub fn comparable(&mut self, typed: Typed, to: Type) -> Expr {
+        let function = match (typed.ty, to) {
+            (Type::Date, Type::Timestamp) => Named::Comparable,
+            (Type::Date | Type::Timestamp, Type::TimestampTz) => Named::ComparableIn,
+            _ => return cast(typed, to),
+        };
+        let mut args = vec![typed.expr];
+        if function.takes_zone() {
+            args.push(self.session_zone().expr);
+        }
+        Expr::Call { function, ty: to, args }
+    }
+
+    fn session_zone(&mut self) -> Typed {
+        let known = self.session_zone_so_far();
+        let zone = known.unwrap_or_else(|| {
+            // SAFETY: makes a node; nobody looks at its value.
+            let nothing = unsafe { pg_sys::makeNullConst(pg_sys::TEXTOID, -1, pg_sys::InvalidOid) };
+            self.parameter(Type::Text, Source::SessionZone, nothing.cast())
+        });
+        exact(zone, Type::Text)
+    }
+
+    /// A zone that is known when the query starts.
+    fn zone(&mut self, name: Node<'a>) -> Attempt<Typed> {
+        if self.contains_more_than_values(name) || name.is_volatile() || name.sql_type() != pg_sys::TEXTOID {
+            return Err("time zone that is not constant".into());
+        }
+        Ok(exact(self.parameter(Type::Text, Source::Zone, name.as_ptr()), Type::Text))
+    }
+
+    /// Months, days and microseconds.
+    fn interval(&mut self, node: Node<'a>) -> Attempt<Vec<Typed>> {
+        let types = [Type::Int32, Type::Int32, Type::Int64];
+        if let Some(constant) = self.constant_interval(node) {
+            let Interval { months, days, microseconds } = constant?;
+            let values = [months.into(), days.into(), microseconds];
+            let literal = |(ty, value)| exact(Expr::Literal { ty, value: Some(Literal::Int(value)) }, ty);
+            return Ok(types.into_iter().zip(values).map(literal).collect());
+        }
+        if self.contains_more_than_values(node) || node.is_volatile() {
+            return self.multiplied(node).unwrap_or_else(|| Err("interval that is not constant".into()));
+        }
+        let sources = [Source::Months, Source::Days, Source::Microseconds];
+        let parameters = types.into_iter().zip(sources);
+        Ok(parameters.map(|(ty, source)| exact(self.parameter(ty, source, node.as_ptr()), ty)).collect())
+    }
+
+    /// So many times a constant interval, for an integer; `None`: it is something else. PostgreSQL multiplies by the float
+    /// that the integer is: of months and days nothing is left over, and time is rounded.
+    fn multiplied(&mut self, node: Node<'a>) -> Option<Attempt<Vec<Typed>>> {
+        let op = node.cast::<pg_sys::OpExpr>()?;
+        let &[left, right] = &self.tree.list(op.args).collect::<Vec<Node<'a>>>()[..] else {
+            return None;
+        };
+        let (interval, factor) = match op.opfuncid.to_u32() {
+            pg_sys::F_INTERVAL_MUL => (left, right),
+            pg_sys::F_MUL_D_INTERVAL => (right, left),
+            _ => return None,
+        };
+        let cast = factor.cast::<pg_sys::FuncExpr>()?;
+        if !matches!(cast.funcid.to_u32(), pg_sys::F_FLOAT8_INT2 | pg_sys::F_FLOAT8_INT4 | pg_sys::F_FLOAT8_INT8) {
+            return None;
+        }
+        let integer = self.tree.list(cast.args).next()?;
+        let interval = self.constant_interval(interval)?;
+        Some(interval.and_then(|interval| times(self.expression(integer)?, interval)))
+    }
+
+    /// `None`: it is not constant, or null.
+    fn constant_interval(&self, node: Node<'a>) -> Option<Attempt<Interval>> {
+        let constant = node.cast::<pg_sys::Const>()?;
+        let is_value = constant.consttype == pg_sys::INTERVALOID && !constant.constisnull;
+        // SAFETY: an interval that is not null.
+        is_value.then(|| unsafe { Interval::of(constant.constvalue) })
+    }
+
+    /// Comparisons of intervals that are differences or values. `None`: it is no such comparison.
+    pub fn compared_intervals(&mut self, op: &'a pg_sys::OpExpr, arguments: &[Node<'a>]) -> Option<Attempt<Typed>> {
+        let compared = comparison(op.opfuncid)?;
+        let &[left, right] = arguments else {
+            return None;
+        };
+        let mut side = |node| self.span(node).unwrap_or_else(|| Err(operator_reason(op.opno)));
+        let sides = side(left).and_then(|left| Ok((left, side(right)?)));
+        Some(
+            sides
+                .map(|(left, right)| boolean(Expr::Cmp { op: compared, left: Box::new(left), right: Box::new(right) })),
+        )
+    }
+
+    /// What an interval compares by.
+    fn span(&mut self, node: Node<'a>) -> Option<Attempt<Expr>> {
+        if let Some(constant) = self.constant_interval(node) {
+            let literal = |interval: Interval| Some(Literal::Decimal(interval.span()));
+            return Some(constant.map(|interval| Expr::Literal { ty: SPAN, value: literal(interval) }));
+        }
+        if !self.contains_more_than_values(node) {
+            let is_value = !node.is_volatile() && node.sql_type() == pg_sys::INTERVALOID;
+            return is_value.then(|| Ok(self.parameter(SPAN, Source::Span, node.as_ptr())));
+        }
+        let difference = self.difference(node)?;
+        Some(difference.and_then(|(a, b)| {
+            let elapsed = apply(Named::Elapsed(Field::Epoch), vec![a, b]);
+            elapsed.map(|elapsed| elapsed.expr).ok_or_else(|| "difference of dates".into())
+        }))
+    }
+
+    /// The points in time that an interval is the difference of; `None`: it is none.
+    fn difference(&mut self, node: Node<'a>) -> Option<Attempt<(Typed, Typed)>> {
+        let (function, args) = match (node.cast::<pg_sys::OpExpr>(), node.cast::<pg_sys::FuncExpr>()) {
+            (Some(op), _) => (op.opfuncid, op.args),
+            (_, Some(call)) => (call.funcid, call.args),
+            _ => return None,
+        };
+        let &[a, b] = &self.tree.list(args).collect::<Vec<Node<'a>>>()[..] else {
+            return None;
+        };
+        if !matches!(function.to_u32(), pg_sys::F_TIMESTAMP_MI | pg_sys::F_TIMESTAMPTZ_MI) {
+            return None;
+        }
+        Some(self.expression(a).and_then(|a| Ok((a, self.expression(b)?))))
+    }
+
+    fn field_name(&self, name: Node<'a>, reason: &impl Fn() -> Reason) -> Attempt<Field> {
+        let name = self.text(name).ok_or_else(reason)?;
+        field(&name).ok_or_else(|| format!("{} of \"{name}\"", reason()))
+    }
+
+    /// What a constant says.
+    fn text(&self, node: Node<'a>) -> Option<String> {
+        let constant = node.cast::<pg_sys::Const>().filter(|constant| !constant.constisnull)?;
+        if constant.consttype != pg_sys::TEXTOID {
+            return None;
+        }
+        // SAFETY: a text that is not null.
+        match unsafe { super::translate::constant_literal(constant.constvalue, Type::Text) } {
+            Ok(Typed { expr: Expr::Literal { value: Some(Literal::Text(text)), .. }, .. }) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+fn calculated(op: ArithOp, left: Expr, by: i64) -> Expr {
+    let right = Box::new(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(by)) });
+    Expr::Arith { op, ty: Type::Int32, left: Box::new(left), right }
+}
+
+/// Months, days and microseconds, an integer's number of times.
+fn times(number: Typed, interval: Interval) -> Attempt<Vec<Typed>> {
+    let literal = |ty, value| Box::new(Expr::Literal { ty, value: Some(value) });
+    let (bigint, float) = (cast(number.clone(), Type::Int64), cast(number, Type::Float64));
+    let whole = |times: i32| {
+        let (ty, right) = (Type::Int64, literal(Type::Int64, Literal::Int(times.into())));
+        let product = Expr::Arith { op: ArithOp::Mul, ty, left: Box::new(bigint.clone()), right };
+        apply(Named::ToInt32, vec![exact(product, ty)])
+    };
+    let microseconds = literal(Type::Float64, Literal::Float(interval.microseconds as f64));
+    let (op, ty) = (ArithOp::Mul, Type::Float64);
+    let time = exact(Expr::Arith { op, ty, left: microseconds, right: Box::new(float) }, ty);
+    let parts = [whole(interval.months), whole(interval.days), apply(Named::ToInt64, vec![time])];
+    parts.into_iter().map(|part| part.ok_or_else(|| "interval times a number".into())).collect()
+}
