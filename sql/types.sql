@@ -64,6 +64,8 @@ SELECT sum(r), avg(r) FROM measured WHERE id < 3;
 SELECT id, - r, abs(r), r::double precision FROM measured WHERE - r < abs(r) AND r::double precision > -1 ORDER BY id;
 SELECT id FROM measured WHERE r + 1 > 2.4 AND r * 2 = 3 AND r / 4 = 0.375 AND r - d = 0 ORDER BY id;
 SELECT id FROM measured WHERE i::real = 16777216 ORDER BY id;
+SELECT id FROM measured WHERE id < 4 AND (r::integer = 2 OR (r * 1000)::smallint = 100 OR r::bigint = 0 AND id = 3) ORDER BY id;
+SELECT count(*) FROM measured WHERE r::integer > 0 AND id = 6;
 SELECT count(*) FROM measured WHERE r * r > 0 AND id = 6;
 SELECT count(*) FROM measured WHERE r * r > 0 AND id = 7;
 SELECT count(*) FROM measured WHERE r / 0 > 0 AND id = 1;

@@ -109,13 +109,17 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_INT2NOT | pg_sys::F_INT4NOT | pg_sys::F_INT8NOT => Call(Named::BitNot),
         pg_sys::F_INT2SHL | pg_sys::F_INT4SHL | pg_sys::F_INT8SHL => Call(Named::ShiftLeft),
         pg_sys::F_INT2SHR | pg_sys::F_INT4SHR | pg_sys::F_INT8SHR => Call(Named::ShiftRight),
-        pg_sys::F_INT2_INT4 | pg_sys::F_INT2_INT8 | pg_sys::F_INT2_FLOAT8 | pg_sys::F_INT2_NUMERIC => {
-            Call(Named::ToInt16)
-        }
-        pg_sys::F_INT4_INT8 | pg_sys::F_INT4_FLOAT8 | pg_sys::F_INT4_NUMERIC | pg_sys::F_INT4_BOOL => {
-            Call(Named::ToInt32)
-        }
-        pg_sys::F_INT8_FLOAT8 | pg_sys::F_INT8_NUMERIC => Call(Named::ToInt64),
+        pg_sys::F_INT2_INT4
+        | pg_sys::F_INT2_INT8
+        | pg_sys::F_INT2_FLOAT4
+        | pg_sys::F_INT2_FLOAT8
+        | pg_sys::F_INT2_NUMERIC => Call(Named::ToInt16),
+        pg_sys::F_INT4_INT8
+        | pg_sys::F_INT4_FLOAT4
+        | pg_sys::F_INT4_FLOAT8
+        | pg_sys::F_INT4_NUMERIC
+        | pg_sys::F_INT4_BOOL => Call(Named::ToInt32),
+        pg_sys::F_INT8_FLOAT4 | pg_sys::F_INT8_FLOAT8 | pg_sys::F_INT8_NUMERIC => Call(Named::ToInt64),
         pg_sys::F_FLOAT8_NUMERIC => Call(Named::ToFloat),
         pg_sys::F_BOOL_INT4 => Call(Named::ToBool),
         pg_sys::F_EXTRACT_TEXT_DATE | pg_sys::F_EXTRACT_TEXT_TIMESTAMP => OfField(Named::Extract),

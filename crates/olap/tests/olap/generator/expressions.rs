@@ -197,6 +197,7 @@ impl Generator<'_> {
         use Named::*;
         let scale = *[0, 2, 5].choose(self.rng).unwrap();
         let decimal = if self.chance(0.5) { Type::Decimal64 { scale } } else { Type::Decimal128 { scale } };
+        let float = if self.chance(0.3) { Type::Float32 } else { Type::Float64 };
         let time = if self.chance(0.5) { Type::Date } else { Type::Timestamp };
         let fields = [
             Field::Millennium,
@@ -222,14 +223,14 @@ impl Generator<'_> {
         let field = *fields.choose(self.rng).unwrap();
         let candidates: Vec<(Named, Vec<Type>)> = match ty {
             Type::Bool => vec![(ToBool, vec![Type::Int32])],
-            Type::Int16 => vec![(ToInt16, vec![Type::Int32]), (ToInt16, vec![Type::Float64]), (ToInt16, vec![decimal])],
+            Type::Int16 => vec![(ToInt16, vec![Type::Int32]), (ToInt16, vec![float]), (ToInt16, vec![decimal])],
             Type::Int32 => vec![
                 (ToInt32, vec![Type::Int64]),
-                (ToInt32, vec![Type::Float64]),
+                (ToInt32, vec![float]),
                 (ToInt32, vec![decimal]),
                 (ToInt32, vec![Type::Bool]),
             ],
-            Type::Int64 => vec![(ToInt64, vec![Type::Float64]), (ToInt64, vec![decimal])],
+            Type::Int64 => vec![(ToInt64, vec![float]), (ToInt64, vec![decimal])],
             Type::Float64 => [Abs, Sign, Round, Ceil, Floor, Trunc, Sqrt]
                 .map(|function| (function, vec![ty]))
                 .into_iter()
