@@ -2,11 +2,11 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
+use plan::regular::as_like;
 use plan::{Expr, Field, Literal, Named, Type};
 
 use super::compare::{named_locale, require_deterministic};
 use super::reason::{Attempt, Reason};
-use super::regular::as_like;
 use super::translate::{Translator, Typed, boolean, exact};
 use crate::pg::collation::libc_locale;
 use crate::pg::tree::Node;

@@ -11,7 +11,6 @@
 //!   window functions of subqueries
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
 //!   aggregates, `operators`, `functions` and `times` for the whitelist
-//! - `regular`: regular expressions that are patterns
 //! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
 
@@ -31,7 +30,6 @@ mod ordered;
 mod placeholder;
 mod pull_up;
 mod reason;
-mod regular;
 mod scope;
 mod sent;
 mod set_operation;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{Float64Type, Int32Type, Int64Type};
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 use arrow_array::{ArrayRef, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 use datafusion_common::error::Result;
@@ -112,13 +112,13 @@ fn date(year: i32, month: i32, day: i32) -> Option<i32> {
 }
 
 /// What `value` gives for rows of which no operand is null; nothing is a failure.
-fn each<T: arrow_array::types::ArrowPrimitiveType>(
+fn each<T: ArrowPrimitiveType>(
     args: &[Operand<T>],
     rows: usize,
     value: impl Fn(usize) -> Option<T::Native>,
     kind: FailureKind,
 ) -> Result<ArrayRef> {
-    if args.iter().any(|arg| matches!(arg, Operand::Constant(None))) {
+    if args.iter().any(Operand::is_null) {
         return Ok(Arc::new(PrimitiveArray::<T>::new_null(rows)));
     }
     let nulls = args.iter().fold(None, |nulls: Option<NullBuffer>, arg| NullBuffer::union(nulls.as_ref(), arg.nulls()));

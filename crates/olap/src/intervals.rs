@@ -62,9 +62,7 @@ pub fn shift_all(
 ) -> Result<ArrayRef> {
     let (times, microseconds) = (Operand::<Int64Type>::new(&args[0])?, Operand::<Int64Type>::new(&args[3])?);
     let (months, days) = (Operand::<Int32Type>::new(&args[1])?, Operand::<Int32Type>::new(&args[2])?);
-    let is_null = |operand: &Operand<Int64Type>| matches!(operand, Operand::Constant(None));
-    let is_none = |operand: &Operand<Int32Type>| matches!(operand, Operand::Constant(None));
-    if is_null(&times) || is_null(&microseconds) || is_none(&months) || is_none(&days) {
+    if times.is_null() || microseconds.is_null() || months.is_null() || days.is_null() {
         return Ok(Arc::new(Int64Array::new_null(rows)));
     }
     let nulls = NullBuffer::union(times.nulls(), microseconds.nulls());

@@ -92,6 +92,11 @@ impl<T: ArrowPrimitiveType> Operand<T> {
         })
     }
 
+    /// Null in every row.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Operand::Constant(None))
+    }
+
     pub fn nulls(&self) -> Option<&NullBuffer> {
         match self {
             Operand::Array(array) => array.nulls(),

@@ -39,14 +39,11 @@ const NAME: usize = 9;
 /// Operands are timestamps and the pattern.
 pub fn apply(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let pieces = match &args[1] {
-        ColumnarValue::Scalar(ScalarValue::Utf8View(pattern)) => pattern.as_deref().map(pattern::parse),
+        // Null and the empty pattern give the same.
+        ColumnarValue::Scalar(ScalarValue::Utf8View(pattern)) => pattern::parse(pattern.as_deref().unwrap_or_default()),
         _ => None,
     };
-    let unknown = || DataFusionError::Internal("a pattern that is not known".into());
-    let pieces = match &args[1] {
-        ColumnarValue::Scalar(scalar) if scalar.is_null() => Vec::new(),
-        _ => pieces.flatten().ok_or_else(unknown)?,
-    };
+    let pieces = pieces.ok_or_else(|| DataFusionError::Internal("a pattern that is not known".into()))?;
     let array = args[0].to_array(rows)?;
     let mut texts = StringViewBuilder::with_capacity(rows);
     let (mut text, mut bytes) = (String::new(), 0);

@@ -14,6 +14,7 @@ mod failure;
 mod named;
 pub mod numeric;
 pub mod pattern;
+pub mod regular;
 mod rel;
 mod types;
 mod window;
