@@ -100,6 +100,10 @@ WITH few AS (SELECT id FROM shop WHERE id < 2),
      RECURSIVE_not AS (SELECT string_agg(id::text, ',' ORDER BY id) AS ids FROM few)
   SELECT count(*), ids FROM sale, RECURSIVE_not GROUP BY ids;
 
+-- a WITH query that both sides would compute
+WITH few AS (SELECT id, shop FROM sale ORDER BY shop LIMIT 3)
+  SELECT count(*), cardinality(ids) FROM few, (SELECT array_agg(id) AS ids FROM few) a WHERE few.id = ANY (ids) GROUP BY ids;
+
 -- subqueries with what the engine does not have
 SELECT count(*) FROM sale JOIN (SELECT shop, array_agg(id) AS ids FROM sale GROUP BY shop) a USING (shop)
   WHERE sale.id < 10;

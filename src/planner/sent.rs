@@ -109,11 +109,13 @@ impl<'a> Translator<'a> {
     fn send(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry, reason: Reason) -> Attempt<Rel> {
         let query = self.scope_mut().query;
         let with = self.with_around(entry)?;
-        if settings::MAX_SENT_KB.get() == 0 || self.reads_around(entry) || is_volatile(self.tree, entry) {
+        let wanted = settings::MAX_SENT_KB.get() > 0 && is_known(entry);
+        // What has effects must not have them twice, should the heap be asked after all.
+        if !wanted || self.reads_around(entry) || is_volatile(self.tree, entry, with) {
             return Err(reason);
         }
         let is_query = matches!(entry.rtekind, pg_sys::RTEKind::RTE_SUBQUERY | pg_sys::RTEKind::RTE_CTE);
-        if is_query && (self.repeated || self.is_referred_to_again(entry, with)) {
+        if is_query && (self.repeated || self.is_used_again(with)) {
             // Its rows could be other ones the second time.
             return Err(reason);
         }
@@ -144,12 +146,10 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether an item is a WITH query, and not the only reference to it.
-    fn is_referred_to_again(&self, entry: &pg_sys::RangeTblEntry, with: Option<&'a pg_sys::Query>) -> bool {
-        let name = self.tree.name(entry.ctename);
+    /// Whether a level has WITH queries that are referred to more than once, perhaps by the engine's part of the query, too.
+    fn is_used_again(&self, with: Option<&'a pg_sys::Query>) -> bool {
         let list = with.map_or(std::ptr::null_mut(), |query| query.cteList);
-        let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(list);
-        name.is_some() && all.any(|cte| self.tree.name(cte.ctename) == name && cte.cterefcount > 1)
+        self.tree.list_of::<pg_sys::CommonTableExpr>(list).any(|cte| cte.cterefcount > 1)
     }
 
     /// Whether an item reads other rows of its level, or of one around it.
@@ -285,7 +285,15 @@ fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     only && (1..=levels).all(|up| !condition.has_columns_of(up))
 }
 
-fn is_volatile(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
-    let parts: [*mut pg_sys::Node; 3] = [entry.functions.cast(), entry.values_lists.cast(), entry.subquery.cast()];
+/// Whether it is an item of a kind that is understood here.
+fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
+    use pg_sys::RTEKind::*;
+    matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE)
+}
+
+fn is_volatile(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
+    let with: *mut pg_sys::List = with.map_or(std::ptr::null_mut(), |query| query.cteList);
+    let parts: [*mut pg_sys::Node; 4] =
+        [entry.functions.cast(), entry.values_lists.cast(), entry.subquery.cast(), with.cast()];
     parts.into_iter().filter_map(|part| tree.node(part)).any(Node::is_volatile)
 }

@@ -7,6 +7,7 @@
 //! Every operation in it is *typed exactly as PostgreSQL typed it*: the translator in `src/planner` writes a
 //! [`Expr`] only where the engine's result is PostgreSQL's, bit for bit, or an error.
 
+mod aggregates;
 pub mod catalogue;
 mod check;
 mod expr;
