@@ -8,8 +8,9 @@ use std::ffi::c_char;
 
 use pgrx::prelude::*;
 
-use super::mirror::{as_owner_of_list, list, run};
+use super::mirror::{as_owner_of_list, run};
 use crate::layout;
+use crate::load;
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, Lock, OpenRelation, has_children};
 use crate::pg::tree::{Node, Tree};
@@ -105,7 +106,8 @@ unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
         let added = tree.list_of::<pg_sys::AlterTableCmd>(alter.cmds).filter_map(|command| added(tree, command));
         names.extend(added.map(|name| if name.is_null() { alter.relation } else { name }));
     }
-    if list().is_none() || !session::in_transaction() {
+    // The extension's tables may be those of an older version.
+    if !session::in_transaction() || load::parents_oid().is_none() {
         return;
     }
     transaction::see_own_changes();

@@ -39,6 +39,11 @@ pub fn list_oid() -> Option<pg_sys::Oid> {
     own_table(TABLE)
 }
 
+/// The oid of `anker.mirrored_parents`; in the same way.
+pub fn parents_oid() -> Option<pg_sys::Oid> {
+    own_table(PARENTS)
+}
+
 fn own_table(name: &CStr) -> Option<pg_sys::Oid> {
     let (extension, schema) = (catalog::extension(EXTENSION)?, catalog::schema(SCHEMA)?);
     // A table of that name that is not ours is nobody's list.
