@@ -125,6 +125,7 @@ SELECT count(*) FROM ONLY base;
 SELECT * FROM derived ORDER BY id;
 SELECT b.name, d.extra FROM base b JOIN derived d USING (id) ORDER BY 1;
 SELECT a.id, count(*) FROM base a JOIN base b ON a.id = b.id GROUP BY a.id ORDER BY 1;
+SELECT id, count(*), name IS NULL FROM base GROUP BY id ORDER BY id;
 CREATE TABLE later (PRIMARY KEY (id)) INHERITS (derived);
 INSERT INTO later VALUES (9, 'later', 99);
 SELECT anker.wait_for_mirror('base');

@@ -86,6 +86,8 @@ SELECT count(*) FROM sale JOIN string_to_table('1,2,x', ',') t(v) ON v = shop::t
 
 -- those that read other rows, or are called anew for each
 SELECT count(*) FROM sale, generate_series(1, shop) g;
+SELECT count(*) FROM sale, LATERAL (SELECT FROM shop TABLESAMPLE bernoulli (sale.id % 2 * 100)) s;
+SELECT id, (SELECT count(*) FROM shop TABLESAMPLE bernoulli (sale.id % 2 * 100)) FROM sale WHERE id < 4 ORDER BY id;
 SELECT count(*) >= 0 FROM sale JOIN generate_series(1, (random() * 5)::int) g ON g = shop;
 
 -- WITH RECURSIVE
@@ -184,6 +186,24 @@ EXECUTE secrets;
 DEALLOCATE secrets;
 CREATE VIEW barrier WITH (security_barrier) AS SELECT id, name FROM shop WHERE id < 2;
 SELECT count(*) FROM sale JOIN barrier b ON b.id = shop WHERE b.name <> 'x';
+
+-- what has effects has them as often as without the engine
+CREATE TABLE audit (n integer);
+CREATE FUNCTION audited(i integer) RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO audit VALUES (i);
+    RETURN i;
+END $$;
+WITH x AS MATERIALIZED (SELECT audited(1) AS n) SELECT sale.id, x.n FROM sale LEFT JOIN x ON true WHERE sale.id < 0;
+SELECT count(*) FROM audit;
+WITH x AS MATERIALIZED (SELECT id FROM shop TABLESAMPLE bernoulli (50))
+  SELECT count(*) FROM x JOIN sale USING (id) WHERE id NOT IN (SELECT id FROM x);
+
+-- no DDL while a cursor reads
+BEGIN;
+DECLARE c CURSOR FOR SELECT count(*) FROM sale JOIN shop s ON s.id = shop;
+TRUNCATE shop;
+ROLLBACK;
 
 -- catalogs
 SELECT c.relname, count(*) FROM pg_class c JOIN sale ON c.relname = 'sale' GROUP BY 1;

@@ -143,3 +143,12 @@ DECLARE shown CURSOR FOR SELECT id, x FROM (SELECT id, tz::timestamp AS x FROM f
 SET LOCAL TimeZone = 'UTC';
 FETCH ALL FROM shown;
 ROLLBACK;
+
+-- clocks that are put forward for good, and leap seconds
+CREATE TABLE odd_clocks (id integer PRIMARY KEY, tz timestamptz);
+INSERT INTO odd_clocks VALUES (1, '1900-02-28 23:59:59.999999+00'), (2, '2024-03-10 06:59:59+00'), (3, '2024-08-01+00');
+SELECT anker.mirror('odd_clocks');
+SELECT anker.wait_for_mirror('odd_clocks');
+SELECT tz AT TIME ZONE 'EST5EDT,0/0,J365/25' AS v, count(*) FROM odd_clocks GROUP BY 1 ORDER BY 1;
+SELECT tz AT TIME ZONE 'FOO-14BAR,J1/0,J365/25' AS v, count(*) FROM odd_clocks GROUP BY 1 ORDER BY 1;
+SELECT tz AT TIME ZONE 'EST5EDT' AS v, count(*) FROM odd_clocks GROUP BY 1 ORDER BY 1;

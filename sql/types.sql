@@ -240,3 +240,12 @@ ALTER TABLE domains ALTER COLUMN t TYPE bigint, ALTER COLUMN m TYPE money_like U
 SELECT anker.wait_for_mirror('domains');
 SELECT sum(t), sum(m) FROM domains;
 SELECT * FROM anker.verify('domains');
+
+-- the least of what the engine only keeps
+CREATE TABLE free_numbers (id integer PRIMARY KEY, n numeric);
+INSERT INTO free_numbers VALUES (1, 9), (2, 10), (3, 'NaN'), (4, -5), (5, 100);
+SELECT anker.mirror('free_numbers');
+SELECT anker.wait_for_mirror('free_numbers');
+SELECT min(n), max(n), count(n) FROM free_numbers WHERE id <> 3;
+SELECT id % 2 AS odd, max(n) FILTER (WHERE id > 1) FROM free_numbers GROUP BY 1 ORDER BY 1;
+SELECT (SELECT min(n) FROM free_numbers b WHERE b.id <= a.id) FROM free_numbers a ORDER BY id;

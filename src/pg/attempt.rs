@@ -28,8 +28,8 @@ fn ends_the_statement(code: PgSqlErrorCode) -> bool {
         || matches!(
             &class(code),
             // Transaction rollback (serialization, deadlock), insufficient resources, operator intervention (cancel,
-            // shutdown), system error.
-            b"40" | b"53" | b"57" | b"58"
+            // shutdown). A file that is not there (58) is one of a foreign table perhaps, which the heap need not read.
+            b"40" | b"53" | b"57"
         )
 }
 

@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use super::compat;
 use super::memory::Scratch;
 use super::scan_node::Place;
-use super::tree::Node;
+use super::tree::{Node, Tree};
 
 /// Takes a row's values, and which of them are null; whether it wants another row.
 pub type TakeRow<'a> = &'a mut dyn FnMut(&[pg_sys::Datum], &[bool]) -> bool;
@@ -22,6 +22,17 @@ struct Receiver<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// Holds a plan's relations open until the query ends, as if the query read them itself: no DDL of this session changes
+    /// them before. Not within a subtransaction.
+    pub fn hold_relations(self, statement: Node<'a>) {
+        let Some(plan) = statement.cast::<pg_sys::PlannedStmt>() else { return };
+        // SAFETY: a plan of this query.
+        let entries = unsafe { Tree::new() }.list_of::<pg_sys::RangeTblEntry>(plan.rtable);
+        entries.filter(|entry| entry.rtekind == pg_sys::RTEKind::RTE_RELATION).for_each(|entry| {
+            self.relation(entry.relid);
+        });
+    }
+
     /// Runs a plan to its end, or until no more rows are wanted.
     ///
     /// # Safety

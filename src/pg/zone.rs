@@ -5,7 +5,7 @@ use std::ffi::{CString, c_long};
 use std::ptr;
 
 use pgrx::prelude::*;
-use plan::{CYCLE, Zone};
+use plan::{CYCLE, Clock, Zone};
 
 use super::compat;
 use super::session::variable;
@@ -62,7 +62,7 @@ impl ServerZone {
         }
         let zone = self.describe()?;
         let text = zone.to_string();
-        if Zone::parse(&text).as_ref() != Some(&zone) {
+        if Zone::parse(&text).as_ref() != Some(&zone) || !self.agrees_with(&zone)? {
             return Err(irregular());
         }
         DESCRIBED.with(|all| all.borrow_mut().push((self, text.clone())));
@@ -92,6 +92,24 @@ impl ServerZone {
             cut_to_one_cycle(&mut zone.changes, cycle.len());
         }
         Ok(zone)
+    }
+
+    /// Whether the server shows times as the description does, around its changes and now and then: it does not where it
+    /// counts leap seconds, or where clocks are put forward for good.
+    fn agrees_with(self, zone: &Zone) -> Result<bool, String> {
+        const YEAR: i64 = CYCLE / 400;
+        let clock = Clock::of(zone);
+        let around = zone.changes.iter().flat_map(|(at, _)| [at - 1, *at, at + 1]);
+        // Twice a year for some centuries, then in strides that meet all seasons.
+        let recent = (-300..300).map(|half| half * YEAR / 2 + DAY / 3);
+        let far = (0..1000).map(|n| START + n * (7 * YEAR + 11 * DAY) + n * 3607);
+        for at in around.chain(recent).chain(far) {
+            let (offset, second) = self.shown(at)?;
+            if i64::from(offset) != clock.offset(at) || (at + i64::from(offset)).rem_euclid(60) != second {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The changes of one cycle, as if it began at 0.
@@ -146,10 +164,15 @@ impl ServerZone {
     }
 
     fn offset(self, at: i64) -> Result<i32, String> {
+        Ok(self.shown(at)?.0)
+    }
+
+    /// The offset of local time, and its second of the minute.
+    fn shown(self, at: i64) -> Result<(i32, i64), String> {
         let at = at + FROM_UNIX;
         // SAFETY: a zone that the server keeps; the result is null or its own, read before anything else happens.
         let local = unsafe { pg_sys::pg_localtime(&at, self.0).as_ref() };
-        local.map(|local| local.tm_gmtoff as i32).ok_or_else(irregular)
+        local.map(|local| (local.tm_gmtoff as i32, i64::from(local.tm_sec))).ok_or_else(irregular)
     }
 }
 

@@ -75,7 +75,11 @@ impl<'a> Translator<'a> {
             (Scale::Varies(_), _) => return Err("minimum or maximum of numeric values of different scales".into()),
             (Scale::Unknown, _) => return Err("aggregate of a numeric parameter".into()),
         }
-        let order = match typed.ty.is_text() && matches!(aggregate, Aggregate::Min | Aggregate::Max) {
+        let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
+        if is_extreme && typed.ty == Type::Opaque {
+            return Err(format!("order of {}", catalog::type_name(argument.sql_type())));
+        }
+        let order = match typed.ty.is_text() && is_extreme {
             true => TextOrder::of(aggref.inputcollid)?,
             false => TextOrder::ByBytes,
         };

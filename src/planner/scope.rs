@@ -25,16 +25,19 @@ enum Rows {
     Table(Table),
     /// The columns of a subquery, or why there is none.
     Subquery(Vec<Attempt<Typed>>),
-    /// PostgreSQL computes them: the relation's place in the plan's list. For a table its oid.
+    /// PostgreSQL computes them.
     Sent {
+        /// Its place in the plan's list.
         relation: u16,
-        relid: Option<pg_sys::Oid>,
+        /// As for a table.
+        keyed: Option<pg_sys::Oid>,
     },
 }
 
 struct Table {
     name: String,
-    relid: pg_sys::Oid,
+    /// The table whose primary key no two of the rows have in common: none where others inherit from it.
+    keyed: Option<pg_sys::Oid>,
     columns: Vec<MirrorColumn>,
     excluded: Vec<Excluded>,
     /// Its place in the plan's list.
@@ -52,8 +55,8 @@ impl<'a> Scope<'a> {
         self.items.push(Item { index, rows: Rows::Subquery(columns) });
     }
 
-    pub fn add_sent(&mut self, index: i32, relation: u16, relid: Option<pg_sys::Oid>) {
-        self.items.push(Item { index, rows: Rows::Sent { relation, relid } });
+    pub fn add_sent(&mut self, index: i32, relation: u16, keyed: Option<pg_sys::Oid>) {
+        self.items.push(Item { index, rows: Rows::Sent { relation, keyed } });
     }
 
     /// Forgets an item whose translation failed.
@@ -65,7 +68,7 @@ impl<'a> Scope<'a> {
     pub fn depends_on(&self, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
         let item = self.items.iter().find(|item| item.index == column.varno && column.varlevelsup == 0);
         match item.map(|item| &item.rows) {
-            Some(Rows::Table(Table { relid, .. }) | Rows::Sent { relid: Some(relid), .. }) => {
+            Some(Rows::Table(Table { keyed: Some(relid), .. }) | Rows::Sent { keyed: Some(relid), .. }) => {
                 keys_determine(*relid, column, keys)
             }
             _ => false,
@@ -86,11 +89,7 @@ impl<'a> Translator<'a> {
             return Err(format!("table \"{name}\" has row-level security"));
         }
         let (columns, excluded) = layout::columns(&open);
-        let relids = match entry.inh && (open.is_partitioned() || has_children(entry.relid)) {
-            // The heap's plan has locked those that it reads.
-            true => relation::family(entry.relid, Lock::Read),
-            false => vec![entry.relid],
-        };
+        let relids = self.family(entry);
         // A key of a partitioned table has its partition key in it.
         let key = if open.is_partitioned() { open.identity_attributes() } else { Vec::new() };
         let mut apart = !key.is_empty() || relids.len() == 1;
@@ -113,9 +112,24 @@ impl<'a> Translator<'a> {
             tables.push(plan::Table { relid: relid.to_u32(), attnums: Vec::new() });
         }
         let relation = self.add_relation(Relation { source: Source::Tables { tables, apart }, columns: Vec::new() })?;
-        let table = Table { name, relid: entry.relid, columns, excluded, relation, numbers };
+        let keyed = keyed(entry);
+        let table = Table { name, keyed, columns, excluded, relation, numbers };
         self.scope_mut().items.push(Item { index, rows: Rows::Table(table) });
         Ok(relation)
+    }
+
+    /// A table and its parts: as they were when the query's translation first looked, whatever others attach or detach.
+    pub fn family(&mut self, entry: &pg_sys::RangeTblEntry) -> Vec<pg_sys::Oid> {
+        if !entry.inh {
+            return vec![entry.relid];
+        }
+        if let Some((_, known)) = self.families.iter().find(|(whole, _)| *whole == entry.relid) {
+            return known.clone();
+        }
+        // The heap's plan has locked those that it reads.
+        let found = relation::family(entry.relid, Lock::Read);
+        self.families.push((entry.relid, found.clone()));
+        found
     }
 
     /// What a column of this level, or of one around it, is.
@@ -158,4 +172,10 @@ impl<'a> Translator<'a> {
         }
         Ok(typed)
     }
+}
+
+/// The table of an entry if its primary key is one of all the entry's rows.
+pub fn keyed(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
+    let is_partitioned = entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
+    (is_partitioned || !entry.inh || !has_children(entry.relid)).then_some(entry.relid)
 }

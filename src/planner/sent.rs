@@ -18,10 +18,11 @@ use plan::{Expr, Rel, Relation, Source, Type};
 
 use super::level::Level;
 use super::reason::{Attempt, Reason, type_reason};
+use super::scope::keyed;
 use super::translate::{Asked, Scale, Translator, Typed, exact};
 use crate::layout::numeric_modifier;
 use crate::pg::compat;
-use crate::pg::relation::{Lock, OpenRelation, family};
+use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
 use crate::pg::tree::{Node, Tree, make, push, string_node, text};
 use crate::pg::value;
@@ -53,10 +54,9 @@ pub struct Sent<'a> {
 
 impl<'a> Translator<'a> {
     /// Why PostgreSQL had better compute the rows of a table; `None`: the engine has them.
-    pub fn not_in_mirror(&self, entry: &pg_sys::RangeTblEntry) -> Option<Reason> {
+    pub fn not_in_mirror(&mut self, entry: &pg_sys::RangeTblEntry) -> Option<Reason> {
         let database = session::database();
-        let relids = if entry.inh { family(entry.relid, Lock::Read) } else { vec![entry.relid] };
-        relids.into_iter().find_map(|relid| {
+        self.family(entry).into_iter().find_map(|relid| {
             let part = OpenRelation::locked(relid);
             if shared::table(database, relid).is_none() {
                 Some(shared::why_not_mirrored(database, relid))
@@ -120,8 +120,8 @@ impl<'a> Translator<'a> {
             return Err(reason);
         }
         let relation = self.add_relation(Relation { source: Source::Sent, columns: Vec::new() })?;
-        let relid = (entry.rtekind == pg_sys::RTEKind::RTE_RELATION).then_some(entry.relid);
-        self.scope_mut().add_sent(index, relation, relid);
+        let is_table = entry.rtekind == pg_sys::RTEKind::RTE_RELATION;
+        self.scope_mut().add_sent(index, relation, if is_table { keyed(entry) } else { None });
         // SAFETY: an item of FROM has the name that the query calls it by.
         let name = unsafe { CStr::from_ptr((*entry.eref).aliasname) }.to_string_lossy().into_owned();
         let (targets, quals) = (Vec::new(), std::ptr::null_mut());
@@ -285,10 +285,11 @@ fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     only && (1..=levels).all(|up| !condition.has_columns_of(up))
 }
 
-/// Whether it is an item of a kind that is understood here.
+/// Whether it is an item of a kind that is understood here. What a sample's size depends on may be other rows.
 fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
     use pg_sys::RTEKind::*;
-    matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE)
+    let known = matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE);
+    known && entry.tablesample.is_null()
 }
 
 fn is_volatile(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {

@@ -52,6 +52,8 @@ pub struct Translator<'a> {
     scanned: Vec<Vec<Scanned>>,
     /// What PostgreSQL has to compute for the engine.
     pub sent: Vec<Sent<'a>>,
+    /// Tables that were looked at, with their parts.
+    pub families: Vec<(pg_sys::Oid, Vec<pg_sys::Oid>)>,
     columns: Vec<Type>,
     params: Vec<Type>,
     /// The parameters' expressions, for `custom_exprs`.
@@ -112,6 +114,7 @@ impl<'a> Translator<'a> {
             relations: Vec::new(),
             scanned: Vec::new(),
             sent: Vec::new(),
+            families: Vec::new(),
             columns: Vec::new(),
             params: Vec::new(),
             param_exprs: std::ptr::null_mut(),

@@ -115,6 +115,7 @@ impl EngineNode {
     pub fn ask(&mut self, place: Place<'_>) -> Result<(), String> {
         // First, so that nothing is evaluated in vain.
         let fingerprints = checks::check(&self.spec.plan, place)?;
+        sent::hold_relations(place);
         let evaluate_all = || {
             let params = self.params.iter().zip(self.spec.plan.params.iter().zip(&self.spec.sources));
             let params = params.map(|(expr, (ty, source))| evaluate(expr, *ty, *source, place));

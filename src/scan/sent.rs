@@ -5,6 +5,7 @@ use plan::{Literal, Source, Type};
 use protocol::request::SentRows;
 
 use crate::pg::scan_node::Place;
+use crate::pg::tree::Node;
 use crate::pg::value;
 use crate::settings;
 use crate::spec::ScanSpec;
@@ -12,13 +13,21 @@ use crate::spec::ScanSpec;
 /// What a value takes beside the text that it may have.
 const VALUE_BYTES: usize = 16;
 
+/// The plans of what is sent. The first of the private parts is the specification.
+fn statements(place: Place<'_>) -> impl Iterator<Item = Node<'_>> {
+    place.private().skip(1)
+}
+
+pub fn hold_relations(place: Place<'_>) {
+    statements(place).for_each(|statement| place.hold_relations(statement));
+}
+
 /// All rows that the plan wants to be sent.
 pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, String> {
     let relations = spec.plan.relations.iter().filter(|relation| relation.source == Source::Sent);
     let mut room = settings::MAX_SENT_KB.get() as usize * 1024;
     let mut all = Vec::new();
-    // The first of the private parts is the specification.
-    for ((relation, name), statement) in relations.zip(&spec.sent).zip(place.private().skip(1)) {
+    for ((relation, name), statement) in relations.zip(&spec.sent).zip(statements(place)) {
         let mut rows = Collected::new(&relation.columns, room);
         // SAFETY: planned under the query's locks, with a column for each of the relation's.
         unsafe { place.run(statement, &mut |values, nulls| rows.add(values, nulls)) };
