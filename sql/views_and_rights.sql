@@ -141,6 +141,21 @@ SELECT count(*) FROM dept;
 SELECT count(*) FROM salary;
 RESET SESSION AUTHORIZATION;
 
+-- the right to execute functions, which are the server's own
+REVOKE EXECUTE ON FUNCTION max(integer), int4pl(integer, integer) FROM PUBLIC;
+PREPARE greatest_id AS SELECT max(id) FROM salary;
+EXECUTE greatest_id;
+SET ROLE regress_reader;
+EXECUTE greatest_id;
+SELECT max(id) FROM salary;
+SELECT count(*) FROM salary WHERE id + 1 = 3;
+SELECT count(*) FROM (SELECT id FROM salary WHERE id + 1 > 0 LIMIT 2) s;
+SELECT count(*) FROM salary;
+RESET ROLE;
+SELECT max(id), count(*) FROM salary WHERE id + 1 > 0;
+GRANT EXECUTE ON FUNCTION max(integer), int4pl(integer, integer) TO PUBLIC;
+DEALLOCATE greatest_id;
+
 -- everyone may look at the state
 SET ROLE regress_reader;
 SELECT relation, state, rows FROM anker.tables ORDER BY relation::text;

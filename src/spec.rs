@@ -23,6 +23,8 @@ pub struct ScanSpec {
     pub sources: Vec<Source>,
     /// How each column of the scan is made of the columns of the engine's result.
     pub columns: Vec<ResultColumn>,
+    /// The functions that the query calls, which its user must have the right to execute.
+    pub functions: Vec<u32>,
     /// What the query calls the rows that the backend computes, for each of the plan's relations that consists of such.
     pub sent: Vec<String>,
 }

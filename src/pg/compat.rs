@@ -42,6 +42,20 @@ pub fn create_temporary_slot(name: &CStr) {
     }
 }
 
+/// Whether the current user may call the function. In a transaction.
+pub fn may_execute(function: pg_sys::Oid) -> bool {
+    let right = pg_sys::ACL_EXECUTE as pg_sys::AclMode;
+    // SAFETY: a catalog look-up.
+    let answer = unsafe {
+        #[cfg(feature = "pg15")]
+        let answer = pg_sys::pg_proc_aclcheck(function, pg_sys::GetUserId(), right);
+        #[cfg(not(feature = "pg15"))]
+        let answer = pg_sys::object_aclcheck(pg_sys::ProcedureRelationId, function, pg_sys::GetUserId(), right);
+        answer
+    };
+    answer == pg_sys::AclResult::ACLCHECK_OK
+}
+
 /// Whether the current user owns the relation. In a transaction.
 pub fn owns_relation(relid: pg_sys::Oid) -> bool {
     owns(pg_sys::RelationRelationId, relid)

@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
-use pgrx::pg_sys;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
+use pgrx::prelude::*;
 
 use super::symbols::{self, Mutator, Walker};
 
@@ -50,4 +50,47 @@ pub unsafe fn mutate_query(
 pub unsafe fn expanded_grouping_sets(query: &pg_sys::Query, limit: i32) -> *mut pg_sys::List {
     // SAFETY: by the caller's promise; the lists are copied.
     unsafe { pg_guard_ffi_boundary(|| symbols::expand_grouping_sets(query.groupingSets, query.groupDistinct, limit)) }
+}
+
+/// The functions that a query calls, behind its operators and aggregates too, each once.
+///
+/// # Safety
+///
+/// A valid query.
+pub unsafe fn functions_of(query: *mut pg_sys::Query) -> Vec<pg_sys::Oid> {
+    let mut found: Vec<pg_sys::Oid> = Vec::new();
+    // SAFETY: by the caller's promise; the walker gets the context that it expects.
+    unsafe { visit_functions(query.cast(), (&raw mut found).cast()) };
+    found.sort_unstable_by_key(|function| function.to_u32());
+    found.dedup();
+    found
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn visit_functions(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: called with null or a valid node, and the context of `functions_of`.
+    unsafe {
+        if node.is_null() {
+            return false;
+        }
+        match (*node).type_ {
+            pg_sys::NodeTag::T_Query => {
+                let flags = 0;
+                return pg_guard_ffi_boundary(|| {
+                    symbols::query_tree_walker(node.cast(), visit_functions, context, flags)
+                });
+            }
+            // Nobody asks for the right to read or write a type's text.
+            pg_sys::NodeTag::T_CoerceViaIO => {}
+            _ => _ = pg_sys::check_functions_in_node(node, Some(add_function), context),
+        }
+        walk_children(node, visit_functions, context)
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn add_function(function: pg_sys::Oid, context: *mut c_void) -> bool {
+    // SAFETY: the context of `functions_of`.
+    unsafe { &mut *context.cast::<Vec<pg_sys::Oid>>() }.push(function);
+    false
 }

@@ -26,6 +26,7 @@ use super::sent::Sent;
 use super::translate::{Finished, Translator};
 use crate::pg::compat;
 use crate::pg::tree::{Tree, make, push};
+use crate::pg::walk;
 use crate::spec::ScanSpec;
 
 pub struct Split<'a> {
@@ -57,7 +58,10 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
     let (output, result_columns) = level.columns.returned();
     let Finished { plan, params, sources, sent } = translator.finish(level.rel, output)?;
     let names = sent.iter().map(|sent| sent.name.clone()).collect();
-    let spec = ScanSpec { plan, sources, columns: result_columns, sent: names };
+    // SAFETY: the caller's query.
+    let functions = unsafe { walk::functions_of(std::ptr::from_ref(query).cast_mut()) };
+    let functions = functions.into_iter().map(|function| function.to_u32()).collect();
+    let spec = ScanSpec { plan, sources, columns: result_columns, functions, sent: names };
     Ok(Split { spec, sent, params, upper, columns })
 }
 

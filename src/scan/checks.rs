@@ -3,18 +3,25 @@
 use pgrx::prelude::*;
 
 use crate::layout;
-use crate::pg::catalog::relation_name;
+use crate::pg::catalog::{function_name, relation_name};
+use crate::pg::compat;
 use crate::pg::relation::Lock;
 use crate::pg::scan_node::Place;
 use crate::pg::session;
 use crate::shared::{self, TableState};
+use crate::spec::ScanSpec;
 
 /// The relations' fingerprints if nothing does. From here on the executor holds the relations open, as a heap plan would:
 /// no DDL of this session changes them until it ends.
-pub fn check(plan: &plan::Plan, place: Place<'_>) -> Result<Vec<u64>, String> {
+pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, String> {
     check_transaction(place)?;
+    // The heap's plan says so itself.
+    let forbidden = spec.functions.iter().map(|oid| pg_sys::Oid::from(*oid)).find(|oid| !compat::may_execute(*oid));
+    if let Some(function) = forbidden {
+        return Err(format!("function {} may not be executed", function_name(function)));
+    }
     let database = session::database();
-    plan.tables().map(|table| check_relation(database, pg_sys::Oid::from(table.relid), place)).collect()
+    spec.plan.tables().map(|table| check_relation(database, pg_sys::Oid::from(table.relid), place)).collect()
 }
 
 /// What stands against it whatever the tables.

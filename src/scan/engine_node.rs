@@ -108,13 +108,13 @@ impl ScanNode for EngineNode {
 impl EngineNode {
     /// What stands against asking the engine, as far as this process knows without asking.
     pub fn check(&self, place: Place<'_>) -> Result<(), String> {
-        checks::check(&self.spec.plan, place).map(drop)
+        checks::check(&self.spec, place).map(drop)
     }
 
     /// Evaluates the parameters and sends the request.
     pub fn ask(&mut self, place: Place<'_>) -> Result<(), String> {
         // First, so that nothing is evaluated in vain.
-        let fingerprints = checks::check(&self.spec.plan, place)?;
+        let fingerprints = checks::check(&self.spec, place)?;
         sent::hold_relations(place);
         let evaluate_all = || {
             let params = self.params.iter().zip(self.spec.plan.params.iter().zip(&self.spec.sources));
