@@ -68,7 +68,7 @@ SELECT * FROM meant ORDER BY id;
 SET TimeZone = 'AAA3BBB2,M3.2.0/2,M11.1.0/2';
 SELECT * FROM parts ORDER BY id;
 SELECT * FROM meant ORDER BY id;
-SET TimeZone = 'EST5EDT';
+SET TimeZone = 'EST5EDT,M3.2.0,M11.1.0';
 SELECT * FROM local ORDER BY id;
 SELECT * FROM meant ORDER BY id;
 
@@ -151,4 +151,4 @@ SELECT anker.mirror('odd_clocks');
 SELECT anker.wait_for_mirror('odd_clocks');
 SELECT tz AT TIME ZONE 'EST5EDT,0/0,J365/25' AS v, count(*) FROM odd_clocks GROUP BY 1 ORDER BY 1;
 SELECT tz AT TIME ZONE 'FOO-14BAR,J1/0,J365/25' AS v, count(*) FROM odd_clocks GROUP BY 1 ORDER BY 1;
-SELECT tz AT TIME ZONE 'EST5EDT' AS v, count(*) FROM odd_clocks GROUP BY 1 ORDER BY 1;
+SELECT tz AT TIME ZONE 'EST5EDT,M3.2.0,M11.1.0' AS v, count(*) FROM odd_clocks GROUP BY 1 ORDER BY 1;
