@@ -17,7 +17,7 @@ use crate::pg::catalog::{self, relation_name};
 use crate::pg::compat;
 use crate::pg::error::Error;
 use crate::pg::process;
-use crate::pg::relation::OpenRelation;
+use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
 use crate::pg::wal;
 use crate::shared::{self, TableState};
@@ -30,7 +30,7 @@ fn mirror(relation: pg_sys::Oid) {
     // Locked until the transaction ends, so that the table is at commit what it was found to be.
     let whole = OpenRelation::lock(relation);
     check_owner(relation);
-    let parts = partitions::parts(&whole);
+    let parts = partitions::parts(relation, Lock::Read);
     let listed: Vec<pg_sys::Oid> = parts.clone().unwrap_or_else(|| vec![relation]);
     for part in &listed {
         describe_or_refuse(&whole, *part);
@@ -47,7 +47,7 @@ fn mirror(relation: pg_sys::Oid) {
 #[pg_extern]
 fn unmirror(relation: pg_sys::Oid) {
     check_owner(relation);
-    let parts = partitions::parts(&OpenRelation::lock(relation));
+    let parts = partitions::parts(relation, Lock::None);
     let mut was_listed = parts.is_some() && partitions::forget(relation);
     for part in parts.unwrap_or_else(|| vec![relation]) {
         was_listed |= partitions::unlist_part(part);
@@ -75,7 +75,8 @@ fn mirrored_changed<'a>(
 /// True once the table's mirror serves queries; false if the time is over first.
 #[pg_extern]
 fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
-    let parts = partitions::parts(&OpenRelation::lock(relation)).unwrap_or_else(|| vec![relation]);
+    // Somebody may have them locked for longer than the time that is given.
+    let parts = partitions::parts(relation, Lock::None).unwrap_or_else(|| vec![relation]);
     parts.iter().for_each(|part| check_listed(*part));
     let start = Instant::now();
     let timeout = Duration::from_micros(timeout.as_micros().clamp(0, u64::MAX as i128) as u64);

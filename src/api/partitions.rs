@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 use super::mirror::{as_owner_of_list, run};
 use crate::layout;
 use crate::load;
-use crate::pg::catalog::relation_name;
+use crate::pg::catalog::{self, relation_name};
 use crate::pg::relation::{self, Lock, OpenRelation, has_children};
 use crate::pg::tree::{Node, Tree};
 use crate::pg::{hooks, session, symbols, transaction};
@@ -22,10 +22,11 @@ pub fn install() {
     hooks::install!(ProcessUtility_hook, PREVIOUS, hook);
 }
 
-/// The tables whose rows a relation has, if it is more than one table; they are locked.
-pub fn parts(whole: &OpenRelation) -> Option<Vec<pg_sys::Oid>> {
-    let relid = whole.oid();
-    (whole.is_partitioned() || has_children(relid)).then(|| relation::family(relid, Lock::Read))
+/// The tables whose rows a relation has, if it is more than one table.
+pub fn parts(whole: pg_sys::Oid, lock: Lock) -> Option<Vec<pg_sys::Oid>> {
+    let is_partitioned = |class: &pg_sys::FormData_pg_class| class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
+    let has_parts = catalog::class(whole, is_partitioned) == Some(true) || has_children(whole);
+    has_parts.then(|| relation::family(whole, lock))
 }
 
 /// Remembers that parts of a relation which come later are to be mirrored, too; whether that is new.
