@@ -237,6 +237,9 @@ fn anker_tables_waits_for_no_lock_on_a_table(context: &Context) -> Result<()> {
     client.batch_execute("SET statement_timeout = '10s'")?;
     let shown = anker::text_rows(&mut client, "SELECT relation, state, excluded_columns FROM anker.tables")?;
     ensure!(shown == ["t|live|{}"], "anker.tables shows {shown:?}");
+    // Nor does waiting for a mirror wait longer than it was told to.
+    let waited = anker::text_rows(&mut client, "SELECT anker.wait_for_mirror('t', '50 ms')")?;
+    ensure!(waited == ["f"], "wait_for_mirror of a locked table: {waited:?}");
     Ok(())
 }
 
