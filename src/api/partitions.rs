@@ -4,8 +4,6 @@
 //! parts are to be in it, those that come later too: what becomes a part by CREATE TABLE or ATTACH PARTITION is listed in
 //! the same transaction. A part that is detached stays in the list.
 
-use std::ffi::c_char;
-
 use pgrx::prelude::*;
 
 use super::mirror::{as_owner_of_list, run};
@@ -14,12 +12,13 @@ use crate::load;
 use crate::pg::catalog::{self, relation_name};
 use crate::pg::relation::{self, Lock, OpenRelation, has_children};
 use crate::pg::tree::{Node, Tree};
-use crate::pg::{hooks, session, symbols, transaction};
+use crate::pg::utility::{self, Watcher};
+use crate::pg::{session, transaction};
 
-static mut PREVIOUS: pg_sys::ProcessUtility_hook_type = None;
+static OF_PARTS: Watcher = Watcher { concerns: makes_parts, before: None, behind: Some(follow_new_parts) };
 
 pub fn install() {
-    hooks::install!(ProcessUtility_hook, PREVIOUS, hook);
+    utility::watch(&OF_PARTS);
 }
 
 /// The tables whose rows a relation has, if it is more than one table.
@@ -38,38 +37,6 @@ pub fn remember(whole: pg_sys::Oid) -> bool {
 pub fn forget(whole: pg_sys::Oid) -> bool {
     let delete = "DELETE FROM anker.mirrored_parents WHERE relation OPERATOR(pg_catalog.=) $1";
     as_owner_of_list(|| run(delete, whole)) > 0
-}
-
-/// Every utility statement of the server comes through here, and so do its errors: they jump over this frame, which owns
-/// nothing.
-unsafe extern "C-unwind" fn hook(
-    statement: *mut pg_sys::PlannedStmt,
-    query: *const c_char,
-    read_only_tree: bool,
-    context: pg_sys::ProcessUtilityContext::Type,
-    parameters: pg_sys::ParamListInfo,
-    environment: *mut pg_sys::QueryEnvironment,
-    receiver: *mut pg_sys::DestReceiver,
-    completion: *mut pg_sys::QueryCompletion,
-) {
-    // SAFETY: called by the server with a valid statement; everything is passed on as it came. What is looked at behind it
-    // was there before, and such statements keep what they say.
-    unsafe {
-        PREVIOUS.unwrap_or(symbols::standard_ProcessUtility)(
-            statement,
-            query,
-            read_only_tree,
-            context,
-            parameters,
-            environment,
-            receiver,
-            completion,
-        );
-        let parsed = Tree::new().node((*statement).utilityStmt);
-        if parsed.is_some_and(makes_parts) {
-            follow_new_parts((*statement).utilityStmt);
-        }
-    }
 }
 
 fn makes_parts(statement: Node<'_>) -> bool {

@@ -6,58 +6,25 @@
 //! COMMIT PREPARED may be what mirrors the first table of a database: the session that called `anker.mirror()` cannot
 //! wake the launcher then.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
 use crate::load;
 use crate::pg::tree::{Node, Tree};
-use crate::pg::{catalog, compat, hooks, memory, process, session, symbols};
+use crate::pg::utility::{self, Watcher};
+use crate::pg::{catalog, compat, memory, process, session};
 use crate::shared::{self, DatabaseState};
 
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-static mut PREVIOUS: pg_sys::ProcessUtility_hook_type = None;
+static OF_DATABASES: Watcher = Watcher { concerns: concerns_databases, before: Some(make_way), behind: None };
+static OF_PREPARED: Watcher = Watcher { concerns: is_commit_prepared, before: None, behind: Some(look_for_tables) };
 
 pub fn install() {
-    hooks::install!(ProcessUtility_hook, PREVIOUS, hook);
-}
-
-/// Every utility statement of the server comes through here, and so do its errors. pgrx's guards would rebuild them
-/// without position, context and names, so the statement itself runs outside of any: an error jumps over this frame,
-/// which owns nothing.
-unsafe extern "C-unwind" fn hook(
-    statement: *mut pg_sys::PlannedStmt,
-    query: *const c_char,
-    read_only_tree: bool,
-    context: pg_sys::ProcessUtilityContext::Type,
-    parameters: pg_sys::ParamListInfo,
-    environment: *mut pg_sys::QueryEnvironment,
-    receiver: *mut pg_sys::DestReceiver,
-    completion: *mut pg_sys::QueryCompletion,
-) {
-    // SAFETY: called by the server with a valid statement; everything is passed on as it came.
-    unsafe {
-        let parsed = Tree::new().node((*statement).utilityStmt);
-        if parsed.is_some_and(concerns_databases) {
-            make_way((*statement).utilityStmt);
-        }
-        let commits_prepared = parsed.is_some_and(is_commit_prepared);
-        PREVIOUS.unwrap_or(symbols::standard_ProcessUtility)(
-            statement,
-            query,
-            read_only_tree,
-            context,
-            parameters,
-            environment,
-            receiver,
-            completion,
-        );
-        if commits_prepared {
-            look_for_tables();
-        }
-    }
+    utility::watch(&OF_DATABASES);
+    utility::watch(&OF_PREPARED);
 }
 
 fn is_commit_prepared(statement: Node<'_>) -> bool {
@@ -67,7 +34,7 @@ fn is_commit_prepared(statement: Node<'_>) -> bool {
 
 /// If nobody follows this database, and its list has tables now, somebody is to.
 #[pg_guard]
-unsafe extern "C-unwind" fn look_for_tables() {
+unsafe extern "C-unwind" fn look_for_tables(_statement: *mut pg_sys::Node) {
     let database = session::database();
     let unfollowed = shared::database(database).is_none_or(|d| d.state == DatabaseState::Idle);
     let has_tables = || load::list_oid().is_some_and(|list| load::has_tables(list).unwrap_or(true));

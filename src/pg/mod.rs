@@ -38,6 +38,7 @@ pub mod transaction;
 pub mod tree;
 pub mod tuple;
 pub mod tuple_store;
+pub mod utility;
 pub mod value;
 pub mod wait;
 pub mod wal;

@@ -1,0 +1,78 @@
+//! Utility statements: what is done before and behind those that concern us.
+
+use std::ffi::c_char;
+use std::ptr::null;
+
+use pgrx::prelude::*;
+
+use super::tree::{Node, Tree};
+use super::{hooks, symbols};
+
+/// Looks at a statement, in a guard of its own.
+pub type Look = unsafe extern "C-unwind" fn(*mut pg_sys::Node);
+
+/// What somebody does about some statements.
+pub struct Watcher {
+    pub concerns: fn(Node<'_>) -> bool,
+    pub before: Option<Look>,
+    /// Of a statement that has ended the transaction nothing is left to look at but that it was one.
+    pub behind: Option<Look>,
+}
+
+const MOST: usize = 4;
+
+static mut PREVIOUS: pg_sys::ProcessUtility_hook_type = None;
+static mut WATCHERS: [*const Watcher; MOST] = [null(); MOST];
+
+/// While the library is preloaded.
+pub fn watch(watcher: &'static Watcher) {
+    // SAFETY: on the one thread, before anybody calls the hook.
+    let mut watchers = unsafe { WATCHERS };
+    let free = watchers.iter().position(|place| place.is_null()).expect("a place for who watches statements");
+    watchers[free] = watcher;
+    // SAFETY: as above.
+    unsafe { WATCHERS = watchers };
+    if free == 0 {
+        hooks::install!(ProcessUtility_hook, PREVIOUS, hook);
+    }
+}
+
+/// Every utility statement of the server comes through here, and so do its errors. pgrx's guards would rebuild them
+/// without position, context and names, so the statement itself runs outside of any: an error jumps over this frame,
+/// which owns nothing.
+unsafe extern "C-unwind" fn hook(
+    statement: *mut pg_sys::PlannedStmt,
+    query: *const c_char,
+    read_only_tree: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    parameters: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    receiver: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    // SAFETY: called by the server with a valid statement; everything is passed on as it came.
+    unsafe {
+        let parsed = (*statement).utilityStmt;
+        let watchers = WATCHERS;
+        let concerned = watchers.map(|watcher| {
+            let concerns = |watcher: &Watcher| Tree::new().node(parsed).is_some_and(watcher.concerns);
+            watcher.as_ref().filter(|watcher| concerns(watcher))
+        });
+        for look in concerned.iter().flatten().filter_map(|watcher| watcher.before) {
+            look(parsed);
+        }
+        PREVIOUS.unwrap_or(symbols::standard_ProcessUtility)(
+            statement,
+            query,
+            read_only_tree,
+            context,
+            parameters,
+            environment,
+            receiver,
+            completion,
+        );
+        for look in concerned.iter().flatten().filter_map(|watcher| watcher.behind) {
+            look(parsed);
+        }
+    }
+}
