@@ -112,15 +112,22 @@ pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
     }
 }
 
-/// Takes the grouping away from a query, whose range table has no entry for it.
+/// Takes the grouping away from a query.
 pub fn without_grouping(query: &mut pg_sys::Query) {
     query.hasAggs = false;
     query.groupClause = std::ptr::null_mut();
+    query.groupingSets = std::ptr::null_mut();
     query.groupDistinct = false;
+}
+
+/// Says that a query's range table has no entry for the keys of its groups.
+pub fn without_group_entry(query: &mut pg_sys::Query) {
     #[cfg(feature = "pg18")]
     {
         query.hasGroupRTE = false;
     }
+    #[cfg(not(feature = "pg18"))]
+    let _ = query;
 }
 
 /// Writes a logical message that belongs to no transaction, and so takes no transaction id; its end in the WAL, not

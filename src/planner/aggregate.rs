@@ -169,9 +169,29 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
         Some(_) => false,
     };
     if left_to_heap {
-        return Err(format!("{} depends on row order", catalog::function_name(aggref.aggfnoid)));
+        return Err(row_order(aggref));
     }
     aggregate.ok_or_else(|| unknown(aggref))
+}
+
+/// Whether PostgreSQL may compute an aggregate of rows that come in another order than the heap's.
+pub fn check_row_order(aggref: &pg_sys::Aggref) -> Attempt<()> {
+    let is_float = matches!(operators::aggregate(aggref.aggfnoid), Some(Aggregate::Float(_) | Aggregate::Pair(_)));
+    let depends = is_float || operators::depends_on_row_order(aggref.aggfnoid);
+    match depends && settings::FLOAT_AGGREGATES.get() == FloatAggregates::Heap {
+        true => Err(row_order(aggref)),
+        false => Ok(()),
+    }
+}
+
+/// Whether an aggregate that says no order of its own may make something else of the same rows in another one.
+pub fn may_show_row_order(aggref: &pg_sys::Aggref) -> bool {
+    let says_order = !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE;
+    !says_order && operators::aggregate(aggref.aggfnoid).is_none()
+}
+
+fn row_order(aggref: &pg_sys::Aggref) -> Reason {
+    format!("{} depends on row order", catalog::function_name(aggref.aggfnoid))
 }
 
 fn unknown(aggref: &pg_sys::Aggref) -> Reason {

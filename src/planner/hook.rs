@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::prelude::*;
 
-use super::pull_up::pull_up_subqueries;
 use super::reason::Reason;
 use super::sent::Sent;
 use super::split::split;
+use super::unwrap::unwrapped;
 use super::{flag, nodes};
 use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
@@ -129,7 +129,7 @@ unsafe fn analytic(
     let placeholder = flag::look_up(c"engine_result").ok_or("extension pg_anker is not installed in this database")?;
     // SAFETY: the tree of the query stays in place; the upper query is a new one.
     unsafe {
-        let split = split(Tree::new(), &*pull_up_subqueries(query), placeholder)?;
+        let split = split(Tree::new(), &*unwrapped(query), placeholder)?;
         // Scrolling is made possible above both sides.
         let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
         let upper = pg_sys::standard_planner(split.upper, source, options, params);
@@ -138,7 +138,8 @@ unsafe fn analytic(
     }
 }
 
-/// PostgreSQL's plan for rows that it computes for the engine, unless they are too many.
+/// PostgreSQL's plan for rows that it computes for the engine, unless they are too many. The engine may have a part in
+/// it, for which it is asked first.
 unsafe fn planned(
     sent: &Sent<'_>,
     source: *const c_char,
@@ -146,11 +147,18 @@ unsafe fn planned(
 ) -> Result<*mut pg_sys::PlannedStmt, Reason> {
     // SAFETY: a new query, whose relations the original one has locked.
     unsafe {
+        let copy = pg_sys::copyObjectImpl(sent.query().cast()).cast();
         let statement = pg_sys::standard_planner(sent.query(), source, 0, params);
         let plan = &*(*statement).planTree;
         let bytes = plan.plan_rows * f64::from(plan.plan_width.max(8));
         let limit = f64::from(settings::MAX_SENT_KB.get()) * 1024.0;
-        if bytes > limit * BAD_ESTIMATE { Err(sent.too_many()) } else { Ok(statement) }
+        if bytes > limit * BAD_ESTIMATE {
+            return Err(sent.too_many());
+        }
+        match attempt(AssertUnwindSafe(|| analytic(copy, source, 0, params))) {
+            Ok(side) => Ok(nodes::with_engine(statement, side, 0)),
+            Err(_) => Ok(statement),
+        }
     }
 }
 

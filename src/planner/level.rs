@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 use plan::{ColumnId, Expr, Rel, Type};
 
-use super::aggregate::Translated;
+use super::aggregate::{self, Translated};
 use super::columns::{Columns, Computed, conversion};
 use super::compare::require_known_equality;
 use super::from::{From, flattened, from, simplified};
@@ -19,7 +19,7 @@ use super::reason::{Attempt, Reason};
 use super::scope::Scope;
 use super::translate::{Pending, Scale, Translator, Typed, exact};
 use crate::pg::catalog::type_name;
-use crate::pg::tree::{Node, push};
+use crate::pg::tree::{Node, Tree, push};
 use crate::pg::walk;
 
 /// What a level is there for.
@@ -27,12 +27,20 @@ use crate::pg::walk;
 pub enum Use {
     /// The query itself.
     Top,
+    /// The query itself, of whose groups the engine only knows the rows.
+    TopUngrouped,
     /// A subquery in FROM or behind WITH.
     Rows,
     /// A list that something is looked up in, by EXISTS or IN.
     List,
     /// A single value.
     Value,
+}
+
+impl Use {
+    fn is_query(self) -> bool {
+        matches!(self, Use::Top | Use::TopUngrouped)
+    }
 }
 
 /// A level whose own scope reads what the engine computes.
@@ -42,6 +50,8 @@ pub struct Opened<'a> {
     /// Select list and conditions, over the columns.
     pub targets: *mut pg_sys::Node,
     pub quals: *mut pg_sys::Node,
+    /// HAVING, where the groups are PostgreSQL's.
+    pub having: *mut pg_sys::Node,
 }
 
 /// A subquery's rows and what its columns are. They may read columns of the levels around it.
@@ -55,7 +65,10 @@ struct Reader<'a, 't> {
     query: &'a pg_sys::Query,
     /// What the level is there for.
     purpose: Use,
+    /// Whether the engine makes groups of the rows.
     grouped: bool,
+    /// What is being rewritten is an aggregate's argument.
+    in_aggregate: bool,
     columns: Columns<'a>,
     /// The expressions of GROUP BY.
     keys: *mut pg_sys::List,
@@ -173,7 +186,8 @@ fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
 impl<'a, 't> Reader<'a, 't> {
     unsafe fn open(translator: &'t mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
         let waiting = translator.pending.len();
-        let sets = Sets::of(translator, query)?;
+        let ungrouped = purpose == Use::TopUngrouped;
+        let sets = if ungrouped { None } else { Sets::of(translator, query)? };
         // The rows are read for each of several grouping sets.
         let repeated = translator.repeated;
         translator.repeated |= sets.is_some();
@@ -189,7 +203,8 @@ impl<'a, 't> Reader<'a, 't> {
             translator,
             query,
             purpose,
-            grouped: query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null(),
+            grouped: !ungrouped && is_grouped(query),
+            in_aggregate: false,
             sets,
             columns: Columns::default(),
             keys: std::ptr::null_mut(),
@@ -198,18 +213,18 @@ impl<'a, 't> Reader<'a, 't> {
             failed: None,
         };
         let (rel, residual) = reader.restricted(rel, &conjuncts)?;
-        reader.keys(target_list.cast())?;
+        if reader.grouped {
+            reader.keys(target_list.cast())?;
+        }
         let targets = reader.above(target_list)?;
-        let quals = if reader.grouped {
-            reader.above(having)?
-        } else {
-            // SAFETY: a list of expressions.
-            reader.above(unsafe { pg_sys::make_ands_explicit(residual).cast() })?
-        };
+        // SAFETY: a list of expressions.
+        let rest = unsafe { pg_sys::make_ands_explicit(residual).cast() };
+        let quals = reader.above(if reader.grouped { having } else { rest })?;
+        let having = if ungrouped { reader.above(having)? } else { std::ptr::null_mut() };
         let rel = reader.translator.with_pending(rel, waiting);
         let rel = reader.assembled(rel)?;
         reader.translator.repeated = repeated;
-        Ok(Opened { rel, columns: reader.columns, targets, quals })
+        Ok(Opened { rel, columns: reader.columns, targets, quals, having })
     }
 
     /// The rows for which the conditions are true; and those that are left to PostgreSQL: possible without grouping, where
@@ -217,7 +232,7 @@ impl<'a, 't> Reader<'a, 't> {
     fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, *mut pg_sys::List)> {
         let mut residual = std::ptr::null_mut();
         for &conjunct in conjuncts {
-            let may_stay = self.purpose == Use::Top
+            let may_stay = self.purpose.is_query()
                 && !self.grouped
                 && !has_subquery(conjunct)
                 && !conjunct.is_volatile()
@@ -308,6 +323,11 @@ impl<'a, 't> Reader<'a, 't> {
         if let Some(found) = self.columns.find(node) {
             return Ok(Some(found));
         }
+        if self.purpose == Use::TopUngrouped
+            && let Some(aggref) = node.cast::<pg_sys::Aggref>()
+        {
+            return self.left_aggregate(node, aggref).map(Some);
+        }
         if node.cast::<pg_sys::Aggref>().is_some() {
             let simple = self.simple(node);
             let aggref = simple.cast::<pg_sys::Aggref>().ok_or("aggregate that is none once simplified")?;
@@ -335,7 +355,7 @@ impl<'a, 't> Reader<'a, 't> {
             }
             let typed = self.translator.expression(node)?;
             // What a subquery gives need not be what is shown.
-            if !typed.has_exact_scale() && (self.grouped || self.purpose == Use::Top) {
+            if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
                 return self.columns_of_digits(node, typed).map(Some);
             }
             let conversion = conversion(typed.ty, node)?;
@@ -343,7 +363,7 @@ impl<'a, 't> Reader<'a, 't> {
             return self.columns.add(self.translator, node, node, computed, conversion).map(Some);
         }
         match node.tag() {
-            pg_sys::NodeTag::T_GroupingFunc => {
+            pg_sys::NodeTag::T_GroupingFunc if self.grouped => {
                 let sets = self.sets.as_ref().ok_or("GROUPING without grouping sets")?;
                 let typed = sets.grouping(self.translator.tree, node)?;
                 let conversion = conversion(typed.ty, node)?;
@@ -354,8 +374,27 @@ impl<'a, 't> Reader<'a, 't> {
         }
     }
 
+    /// An aggregate that PostgreSQL computes, of rows of the engine.
+    fn left_aggregate(&mut self, node: Node<'a>, aggref: &pg_sys::Aggref) -> Attempt<*mut pg_sys::Node> {
+        aggregate::check_row_order(aggref)?;
+        if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
+            return Err("aggregate of rows that a subquery has put in order".into());
+        }
+        let around = std::mem::replace(&mut self.in_aggregate, true);
+        let context = std::ptr::from_mut(self).cast();
+        // SAFETY: an expression of the query; the context is ours.
+        let rewritten = unsafe { walk::mutate_children(node.as_ptr(), rewrite, context) };
+        self.in_aggregate = around;
+        Ok(rewritten)
+    }
+
     /// A subquery in select list or HAVING, which is one value.
     fn subquery(&mut self, node: Node<'a>) -> Attempt<*mut pg_sys::Node> {
+        // Its value comes with each row, but there may be a group without any.
+        let may_be_without_rows = self.query.groupClause.is_null() || !self.query.groupingSets.is_null();
+        if self.purpose == Use::TopUngrouped && !self.in_aggregate && may_be_without_rows {
+            return Err("subquery beside an aggregate that PostgreSQL computes".into());
+        }
         let waiting = self.translator.pending.len();
         let mut typed = self.translator.expression(node)?;
         if self.grouped {
@@ -372,7 +411,7 @@ impl<'a, 't> Reader<'a, 't> {
     /// Of a numeric that shows fewer digits than its type has, the value and how many those are.
     fn columns_of_digits(&mut self, node: Node<'a>, typed: Typed) -> Attempt<*mut pg_sys::Node> {
         match typed.scale.clone() {
-            Scale::Varies(digits) if !self.grouped && self.purpose == Use::Top => {
+            Scale::Varies(digits) if !self.grouped && self.purpose.is_query() => {
                 self.columns.add_varying(self.translator, node, typed, exact(digits, Type::Int32))
             }
             _ => Err("subquery with numeric values of different scales".into()),
@@ -433,6 +472,23 @@ fn groupable(typed: &Typed, node: Node<'_>) -> Attempt<()> {
         return Err("GROUP BY numeric values of different scales".into());
     }
     require_known_equality(typed.ty, node)
+}
+
+pub fn is_grouped(query: &pg_sys::Query) -> bool {
+    query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null()
+}
+
+/// Whether rows come out of an item of FROM in an order, which PostgreSQL happens to keep.
+fn has_sorted_rows(query: &pg_sys::Query) -> bool {
+    // SAFETY: lists and subqueries of a valid query.
+    let subqueries = unsafe {
+        let tree = Tree::new();
+        let items = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).map(|entry| entry.subquery.cast_const());
+        let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList).map(|with| with.ctequery.cast_const().cast());
+        items.chain(with).filter_map(|query: *const pg_sys::Query| query.as_ref()).collect::<Vec<_>>()
+    };
+    let is_sorted = |query: &pg_sys::Query| !query.sortClause.is_null() || !query.windowClause.is_null();
+    subqueries.into_iter().any(|query| is_sorted(query) || has_sorted_rows(query))
 }
 
 fn has_subquery(node: Node<'_>) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! - `hook`: what happens when PostgreSQL plans a query
 //! - `flag`: `anker.olap()`
-//! - `pull_up`: simple views and subqueries
+//! - `pull_up`: simple views and subqueries; `unwrap`: a query that only reads one
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
 //! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES
@@ -37,6 +37,7 @@ mod split;
 mod subquery;
 mod times;
 mod translate;
+mod unwrap;
 mod values;
 mod window;
 

@@ -185,7 +185,7 @@ pub fn by_columns(columns: &[ColumnId]) -> Vec<SortKey> {
 }
 
 /// Whether it is the constant that no conditions leave.
-fn is_true(condition: Node<'_>) -> bool {
+pub fn is_true(condition: Node<'_>) -> bool {
     condition.cast::<pg_sys::Const>().is_some_and(|value| !value.constisnull && value.constvalue.value() != 0)
 }
 

@@ -7,8 +7,8 @@
 //!   above    SELECT c1, c2 + 1 FROM anker.engine_result() AS (c1 …, c2 …, c3 …) WHERE c3 > 3 ORDER BY 2
 //! ```
 //!
-//! The upper query keeps everything else of the original: window functions, DISTINCT, ORDER BY, LIMIT. Its one
-//! function scan is what [`super::nodes`] replaces by ours. Where nothing above takes rows away, the engine returns no more
+//! The upper query keeps everything else of the original: window functions, DISTINCT, ORDER BY, LIMIT; and grouping, if the
+//! engine cannot compute the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where nothing above takes rows away, the engine returns no more
 //! than LIMIT asks for ([`super::ordered`]).
 //!
 //! Keys and aggregates are found again in select list and HAVING as they were written, for only then it is certain that
@@ -19,7 +19,7 @@
 use pgrx::prelude::*;
 
 use super::columns::ScanColumn;
-use super::level::{Use, open_level};
+use super::level::{Opened, Use, is_grouped, open_level};
 use super::placeholder;
 use super::reason::Attempt;
 use super::sent::Sent;
@@ -46,11 +46,18 @@ pub struct Split<'a> {
 /// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked; `function` is the placeholder's.
 pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
     let mut translator = Translator::new(tree);
-    // SAFETY: by the caller's promise.
-    let mut level = unsafe { open_level(&mut translator, query, Use::Top)? };
-    let offset_is_done = translator.limit_query(query, &mut level);
+    // SAFETY: by the caller's promise, here and below.
+    let whole = translator.attempt(|translator| unsafe { open_level(translator, query, Use::Top) });
+    let ungrouped = whole.is_err() && is_grouped(query);
+    let mut level = match whole {
+        Err(reason) if ungrouped => {
+            unsafe { open_level(&mut translator, query, Use::TopUngrouped) }.map_err(|_| reason)?
+        }
+        whole => whole?,
+    };
+    let offset_is_done = !ungrouped && translator.limit_query(query, &mut level);
     let columns = level.columns.described();
-    let upper = upper_query(query, placeholder::entry(function, &columns), level.targets, level.quals);
+    let upper = upper_query(query, placeholder::entry(function, &columns), &level, ungrouped);
     if offset_is_done {
         // SAFETY: a new query.
         unsafe { (*upper).limitOffset = std::ptr::null_mut() };
@@ -65,12 +72,12 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
     Ok(Split { spec, sent, params, upper, columns })
 }
 
-/// What is left of the query, over the placeholder.
+/// What is left of the query, over the placeholder; `groups`: its groups, too.
 fn upper_query(
     query: &pg_sys::Query,
     placeholder: *mut pg_sys::RangeTblEntry,
-    targets: *mut pg_sys::Node,
-    quals: *mut pg_sys::Node,
+    level: &Opened<'_>,
+    groups: bool,
 ) -> *mut pg_sys::Query {
     let upper = make::<pg_sys::Query>();
     *upper = *query;
@@ -80,15 +87,17 @@ fn upper_query(
     reference.rtindex = 1;
     let from = make::<pg_sys::FromExpr>();
     push(&mut from.fromlist, reference);
-    from.quals = quals;
+    from.quals = level.quals;
     upper.jointree = from;
-    upper.targetList = targets.cast();
-    compat::without_grouping(upper);
-    upper.groupingSets = std::ptr::null_mut();
+    upper.targetList = level.targets.cast();
+    compat::without_group_entry(upper);
+    if !groups {
+        compat::without_grouping(upper);
+    }
     upper.hasSubLinks = false;
     upper.cteList = std::ptr::null_mut();
     upper.setOperations = std::ptr::null_mut();
-    upper.havingQual = std::ptr::null_mut();
+    upper.havingQual = level.having;
     upper.constraintDeps = std::ptr::null_mut();
     upper
 }

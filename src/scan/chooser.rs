@@ -121,8 +121,8 @@ impl Chooser {
     }
 
     fn choose(&mut self, place: Place<'_>) {
-        let whole = self.engine_side.as_ref().is_some_and(reads_ahead);
-        let primed = self.leaf().map(|(node, place)| node.prime(place, whole));
+        let reads_ahead = self.engine_side.as_ref().is_some_and(reads_ahead);
+        let primed = self.leaf().map(|(node, place)| node.prime(place, reads_ahead));
         match primed.expect("the engine was asked") {
             Ok(()) => self.activate(place, Side::Engine),
             Err(trouble) => self.use_heap(place, trouble),
@@ -166,7 +166,7 @@ impl Chooser {
     }
 }
 
-/// Whether a node above the engine's scan reads rows before it returns its first, so that the engine could still fail
+/// Whether a node above the engine's scan reads rows before it returns its first, so that the engine could still be lost
 /// when we have promised not to use the heap.
 fn reads_ahead(side: &Child) -> bool {
     side.kinds_above_last().any(|kind| !matches!(kind, pg_sys::NodeTag::T_LimitState | pg_sys::NodeTag::T_ResultState))

@@ -138,14 +138,15 @@ impl EngineNode {
         Ok(())
     }
 
-    /// Waits for the engine: for its first rows, or for all of them. Afterwards it cannot refuse any more.
-    pub fn prime(&mut self, place: Place<'_>, whole: bool) -> Result<(), Trouble> {
+    /// Waits for the engine: for its first rows, or for all of them. Afterwards it cannot refuse any more, nor fail on a
+    /// value.
+    pub fn prime(&mut self, place: Place<'_>, reads_ahead: bool) -> Result<(), Trouble> {
         if self.zone.is_some_and(|zone| zone != zone::of_session()) {
             return Err("the session's time zone has changed since the query began".to_string().into());
         }
-        let whole = whole || self.rewindable || self.may_fail_late();
+        let must_be_all = self.rewindable || self.spec.plan.may_fail_late();
         let result = self.result.as_mut().ok_or_else(|| "engine was not asked".to_string())?;
-        if whole { result.fetch_all(place) } else { result.begin() }
+        if must_be_all || reads_ahead { result.fetch(place, must_be_all) } else { result.begin() }
     }
 
     /// Lets go of the engine and its rows.
@@ -153,11 +154,6 @@ impl EngineNode {
         if let Some(result) = &mut self.result {
             result.release();
         }
-    }
-
-    /// Whether the engine may yet fail on a value when its first rows are there.
-    fn may_fail_late(&self) -> bool {
-        self.spec.plan.may_fail_late()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The engine's result on its way into slots.
 //!
 //! Usually rows go from the batch that came last straight into the slot. Where the whole result must be there before the
-//! first row is handed out (a node above reads ahead, the engine may yet fail, or the scan may be rewound) it is kept: as
-//! batches, or in a tuple store beyond `work_mem`.
+//! first row is handed out (the engine may yet fail on a value, or the scan may be rewound) it is kept: as batches, or in a
+//! tuple store beyond `work_mem`. For a node above that reads ahead, as many are kept as find room: most results are there
+//! as a whole then, and the loss of the engine costs nothing.
 
 use arrow_array::RecordBatch;
 use pgrx::prelude::*;
@@ -26,7 +27,12 @@ pub struct EngineResult {
 }
 
 enum Kept {
-    Batches { batches: Vec<RecordBatch>, next: usize },
+    /// With `more`, others come behind them.
+    Batches {
+        batches: Vec<RecordBatch>,
+        next: usize,
+        more: bool,
+    },
     Tuples(TupleStore),
 }
 
@@ -41,18 +47,22 @@ impl EngineResult {
         self.next_batch().map(drop)
     }
 
-    /// Waits until all rows are there, and keeps them.
-    pub fn fetch_all(&mut self, place: Place<'_>) -> Result<(), Trouble> {
+    /// Waits until all rows are there, or, unless they must be, as many as `work_mem` has room for; and keeps them.
+    pub fn fetch(&mut self, place: Place<'_>, must_be_all: bool) -> Result<(), Trouble> {
         self.conversation.await_ready()?;
         let limit = session::work_mem() as usize * 1024;
         let mut batches = Vec::new();
         while let Some(batch) = self.receive()? {
             batches.push(batch);
             if self.conversation.received > limit {
-                return self.store_all(batches, TupleStore::new(place));
+                if must_be_all {
+                    return self.store_all(batches, TupleStore::new(place));
+                }
+                self.kept = Some(Kept::Batches { batches, next: 0, more: true });
+                return Ok(());
             }
         }
-        self.kept = Some(Kept::Batches { batches, next: 0 });
+        self.kept = Some(Kept::Batches { batches, next: 0, more: false });
         Ok(())
     }
 
@@ -91,10 +101,16 @@ impl EngineResult {
     /// Makes the next batch the current one; false at the end.
     fn next_batch(&mut self) -> Result<bool, Trouble> {
         let batch = match &mut self.kept {
-            Some(Kept::Batches { batches, next }) => {
+            Some(Kept::Batches { batches, next, .. }) if *next < batches.len() => {
                 *next += 1;
                 // Cheap: the columns are shared.
-                batches.get(*next - 1).cloned()
+                Some(batches[*next - 1].clone())
+            }
+            Some(Kept::Batches { more: false, .. }) => None,
+            Some(Kept::Batches { batches, next, .. }) => {
+                // They will not be read again.
+                (*batches, *next) = (Vec::new(), 0);
+                self.receive()?
             }
             _ => self.receive()?,
         };
@@ -129,11 +145,11 @@ impl EngineResult {
     pub fn rewind(&mut self) -> bool {
         match &mut self.kept {
             Some(Kept::Tuples(store)) => store.rewind(),
-            Some(Kept::Batches { next, .. }) => {
+            Some(Kept::Batches { next, more: false, .. }) => {
                 *next = 0;
                 self.batch = Batch::default();
             }
-            None => return !self.handed_out,
+            Some(Kept::Batches { more: true, .. }) | None => return !self.handed_out,
         }
         true
     }
