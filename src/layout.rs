@@ -6,7 +6,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pgrx::prelude::*;
-use plan::{Identity, MirrorColumn, TableLayout, Type};
+use plan::{Identity, MirrorColumn, TableLayout, Type, numeric_modifier};
 
 use crate::pg::catalog::{self, text_of};
 use crate::pg::relation::OpenRelation;
@@ -117,16 +117,6 @@ fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String
     };
     let kept = Form::of(attribute.attlen, attribute.attbyval).map(|_| Type::Opaque);
     known.or(kept).ok_or_else(|| format!("type {}", catalog::type_name(sql_type)))
-}
-
-/// Precision and scale of a numeric type modifier.
-pub fn numeric_modifier(typmod: i32) -> Option<(i32, i32)> {
-    let header = pg_sys::VARHDRSZ as i32;
-    (typmod >= header).then(|| {
-        let m = typmod - header;
-        // The scale is an 11-bit two's complement number.
-        ((m >> 16) & 0xffff, ((m & 0x7ff) ^ 1024) - 1024)
-    })
 }
 
 fn identity(

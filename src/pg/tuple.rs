@@ -231,6 +231,8 @@ impl Column {
                 Some(bytes) => numeric::scaled(bytes, scale).map_or(Value::Unholdable, Value::Decimal),
                 None => Value::Unchanged,
             },
+            // No column is of it.
+            Type::Numeric => Value::Unholdable,
             // SAFETY: a datum of type uuid: 16 bytes.
             Type::Uuid => Value::Decimal(value::uuid(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })),
             // SAFETY: a datum of type name, which lives as long as the tuple.

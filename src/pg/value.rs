@@ -103,7 +103,7 @@ pub(super) fn travels_as(sql_type: pg_sys::Oid, ty: Type) -> bool {
 ///
 /// # Safety
 ///
-/// `datum` is a value of an SQL type for which [`type_of`] gave `ty` (with whatever scale).
+/// `datum` is a value of an SQL type for which [`type_of`] gave `ty` (with whatever scale); opaque are numerics alone.
 pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String> {
     let bits = datum.value();
     // SAFETY: where it is asked for, text, varchar, char or bytea by the caller's promise.
@@ -129,8 +129,8 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
         // SAFETY: a name by the caller's promise.
         Type::Name => Literal::Text(text(unsafe { name(datum) }.to_vec())?),
         Type::Char => Literal::Text(text(bytes())?.trim_end_matches(' ').to_string()),
-        Type::Bytes => Literal::Bytes(bytes()),
-        Type::Opaque => return Err("a value of a type that the engine does not know".into()),
+        Type::Bytes | Type::Opaque => Literal::Bytes(bytes()),
+        Type::Numeric => return Err("a numeric in a form of the engine's own".into()),
     })
 }
 

@@ -4,11 +4,11 @@ use pgrx::prelude::*;
 use plan::catalogue::{Aggregate, Extreme};
 use plan::{Agg, Expr, Literal, Type};
 
-use super::columns::{Distinct, conversion};
+use super::columns::{Distinct, conversion, plain};
 use super::compare::{TextOrder, named_locale, require_known_equality};
 use super::operators;
 use super::reason::{Attempt, Reason};
-use super::translate::{Scale, Translator, Typed, cast, exact};
+use super::translate::{Scale, Translator, Typed, cast, comparable, exact};
 use crate::pg::catalog;
 use crate::pg::tree::Node;
 use crate::settings::{self, FloatAggregates};
@@ -27,6 +27,11 @@ pub enum Translated {
         ty: Type,
         scale: Agg,
         count: Option<Agg>,
+    },
+    /// The average of numerics.
+    Average {
+        sum: Agg,
+        count: Agg,
     },
 }
 
@@ -56,7 +61,9 @@ impl<'a> Translator<'a> {
             (typed @ Typed { ty: Type::Float32, .. }, Aggregate::Float(_)) => {
                 exact(cast(typed, Type::Float64), Type::Float64)
             }
-            (typed, _) => typed,
+            (typed, Aggregate::Count) => typed,
+            (typed, Aggregate::Sum | Aggregate::Avg) if matches!(typed.scale, Scale::Varies(_)) => typed,
+            (typed, _) => self.shown(typed)?,
         };
         let distinct = !aggref.aggdistinct.is_null();
         match (&typed.scale, aggregate) {
@@ -69,11 +76,14 @@ impl<'a> Translator<'a> {
                 let value = where_true(filter.as_ref(), typed.expr, typed.ty);
                 return Ok(scaled(aggregate, value, typed.ty, scale));
             }
-            (Scale::Varies(_), Aggregate::Spread) => {
-                return Err("variance of numeric values of different scales".into());
-            }
-            (Scale::Varies(_), _) => return Err("minimum or maximum of numeric values of different scales".into()),
-            (Scale::Unknown, _) => return Err("aggregate of a numeric parameter".into()),
+            _ => return Err("aggregate of a numeric whose digits are not known".into()),
+        }
+        if typed.ty == Type::Numeric && distinct && aggregate != Aggregate::Count {
+            return Err("DISTINCT of numeric values of different scales".into());
+        }
+        if (typed.ty, aggregate) == (Type::Numeric, Aggregate::Avg) {
+            let value = where_true(filter.as_ref(), typed.expr, typed.ty);
+            return Ok(Translated::Average { sum: Agg::Sum(value.clone()), count: Agg::Count(value) });
         }
         let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
         if is_extreme && typed.ty == Type::Opaque {
@@ -93,7 +103,8 @@ impl<'a> Translator<'a> {
             Some((of, false)) => Conversion::Spread { of, scale: typed.ty.scale() },
             _ => result(aggregate, typed.ty, argument)?,
         };
-        let agg = match (aggregate, where_true(filter.as_ref(), typed.expr, typed.ty)) {
+        let value = if distinct { comparable(&typed) } else { typed.expr };
+        let agg = match (aggregate, where_true(filter.as_ref(), value, typed.ty)) {
             (Aggregate::Count, Expr::Literal { value: Some(_), .. }) if !distinct => Some(Agg::CountStar),
             (aggregate, expr) => match (aggregate, order) {
                 (Aggregate::Min, TextOrder::InLocale(locale)) => Some(in_locale(Extreme::Min, expr, &locale)),
@@ -212,7 +223,7 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
         | Aggregate::Pair(_)
         | Aggregate::InLocale(_) => {
             let mut output = aggregate.row().output_types(argument);
-            output.next().map(Conversion::Plain).ok_or_else(|| "aggregate without a result".into())
+            output.next().map(plain).ok_or_else(|| "aggregate without a result".into())
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The columns of the engine's result, as the upper query sees them.
 
 use pgrx::prelude::*;
-use plan::{AVERAGE_SCALE, Agg, Aggregation, ColumnId, Expr, Named, Type};
+use plan::{AVERAGE_SCALE, Agg, Aggregation, ArithOp, ColumnId, Expr, Named, Type};
 
 use super::reason::{Attempt, type_reason};
 use super::translate::{Scale, Translator, Typed, exact};
@@ -38,6 +38,8 @@ struct Column {
     /// The plan's columns that hold it: none for a value.
     ids: Vec<ColumnId>,
     conversion: Conversion,
+    /// It has a form that PostgreSQL does not know.
+    is_numeric: bool,
 }
 
 /// What the upper query has instead of an expression.
@@ -72,7 +74,8 @@ impl<'a> Columns<'a> {
     ) -> Attempt<*mut pg_sys::Node> {
         let (ty, modifier, collation) = (simple.sql_type(), simple.type_modifier(), simple.collation());
         let ids = ids(translator, &computed)?;
-        let var = self.column(Column { ty, modifier, collation, computed, ids, conversion });
+        let is_numeric = is_numeric(translator, &computed);
+        let var = self.column(Column { ty, modifier, collation, computed, ids, conversion, is_numeric });
         Ok(self.replace(stands_for, var))
     }
 
@@ -91,7 +94,7 @@ impl<'a> Columns<'a> {
         let mut result = call(pg_sys::F_ROUND_NUMERIC_INT4, &[sum, scale]);
         if let Some(count) = count {
             let count = self.plain(translator, pg_sys::INT8OID, Type::Int64, total(count))?;
-            result = call(pg_sys::F_NUMERIC_DIV, &[result, call(pg_sys::F_NUMERIC_INT8, &[count])]);
+            result = quotient(result, count);
         }
         Ok(self.replace(stands_for, result))
     }
@@ -109,6 +112,25 @@ impl<'a> Columns<'a> {
         Ok(self.replace(stands_for, call(pg_sys::F_ROUND_NUMERIC_INT4, &[number, digits])))
     }
 
+    /// An average of numerics.
+    pub fn add_average(
+        &mut self,
+        translator: &mut Translator<'a>,
+        stands_for: Node<'a>,
+        sum: Agg,
+        count: Agg,
+    ) -> Attempt<*mut pg_sys::Node> {
+        let total = |agg| Computed::Aggregate(agg, Distinct(false));
+        let sum = self.plain(translator, pg_sys::NUMERICOID, Type::Numeric, total(sum))?;
+        let count = self.plain(translator, pg_sys::INT8OID, Type::Int64, total(count))?;
+        Ok(self.replace(stands_for, quotient(sum, count)))
+    }
+
+    /// Something to group by that nobody is shown.
+    pub fn add_hidden_key(&mut self, translator: &mut Translator<'a>, key: Typed) -> Attempt<()> {
+        self.plain(translator, pg_sys::NUMERICOID, key.ty, Computed::Key(key)).map(drop)
+    }
+
     fn replace(&mut self, stands_for: Node<'a>, by: *mut pg_sys::Node) -> *mut pg_sys::Node {
         self.replacements.push(Replacement { stands_for, by });
         by
@@ -121,10 +143,10 @@ impl<'a> Columns<'a> {
         ty: Type,
         computed: Computed,
     ) -> Attempt<*mut pg_sys::Node> {
-        let conversion = Conversion::Plain(ty);
+        let conversion = plain(ty);
         let ids = ids(translator, &computed)?;
-        let collation = pg_sys::InvalidOid;
-        Ok(self.column(Column { ty: sql_type, modifier: -1, collation, computed, ids, conversion }))
+        let (modifier, collation, is_numeric) = (-1, pg_sys::InvalidOid, is_numeric(translator, &computed));
+        Ok(self.column(Column { ty: sql_type, modifier, collation, computed, ids, conversion, is_numeric }))
     }
 
     fn column(&mut self, column: Column) -> *mut pg_sys::Node {
@@ -170,10 +192,14 @@ impl<'a> Columns<'a> {
         let (mut output, mut columns) = (Vec::new(), Vec::new());
         for column in &self.columns {
             columns.push(ResultColumn { at: output.len() as u16, conversion: column.conversion });
+            let returned = |expr: Expr| match column.is_numeric {
+                true => Expr::Call { function: Named::ToStored, ty: Type::Opaque, args: vec![expr] },
+                false => expr,
+            };
             match &column.computed {
-                Computed::Value(typed) => output.push(typed.expr.clone()),
+                Computed::Value(typed) => output.push(returned(typed.expr.clone())),
                 Computed::Key(_) | Computed::Aggregate(..) => {
-                    output.extend(column.ids.iter().copied().map(Expr::column));
+                    output.extend(column.ids.iter().copied().map(Expr::column).map(returned));
                 }
             }
         }
@@ -194,11 +220,15 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// How many digits it shows depends on its value, which is no matter where it is compared.
+/// How many digits it shows depends on its value, which is no matter where it is compared. Nor is it there that a count is
+/// zero: the sum is null then.
 pub fn average(sum: ColumnId, count: ColumnId) -> Typed {
     let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
     let args = vec![Expr::column(sum), Expr::column(count)];
-    Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Unknown }
+    let numeric = |id| Box::new(Expr::Cast { to: Type::Numeric, arg: Box::new(Expr::column(id)) });
+    let (left, right) = (numeric(sum), numeric(count));
+    let quotient = Expr::Arith { op: ArithOp::Div, ty: Type::Numeric, left, right };
+    Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Shown(quotient) }
 }
 
 /// The plan's columns that hold what is computed.
@@ -212,6 +242,11 @@ fn ids(translator: &mut Translator<'_>, computed: &Computed) -> Attempt<Vec<Colu
     }
 }
 
+/// A sum by a count.
+fn quotient(sum: *mut pg_sys::Node, count: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    call(pg_sys::F_NUMERIC_DIV, &[sum, call(pg_sys::F_NUMERIC_INT8, &[count])])
+}
+
 /// A call of a function of numerics.
 fn call(function: u32, arguments: &[*mut pg_sys::Node]) -> *mut pg_sys::Node {
     let mut list = std::ptr::null_mut();
@@ -223,6 +258,18 @@ fn call(function: u32, arguments: &[*mut pg_sys::Node]) -> *mut pg_sys::Node {
     unsafe { pg_sys::makeFuncExpr(function.into(), pg_sys::NUMERICOID, list, none, none, form) }.cast()
 }
 
+fn is_numeric(translator: &Translator<'_>, computed: &Computed) -> bool {
+    match computed {
+        Computed::Value(typed) | Computed::Key(typed) => typed.ty == Type::Numeric,
+        Computed::Aggregate(agg, _) => translator.result_types(agg)[..] == [Type::Numeric],
+    }
+}
+
+/// How a value of a type that needs no more than itself becomes PostgreSQL's again.
+pub fn plain(ty: Type) -> Conversion {
+    if ty == Type::Numeric { Conversion::Kept(Form::Varlena) } else { Conversion::Plain(ty) }
+}
+
 /// How a value of an expression becomes PostgreSQL's again. char(n) travels without its blanks: who shows it must know n.
 pub fn conversion(ty: Type, node: Node<'_>) -> Attempt<Conversion> {
     let (sql_type, modifier) = value::without_domain(node.sql_type(), node.type_modifier());
@@ -230,6 +277,6 @@ pub fn conversion(ty: Type, node: Node<'_>) -> Attempt<Conversion> {
         (Type::Char, ..0) => Err("character without length".into()),
         (Type::Char, length) => Ok(Conversion::Padded(length as u32)),
         (Type::Opaque, _) => Form::of_type(sql_type).map(Conversion::Kept).ok_or_else(|| type_reason(sql_type)),
-        (other, _) => Ok(Conversion::Plain(other)),
+        (other, _) => Ok(plain(other)),
     }
 }

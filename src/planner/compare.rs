@@ -1,11 +1,12 @@
 //! Comparisons, and what text must be so that bytes decide them.
 
 use pgrx::prelude::*;
+use plan::catalogue::Kind;
 use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::operators;
 use super::reason::{Attempt, operator_reason, type_reason};
-use super::translate::{Translator, Typed, boolean, constant_literal, exact};
+use super::translate::{Translator, Typed, boolean, comparable, constant_literal, exact};
 use crate::pg::catalog;
 use crate::pg::collation::libc_locale;
 use crate::pg::compat::ordered_by_bytes;
@@ -31,6 +32,15 @@ impl Comparison {
     }
 
     pub fn between(&self, translator: &mut Translator<'_>, left: Typed, right: Typed) -> Attempt<Typed> {
+        if left.ty == Type::Numeric || right.ty == Type::Numeric {
+            let is_number = |typed: &Typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric);
+            if !is_number(&left) || !is_number(&right) {
+                return Err(operator_reason(self.operator));
+            }
+            let (left, right) = (translator.numeric(left)?, translator.numeric(right)?);
+            let (left, right) = (Box::new(comparable(&left)), Box::new(comparable(&right)));
+            return Ok(boolean(Expr::Cmp { op: self.op, left, right }));
+        }
         let equality = matches!(self.op, CmpOp::Eq | CmpOp::Ne);
         let (left_ty, right_ty) =
             operators::common_type(self.family, left.ty, right.ty).ok_or_else(|| operator_reason(self.operator))?;

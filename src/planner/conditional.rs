@@ -40,7 +40,7 @@ impl<'a> Translator<'a> {
             self.case_values.last().cloned().ok_or_else(|| node_reason(node))
         } else if let Some(coalesce) = node.cast::<pg_sys::CoalesceExpr>() {
             let args = self.all(coalesce.args)?;
-            Ok(unified(args)?.made_by(Expr::Coalesce))
+            Ok(self.unified(args)?.made_by(Expr::Coalesce))
         } else if let Some(extreme) = node.cast::<pg_sys::MinMaxExpr>() {
             self.extreme(extreme)
         } else {
@@ -73,7 +73,7 @@ impl<'a> Translator<'a> {
             self.case_values.pop();
         }
         let (conditions, values) = branches?;
-        Ok(unified(values)?.made_by(|values| {
+        Ok(self.unified(values)?.made_by(|values| {
             let mut values = values.into_iter();
             let branches = conditions.iter().cloned().zip(values.by_ref()).collect();
             // One value more than there are conditions.
@@ -93,7 +93,8 @@ impl<'a> Translator<'a> {
     }
 
     fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
-        let unified = unified(self.all(node.args)?)?;
+        let all = self.all(node.args)?;
+        let unified = self.unified(all)?;
         if unified.ty.is_text() {
             require_c_order(node.inputcollid)?;
         }
@@ -128,10 +129,11 @@ impl<'a> Translator<'a> {
             branches: vec![(equal.expr.clone(), Expr::Literal { ty, value: None })],
             otherwise: Box::new(value),
         };
-        let scale = match value.scale {
-            Scale::Varies(scale) => Scale::Varies(case(scale, Type::Int32)),
-            scale => scale,
+        let value = match value.scale {
+            Scale::Parameter(_) => self.numeric(value)?,
+            _ => value,
         };
+        let scale = value.scale.named(|scale, ty| Ok(case(scale, ty)))?;
         Ok(Typed { expr: case(value.expr, value.ty), ty: value.ty, scale })
     }
 
@@ -152,8 +154,8 @@ impl<'a> Translator<'a> {
 
 fn check_repeated(typed: &Typed, times: usize) -> Attempt<()> {
     let scale = match &typed.scale {
-        Scale::Varies(scale) => scale.size(),
-        Scale::OfType | Scale::Unknown => 0,
+        Scale::Varies(scale) | Scale::Shown(scale) => scale.size(),
+        Scale::OfType | Scale::Unknown | Scale::Parameter(_) => 0,
     };
     if (typed.expr.size() + scale) * times > MAX_REPEATED {
         Err("expression that grows too large".into())
@@ -185,6 +187,21 @@ impl Unified {
             Mix::Of(scales) => Scale::Varies(choice(scales)),
         };
         Typed { expr: choice(self.exprs), ty: self.ty, scale }
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// Values of one type. What shows the digits of a numeric is a numeric then, and so are all.
+    fn unified(&mut self, values: Vec<Typed>) -> Attempt<Unified> {
+        let is_numeric =
+            |value: &Typed| value.ty == Type::Numeric || matches!(value.scale, Scale::Shown(_) | Scale::Parameter(_));
+        match values.iter().any(is_numeric) {
+            true => {
+                let exprs = values.into_iter().map(|value| Ok(self.numeric(value)?.expr)).collect::<Attempt<_>>()?;
+                Ok(Unified { exprs, ty: Type::Numeric, scale: Mix::OfType })
+            }
+            false => unified(values),
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
 use plan::regular::as_like;
-use plan::{Expr, Field, Literal, Named, Type};
+use plan::{Expr, Field, Literal, Named, Type, numeric_modifier};
 
 use super::compare::{named_locale, require_deterministic};
 use super::reason::{Attempt, Reason};
-use super::translate::{Translator, Typed, boolean, exact};
+use super::translate::{Translator, Typed, boolean, cast, exact};
 use crate::pg::collation::libc_locale;
 use crate::pg::tree::Node;
 
@@ -35,8 +35,12 @@ enum Meaning {
     },
     /// Knows the letters of the collation.
     Letters(Named),
-    /// Of a numeric, to no digits behind the point.
-    ToWhole(Named),
+    /// Of a numeric, to so many digits.
+    ToDigits(Named),
+    /// Of numerics.
+    Numeric(Named),
+    /// To numeric(precision, scale).
+    ToPrecision,
     /// The first argument names a part of the second.
     OfField(fn(Field) -> Named),
 }
@@ -101,8 +105,11 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_FLOOR_FLOAT8 | pg_sys::F_FLOOR_NUMERIC => Call(Named::Floor),
         pg_sys::F_TRUNC_FLOAT8 | pg_sys::F_DTRUNC => Call(Named::Trunc),
         pg_sys::F_SQRT_FLOAT8 | pg_sys::F_DSQRT => Call(Named::Sqrt),
-        pg_sys::F_ROUND_NUMERIC_INT4 => ToWhole(Named::Round),
-        pg_sys::F_TRUNC_NUMERIC_INT4 => ToWhole(Named::Trunc),
+        pg_sys::F_ROUND_NUMERIC_INT4 => ToDigits(Named::Round),
+        pg_sys::F_TRUNC_NUMERIC_INT4 => ToDigits(Named::Trunc),
+        pg_sys::F_DIV => Numeric(Named::WholeQuotient),
+        pg_sys::F_TRIM_SCALE => Numeric(Named::Trimmed),
+        pg_sys::F_NUMERIC_NUMERIC_INT4 => ToPrecision,
         pg_sys::F_INT2AND | pg_sys::F_INT4AND | pg_sys::F_INT8AND => Call(Named::BitAnd),
         pg_sys::F_INT2OR | pg_sys::F_INT4OR | pg_sys::F_INT8OR => Call(Named::BitOr),
         pg_sys::F_INT2XOR | pg_sys::F_INT4XOR | pg_sys::F_INT8XOR => Call(Named::BitXor),
@@ -152,7 +159,8 @@ impl<'a> Translator<'a> {
     ) -> Attempt<Typed> {
         let mut args = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            args.push(self.expression(*argument)?);
+            let arg = self.expression(*argument)?;
+            args.push(self.shown(arg)?);
         }
         match meaning {
             // What the smallest integer means to it differs between PostgreSQL's minor versions.
@@ -160,10 +168,34 @@ impl<'a> Translator<'a> {
                 Err(format!("{} of a number of characters that is not constant", reason()))
             }
             Meaning::Call(function) => apply(function, args).ok_or_else(reason),
-            Meaning::ToWhole(function) => match args.pop().map(|digits| digits.expr) {
-                Some(Expr::Literal { value: Some(Literal::Int(0)), .. }) => apply(function, args).ok_or_else(reason),
-                _ => Err(reason()),
-            },
+            Meaning::ToDigits(function) => {
+                let is_whole = matches!(args[1].expr, Expr::Literal { value: Some(Literal::Int(0)), .. });
+                if is_whole && args[0].ty != Type::Numeric {
+                    args.truncate(1);
+                } else {
+                    args[0] = self.numeric(args[0].clone())?;
+                }
+                apply(function, args).ok_or_else(reason)
+            }
+            Meaning::Numeric(function) => {
+                let args = args.into_iter().map(|arg| self.numeric(arg)).collect::<Attempt<_>>()?;
+                apply(function, args).ok_or_else(reason)
+            }
+            Meaning::ToPrecision => {
+                let modifier = match args[1].expr {
+                    Expr::Literal { value: Some(Literal::Int(modifier)), .. } => numeric_modifier(modifier as i32),
+                    _ => return Err(reason()),
+                };
+                args[0] = self.numeric(args[0].clone())?;
+                let fitted = apply(Named::Fitted, args).ok_or_else(&reason)?;
+                Ok(match modifier {
+                    Some((1..=38, scale @ 0..=38)) => {
+                        let ty = Type::Decimal128 { scale: scale as u8 };
+                        exact(cast(fitted, ty), ty)
+                    }
+                    _ => fitted,
+                })
+            }
             Meaning::OfField(function) => {
                 let name = args.drain(..args.len().min(1)).next().map(|name| name.expr);
                 let Some(Expr::Literal { value: Some(Literal::Text(name)), .. }) = name else {

@@ -6,10 +6,10 @@
 use std::ffi::c_void;
 
 use pgrx::prelude::*;
-use plan::{ColumnId, Expr, Rel, Type};
+use plan::{Agg, ColumnId, Expr, Rel, Type};
 
 use super::aggregate::{self, Translated};
-use super::columns::{Columns, Computed, conversion};
+use super::columns::{Columns, Computed, Distinct, conversion, plain};
 use super::compare::require_known_equality;
 use super::from::{From, flattened, from, simplified};
 use super::grouping_sets::Sets;
@@ -17,7 +17,7 @@ use super::operators;
 use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason};
 use super::scope::Scope;
-use super::translate::{Pending, Scale, Translator, Typed, exact};
+use super::translate::{Pending, Scale, Translator, Typed, comparable, exact};
 use crate::pg::catalog::type_name;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::walk;
@@ -289,11 +289,29 @@ impl<'a, 't> Reader<'a, 't> {
                 return Err("GROUP BY a constant".into());
             }
             let typed = self.translator.expression(simple)?;
+            let typed = self.translator.shown(typed)?;
             groupable(&typed, simple)?;
+            if typed.ty == Type::Numeric {
+                self.numeric_key(node, simple, typed)?;
+                continue;
+            }
             let conversion = conversion(typed.ty, simple)?;
             self.columns.add(self.translator, node, simple, Computed::Key(typed), conversion)?;
             push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
         }
+        Ok(())
+    }
+
+    /// Groups have the same number; what is shown of it are the digits that one of their rows has.
+    fn numeric_key(&mut self, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
+        if self.sets.is_some() {
+            return Err("grouping sets of numeric values of different scales".into());
+        }
+        let key = exact(comparable(&typed), Type::Numeric);
+        self.columns.add_hidden_key(self.translator, key)?;
+        let any = Computed::Aggregate(Agg::Max(typed.expr), Distinct(false));
+        self.columns.add(self.translator, node, simple, any, plain(Type::Numeric))?;
+        push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
         Ok(())
     }
 
@@ -339,6 +357,7 @@ impl<'a, 't> Reader<'a, 't> {
                     let computed = Computed::Aggregate(agg, distinct);
                     self.columns.add(self.translator, node, simple, computed, conversion)
                 }
+                Translated::Average { sum, count } => self.columns.add_average(self.translator, node, sum, count),
                 Translated::Scaled { sum, ty, scale, count } => {
                     self.columns.add_scaled(self.translator, node, (sum, ty), scale, count)
                 }
@@ -356,7 +375,7 @@ impl<'a, 't> Reader<'a, 't> {
             let typed = self.translator.expression(node)?;
             // What a subquery gives need not be what is shown.
             if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
-                return self.columns_of_digits(node, typed).map(Some);
+                return self.columns_of_digits(node, typed, self.grouped).map(Some);
             }
             let conversion = conversion(typed.ty, node)?;
             let computed = if self.grouped { Computed::Key(typed) } else { Computed::Value(typed) };
@@ -402,19 +421,23 @@ impl<'a, 't> Reader<'a, 't> {
             typed.expr.replace_columns(&key_of(&self.columns.keys()));
         }
         if !typed.has_exact_scale() {
-            return self.columns_of_digits(node, typed);
+            return self.columns_of_digits(node, typed, false);
         }
         let conversion = conversion(typed.ty, node)?;
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
     }
 
-    /// Of a numeric that shows fewer digits than its type has, the value and how many those are.
-    fn columns_of_digits(&mut self, node: Node<'a>, typed: Typed) -> Attempt<*mut pg_sys::Node> {
+    /// Of a numeric that shows fewer digits than its type has, the value and how many those are, or one that shows them.
+    fn columns_of_digits(&mut self, node: Node<'a>, typed: Typed, is_key: bool) -> Attempt<*mut pg_sys::Node> {
         match typed.scale.clone() {
             Scale::Varies(digits) if !self.grouped && self.purpose.is_query() => {
                 self.columns.add_varying(self.translator, node, typed, exact(digits, Type::Int32))
             }
-            _ => Err("subquery with numeric values of different scales".into()),
+            _ => {
+                let typed = self.translator.numeric(typed)?;
+                let computed = if is_key { Computed::Key(typed) } else { Computed::Value(typed) };
+                self.columns.add(self.translator, node, node, computed, plain(Type::Numeric))
+            }
         }
     }
 }
@@ -438,19 +461,26 @@ impl<'a> Translator<'a> {
         columns: Vec<Attempt<Typed>>,
         entries: impl Iterator<Item = &'b pg_sys::TargetEntry>,
     ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
-        let mut keys = Vec::new();
+        let (mut keys, mut aggregates) = (Vec::new(), Vec::new());
         let mut distinct = Vec::new();
         for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
-            let typed = column?;
+            let typed = self.shown(column?)?;
             groupable(&typed, self.tree.required(entry.expr))?;
             let id = self.column(typed.ty)?;
-            keys.push(plan::Computed { column: id, expr: typed.expr });
+            keys.push(plan::Computed { column: id, expr: comparable(&typed) });
+            if typed.ty == Type::Numeric {
+                let any = self.column(Type::Numeric)?;
+                let agg = Agg::Max(typed.expr.clone());
+                aggregates.push(plan::Aggregation { columns: vec![any], agg, distinct: false });
+                distinct.push(Ok(Typed { expr: Expr::column(any), ..typed }));
+                continue;
+            }
             distinct.push(Ok(Typed { expr: Expr::column(id), ..typed }));
         }
         if keys.is_empty() {
             return Err("DISTINCT of nothing".into());
         }
-        Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates: Vec::new() }, distinct))
+        Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates }, distinct))
     }
 }
 
@@ -467,9 +497,6 @@ fn groupable(typed: &Typed, node: Node<'_>) -> Attempt<()> {
     if typed.ty.is_float() {
         let name = type_name(node.sql_type());
         return Err(format!("GROUP BY {name}: which zero represents a group depends on row order"));
-    }
-    if !typed.has_exact_scale() {
-        return Err("GROUP BY numeric values of different scales".into());
     }
     require_known_equality(typed.ty, node)
 }

@@ -141,6 +141,8 @@ pub fn function(oid: pg_sys::Oid) -> Option<Called> {
         pg_sys::F_NUMERIC_ADD => Arith(Add, None),
         pg_sys::F_NUMERIC_SUB => Arith(Sub, None),
         pg_sys::F_NUMERIC_MUL => Arith(Mul, None),
+        pg_sys::F_NUMERIC_DIV => Arith(Div, None),
+        pg_sys::F_NUMERIC_MOD | pg_sys::F_MOD_NUMERIC_NUMERIC => Arith(Mod, None),
         pg_sys::F_FLOAT4PL => Arith(Add, Some(Float32)),
         pg_sys::F_FLOAT4MI => Arith(Sub, Some(Float32)),
         pg_sys::F_FLOAT4MUL => Arith(Mul, Some(Float32)),

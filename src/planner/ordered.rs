@@ -12,8 +12,11 @@ use super::level::Opened;
 use super::operators;
 use super::reason::{Attempt, Reason};
 use super::scope::Scope;
-use super::translate::{Translator, Typed};
+use super::translate::{Translator, Typed, comparable, exact};
 use crate::pg::tree::{Node, Tree};
+
+/// Numerics have the operators of decimals.
+const DECIMAL: Type = Type::Decimal128 { scale: 0 };
 
 /// Sorting more rows than this twice is no gain.
 const MOST_ROWS: i64 = 100_000;
@@ -129,11 +132,14 @@ impl<'a> Translator<'a> {
                     self.expression(simple)?
                 }
             };
-            let descending = is_descending(clause.sortop, &typed)?;
+            let descending = match typed.ty {
+                Type::Numeric => is_descending(clause.sortop, &exact(typed.expr.clone(), DECIMAL))?,
+                _ => is_descending(clause.sortop, &typed)?,
+            };
             if typed.ty.is_text() {
                 require_c_order(node.collation())?;
             }
-            keys.push(SortKey { expr: typed.expr, descending, nulls_first: clause.nulls_first });
+            keys.push(SortKey { expr: comparable(&typed), descending, nulls_first: clause.nulls_first });
         }
         Ok(keys)
     }

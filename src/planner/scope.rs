@@ -7,7 +7,8 @@ use super::translate::{Asked, Translator, Typed, exact};
 use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, Lock, OpenRelation, has_children, keys_determine};
-use plan::{Expr, MirrorColumn, Relation, Source};
+use crate::pg::value;
+use plan::{Expr, MirrorColumn, Named, Relation, Source, Type};
 
 /// A level; those around it come before it in [`Translator`]'s list.
 pub struct Scope<'a> {
@@ -162,7 +163,17 @@ impl<'a> Translator<'a> {
         let (relation, ty) = (table.relation, table.columns[at].ty);
         let numbers: Vec<i16> = table.numbers.iter().map(|columns| columns[at]).collect();
         let id = self.scanned_column(relation, Asked::Column(var.varattno), ty, &numbers)?;
-        self.seen_from(var, exact(Expr::column(id), ty))
+        let is_numeric = ty == Type::Opaque && value::without_domain(var.vartype, -1).0 == pg_sys::NUMERICOID;
+        self.seen_from(
+            var,
+            match is_numeric {
+                true => {
+                    let args = vec![Expr::column(id)];
+                    exact(Expr::Call { function: Named::FromStored, ty: Type::Numeric, args }, Type::Numeric)
+                }
+                false => exact(Expr::column(id), ty),
+            },
+        )
     }
 
     /// Of equal values a subquery may get any, which shows where two zeros are equal.

@@ -20,7 +20,6 @@ use super::level::Level;
 use super::reason::{Attempt, Reason, type_reason};
 use super::scope::keyed;
 use super::translate::{Asked, Scale, Translator, Typed, exact};
-use crate::layout::numeric_modifier;
 use crate::pg::compat;
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
@@ -28,6 +27,7 @@ use crate::pg::tree::{Node, Tree, make, push, string_node, text};
 use crate::pg::value;
 use crate::settings;
 use crate::shared;
+use plan::numeric_modifier;
 
 /// Where a subquery stands that is no item of FROM.
 const NO_ITEM: i32 = 0;

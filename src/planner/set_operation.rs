@@ -9,6 +9,7 @@
 //! ```
 
 use pgrx::prelude::*;
+use plan::catalogue::Kind;
 use plan::{
     Agg, Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, Frame, Literal, Over, Part, Rel, Type, WindowCall,
     WindowFunction,
@@ -17,7 +18,7 @@ use plan::{
 use super::compare::require_deterministic;
 use super::level::{Level, Use, whole_level};
 use super::reason::Attempt;
-use super::translate::{Translator, Typed, cast, exact};
+use super::translate::{Translator, Typed, cast, comparable, exact};
 use crate::pg::tree::{Node, Tree};
 
 /// The rows of an operand.
@@ -56,6 +57,7 @@ impl<'a> Translator<'a> {
         let operation = node.cast::<pg_sys::SetOperationStmt>().ok_or("unknown set operation")?;
         let left = self.operand(self.tree.required(operation.larg), entries)?;
         let right = self.operand(self.tree.required(operation.rarg), entries)?;
+        let (left, right) = self.showing_digits(left, right)?;
         let types = common_types(&left.columns, &right.columns)?;
         if operation.op == pg_sys::SetOperation::SETOP_UNION && operation.all {
             return self.union(left, right, &types, []);
@@ -82,10 +84,24 @@ impl<'a> Translator<'a> {
         }
     }
 
+    /// Both operands, whose numerics are of one type and show the digits that they have.
+    fn showing_digits(&mut self, mut left: Operand, mut right: Operand) -> Attempt<(Operand, Operand)> {
+        let is_number = |typed: &Typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric);
+        for (left, right) in left.columns.iter_mut().zip(&mut right.columns) {
+            let alike = left.ty == right.ty && left.has_exact_scale() && right.has_exact_scale();
+            if !alike && is_number(left) && is_number(right) {
+                *left = self.numeric(left.clone())?;
+                *right = self.numeric(right.clone())?;
+            }
+        }
+        Ok((left, right))
+    }
+
     /// The rows of an operand with their number among the equal ones as one more column.
     fn numbered(&mut self, operand: Operand, types: &[Type]) -> Attempt<Operand> {
         let Operand { rel, columns } = operand;
-        let keys: Vec<Expr> = columns.iter().zip(types).map(|(column, ty)| cast(column.clone(), *ty)).collect();
+        let key = |(column, ty): (&Typed, &Type)| comparable(&exact(cast(column.clone(), *ty), *ty));
+        let keys: Vec<Expr> = columns.iter().zip(types).map(key).collect();
         let number = self.column(Type::Int64)?;
         let call = WindowCall { columns: vec![number], function: WindowFunction::RowNumber, frame: Frame::ALL };
         let over = Box::new(Over { partition: keys, ..Over::default() });
@@ -121,9 +137,15 @@ impl<'a> Translator<'a> {
     fn groups(&mut self, rows: Operand, types: &[Type], counted: &[Expr]) -> Attempt<(Rel, Vec<Typed>, Vec<ColumnId>)> {
         let (mut keys, mut columns, mut aggregates, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (typed, ty) in rows.columns.into_iter().zip(types) {
-            let id = self.column(*ty)?;
-            columns.push(Typed { expr: Expr::column(id), ..typed.clone() });
-            keys.push(Computed { column: id, expr: typed.expr });
+            let mut id = self.column(*ty)?;
+            keys.push(Computed { column: id, expr: comparable(&typed) });
+            if *ty == Type::Numeric {
+                // Equal ones may show other digits: those of any are as good.
+                id = self.column(*ty)?;
+                let agg = Agg::Max(typed.expr.clone());
+                aggregates.push(Aggregation { columns: vec![id], agg, distinct: false });
+            }
+            columns.push(Typed { expr: Expr::column(id), ..typed });
         }
         for expr in counted {
             let id = self.column(Type::Int64)?;

@@ -17,7 +17,7 @@ use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, N
 use super::level::{Level, Use, level_or_sent, whole_level};
 use super::ordered::is_limited;
 use super::reason::Attempt;
-use super::translate::{Pending, Scale, Translator, Typed, boolean};
+use super::translate::{Pending, Translator, Typed, boolean};
 use crate::pg::tree::Node;
 
 impl<'a> Translator<'a> {
@@ -75,10 +75,7 @@ impl<'a> Translator<'a> {
             computed.push(Computed { column, expr });
             Ok(Expr::column(column))
         };
-        let scale = match typed.scale {
-            Scale::Varies(scale) => Scale::Varies(name(scale, Type::Int32)?),
-            known => known,
-        };
+        let scale = typed.scale.named(&mut name)?;
         Ok(Typed { expr: name(typed.expr, typed.ty)?, ty: typed.ty, scale })
     }
 
@@ -278,10 +275,7 @@ impl<'a> Translator<'a> {
             aggregates.push(Aggregation { columns: vec![column], agg: Agg::Min(expr), distinct: false });
             Ok(Expr::column(column))
         };
-        let scale = match scale {
-            Scale::Varies(scale) => Scale::Varies(least(scale, Type::Int32)?),
-            known => known,
-        };
+        let scale = scale.named(&mut least)?;
         let number = |n| Expr::Literal { ty: Type::Int16, value: Some(Literal::Int(n)) };
         let value = match ty {
             // There is no least truth.

@@ -5,7 +5,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
-use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, Type};
+use plan::{Agg, ArithOp, BoolOp, ColumnId, Expr, JoinKind, Literal, Named, Plan, Rel, Relation, Type};
 
 use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
@@ -32,10 +32,25 @@ pub struct Typed {
 pub enum Scale {
     /// As many as its type says.
     OfType,
-    /// Fewer than its type has, as for a parameter.
+    /// Fewer than its type has.
     Unknown,
     /// As many as this expression says, an integer that is null where the value is.
     Varies(Expr),
+    /// As many as this numeric, which is equal to it.
+    Shown(Expr),
+    /// As many as the value of this expression, of which it is a parameter.
+    Parameter(*mut pg_sys::Node),
+}
+
+impl Scale {
+    /// With the expressions in it replaced by what `name` makes of them, which are of the type that it is told.
+    pub fn named(self, mut name: impl FnMut(Expr, Type) -> Attempt<Expr>) -> Attempt<Scale> {
+        Ok(match self {
+            Scale::Varies(digits) => Scale::Varies(name(digits, Type::Int32)?),
+            Scale::Shown(numeric) => Scale::Shown(name(numeric, Type::Numeric)?),
+            known => known,
+        })
+    }
 }
 
 impl Typed {
@@ -422,7 +437,7 @@ impl<'a> Translator<'a> {
     fn relabelled(&mut self, relabel: &'a pg_sys::RelabelType) -> Attempt<Typed> {
         let arg = self.expression(self.tree.required(relabel.arg))?;
         let same = match value::type_of(relabel.resulttype) {
-            Some(Type::Decimal128 { .. }) => arg.ty.kind() == Kind::Decimal,
+            Some(Type::Decimal128 { .. }) => matches!(arg.ty.kind(), Kind::Decimal | Kind::Numeric),
             Some(ty) => arg.ty == ty,
             None => arg.ty == Type::Opaque,
         };
@@ -452,7 +467,8 @@ impl<'a> Translator<'a> {
             None => return Err(type_reason(sql_type)),
         };
         let Some(constant) = node.cast::<pg_sys::Const>() else {
-            let scale = if sql_type == pg_sys::NUMERICOID { Scale::Unknown } else { Scale::OfType };
+            let is_numeric = value::without_domain(sql_type, -1).0 == pg_sys::NUMERICOID;
+            let scale = if is_numeric { Scale::Parameter(node.as_ptr()) } else { Scale::OfType };
             return Ok(Typed { expr: self.parameter(ty, Source::Value, node.as_ptr()), ty, scale });
         };
         if constant.constisnull {
@@ -467,30 +483,91 @@ impl<'a> Translator<'a> {
         for argument in arguments {
             operands.push(self.expression(*argument)?);
         }
-        if operands.iter().any(|operand| matches!(operand.scale, Scale::Varies(_))) {
-            return Err("arithmetic with numeric values of different scales".into());
-        }
-        // Only how many digits the result shows is unknown then.
-        let scale = if operands.iter().all(Typed::has_exact_scale) { Scale::OfType } else { Scale::Unknown };
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
         match (called, second) {
             (Called::CastTo(ty), None) => Ok(exact(cast(first, ty), ty)),
             (Called::Negate, None) => {
+                let first = match first.scale {
+                    Scale::Parameter(_) => self.numeric(first)?,
+                    _ => first,
+                };
                 let ty = catalogue::result_type(Call::Neg, &[first.ty]).ok_or_else(reason)?;
+                let scale = match first.scale {
+                    Scale::Shown(numeric) => Scale::Shown(Expr::Neg(Box::new(numeric))),
+                    scale => scale,
+                };
                 Ok(Typed { expr: Expr::Neg(Box::new(first.expr)), ty, scale })
             }
-            (Called::Arith(op, common), Some(second)) => {
-                let types = common.map_or([first.ty, second.ty], |ty| [ty, ty]);
-                let ty = catalogue::result_type(Call::Arith(op), &types).ok_or_else(reason)?;
-                if ty.scale() > 38 {
-                    return Err("numeric result with more than 38 digits behind the point".into());
-                }
-                let (left, right) = (Box::new(cast(first, types[0])), Box::new(cast(second, types[1])));
-                Ok(Typed { expr: Expr::Arith { op, ty, left, right }, ty, scale })
-            }
+            (Called::Arith(op, common), Some(second)) => self.arithmetic(op, common, first, second, reason),
             _ => Err(reason()),
         }
+    }
+
+    fn arithmetic(
+        &mut self,
+        op: ArithOp,
+        common: Option<Type>,
+        first: Typed,
+        second: Typed,
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        let types = common.map_or([first.ty, second.ty], |ty| [ty, ty]);
+        let are_decimals = types.iter().all(|ty| matches!(ty.kind(), Kind::Decimal | Kind::Numeric));
+        let varies = |operand: &Typed| matches!(operand.scale, Scale::Varies(_));
+        let ty = catalogue::result_type(Call::Arith(op), &types).filter(|ty| ty.scale() <= 38);
+        let ty = ty.filter(|_| !varies(&first) && !varies(&second));
+        let Some(ty) = ty else {
+            if !are_decimals {
+                return Err(reason());
+            }
+            let expr = self.numeric_arithmetic(op, first, second)?;
+            return Ok(exact(expr, Type::Numeric));
+        };
+        let scale = match (&first.scale, &second.scale) {
+            (Scale::OfType, Scale::OfType) => Scale::OfType,
+            (Scale::Unknown, _) | (_, Scale::Unknown) => Scale::Unknown,
+            _ => Scale::Shown(self.numeric_arithmetic(op, first.clone(), second.clone())?),
+        };
+        let (left, right) = (Box::new(cast(first, types[0])), Box::new(cast(second, types[1])));
+        Ok(Typed { expr: Expr::Arith { op, ty, left, right }, ty, scale })
+    }
+
+    fn numeric_arithmetic(&mut self, op: ArithOp, first: Typed, second: Typed) -> Attempt<Expr> {
+        let (left, right) = (Box::new(self.numeric(first)?.expr), Box::new(self.numeric(second)?.expr));
+        Ok(Expr::Arith { op, ty: Type::Numeric, left, right })
+    }
+
+    /// A number as a numeric that shows its own digits.
+    pub fn numeric(&mut self, typed: Typed) -> Attempt<Typed> {
+        let call = |function, args| Expr::Call { function, ty: Type::Numeric, args };
+        let expr = match (typed.ty.kind(), typed.scale) {
+            (Kind::Numeric, _) => typed.expr,
+            (Kind::Integer | Kind::Decimal, Scale::OfType) => match typed.expr {
+                Expr::Literal { value: None, .. } => Expr::Literal { ty: Type::Numeric, value: None },
+                expr => Expr::Cast { to: Type::Numeric, arg: Box::new(expr) },
+            },
+            (Kind::Decimal, Scale::Varies(digits)) => call(Named::ShownWith, vec![typed.expr, digits]),
+            (Kind::Decimal, Scale::Shown(numeric)) => numeric,
+            (Kind::Decimal, Scale::Parameter(node)) => {
+                call(Named::FromStored, vec![self.parameter(Type::Opaque, Source::Value, node)])
+            }
+            _ => return Err("numeric whose digits are not known".into()),
+        };
+        Ok(exact(expr, Type::Numeric))
+    }
+
+    /// A value that is shown.
+    pub fn shown(&mut self, typed: Typed) -> Attempt<Typed> {
+        if typed.has_exact_scale() { Ok(typed) } else { self.numeric(typed) }
+    }
+}
+
+/// What is compared of a value, or grouped by: equal ones have equal bytes.
+pub fn comparable(typed: &Typed) -> Expr {
+    match typed.ty {
+        Type::Numeric => Expr::Call { function: Named::Trimmed, ty: Type::Numeric, args: vec![typed.expr.clone()] },
+        _ => typed.expr.clone(),
     }
 }
 
@@ -523,7 +600,12 @@ pub fn cast(typed: Typed, to: Type) -> Expr {
 pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed> {
     if let Type::Decimal128 { .. } = ty {
         // SAFETY: a numeric by the caller's promise.
-        let (value, scale) = unsafe { value::numeric(datum) }?;
+        let Ok((value, scale)) = (unsafe { value::numeric(datum) }) else {
+            // SAFETY: as above.
+            let stored = unsafe { value::literal(datum, Type::Opaque) }?;
+            let args = vec![Expr::Literal { ty: Type::Opaque, value: Some(stored) }];
+            return Ok(exact(Expr::Call { function: Named::FromStored, ty: Type::Numeric, args }, Type::Numeric));
+        };
         let ty = Type::Decimal128 { scale };
         return Ok(exact(Expr::Literal { ty, value: Some(Literal::Decimal(value)) }, ty));
     }

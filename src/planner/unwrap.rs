@@ -71,6 +71,13 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
                 return None;
             }
         }
+        if (*entry).rtekind == pg_sys::RTEKind::RTE_CTE {
+            let is_other = |with: &&pg_sys::CommonTableExpr| !std::ptr::eq(with.ctequery, inner.cast());
+            let mut others = std::ptr::null_mut();
+            let all = tree.list_of::<pg_sys::CommonTableExpr>((*query).cteList);
+            all.filter(is_other).for_each(|with| push(&mut others, std::ptr::from_ref(with).cast_mut()));
+            (*query).cteList = others;
+        }
         pg_sys::IncrementVarSublevelsUp(inner.cast(), -1, 1);
         if !finishes {
             let outer = compat::replace_columns(query, index, entry, (*inner).targetList);

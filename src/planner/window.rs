@@ -8,7 +8,7 @@ use super::compare::require_known_equality;
 use super::from::simplified;
 use super::ordered::Targets;
 use super::reason::Attempt;
-use super::translate::{Scale, Translator, Typed};
+use super::translate::{Scale, Translator, Typed, comparable};
 use crate::pg::catalog::function_name;
 use crate::pg::tree::{Node, make, push};
 
@@ -112,7 +112,7 @@ impl<'a> Translator<'a> {
             // SAFETY: an expression; simplified it is a new tree, which nobody changes.
             let typed = self.expression(self.tree.required(unsafe { simplified(node.as_ptr()) }))?;
             require_known_equality(typed.ty, node)?;
-            keys.push(typed.expr);
+            keys.push(comparable(&typed));
         }
         Ok(keys)
     }
@@ -132,6 +132,7 @@ impl<'a> Translator<'a> {
         let shifted = |this: &mut Self, forth: bool| {
             let (&value, rest) = arguments.split_first().ok_or_else(name)?;
             let value = this.expression(value)?;
+            let value = this.shown(value)?;
             let by = rest.first().map_or(Ok(1), |by| this.constant(*by))?;
             let otherwise = rest.get(1).map(|node| this.expression(*node)).transpose()?;
             let of_one_form = |other: &Typed| {
@@ -146,7 +147,7 @@ impl<'a> Translator<'a> {
                 expr => expr,
             });
             let by = if forth { by } else { -by };
-            Ok((Shifted { value: value.expr, by, otherwise }, value.ty, fixed(value.scale)?))
+            Ok((Shifted { value: value.expr, by, otherwise }, value.ty, value.scale))
         };
         match func.winfnoid.to_u32() {
             pg_sys::F_ROW_NUMBER => with(RowNumber, rank),
@@ -167,7 +168,8 @@ impl<'a> Translator<'a> {
             | pg_sys::F_LEAD_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE => shifted(self, true),
             pg_sys::F_FIRST_VALUE | pg_sys::F_LAST_VALUE | pg_sys::F_NTH_VALUE => {
                 let value = self.expression(*arguments.first().ok_or_else(name)?)?;
-                let form = (value.ty, fixed(value.scale)?);
+                let value = self.shown(value)?;
+                let form = (value.ty, value.scale);
                 match func.winfnoid.to_u32() {
                     pg_sys::F_FIRST_VALUE => with(First(value.expr), form),
                     pg_sys::F_LAST_VALUE => with(Last(value.expr), form),
@@ -244,13 +246,5 @@ impl<'a> Translator<'a> {
         // Where no offset counts values, a range is one of groups of peers.
         let unit = if has(pg_sys::FRAMEOPTION_ROWS) { Unit::Rows } else { Unit::Groups };
         Ok(Frame { unit, start, end, exclude })
-    }
-}
-
-/// A value of some row, with the digits that it has there.
-fn fixed(scale: Scale) -> Attempt<Scale> {
-    match scale {
-        Scale::Varies(_) => Err("window function of numeric values of different scales".into()),
-        known => Ok(known),
     }
 }

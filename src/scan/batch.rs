@@ -166,6 +166,7 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Re
             }
         }
         Type::Bytes | Type::Opaque => return kept(array, Form::Varlena, out, arena),
+        Type::Numeric => return Err(WRONG.into()),
     }
     Ok(())
 }

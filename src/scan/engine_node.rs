@@ -169,7 +169,7 @@ fn evaluate(
     let Some(datum) = place.value(expression)? else {
         return Ok(None);
     };
-    let is_text = matches!(ty, plan::Type::Text | plan::Type::Char | plan::Type::Bytes);
+    let is_text = matches!(ty, plan::Type::Text | plan::Type::Char | plan::Type::Bytes | plan::Type::Opaque);
     // SAFETY: the planner has made the parameter of an expression of this type, or of an interval.
     unsafe {
         if is_text && pg_sys::toast_raw_datum_size(datum) > LONGEST_PARAMETER {

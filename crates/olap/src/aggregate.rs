@@ -40,6 +40,7 @@ use crate::extreme::ExtremeOf;
 use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
+use crate::numeric_sum::NumericSum;
 use crate::physical::Stage;
 use crate::sum::{ExactSum, SumType};
 use crate::unordered::unordered;
@@ -49,6 +50,7 @@ use crate::unordered::unordered;
 enum Part {
     Count,
     Sum(SumType),
+    NumericSum,
     Extreme(Extreme),
     InLocale(Extreme, &'static Locale),
     Float(FloatAgg),
@@ -88,6 +90,11 @@ pub fn group(
         let mut call = |part| output.push(Output::Call(calls.index_of(part, arguments.clone(), once)));
         match agg {
             Agg::CountStar | Agg::Count(_) => call(Part::Count),
+            Agg::Sum(arg) if plan.type_of(arg) == Type::Numeric => call(Part::NumericSum),
+            Agg::Avg(arg) if plan.type_of(arg) == Type::Numeric => {
+                call(Part::NumericSum);
+                call(Part::Count);
+            }
             Agg::Sum(arg) if narrow(arg) => call(Part::Sum(SumType::Bigint)),
             Agg::Sum(_) => call(Part::Sum(SumType::Decimal)),
             Agg::Avg(_) => {
@@ -201,6 +208,7 @@ fn udaf(part: Part) -> AggregateUDF {
     match part {
         Part::Count => AggregateUDF::from(Count::new()),
         Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
+        Part::NumericSum => AggregateUDF::from(NumericSum::new()),
         Part::Extreme(which) => AggregateUDF::from(ExtremeOf::new(which, None)),
         Part::InLocale(which, locale) => AggregateUDF::from(ExtremeOf::new(which, Some(locale))),
         Part::Float(FloatAgg::Sum) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Sum)),
@@ -221,7 +229,7 @@ fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, i
         }
         Part::Sum(_) => shape.sum(arg?, input),
         Part::Extreme(_) | Part::InLocale(..) => false,
-        Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) => false,
+        Part::NumericSum | Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) => false,
     };
     fits.then_some(shape)
 }

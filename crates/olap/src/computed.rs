@@ -19,10 +19,10 @@ use protocol::request::FailureKind;
 
 use crate::arrow_form::{RAW_DECIMAL, arrow_type};
 use crate::error::QueryError;
-use crate::named;
 use crate::numbers::decimals::Slot;
 use crate::numbers::{Integer, dates, decimals, floats};
 use crate::operand::{Operand, binary, compare, for_number, unary};
+use crate::{named, numerics};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
@@ -47,6 +47,15 @@ pub enum Kernel {
         digits: [u8; 2],
     },
     NegDecimal,
+    Numeric(ArithOp),
+    NegNumeric,
+    /// Of integers, or of decimals of this scale.
+    ToNumeric {
+        scale: u8,
+    },
+    NumericToDecimal {
+        scale: u8,
+    },
     CompareDecimals {
         op: CmpOp,
         digits: [u8; 2],
@@ -105,7 +114,9 @@ impl Kernel {
             Kernel::Decimal { .. }
             | Kernel::NegDecimal
             | Kernel::ToDecimal128 { .. }
+            | Kernel::NumericToDecimal { .. }
             | Kernel::DecimalJoinKey { .. } => RAW_DECIMAL,
+            Kernel::Numeric(_) | Kernel::NegNumeric | Kernel::ToNumeric { .. } => DataType::BinaryView,
             Kernel::CompareDecimals { .. } => DataType::Boolean,
             Kernel::ToDecimal64 { .. } | Kernel::DateToTimestamp => DataType::Int64,
             Kernel::DatePlusDays | Kernel::DateMinusDays | Kernel::DateMinusDate => DataType::Int32,
@@ -193,6 +204,10 @@ fn apply(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef
         | Kernel::DecimalJoinKey { .. } => {
             for_number!(args[0].data_type(), T => to_decimal::<T>(kernel, args, rows))
         }
+        Kernel::Numeric(op) => numerics::arithmetic(op, args, rows),
+        Kernel::NegNumeric => numerics::negated(args, rows),
+        Kernel::ToNumeric { scale } => numerics::from_numbers(scale, args, rows),
+        Kernel::NumericToDecimal { scale } => numerics::to_decimal(scale, args, rows),
         Kernel::DatePlusDays => date(args, rows, dates::plus_days),
         Kernel::DateMinusDays => date(args, rows, dates::minus_days),
         Kernel::DateMinusDate => date(args, rows, dates::difference),

@@ -13,6 +13,7 @@
 //! | `scan` | batches of a table view |
 //! | `expr` | lowers expressions to DataFusion's |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
+//! | `numerics`, `numeric_sum` | numerics of any number of digits |
 //! | `calendar`, `intervals`, `differences`, `zoned`, `to_char` | points in time |
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
@@ -56,6 +57,8 @@ mod logic;
 mod maths;
 mod named;
 mod numbers;
+mod numeric_sum;
+mod numerics;
 mod operand;
 mod outer;
 mod physical;

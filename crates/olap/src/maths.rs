@@ -34,7 +34,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         },
         Kind::Bool => from_bool(args, rows),
         Kind::Date | Kind::Timestamp | Kind::TimestampTz | Kind::Time => Err(unknown(function, operand)),
-        Kind::Oid | Kind::Enum | Kind::Uuid | Kind::Text | Kind::Bytes | Kind::Opaque => {
+        Kind::Numeric | Kind::Oid | Kind::Enum | Kind::Uuid | Kind::Text | Kind::Bytes | Kind::Opaque => {
             Err(unknown(function, operand))
         }
     }

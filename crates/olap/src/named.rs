@@ -7,11 +7,18 @@ use plan::catalogue::Extreme;
 use plan::{Named, Type};
 
 use crate::greatest::extreme_of;
-use crate::{calendar, differences, intervals, maths, texts, to_char};
+use crate::{calendar, differences, intervals, maths, numerics, texts, to_char};
 
 /// A function's result, of type `ty`, for `rows` rows; its first operand is of type `operand`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match function {
+        _ if operand == Type::Numeric => numerics::apply(function, 0, args, rows),
+        Named::FromStored
+        | Named::ToStored
+        | Named::Trimmed
+        | Named::ShownWith
+        | Named::Fitted
+        | Named::WholeQuotient => numerics::apply(function, operand.scale(), args, rows),
         Named::Greatest => extreme_of(Extreme::Max, args, rows),
         Named::Least => extreme_of(Extreme::Min, args, rows),
         Named::Like

@@ -13,9 +13,9 @@ pub enum Agg {
     CountStar,
     /// Rows in which the argument is not null.
     Count(Expr),
-    /// Null for no rows. Exact; beyond i128: an error.
+    /// Null for no rows. Exact; of others than numerics beyond i128: an error.
     Sum(Expr),
-    /// Two output columns: the sum as Decimal128 (of the argument's scale; null for no rows), and the number of
+    /// Two output columns: the sum as Decimal128 (of the argument's scale, or a numeric of numerics; null for no rows), and the number of
     /// not-null arguments as Int64. PostgreSQL divides, so that the result's scale is its own.
     Avg(Expr),
     /// Text by its bytes. Floats as PostgreSQL orders them. Of one value alone also of types that PostgreSQL does not order,
@@ -117,13 +117,15 @@ pub struct AggregateRow {
     pub raises: &'static [FailureKind],
 }
 
-const NUMBERS: &[Kind] = &[Kind::Integer, Kind::Decimal];
+const NUMBERS: &[Kind] = &[Kind::Integer, Kind::Decimal, Kind::Numeric];
+const SCALED: &[Kind] = &[Kind::Integer, Kind::Decimal];
 const ALL: &[Kind] = &[
     Kind::Bool,
     Kind::Integer,
     Kind::Real,
     Kind::Float,
     Kind::Decimal,
+    Kind::Numeric,
     Kind::Date,
     Kind::Timestamp,
     Kind::TimestampTz,
@@ -161,7 +163,7 @@ pub const AGGREGATES: &[AggregateRow] = &[
     float(FloatAgg::Spread(Spread::VarSamp), "var_samp"),
     float(FloatAgg::Spread(Spread::StddevPop), "stddev_pop"),
     float(FloatAgg::Spread(Spread::StddevSamp), "stddev_samp"),
-    AggregateRow { aggregate: Aggregate::Spread, name: "spread", argument: NUMBERS, output: &[Rule::Is(Type::Text), BIGINT], raises: TOO_WIDE },
+    AggregateRow { aggregate: Aggregate::Spread, name: "spread", argument: SCALED, output: &[Rule::Is(Type::Text), BIGINT], raises: TOO_WIDE },
     pair(PairAgg::Corr, "corr"),
     pair(PairAgg::CovarPop, "covar_pop"),
     pair(PairAgg::CovarSamp, "covar_samp"),

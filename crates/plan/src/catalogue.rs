@@ -19,6 +19,7 @@ pub enum Kind {
     Real,
     Float,
     Decimal,
+    Numeric,
     Date,
     Timestamp,
     TimestampTz,
@@ -66,6 +67,8 @@ pub enum Function {
     Float(ArithOp),
     /// By scaled integers.
     Decimal(ArithOp),
+    /// By PostgreSQL's own rules for digits.
+    Numeric(ArithOp),
     /// A date and a number of days: infinite dates stay what they are.
     DatePlusDays,
     DateMinusDays,
@@ -75,6 +78,7 @@ pub enum Function {
     /// Of a real, too.
     NegFloat,
     NegDecimal,
+    NegNumeric,
     /// To a wider one.
     IntegerToInteger,
     /// To the nearest, as C does.
@@ -86,6 +90,10 @@ pub enum Function {
     NameToText,
     /// Integers and decimals, to no smaller scale.
     ToDecimal,
+    /// Integers and decimals, with the digits of their type.
+    ToNumeric,
+    /// Rounded.
+    NumericToDecimal,
     DateToTimestamp,
     Named(Named),
 }
@@ -96,7 +104,7 @@ pub enum Rule {
     Is(Type),
     /// That of all operands, which are of one type.
     Same,
-    /// A Decimal128 of the operand's scale, of the larger one, of the sum of both.
+    /// A Decimal128 of the operand's scale (or a numeric, of one), of the larger one, of the sum of both.
     Wide,
     LargerScale,
     SumOfScales,
@@ -150,6 +158,8 @@ const INTEGER: &[Takes] = &[Takes::Any(Kind::Integer)];
 const REAL: &[Takes] = &[Takes::Any(Kind::Real)];
 const FLOAT: &[Takes] = &[Takes::Any(Kind::Float)];
 const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
+const NUMERIC: &[Takes] = &[Takes::Any(Kind::Numeric)];
+const NUMERICS: &[Takes] = &[Takes::Any(Kind::Numeric), Takes::Any(Kind::Numeric)];
 const DATE: &[Takes] = &[Takes::Any(Kind::Date)];
 const INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer), Takes::Any(Kind::Integer)];
 const REALS: &[Takes] = &[Takes::Any(Kind::Real), Takes::Any(Kind::Real)];
@@ -172,6 +182,7 @@ const PRODUCT: &[FailureKind] = &[FailureKind::FloatOverflow, FailureKind::Float
 const FLOAT_QUOTIENT: &[FailureKind] =
     &[FailureKind::DivisionByZero, FailureKind::FloatOverflow, FailureKind::FloatUnderflow];
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
+const NUMERIC_QUOTIENT: &[FailureKind] = &[FailureKind::DivisionByZero, FailureKind::DecimalTooWide];
 const NO_DATE: &[FailureKind] = &[FailureKind::DateOutOfRange];
 const NO_TIMESTAMP: &[FailureKind] = &[FailureKind::TimestampOutOfRange];
 
@@ -199,6 +210,11 @@ pub const FUNCTIONS: &[FunctionRow] = {
         row("decimal + decimal", Arith(Add), DECIMALS, Function::Decimal(Add), LargerScale, TOO_WIDE),
         row("decimal - decimal", Arith(Sub), DECIMALS, Function::Decimal(Sub), LargerScale, TOO_WIDE),
         row("decimal * decimal", Arith(Mul), DECIMALS, Function::Decimal(Mul), SumOfScales, TOO_WIDE),
+        row("numeric + numeric", Arith(Add), NUMERICS, Function::Numeric(Add), Same, TOO_WIDE),
+        row("numeric - numeric", Arith(Sub), NUMERICS, Function::Numeric(Sub), Same, TOO_WIDE),
+        row("numeric * numeric", Arith(Mul), NUMERICS, Function::Numeric(Mul), Same, TOO_WIDE),
+        row("numeric / numeric", Arith(Div), NUMERICS, Function::Numeric(Div), Same, NUMERIC_QUOTIENT),
+        row("numeric % numeric", Arith(Mod), NUMERICS, Function::Numeric(Mod), Same, NUMERIC_QUOTIENT),
         row("date + days", Arith(Add), DATE_AND_DAYS, Function::DatePlusDays, Is(Type::Date), NO_DATE),
         row("date - days", Arith(Sub), DATE_AND_DAYS, Function::DateMinusDays, Is(Type::Date), NO_DATE),
         row("date - date", Arith(Sub), DATES, Function::DateMinusDate, DAYS, NO_DATE),
@@ -206,6 +222,7 @@ pub const FUNCTIONS: &[FunctionRow] = {
         row("- real", Neg, REAL, Function::NegFloat, Same, &[]),
         row("- float", Neg, FLOAT, Function::NegFloat, Same, &[]),
         row("- decimal", Neg, DECIMAL, Function::NegDecimal, Wide, TOO_WIDE),
+        row("- numeric", Neg, NUMERIC, Function::NegNumeric, Same, &[]),
         row("integer to integer", Cast(Kind::Integer), INTEGER, Function::IntegerToInteger, Said, &[]),
         row("integer to real", Cast(Kind::Real), INTEGER, Function::IntegerToReal, Said, &[]),
         row("float to real", Cast(Kind::Real), FLOAT, Function::FloatToReal, Said, PRODUCT),
@@ -213,6 +230,9 @@ pub const FUNCTIONS: &[FunctionRow] = {
         row("integer to float", Cast(Kind::Float), INTEGER, Function::IntegerToFloat, Said, &[]),
         row("integer to decimal", Cast(Kind::Decimal), INTEGER, Function::ToDecimal, Said, TOO_WIDE),
         row("decimal to decimal", Cast(Kind::Decimal), DECIMAL, Function::ToDecimal, Said, TOO_WIDE),
+        row("integer to numeric", Cast(Kind::Numeric), INTEGER, Function::ToNumeric, Said, &[]),
+        row("decimal to numeric", Cast(Kind::Numeric), DECIMAL, Function::ToNumeric, Said, &[]),
+        row("numeric to decimal", Cast(Kind::Decimal), NUMERIC, Function::NumericToDecimal, Said, TOO_WIDE),
         row("date to timestamp", Cast(Kind::Timestamp), DATE, Function::DateToTimestamp, Said, NO_TIMESTAMP),
         row("oid to integer", Cast(Kind::Integer), &[Takes::Any(Kind::Oid)], Function::OidToInteger, Said, &[]),
         row("name to text", Cast(Kind::Text), &[Takes::Only(Type::Name)], Function::NameToText, Said, &[]),
@@ -264,6 +284,7 @@ impl Rule {
         Some(match self {
             Rule::Is(ty) => ty,
             Rule::Same => first,
+            Rule::Wide | Rule::Total if first == Type::Numeric => first,
             Rule::Wide => Type::Decimal128 { scale: first.scale() },
             Rule::LargerScale => Type::Decimal128 { scale: scales().max()? },
             Rule::SumOfScales => {

@@ -27,7 +27,7 @@ pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
 pub use failure::FailureKind;
 pub use named::{AVERAGE_SCALE, Field};
 pub use rel::{Aggregation, ColumnId, Computed, GroupingSets, JoinKind, Part, Range, Rel, SortKey};
-pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type};
+pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type, numeric_modifier};
 pub use window::{Bound, Exclude, Frame, Over, Unit, WindowCall, WindowFunction};
 pub use zone::{CYCLE, Clock, Zone};
 

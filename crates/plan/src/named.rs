@@ -75,6 +75,17 @@ pub enum Named {
     OnlyRow,
     /// A sum by a count, to the digit that PostgreSQL rounds to.
     Average,
+    /// A numeric of PostgreSQL's own bytes, and back.
+    FromStored,
+    ToStored,
+    /// With no more digits than it takes: equal ones get equal bytes.
+    Trimmed,
+    /// A decimal that shows so many digits.
+    ShownWith,
+    /// Rounded as numeric(precision, scale), whose type modifier it is given, wants it.
+    Fitted,
+    /// Without what is behind the point of the quotient.
+    WholeQuotient,
     /// As a decimal. What moves on with time is infinite at its ends, which no decimal is; all else is null there.
     Extract(Field),
     /// As a float, which can be infinite.
@@ -201,6 +212,12 @@ const THREE_INTEGERS: &[Takes] = &[Takes::Only(Type::Int32), Takes::Only(Type::I
 const TWO_INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer), Takes::Any(Kind::Integer)];
 const FLOAT: &[Takes] = &[Takes::Any(Kind::Float)];
 const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
+const NUMERIC: &[Takes] = &[Takes::Any(Kind::Numeric)];
+const NUMERIC_AND_INTEGER: &[Takes] = &[Takes::Any(Kind::Numeric), Takes::Only(Type::Int32)];
+const NUMERICS: &[Takes] = &[Takes::Any(Kind::Numeric), Takes::Any(Kind::Numeric)];
+const SHOWN_WITH: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Only(Type::Int32)];
+const TO_NUMERIC: Rule = Rule::Is(Type::Numeric);
+const BY_ZERO: &[FailureKind] = &[FailureKind::DivisionByZero, FailureKind::DecimalTooWide];
 const DATE: &[Takes] = &[Takes::Any(Kind::Date)];
 const TIMESTAMP: &[Takes] = &[Takes::Any(Kind::Timestamp)];
 const TIMESTAMPTZ: &[Takes] = &[Takes::Any(Kind::TimestampTz)];
@@ -239,6 +256,7 @@ const EPOCH: &[FailureKind] = &[FailureKind::InfiniteDecimal, FailureKind::Decim
 const NO_TIMESTAMP: &[FailureKind] = &[FailureKind::NoTimestamp];
 const NO_INSTANT: &[FailureKind] = &[FailureKind::NoTimestamp, FailureKind::TimestampOutOfRange];
 const NO_DATE: &[FailureKind] = &[FailureKind::DateOutOfRange];
+const OVERFLOW: &[FailureKind] = &[FailureKind::FloatOverflow];
 const LIKE: &[FailureKind] = &[FailureKind::PatternEndsInEscape];
 const SUBSTRING: &[FailureKind] = &[FailureKind::NegativeSubstring];
 const SPLIT: &[FailureKind] = &[FailureKind::FieldZero];
@@ -314,6 +332,22 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(Ceil, "ceil(decimal)", DECIMAL, WIDE_WHOLE, &[]),
         named(Floor, "floor(decimal)", DECIMAL, WIDE_WHOLE, &[]),
         named(Trunc, "trunc(decimal)", DECIMAL, WIDE_WHOLE, &[]),
+        named(Abs, "abs(numeric)", NUMERIC, Rule::Same, &[]),
+        named(Sign, "sign(numeric)", NUMERIC, Rule::Same, &[]),
+        named(Ceil, "ceil(numeric)", NUMERIC, Rule::Same, &[]),
+        named(Floor, "floor(numeric)", NUMERIC, Rule::Same, &[]),
+        named(Round, "round(numeric, integer)", NUMERIC_AND_INTEGER, TO_NUMERIC, &[]),
+        named(Trunc, "trunc(numeric, integer)", NUMERIC_AND_INTEGER, TO_NUMERIC, &[]),
+        named(WholeQuotient, "div(numeric, numeric)", NUMERICS, Rule::Same, BY_ZERO),
+        named(FromStored, "numeric of its bytes", &[Any(Kind::Opaque)], TO_NUMERIC, &[]),
+        named(ToStored, "bytes of numeric", NUMERIC, Rule::Is(Type::Opaque), &[]),
+        named(Trimmed, "trim_scale(numeric)", NUMERIC, Rule::Same, &[]),
+        named(ShownWith, "decimal to numeric with digits", SHOWN_WITH, TO_NUMERIC, &[]),
+        named(Fitted, "numeric(numeric, integer)", NUMERIC_AND_INTEGER, TO_NUMERIC, TOO_WIDE),
+        named(ToInt16, "numeric to smallint", NUMERIC, Rule::Is(Type::Int16), OUT_OF_RANGE),
+        named(ToInt32, "numeric to integer", NUMERIC, Rule::Is(Type::Int32), OUT_OF_RANGE),
+        named(ToInt64, "numeric to bigint", NUMERIC, Rule::Is(Type::Int64), OUT_OF_RANGE),
+        named(ToFloat, "numeric to float", NUMERIC, TO_FLOAT, OVERFLOW),
         named(Sqrt, "sqrt(float)", FLOAT, Rule::Same, NEGATIVE),
         named(BitAnd, "integer & integer", TWO_INTEGERS, Rule::Same, &[]),
         named(BitOr, "integer | integer", TWO_INTEGERS, Rule::Same, &[]),

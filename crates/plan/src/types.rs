@@ -14,6 +14,7 @@ use crate::catalogue::Kind;
 /// | `Float64` | double precision | IEEE bits, sign of zero and NaN payload kept | `Float64` |
 /// | `Decimal64 { scale }` | numeric(p, s), p <= 18 | value * 10^scale as i64 | `Int64` |
 /// | `Decimal128 { scale }` | numeric(p, s), p <= 38 | value * 10^scale as i128 | `Decimal128(38, 0)`: the raw integer, scale kept in the plan |
+/// | `Numeric` | any numeric | nowhere | `BinaryView`: the key form of `anker_numeric` |
 /// | `Date` | date | days since 2000-01-01 as i32; infinities are i32::MIN and MAX | `Int32` |
 /// | `Timestamp`, `TimestampTz` | timestamp, timestamptz | microseconds since 2000-01-01 as i64; infinities are i64::MIN and MAX | `Int64` |
 /// | `Time` | time | microseconds since midnight as i64 | `Int64` |
@@ -27,7 +28,8 @@ use crate::catalogue::Kind;
 /// | `Opaque` | any other | the bytes of a varlena without its length, or of the fixed length | `BinaryView` |
 ///
 /// Order of text is known only where the collation is "C"; the translator asks for no other. Here enums are ordered by their
-/// bits, and opaque values are equal and ordered by their bytes. PostgreSQL has other ideas of both: the translator never
+/// bits, and opaque values are equal and ordered by their bytes. So are numerics, whose bytes have the display scale at their
+/// end: equal ones have the same bytes once they are `Trimmed`, which the translator sees to. PostgreSQL has other ideas of both: the translator never
 /// compares opaque values, and enums only for equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
@@ -39,6 +41,7 @@ pub enum Type {
     Float64,
     Decimal64 { scale: u8 },
     Decimal128 { scale: u8 },
+    Numeric,
     Date,
     Timestamp,
     TimestampTz,
@@ -51,6 +54,17 @@ pub enum Type {
     Char,
     Bytes,
     Opaque,
+}
+
+/// Precision and scale of a numeric's type modifier; `None`: it has any digits.
+pub fn numeric_modifier(modifier: i32) -> Option<(i32, i32)> {
+    /// Modifiers of types of variable length count from here.
+    const FIRST: i32 = 4;
+    (modifier >= FIRST).then(|| {
+        let both = modifier - FIRST;
+        // The scale is an 11-bit two's complement number.
+        ((both >> 16) & 0xffff, ((both & 0x7ff) ^ 1024) - 1024)
+    })
 }
 
 /// A value's form in memory.
@@ -81,7 +95,7 @@ impl Type {
             Type::Float32 | Type::Float64 => Physical::Float64,
             Type::Decimal128 { .. } | Type::Uuid => Physical::Int128,
             Type::Text | Type::Name | Type::Char => Physical::Text,
-            Type::Bytes | Type::Opaque => Physical::Bytes,
+            Type::Numeric | Type::Bytes | Type::Opaque => Physical::Bytes,
         }
     }
 
@@ -104,6 +118,7 @@ impl Type {
             Type::Float32 => Kind::Real,
             Type::Float64 => Kind::Float,
             Type::Decimal64 { .. } | Type::Decimal128 { .. } => Kind::Decimal,
+            Type::Numeric => Kind::Numeric,
             Type::Date => Kind::Date,
             Type::Timestamp => Kind::Timestamp,
             Type::TimestampTz => Kind::TimestampTz,
@@ -136,6 +151,7 @@ impl Type {
             | Type::Int64
             | Type::Float32
             | Type::Float64
+            | Type::Numeric
             | Type::Date
             | Type::Timestamp
             | Type::TimestampTz
