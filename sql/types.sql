@@ -173,7 +173,7 @@ SELECT id FROM kept WHERE b IS NULL OR x IS NOT NULL ORDER BY id;
 SELECT id FROM kept WHERE n = 1 AND i = '30 days' ORDER BY id;
 SELECT id FROM kept WHERE b ? 'k' AND g = 1 ORDER BY id;
 SELECT id, b, count(*) FROM kept WHERE id < 3 GROUP BY id ORDER BY id;
-SELECT n, count(*) FROM kept GROUP BY n ORDER BY n;
+SELECT trim_scale(n), count(*) FROM kept GROUP BY n ORDER BY n;
 SELECT i, count(*) FROM kept GROUP BY i ORDER BY i;
 SELECT b, count(*) FROM kept WHERE id < 4 GROUP BY b ORDER BY b;
 SELECT sum(n), max(i), min(ip), count(DISTINCT n), count(DISTINCT b) FROM kept WHERE id < 3;

@@ -38,18 +38,17 @@ const MOST_PENDING: u64 = 1 << 48;
 impl Total {
     #[inline]
     pub fn add(&mut self, value: &Numeric) {
-        self.finite += 1;
-        if let Repr::Small { mantissa, scale } = value.0 {
+        match value.0 {
             // The same scale as before, nearly always.
-            if scale == self.scale
-                && let Some(sum) = self.sum.checked_add(mantissa)
-            {
-                self.sum = sum;
-                return;
-            }
+            Repr::Small { mantissa, scale } if scale == self.scale => match self.sum.checked_add(mantissa) {
+                Some(sum) => {
+                    self.sum = sum;
+                    self.finite += 1;
+                }
+                None => self.add_times(value, 1),
+            },
+            _ => self.add_times(value, 1),
         }
-        self.finite -= 1;
-        self.add_times(value, 1);
     }
 
     /// Adds a value as often as `times` says.
@@ -67,27 +66,31 @@ impl Total {
         }
     }
 
-    /// Takes an addend back.
+    /// Takes an addend back, also one that only a total merged later has. The display scale stays.
     pub fn remove(&mut self, value: &Numeric) {
-        if value.is_finite() {
-            self.finite = self.finite.wrapping_sub(1);
-            self.add_finite(value, -1);
-        } else {
-            let count = self.special(value);
-            *count = count.wrapping_sub(1);
+        match value.scale() {
+            Some(scale) => {
+                self.finite = self.finite.wrapping_sub(1);
+                self.shown = self.shown.max(scale);
+                self.add_finite(value, -1);
+            }
+            None => {
+                let count = self.special(value);
+                *count = count.wrapping_sub(1);
+            }
         }
     }
 
     /// Adds what another total has added up.
     pub fn merge(&mut self, other: &Total) {
-        self.finite += other.finite;
+        self.finite = self.finite.wrapping_add(other.finite);
         self.shown = self.shown.max(other.shown);
         self.add_finite(&Numeric::small(other.sum, other.scale), 1);
         if let Some(rest) = &other.rest {
             let own = self.rest.get_or_insert_default();
-            own.nan += rest.nan;
-            own.infinite += rest.infinite;
-            own.negative_infinite += rest.negative_infinite;
+            own.nan = own.nan.wrapping_add(rest.nan);
+            own.infinite = own.infinite.wrapping_add(rest.infinite);
+            own.negative_infinite = own.negative_infinite.wrapping_add(rest.negative_infinite);
             if let Some(long) = rest.long() {
                 own.add(&long);
             }
