@@ -1,0 +1,69 @@
+//! Scaled and whole numbers.
+
+use crate::power;
+use crate::value::{Numeric, Repr};
+
+/// What a Decimal128 can hold ends here.
+const LIMIT: u128 = 10u128.pow(38);
+
+impl Numeric {
+    /// value / 10^scale, shown with `scale` digits.
+    #[inline]
+    pub fn from_decimal(value: i128, scale: u8) -> Numeric {
+        Numeric::small(value, scale as u16)
+    }
+
+    #[inline]
+    pub fn from_i64(value: i64) -> Numeric {
+        Numeric::small(value as i128, 0)
+    }
+
+    /// Times 10^scale, rounded half away from zero. `None`: not finite, or more than 38 digits.
+    pub fn to_decimal(&self, scale: u8) -> Option<i128> {
+        match self.0 {
+            Repr::Small { scale: shown, .. } if shown <= scale as u16 => self.to_decimal_exact(scale),
+            _ => match self.round(scale as i32).0 {
+                Repr::Small { mantissa, .. } => limited(mantissa),
+                _ => None,
+            },
+        }
+    }
+
+    /// As `to_decimal`; `None` also where digits would be lost.
+    #[inline]
+    pub fn to_decimal_exact(&self, scale: u8) -> Option<i128> {
+        let scale = scale as u16;
+        match &self.0 {
+            Repr::Small { mantissa, scale: shown } if *shown <= scale => {
+                limited(power::shift(*mantissa, (scale - shown) as u32)?)
+            }
+            Repr::Small { mantissa, scale: shown } => {
+                let (quotient, 0) = (match power::ten((shown - scale) as u32) {
+                    Some(unit) => power::divide(mantissa.unsigned_abs(), unit),
+                    None => (0, mantissa.unsigned_abs()),
+                }) else {
+                    return None;
+                };
+                limited(power::signed(*mantissa < 0, quotient)?)
+            }
+            // Too long for what it shows; it may have zeros at its end.
+            Repr::Long(_) => match self.trimmed() {
+                trimmed @ Numeric(Repr::Small { .. }) => trimmed.to_decimal_exact(scale as u8),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Rounded half away from zero. `None`: not finite, or out of range.
+    pub fn to_i64(&self) -> Option<i64> {
+        match self.round(0).0 {
+            Repr::Small { mantissa, .. } => i64::try_from(mantissa).ok(),
+            _ => None,
+        }
+    }
+}
+
+fn limited(value: i128) -> Option<i128> {
+    (value.unsigned_abs() < LIMIT).then_some(value)
+}
