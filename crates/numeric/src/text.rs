@@ -42,10 +42,16 @@ pub(crate) fn decimals(mut rest: u128, room: &mut [u8; MOST]) -> &str {
         let (upper, lower) = if rest < LARGE { (0, rest) } else { crate::power::divide(rest, LARGE) };
         let end = at;
         let mut lower = lower as u64;
-        while lower > 0 {
+        while lower >= 10 {
+            at -= 2;
+            let pair = (lower % 100) as u8;
+            room[at] = b'0' + pair / 10;
+            room[at + 1] = b'0' + pair % 10;
+            lower /= 100;
+        }
+        if lower > 0 {
             at -= 1;
-            room[at] = b'0' + (lower % 10) as u8;
-            lower /= 10;
+            room[at] = b'0' + lower as u8;
         }
         rest = upper;
         if rest > 0 {

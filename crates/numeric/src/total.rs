@@ -38,18 +38,17 @@ const MOST_PENDING: u64 = 1 << 48;
 impl Total {
     #[inline]
     pub fn add(&mut self, value: &Numeric) {
-        self.finite += 1;
-        if let Repr::Small { mantissa, scale } = value.0 {
+        match value.0 {
             // The same scale as before, nearly always.
-            if scale == self.scale
-                && let Some(sum) = self.sum.checked_add(mantissa)
-            {
-                self.sum = sum;
-                return;
-            }
+            Repr::Small { mantissa, scale } if scale == self.scale => match self.sum.checked_add(mantissa) {
+                Some(sum) => {
+                    self.sum = sum;
+                    self.finite += 1;
+                }
+                None => self.add_times(value, 1),
+            },
+            _ => self.add_times(value, 1),
         }
-        self.finite -= 1;
-        self.add_times(value, 1);
     }
 
     /// Adds a value as often as `times` says.

@@ -184,19 +184,32 @@ impl Numeric {
 }
 
 /// Without zeros at the end, as far as they are behind the point. Not for zero.
-pub(crate) fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
-    while scale >= 4 && mantissa % 10_000 == 0 {
+fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
+    // Multiples of 10^4 are multiples of 2^4, which shows without a division.
+    while i64::try_from(mantissa).is_err() && scale >= 4 && mantissa.trailing_zeros() >= 4 && mantissa % 10_000 == 0 {
         mantissa /= 10_000;
         scale -= 4;
     }
-    while scale > 0 && mantissa % 10 == 0 {
-        mantissa /= 10;
+    let Ok(mut small) = i64::try_from(mantissa) else {
+        while scale > 0 && mantissa % 10 == 0 {
+            mantissa /= 10;
+            scale -= 1;
+        }
+        return (mantissa, scale);
+    };
+    while scale >= 4 && small % 10_000 == 0 {
+        small /= 10_000;
+        scale -= 4;
+    }
+    while scale > 0 && small % 10 == 0 {
+        small /= 10;
         scale -= 1;
     }
-    (mantissa, scale)
+    (small as i128, scale)
 }
 
-/// Digits times 10^scale, if that is whole and fits.
+/// Digits times 10^scale, if that is whole and fits. The last digit is not zero, or is one that the scale still shows: for
+/// others `None` does not say that they do not fit.
 #[inline]
 pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
     let Some((&last, front)) = digits.split_last() else { return Some(0) };
@@ -216,7 +229,10 @@ pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
         if exponent == 0 { Some(value) } else { value.checked_mul(power::ten(exponent as u32)?) }
     } else {
         // The scale ends within the last digit.
-        let cut = 10u16.pow(exponent.unsigned_abs().min(DECIMALS as u32));
+        if exponent <= -DECIMALS {
+            return None;
+        }
+        let cut = 10u16.pow(exponent.unsigned_abs());
         if last % cut != 0 {
             return None;
         }
