@@ -185,7 +185,7 @@ SELECT g, (SELECT b FROM kept l WHERE l.id = k.g), (SELECT max(l.id) FROM kept l
 SELECT CASE WHEN id = 1 THEN a END, coalesce(f, '{1}') FROM kept WHERE id < 4 ORDER BY id;
 SELECT s.c, s.x FROM (SELECT id, CASE WHEN id > 1 THEN a END AS c, i AS x FROM kept WHERE id < 4 OFFSET 0) s ORDER BY id;
 SELECT s.b FROM (SELECT b FROM kept WHERE id < 3 UNION ALL SELECT b FROM kept WHERE id = 1) s ORDER BY b::text;
-SELECT n FROM kept WHERE id < 3 UNION SELECT n FROM kept ORDER BY n;
+SELECT trim_scale(n) FROM (SELECT n FROM kept WHERE id < 3 UNION SELECT n FROM kept) s ORDER BY 1;
 SELECT id, rank() OVER (PARTITION BY n ORDER BY id) FROM kept ORDER BY id;
 SELECT id, first_value(j) OVER (ORDER BY id) FROM kept ORDER BY id;
 SELECT id FROM kept ORDER BY i, id LIMIT 2;

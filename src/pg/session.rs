@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use pgrx::prelude::*;
 
+use super::symbols;
+
 /// A variable of the server's.
 macro_rules! variable {
     ($name:ident) => {
@@ -60,10 +62,10 @@ pub fn is_preloading() -> bool {
     variable!(process_shared_preload_libraries_in_progress)
 }
 
-/// Whether the transaction is serializable, and not one whose snapshot is known to be safe.
+/// Whether the transaction is serializable, and not one whose snapshot, which it has, is known to be safe: it is read-only,
+/// and nobody who writes runs beside it.
 pub fn must_be_serialized() -> bool {
-    let safe = variable!(XactReadOnly) && variable!(XactDeferrable);
-    variable!(XactIsoLevel) == pg_sys::XACT_SERIALIZABLE as i32 && !safe
+    variable!(XactIsoLevel) == pg_sys::XACT_SERIALIZABLE as i32 && !symbols::ShareSerializableXact().is_null()
 }
 
 /// `work_mem`, in kB.

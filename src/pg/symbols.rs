@@ -47,6 +47,8 @@ unsafe extern "C-unwind" {
     pub(super) fn expand_grouping_sets(sets: *mut pg_sys::List, distinct: bool, limit: c_int) -> *mut pg_sys::List;
 
     // Executing.
+    /// What makes the transaction serializable; null for one that need not be watched.
+    pub(super) safe fn ShareSerializableXact() -> *mut c_void;
     pub fn ExecScan(
         node: *mut pg_sys::ScanState,
         access: pg_sys::ExecScanAccessMtd,

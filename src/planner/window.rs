@@ -199,9 +199,14 @@ impl<'a> Translator<'a> {
             push(&mut aggref.args, entry);
         }
         match self.aggregate(aggref)? {
-            Translated::Column(agg, distinct, _) if !distinct.0 && agg.is_windowed() => Ok(agg),
+            Translated::Column(agg, distinct, _) if !distinct.0 && self.is_windowed(&agg) => Ok(agg),
             _ => Err(format!("window function {}", function_name(func.winfnoid))),
         }
+    }
+
+    fn is_windowed(&self, agg: &Agg) -> bool {
+        let arguments: Vec<Type> = agg.arguments().iter().map(|e| self.type_of(e)).collect();
+        WindowFunction::Aggregate(agg.clone()).types(&arguments).is_some()
     }
 
     /// A number that is written down.

@@ -209,10 +209,10 @@ pub fn apply(function: Named, scale: u8, args: &[ColumnarValue], rows: usize) ->
     match function {
         Named::Abs => map(&args[0], rows, |value| Ok(value.abs())),
         Named::Sign => map(&args[0], rows, |value| Ok(value.sign())),
-        Named::Ceil => map(&args[0], rows, |value| Ok(value.ceil())),
-        Named::Floor => map(&args[0], rows, |value| Ok(value.floor())),
+        Named::Ceil => map(&args[0], rows, |value| value.ceil().checked().map_err(failure)),
+        Named::Floor => map(&args[0], rows, |value| value.floor().checked().map_err(failure)),
         Named::Trimmed => map(&args[0], rows, |value| Ok(value.trimmed())),
-        Named::Round => map_with(args, rows, |value, digits| Ok(value.round(digits))),
+        Named::Round => map_with(args, rows, |value, digits| value.round(digits).checked().map_err(failure)),
         Named::Trunc => map_with(args, rows, |value, digits| Ok(value.trunc(digits))),
         Named::Fitted => map_with(args, rows, fitted),
         Named::WholeQuotient => map_pairs(args, rows, Numeric::div_trunc),

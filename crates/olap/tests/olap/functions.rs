@@ -6,6 +6,7 @@ use plan::{Literal, Named, Type};
 
 use crate::interpreter::{Outcome, Raised, decimal, fit, order};
 use crate::moments;
+use crate::numerics;
 use crate::table::Value;
 use crate::times;
 
@@ -16,6 +17,7 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
         Named::Greatest => present().reduce(|a, b| if order(&b, &a).is_gt() { b } else { a }),
         Named::Least => present().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a }),
         _ if moments::knows(function) => moments::call(function, types, args)?,
+        _ if numerics::knows(types) => Some(numerics::call(function, args)?),
         _ if types.iter().any(|ty| ty.is_text()) => Some(of_text(function, ty, &present().collect::<Vec<_>>())?),
         _ => match (types[0], &args[0]) {
             (from @ (Type::Date | Type::Timestamp | Type::TimestampTz), Some(Literal::Int(value))) => {

@@ -17,6 +17,7 @@ use rand::seq::IndexedRandom;
 
 use crate::build::{call, cast};
 use crate::level::relation;
+use crate::numerics;
 use crate::table::{Row, TestView, Value, chunk};
 
 use self::values::{any_type, table, value};
@@ -298,8 +299,12 @@ impl Generator<'_> {
             10 => Nth(self.any_expr(), number),
             _ => loop {
                 match self.aggregate() {
-                    agg if agg.is_windowed() => break Aggregate(agg),
-                    _ => {}
+                    agg => {
+                        let types: Vec<Type> = agg.arguments().iter().map(|e| self.case.plan.type_of(e)).collect();
+                        if Aggregate(agg.clone()).types(&types).is_some() {
+                            break Aggregate(agg);
+                        }
+                    }
                 }
             },
         };

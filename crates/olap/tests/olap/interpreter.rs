@@ -20,6 +20,7 @@ use plan::{
 
 use crate::floats;
 use crate::functions;
+use crate::numerics;
 use crate::table::{Row, Value};
 
 use self::values::*;
@@ -313,6 +314,10 @@ impl Interpreter<'_> {
             // What a locale has a part in is compared with PostgreSQL (tests/src/locales.rs).
             Agg::InLocale(..) => unreachable!(),
             Agg::Count(_) => out.push(count),
+            Agg::Sum(_) | Agg::Avg(_) if self.plan.type_of(arg) == Type::Numeric => {
+                out.push(numerics::sum(&values)?);
+                out.extend(matches!(agg, Agg::Avg(_)).then_some(count));
+            }
             Agg::Sum(_) if agg.aggregate().row().output_types(self.plan.type_of(arg)).eq([Type::Int64]) => {
                 let sum = exact_sum(&values)?;
                 out.push(sum.map(|s| i64::try_from(s).map(Literal::Int).map_err(|_| Raised)).transpose()?);
@@ -369,6 +374,7 @@ impl Interpreter<'_> {
                 let Some(value) = eval(arg)? else { return Ok(None) };
                 let ty = self.plan.type_of(arg);
                 Some(match (catalogue::function(Call::Neg, &[ty]).unwrap().function, value) {
+                    (Function::NegNumeric, value) => numerics::negated(&value),
                     (Function::NegFloat, Literal::Float(f)) => Literal::Float(-f),
                     (Function::NegDecimal, value) => {
                         Literal::Decimal(decimal(&value).unwrap().checked_neg().ok_or(Raised)?)

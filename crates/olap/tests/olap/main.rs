@@ -12,6 +12,7 @@ mod interpreter;
 mod level;
 mod measure;
 mod moments;
+mod numerics;
 mod ordered;
 mod random;
 mod runtime;

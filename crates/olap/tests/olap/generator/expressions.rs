@@ -50,8 +50,8 @@ impl Generator<'_> {
             8 => Agg::Spread(self.number()),
             0 => Agg::CountStar,
             1 => Agg::Count(self.any_expr()),
-            2 => Agg::Sum(self.number()),
-            3 => Agg::Avg(self.number()),
+            2 => Agg::Sum(self.summand()),
+            3 => Agg::Avg(self.summand()),
             n => {
                 let ty = loop {
                     match any_type(self.rng) {
@@ -88,6 +88,11 @@ impl Generator<'_> {
             }
         };
         self.expr(ty, 2)
+    }
+
+    /// A number of any kind that sums are exact of.
+    fn summand(&mut self) -> Expr {
+        if self.chance(0.2) { self.expr(Type::Numeric, 2) } else { self.number() }
     }
 
     pub(super) fn any_expr(&mut self) -> Expr {
@@ -167,7 +172,24 @@ impl Generator<'_> {
                 let from = *INTEGERS.choose(self.rng).unwrap();
                 cast(ty, self.expr(from, d))
             }
+            Type::Decimal128 { .. } if self.chance(0.1) => cast(ty, self.expr(Type::Numeric, d)),
             Type::Decimal128 { scale } => self.decimal(scale, d),
+            Type::Numeric if self.chance(0.3) => {
+                let from = loop {
+                    match any_type(self.rng) {
+                        from if is_decimal(from) || INTEGERS.contains(&from) => break from,
+                        _ => {}
+                    }
+                };
+                cast(ty, self.expr(from, d))
+            }
+            Type::Numeric if self.chance(0.1) => Expr::Neg(self.expr(ty, d).into()),
+            Type::Numeric => {
+                let ops = [ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div, ArithOp::Mod];
+                let op = *ops.choose(self.rng).unwrap();
+                let (l, r) = (self.expr(ty, d), self.expr(ty, d));
+                arith(op, ty, l, r)
+            }
             Type::Date => {
                 let (l, r) = (self.expr(Type::Date, d), self.expr(Type::Int32, d));
                 arith(sign, ty, l, r)
@@ -228,13 +250,18 @@ impl Generator<'_> {
                 (ToInt32, vec![Type::Int64]),
                 (ToInt32, vec![float]),
                 (ToInt32, vec![decimal]),
+                (ToInt32, vec![Type::Numeric]),
                 (ToInt32, vec![Type::Bool]),
             ],
-            Type::Int64 => vec![(ToInt64, vec![float]), (ToInt64, vec![decimal])],
+            Type::Int64 => [float, decimal, Type::Numeric].map(|operand| (ToInt64, vec![operand])).into(),
             Type::Float64 => [Abs, Sign, Round, Ceil, Floor, Trunc, Sqrt]
                 .map(|function| (function, vec![ty]))
                 .into_iter()
-                .chain([(ToFloat, vec![decimal]), (DatePart(field), vec![Type::Timestamp])])
+                .chain([
+                    (ToFloat, vec![decimal]),
+                    (ToFloat, vec![Type::Numeric]),
+                    (DatePart(field), vec![Type::Timestamp]),
+                ])
                 .collect(),
             Type::Decimal64 { .. } => vec![(Extract(field), vec![time]), (Sign, vec![decimal])],
             Type::Decimal128 { scale: 0 } => {
@@ -245,6 +272,11 @@ impl Generator<'_> {
             }
             Type::Decimal128 { scale: plan::AVERAGE_SCALE } => vec![(Average, vec![decimal, Type::Int64])],
             Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
+            Type::Numeric => {
+                let with_digits = [Round, Trunc].map(|function| (function, vec![ty, Type::Int32]));
+                let of_one = [Abs, Sign, Ceil, Floor, Trimmed].map(|function| (function, vec![ty]));
+                with_digits.into_iter().chain(of_one).chain([(WholeQuotient, vec![ty, ty])]).collect()
+            }
             Type::Date => vec![(TimestampToDate, vec![Type::Timestamp]), (MakeDate, vec![Type::Int32; 3])],
             Type::Timestamp => vec![(DateTrunc(field), vec![ty])],
             Type::Float32 => vec![(Abs, vec![ty])],

@@ -7,7 +7,7 @@ pub(super) fn any_type(rng: &mut StdRng) -> Type {
     let wide = *[0, 2, 5, 20].choose(rng).unwrap();
     if rng.random_bool(0.25) {
         use Type::*;
-        return *[Float32, Time, Oid, Enum, Uuid, Name, Bytes, Opaque].choose(rng).unwrap();
+        return *[Numeric, Numeric, Float32, Time, Oid, Enum, Uuid, Name, Bytes, Opaque].choose(rng).unwrap();
     }
     *[
         Type::Bool,
@@ -105,6 +105,20 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
             Literal::Float(*[special.as_slice(), &finite].concat().choose(rng).unwrap())
         }
         Type::Float64 => Literal::Float(small as f64 / 2.0),
+        Type::Numeric => {
+            let odd = [
+                "NaN",
+                "Infinity",
+                "-Infinity",
+                "1e40",
+                "-1e-30",
+                "0.00",
+                "99999999999999999999.999999999999999999999",
+            ];
+            let plain = ["0", "1", "1.0", "1.00", "-2.5", "-2.50", "3", "0.001", "10000", "-0.3333"];
+            let text = if extreme { odd.choose(rng) } else { plain.choose(rng) };
+            numerics::literal(&text.unwrap().parse::<numeric::Numeric>().unwrap())
+        }
         Type::Bytes | Type::Opaque => Literal::Bytes(
             [
                 &b""[..],

@@ -17,6 +17,7 @@ pub(super) fn arith(
         _ => Err(Raised),
     };
     match (catalogue::function(Call::Arith(op), &types).unwrap().function, left, right) {
+        (Function::Numeric(op), a, b) => numerics::arithmetic(op, a, b),
         (Function::Float(op), Literal::Float(a), Literal::Float(b)) => float(op, *a, *b).map(Literal::Float),
         (Function::Real(op), Literal::Float(a), Literal::Float(b)) => {
             real(op, *a as f32, *b as f32).map(|real| Literal::Float(real.into()))
@@ -97,6 +98,8 @@ fn real(op: ArithOp, a: f32, b: f32) -> Result<f32, Raised> {
 pub(super) fn cast(from: Type, to: Type, value: Literal) -> Result<Literal, Raised> {
     let Some(row) = catalogue::cast(from, to) else { return Ok(value) };
     match (row.function, &value) {
+        (Function::ToNumeric, value) => Ok(numerics::from_number(value, from)),
+        (Function::NumericToDecimal, value) => numerics::to_decimal(value, to),
         (Function::IntegerToInteger, Literal::Int(i)) => fit(to, *i as i128),
         (Function::IntegerToFloat, Literal::Int(i)) => Ok(Literal::Float(*i as f64)),
         (Function::IntegerToReal, Literal::Int(i)) => Ok(Literal::Float((*i as f32).into())),
