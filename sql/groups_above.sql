@@ -1,4 +1,4 @@
--- engine: at least 1
+-- engine: at least 32
 --
 -- GROUPS THAT POSTGRESQL MAKES
 --

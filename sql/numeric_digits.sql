@@ -1,4 +1,4 @@
--- engine: at least 1
+-- engine: at least 47
 --
 -- NUMERICS OF ANY NUMBER OF DIGITS
 --
@@ -102,3 +102,9 @@ UPDATE num SET n = n / 3 WHERE id IN (1, 2, 3);
 DELETE FROM num WHERE n = 2.5;
 SELECT anker.wait_for_mirror('num');
 SELECT id, n FROM num WHERE id < 5 OR id > 106 ORDER BY id;
+
+-- as text
+SELECT id, n::text, m::text, s::varchar, b::text || '!', (m / 3)::text FROM num WHERE id > 50 ORDER BY id;
+SELECT count(*), max(id) FROM num WHERE m::text LIKE '%.5%' OR s::text = '-5';
+SELECT * FROM (SELECT concat('item ', id, NULL, ': ', m) AS t FROM num) v WHERE t > 'item 5' ORDER BY t COLLATE "C";
+SELECT concat(id::text, 'x'), concat(n, n) FROM num WHERE concat(s, '') <> '1' AND id < 6 ORDER BY id;

@@ -28,6 +28,7 @@ tagged! {
     AlterTableStmt => T_AlterTableStmt,
     BoolExpr => T_BoolExpr,
     BooleanTest => T_BooleanTest,
+    CoerceViaIO => T_CoerceViaIO,
     CollateExpr => T_CollateExpr,
     CommonTableExpr => T_CommonTableExpr,
     Const => T_Const,

@@ -1,12 +1,12 @@
 //! The whitelist of functions that the plan calls by their name, and of the operators behind which they stand.
 
 use pgrx::prelude::*;
-use plan::catalogue::{self, Call};
+use plan::catalogue::{self, Call, Kind};
 use plan::regular::as_like;
 use plan::{Expr, Field, Literal, Named, Type, numeric_modifier};
 
 use super::compare::{named_locale, require_deterministic};
-use super::reason::{Attempt, Reason};
+use super::reason::{Attempt, Reason, node_reason};
 use super::translate::{Translator, Typed, boolean, cast, exact};
 use crate::pg::collation::libc_locale;
 use crate::pg::tree::Node;
@@ -41,6 +41,8 @@ enum Meaning {
     Numeric(Named),
     /// To numeric(precision, scale).
     ToPrecision,
+    /// One text of all that is not null.
+    Together,
     /// The first argument names a part of the second.
     OfField(fn(Field) -> Named),
 }
@@ -73,6 +75,7 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_RIGHT => Call(Named::Right),
         pg_sys::F_POSITION_TEXT_TEXT | pg_sys::F_STRPOS => ByBytes(Named::Position),
         pg_sys::F_TEXTCAT => Call(Named::Concat),
+        pg_sys::F_CONCAT => Together,
         pg_sys::F_REPLACE => ByBytes(Named::Replace),
         pg_sys::F_BTRIM_TEXT | pg_sys::F_BTRIM_TEXT_TEXT => Call(Named::Trim),
         pg_sys::F_LTRIM_TEXT | pg_sys::F_LTRIM_TEXT_TEXT => Call(Named::TrimLeft),
@@ -168,6 +171,16 @@ impl<'a> Translator<'a> {
                 Err(format!("{} of a number of characters that is not constant", reason()))
             }
             Meaning::Call(function) => apply(function, args).ok_or_else(reason),
+            Meaning::Together => {
+                let empty = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(String::new())) };
+                let mut all = exact(empty.clone(), Type::Text);
+                for arg in args {
+                    let text = if arg.ty == Type::Text { arg } else { self.as_text(arg).ok_or_else(&reason)? };
+                    let present = exact(Expr::Coalesce(vec![text.expr, empty.clone()]), Type::Text);
+                    all = apply(Named::Concat, vec![all, present]).ok_or_else(&reason)?;
+                }
+                Ok(all)
+            }
             Meaning::ToDigits(function) => {
                 let is_whole = matches!(args[1].expr, Expr::Literal { value: Some(Literal::Int(0)), .. });
                 if is_whole && args[0].ty != Type::Numeric {
@@ -256,6 +269,25 @@ impl<'a> Translator<'a> {
                 apply(in_locale, args).ok_or_else(reason)
             }
         }
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// A conversion by a type's output and input functions.
+    pub fn converted(&mut self, node: Node<'a>, conversion: &'a pg_sys::CoerceViaIO) -> Attempt<Typed> {
+        let is_text = matches!(conversion.resulttype, pg_sys::TEXTOID | pg_sys::VARCHAROID);
+        let arg = self.expression(self.tree.required(conversion.arg))?;
+        self.as_text(arg).filter(|_| is_text).ok_or_else(|| node_reason(node))
+    }
+
+    /// A number as text; `None`: something else.
+    fn as_text(&mut self, typed: Typed) -> Option<Typed> {
+        let typed = match typed.ty.kind() {
+            Kind::Integer => typed,
+            Kind::Decimal | Kind::Numeric => self.numeric(typed).ok()?,
+            _ => return None,
+        };
+        apply(Named::ToText, vec![typed])
     }
 }
 

@@ -367,6 +367,8 @@ impl<'a> Translator<'a> {
             self.relabelled(relabel)
         } else if let Some(collate) = node.cast::<pg_sys::CollateExpr>() {
             self.expression(self.tree.required(collate.arg))
+        } else if let Some(conversion) = node.cast::<pg_sys::CoerceViaIO>() {
+            self.converted(node, conversion)
         } else if let Some(list) = node.cast::<pg_sys::ScalarArrayOpExpr>() {
             self.list_comparison(list)
         } else {

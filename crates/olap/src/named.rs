@@ -18,7 +18,8 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Trimmed
         | Named::ShownWith
         | Named::Fitted
-        | Named::WholeQuotient => numerics::apply(function, operand.scale(), args, rows),
+        | Named::WholeQuotient
+        | Named::ToText => numerics::apply(function, operand.scale(), args, rows),
         Named::Greatest => extreme_of(Extreme::Max, args, rows),
         Named::Least => extreme_of(Extreme::Min, args, rows),
         Named::Like

@@ -1,12 +1,14 @@
 //! Numerics of any number of digits, with PostgreSQL's arithmetic: see `anker_numeric`, whose key form they travel in.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow_array::builder::BinaryViewBuilder;
+use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, BinaryViewArray, Decimal128Array, PrimitiveArray};
+use arrow_schema::DataType;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
@@ -215,6 +217,16 @@ pub fn apply(function: Named, scale: u8, args: &[ColumnarValue], rows: usize) ->
         Named::Round => map_with(args, rows, |value, digits| value.round(digits).checked().map_err(failure)),
         Named::Trunc => map_with(args, rows, |value, digits| Ok(value.trunc(digits))),
         Named::Fitted => map_with(args, rows, fitted),
+        Named::ToText => match args[0].data_type() {
+            DataType::BinaryView => {
+                let values = Values::of(&args[0])?;
+                texts((0..rows).map(|row| values.get(row)))
+            }
+            _ => {
+                let numbers = args[0].to_array(rows)?;
+                texts(for_number!(numbers.data_type(), T => Ok(wide::<T>(&numbers)))?.into_iter().map(Ok))
+            }
+        },
         Named::WholeQuotient => map_pairs(args, rows, Numeric::div_trunc),
         Named::ShownWith => shown_with(scale, args, rows),
         Named::FromStored => from_stored(&args[0], rows),
@@ -241,6 +253,28 @@ pub fn apply(function: Named, scale: u8, args: &[ColumnarValue], rows: usize) ->
         }
         other => Err(DataFusionError::Internal(format!("no {other:?} of numerics"))),
     }
+}
+
+/// What the results of one call for one batch may take.
+const MAX_BYTES: usize = 64 << 20;
+
+fn texts<T: std::fmt::Display>(values: impl Iterator<Item = Outcome<Option<T>>>) -> Result<ArrayRef> {
+    let (mut out, mut text, mut bytes) = (StringViewBuilder::new(), String::new(), 0);
+    for value in values {
+        match value? {
+            None => out.append_null(),
+            Some(value) => {
+                text.clear();
+                write!(text, "{value}").map_err(|_| QueryError(FailureKind::Internal))?;
+                bytes += text.len();
+                if bytes > MAX_BYTES {
+                    return Err(QueryError(FailureKind::OutOfMemory).into());
+                }
+                out.append_value(&text);
+            }
+        }
+    }
+    Ok(Arc::new(out.finish()))
 }
 
 fn from_stored(arg: &ColumnarValue, rows: usize) -> Result<ArrayRef> {

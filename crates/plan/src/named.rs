@@ -86,6 +86,8 @@ pub enum Named {
     Fitted,
     /// Without what is behind the point of the quotient.
     WholeQuotient,
+    /// As it is shown.
+    ToText,
     /// As a decimal. What moves on with time is infinite at its ends, which no decimal is; all else is null there.
     Extract(Field),
     /// As a float, which can be infinite.
@@ -344,6 +346,8 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(Trimmed, "trim_scale(numeric)", NUMERIC, Rule::Same, &[]),
         named(ShownWith, "decimal to numeric with digits", SHOWN_WITH, TO_NUMERIC, &[]),
         named(Fitted, "numeric(numeric, integer)", NUMERIC_AND_INTEGER, TO_NUMERIC, TOO_WIDE),
+        named(ToText, "integer to text", INTEGERS, TO_TEXT, &[]),
+        named(ToText, "numeric to text", NUMERIC, TO_TEXT, TOO_LONG),
         named(ToInt16, "numeric to smallint", NUMERIC, Rule::Is(Type::Int16), OUT_OF_RANGE),
         named(ToInt32, "numeric to integer", NUMERIC, Rule::Is(Type::Int32), OUT_OF_RANGE),
         named(ToInt64, "numeric to bigint", NUMERIC, Rule::Is(Type::Int64), OUT_OF_RANGE),

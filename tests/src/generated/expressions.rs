@@ -123,7 +123,11 @@ impl Scope {
                 }
                 _ => format!("{}({name})", dice.pick(&["abs", "ceil", "floor", "round", "trunc", "sign"])),
             },
-            Kind::Numeric => match dice.below(6) {
+            Kind::Numeric => match dice.below(10) {
+                6 => format!("({name} / nullif({other}, 0))"),
+                7 => format!("round({name} / 3, {})", dice.pick(&["0", "1", "4"])),
+                8 => format!("({name} % {})", dice.pick(&["7", "0.25"])),
+                9 => format!("({name} / {small})"),
                 0 => format!("({name} + {small})"),
                 1 => format!("({name} * (1 - {other}))"),
                 2 => format!("({name} * 0.5)"),

@@ -129,6 +129,10 @@ impl From {
                 let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
                 format!("{}({column})", dice.pick(&["bit_and", "bit_or", "bit_xor"]))
             }
+            0 if dice.chance(3) => {
+                let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
+                format!("array_agg({column} ORDER BY {column})")
+            }
             9 => format!("{}({})", dice.pick(&["bool_and", "bool_or", "every"]), self.scope.condition(dice, 1)),
             10 => format!("{}({})", dice.pick(&SPREADS), self.scope.number(dice)),
             0 | 1 => "count(*)".into(),
@@ -185,6 +189,10 @@ impl From {
 
     fn aggregate_form(&self, dice: &mut Dice) -> String {
         match dice.below(10) {
+            0 if dice.chance(4) => {
+                let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
+                format!("percentile_disc(0.5) WITHIN GROUP (ORDER BY {column})")
+            }
             0 => format!("sum({}) / nullif(count(*), 0)", self.scope.number(dice)),
             1 => format!("round(avg({}), 2)", self.scope.number(dice)),
             2 => self.aggregate_condition(dice),

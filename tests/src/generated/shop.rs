@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "
     CREATE TABLE region (r_key integer PRIMARY KEY, r_name text);
     CREATE TABLE nation (n_key integer PRIMARY KEY, n_name varchar(25), n_region integer NOT NULL REFERENCES region);
     CREATE TABLE supplier (
-        s_key integer PRIMARY KEY, s_name char(8), s_nation integer REFERENCES nation, s_balance numeric(12,2));
+        s_key integer PRIMARY KEY, s_name char(8), s_nation integer REFERENCES nation, s_balance numeric);
     CREATE TABLE customer (
         c_key integer PRIMARY KEY, c_nation integer REFERENCES nation, c_segment char(10) NOT NULL,
         c_balance numeric(12,2), c_since date, c_active boolean, c_token uuid, c_mood mood);
@@ -30,7 +30,7 @@ pub const SCHEMA: &str = "
     ALTER TABLE partsupp_high DROP COLUMN gone;
     ALTER TABLE partsupp ATTACH PARTITION partsupp_high FOR VALUES FROM (17) TO (MAXVALUE);
     CREATE TABLE orders (
-        o_key bigint PRIMARY KEY, o_customer integer REFERENCES customer, o_status char(1), o_total numeric(14,2),
+        o_key bigint PRIMARY KEY, o_customer integer REFERENCES customer, o_status char(1), o_total numeric,
         o_date date NOT NULL, o_priority smallint, o_clerk text, o_token uuid, o_mood mood);
     CREATE TABLE lineitem (
         l_order bigint REFERENCES orders, l_line integer, l_part integer NOT NULL, l_supp integer NOT NULL,

@@ -96,6 +96,7 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
         Named::Average => average(a, from.scale() as usize, b).ok_or(Raised)?,
         Named::ToFloat => return Ok(Literal::Float(format!("{a}e-{}", from.scale()).parse().unwrap())),
         Named::ToBool => return Ok(Literal::Bool(a != 0)),
+        Named::ToText => return Ok(Literal::Text(a.to_string())),
         other => panic!("{other:?} of a number"),
     };
     match ty {

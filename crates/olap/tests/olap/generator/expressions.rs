@@ -280,7 +280,10 @@ impl Generator<'_> {
             Type::Date => vec![(TimestampToDate, vec![Type::Timestamp]), (MakeDate, vec![Type::Int32; 3])],
             Type::Timestamp => vec![(DateTrunc(field), vec![ty])],
             Type::Float32 => vec![(Abs, vec![ty])],
-            Type::Text => vec![(ToChar, vec![Type::Timestamp, ty])],
+            Type::Text => {
+                let shown = [Type::Int16, Type::Int32, Type::Int64, Type::Numeric].map(|from| (ToText, vec![from]));
+                shown.into_iter().chain([(ToChar, vec![Type::Timestamp, ty])]).collect()
+            }
             Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => vec![],
             Type::Name | Type::Char | Type::Bytes | Type::Opaque => vec![],
         };
