@@ -107,4 +107,4 @@ SELECT id, n FROM num WHERE id < 5 OR id > 106 ORDER BY id;
 SELECT id, n::text, m::text, s::varchar, b::text || '!', (m / 3)::text FROM num WHERE id > 50 ORDER BY id;
 SELECT count(*), max(id) FROM num WHERE m::text LIKE '%.5%' OR s::text = '-5';
 SELECT * FROM (SELECT concat('item ', id, NULL, ': ', m) AS t FROM num) v WHERE t > 'item 5' ORDER BY t COLLATE "C";
-SELECT concat(id::text, 'x'), concat(n, n) FROM num WHERE concat(s, '') <> '1' AND id < 6 ORDER BY id;
+SELECT concat('no. ', id::text, 'x'), concat(n, n) FROM num WHERE concat(s, '') <> '1' AND id < 6 ORDER BY id;

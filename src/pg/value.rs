@@ -134,6 +134,16 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
     })
 }
 
+/// What is written down where no type is wanted.
+///
+/// # Safety
+///
+/// `datum` is of type unknown.
+pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
+    // SAFETY: by the caller's promise, a string that ends with a zero.
+    text(unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }.to_bytes().to_vec())
+}
+
 /// A name, without the zeros behind it.
 ///
 /// # Safety

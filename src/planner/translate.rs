@@ -463,6 +463,13 @@ impl<'a> Translator<'a> {
             return Err("volatile function".into());
         }
         let sql_type = node.sql_type();
+        if let Some(constant) = node.cast::<pg_sys::Const>().filter(|_| sql_type == pg_sys::UNKNOWNOID) {
+            // What a function takes that takes anything.
+            // SAFETY: a constant of type unknown.
+            let text = (!constant.constisnull).then(|| unsafe { value::unknown(constant.constvalue) });
+            let value = text.transpose()?.map(Literal::Text);
+            return Ok(exact(Expr::Literal { ty: Type::Text, value }, Type::Text));
+        }
         let ty = match value::type_of(sql_type) {
             Some(ty) => ty,
             None if node.cast::<pg_sys::Const>().is_some_and(|constant| constant.constisnull) => Type::Opaque,
