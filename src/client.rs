@@ -1,11 +1,16 @@
 //! A connection from a backend or a loader to the engine.
 //!
+//! A backend keeps one connection on which everything was answered for its next request. The engine may close it
+//! meanwhile, or end: a request on it that the engine has not begun to answer goes out once more, on a new connection.
+//!
 //! Never blocks without serving interrupts, and never without a limit: every wait is for latch and socket together, and
 //! an engine that shows no sign of life is given up. The socket is closed when the value is dropped, which cancels what
 //! the engine is doing for it; owners that live in PostgreSQL's memory drop it from a memory context callback, since
 //! errors jump over everything else.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -42,6 +47,52 @@ pub struct Engine {
     inbox: Inbox,
     /// For how long the engine may show no sign of life.
     pub patience: Duration,
+    database: pg_sys::Oid,
+    /// Of a connection that was kept, until the engine says something.
+    again: Option<Again>,
+}
+
+/// What to do if the connection turns out to be closed.
+struct Again {
+    request: Vec<u8>,
+    /// When there must be a new connection.
+    deadline: Instant,
+}
+
+/// Why nothing more can be sent or received.
+enum Loss {
+    /// The other end was closed.
+    Closed(String),
+    Other(String),
+}
+
+impl Loss {
+    fn of(error: io::Error) -> Loss {
+        let text = format!("connection to the engine broke: {error}");
+        match error.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Loss::Closed(text),
+            _ => Loss::Other(text),
+        }
+    }
+}
+
+impl From<Loss> for String {
+    fn from(loss: Loss) -> String {
+        match loss {
+            Loss::Closed(text) | Loss::Other(text) => text,
+        }
+    }
+}
+
+/// A connection without a request, and the process that it belongs to.
+struct Kept {
+    engine: Engine,
+    process: u32,
+}
+
+thread_local! {
+    /// Never dropped at the end of the process, when the server's functions are of no use any more.
+    static KEPT: RefCell<Option<ManuallyDrop<Kept>>> = const { RefCell::new(None) };
 }
 
 /// A frame as it came, or that the time was over first.
@@ -54,18 +105,65 @@ impl Engine {
     /// Connects and says hello. The error is a reason for EXPLAIN.
     pub fn connect(database: pg_sys::Oid, limit: Duration) -> Result<Engine, String> {
         let descriptor = Descriptor::reserve().ok_or("session has too many files open (max_files_per_process)")?;
-        let stream = connect(&socket_path(database), limit).map_err(|e| match e.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => "engine is not running".to_string(),
-            ErrorKind::WouldBlock => "engine accepts no connections".to_string(),
-            _ => format!("engine cannot be reached: {e}"),
-        })?;
-        let mut engine = Engine { stream, _descriptor: descriptor, inbox: Inbox::default(), patience: SILENCE };
-        engine.send(&frame::encode(Kind::Hello, &Hello { version: protocol::VERSION }))?;
+        let stream = connect(database, limit)?;
+        let inbox = Inbox::default();
+        let mut engine = Engine { stream, _descriptor: descriptor, inbox, patience: SILENCE, database, again: None };
+        engine.send(&hello())?;
         Ok(engine)
     }
 
+    /// The connection that was kept, or else a new one.
+    pub fn reach(database: pg_sys::Oid, limit: Duration) -> Result<Engine, String> {
+        match Engine::kept(database) {
+            Some(mut engine) => {
+                engine.again = Some(Again { request: Vec::new(), deadline: Instant::now() + limit });
+                Ok(engine)
+            }
+            None => Engine::connect(database, limit),
+        }
+    }
+
+    fn kept(database: pg_sys::Oid) -> Option<Engine> {
+        let Kept { mut engine, process } = KEPT.take().map(ManuallyDrop::into_inner)?;
+        // A child's is its parent's.
+        let ours = process == std::process::id() && engine.database == database;
+        // Anything but silence is its end, or nothing that we have asked for.
+        (ours && matches!(engine.inbox.fill(&mut engine.stream), Ok(false))).then_some(engine)
+    }
+
+    /// Keeps the connection for the next request of this process; the engine has answered, and this one is over.
+    pub fn keep(self) {
+        if self.inbox.is_drained() {
+            let kept = Kept { engine: self, process: std::process::id() };
+            // One that is there already was idle for longer.
+            drop(KEPT.replace(Some(ManuallyDrop::new(kept))).map(ManuallyDrop::into_inner));
+        }
+    }
+
+    /// Sends a whole request.
+    pub fn request(&mut self, request: Vec<u8>) -> Result<(), String> {
+        match (self.send_all(&request), self.again.take()) {
+            (Ok(()), again) => self.again = again.map(|again| Again { request, ..again }),
+            (Err(Loss::Closed(_)), Some(again)) => self.begin_again(&Again { request, ..again })?,
+            (Err(loss), _) => return Err(loss.into()),
+        }
+        Ok(())
+    }
+
+    /// The same request on a new connection, which is not kept from before: there is no third.
+    fn begin_again(&mut self, again: &Again) -> Result<(), String> {
+        self.stream = connect(self.database, again.deadline.saturating_duration_since(Instant::now()))?;
+        self.inbox = Inbox::default();
+        self.send(&hello())?;
+        self.send(&again.request)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        Ok(self.send_all(bytes)?)
+    }
+
     /// Sends everything, waiting where the engine is slower than we are.
-    pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+    fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), Loss> {
         let mut since = Instant::now();
         while !bytes.is_empty() {
             match self.stream.write(bytes) {
@@ -77,13 +175,13 @@ impl Engine {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     let left = self.patience.saturating_sub(since.elapsed());
                     if left.is_zero() {
-                        return Err(self.silent());
+                        return Err(Loss::Other(self.silent()));
                     }
                     if wait_for(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), left.min(WAIT)) {
                         since = Instant::now();
                     }
                 }
-                Err(e) => return Err(self.last_word().unwrap_or_else(|| broken(e))),
+                Err(e) => return Err(self.last_word().map_or_else(|| Loss::of(e), Loss::Other)),
             }
         }
         Ok(())
@@ -95,7 +193,7 @@ impl Engine {
             match self.stream.write(bytes) {
                 Ok(n) => return Ok(n),
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                Err(e) => return Err(self.last_word().unwrap_or_else(|| broken(e))),
+                Err(e) => return Err(self.last_word().unwrap_or_else(|| Loss::of(e).into())),
             }
             if !last {
                 wait_for(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), timeout);
@@ -114,7 +212,7 @@ impl Engine {
                 Some(kind) => return Ok(Received::Frame(kind, self.inbox.payload())),
                 None => {}
             }
-            if self.fill()? {
+            if self.listen()? {
                 heard = Instant::now();
                 continue;
             }
@@ -138,12 +236,25 @@ impl Engine {
         self.inbox.take_payload()
     }
 
-    /// Reads what is there; false if nothing is.
-    fn fill(&mut self) -> Result<bool, String> {
+    /// Reads what is there; false if nothing is. A kept connection that turns out to be closed is replaced.
+    fn listen(&mut self) -> Result<bool, String> {
+        match self.fill() {
+            Ok(false) => return Ok(false),
+            Ok(true) => self.again = None,
+            Err(Loss::Closed(why)) => {
+                let again = self.again.take().ok_or(why)?;
+                self.begin_again(&again)?;
+            }
+            Err(loss) => return Err(loss.into()),
+        }
+        Ok(true)
+    }
+
+    fn fill(&mut self) -> Result<bool, Loss> {
         self.inbox.fill(&mut self.stream).map_err(|e| match e {
-            ProtocolError::Truncated => "engine closed the connection".into(),
-            ProtocolError::Io(e) => broken(e),
-            other => other.to_string(),
+            ProtocolError::Truncated => Loss::Closed("engine closed the connection".into()),
+            ProtocolError::Io(e) => Loss::of(e),
+            other => Loss::Other(other.to_string()),
         })
     }
 
@@ -163,8 +274,8 @@ impl Engine {
     }
 }
 
-fn broken(error: io::Error) -> String {
-    format!("connection to the engine broke: {error}")
+fn hello() -> Vec<u8> {
+    frame::encode(Kind::Hello, &Hello { version: protocol::VERSION })
 }
 
 /// The server counts what it does not manage itself, and keeps that below a part of what the process may open.
@@ -190,15 +301,20 @@ impl Drop for Descriptor {
 }
 
 /// Connects as soon as the engine's listen queue has room.
-fn connect(path: &str, limit: Duration) -> io::Result<UnixStream> {
+fn connect(database: pg_sys::Oid, limit: Duration) -> Result<UnixStream, String> {
+    let path = socket_path(database);
     let start = Instant::now();
     loop {
-        match connect_at_once(path) {
-            Err(e) if e.kind() == ErrorKind::WouldBlock && start.elapsed() < limit => {
-                wait_for(0, None, CONNECT_PAUSE);
-            }
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            result => return result,
+        let error = match connect_at_once(&path) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => error,
+        };
+        match error.kind() {
+            ErrorKind::Interrupted => {}
+            ErrorKind::WouldBlock if start.elapsed() < limit => _ = wait_for(0, None, CONNECT_PAUSE),
+            ErrorKind::WouldBlock => return Err("engine accepts no connections".into()),
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => return Err("engine is not running".into()),
+            _ => return Err(format!("engine cannot be reached: {error}")),
         }
     }
 }

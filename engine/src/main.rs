@@ -33,7 +33,7 @@ use control::Control;
 use protocol::control::{Settings, ToWorker};
 use protocol::env;
 use protocol::ring::Consumer;
-use server::{MAX_OPEN_QUERIES, Shared};
+use server::{Connections, MAX_OPEN_QUERIES, Shared};
 use stats::Stats;
 use stream::StreamError;
 use tokio::sync::Semaphore;
@@ -83,6 +83,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         runtime,
         places: Arc::new(Semaphore::new(settings.max_queries.max(1) as usize)),
         open_queries: Semaphore::new(MAX_OPEN_QUERIES),
+        connections: Connections::default(),
         stats,
         settings,
     };

@@ -52,6 +52,11 @@ impl Peer {
         frame::read(&mut self.stream, payload)
     }
 
+    /// Waits for the beginning of a frame, or the end; false if the time was over first.
+    pub fn speaks_within(&self, limit: Duration) -> bool {
+        crate::process::readable(&self.stream, limit)
+    }
+
     pub fn send<T: Serialize>(&mut self, kind: Kind, message: &T) -> io::Result<()> {
         self.write(&mut [IoSlice::new(&frame::encode(kind, message))], || ())
     }
@@ -139,6 +144,7 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut peer = Peer::new(ours).unwrap();
         assert!(!crate::process::hung_up(&peer.stream));
+        assert!(!peer.speaks_within(Duration::from_millis(1)));
         let payload: Vec<u8> = (0..3_000_000u32).map(|i| i as u8).collect();
         let (stalled, is_stalled) = std::sync::mpsc::channel();
         let expected = payload.clone();
@@ -151,6 +157,7 @@ mod tests {
         peer.send_raw(Kind::Arrow, &payload, || stalled.send(()).unwrap_or_default()).unwrap();
         reader.join().unwrap();
         assert!(crate::process::hung_up(&peer.stream));
+        assert!(peer.speaks_within(STALL));
         assert!(peer.send(Kind::Arrow, &0u8).is_err());
     }
 }

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// How readily the kernel should pick this process when memory runs out: well before any part of the server (0).
 const OOM_SCORE_ADJ: &str = "800";
@@ -94,12 +95,17 @@ pub fn user() -> libc::uid_t {
 
 /// Whether the other end of a socket was closed, without reading from it.
 pub fn hung_up(socket: &impl AsRawFd) -> bool {
-    happened(socket, libc::POLLRDHUP) != 0
+    happened(socket, libc::POLLRDHUP, Duration::ZERO) != 0
 }
 
 /// Whether a socket takes some bytes at once.
 pub fn writable(socket: &impl AsRawFd) -> bool {
-    happened(socket, libc::POLLOUT) & libc::POLLOUT != 0
+    happened(socket, libc::POLLOUT, Duration::ZERO) & libc::POLLOUT != 0
+}
+
+/// Waits until a socket has something to read, or its other end was closed; false if the time was over first.
+pub fn readable(socket: &impl AsRawFd, limit: Duration) -> bool {
+    happened(socket, libc::POLLIN, limit) != 0
 }
 
 /// Whether the other end of a socket has read all that was sent.
@@ -109,10 +115,10 @@ pub fn all_read(socket: &impl AsRawFd) -> bool {
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut unread) == 0 && unread == 0 }
 }
 
-fn happened(socket: &impl AsRawFd, events: libc::c_short) -> libc::c_short {
+fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> libc::c_short {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
-    // SAFETY: one valid entry, no waiting.
-    if unsafe { libc::poll(&raw mut poll, 1, 0) } == 1 { poll.revents } else { 0 }
+    // SAFETY: one valid entry.
+    if unsafe { libc::poll(&raw mut poll, 1, limit.as_millis() as libc::c_int) } == 1 { poll.revents } else { 0 }
 }
 
 /// Lets this process open as many files as it may: every open cursor of the server is a connection.

@@ -1,4 +1,8 @@
 //! The unix socket: a thread for each connection, requests one after the other.
+//!
+//! A connection that has its answer waits a little for the next request: to connect anew, with a new thread, would take
+//! longer than a short query does. Meanwhile it counts among the idle ones only, and those have a limit of their own, so
+//! that they are in nobody's way. Whoever comes back to one that was closed connects again.
 
 use std::fs;
 use std::io;
@@ -13,7 +17,7 @@ use protocol::control::Settings;
 use protocol::frame::{self, Kind};
 use protocol::request::{Hello, Refusal, Request, Status};
 use protocol::{ProtocolError, Result};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::peer::Peer;
 use crate::stats::Stats;
@@ -27,6 +31,9 @@ pub const STACK: usize = 16 << 20;
 pub const MAX_OPEN_QUERIES: usize = 400;
 /// Connections beyond those: loaders, views, and queries that have to be told that there are too many.
 const MORE_CONNECTIONS: usize = 100;
+/// Connections that may wait for another request, and for how long.
+const MAX_IDLE: usize = 200;
+const IDLE: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, which is a lack of descriptors or memory, and between two lines in the log about it.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
@@ -42,7 +49,44 @@ pub struct Shared {
     pub places: Arc<Semaphore>,
     /// As many as may be open.
     pub open_queries: Semaphore,
+    pub connections: Connections,
     pub stats: Arc<Stats>,
+}
+
+/// As many as there may be.
+pub struct Connections {
+    busy: Arc<Semaphore>,
+    idle: Semaphore,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Connections {
+            busy: Arc::new(Semaphore::new(MAX_OPEN_QUERIES + MORE_CONNECTIONS)),
+            idle: Semaphore::new(MAX_IDLE),
+        }
+    }
+}
+
+impl Connections {
+    /// A place for one that has something to do, if the client need not be told that there are too many.
+    fn admit(&self, peer: &mut Peer) -> Option<OwnedSemaphorePermit> {
+        let place = self.busy.clone().try_acquire_owned().ok();
+        if place.is_none() {
+            // A client that is gone again needs no answer.
+            let _ = peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
+        }
+        place
+    }
+
+    /// Waits for another request; `None`: there will be none.
+    fn rest(&self, peer: &mut Peer, place: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
+        let idle = self.idle.try_acquire().ok()?;
+        drop(place);
+        let speaks = peer.speaks_within(IDLE);
+        drop(idle);
+        if speaks { self.admit(peer) } else { None }
+    }
 }
 
 /// Listens at `path`, in place of an engine that is gone.
@@ -62,11 +106,10 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 pub fn start(listener: UnixListener, shared: Arc<Shared>) -> io::Result<()> {
     thread::Builder::new().name("anker accept".into()).spawn(move || {
         let mut complained: Option<Instant> = None;
-        let connections = Arc::new(Semaphore::new(MAX_OPEN_QUERIES + MORE_CONNECTIONS));
         loop {
             let error = match listener.accept() {
                 // One client's failure is no reason to let the next one wait.
-                Ok((stream, _)) => connect(stream, &connections, shared.clone()).err(),
+                Ok((stream, _)) => connect(stream, shared.clone()).err(),
                 Err(error) => {
                     thread::sleep(ACCEPT_PAUSE);
                     Some(error)
@@ -83,16 +126,13 @@ pub fn start(listener: UnixListener, shared: Arc<Shared>) -> io::Result<()> {
     Ok(())
 }
 
-fn connect(stream: UnixStream, connections: &Arc<Semaphore>, shared: Arc<Shared>) -> io::Result<()> {
+fn connect(stream: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
     let mut peer = Peer::new(stream)?;
-    let Ok(place) = connections.clone().try_acquire_owned() else {
-        // A client that is gone again needs no answer.
-        let _ = peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
+    let Some(place) = shared.connections.admit(&mut peer) else {
         return Ok(());
     };
     thread::Builder::new().name("anker client".into()).stack_size(STACK).spawn(move || {
-        let _place = place;
-        match converse(&mut peer, &shared) {
+        match converse(&mut peer, &shared, place) {
             // A client may go at any time.
             Ok(()) | Err(ProtocolError::Io(_)) => {}
             Err(error) => {
@@ -103,7 +143,7 @@ fn connect(stream: UnixStream, connections: &Arc<Semaphore>, shared: Arc<Shared>
     Ok(())
 }
 
-fn converse(peer: &mut Peer, shared: &Shared) -> Result<()> {
+fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -> Result<()> {
     let mut payload = Vec::new();
     match peer.read(&mut payload)? {
         Some(Kind::Hello) => {}
@@ -117,11 +157,18 @@ fn converse(peer: &mut Peer, shared: &Shared) -> Result<()> {
         if kind != Kind::Request {
             return Ok(peer.refuse(&Refusal::Protocol { what: "a request is expected".into() })?);
         }
-        match frame::parse(&payload)? {
+        let request = frame::parse(&payload)?;
+        // Rows may have come with it.
+        payload = Vec::new();
+        match request {
             Request::Query(request) => query::answer(peer, shared, *request)?,
             Request::Load(request) => load::answer(peer, shared, request)?,
             Request::Status => status(peer, shared)?,
         }
+        place = match shared.connections.rest(peer, place) {
+            Some(place) => place,
+            None => break,
+        };
     }
     Ok(())
 }
@@ -150,4 +197,43 @@ fn status(peer: &mut Peer, shared: &Shared) -> Result<()> {
     };
     shared.stats.report(&mut status);
     Ok(peer.send(Kind::Status, &status)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_connections_are_in_nobodys_way() {
+        let connections = Connections { busy: Arc::new(Semaphore::new(1)), idle: Semaphore::new(1) };
+        let pair = || {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            (Peer::new(ours).unwrap(), theirs)
+        };
+        let ((mut one, mut client), (mut other, mut other_client)) = (pair(), pair());
+        let mut payload = Vec::new();
+        let place = connections.admit(&mut one).unwrap();
+        thread::scope(|scope| {
+            let resting = scope.spawn(|| connections.rest(&mut one, place).is_some());
+            while connections.busy.available_permits() == 0 {
+                thread::yield_now();
+            }
+            let place = connections.admit(&mut other).expect("the place of the one that rests");
+            // Too many are idle.
+            assert!(connections.rest(&mut other, place).is_none());
+            let _place = connections.admit(&mut other).expect("its place again");
+            // Who comes back is told like everybody else.
+            frame::write(&mut client, Kind::Request, &Request::Status).unwrap();
+            assert!(!resting.join().unwrap());
+            assert_eq!(frame::read(&mut client, &mut payload).unwrap(), Some(Kind::Refused));
+        });
+        assert_eq!((connections.busy.available_permits(), connections.idle.available_permits()), (1, 1));
+        // One that says something keeps its connection, one that hangs up or is silent does not.
+        let place = connections.admit(&mut other).unwrap();
+        frame::write(&mut other_client, Kind::Request, &Request::Status).unwrap();
+        let place = connections.rest(&mut other, place).expect("a place for the next request");
+        other.read(&mut payload).unwrap();
+        assert!(connections.rest(&mut other, place).is_none());
+        assert_eq!((connections.busy.available_permits(), connections.idle.available_permits()), (1, 1));
+    }
 }

@@ -188,10 +188,12 @@ fn engine_info() -> TableIterator<
 
 /// The engine's own account; `None` if it is not there.
 fn status(database: pg_sys::Oid) -> Option<Status> {
-    let mut engine = Engine::connect(database, PATIENCE).ok()?;
-    engine.send(&frame::encode(Kind::Request, &Request::Status)).ok()?;
-    match engine.receive(Some(PATIENCE)).ok()? {
-        Received::Frame(Kind::Status, payload) => frame::parse(payload).ok(),
-        _ => None,
-    }
+    let mut engine = Engine::reach(database, PATIENCE).ok()?;
+    engine.request(frame::encode(Kind::Request, &Request::Status)).ok()?;
+    let Received::Frame(Kind::Status, payload) = engine.receive(Some(PATIENCE)).ok()? else {
+        return None;
+    };
+    let status = frame::parse(payload).ok();
+    engine.keep();
+    status
 }

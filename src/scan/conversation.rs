@@ -47,7 +47,7 @@ impl Conversation {
         let snapshot = place.snapshot().ok_or("not an ordinary MVCC snapshot")?;
         let database = session::database();
         let begun = Instant::now();
-        let mut engine = Engine::connect(database, limit())?;
+        let mut engine = Engine::reach(database, limit())?;
         let request = Request::Query(Box::new(QueryRequest {
             plan: plan.clone(),
             params,
@@ -58,7 +58,7 @@ impl Conversation {
             max_wait_ms: settings::MAX_WAIT_MS.get() as u64,
         }));
         shared::wake_worker(database);
-        engine.send(&frame::encode(Kind::Request, &request))?;
+        engine.request(frame::encode(Kind::Request, &request))?;
         Ok(Conversation {
             engine: Some(engine),
             decoder: StreamDecoder::new(),
@@ -110,8 +110,8 @@ impl Conversation {
                 }
                 Received::Frame(Kind::Done, payload) => {
                     self.done = Some(frame::parse(payload).map_err(|e| e.to_string())?);
-                    // A cursor may stay open for long: neither side needs the connection any more.
-                    self.hang_up();
+                    // A cursor may stay open for long, and does not need the connection any more.
+                    self.engine.take().into_iter().for_each(Engine::keep);
                     return Ok(None);
                 }
                 Received::Frame(kind, payload) => return Err(trouble(kind, payload)),

@@ -161,7 +161,7 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The loader, too, finds a file for its connection.
+/// The loader, too, finds a file for its connection, and the view beside a connection that is kept.
 fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("max_files_per_process", "64"))?;
     let mut client = cluster.connect()?;
@@ -169,6 +169,7 @@ fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
     many_rows(&mut client)?;
     let by = anker::analyzed(&mut client, "SELECT count(*), max(id) FROM t WHERE anker.olap()")?;
     ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
+    ensure!(anker::counter(&mut client, "queries_served")? > 0, "the view does not reach the engine");
     Ok(())
 }
 

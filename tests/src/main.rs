@@ -23,6 +23,7 @@ mod locales;
 mod refusals;
 mod registered;
 mod regress;
+mod reuse;
 mod runner;
 mod sets;
 mod silence;
@@ -42,6 +43,7 @@ fn main() -> std::process::ExitCode {
         ("generated", generated::TESTS),
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
+        ("reuse", reuse::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
         ("wide", wide::TESTS),

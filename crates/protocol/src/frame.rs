@@ -163,6 +163,11 @@ impl Inbox {
         std::mem::take(&mut self.payload)
     }
 
+    /// Whether nothing was read behind the frame that came last.
+    pub fn is_drained(&self) -> bool {
+        self.coming.is_none() && self.start == self.read.len()
+    }
+
     /// Reads what is there, when [`Inbox::arrived`] has nothing more; false if nothing is.
     pub fn fill(&mut self, stream: &mut impl Read) -> Result<bool> {
         let missing = self.coming.map_or(0, |(_, length)| length - self.payload.len());
@@ -251,10 +256,15 @@ mod tests {
                     let kept = inbox.take_payload();
                     assert_eq!((kept.len(), kept.capacity()), (sizes[came], sizes[came]));
                     came += 1;
+                    assert!(came < sizes.len() || inbox.is_drained());
                 }
                 match inbox.fill(&mut stream) {
                     Ok(_) => {}
-                    Err(ProtocolError::Truncated) => break,
+                    Err(ProtocolError::Truncated) => {
+                        // Behind a part of a frame, too.
+                        assert_eq!(inbox.is_drained(), came == sizes.len(), "{came} frames in portions of {portion}");
+                        break;
+                    }
                     Err(e) => panic!("{e}"),
                 }
             }

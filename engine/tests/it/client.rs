@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -18,6 +18,7 @@ use crate::worker::PATIENCE;
 
 pub struct Client {
     pub stream: UnixStream,
+    socket: PathBuf,
 }
 
 #[derive(Debug)]
@@ -46,11 +47,19 @@ impl Client {
     pub fn connect_raw(socket: &Path) -> Client {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client { stream }
+        Client { stream, socket: socket.to_owned() }
     }
 
     pub fn send<T: serde::Serialize>(&mut self, kind: Kind, message: &T) {
         frame::write(&mut self.stream, kind, message).unwrap();
+    }
+
+    /// On a new connection, where the engine has closed one that was idle.
+    fn request(&mut self, request: &Request) {
+        if frame::write(&mut self.stream, Kind::Request, request).is_err() {
+            *self = Client::connect(&self.socket);
+            self.send(Kind::Request, request);
+        }
     }
 
     /// The next frame that says something; `None` at the end of the connection.
@@ -70,14 +79,14 @@ impl Client {
     }
 
     pub fn status(&mut self) -> Status {
-        self.send(Kind::Request, &Request::Status);
+        self.request(&Request::Status);
         let mut payload = Vec::new();
         assert_eq!(self.receive(&mut payload), Some(Kind::Status));
         frame::parse(&payload).unwrap()
     }
 
     pub fn ask(&mut self, request: &QueryRequest) {
-        self.send(Kind::Request, &Request::Query(Box::new(request.clone())));
+        self.request(&Request::Query(Box::new(request.clone())));
     }
 
     pub fn query(&mut self, request: &QueryRequest) -> Answer {
