@@ -46,13 +46,14 @@ pub struct Split<'a> {
 /// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked; `function` is the placeholder's.
 pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
     let mut translator = Translator::new(tree);
-    // SAFETY: by the caller's promise, here and below.
-    let whole = translator.attempt(|translator| unsafe { open_level(translator, query, Use::Top) });
+    let mut open = |purpose| {
+        // SAFETY: by the caller's promise.
+        translator.attempt(|translator| unsafe { open_level(translator, query, purpose) })
+    };
+    let whole = open(Use::Top);
     let ungrouped = whole.is_err() && is_grouped(query);
     let mut level = match whole {
-        Err(reason) if ungrouped => {
-            unsafe { open_level(&mut translator, query, Use::TopUngrouped) }.map_err(|_| reason)?
-        }
+        Err(reason) if ungrouped => open(Use::TopUngrouped).map_err(|_| reason)?,
         whole => whole?,
     };
     let offset_is_done = !ungrouped && translator.limit_query(query, &mut level);

@@ -298,13 +298,10 @@ impl Generator<'_> {
             9 => Last(self.any_expr()),
             10 => Nth(self.any_expr(), number),
             _ => loop {
-                match self.aggregate() {
-                    agg => {
-                        let types: Vec<Type> = agg.arguments().iter().map(|e| self.case.plan.type_of(e)).collect();
-                        if Aggregate(agg.clone()).types(&types).is_some() {
-                            break Aggregate(agg);
-                        }
-                    }
+                let agg = self.aggregate();
+                let types: Vec<Type> = agg.arguments().iter().map(|e| self.case.plan.type_of(e)).collect();
+                if Aggregate(agg.clone()).types(&types).is_some() {
+                    break Aggregate(agg);
                 }
             },
         };
