@@ -214,14 +214,19 @@ fn serializable_reads_the_heap(context: &Context) -> Result<()> {
     );
     // Its snapshot is safe if it does not write, and nobody beside it does.
     client.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")?;
-    engine(&mut client, sql)?;
+    let by = anker::analyzed(&mut client, sql)?;
     client.batch_execute("COMMIT")?;
+    ensure!(by.as_deref() == Some("engine"), "alone, a reader was answered by {by:?}");
     let mut writer = cluster.connect()?;
     writer.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE t SET g = g + 1 WHERE id = 1")?;
     client.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")?;
-    heap(&mut client, sql, "serializable")?;
+    let by = anker::analyzed(&mut client, sql)?;
     client.batch_execute("COMMIT")?;
     writer.batch_execute("COMMIT")?;
+    ensure!(
+        by.as_deref().is_some_and(|by| by.contains("serializable")),
+        "beside a writer, a reader was answered by {by:?}"
+    );
     Ok(())
 }
 
