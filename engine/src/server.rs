@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::peer::Peer;
 use crate::stats::Stats;
 use crate::writer::{Command, WriterHandle};
-use crate::{load, log, query};
+use crate::{explain, load, log, query};
 
 /// Stack of every thread that walks expressions: decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
@@ -119,6 +119,7 @@ fn converse(peer: &mut Peer, shared: &Shared) -> Result<()> {
         }
         match frame::parse(&payload)? {
             Request::Query(request) => query::answer(peer, shared, *request)?,
+            Request::Explain(request) => explain::answer(peer, shared, *request)?,
             Request::Load(request) => load::answer(peer, shared, request)?,
             Request::Status => status(peer, shared)?,
         }

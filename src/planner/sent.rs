@@ -11,14 +11,12 @@
 //! They are few, or the query is the heap's: PostgreSQL's own estimate decides when the query is planned, and
 //! `anker.max_sent` when it runs.
 
-use std::ffi::CStr;
-
 use pgrx::prelude::*;
 use plan::{Expr, Rel, Relation, Source, Type};
 
 use super::level::Level;
 use super::reason::{Attempt, Reason, type_reason};
-use super::scope::keyed;
+use super::scope::{alias, keyed};
 use super::translate::{Asked, Scale, Translator, Typed, exact};
 use crate::pg::compat;
 use crate::pg::relation::{Lock, OpenRelation};
@@ -27,6 +25,7 @@ use crate::pg::tree::{Node, Tree, make, push, string_node, text};
 use crate::pg::value;
 use crate::settings;
 use crate::shared;
+use crate::spec::RelationNames;
 use plan::numeric_modifier;
 
 /// Where a subquery stands that is no item of FROM.
@@ -119,11 +118,11 @@ impl<'a> Translator<'a> {
             // Its rows could be other ones the second time.
             return Err(reason);
         }
-        let relation = self.add_relation(Relation { source: Source::Sent, columns: Vec::new() })?;
+        let name = alias(entry);
+        let names = RelationNames { alias: name.clone(), ..RelationNames::default() };
+        let relation = self.add_relation(Relation { source: Source::Sent, columns: Vec::new() }, names)?;
         let is_table = entry.rtekind == pg_sys::RTEKind::RTE_RELATION;
         self.scope_mut().add_sent(index, relation, if is_table { keyed(entry) } else { None });
-        // SAFETY: an item of FROM has the name that the query calls it by.
-        let name = unsafe { CStr::from_ptr((*entry.eref).aliasname) }.to_string_lossy().into_owned();
         let (targets, quals) = (Vec::new(), std::ptr::null_mut());
         self.sent.push(Sent { relation, index, name, reason, entry, query, with, targets, quals });
         Ok(Rel::Scan { relation, columns: Vec::new() })
@@ -191,6 +190,17 @@ impl<'a> Translator<'a> {
         if sent.targets.iter().all(|(known, _)| *known != asked) {
             sent.targets.push((asked, target));
         }
+        // SAFETY: an item of FROM has names for its columns.
+        let columns = self.tree.list(unsafe { (*sent.entry.eref).colnames });
+        let (number, only_scale) = match asked {
+            Asked::Column(number) => (number, false),
+            Asked::ScaleOf(number) => (number, true),
+        };
+        self.name_column(relation, || {
+            let name =
+                columns.clone().nth(usize::from(number.unsigned_abs()) - 1).and_then(Node::string).unwrap_or_default();
+            if only_scale { format!("scale({name})") } else { name }
+        });
         Ok(Expr::column(id))
     }
 
