@@ -189,18 +189,8 @@ impl<'a> Translator<'a> {
         let sent = self.sent.iter_mut().find(|sent| sent.relation == relation).ok_or("rows of an unknown sender")?;
         if sent.targets.iter().all(|(known, _)| *known != asked) {
             sent.targets.push((asked, target));
+            self.names[relation as usize].columns.push(sent.name_of(asked));
         }
-        // SAFETY: an item of FROM has names for its columns.
-        let columns = self.tree.list(unsafe { (*sent.entry.eref).colnames });
-        let (number, only_scale) = match asked {
-            Asked::Column(number) => (number, false),
-            Asked::ScaleOf(number) => (number, true),
-        };
-        self.name_column(relation, || {
-            let name =
-                columns.clone().nth(usize::from(number.unsigned_abs()) - 1).and_then(Node::string).unwrap_or_default();
-            if only_scale { format!("scale({name})") } else { name }
-        });
         Ok(Expr::column(id))
     }
 
@@ -224,6 +214,19 @@ impl Sent<'_> {
     /// The relation whose rows they are, if they are the item's.
     pub fn relation_of(&self, entry: &pg_sys::RangeTblEntry) -> Option<u16> {
         std::ptr::eq(self.entry, entry).then_some(self.relation)
+    }
+
+    /// What a column is called.
+    fn name_of(&self, asked: Asked) -> String {
+        let name = |number: i16| {
+            // SAFETY: an item of FROM has names for its columns.
+            let mut names = unsafe { Tree::new().list((*self.entry.eref).colnames) };
+            names.nth(usize::try_from(number - 1).unwrap_or(0)).and_then(Node::string).unwrap_or_default()
+        };
+        match asked {
+            Asked::Column(number) => name(number),
+            Asked::ScaleOf(number) => format!("scale({})", name(number)),
+        }
     }
 
     /// `SELECT columns FROM item WHERE conditions`, to be planned.

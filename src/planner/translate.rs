@@ -64,7 +64,7 @@ pub struct Translator<'a> {
     pub tree: Tree<'a>,
     relations: Vec<Relation>,
     /// For each relation, what the query calls it.
-    names: Vec<RelationNames>,
+    pub names: Vec<RelationNames>,
     /// For each relation, the columns of it that were asked for.
     scanned: Vec<Vec<Scanned>>,
     /// What PostgreSQL has to compute for the engine.
@@ -277,14 +277,6 @@ impl<'a> Translator<'a> {
         }
         self.scanned[relation as usize].push(Scanned { asked, id });
         Ok(id)
-    }
-
-    /// What is shown of the columns of a relation that is sent; `name` is that of one that may be new.
-    pub fn name_column(&mut self, relation: u16, name: impl FnOnce() -> String) {
-        let (known, columns) = (&mut self.names[relation as usize].columns, &self.scanned[relation as usize]);
-        if known.len() < columns.len() {
-            known.push(name());
-        }
     }
 
     /// The columns of an operator's rows, those of tables as far as they were asked for.

@@ -9,12 +9,14 @@
 //!                 ->  Scan on t  (rows=20000) (actual rows=20000 own time=0.012 ms)
 //! ```
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
+use std::iter;
 use std::time::Duration;
 
 use pgrx::prelude::*;
-use plan::words::{Names, Words};
-use plan::{Expr, JoinKind, Literal, Source, Type};
+use plan::words::{Names, Scan, Words};
+use plan::{Expr, JoinKind, Literal, Meaning, Source, Type};
 use protocol::tree::{Actual, EnginePlan, Join, Method, Operator, Step};
 
 use crate::pg::catalog::{column_name, quoted_name, relation_name};
@@ -28,9 +30,9 @@ pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, 
     match plan {
         Err(reason) => out.property(c"No Engine Plan", reason),
         Ok(plan) => {
-            let names = QueryNames { spec, aliases: unique(spec), place, out };
+            let names = QueryNames { spec, aliases: unique(plan, spec), place, out };
             let words = Words::new(&plan.columns, &names);
-            let tree = Tree { words, names: &names, out };
+            let tree = Tree { plan, words, names: &names, out };
             let root = &plan.root;
             out.group(c"Engine Plan", || match out.is_text() {
                 true => out.node(&tree.heading(root), || tree.inside(root)),
@@ -40,24 +42,29 @@ pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, 
     }
 }
 
-/// What each relation is called, and no other is.
-fn unique(spec: &ScanSpec) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for names in &spec.names {
-        let mut alias = names.alias.clone();
-        let mut number = 0;
-        while all.contains(&alias) {
-            number += 1;
-            alias = format!("{}_{number}", names.alias);
+/// What each scan is called, and no other is. The first scans of all relations come first: they are the query's own.
+fn unique(plan: &EnginePlan, spec: &ScanSpec) -> BTreeMap<Scan, String> {
+    let own = (0..spec.names.len() as u16).map(|relation| Scan { number: 0, relation });
+    let made = plan.columns.iter().filter_map(|(_, meaning)| match meaning {
+        Meaning::Column { scan, .. } => Some(*scan),
+        _ => None,
+    });
+    let scans: BTreeSet<Scan> = own.chain(made).collect();
+    let mut all: BTreeMap<Scan, String> = BTreeMap::new();
+    for scan in scans {
+        let Some(names) = spec.names.get(scan.relation as usize) else { continue };
+        let numbered = (1..).map(|number| format!("{}_{number}", names.alias));
+        let mut candidates = iter::once(names.alias.clone()).chain(numbered);
+        if let Some(alias) = candidates.find(|alias| all.values().all(|other| other != alias)) {
+            all.insert(scan, alias);
         }
-        all.push(alias);
     }
     all
 }
 
 struct QueryNames<'a> {
     spec: &'a ScanSpec,
-    aliases: Vec<String>,
+    aliases: BTreeMap<Scan, String>,
     place: Place<'a>,
     out: &'a Explain<'a>,
 }
@@ -66,21 +73,23 @@ impl QueryNames<'_> {
     fn column_alone(&self, relation: u16, at: u16) -> String {
         let (relation, at) = (relation as usize, at as usize);
         let of_table = self.spec.plan.relations.get(relation).and_then(|relation| relation.tables().first());
-        match of_table.map(|table| (table.relid, table.attnums.get(at))) {
-            Some((relid, Some(attnum))) => column_name(pg_sys::Oid::from(relid), *attnum),
-            _ => self.spec.names.get(relation).and_then(|names| names.columns.get(at)).map_or("?".into(), |name| {
-                // The digits of a column are shown as a call.
-                if name.ends_with(')') { name.clone() } else { quoted_name(name) }
-            }),
+        if let Some((relid, Some(attnum))) = of_table.map(|table| (table.relid, table.attnums.get(at))) {
+            return column_name(pg_sys::Oid::from(relid), *attnum);
+        }
+        match self.spec.names.get(relation).and_then(|names| names.columns.get(at)) {
+            // The digits of a column are shown as a call.
+            Some(name) if name.ends_with(')') => name.clone(),
+            Some(name) => quoted_name(name),
+            None => "?".into(),
         }
     }
 }
 
 impl Names for QueryNames<'_> {
-    fn column(&self, relation: u16, at: u16) -> String {
-        let column = self.column_alone(relation, at);
-        let qualified = self.spec.plan.relations.len() > 1 || self.out.is_verbose();
-        match self.aliases.get(relation as usize) {
+    fn column(&self, scan: Scan, at: u16) -> String {
+        let column = self.column_alone(scan.relation, at);
+        let qualified = self.aliases.len() > 1 || self.out.is_verbose();
+        match self.aliases.get(&scan) {
             Some(alias) if qualified => format!("{}.{column}", quoted_name(alias)),
             _ => column,
         }
@@ -100,6 +109,7 @@ impl Names for QueryNames<'_> {
 }
 
 struct Tree<'a> {
+    plan: &'a EnginePlan,
     words: Words<'a>,
     names: &'a QueryNames<'a>,
     out: &'a Explain<'a>,
@@ -115,7 +125,7 @@ impl Tree<'_> {
                 (kind, Method::Hash) => format!("Hash {kind} Join"),
                 (kind, Method::NestedLoop) => format!("{node_type} {kind} Join"),
             },
-            Step::Scan { relation } => match self.scanned(*relation) {
+            Step::Scan { .. } => match self.scanned(&operator.step) {
                 (Some(table), alias) if table != alias => format!("{node_type} on {table} {alias}"),
                 (_, alias) => format!("{node_type} on {alias}"),
             },
@@ -170,8 +180,8 @@ impl Tree<'_> {
     fn told(&self, operator: &Operator) {
         self.out.property(c"Node Type", self.node_type(&operator.step));
         match &operator.step {
-            Step::Scan { relation } => {
-                let (table, alias) = self.scanned(*relation);
+            Step::Scan { .. } => {
+                let (table, alias) = self.scanned(&operator.step);
                 if let Some(table) = table {
                     self.out.property(c"Relation Name", &table);
                 }
@@ -193,18 +203,18 @@ impl Tree<'_> {
 
     fn details(&self, operator: &Operator) {
         match &operator.step {
-            Step::Scan { relation } => {
+            step @ Step::Scan { relation, .. } => {
                 let columns = self.names.spec.plan.relations.get(*relation as usize).map_or(0, |r| r.columns.len());
-                if self.out.is_verbose() {
-                    self.list(c"Columns", (0..columns as u16).map(|at| self.names.column(*relation, at)));
+                if let Some(scan) = self.scan(step).filter(|_| self.out.is_verbose()) {
+                    self.list(c"Columns", (0..columns as u16).map(|at| self.names.column(scan, at)));
                 }
             }
             Step::Row | Step::Hash | Step::Union | Step::GroupingSets | Step::Values { .. } => {}
             Step::Filter { conditions } => self.conditions(c"Filter", conditions),
             Step::Join(Join { keys, conditions, .. }) => {
-                let keys: Vec<Expr> =
-                    keys.iter().map(|(first, second)| Expr::equal(first.clone(), second.clone())).collect();
-                self.conditions(c"Hash Cond", &keys);
+                if !keys.is_empty() {
+                    self.out.property(c"Hash Cond", &self.words.equalities(keys));
+                }
                 self.conditions(c"Join Filter", conditions);
             }
             Step::Aggregate { keys, aggregates } => {
@@ -254,18 +264,28 @@ impl Tree<'_> {
         }
     }
 
+    /// Which scan it is, if it is one.
+    fn scan(&self, step: &Step) -> Option<Scan> {
+        let Step::Scan { relation, first } = step else { return None };
+        let meaning = first.and_then(|first| self.plan.columns.iter().find(|(id, _)| *id == first));
+        Some(match meaning {
+            Some((_, Meaning::Column { scan, .. })) => *scan,
+            _ => Scan { number: 0, relation: *relation },
+        })
+    }
+
     /// Whether a step reads rows that PostgreSQL has computed.
     fn is_sent(&self, step: &Step) -> bool {
-        let Step::Scan { relation } = step else { return false };
-        let relation = self.names.spec.plan.relations.get(*relation as usize);
+        let relation = self.scan(step).and_then(|scan| self.names.spec.plan.relations.get(scan.relation as usize));
         relation.is_some_and(|relation| relation.source == Source::Sent)
     }
 
     /// The table, if it is one, and what it is called.
-    fn scanned(&self, relation: u16) -> (Option<String>, String) {
-        let relid = self.names.spec.names.get(relation as usize).and_then(|names| names.relid);
-        let alias = self.names.aliases.get(relation as usize).cloned().unwrap_or_default();
-        (relid.map(|relid| quoted_name(&relation_name(pg_sys::Oid::from(relid)))), quoted_name(&alias))
+    fn scanned(&self, step: &Step) -> (Option<String>, String) {
+        let scan = self.scan(step);
+        let names = scan.and_then(|scan| self.names.spec.names.get(scan.relation as usize));
+        let alias = scan.and_then(|scan| self.names.aliases.get(&scan)).map_or("?".into(), |alias| quoted_name(alias));
+        (names.and_then(|names| names.relid).map(|relid| quoted_name(&relation_name(pg_sys::Oid::from(relid)))), alias)
     }
 
     fn conditions(&self, label: &CStr, all: &[Expr]) {

@@ -111,7 +111,8 @@ impl<'a> Builder<'a> {
         let view = self.views[relation as usize].clone();
         let rows = view.row_count() as f64;
         let scan = Arc::new(ViewScan::new(view, schema, self.threads));
-        let plan = self.observer.operator(scan, || (Step::Scan { relation }, Some(rows)));
+        let plan =
+            self.observer.operator(scan, || (Step::Scan { relation, first: columns.first().copied() }, Some(rows)));
         Stage { plan, columns: columns.to_vec() }
     }
 

@@ -43,9 +43,10 @@ pub struct Chunks {
 /// What an operator does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// Of a relation of the plan.
+    /// Of a relation of the plan; its first column, if it has any, tells which scan of it.
     Scan {
         relation: u16,
+        first: Option<ColumnId>,
     },
     /// One row without columns.
     Row,

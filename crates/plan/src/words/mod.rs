@@ -23,9 +23,9 @@ const MORE: &str = "...";
 /// What a column of a plan is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Meaning {
-    /// Of a relation, the one at this place.
+    /// Of a relation, which may be scanned several times, the one at this place.
     Column {
-        relation: u16,
+        scan: Scan,
         at: u16,
     },
     Computed(Expr),
@@ -49,13 +49,23 @@ pub enum Meaning {
     GroupingSet,
 }
 
+/// A scan of a relation, by its number from 0 among those of the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Scan {
+    pub number: u16,
+    pub relation: u16,
+}
+
 /// What the columns are that a plan's operators make.
 pub fn meanings(root: &Rel) -> Vec<(ColumnId, Meaning)> {
     let mut all = Vec::new();
+    let mut scans: HashMap<u16, u16> = HashMap::new();
     root.visit(&mut |rel| match rel {
         Rel::Scan { relation, columns } => {
-            let column = |(at, id): (u16, &ColumnId)| (*id, Meaning::Column { relation: *relation, at });
-            all.extend((0..).zip(columns).map(column));
+            let next = scans.entry(*relation).or_default();
+            let scan = Scan { number: *next, relation: *relation };
+            *next += 1;
+            all.extend((0..).zip(columns).map(|(at, id)| (*id, Meaning::Column { scan, at })));
         }
         Rel::Map { computed, .. } => all.extend(computed.iter().map(|c| (c.column, Meaning::Computed(c.expr.clone())))),
         Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => {
@@ -95,8 +105,8 @@ fn parts(aggregation: &Aggregation) -> impl Iterator<Item = (ColumnId, Meaning)>
 
 /// Who knows how things are called.
 pub trait Names {
-    /// The column of a relation at this place.
-    fn column(&self, relation: u16, at: u16) -> String;
+    /// The column of a scan at this place.
+    fn column(&self, scan: Scan, at: u16) -> String;
     /// What the query has in the place of a parameter; `None`: nothing, it is the session's.
     fn parameter(&self, index: u16) -> Option<String>;
     /// A constant that is neither a number, nor a text, nor a truth value.
@@ -143,8 +153,27 @@ impl<'a> Words<'a> {
         }
     }
 
-    pub fn equality(&self, left: &Expr, right: &Expr) -> String {
-        self.written(|text| self.infix(left, " = ", right, text))
+    /// The keys of a join. Where null equals null, that is two of them: whether the values are equal, with constants for
+    /// nulls, and whether both are null.
+    pub fn equalities(&self, keys: &[(Expr, Expr)]) -> String {
+        let values: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, value_or_constant)).collect();
+        let nulls: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, tested_for_null)).collect();
+        let mut all = Vec::new();
+        for (at, (left, right)) in keys.iter().enumerate() {
+            match (values[at], nulls[at]) {
+                (Some(both), _) if nulls.contains(&Some(both)) => all.push((both.0, " IS NOT DISTINCT FROM ", both.1)),
+                (_, Some(both)) if values.contains(&Some(both)) => {}
+                _ => all.push((left, " = ", right)),
+            }
+        }
+        self.written(|text| {
+            text.push(if all.len() > 1 { "(" } else { "" });
+            for (at, (left, word, right)) in all.iter().enumerate() {
+                text.push(if at > 0 { " AND " } else { "" });
+                self.infix(left, word, right, text);
+            }
+            text.push(if all.len() > 1 { ")" } else { "" });
+        })
     }
 
     pub fn sort_key(&self, key: &SortKey) -> String {
@@ -271,7 +300,7 @@ impl<'a> Words<'a> {
 
     fn column(&self, id: ColumnId, text: &mut Text) {
         match self.meanings.get(&id) {
-            Some(Meaning::Column { relation, at }) => text.push(&self.names.column(*relation, *at)),
+            Some(Meaning::Column { scan, at }) => text.push(&self.names.column(*scan, *at)),
             Some(Meaning::Computed(expr)) => self.write(expr, text),
             Some(Meaning::Union { first: first @ Expr::Column { .. }, .. }) => self.write(first, text),
             Some(Meaning::Union { number, .. }) => text.push(&format!("column{number}")),
@@ -366,6 +395,26 @@ impl<'a> Words<'a> {
             (_, Some(Literal::Text(chars))) => text.push(&quoted(chars)),
             (_, Some(other)) => text.push(&self.names.constant(ty, other)),
         }
+    }
+}
+
+fn both(key: &(Expr, Expr), part: fn(&Expr) -> Option<&Expr>) -> Option<(&Expr, &Expr)> {
+    part(&key.0).zip(part(&key.1))
+}
+
+/// What has a constant where it is null.
+fn value_or_constant(expr: &Expr) -> Option<&Expr> {
+    let Expr::Coalesce(args) = expr else { return None };
+    match &args[..] {
+        [value, Expr::Literal { .. }] => Some(value),
+        _ => None,
+    }
+}
+
+fn tested_for_null(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::IsNull { arg, negated: false } => Some(arg),
+        _ => None,
     }
 }
 

@@ -5,8 +5,9 @@ use crate::{Computed, Field, Range};
 struct Letters;
 
 impl Names for Letters {
-    fn column(&self, relation: u16, at: u16) -> String {
-        format!("{}.{}", ["t", "u"][relation as usize], char::from(b'a' + at as u8))
+    fn column(&self, scan: Scan, at: u16) -> String {
+        let number = if scan.number > 0 { scan.number.to_string() } else { String::new() };
+        format!("{}{number}.{}", ["t", "u"][scan.relation as usize], char::from(b'a' + at as u8))
     }
 
     fn parameter(&self, index: u16) -> Option<String> {
@@ -109,6 +110,34 @@ fn conditions_and_orders_are_told() {
     let locale = Agg::InLocale(crate::catalogue::Extreme::Min, Box::new([column(1), text("C.utf8")]));
     let min = Aggregation { columns: vec![ColumnId(20)], agg: locale, distinct: false };
     assert_eq!(words.aggregate(&min), "min(t.b)");
+}
+
+#[test]
+fn joins_that_join_nulls_say_so() {
+    let scan = |first: u16| Rel::Scan { relation: 0, columns: (first..first + 2).map(ColumnId).collect() };
+    let columns = meanings(&scan(0).join(JoinKind::Inner, scan(2), vec![]));
+    let words = Words::new(&columns, &Letters);
+    let plain = (column(1), column(3));
+    assert_eq!(words.equalities(std::slice::from_ref(&plain)), "(t.b = t1.b)");
+    let or = |id| Expr::Coalesce(vec![column(id), int(0)]);
+    let is_null = |id| Expr::IsNull { arg: Box::new(column(id)), negated: false };
+    let values = (or(0), or(2));
+    assert_eq!(words.equalities(std::slice::from_ref(&values)), "(COALESCE(t.a, 0) = COALESCE(t1.a, 0))");
+    let nulls = (is_null(0), is_null(2));
+    assert_eq!(words.equalities(&[values.clone(), nulls.clone()]), "(t.a IS NOT DISTINCT FROM t1.a)");
+    let all = [nulls, plain, values];
+    assert_eq!(words.equalities(&all), "((t.b = t1.b) AND (t.a IS NOT DISTINCT FROM t1.a))");
+}
+
+#[test]
+fn unions_are_called_as_their_first_part() {
+    let values = |exprs| crate::Part { rel: Rel::Row, exprs };
+    let scan = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };
+    let first = crate::Part { rel: scan, exprs: vec![column(0), int(1)] };
+    let columns = vec![ColumnId(1), ColumnId(2)];
+    let columns = meanings(&Rel::Union { columns, inputs: vec![first, values(vec![int(2), int(3)])] });
+    let words = Words::new(&columns, &Letters);
+    assert_eq!(words.expression(&cmp(CmpOp::Eq, column(1), column(2))), "(t.a = column2)");
 }
 
 /// Each column is twice the one before: written out, the last one would have no end.
