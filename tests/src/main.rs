@@ -12,6 +12,7 @@ mod backups;
 mod chaos;
 mod cursors;
 mod errors;
+mod explain;
 mod faults;
 mod flagged;
 mod following;
@@ -44,6 +45,7 @@ fn main() -> std::process::ExitCode {
         ("cursors", cursors::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
+        ("explain", explain::TESTS),
         ("wide", wide::TESTS),
         ("silence", silence::TESTS),
         ("interrupts", interrupts::TESTS),
