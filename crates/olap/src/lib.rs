@@ -24,7 +24,7 @@
 //! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
 //! | `sort`, `runs` | rows in an order |
 //! | `results` | the stream of result batches |
-//! | `observe`, `measure` | what EXPLAIN is told |
+//! | `observe` | what EXPLAIN is told |
 //! | `cancellation` | ends joins that are long without a result |
 //! | `reserve` | memory of queries outside of the operators |
 //! | `error` | errors and their meaning |
@@ -56,7 +56,6 @@ mod intervals;
 mod like;
 mod logic;
 mod maths;
-mod measure;
 mod named;
 mod numbers;
 mod numeric_sum;

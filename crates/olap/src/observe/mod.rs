@@ -10,6 +10,10 @@
 //! Only a query that is to be explained gets such operators around those that work, with a meter each. What DataFusion puts
 //! between (exchanges, partial states) belongs to the operator above it.
 
+mod measure;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,7 +25,7 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Plan
 use plan::{ColumnId, Meaning};
 use protocol::tree::{Actual, Chunks, EnginePlan, Method, Operator, Step};
 
-use crate::measure::Meter;
+use self::measure::Meter;
 use crate::scan::ViewScan;
 
 /// Whether the query that is put together is observed.
