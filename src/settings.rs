@@ -34,6 +34,7 @@ pub static FALLBACK: GucSetting<bool> = GucSetting::<bool>::new(true);
 pub static FLOAT_AGGREGATES: GucSetting<FloatAggregates> = GucSetting::<FloatAggregates>::new(FloatAggregates::On);
 pub static MAX_SENT_KB: GucSetting<i32> = GucSetting::<i32>::new(8192);
 pub static MAX_WAIT_MS: GucSetting<i32> = GucSetting::<i32>::new(1000);
+pub static EXPLAIN_WAIT_MS: GucSetting<i32> = GucSetting::<i32>::new(2000);
 pub static MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(1024);
 pub static QUERY_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(512);
 pub static UNDO_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(128);
@@ -76,6 +77,16 @@ pub fn init() {
         c"How long a query waits for the mirror to have caught up with its snapshot.",
         c"After that it runs on the heap.",
         &MAX_WAIT_MS,
+        0,
+        i32::MAX,
+        GucContext::Userset,
+        GucFlags::UNIT_MS,
+    );
+    int(
+        c"anker.explain_wait",
+        c"How long EXPLAIN waits for the engine to tell its plan.",
+        c"After that it goes without; 0: the engine is not asked.",
+        &EXPLAIN_WAIT_MS,
         0,
         i32::MAX,
         GucContext::Userset,

@@ -27,6 +27,18 @@ pub struct ScanSpec {
     pub functions: Vec<u32>,
     /// What the query calls the rows that the backend computes, for each of the plan's relations that consists of such.
     pub sent: Vec<String>,
+    /// For each of the plan's relations.
+    pub names: Vec<RelationNames>,
+}
+
+/// How a query calls what it reads, for EXPLAIN.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RelationNames {
+    pub alias: String,
+    /// The table; `None`: rows that the backend computes.
+    pub relid: Option<u32>,
+    /// The columns of such rows; those of tables are in the catalog.
+    pub columns: Vec<String>,
 }
 
 /// What a parameter's value is of what its expression gives when the query starts.

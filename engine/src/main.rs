@@ -13,6 +13,7 @@
 mod by_table;
 mod control;
 mod encode;
+mod explain;
 mod load;
 mod log;
 mod peer;

@@ -21,10 +21,11 @@ use std::time::{Duration, Instant};
 
 use colstore::{TableRequest, TableView};
 use futures::StreamExt;
-use olap::{Cancellation, Reservation, Runtime};
+use olap::{Cancellation, Reservation, Running, Runtime};
 use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
 use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal, SentRows};
+use protocol::tree::EnginePlan;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::encode::{Encoder, slices};
@@ -110,7 +111,8 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     let limit = shared.settings.query_memory_bytes;
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
     let cancellation = Cancellation::default();
-    let work = Work { plan: request.plan, params: request.params, tables: served.tables, sent: request.sent };
+    let QueryRequest { plan, params, sent, observed, .. } = request;
+    let work = Work { plan, params, tables: served.tables, sent, observed };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
     let relayed = relay(peer, result, &mut place, &signs);
@@ -122,8 +124,9 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     let ended = shared.runtime.block_on(&mut job);
     relayed?;
     Ok(match ended {
-        Ok(Ok(rows)) => {
-            End::Done(Done { rows, scanned_rows, engine_us: micros(start.elapsed()), queued_us: micros(queued) })
+        Ok(Ok((rows, plan))) => {
+            let (engine_us, queued_us) = (micros(start.elapsed()), micros(queued));
+            End::Done(Done { rows, scanned_rows, engine_us, queued_us, plan: plan.map(Box::new) })
         }
         Ok(Err(failure)) => End::Failed(failure),
         Err(e) => End::Failed(internal(match e.try_into_panic() {
@@ -134,7 +137,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
 }
 
 /// Has the writer bind the request to its column snapshot.
-fn bind(
+pub fn bind(
     peer: &mut Peer,
     shared: &Shared,
     request: &QueryRequest,
@@ -201,21 +204,25 @@ struct Work {
     params: Vec<Option<Literal>>,
     tables: Vec<Arc<dyn TableView>>,
     sent: Vec<SentRows>,
+    observed: bool,
 }
 
-/// Runs the plan and encodes its result; returns the number of rows.
+/// Runs the plan and encodes its result; returns the number of rows and, if it is observed, what became of it.
 async fn execute(
     olap: Arc<Runtime>,
-    Work { plan, params, tables, sent }: Work,
+    Work { plan, params, tables, sent, observed }: Work,
     long_rows: LongRows,
     pieces: mpsc::Sender<Piece>,
     cancellation: Cancellation,
-) -> Result<u64, Failure> {
+) -> Result<(u64, Option<EnginePlan>), Failure> {
     let views = olap::views(&plan, tables, sent)?;
-    let mut running = olap.start(&plan, &params, views, &cancellation).await?;
+    let Running { schema, mut batches, observation } = match observed {
+        true => olap.start_observed(&plan, &params, views, &cancellation).await?,
+        false => olap.start(&plan, &params, views, &cancellation).await?,
+    };
     let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));
-    let mut encoder = Encoder::new(&running.schema).map_err(encoding)?;
-    while let Some(batch) = running.batches.next().await {
+    let mut encoder = Encoder::new(&schema).map_err(encoding)?;
+    while let Some(batch) = batches.next().await {
         let batch = batch.map_err(|e| Runtime::failure(&e))?;
         for (slice, length) in slices(&batch) {
             if length > LONGEST_ROW {
@@ -224,7 +231,7 @@ async fn execute(
             // First where it goes to, then memory: who waits for a client that does not read holds no more.
             let Ok(slot) = pieces.reserve().await else {
                 // Nobody receives: the query was cancelled.
-                return Ok(encoder.rows());
+                return Ok((encoder.rows(), None));
             };
             let mut memory = long_rows.room(length, encoder.rows() > 0).await?;
             let Some(bytes) = encoder.push(&slice).map_err(encoding)? else {
@@ -237,7 +244,9 @@ async fn execute(
         }
     }
     let _ = pieces.send(Piece { bytes: encoder.finish().map_err(encoding)?, _memory: None }).await;
-    Ok(encoder.rows())
+    // What did not have to be read to its end counts no more.
+    drop(batches);
+    Ok((encoder.rows(), observation.and_then(|observation| observation.plan(true))))
 }
 
 fn too_long(bytes: usize) -> Failure {

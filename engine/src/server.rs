@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::peer::Peer;
 use crate::stats::Stats;
 use crate::writer::{Command, WriterHandle};
-use crate::{load, log, query};
+use crate::{explain, load, log, query};
 
 /// Stack of every thread that walks expressions: decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
@@ -162,6 +162,7 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
         payload = Vec::new();
         match request {
             Request::Query(request) => query::answer(peer, shared, *request)?,
+            Request::Explain(request) => explain::answer(peer, shared, *request)?,
             Request::Load(request) => load::answer(peer, shared, request)?,
             Request::Status => status(peer, shared)?,
         }

@@ -1,6 +1,6 @@
 //! Looking up the catalog: what is called so, what it is called, and rows from the server's caches. In a transaction.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 
 use pgrx::prelude::*;
 
@@ -62,6 +62,23 @@ names! {
     operator_name => format_operator,
 }
 
+/// As SQL wants it.
+pub fn column_name(relid: pg_sys::Oid, attnum: i16) -> String {
+    // SAFETY: a C string comes back, or null where there is no such column.
+    let name = unsafe { pg_sys::get_attname(relid, attnum, true) };
+    if name.is_null() { attnum.to_string() } else { quoted_text(name) }
+}
+
+/// As SQL wants it.
+pub fn quoted_name(name: &str) -> String {
+    CString::new(name).map_or_else(|_| name.to_owned(), |name| quoted_text(name.as_ptr()))
+}
+
+fn quoted_text(name: *const c_char) -> String {
+    // SAFETY: the callers' C strings; one comes back.
+    unsafe { text(pg_sys::quote_identifier(name)) }.unwrap_or_default()
+}
+
 pub fn database_name(database: pg_sys::Oid) -> Option<String> {
     cached([database.into()], |row: &pg_sys::FormData_pg_database| text_of(&row.datname))
 }
@@ -74,8 +91,7 @@ pub fn text_of(name: &pg_sys::NameData) -> String {
 
 /// As SQL wants it.
 pub fn quoted(name: &pg_sys::NameData) -> String {
-    // SAFETY: a name ends with a zero byte; a C string comes back.
-    unsafe { text(pg_sys::quote_identifier(name.data.as_ptr())) }.unwrap_or_default()
+    quoted_text(name.data.as_ptr())
 }
 
 /// A C string of the server's, as text for people to read.

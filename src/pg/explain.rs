@@ -6,20 +6,116 @@ use std::time::Duration;
 
 use pgrx::prelude::*;
 
-use super::tree::{push, text};
+use super::catalog;
+use super::session;
+use super::tree::{Node, push, text};
 
 /// EXPLAIN, as it comes to a node.
 pub struct Explain<'a> {
     state: *mut pg_sys::ExplainState,
+    plan: *mut pg_sys::Plan,
+    /// The plans above the node.
+    ancestors: *mut pg_sys::List,
     used: PhantomData<&'a ()>,
 }
+
+/// Kilobytes, as EXPLAIN rounds them.
+const KILOBYTE: u64 = 1024;
 
 impl Explain<'_> {
     /// # Safety
     ///
-    /// The state is in use during `'a`.
-    pub(super) unsafe fn new(state: *mut pg_sys::ExplainState) -> Self {
-        Explain { state, used: PhantomData }
+    /// The state is in use during `'a`, and has come to the node of this plan, with those above it.
+    pub(super) unsafe fn new(
+        state: *mut pg_sys::ExplainState,
+        plan: *mut pg_sys::Plan,
+        ancestors: *mut pg_sys::List,
+    ) -> Self {
+        Explain { state, plan, ancestors, used: PhantomData }
+    }
+
+    pub fn is_text(&self) -> bool {
+        self.options().format == pg_sys::ExplainFormat::EXPLAIN_FORMAT_TEXT
+    }
+
+    pub fn is_verbose(&self) -> bool {
+        self.options().verbose
+    }
+
+    /// Whether what is only expected is shown.
+    pub fn shows_costs(&self) -> bool {
+        self.options().costs
+    }
+
+    pub fn shows_times(&self) -> bool {
+        self.options().timing
+    }
+
+    /// An expression of the node, as EXPLAIN shows those of its own.
+    pub fn expression(&self, node: Node<'_>) -> String {
+        // SAFETY: what EXPLAIN itself does for this node; a C string comes back.
+        unsafe {
+            let context = pg_sys::set_deparse_context_plan(self.options().deparse_cxt, self.plan, self.ancestors);
+            let shown = pg_sys::deparse_expression(node.as_ptr(), context, true, false);
+            catalog::text(shown).unwrap_or_default()
+        }
+    }
+
+    /// What belongs together under a name.
+    pub fn group(&self, label: &CStr, inner: impl FnOnce()) {
+        self.line("", &format!("{}:", label.to_string_lossy()));
+        self.indent(1);
+        self.grouped(label.as_ptr(), true, inner);
+        self.indent(-1);
+    }
+
+    /// A node of a plan of our own, by its heading in text form.
+    pub fn node(&self, heading: &str, inner: impl FnOnce()) {
+        self.line("->  ", heading);
+        self.indent(3);
+        self.grouped(std::ptr::null(), true, inner);
+        self.indent(-3);
+    }
+
+    /// The nodes below one.
+    pub fn nodes(&self, inner: impl FnOnce()) {
+        self.grouped(c"Plans".as_ptr(), false, inner);
+    }
+
+    /// In text form nothing but what is inside.
+    fn grouped(&self, label: *const std::ffi::c_char, labeled: bool, inner: impl FnOnce()) {
+        let kind = if label.is_null() { c"Plan".as_ptr() } else { label };
+        // SAFETY: C strings, or no label.
+        unsafe { pg_sys::ExplainOpenGroup(kind, label, labeled, self.state) };
+        inner();
+        // SAFETY: as above, and as it was opened.
+        unsafe { pg_sys::ExplainCloseGroup(kind, label, labeled, self.state) };
+    }
+
+    fn line(&self, arrow: &str, line: &str) {
+        if !self.is_text() {
+            return;
+        }
+        let (line, spaces) = (readable(&format!("{arrow}{line}\n")), self.options().indent * 2);
+        // SAFETY: appends to what EXPLAIN has written so far.
+        unsafe {
+            pg_sys::appendStringInfoSpaces(self.options().str_, spaces);
+            pg_sys::appendStringInfoString(self.options().str_, line.as_ptr());
+        }
+    }
+
+    /// In text form.
+    fn indent(&self, by: i32) {
+        if self.is_text() {
+            // SAFETY: by the promise of `new`; nobody else looks at it meanwhile.
+            unsafe { (*self.state).indent += by };
+        }
+    }
+
+    pub fn memory(&self, label: &CStr, bytes: u64) {
+        let kilobytes = bytes.div_ceil(KILOBYTE) as i64;
+        // SAFETY: two C strings.
+        unsafe { pg_sys::ExplainPropertyInteger(label.as_ptr(), c"kB".as_ptr(), kilobytes, self.state) }
     }
 
     /// Whether the query was run.
@@ -28,7 +124,7 @@ impl Explain<'_> {
     }
 
     pub fn property(&self, label: &CStr, value: &str) {
-        let value = CString::new(value).unwrap_or_default();
+        let value = readable(value);
         // SAFETY: two C strings.
         unsafe { pg_sys::ExplainPropertyText(label.as_ptr(), value.as_ptr(), self.state) }
     }
@@ -40,7 +136,7 @@ impl Explain<'_> {
 
     pub fn list(&self, label: &CStr, values: impl Iterator<Item = String>) {
         let mut list = std::ptr::null_mut();
-        values.for_each(|value| push(&mut list, text(&value)));
+        values.for_each(|value| push(&mut list, text(&readable(&value).to_string_lossy())));
         // SAFETY: a list of C strings.
         unsafe { pg_sys::ExplainPropertyList(label.as_ptr(), list, self.state) }
     }
@@ -58,4 +154,10 @@ impl Explain<'_> {
         // SAFETY: by the promise of `new`.
         unsafe { &*self.state }
     }
+}
+
+/// Names are in the database's encoding, which need not be ours: what it may not know is not shown.
+fn readable(text: &str) -> CString {
+    let known = |c: char| if c != '\0' && (c.is_ascii() || session::is_utf8()) { c } else { '?' };
+    CString::new(text.chars().map(known).collect::<String>()).unwrap_or_default()
 }

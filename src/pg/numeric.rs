@@ -21,6 +21,27 @@ impl Numeric {
         }
     }
 
+    /// Of its content, without a header.
+    pub fn of_bytes(bytes: &[u8]) -> Numeric {
+        let size = pg_sys::VARHDRSZ + bytes.len();
+        // SAFETY: a fresh varlena of this size, which is filled.
+        unsafe {
+            let varlena = pg_sys::palloc(size).cast::<pg_sys::varlena>();
+            pgrx::varlena::set_varsize_4b(varlena, size as i32);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), varlena.cast::<u8>().add(pg_sys::VARHDRSZ), bytes.len());
+            Numeric(varlena)
+        }
+    }
+
+    /// Its digits.
+    pub fn text(&self) -> String {
+        // SAFETY: the output function of a numeric, which returns a C string.
+        unsafe {
+            let text = pg_sys::OidOutputFunctionCall(pg_sys::F_NUMERIC_OUT.into(), self.datum());
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
+    }
+
     /// With the scale that PostgreSQL chooses.
     pub fn divided_by(&self, other: &Numeric) -> Numeric {
         Numeric(self.call(pg_sys::F_NUMERIC_DIV, other.datum()).cast_mut_ptr())

@@ -31,7 +31,7 @@ pub trait ScanNode: Sized + 'static {
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a>;
     fn rescan(&mut self);
     fn end(&mut self);
-    fn explain(&self, out: &Explain<'_>);
+    fn explain(&self, place: Place<'_>, out: &Explain<'_>);
 }
 
 /// A node as the executor holds it.
@@ -170,11 +170,14 @@ unsafe extern "C-unwind" fn rescan<N: ScanNode>(state: *mut pg_sys::CustomScanSt
 #[pg_guard]
 unsafe extern "C-unwind" fn explain<N: ScanNode>(
     state: *mut pg_sys::CustomScanState,
-    _ancestors: *mut pg_sys::List,
+    ancestors: *mut pg_sys::List,
     out: *mut pg_sys::ExplainState,
 ) {
     // SAFETY: called by EXPLAIN with a begun node of ours, and with what it writes to.
-    unsafe { parts::<N>(state).0.explain(&Explain::new(out)) }
+    unsafe {
+        let (node, place) = parts::<N>(state);
+        node.explain(place, &Explain::new(out, (*state).ss.ps.plan, ancestors));
+    }
 }
 
 // -- what a node has to do with --------------------------------------------------------------------------------------
@@ -262,6 +265,11 @@ impl<'a> Place<'a> {
     pub fn snapshot(self) -> Option<Snapshot> {
         // SAFETY: the snapshot of a running query.
         unsafe { snapshot::from_pg(self.estate().es_snapshot) }
+    }
+
+    /// Whether the query is run to see how it is run, by EXPLAIN ANALYZE say.
+    pub fn is_instrumented(self) -> bool {
+        self.estate().es_instrument != 0
     }
 
     /// Whether rows are being checked again after a concurrent update.

@@ -44,6 +44,8 @@ calls! {
     count_closed_file => ReleaseExternalFD();
     /// Microseconds since the server's epoch.
     now => GetCurrentTimestamp() -> i64;
+    /// When the client sent what is being run, on the same clock.
+    statement_start => GetCurrentStatementStartTimestamp() -> i64;
     /// Of the database; fixed for the life of a connected process.
     encoding => GetDatabaseEncoding() -> i32;
 }

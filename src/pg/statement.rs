@@ -22,6 +22,12 @@ struct Receiver<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// How many rows a plan is expected to give.
+    pub fn expected_rows(self, statement: Node<'a>) -> f64 {
+        // SAFETY: a finished plan has its tree.
+        statement.cast::<pg_sys::PlannedStmt>().map_or(0.0, |plan| unsafe { (*plan.planTree).plan_rows })
+    }
+
     /// Holds a plan's relations open until the query ends, as if the query read them itself: no DDL of this session changes
     /// them before. Not within a subtransaction.
     pub fn hold_relations(self, statement: Node<'a>) {

@@ -172,6 +172,12 @@ impl<'a> Node<'a> {
         unsafe { pg_sys::contain_vars_of_level(self.as_ptr(), levels_up as i32) }
     }
 
+    /// Whether it calls no functions but the server's own.
+    pub fn calls_only_builtin(self) -> bool {
+        // SAFETY: a valid expression.
+        unsafe { walk::calls_only_builtin(self.as_ptr()) }
+    }
+
     /// Whether this node or one below it is what `wanted` looks for.
     pub fn any(self, mut wanted: fn(Node<'_>) -> bool) -> bool {
         // SAFETY: a valid expression, and the context that the walker expects.

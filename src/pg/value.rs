@@ -7,6 +7,9 @@ use pgrx::prelude::*;
 use plan::{Literal, Type};
 use serde::{Deserialize, Serialize};
 
+use super::catalog;
+use super::numeric::Numeric;
+
 /// Digits behind the point that a numeric parameter may have; leaves 20 before it.
 pub const PARAMETER_SCALE: u8 = 18;
 
@@ -142,6 +145,39 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
 pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
     // SAFETY: by the caller's promise, a string that ends with a zero.
     text(unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }.to_bytes().to_vec())
+}
+
+/// What PostgreSQL shows of a literal that is neither a number, nor a text, nor a truth value.
+pub fn shown(ty: Type, literal: &Literal) -> String {
+    let of_datum = |function: u32, datum: pg_sys::Datum| {
+        // SAFETY: an output function of the type that the callers below have a value of; a C string comes back.
+        let text = unsafe { catalog::text(pg_sys::OidOutputFunctionCall(function.into(), datum)) };
+        text.unwrap_or_default()
+    };
+    match (ty, literal) {
+        (Type::Date, Literal::Int(days)) => {
+            format!("'{}'::date", of_datum(pg_sys::F_DATE_OUT, pg_sys::Datum::from(*days as i32)))
+        }
+        (Type::Timestamp, Literal::Int(time)) => {
+            format!("'{}'::timestamp", of_datum(pg_sys::F_TIMESTAMP_OUT, (*time).into()))
+        }
+        (Type::TimestampTz, Literal::Int(time)) => {
+            format!("'{}'::timestamptz", of_datum(pg_sys::F_TIMESTAMPTZ_OUT, (*time).into()))
+        }
+        (Type::Time, Literal::Int(time)) => format!("'{}'::time", of_datum(pg_sys::F_TIME_OUT, (*time).into())),
+        (Type::Enum, Literal::Int(label)) => {
+            format!("'{}'", of_datum(pg_sys::F_ENUM_OUT, pg_sys::Oid::from(*label as u32).into()))
+        }
+        (Type::Uuid, Literal::Decimal(uuid)) => {
+            let bytes = uuid_bytes(*uuid);
+            format!("'{}'::uuid", of_datum(pg_sys::F_UUID_OUT, pg_sys::Datum::from(bytes.as_ptr())))
+        }
+        (Type::Opaque, Literal::Bytes(bytes)) => Numeric::of_bytes(bytes).text(),
+        (_, Literal::Bytes(bytes)) => {
+            format!("'\\x{}'::bytea", bytes.iter().take(100).map(|b| format!("{b:02x}")).collect::<String>())
+        }
+        (_, other) => format!("{other:?}"),
+    }
 }
 
 /// A name, without the zeros behind it.

@@ -66,6 +66,18 @@ pub unsafe fn functions_of(query: *mut pg_sys::Query) -> Vec<pg_sys::Oid> {
     found
 }
 
+/// Whether an expression calls no functions but the server's own.
+///
+/// # Safety
+///
+/// A valid expression.
+pub unsafe fn calls_only_builtin(expression: *mut pg_sys::Node) -> bool {
+    let mut found: Vec<pg_sys::Oid> = Vec::new();
+    // SAFETY: by the caller's promise; the walker gets the context that it expects.
+    unsafe { visit_functions(expression, (&raw mut found).cast()) };
+    found.iter().all(|function| function.to_u32() < pg_sys::FirstNormalObjectId)
+}
+
 #[pg_guard]
 unsafe extern "C-unwind" fn visit_functions(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `functions_of`.

@@ -1,5 +1,7 @@
 //! What the expressions of a SELECT level may refer to: the items of its FROM, by their place in the range table.
 
+use std::ffi::CStr;
+
 use pgrx::prelude::*;
 
 use super::reason::{Attempt, type_reason};
@@ -8,6 +10,7 @@ use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, Lock, OpenRelation, has_children, keys_determine};
 use crate::pg::value;
+use crate::spec::RelationNames;
 use plan::{Expr, MirrorColumn, Named, Relation, Source, Type};
 
 /// A level; those around it come before it in [`Translator`]'s list.
@@ -77,6 +80,12 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// What the query calls an item of FROM.
+pub fn alias(entry: &pg_sys::RangeTblEntry) -> String {
+    // SAFETY: every item has such a name.
+    unsafe { CStr::from_ptr((*entry.eref).aliasname) }.to_string_lossy().into_owned()
+}
+
 impl<'a> Translator<'a> {
     /// Makes a table of FROM part of the innermost scope; its number in the plan.
     pub fn open_table(&mut self, index: i32, entry: &pg_sys::RangeTblEntry) -> Attempt<u16> {
@@ -112,7 +121,9 @@ impl<'a> Translator<'a> {
             numbers.push(all.ok_or_else(|| format!("table \"{name}\" has a part of another form"))?);
             tables.push(plan::Table { relid: relid.to_u32(), attnums: Vec::new() });
         }
-        let relation = self.add_relation(Relation { source: Source::Tables { tables, apart }, columns: Vec::new() })?;
+        let names = RelationNames { alias: alias(entry), relid: Some(entry.relid.to_u32()), columns: Vec::new() };
+        let source = Source::Tables { tables, apart };
+        let relation = self.add_relation(Relation { source, columns: Vec::new() }, names)?;
         let keyed = keyed(entry);
         let table = Table { name, keyed, columns, excluded, relation, numbers };
         self.scope_mut().items.push(Item { index, rows: Rows::Table(table) });

@@ -11,14 +11,12 @@
 //! They are few, or the query is the heap's: PostgreSQL's own estimate decides when the query is planned, and
 //! `anker.max_sent` when it runs.
 
-use std::ffi::CStr;
-
 use pgrx::prelude::*;
 use plan::{Expr, Rel, Relation, Source, Type};
 
 use super::level::Level;
 use super::reason::{Attempt, Reason, type_reason};
-use super::scope::keyed;
+use super::scope::{alias, keyed};
 use super::translate::{Asked, Scale, Translator, Typed, exact};
 use crate::pg::compat;
 use crate::pg::relation::{Lock, OpenRelation};
@@ -27,6 +25,7 @@ use crate::pg::tree::{Node, Tree, make, push, string_node, text};
 use crate::pg::value;
 use crate::settings;
 use crate::shared;
+use crate::spec::RelationNames;
 use plan::numeric_modifier;
 
 /// Where a subquery stands that is no item of FROM.
@@ -119,11 +118,11 @@ impl<'a> Translator<'a> {
             // Its rows could be other ones the second time.
             return Err(reason);
         }
-        let relation = self.add_relation(Relation { source: Source::Sent, columns: Vec::new() })?;
+        let name = alias(entry);
+        let names = RelationNames { alias: name.clone(), ..RelationNames::default() };
+        let relation = self.add_relation(Relation { source: Source::Sent, columns: Vec::new() }, names)?;
         let is_table = entry.rtekind == pg_sys::RTEKind::RTE_RELATION;
         self.scope_mut().add_sent(index, relation, if is_table { keyed(entry) } else { None });
-        // SAFETY: an item of FROM has the name that the query calls it by.
-        let name = unsafe { CStr::from_ptr((*entry.eref).aliasname) }.to_string_lossy().into_owned();
         let (targets, quals) = (Vec::new(), std::ptr::null_mut());
         self.sent.push(Sent { relation, index, name, reason, entry, query, with, targets, quals });
         Ok(Rel::Scan { relation, columns: Vec::new() })
@@ -190,6 +189,7 @@ impl<'a> Translator<'a> {
         let sent = self.sent.iter_mut().find(|sent| sent.relation == relation).ok_or("rows of an unknown sender")?;
         if sent.targets.iter().all(|(known, _)| *known != asked) {
             sent.targets.push((asked, target));
+            self.names[relation as usize].columns.push(sent.name_of(asked));
         }
         Ok(Expr::column(id))
     }
@@ -214,6 +214,19 @@ impl Sent<'_> {
     /// The relation whose rows they are, if they are the item's.
     pub fn relation_of(&self, entry: &pg_sys::RangeTblEntry) -> Option<u16> {
         std::ptr::eq(self.entry, entry).then_some(self.relation)
+    }
+
+    /// What a column is called.
+    fn name_of(&self, asked: Asked) -> String {
+        let name = |number: i16| {
+            // SAFETY: an item of FROM has names for its columns.
+            let mut names = unsafe { Tree::new().list((*self.entry.eref).colnames) };
+            names.nth(usize::try_from(number - 1).unwrap_or(0)).and_then(Node::string).unwrap_or_default()
+        };
+        match asked {
+            Asked::Column(number) => name(number),
+            Asked::ScaleOf(number) => format!("scale({})", name(number)),
+        }
     }
 
     /// `SELECT columns FROM item WHERE conditions`, to be planned.

@@ -64,12 +64,12 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
         unsafe { (*upper).limitOffset = std::ptr::null_mut() };
     }
     let (output, result_columns) = level.columns.returned();
-    let Finished { plan, params, sources, sent } = translator.finish(level.rel, output)?;
-    let names = sent.iter().map(|sent| sent.name.clone()).collect();
+    let Finished { plan, params, sources, sent, names } = translator.finish(level.rel, output)?;
+    let sent_names = sent.iter().map(|sent| sent.name.clone()).collect();
     // SAFETY: the caller's query.
     let functions = unsafe { walk::functions_of(std::ptr::from_ref(query).cast_mut()) };
     let functions = functions.into_iter().map(|function| function.to_u32()).collect();
-    let spec = ScanSpec { plan, sources, columns: result_columns, functions, sent: names };
+    let spec = ScanSpec { plan, sources, columns: result_columns, functions, sent: sent_names, names };
     Ok(Split { spec, sent, params, upper, columns })
 }
 

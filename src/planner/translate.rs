@@ -15,7 +15,7 @@ use super::sent::Sent;
 use super::window::Computed;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
-use crate::spec::Source;
+use crate::spec::{RelationNames, Source};
 
 /// The order of joins knows no more; a query of WITH counts for each reference.
 const MAX_RELATIONS: usize = 64;
@@ -63,6 +63,8 @@ impl Typed {
 pub struct Translator<'a> {
     pub tree: Tree<'a>,
     relations: Vec<Relation>,
+    /// For each relation, what the query calls it.
+    pub names: Vec<RelationNames>,
     /// For each relation, the columns of it that were asked for.
     scanned: Vec<Vec<Scanned>>,
     /// What PostgreSQL has to compute for the engine.
@@ -100,6 +102,7 @@ pub struct Finished<'a> {
     pub sources: Vec<Source>,
     /// What PostgreSQL has to compute for it.
     pub sent: Vec<Sent<'a>>,
+    pub names: Vec<RelationNames>,
 }
 
 /// A column of a relation that a scan gives.
@@ -127,6 +130,7 @@ impl<'a> Translator<'a> {
         Translator {
             tree,
             relations: Vec::new(),
+            names: Vec::new(),
             scanned: Vec::new(),
             sent: Vec::new(),
             families: Vec::new(),
@@ -159,7 +163,8 @@ impl<'a> Translator<'a> {
         });
         let plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
         plan.check().map_err(|what| format!("its plan is not well-formed: {what}"))?;
-        Ok(Finished { plan, params: self.param_exprs, sources: self.sources, sent: self.sent })
+        let Translator { param_exprs: params, sources, sent, names, .. } = self;
+        Ok(Finished { plan, params, sources, sent, names })
     }
 
     /// Whether rows around a subquery, which may be computed twice, hold sums that depend on the order of their addends.
@@ -236,6 +241,7 @@ impl<'a> Translator<'a> {
         (self.windows, self.case_values) = (windows, cases);
         if translated.is_err() {
             self.relations.truncate(relations);
+            self.names.truncate(relations);
             self.scanned.truncate(relations);
             self.sent.truncate(sent);
             self.forget_params(params);
@@ -247,11 +253,12 @@ impl<'a> Translator<'a> {
     }
 
     /// A new table; columns are added when they are needed.
-    pub fn add_relation(&mut self, relation: Relation) -> Attempt<u16> {
+    pub fn add_relation(&mut self, relation: Relation, names: RelationNames) -> Attempt<u16> {
         if self.relations.len() == MAX_RELATIONS {
             return Err(format!("more than {MAX_RELATIONS} tables"));
         }
         self.relations.push(relation);
+        self.names.push(names);
         self.scanned.push(Vec::new());
         Ok(self.relations.len() as u16 - 1)
     }

@@ -85,7 +85,7 @@ impl ScanNode for Chooser {
         self.engine_side.take().into_iter().chain(self.heap.take()).for_each(Child::end);
     }
 
-    fn explain(&self, out: &Explain<'_>) {
+    fn explain(&self, _: Place<'_>, out: &Explain<'_>) {
         match self.heap {
             Some(_) => out.property(c"Anker", &format!("heap, because {}", self.reason)),
             None => out.property(c"Anker", "engine"),

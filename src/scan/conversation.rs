@@ -8,7 +8,8 @@ use arrow_ipc::reader::StreamDecoder;
 use pgrx::prelude::*;
 use plan::Literal;
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, Failure, QueryRequest, Ready, Refusal, Request, SentRows};
+use protocol::request::{Done, ExplainRequest, Failure, QueryRequest, Ready, Refusal, Request, SentRows};
+use protocol::tree::EnginePlan;
 
 use super::trouble::Trouble;
 use crate::client::{Engine, Received};
@@ -19,6 +20,49 @@ use crate::{settings, shared};
 
 /// The engine's answers beyond `anker.max_wait` may take so much longer.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// What is asked.
+pub struct Question<'a> {
+    pub plan: &'a plan::Plan,
+    pub params: Vec<Option<Literal>>,
+    /// From [`super::checks::check`].
+    pub fingerprints: Vec<u64>,
+}
+
+impl Question<'_> {
+    fn request(self, place: Place<'_>, max_wait_ms: u64) -> Result<QueryRequest, String> {
+        let Question { plan, params, fingerprints } = self;
+        Ok(QueryRequest {
+            plan: plan.clone(),
+            params,
+            snapshot: place.snapshot().ok_or("not an ordinary MVCC snapshot")?,
+            lsn: wal::flushed_position(),
+            fingerprints,
+            sent: Vec::new(),
+            max_wait_ms,
+            observed: false,
+        })
+    }
+
+    /// How the engine would answer. `expected_sent`: how many rows would go with the request, for each relation of such.
+    pub fn outline(self, expected_sent: Vec<u64>, limit: Duration, place: Place<'_>) -> Result<EnginePlan, String> {
+        let begun = Instant::now();
+        let left = || limit.saturating_sub(begun.elapsed());
+        let database = session::database();
+        let mut engine = Engine::connect(database, limit)?;
+        engine.patience = left();
+        let max_wait_ms = (settings::MAX_WAIT_MS.get() as u64).min(limit.as_millis() as u64);
+        let query = self.request(place, max_wait_ms)?;
+        shared::wake_worker(database);
+        let request = Request::Explain(Box::new(ExplainRequest { query, expected_sent }));
+        engine.request(frame::encode(Kind::Request, &request))?;
+        match engine.receive(Some(left()))? {
+            Received::TimedOut => Err("engine did not tell it within anker.explain_wait".into()),
+            Received::Frame(Kind::Plan, payload) => frame::parse(payload).map_err(|e| e.to_string()),
+            Received::Frame(kind, payload) => Err(trouble(kind, payload).reason()),
+        }
+    }
+}
 
 pub struct Conversation {
     /// `None`: hung up, or over; what was learned stays for EXPLAIN.
@@ -36,27 +80,15 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Sends the request: from here on the engine works. `fingerprints` come from [`super::checks::check`].
-    pub fn begin(
-        plan: &plan::Plan,
-        params: Vec<Option<Literal>>,
-        sent: Vec<SentRows>,
-        fingerprints: Vec<u64>,
-        place: Place<'_>,
-    ) -> Result<Conversation, String> {
-        let snapshot = place.snapshot().ok_or("not an ordinary MVCC snapshot")?;
+    /// Sends the request: from here on the engine works.
+    pub fn begin(question: Question<'_>, sent: Vec<SentRows>, place: Place<'_>) -> Result<Conversation, String> {
         let database = session::database();
         let begun = Instant::now();
         let mut engine = Engine::reach(database, limit())?;
-        let request = Request::Query(Box::new(QueryRequest {
-            plan: plan.clone(),
-            params,
-            snapshot,
-            lsn: wal::flushed_position(),
-            fingerprints,
-            sent,
-            max_wait_ms: settings::MAX_WAIT_MS.get() as u64,
-        }));
+        let mut query = question.request(place, settings::MAX_WAIT_MS.get() as u64)?;
+        query.sent = sent;
+        query.observed = place.is_instrumented();
+        let request = Request::Query(Box::new(query));
         shared::wake_worker(database);
         engine.request(frame::encode(Kind::Request, &request))?;
         Ok(Conversation {

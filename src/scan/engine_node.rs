@@ -10,7 +10,9 @@ use pgrx::prelude::*;
 use plan::Literal;
 
 use super::checks;
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Question};
+use super::foretell;
+use super::outline;
 use super::result::EngineResult;
 use super::sent;
 use super::trouble::Trouble;
@@ -29,7 +31,7 @@ const LONGEST_PARAMETER: usize = 1 << 20;
 pub struct EngineNode {
     spec: ScanSpec,
     params: Vec<Expression>,
-    rewindable: bool,
+    flags: Flags,
     /// Those that went with the request.
     rows_sent: u64,
     /// The session's time zone that the engine was told, if it was.
@@ -53,7 +55,7 @@ impl ScanNode for EngineNode {
             error!("pg_anker: a plan node cannot be read");
         };
         let params = place.prepare();
-        EngineNode { spec, params, rewindable: flags.rewind(), rows_sent: 0, zone: None, result: None }
+        EngineNode { spec, params, flags, rows_sent: 0, zone: None, result: None }
     }
 
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a> {
@@ -74,10 +76,14 @@ impl ScanNode for EngineNode {
         self.release();
     }
 
-    fn explain(&self, out: &Explain<'_>) {
+    fn explain(&self, place: Place<'_>, out: &Explain<'_>) {
         out.list(c"Relations", self.spec.plan.tables().map(|table| relation_name(pg_sys::Oid::from(table.relid))));
         if !self.spec.sent.is_empty() {
             out.list(c"Sent Along", self.spec.sent.iter().cloned());
+        }
+        if self.flags.explain_only() {
+            let told = foretell::engine_plan(&self.spec, || self.values(place), place);
+            return outline::show(told.as_ref().map_err(String::as_str), &self.spec, place, out);
         }
         let Some(result) = self.result.as_ref().filter(|_| out.analyzes()) else {
             return;
@@ -102,6 +108,12 @@ impl ScanNode for EngineNode {
         } else {
             out.number(c"Rows", result.rows);
         }
+        let plan = conversation.done.as_ref().map(|done| done.plan.as_deref());
+        match plan {
+            Some(Some(plan)) => outline::show(Ok(plan), &self.spec, place, out),
+            Some(None) => {}
+            None => outline::show(Err("the result was not read to its end"), &self.spec, place, out),
+        }
     }
 }
 
@@ -116,26 +128,29 @@ impl EngineNode {
         // First, so that nothing is evaluated in vain.
         let fingerprints = checks::check(&self.spec, place)?;
         sent::hold_relations(place);
-        let evaluate_all = || {
-            let params = self.params.iter().zip(self.spec.plan.params.iter().zip(&self.spec.sources));
-            let params = params.map(|(expr, (ty, source))| evaluate(expr, *ty, *source, place));
-            Ok((params.collect::<Result<Vec<_>, String>>()?, sent::compute(&self.spec, place)?))
-        };
+        self.zone = self.spec.sources.contains(&Source::SessionZone).then(zone::of_session);
+        let evaluate_all = || Ok((self.values(place)?, sent::compute(&self.spec, place)?));
         let mut sources = place.expressions().zip(&self.spec.sources);
         let cannot_raise = |(expr, source): (Node<'_>, &Source)| match source {
             Source::SessionZone => true,
             Source::Zone => false,
             _ => expr.tag() == pg_sys::NodeTag::T_Param,
         };
-        self.zone = self.spec.sources.contains(&Source::SessionZone).then(zone::of_session);
         let (values, sent) = match self.spec.sent.is_empty() && sources.all(cannot_raise) {
             true => evaluate_all()?,
             false => attempt(AssertUnwindSafe(evaluate_all))?,
         };
         self.rows_sent = sent.iter().map(|sent| u64::from(sent.rows)).sum();
-        let conversation = Conversation::begin(&self.spec.plan, values, sent, fingerprints, place)?;
+        let question = Question { plan: &self.spec.plan, params: values, fingerprints };
+        let conversation = Conversation::begin(question, sent, place)?;
         self.result = Some(EngineResult::new(self.spec.columns.clone(), conversation));
         Ok(())
+    }
+
+    /// The parameters' values.
+    fn values(&self, place: Place<'_>) -> Result<Vec<Option<Literal>>, String> {
+        let params = self.params.iter().zip(self.spec.plan.params.iter().zip(&self.spec.sources));
+        params.map(|(expr, (ty, source))| evaluate(expr, *ty, *source, place)).collect()
     }
 
     /// Waits for the engine: for its first rows, or for all of them. Afterwards it cannot refuse any more, nor fail on a
@@ -144,7 +159,7 @@ impl EngineNode {
         if self.zone.is_some_and(|zone| zone != zone::of_session()) {
             return Err("the session's time zone has changed since the query began".to_string().into());
         }
-        let must_be_all = self.rewindable || self.spec.plan.may_fail_late();
+        let must_be_all = self.flags.rewind() || self.spec.plan.may_fail_late();
         let result = self.result.as_mut().ok_or_else(|| "engine was not asked".to_string())?;
         if must_be_all || reads_ahead { result.fetch(place, must_be_all) } else { result.begin() }
     }

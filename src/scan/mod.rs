@@ -4,6 +4,7 @@
 //! - `engine_node`: "Anker Engine", the scan of the engine's result; `result` holds it
 //! - `checks`: what stands against asking the engine at all
 //! - `conversation`: what goes to the engine and what comes back; `trouble`: what can go wrong with it
+//! - `foretell`, `outline`: the engine's plan in EXPLAIN, asked for and shown
 //! - `batch`: Arrow to PostgreSQL's values
 
 mod batch;
@@ -11,6 +12,8 @@ mod checks;
 mod chooser;
 mod conversation;
 mod engine_node;
+mod foretell;
+mod outline;
 mod result;
 mod sent;
 mod spread;

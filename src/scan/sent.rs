@@ -22,6 +22,11 @@ pub fn hold_relations(place: Place<'_>) {
     statements(place).for_each(|statement| place.hold_relations(statement));
 }
 
+/// How many rows PostgreSQL expects them to be, for each relation.
+pub fn expected(place: Place<'_>) -> Vec<u64> {
+    statements(place).map(|statement| place.expected_rows(statement) as u64).collect()
+}
+
 /// All rows that the plan wants to be sent.
 pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, String> {
     let relations = spec.plan.relations.iter().filter(|relation| relation.source == Source::Sent);

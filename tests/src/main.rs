@@ -12,6 +12,7 @@ mod backups;
 mod chaos;
 mod cursors;
 mod errors;
+mod explain;
 mod faults;
 mod flagged;
 mod following;
@@ -46,6 +47,7 @@ fn main() -> std::process::ExitCode {
         ("reuse", reuse::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
+        ("explain", explain::TESTS),
         ("wide", wide::TESTS),
         ("silence", silence::TESTS),
         ("interrupts", interrupts::TESTS),

@@ -111,6 +111,7 @@ fn run(context: &Context, file: &str) -> Result<()> {
     // Patience enough for a busy machine: the heap's answers are right, but not counted.
     let options = Options::default()
         .set("anker.max_wait", "30s")
+        .set("anker.explain_wait", "30s")
         .set("autovacuum", "off")
         .set("max_prepared_transactions", "2")
         .set("shared_buffers", "64MB");

@@ -411,7 +411,7 @@ fn explain_in_every_form(context: &Context) -> Result<()> {
     for word in ["mechanism", "snapshot", "wait", "undo", "rows", "engine"] {
         ensure!(analyzed.contains(word), "EXPLAIN ANALYZE does not show \"{word}\":\n{analyzed}");
     }
-    // EXPLAIN alone asks nothing of the engine.
+    // EXPLAIN alone is no query to the engine.
     let before = served(&mut client)?;
     anker::text_rows(&mut client, &format!("EXPLAIN {sql}"))?;
     ensure!(served(&mut client)? == before, "EXPLAIN ran the query");

@@ -41,6 +41,7 @@ use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
 use crate::numeric_sum::NumericSum;
+use crate::observe::Observer;
 use crate::physical::Stage;
 use crate::sum::{ExactSum, SumType};
 use crate::unordered::unordered;
@@ -65,6 +66,7 @@ pub fn group(
     aggregates: &[Aggregation],
     lowering: &Lowering<'_>,
     input: Arc<dyn ExecutionPlan>,
+    observer: Observer,
 ) -> Result<Stage, Failure> {
     let input = unordered(input);
     let plan = lowering.plan;
@@ -154,7 +156,7 @@ pub fn group(
     let group_by = PhysicalGroupBy::new_single(key_columns);
     let grouped = match any_distinct {
         true => single_phase(group_by, functions, input),
-        false => aggregate(group_by, functions, dense, input),
+        false => aggregate(group_by, functions, dense, input, observer),
     };
     let grouped = grouped.map_err(planning)?;
     if in_order {
@@ -239,6 +241,7 @@ fn aggregate(
     functions: Vec<Arc<AggregateFunctionExpr>>,
     dense: Option<Shape>,
     input: Arc<dyn ExecutionPlan>,
+    observer: Observer,
 ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     let schema = input.schema();
     let partitions = input.output_partitioning().partition_count();
@@ -251,10 +254,10 @@ fn aggregate(
     }
     let final_keys = group_by.as_final();
     let general = stage(AggregateMode::Partial, group_by, input)?;
-    let partial: Arc<dyn ExecutionPlan> = match dense {
+    let partial = observer.part(match dense {
         Some(shape) => Arc::new(DenseGroups::new(shape, general)),
         None => Arc::new(general),
-    };
+    });
     if final_keys.is_empty() || partitions == 1 {
         return Ok(Arc::new(stage(AggregateMode::Final, final_keys, one_partition(partial))?));
     }

@@ -20,9 +20,10 @@ use datafusion_physical_plan::filter::FilterExecBuilder;
 use datafusion_physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use optimizer::join_order::{self, Classes, MAX_RELATIONS, Owners, Pair, Statistics, Tree};
+use optimizer::join_order::{self, Classes, MAX_RELATIONS, Node, Owners, Pair, Statistics, Tree};
 use plan::{BoolOp, CmpOp, ColumnId, Expr, JoinKind, Rel};
 use protocol::request::Failure;
+use protocol::tree::{Join, Method, Step};
 
 use crate::aggregate::one_partition;
 use crate::error::internal;
@@ -86,38 +87,46 @@ fn equality((left, right): Pair<'_>) -> Expr {
 impl<'a> Block<'a, '_> {
     /// `above`: keys of the joins that the stage will be part of.
     fn assemble(&mut self, tree: &Tree<'a>, above: &[&'a Expr]) -> Result<Stage, Failure> {
-        match tree {
-            Tree::Scan(rel) => {
+        match &tree.node {
+            Node::Scan(rel) => {
                 let stage = match self.relations[*rel as usize] {
                     Rel::Scan { relation, columns } => self.builder.scan(*relation, columns),
                     other => self.builder.stage(other, &self.read(&other.columns(), above))?,
                 };
-                self.filter(stage, above)
+                self.filter(stage, above, tree.rows)
             }
-            Tree::Join { build, probe, keys, build_rows } => {
+            Node::Join { build, probe, keys } => {
                 let read: Vec<&Expr> = keys.iter().flat_map(|&(a, b)| [a, b]).chain(above.iter().copied()).collect();
+                let build_rows = build.rows;
                 let build = self.assemble(build, &read)?;
                 let probe = self.assemble(probe, &read)?;
-                let joined = self.join(build, probe, keys, *build_rows, above)?;
-                self.filter(joined, above)
+                let joined = self.join(build, probe, keys, build_rows, above, tree.rows)?;
+                self.filter(joined, above, tree.rows)
             }
         }
     }
 
     /// Applies the pending filters that the stage can evaluate: first those that cannot raise an error, so that they
-    /// guard the others.
-    fn filter(&mut self, mut stage: Stage, above: &[&Expr]) -> Result<Stage, Failure> {
+    /// guard the others. `rows`: how many are expected to pass all of them.
+    fn filter(&mut self, mut stage: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
         let (ready, pending): (Vec<&Expr>, Vec<&Expr>) = self.pending.iter().partition(|f| stage.has(f));
         self.pending = pending;
         let (raising, safe): (Vec<&Expr>, Vec<&Expr>) = ready.into_iter().partition(|f| f.can_raise());
         let still_read = [&raising, above].concat();
-        for (filters, still_read) in [(&safe, &still_read[..]), (&raising, above)] {
-            stage = self.filter_by(stage, filters, still_read)?;
+        let of_safe = raising.is_empty().then_some(rows);
+        for (filters, still_read, rows) in [(&safe, &still_read[..], of_safe), (&raising, above, Some(rows))] {
+            stage = self.filter_by(stage, filters, still_read, rows)?;
         }
         Ok(stage)
     }
 
-    fn filter_by(&self, stage: Stage, filters: &[&Expr], still_read: &[&Expr]) -> Result<Stage, Failure> {
+    fn filter_by(
+        &self,
+        stage: Stage,
+        filters: &[&Expr],
+        still_read: &[&Expr],
+        rows: Option<f64>,
+    ) -> Result<Stage, Failure> {
         if filters.is_empty() {
             return Ok(stage);
         }
@@ -128,7 +137,10 @@ impl<'a> Block<'a, '_> {
         let kept = stage.positions(|id| read.contains(id));
         let columns = kept.iter().map(|i| stage.columns[*i]).collect();
         let filter = FilterExecBuilder::new(predicate, stage.plan).apply_projection(Some(kept));
-        Ok(Stage { plan: Arc::new(filter.and_then(|f| f.build()).map_err(planning)?), columns })
+        let filter = Arc::new(filter.and_then(|f| f.build()).map_err(planning)?);
+        let conditions = || filters.iter().copied().cloned().collect();
+        let plan = self.builder.observer.operator(filter, || (Step::Filter { conditions: conditions() }, rows));
+        Ok(Stage { plan, columns })
     }
 
     /// Those of the columns that something above still reads.
@@ -139,6 +151,7 @@ impl<'a> Block<'a, '_> {
     }
 
     /// `keys`: of the build side and of the probe side. Pending equalities whose sides are complete now are keys, too.
+    /// `rows`: how many are expected when all filters are applied that can be.
     fn join(
         &mut self,
         build: Stage,
@@ -146,19 +159,27 @@ impl<'a> Block<'a, '_> {
         keys: &[Pair<'a>],
         build_rows: f64,
         above: &[&Expr],
+        rows: f64,
     ) -> Result<Stage, Failure> {
         let compared = self.pending.iter().filter_map(|f| compared_sides(f, &build, &probe));
         let keys: Vec<Pair<'a>> = keys.iter().copied().chain(compared).collect();
         self.pending.retain(|f| compared_sides(f, &build, &probe).is_none());
         let columns: Vec<ColumnId> = build.columns.iter().chain(&probe.columns).copied().collect();
-        if keys.is_empty() {
-            let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan));
-            return Ok(Stage { plan, columns });
-        }
-        let read = self.read(&columns, above);
-        let kept: Vec<usize> = (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect();
-        let plan = self.hash_join(&keys, build, probe, build_rows, kept)?;
-        Ok(Stage { plan, columns: read })
+        let method = if keys.is_empty() { Method::NestedLoop } else { Method::Hash };
+        let mut stage = if keys.is_empty() {
+            Stage { plan: cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan)), columns }
+        } else {
+            let read = self.read(&columns, above);
+            let kept: Vec<usize> = (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect();
+            Stage { plan: self.hash_join(&keys, build, probe, build_rows, kept)?, columns: read }
+        };
+        let is_filtered = self.pending.iter().any(|filter| stage.has(filter));
+        stage.plan = self.builder.observer.operator(stage.plan, || {
+            let keys = keys.iter().map(|&(build, probe)| (probe.clone(), build.clone())).collect();
+            let join = Join { method, kind: JoinKind::Inner, keeps_second: false, keys, conditions: vec![] };
+            (Step::Join(join), (!is_filtered).then_some(rows))
+        });
+        Ok(stage)
     }
 
     fn hash_join(

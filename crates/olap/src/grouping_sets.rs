@@ -10,8 +10,8 @@ use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::union::UnionExec;
 use plan::{Expr, GroupingSets, Rel};
 use protocol::request::Failure;
+use protocol::tree::Step;
 
-use crate::aggregate;
 use crate::arrow_form::scalar;
 use crate::expr::{column_name, constant, planning};
 use crate::physical::{Builder, Stage, columns_of};
@@ -27,7 +27,8 @@ impl Builder<'_> {
             let arguments = grouping.aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments());
             let read = columns_of(keys.iter().map(|key| &key.expr).chain(arguments));
             let rows = self.stage(input, &read)?;
-            let groups = aggregate::group(&keys, &grouping.aggregates, &self.lowering(&rows.columns), rows.plan)?;
+            let expected = || if keys.is_empty() { 1.0 } else { self.statistics.groups(input) };
+            let groups = self.groups(&keys, &grouping.aggregates, rows, expected)?;
             let column = |id: &plan::ColumnId| -> Result<Arc<dyn PhysicalExpr>, Failure> {
                 let ty = self.plan.type_of(&Expr::column(*id));
                 Ok(match groups.columns.iter().position(|other| other == id) {
@@ -44,7 +45,9 @@ impl Builder<'_> {
         }
         let plan = match parts.len() {
             1 => parts.remove(0),
-            _ => UnionExec::try_new(parts).map_err(planning)?,
+            _ => self.observer.operator(UnionExec::try_new(parts).map_err(planning)?, || {
+                (Step::GroupingSets, Some(self.statistics.groups(input) * grouping.sets.len() as f64))
+            }),
         };
         Ok(Stage { plan, columns })
     }

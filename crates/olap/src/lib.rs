@@ -24,6 +24,7 @@
 //! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
 //! | `sort`, `runs` | rows in an order |
 //! | `results` | the stream of result batches |
+//! | `observe` | what EXPLAIN is told |
 //! | `cancellation` | ends joins that are long without a result |
 //! | `reserve` | memory of queries outside of the operators |
 //! | `error` | errors and their meaning |
@@ -59,6 +60,7 @@ mod named;
 mod numbers;
 mod numeric_sum;
 mod numerics;
+mod observe;
 mod operand;
 mod outer;
 mod physical;
@@ -89,14 +91,17 @@ use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::{ExecutionPlan, displayable};
-use plan::{Literal, Plan};
+use plan::{Literal, Plan, words};
 use protocol::request::Failure;
+use protocol::tree::EnginePlan;
 
 use crate::error::internal;
+use crate::observe::Observer;
 
 pub use cancellation::Cancellation;
+pub use observe::Observation;
 pub use reserve::Reservation;
-pub use sources::views;
+pub use sources::{expected_views, views};
 
 /// Shared by all queries: memory pool and settings.
 pub struct Runtime {
@@ -120,6 +125,8 @@ pub struct RuntimeOptions {
 pub struct Running {
     pub schema: SchemaRef,
     pub batches: SendableRecordBatchStream,
+    /// Of a query that is observed.
+    pub observation: Option<Observation>,
 }
 
 impl Runtime {
@@ -144,13 +151,36 @@ impl Runtime {
         views: Vec<Arc<dyn TableView>>,
         cancellation: &Cancellation,
     ) -> Result<Running, Failure> {
-        let physical = self.physical(plan, params, views, cancellation)?;
+        self.run(plan, params, views, cancellation, Observer(false))
+    }
+
+    /// The same, and counts for EXPLAIN what the operators do.
+    pub async fn start_observed(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+        cancellation: &Cancellation,
+    ) -> Result<Running, Failure> {
+        self.run(plan, params, views, cancellation, Observer(true))
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+        cancellation: &Cancellation,
+        observer: Observer,
+    ) -> Result<Running, Failure> {
+        let (optimized, physical) = self.physical(plan, params, views, cancellation, observer)?;
+        let observation = observer.0.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
         let schema = physical.schema();
         let context = TaskContext::default().with_session_config(self.config.clone());
         let context = Arc::new(context.with_runtime(self.environment.clone()));
         let start = if plan.ends_with_groups() { results::all_or_nothing } else { results::streaming };
         let batches = start(physical, context).map_err(|e| error::failure(&e))?;
-        Ok(Running { schema, batches })
+        Ok(Running { schema, batches, observation })
     }
 
     /// The physical plan as text, one operator a line.
@@ -160,8 +190,20 @@ impl Runtime {
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
     ) -> Result<String, Failure> {
-        let physical = self.physical(plan, params, views, &Cancellation::default())?;
+        let (_, physical) = self.physical(plan, params, views, &Cancellation::default(), Observer(false))?;
         Ok(displayable(physical.as_ref()).indent(false).to_string())
+    }
+
+    /// How a query would be run, for EXPLAIN.
+    pub fn outline(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+    ) -> Result<EnginePlan, Failure> {
+        let (optimized, physical) = self.physical(plan, params, views, &Cancellation::default(), Observer(true))?;
+        let observation = Observation::new(physical, words::meanings(&optimized.root));
+        observation.plan(false).ok_or_else(|| internal("a plan without operators"))
     }
 
     /// What an error of the stream means.
@@ -169,13 +211,15 @@ impl Runtime {
         error::failure(error)
     }
 
+    /// The optimized plan, and what executes it.
     fn physical(
         &self,
         plan: &Plan,
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
         cancellation: &Cancellation,
-    ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+        observer: Observer,
+    ) -> Result<(Plan, Arc<dyn ExecutionPlan>), Failure> {
         plan.check().map_err(internal)?;
         if views.len() != plan.relations.len() {
             return Err(internal(format!("{} views for {} relations", views.len(), plan.relations.len())));
@@ -185,6 +229,8 @@ impl Runtime {
                 return Err(internal(format!("view of {:?} has other columns", relation.source)));
             }
         }
-        physical::build(plan, params, &views, self.threads, cancellation)
+        let plan = optimizer::optimized(plan.clone());
+        let physical = physical::build(&plan, params, &views, self.threads, cancellation, observer)?;
+        Ok((plan, physical))
     }
 }

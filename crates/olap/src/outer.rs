@@ -22,6 +22,7 @@ use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use optimizer::join_order::Pair;
 use plan::{BoolOp, ColumnId, Expr, JoinKind, Rel};
 use protocol::request::Failure;
+use protocol::tree::{Join, Method, Step};
 
 use crate::aggregate::one_partition;
 use crate::arrow_form::arrow_type;
@@ -32,6 +33,7 @@ use crate::logic::guarded;
 use crate::physical::{Builder, Stage, columns_of, cooperative};
 
 impl Builder<'_> {
+    /// `rows`: how many are expected.
     pub fn outer_join(
         &self,
         kind: JoinKind,
@@ -39,6 +41,7 @@ impl Builder<'_> {
         right: &Rel,
         conditions: &[Expr],
         needed: &[ColumnId],
+        rows: impl FnOnce() -> f64,
     ) -> Result<Stage, Failure> {
         let mut read = columns_of(conditions);
         read.extend(needed);
@@ -49,8 +52,18 @@ impl Builder<'_> {
         let join_type = join_type(kind, left_builds)?;
 
         let keys: Vec<Pair<'_>> = conditions.iter().filter_map(|c| compared_sides(c, &build, &probe)).collect();
-        let others = conditions.iter().filter(|c| compared_sides(c, &build, &probe).is_none()).collect();
-        let filter = self.join_filter(others, &build, &probe, keys.is_empty())?;
+        let others: Vec<&Expr> = conditions.iter().filter(|c| compared_sides(c, &build, &probe).is_none()).collect();
+        let about = || {
+            let join = Join {
+                method: if keys.is_empty() { Method::NestedLoop } else { Method::Hash },
+                kind,
+                keeps_second: left_builds && kind != JoinKind::Full,
+                keys: keys.iter().map(|&(build, probe)| (probe.clone(), build.clone())).collect(),
+                conditions: others.iter().copied().cloned().collect(),
+            };
+            (Step::Join(join), Some(rows()))
+        };
+        let filter = self.join_filter(others.clone(), &build, &probe, keys.is_empty())?;
         let columns: Vec<ColumnId> = match (kind, join_type) {
             (JoinKind::Mark(mark), JoinType::LeftMark) => [&build.columns[..], &[mark]].concat(),
             (JoinKind::Mark(mark), _) => [&probe.columns[..], &[mark]].concat(),
@@ -70,6 +83,7 @@ impl Builder<'_> {
             let join = HashJoinExec::try_new(build, probe.plan, on, filter, &join_type, Some(kept), mode, nulls, false);
             cooperative(join.map_err(planning)?)
         };
+        let plan = self.observer.operator(plan, about);
         match kind {
             JoinKind::Mark(_) => renamed(plan, columns),
             _ => Ok(Stage { plan, columns }),

@@ -16,14 +16,16 @@ use datafusion_physical_plan::coop::CooperativeExec;
 use datafusion_physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::union::UnionExec;
-use plan::{ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
+use plan::{Aggregation, ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
 use protocol::request::Failure;
+use protocol::tree::Step;
 
 use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
 use crate::cancellation::Cancellation;
 use crate::error::internal;
 use crate::expr::{Lowering, column_name, planning};
+use crate::observe::Observer;
 use crate::scan::ViewScan;
 use crate::statistics::Sampled;
 
@@ -42,21 +44,22 @@ pub struct Builder<'a> {
     /// Nobody sees a row before the last one was read.
     pub complete: bool,
     pub cancellation: &'a Cancellation,
+    pub observer: Observer,
 }
 
-/// A well-formed plan as DataFusion executes it; the views fit its relations.
+/// A well-formed plan, which is optimized, as DataFusion executes it; the views fit its relations.
 pub fn build(
     plan: &Plan,
     params: &[Option<Literal>],
     views: &[Arc<dyn TableView>],
     threads: usize,
     cancellation: &Cancellation,
+    observer: Observer,
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
-    let plan = &optimizer::optimized(plan.clone());
     let root = &plan.root;
     let complete = plan.ends_with_groups() || plan.may_fail_late();
     let statistics = Sampled::new(plan, params, views);
-    let builder = Builder { plan, params, views, threads, statistics, complete, cancellation };
+    let builder = Builder { plan, params, views, threads, statistics, complete, cancellation, observer };
     let stage = builder.stage(root, &columns_of(&plan.output))?;
     if plan.output.iter().cloned().eq(stage.columns.iter().copied().map(Expr::column)) {
         return Ok(stage.plan);
@@ -64,7 +67,7 @@ pub fn build(
     let lowering = builder.lowering(&stage.columns);
     let output = plan.output.iter().map(|e| lowering.lower(e)).collect::<Result<Vec<_>, _>>()?;
     let named = output.into_iter().enumerate().map(|(i, expr)| ProjectionExpr { expr, alias: format!("c{i}") });
-    Ok(Arc::new(ProjectionExec::try_new(named, stage.plan).map_err(planning)?))
+    Ok(observer.output(Arc::new(ProjectionExec::try_new(named, stage.plan).map_err(planning)?)))
 }
 
 impl<'a> Builder<'a> {
@@ -80,11 +83,12 @@ impl<'a> Builder<'a> {
         match rel {
             Rel::Scan { .. } | Rel::Filter { .. } => self.block(rel, needed),
             Rel::Row => {
-                Ok(Stage { plan: Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty()))), columns: vec![] })
+                let row = Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty())));
+                Ok(Stage { plan: self.observer.operator(row, || (Step::Row, Some(1.0))), columns: vec![] })
             }
             Rel::Join { kind, left, right, conditions } => match kind {
                 plan::JoinKind::Inner => self.block(rel, needed),
-                kind => self.outer_join(*kind, left, right, conditions, needed),
+                kind => self.outer_join(*kind, left, right, conditions, needed, || self.statistics.rows(rel)),
             },
             Rel::Apply { .. } => Err(internal("an application that is no join")),
             Rel::Map { input, computed } => self.map(input, computed, needed),
@@ -92,7 +96,7 @@ impl<'a> Builder<'a> {
             Rel::Aggregate { input, keys, aggregates } => {
                 let read: Vec<&Expr> = rel.expressions();
                 let input = self.stage(input, &columns_of(read))?;
-                aggregate::group(keys, aggregates, &self.lowering(&input.columns), input.plan)
+                self.groups(keys, aggregates, input, || self.statistics.rows(rel))
             }
             Rel::GroupingSets { input, grouping } => self.grouping_sets(input, grouping),
             Rel::Top { input, keys, order, range } => self.top(input, keys, order, range, needed),
@@ -105,7 +109,27 @@ impl<'a> Builder<'a> {
         let fields = fields.map(|(id, ty)| Field::new(column_name(*id), arrow_type(*ty), true));
         let schema = Schema::new(fields.collect::<Vec<_>>());
         let view = self.views[relation as usize].clone();
-        Stage { plan: Arc::new(ViewScan::new(view, schema, self.threads)), columns: columns.to_vec() }
+        let rows = view.row_count() as f64;
+        let scan = Arc::new(ViewScan::new(view, schema, self.threads));
+        let plan =
+            self.observer.operator(scan, || (Step::Scan { relation, first: columns.first().copied() }, Some(rows)));
+        Stage { plan, columns: columns.to_vec() }
+    }
+
+    /// `rows`: how many groups are expected.
+    pub fn groups(
+        &self,
+        keys: &[Computed],
+        aggregates: &[Aggregation],
+        input: Stage,
+        rows: impl FnOnce() -> f64,
+    ) -> Result<Stage, Failure> {
+        let lowering = self.lowering(&input.columns);
+        let Stage { plan, columns } = aggregate::group(keys, aggregates, &lowering, input.plan, self.observer)?;
+        let plan = self.observer.operator(plan, || {
+            (Step::Aggregate { keys: keys.to_vec(), aggregates: aggregates.to_vec() }, Some(rows()))
+        });
+        Ok(Stage { plan, columns })
     }
 
     fn union(&self, columns: &[ColumnId], inputs: &[Part], needed: &[ColumnId]) -> Result<Stage, Failure> {
@@ -118,11 +142,16 @@ impl<'a> Builder<'a> {
             for (expr, i) in exprs.into_iter().zip(&wanted) {
                 projected.push(ProjectionExpr { expr: lowering.lower(expr)?, alias: column_name(columns[*i]) });
             }
-            Ok(Arc::new(ProjectionExec::try_new(projected, input.plan).map_err(planning)?))
+            Ok(self.observer.output(Arc::new(ProjectionExec::try_new(projected, input.plan).map_err(planning)?)))
         };
         let parts = inputs.iter().map(part).collect::<Result<Vec<_>, _>>()?;
-        let mut plan = UnionExec::try_new(parts).map_err(planning)?;
-        if inputs.iter().all(|part| part.rel == Rel::Row) {
+        let is_spelled_out = inputs.iter().all(|part| part.rel == Rel::Row);
+        let mut plan = self.observer.operator(UnionExec::try_new(parts).map_err(planning)?, || {
+            let rows = inputs.iter().map(|part| self.statistics.rows(&part.rel)).sum();
+            let step = if is_spelled_out { Step::Values { rows: inputs.len() as u64 } } else { Step::Union };
+            (step, Some(rows))
+        });
+        if is_spelled_out {
             plan = one_partition(plan);
         }
         Ok(Stage { plan, columns: wanted.into_iter().map(|i| columns[i]).collect() })
@@ -149,7 +178,7 @@ impl<'a> Builder<'a> {
             columns.push(*column);
         }
         let plan = ProjectionExec::try_new(projected, input.plan).map_err(planning)?;
-        Ok(Stage { plan: Arc::new(plan), columns })
+        Ok(Stage { plan: self.observer.output(Arc::new(plan)), columns })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
@@ -17,6 +18,7 @@ use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType, Schedu
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::stream;
+use protocol::tree::Chunks;
 
 /// Chunks that make a partition worth its task.
 const MIN_CHUNKS: usize = 4;
@@ -24,6 +26,8 @@ const MIN_CHUNKS: usize = 4;
 #[derive(Debug)]
 pub struct ViewScan {
     view: Arc<dyn TableView>,
+    /// Chunks that were read so far.
+    read: Arc<AtomicU64>,
     properties: Arc<PlanProperties>,
 }
 
@@ -38,7 +42,11 @@ impl ViewScan {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        ViewScan { view, properties: Arc::new(properties) }
+        ViewScan { view, read: Arc::default(), properties: Arc::new(properties) }
+    }
+
+    pub fn chunks(&self) -> Chunks {
+        Chunks { read: self.read.load(Ordering::Relaxed), of: self.view.chunk_count() as u64 }
     }
 
     fn chunks_of(&self, partition: usize) -> Range<usize> {
@@ -85,8 +93,11 @@ impl ExecutionPlan for ViewScan {
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (view, schema) = (self.view.clone(), self.schema());
         let batches = self.chunks_of(partition).map({
-            let schema = schema.clone();
-            move |index| read_chunk(view.as_ref(), &schema, index)
+            let (schema, read) = (schema.clone(), self.read.clone());
+            move |index| {
+                read.fetch_add(1, Ordering::Relaxed);
+                read_chunk(view.as_ref(), &schema, index)
+            }
         });
         let filled = batches.filter(|batch| batch.as_ref().map_or(true, |b| b.num_rows() > 0));
         // Chunks are always ready: only by spending tokio's budget does the query leave its thread to others and

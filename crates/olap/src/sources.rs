@@ -18,7 +18,32 @@ pub fn views(
     tables: Vec<Arc<dyn TableView>>,
     sent: Vec<SentRows>,
 ) -> Result<Vec<Arc<dyn TableView>>, Failure> {
-    let (mut tables, mut sent) = (tables.into_iter(), sent.into_iter());
+    let mut sent = sent.into_iter();
+    views_with(plan, tables, |columns| {
+        let rows = sent.next().ok_or_else(|| internal("rows that were not sent"))?;
+        Ok(Arc::new(Sent::new(columns, rows)?))
+    })
+}
+
+/// The same without rows that would come with the request, as many as they are expected to be.
+pub fn expected_views(
+    plan: &Plan,
+    tables: Vec<Arc<dyn TableView>>,
+    sent: Vec<u64>,
+) -> Result<Vec<Arc<dyn TableView>>, Failure> {
+    let mut sent = sent.into_iter();
+    views_with(plan, tables, |columns| {
+        let rows = sent.next().ok_or_else(|| internal("rows that are not expected"))?;
+        Ok(Arc::new(Expected { types: columns.to_vec(), rows }))
+    })
+}
+
+fn views_with(
+    plan: &Plan,
+    tables: Vec<Arc<dyn TableView>>,
+    mut sent: impl FnMut(&[Type]) -> Result<Arc<dyn TableView>, Failure>,
+) -> Result<Vec<Arc<dyn TableView>>, Failure> {
+    let mut tables = tables.into_iter();
     let mut views: Vec<Arc<dyn TableView>> = Vec::new();
     for relation in &plan.relations {
         views.push(match &relation.source {
@@ -29,10 +54,7 @@ pub fn views(
                     _ => Arc::new(Several::new(parts, *apart, relation.columns.clone())),
                 }
             }
-            Source::Sent => {
-                let rows = sent.next().ok_or_else(|| internal("rows that were not sent"))?;
-                Arc::new(Sent::new(&relation.columns, rows)?)
-            }
+            Source::Sent => sent(&relation.columns)?,
         });
     }
     Ok(views)
@@ -129,5 +151,30 @@ impl TableView for Sent {
         let rows = CHUNK_ROWS.min(self.rows - start);
         let arrays = self.columns.iter().map(|column| column.slice(start, rows)).collect();
         Ok(Chunk { rows, arrays, live: None })
+    }
+}
+
+/// Rows that nobody has made.
+#[derive(Debug)]
+struct Expected {
+    types: Vec<Type>,
+    rows: u64,
+}
+
+impl TableView for Expected {
+    fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    fn row_count(&self) -> u64 {
+        self.rows
+    }
+
+    fn chunk_count(&self) -> usize {
+        0
+    }
+
+    fn chunk(&self, _: usize) -> Result<Chunk, OutOfMemory> {
+        Ok(Chunk { rows: 0, arrays: Vec::new(), live: None })
     }
 }

@@ -125,19 +125,21 @@ impl<'a> Sampled<'a> {
             Rel::Join { left, right, .. } => self.rows(left).max(self.rows(right)),
             Rel::Union { inputs, .. } => inputs.iter().map(|part| self.rows(&part.rel)).sum(),
             Rel::Aggregate { keys, .. } if keys.is_empty() => 1.0,
-            Rel::Aggregate { input, .. } => (self.rows(input) / GROUPED).max(1.0),
-            Rel::GroupingSets { input, grouping } => {
-                let sets = grouping.sets.len() as f64;
-                (self.rows(input) / GROUPED).max(1.0) * sets
-            }
+            Rel::Aggregate { input, .. } => self.groups(input),
+            Rel::GroupingSets { input, grouping } => self.groups(input) * grouping.sets.len() as f64,
             Rel::Top { input, keys, range, .. } => match &range.count {
                 Some(Expr::Literal { value: Some(Literal::Int(count)), .. }) if keys.is_empty() => {
                     self.rows(input).min(*count as f64)
                 }
                 _ if keys.is_empty() => self.rows(input),
-                _ => (self.rows(input) / GROUPED).max(1.0),
+                _ => self.groups(input),
             },
         }
+    }
+
+    /// How many groups its rows are, if there are keys.
+    pub fn groups(&self, rel: &Rel) -> f64 {
+        (self.rows(rel) / GROUPED).max(1.0)
     }
 
     /// Columns that no two rows have in common.

@@ -15,6 +15,7 @@ use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use plan::{ColumnId, Expr, FailureKind, Literal, Range, Rel, SortKey};
 use protocol::request::Failure;
+use protocol::tree::Step;
 
 use crate::aggregate::one_partition;
 use crate::error::internal;
@@ -49,22 +50,42 @@ impl Builder<'_> {
         read.extend(needed);
         let Stage { plan, columns } = self.stage(input, &read)?;
         let lowering = self.lowering(&columns);
-        let order = sort_columns(order, &lowering)?;
-        let keys = keys.iter().map(|key| lowering.key(key)).collect::<Result<Vec<_>, _>>()?;
+        let sorted_by = sort_columns(order, &lowering)?;
+        let grouped_by = keys.iter().map(|key| lowering.key(key)).collect::<Result<Vec<_>, _>>()?;
+        if section.offset == 0 && section.count == usize::MAX {
+            return Ok(Stage { plan, columns });
+        }
         let plan: Arc<dyn ExecutionPlan> = if section.count == 0 {
             Arc::new(EmptyExec::new(Arc::new(Schema::clone(&plan.schema()))))
-        } else if section.offset == 0 && section.count == usize::MAX {
-            plan
         } else if keys.is_empty() {
-            limited(first(plan, order, section), section)
+            limited(self.first(plan, sorted_by, section), section)
         } else {
-            let plan = by_hash(plan, &keys)?;
+            let plan = by_hash(plan, &grouped_by)?;
             let options = SortOptions::default();
-            let keys: Vec<SortColumn> = keys.into_iter().map(|expr| SortColumn { expr, options }).collect();
-            let sorted = Arc::new(Sort::new(plan, [&keys[..], &order].concat(), ALL));
-            Arc::new(FirstOfGroups::new(sorted, keys, order, section))
+            let keys: Vec<SortColumn> = grouped_by.into_iter().map(|expr| SortColumn { expr, options }).collect();
+            let sorted = Arc::new(Sort::new(plan, [&keys[..], &sorted_by].concat(), ALL));
+            Arc::new(FirstOfGroups::new(self.observer.part(sorted), keys, sorted_by, section))
         };
+        let plan = self.observer.operator(plan, || {
+            let step = Step::Top { keys: keys.to_vec(), order: order.to_vec(), range: Box::new(range.clone()) };
+            let rows = if keys.is_empty() { self.statistics.rows(input) } else { self.statistics.groups(input) };
+            let most = if keys.is_empty() { section.count as f64 } else { rows };
+            (step, Some(rows.min(most)))
+        });
         Ok(Stage { plan, columns })
+    }
+
+    /// The rows up to the end of the section.
+    fn first(&self, plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, section: Section) -> Arc<dyn ExecutionPlan> {
+        if order.is_empty() {
+            return one_partition(plan);
+        }
+        let wanted = Wanted { rows: section.offset.saturating_add(section.count), ties: section.ties };
+        let each = match plan.output_partitioning().partition_count() {
+            1 => plan,
+            _ => one_partition(self.observer.part(Arc::new(Sort::new(plan, order.clone(), wanted)))),
+        };
+        Arc::new(Sort::new(each, order, wanted))
     }
 
     fn section(&self, range: &Range) -> Result<Section, Failure> {
@@ -91,19 +112,6 @@ impl Builder<'_> {
             Some(other) => Err(internal(format!("{other:?} is not a number of rows"))),
         }
     }
-}
-
-/// The rows up to the end of the section.
-fn first(plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, section: Section) -> Arc<dyn ExecutionPlan> {
-    if order.is_empty() {
-        return one_partition(plan);
-    }
-    let wanted = Wanted { rows: section.offset.saturating_add(section.count), ties: section.ties };
-    let each = match plan.output_partitioning().partition_count() {
-        1 => plan,
-        _ => one_partition(Arc::new(Sort::new(plan, order.clone(), wanted))),
-    };
-    Arc::new(Sort::new(each, order, wanted))
 }
 
 /// The rows of the section, of those up to its end.

@@ -25,6 +25,7 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exec
 use futures::{StreamExt, TryStreamExt, stream};
 use plan::{Agg, ColumnId, Expr, Over, Rel, Type, WindowCall, WindowFunction};
 use protocol::request::Failure;
+use protocol::tree::Step;
 
 use crate::aggregate::one_partition;
 use crate::arrow_form::arrow_type;
@@ -63,7 +64,7 @@ impl Builder<'_> {
         let order = sort_columns(&over.order, &lowering)?;
         let by = [&partition[..], &order, &sort_columns(&over.ties, &lowering)?].concat();
         let all = Wanted { rows: usize::MAX, ties: false };
-        let sorted: Arc<dyn ExecutionPlan> = if by.is_empty() { plan } else { Arc::new(Sort::new(plan, by, all)) };
+        let sorted = if by.is_empty() { plan } else { self.observer.part(Arc::new(Sort::new(plan, by, all))) };
         let mut made = Vec::new();
         for call in &calls {
             made.extend(lowered(call, &lowering)?);
@@ -72,7 +73,12 @@ impl Builder<'_> {
             own.iter().map(|id| Field::new(column_name(*id), arrow_type(self.plan.type_of(&Expr::column(*id))), true));
         let fields: Vec<Field> = fields.collect();
         columns.extend(own);
-        Ok(Stage { plan: Arc::new(Windows::new(sorted, partition, order, made, fields)), columns })
+        let windows = Arc::new(Windows::new(sorted, partition, order, made, fields));
+        let plan = self.observer.operator(windows, || {
+            let functions = calls.iter().map(|call| call.function.clone()).collect();
+            (Step::Window { over: Box::new(over.clone()), functions }, Some(self.statistics.rows(input)))
+        });
+        Ok(Stage { plan, columns })
     }
 }
 

@@ -248,6 +248,11 @@ pub fn function(call: Call, operands: &[Type]) -> Option<&'static FunctionRow> {
     })
 }
 
+/// What a function that is called by its name is called in the first of its rows.
+pub(crate) fn name_of(function: Named) -> &'static str {
+    NAMED.iter().find(|row| row.call == Call::Named(function)).map_or("", |row| row.name)
+}
+
 impl FunctionRow {
     fn takes(&self, operands: &[Type]) -> bool {
         let wanted = self.operands;

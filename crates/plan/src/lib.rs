@@ -19,6 +19,7 @@ pub mod regular;
 mod rel;
 mod types;
 mod window;
+pub mod words;
 mod zone;
 
 pub use catalogue::{Agg, Named};
@@ -29,6 +30,7 @@ pub use named::{AVERAGE_SCALE, Field};
 pub use rel::{Aggregation, ColumnId, Computed, GroupingSets, JoinKind, Part, Range, Rel, SortKey};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type, numeric_modifier};
 pub use window::{Bound, Exclude, Frame, Over, Unit, WindowCall, WindowFunction};
+pub use words::Meaning;
 pub use zone::{CYCLE, Clock, Zone};
 
 use serde::{Deserialize, Serialize};

@@ -42,12 +42,14 @@ pub enum Kind {
     Loaded = 12,
     /// Nothing as yet, but the engine is there. Without payload.
     Alive = 13,
+    /// [`crate::tree::EnginePlan`]
+    Plan = 14,
 }
 
 impl Kind {
     pub fn from_u8(byte: u8) -> Result<Kind> {
         use Kind::*;
-        [Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive]
+        [Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan]
             .into_iter()
             .find(|k| *k as u8 == byte)
             .ok_or(ProtocolError::UnknownTag(byte))

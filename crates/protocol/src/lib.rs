@@ -4,7 +4,7 @@
 //!  capture worker ==ring (memfd)==> engine        StreamMessage: decoded transactions, gates, positions, watches
 //!  capture worker <--socketpair---- engine        control::ToWorker: a table went live, a table must be rebuilt
 //!  loader         ---unix socket--> engine        Request::Load, rows, LoadEnd
-//!  backend        ---unix socket--> engine        Request::Query, Request::Status
+//!  backend        ---unix socket--> engine        Request::Query, Request::Explain, Request::Status
 //! ```
 //!
 //! The crate knows neither PostgreSQL nor the engine's columns. [`VERSION`] changes whenever any message changes its
@@ -16,10 +16,11 @@ pub mod frame;
 pub mod request;
 pub mod ring;
 pub mod snapshot;
+pub mod tree;
 
 pub use snapshot::Snapshot;
 
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Environment of the engine process: descriptor numbers and settings that it is started with.
 pub mod env {

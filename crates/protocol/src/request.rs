@@ -5,6 +5,9 @@
 //!  engine:  Refused                               engine: Refused or Go
 //!        or Ready, Arrow*, Done                   loader: Rows*, LoadEnd
 //!        or Ready, Arrow*, Failed                 engine: Loaded or Refused
+//!
+//!  backend: Hello, Request::Explain
+//!  engine:  Refused, Failed or Plan
 //! ```
 //!
 //! Each Arrow frame holds whole messages of one Arrow IPC stream. Wherever a client waits, Alive frames may come in
@@ -17,6 +20,7 @@ use plan::{Literal, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::Snapshot;
+use crate::tree::EnginePlan;
 
 /// First message on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +31,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     Query(Box<QueryRequest>),
+    Explain(Box<ExplainRequest>),
     Load(LoadRequest),
     Status,
 }
@@ -46,6 +51,17 @@ pub struct QueryRequest {
     pub sent: Vec<SentRows>,
     /// How long to wait for the mirror to reach `lsn`.
     pub max_wait_ms: u64,
+    /// Whether [`Done`] is to tell what became of each operator.
+    pub observed: bool,
+}
+
+/// How a query would be run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainRequest {
+    /// No rows come with it.
+    pub query: QueryRequest,
+    /// How many rows each of the relations would have that the backend makes.
+    pub expected_sent: Vec<u64>,
 }
 
 /// Rows that the backend has made, column by column.
@@ -77,7 +93,7 @@ pub struct Ready {
     pub undone_changes: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     pub rows: u64,
     pub scanned_rows: u64,
@@ -86,6 +102,8 @@ pub struct Done {
     /// Time in the queue behind other queries (`anker.max_queries`): spent after Ready, so that a query waits with its
     /// snapshot bound.
     pub queued_us: u64,
+    /// For a query that was to be observed.
+    pub plan: Option<Box<EnginePlan>>,
 }
 
 /// Why a request is not served; the backend uses the heap.

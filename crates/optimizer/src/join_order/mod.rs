@@ -33,7 +33,14 @@ const BUILD_COST: f64 = 2.0;
 
 /// What to join with what.
 #[derive(Debug)]
-pub enum Tree<'a> {
+pub struct Tree<'a> {
+    pub node: Node<'a>,
+    /// The rows that it is expected to give, behind all filters that it can be filtered by.
+    pub rows: f64,
+}
+
+#[derive(Debug)]
+pub enum Node<'a> {
     Scan(u16),
     Join {
         build: Box<Tree<'a>>,
@@ -41,7 +48,6 @@ pub enum Tree<'a> {
         /// A side of each pair can be computed from the build side, the other from the probe side. Without any, all rows
         /// are combined.
         keys: Vec<Pair<'a>>,
-        build_rows: f64,
     },
 }
 
@@ -59,7 +65,7 @@ pub fn order<'a>(
     while let Some((i, j)) = closest(&parts, |a, b| (!graph.is_compared(a, b), a.rows * b.rows)) {
         join_parts(&graph, &mut parts, i, j);
     }
-    parts.pop().map_or(Tree::Scan(0), |part| part.tree)
+    parts.pop().map_or(Tree { node: Node::Scan(0), rows: 0.0 }, |part| part.tree)
 }
 
 struct Part<'a> {
@@ -83,14 +89,18 @@ fn closest<K: PartialOrd>(parts: &[Part<'_>], badness: impl Fn(&Set, &Set) -> K)
 fn join_parts<'a>(graph: &Graph<'a, '_>, parts: &mut Vec<Part<'a>>, i: usize, j: usize) {
     let (later, earlier) = (parts.remove(j), parts.remove(i));
     let set = graph.join(&earlier.set, &later.set).0;
-    parts.push(Part { tree: join(graph, earlier, later), set });
+    parts.push(Part { tree: join(graph, earlier, later, set.rows), set });
 }
 
 /// The smaller part becomes the build side.
-fn join<'a>(graph: &Graph<'a, '_>, a: Part<'a>, b: Part<'a>) -> Tree<'a> {
+fn join<'a>(graph: &Graph<'a, '_>, a: Part<'a>, b: Part<'a>, rows: f64) -> Tree<'a> {
     let (build, probe) = if b.set.rows < a.set.rows { (b, a) } else { (a, b) };
     let keys = graph.keys(&build.set, &probe.set);
-    Tree::Join { build_rows: build.set.rows, build: Box::new(build.tree), probe: Box::new(probe.tree), keys }
+    Tree { node: Node::Join { build: Box::new(build.tree), probe: Box::new(probe.tree), keys }, rows }
+}
+
+fn scan<'a>(rel: u16, set: &Set) -> Tree<'a> {
+    Tree { node: Node::Scan(rel), rows: set.rows }
 }
 
 /// Relations that equalities connect.
@@ -99,8 +109,11 @@ fn connected<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
 }
 
 fn greedy<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
-    let scan = |&rel: &u16| Part { tree: Tree::Scan(rel), set: graph.scan(rel) };
-    let mut parts: Vec<Part<'a>> = relations.iter().map(scan).collect();
+    let part = |&rel: &u16| {
+        let set = graph.scan(rel);
+        Part { tree: scan(rel, &set), set }
+    };
+    let mut parts: Vec<Part<'a>> = relations.iter().map(part).collect();
     while let Some((i, j)) = closest(&parts, |a, b| (!graph.is_linked(a, b), graph.join(a, b).0.rows)) {
         join_parts(graph, &mut parts, i, j);
     }
@@ -177,13 +190,16 @@ impl Split {
 
 fn tree<'a>(graph: &Graph<'a, '_>, relations: &[u16], best: &[Option<Best>], bits: usize) -> Tree<'a> {
     match &best[bits] {
-        Some(Best { side, .. }) if *side != 0 => {
+        Some(Best { set, side, .. }) if *side != 0 => {
             let part = |bits: usize| {
                 let set = best[bits].as_ref().map(|best| best.set.clone());
                 Part { tree: tree(graph, relations, best, bits), set: set.unwrap_or_default() }
             };
-            join(graph, part(*side), part(bits ^ side))
+            join(graph, part(*side), part(bits ^ side), set.rows)
         }
-        _ => Tree::Scan(relations[bits.trailing_zeros() as usize]),
+        _ => {
+            let rel = relations[bits.trailing_zeros() as usize];
+            scan(rel, &graph.scan(rel))
+        }
     }
 }

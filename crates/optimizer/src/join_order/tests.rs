@@ -102,9 +102,9 @@ impl Query {
     }
 
     fn walk(&self, tree: &Tree<'_>, graph: &Graph<'_, '_>, joins: &mut Vec<(f64, bool)>) -> (String, Set) {
-        match tree {
-            Tree::Scan(rel) => (self.tables[*rel as usize].0.clone(), graph.scan(*rel)),
-            Tree::Join { build, probe, keys, .. } => {
+        match &tree.node {
+            Node::Scan(rel) => (self.tables[*rel as usize].0.clone(), graph.scan(*rel)),
+            Node::Join { build, probe, keys } => {
                 let (build, build_set) = self.walk(build, graph, joins);
                 let (probe, probe_set) = self.walk(probe, graph, joins);
                 assert_eq!(keys.is_empty(), !graph.is_linked(&build_set, &probe_set));
@@ -221,7 +221,9 @@ fn a_cycle_is_closed_with_all_its_equalities() {
     let owners = query.owners();
     let classes = Classes::extract(&mut conditions, &owners);
     let relations: Vec<Relation> = query.tables.iter().map(|(_, t)| Relation { rows: t.1, key: None }).collect();
-    let Tree::Join { keys, .. } = order(&relations, &classes, &conditions, &owners, &query) else { panic!("{text}") };
+    let Node::Join { keys, .. } = order(&relations, &classes, &conditions, &owners, &query).node else {
+        panic!("{text}")
+    };
     assert_eq!(keys.len(), 2);
 }
 

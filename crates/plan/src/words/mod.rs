@@ -1,0 +1,437 @@
+//! Expressions in words, for EXPLAIN: close to the SQL that they come from, with the names that who asks knows.
+//!
+//! What stands in the text is what the query says, and nothing of the rows. Casts that keep a value are not shown.
+
+mod functions;
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Named, Rel, SortKey, Type,
+    WindowFunction,
+};
+
+/// A text that comes to this is cut off.
+const LONGEST: usize = 2000;
+/// Columns that are computed of others that are computed, and so on, are not followed further than this.
+const DEEPEST: usize = 200;
+/// What is left out.
+const MORE: &str = "...";
+
+/// What a column of a plan is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Meaning {
+    /// Of a relation, which may be scanned several times, the one at this place.
+    Column {
+        scan: Scan,
+        at: u16,
+    },
+    Computed(Expr),
+    /// Of several inputs' rows, at this place from 1, and what it is in the first of them.
+    Union {
+        number: u16,
+        first: Expr,
+    },
+    /// The part that it is of several: see [`Agg::Avg`] and [`Agg::Spread`].
+    Aggregate {
+        aggregation: Aggregation,
+        part: u8,
+    },
+    Window {
+        function: WindowFunction,
+        part: u8,
+    },
+    /// Whether a row has a partner.
+    Mark,
+    /// By which set of keys it is grouped.
+    GroupingSet,
+}
+
+/// A scan of a relation, by its number from 0 among those of the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Scan {
+    pub number: u16,
+    pub relation: u16,
+}
+
+/// What the columns are that a plan's operators make.
+pub fn meanings(root: &Rel) -> Vec<(ColumnId, Meaning)> {
+    let mut all = Vec::new();
+    let mut scans: HashMap<u16, u16> = HashMap::new();
+    root.visit(&mut |rel| match rel {
+        Rel::Scan { relation, columns } => {
+            let next = scans.entry(*relation).or_default();
+            let scan = Scan { number: *next, relation: *relation };
+            *next += 1;
+            all.extend((0..).zip(columns).map(|(at, id)| (*id, Meaning::Column { scan, at })));
+        }
+        Rel::Map { computed, .. } => all.extend(computed.iter().map(|c| (c.column, Meaning::Computed(c.expr.clone())))),
+        Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => {
+            all.push((*mark, Meaning::Mark));
+        }
+        Rel::Union { columns, inputs } => {
+            let first = inputs.first().map_or(&[][..], |part| &part.exprs);
+            let column =
+                |((number, id), expr): ((u16, &ColumnId), &Expr)| (*id, Meaning::Union { number, first: expr.clone() });
+            all.extend((1..).zip(columns).zip(first).map(column));
+        }
+        Rel::Aggregate { keys, aggregates, .. } => {
+            all.extend(keys.iter().map(|key| (key.column, Meaning::Computed(key.expr.clone()))));
+            all.extend(aggregates.iter().flat_map(parts));
+        }
+        Rel::GroupingSets { grouping, .. } => {
+            all.extend(grouping.keys.iter().map(|key| (key.column, Meaning::Computed(key.expr.clone()))));
+            all.push((grouping.number, Meaning::GroupingSet));
+            all.extend(grouping.aggregates.iter().flat_map(parts));
+        }
+        Rel::Window { calls, .. } => {
+            for call in calls {
+                let part =
+                    |(part, id): (u8, &ColumnId)| (*id, Meaning::Window { function: call.function.clone(), part });
+                all.extend((0..).zip(&call.columns).map(part));
+            }
+        }
+        Rel::Row | Rel::Filter { .. } | Rel::Join { .. } | Rel::Apply { .. } | Rel::Top { .. } => {}
+    });
+    all
+}
+
+fn parts(aggregation: &Aggregation) -> impl Iterator<Item = (ColumnId, Meaning)> {
+    let meaning = |part| Meaning::Aggregate { aggregation: aggregation.clone(), part };
+    (0..).zip(&aggregation.columns).map(move |(part, id)| (*id, meaning(part)))
+}
+
+/// Who knows how things are called.
+pub trait Names {
+    /// The column of a scan at this place.
+    fn column(&self, scan: Scan, at: u16) -> String;
+    /// What the query has in the place of a parameter; `None`: nothing, it is the session's.
+    fn parameter(&self, index: u16) -> Option<String>;
+    /// A constant that is neither a number, nor a text, nor a truth value.
+    fn constant(&self, ty: Type, value: &Literal) -> String;
+}
+
+/// Puts the expressions of one plan in words.
+pub struct Words<'a> {
+    meanings: HashMap<ColumnId, &'a Meaning>,
+    names: &'a dyn Names,
+}
+
+/// The text so far.
+#[derive(Default)]
+struct Text {
+    text: String,
+    depth: usize,
+    full: bool,
+}
+
+impl Text {
+    fn push(&mut self, part: &str) {
+        if !self.full {
+            self.text.push_str(part);
+            self.full = self.text.len() > LONGEST;
+        }
+    }
+}
+
+impl<'a> Words<'a> {
+    pub fn new(meanings: &'a [(ColumnId, Meaning)], names: &'a dyn Names) -> Words<'a> {
+        Words { meanings: meanings.iter().map(|(id, meaning)| (*id, meaning)).collect(), names }
+    }
+
+    pub fn expression(&self, expr: &Expr) -> String {
+        self.written(|text| self.write(expr, text))
+    }
+
+    /// All of them hold.
+    pub fn conditions(&self, all: &[Expr]) -> String {
+        match all {
+            [one] => self.expression(one),
+            all => self.written(|text| self.joined(all, " AND ", text)),
+        }
+    }
+
+    /// The keys of a join. Where null equals null, that is two of them: whether the values are equal, with constants for
+    /// nulls, and whether both are null.
+    pub fn equalities(&self, keys: &[(Expr, Expr)]) -> String {
+        let values: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, value_or_constant)).collect();
+        let nulls: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, tested_for_null)).collect();
+        let mut all = Vec::new();
+        for (at, (left, right)) in keys.iter().enumerate() {
+            match (values[at], nulls[at]) {
+                (Some(both), _) if nulls.contains(&Some(both)) => all.push((both.0, " IS NOT DISTINCT FROM ", both.1)),
+                (_, Some(both)) if values.contains(&Some(both)) => {}
+                _ => all.push((left, " = ", right)),
+            }
+        }
+        self.written(|text| {
+            text.push(if all.len() > 1 { "(" } else { "" });
+            for (at, (left, word, right)) in all.iter().enumerate() {
+                text.push(if at > 0 { " AND " } else { "" });
+                self.infix(left, word, right, text);
+            }
+            text.push(if all.len() > 1 { ")" } else { "" });
+        })
+    }
+
+    pub fn sort_key(&self, key: &SortKey) -> String {
+        let nulls = match (key.descending, key.nulls_first) {
+            (true, true) | (false, false) => "",
+            (true, false) => " NULLS LAST",
+            (false, true) => " NULLS FIRST",
+        };
+        let direction = if key.descending { " DESC" } else { "" };
+        format!("{}{direction}{nulls}", self.expression(&key.expr))
+    }
+
+    pub fn aggregate(&self, aggregation: &Aggregation) -> String {
+        self.written(|text| self.write_aggregate(&aggregation.agg, aggregation.distinct, text))
+    }
+
+    pub fn window_function(&self, function: &WindowFunction) -> String {
+        self.written(|text| self.write_window(function, text))
+    }
+
+    fn written(&self, write: impl FnOnce(&mut Text)) -> String {
+        let mut text = Text::default();
+        write(&mut text);
+        if text.full {
+            let end = (0..=LONGEST).rev().find(|end| text.text.is_char_boundary(*end)).unwrap_or(0);
+            text.text.truncate(end);
+            text.text.push_str(MORE);
+        }
+        text.text
+    }
+
+    fn write(&self, expr: &Expr, text: &mut Text) {
+        if text.full || text.depth > DEEPEST {
+            return text.push(MORE);
+        }
+        text.depth += 1;
+        match expr {
+            Expr::Column { id } => self.column(*id, text),
+            Expr::Literal { ty, value } => self.literal(*ty, value.as_ref(), text),
+            Expr::Param { index } => text.push(self.names.parameter(*index).as_deref().unwrap_or("the session's")),
+            Expr::Cmp { op, left, right } => self.comparison(*op, left, right, text),
+            Expr::Arith { op, left, right, .. } => {
+                let op = match op {
+                    ArithOp::Add => " + ",
+                    ArithOp::Sub => " - ",
+                    ArithOp::Mul => " * ",
+                    ArithOp::Div => " / ",
+                    ArithOp::Mod => " % ",
+                };
+                self.infix(left, op, right, text);
+            }
+            Expr::Neg(arg) => self.around("(- ", arg, ")", text),
+            Expr::Cast { arg, .. } => self.write(arg, text),
+            Expr::Bool { op, args } => self.joined(args, if *op == BoolOp::And { " AND " } else { " OR " }, text),
+            Expr::Not(arg) => self.around("(NOT ", arg, ")", text),
+            Expr::IsNull { arg, negated: false } => self.around("(", arg, " IS NULL)", text),
+            Expr::IsNull { arg, negated: true } => self.around("(", arg, " IS NOT NULL)", text),
+            Expr::Call { function, args, .. } => self.call(*function, args, text),
+            Expr::Case { branches, otherwise } => {
+                text.push("CASE");
+                for (when, then) in branches {
+                    self.around(" WHEN ", when, " THEN ", text);
+                    self.write(then, text);
+                }
+                self.around(" ELSE ", otherwise, " END", text);
+            }
+            Expr::Coalesce(args) => self.listed("COALESCE", args, text),
+        }
+        text.depth -= 1;
+    }
+
+    fn around(&self, before: &str, expr: &Expr, behind: &str, text: &mut Text) {
+        text.push(before);
+        self.write(expr, text);
+        text.push(behind);
+    }
+
+    fn infix(&self, left: &Expr, op: &str, right: &Expr, text: &mut Text) {
+        self.around("(", left, op, text);
+        self.write(right, text);
+        text.push(")");
+    }
+
+    fn joined(&self, all: &[Expr], word: &str, text: &mut Text) {
+        text.push("(");
+        self.separated(all, word, text);
+        text.push(")");
+    }
+
+    fn listed(&self, name: &str, args: &[Expr], text: &mut Text) {
+        text.push(name);
+        self.joined(args, ", ", text);
+    }
+
+    fn separated(&self, all: &[Expr], word: &str, text: &mut Text) {
+        for (at, expr) in all.iter().enumerate() {
+            if at > 0 {
+                text.push(word);
+            }
+            if text.full {
+                return;
+            }
+            self.write(expr, text);
+        }
+    }
+
+    /// Texts that a locale orders are compared by a function, whose answer is compared with zero.
+    fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr, text: &mut Text) {
+        let word = match op {
+            CmpOp::Eq => " = ",
+            CmpOp::Ne => " <> ",
+            CmpOp::Lt => " < ",
+            CmpOp::Le => " <= ",
+            CmpOp::Gt => " > ",
+            CmpOp::Ge => " >= ",
+        };
+        match left {
+            Expr::Call { function: Named::CompareIn, args, .. } if args.len() == 3 => {
+                self.infix(&args[0], word, &args[1], text)
+            }
+            _ => self.infix(left, word, right, text),
+        }
+    }
+
+    fn column(&self, id: ColumnId, text: &mut Text) {
+        match self.meanings.get(&id) {
+            Some(Meaning::Column { scan, at }) => text.push(&self.names.column(*scan, *at)),
+            Some(Meaning::Computed(expr)) => self.write(expr, text),
+            Some(Meaning::Union { first: first @ Expr::Column { .. }, .. }) => self.write(first, text),
+            Some(Meaning::Union { number, .. }) => text.push(&format!("column{number}")),
+            Some(Meaning::Aggregate { aggregation: Aggregation { agg, distinct, .. }, part }) => match (agg, part) {
+                (Agg::Avg(arg), 0) => self.write_aggregate(&Agg::Sum(arg.clone()), *distinct, text),
+                (Agg::Avg(arg) | Agg::Spread(arg), 1) => {
+                    self.write_aggregate(&Agg::Count(arg.clone()), *distinct, text);
+                }
+                _ => self.write_aggregate(agg, *distinct, text),
+            },
+            Some(Meaning::Window { function: WindowFunction::Aggregate(Agg::Avg(arg)), part }) => {
+                let part = if *part == 0 { Agg::Sum(arg.clone()) } else { Agg::Count(arg.clone()) };
+                self.write_window(&WindowFunction::Aggregate(part), text);
+            }
+            Some(Meaning::Window { function, .. }) => self.write_window(function, text),
+            Some(Meaning::Mark) => text.push("has a match"),
+            Some(Meaning::GroupingSet) => text.push("grouping set"),
+            None => text.push(MORE),
+        }
+    }
+
+    fn write_aggregate(&self, agg: &Agg, distinct: bool, text: &mut Text) {
+        let name = match agg {
+            Agg::CountStar => return text.push("count(*)"),
+            // PostgreSQL makes variance and standard deviation of it.
+            Agg::Spread(_) => "variance",
+            Agg::InLocale(..) => agg.aggregate().row().name.trim_end_matches(" in a locale"),
+            agg => agg.aggregate().row().name,
+        };
+        let arguments = match agg {
+            // The other one is the locale.
+            Agg::InLocale(_, pair) => &pair[..1],
+            agg => agg.arguments(),
+        };
+        text.push(name);
+        text.push(if distinct { "(DISTINCT " } else { "(" });
+        self.separated(arguments, ", ", text);
+        text.push(")");
+    }
+
+    fn write_window(&self, function: &WindowFunction, text: &mut Text) {
+        let arguments = |name: &str, args: &[&Expr], text: &mut Text| {
+            text.push(name);
+            text.push("(");
+            for (at, arg) in args.iter().enumerate() {
+                text.push(if at > 0 { ", " } else { "" });
+                self.write(arg, text);
+            }
+        };
+        match function {
+            WindowFunction::RowNumber => text.push("row_number("),
+            WindowFunction::Rank => text.push("rank("),
+            WindowFunction::DenseRank => text.push("dense_rank("),
+            WindowFunction::PercentRank => text.push("percent_rank("),
+            WindowFunction::CumeDist => text.push("cume_dist("),
+            WindowFunction::Ntile(buckets) => text.push(&format!("ntile({buckets}")),
+            WindowFunction::Shifted { value, by, otherwise } => {
+                arguments(if *by > 0 { "lead" } else { "lag" }, &[value], text);
+                text.push(&format!(", {}", by.unsigned_abs()));
+                if let Some(otherwise) = otherwise {
+                    text.push(", ");
+                    self.write(otherwise, text);
+                }
+            }
+            WindowFunction::First(value) => arguments("first_value", &[value], text),
+            WindowFunction::Last(value) => arguments("last_value", &[value], text),
+            WindowFunction::Nth(value, number) => {
+                arguments("nth_value", &[value], text);
+                text.push(&format!(", {number}"));
+            }
+            WindowFunction::Aggregate(agg) => {
+                self.write_aggregate(agg, false, text);
+                return text.push(" OVER (...)");
+            }
+        }
+        text.push(") OVER (...)");
+    }
+
+    fn literal(&self, ty: Type, value: Option<&Literal>, text: &mut Text) {
+        match (ty, value) {
+            (_, None) => text.push("NULL"),
+            (_, Some(Literal::Bool(truth))) => text.push(if *truth { "true" } else { "false" }),
+            (Type::Int16 | Type::Int32 | Type::Int64 | Type::Oid, Some(Literal::Int(number))) => {
+                text.push(&number.to_string());
+            }
+            (Type::Decimal64 { scale } | Type::Decimal128 { scale }, Some(value)) => match value {
+                Literal::Int(number) => text.push(&decimal((*number).into(), scale)),
+                Literal::Decimal(number) => text.push(&decimal(*number, scale)),
+                other => text.push(&self.names.constant(ty, other)),
+            },
+            (_, Some(Literal::Float(number))) => text.push(&number.to_string()),
+            (_, Some(Literal::Text(chars))) => text.push(&quoted(chars)),
+            (_, Some(other)) => text.push(&self.names.constant(ty, other)),
+        }
+    }
+}
+
+fn both(key: &(Expr, Expr), part: fn(&Expr) -> Option<&Expr>) -> Option<(&Expr, &Expr)> {
+    part(&key.0).zip(part(&key.1))
+}
+
+/// What has a constant where it is null.
+fn value_or_constant(expr: &Expr) -> Option<&Expr> {
+    let Expr::Coalesce(args) = expr else { return None };
+    match &args[..] {
+        [value, Expr::Literal { .. }] => Some(value),
+        _ => None,
+    }
+}
+
+fn tested_for_null(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::IsNull { arg, negated: false } => Some(arg),
+        _ => None,
+    }
+}
+
+fn decimal(unscaled: i128, scale: u8) -> String {
+    let (digits, scale) = (unscaled.unsigned_abs().to_string(), usize::from(scale));
+    let padded = format!("{digits:0>width$}", width = scale + 1);
+    let (whole, fraction) = padded.split_at(padded.len() - scale);
+    let sign = if unscaled < 0 { "-" } else { "" };
+    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+}
+
+/// A text as a constant of SQL, cut off if it is long.
+fn quoted(text: &str) -> String {
+    let end = text.char_indices().nth(LONGEST / 4).map_or(text.len(), |(end, _)| end);
+    let more = if end < text.len() { MORE } else { "" };
+    format!("'{}{more}'", text[..end].replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests;

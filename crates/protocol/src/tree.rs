@@ -1,0 +1,98 @@
+//! The engine's plan for a query, as EXPLAIN shows it: what runs, not what was asked for.
+
+use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Meaning, Over, Range, SortKey, WindowFunction};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EnginePlan {
+    pub root: Operator,
+    /// What the columns are that the steps speak of.
+    pub columns: Vec<(ColumnId, Meaning)>,
+}
+
+/// An operator with all that is below it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operator {
+    pub step: Step,
+    /// The rows that the optimizer counts on, where it has an idea of them.
+    pub expected_rows: Option<f64>,
+    /// If it was run.
+    pub actual: Option<Actual>,
+    /// Of a join, first the side whose rows look for partners.
+    pub inputs: Vec<Operator>,
+}
+
+/// What became of an operator, in all threads together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actual {
+    pub rows: u64,
+    /// Spent in this operator alone; `None`: its time is part of the one's above.
+    pub nanoseconds: Option<u64>,
+    /// At most.
+    pub memory_bytes: u64,
+    /// Of a scan.
+    pub chunks: Option<Chunks>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunks {
+    pub read: u64,
+    pub of: u64,
+}
+
+/// What an operator does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Step {
+    /// Of a relation of the plan; its first column, if it has any, tells which scan of it.
+    Scan {
+        relation: u16,
+        first: Option<ColumnId>,
+    },
+    /// One row without columns.
+    Row,
+    /// Rows that the query spells out.
+    Values {
+        rows: u64,
+    },
+    Filter {
+        conditions: Vec<Expr>,
+    },
+    Join(Join),
+    /// Puts the rows of a join's second side into a hash table.
+    Hash,
+    Union,
+    Aggregate {
+        keys: Vec<Computed>,
+        aggregates: Vec<Aggregation>,
+    },
+    /// The rows of its inputs, each of which groups by a set of keys.
+    GroupingSets,
+    /// The first rows in an order, or in any; with keys, of each group.
+    Top {
+        keys: Vec<Expr>,
+        order: Vec<SortKey>,
+        range: Box<Range>,
+    },
+    Window {
+        over: Box<Over>,
+        functions: Vec<WindowFunction>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Join {
+    pub method: Method,
+    pub kind: JoinKind,
+    /// The rows that are kept, where it is those of one side, are those of the second one.
+    pub keeps_second: bool,
+    /// Expressions of the first side and of the second.
+    pub keys: Vec<(Expr, Expr)>,
+    pub conditions: Vec<Expr>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Method {
+    Hash,
+    /// Every row of one side with every row of the other.
+    NestedLoop,
+}

@@ -1,0 +1,36 @@
+//! How a query would be run: it is bound to its snapshot as if it were, for the statistics that the order of joins rests on,
+//! and put together, in the connection's own thread. It takes no place of a query that runs.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use colstore::TableView;
+use protocol::frame::Kind;
+use protocol::request::{ExplainRequest, Failure, Refusal};
+use protocol::tree::EnginePlan;
+
+use crate::peer::Peer;
+use crate::query;
+use crate::server::{MAX_OPEN_QUERIES, Shared};
+
+/// Answers a request. An error means that the connection is of no use any more.
+pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::Result<()> {
+    let Ok(_open) = shared.open_queries.try_acquire() else {
+        return peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
+    };
+    match query::bind(peer, shared, &request.query, Instant::now())? {
+        Err(refusal) => peer.refuse(&refusal),
+        Ok(bound) => match outline(shared, request, bound.served.tables) {
+            Ok(plan) => peer.send(Kind::Plan, &plan),
+            Err(failure) => peer.send(Kind::Failed, &failure),
+        },
+    }
+}
+
+/// Gives the snapshot back when it is done.
+fn outline(shared: &Shared, request: ExplainRequest, tables: Vec<Arc<dyn TableView>>) -> Result<EnginePlan, Failure> {
+    let ExplainRequest { query, expected_sent } = request;
+    let views = olap::expected_views(&query.plan, tables, expected_sent)?;
+    shared.olap.outline(&query.plan, &query.params, views)
+}

@@ -1,0 +1,323 @@
+//! The engine's plan in EXPLAIN's forms, with the names that the query has.
+//!
+//! ```text
+//!   Engine Plan:
+//!     ->  Aggregate  (rows=7) (actual rows=7 own time=0.214 ms)
+//!           Group Key: t.g
+//!           ->  Filter  (rows=19995) (actual rows=19995 own time=0.101 ms)
+//!                 Filter: (t.id > 5)
+//!                 ->  Scan on t  (rows=20000) (actual rows=20000 own time=0.012 ms)
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
+use std::iter;
+use std::time::Duration;
+
+use pgrx::prelude::*;
+use plan::words::{Names, Scan, Words};
+use plan::{Expr, JoinKind, Literal, Meaning, Source, Type};
+use protocol::tree::{Actual, EnginePlan, Join, Method, Operator, Step};
+
+use crate::pg::catalog::{column_name, quoted_name, relation_name};
+use crate::pg::explain::Explain;
+use crate::pg::scan_node::Place;
+use crate::pg::value;
+use crate::spec::{self, ScanSpec};
+
+/// Shows the plan, or why there is none.
+pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, out: &Explain<'_>) {
+    match plan {
+        Err(reason) => out.property(c"No Engine Plan", reason),
+        Ok(plan) => {
+            let names = QueryNames { spec, aliases: unique(plan, spec), place, out };
+            let words = Words::new(&plan.columns, &names);
+            let tree = Tree { plan, words, names: &names, out };
+            let root = &plan.root;
+            out.group(c"Engine Plan", || match out.is_text() {
+                true => out.node(&tree.heading(root), || tree.inside(root)),
+                false => tree.inside(root),
+            });
+        }
+    }
+}
+
+/// What each scan is called, and no other is. The first scans of all relations come first: they are the query's own.
+fn unique(plan: &EnginePlan, spec: &ScanSpec) -> BTreeMap<Scan, String> {
+    let own = (0..spec.names.len() as u16).map(|relation| Scan { number: 0, relation });
+    let made = plan.columns.iter().filter_map(|(_, meaning)| match meaning {
+        Meaning::Column { scan, .. } => Some(*scan),
+        _ => None,
+    });
+    let scans: BTreeSet<Scan> = own.chain(made).collect();
+    let mut all: BTreeMap<Scan, String> = BTreeMap::new();
+    for scan in scans {
+        let Some(names) = spec.names.get(scan.relation as usize) else { continue };
+        let numbered = (1..).map(|number| format!("{}_{number}", names.alias));
+        let mut candidates = iter::once(names.alias.clone()).chain(numbered);
+        if let Some(alias) = candidates.find(|alias| all.values().all(|other| other != alias)) {
+            all.insert(scan, alias);
+        }
+    }
+    all
+}
+
+struct QueryNames<'a> {
+    spec: &'a ScanSpec,
+    aliases: BTreeMap<Scan, String>,
+    place: Place<'a>,
+    out: &'a Explain<'a>,
+}
+
+impl QueryNames<'_> {
+    fn column_alone(&self, relation: u16, at: u16) -> String {
+        let (relation, at) = (relation as usize, at as usize);
+        let of_table = self.spec.plan.relations.get(relation).and_then(|relation| relation.tables().first());
+        if let Some((relid, Some(attnum))) = of_table.map(|table| (table.relid, table.attnums.get(at))) {
+            return column_name(pg_sys::Oid::from(relid), *attnum);
+        }
+        match self.spec.names.get(relation).and_then(|names| names.columns.get(at)) {
+            // The digits of a column are shown as a call.
+            Some(name) if name.ends_with(')') => name.clone(),
+            Some(name) => quoted_name(name),
+            None => "?".into(),
+        }
+    }
+}
+
+impl Names for QueryNames<'_> {
+    fn column(&self, scan: Scan, at: u16) -> String {
+        let column = self.column_alone(scan.relation, at);
+        let qualified = self.aliases.len() > 1 || self.out.is_verbose();
+        match self.aliases.get(&scan) {
+            Some(alias) if qualified => format!("{}.{column}", quoted_name(alias)),
+            _ => column,
+        }
+    }
+
+    fn parameter(&self, index: u16) -> Option<String> {
+        let index = index as usize;
+        if self.spec.sources.get(index) == Some(&spec::Source::SessionZone) {
+            return None;
+        }
+        Some(self.place.expressions().nth(index).map_or("?".into(), |node| self.out.expression(node)))
+    }
+
+    fn constant(&self, ty: Type, literal: &Literal) -> String {
+        value::shown(ty, literal)
+    }
+}
+
+struct Tree<'a> {
+    plan: &'a EnginePlan,
+    words: Words<'a>,
+    names: &'a QueryNames<'a>,
+    out: &'a Explain<'a>,
+}
+
+impl Tree<'_> {
+    /// The first line in text form.
+    fn heading(&self, operator: &Operator) -> String {
+        let node_type = self.node_type(&operator.step);
+        let mut heading = match &operator.step {
+            Step::Join(join) => match (join_type(join), join.method) {
+                ("Inner", _) => node_type.to_owned(),
+                (kind, Method::Hash) => format!("Hash {kind} Join"),
+                (kind, Method::NestedLoop) => format!("{node_type} {kind} Join"),
+            },
+            Step::Scan { .. } => match self.scanned(&operator.step) {
+                (Some(table), alias) if table != alias => format!("{node_type} on {table} {alias}"),
+                (_, alias) => format!("{node_type} on {alias}"),
+            },
+            _ => node_type.to_owned(),
+        };
+        if let Some(rows) = operator.expected_rows.filter(|_| self.out.shows_costs()) {
+            heading.push_str(&format!("  (rows={})", whole(rows)));
+        }
+        if let Some(Actual { rows, nanoseconds, .. }) = &operator.actual {
+            let space = if heading.ends_with(')') { " " } else { "  " };
+            let time = nanoseconds
+                .filter(|_| self.out.shows_times())
+                .map(|time| format!(" own time={:.3} ms", Duration::from_nanos(time).as_secs_f64() * 1000.0));
+            heading.push_str(&format!("{space}(actual rows={rows}{})", time.unwrap_or_default()));
+        }
+        heading
+    }
+
+    /// What stands below the heading, or is all there is in the other forms.
+    fn inside(&self, operator: &Operator) {
+        if !self.out.is_text() {
+            self.told(operator);
+        }
+        self.details(operator);
+        if let Some(Actual { memory_bytes, chunks, .. }) = &operator.actual {
+            if *memory_bytes > 0 {
+                self.out.memory(c"Memory Usage", *memory_bytes);
+            }
+            match chunks {
+                _ if self.is_sent(&operator.step) => {}
+                Some(chunks) if self.out.is_text() => {
+                    self.out.property(c"Chunks Read", &format!("{} of {}", chunks.read, chunks.of));
+                }
+                Some(chunks) => {
+                    self.out.number(c"Chunks Read", chunks.read);
+                    self.out.number(c"Chunks", chunks.of);
+                }
+                None => {}
+            }
+        }
+        if operator.inputs.is_empty() {
+            return;
+        }
+        self.out.nodes(|| {
+            for input in &operator.inputs {
+                self.out.node(&self.heading(input), || self.inside(input));
+            }
+        });
+    }
+
+    /// What the heading says in text form.
+    fn told(&self, operator: &Operator) {
+        self.out.property(c"Node Type", self.node_type(&operator.step));
+        match &operator.step {
+            Step::Scan { .. } => {
+                let (table, alias) = self.scanned(&operator.step);
+                if let Some(table) = table {
+                    self.out.property(c"Relation Name", &table);
+                }
+                self.out.property(c"Alias", &alias);
+            }
+            Step::Join(join) => self.out.property(c"Join Type", join_type(join)),
+            _ => {}
+        }
+        if let Some(rows) = operator.expected_rows.filter(|_| self.out.shows_costs()) {
+            self.out.number(c"Plan Rows", whole(rows));
+        }
+        if let Some(Actual { rows, nanoseconds, .. }) = &operator.actual {
+            self.out.number(c"Actual Rows", *rows);
+            if let Some(time) = nanoseconds {
+                self.out.time(c"Own Time", Duration::from_nanos(*time));
+            }
+        }
+    }
+
+    fn details(&self, operator: &Operator) {
+        match &operator.step {
+            step @ Step::Scan { relation, .. } => {
+                let columns = self.names.spec.plan.relations.get(*relation as usize).map_or(0, |r| r.columns.len());
+                if let Some(scan) = self.scan(step).filter(|_| self.out.is_verbose()) {
+                    self.list(c"Columns", (0..columns as u16).map(|at| self.names.column(scan, at)));
+                }
+            }
+            Step::Row | Step::Hash | Step::Union | Step::GroupingSets | Step::Values { .. } => {}
+            Step::Filter { conditions } => self.conditions(c"Filter", conditions),
+            Step::Join(Join { keys, conditions, .. }) => {
+                if !keys.is_empty() {
+                    self.out.property(c"Hash Cond", &self.words.equalities(keys));
+                }
+                self.conditions(c"Join Filter", conditions);
+            }
+            Step::Aggregate { keys, aggregates } => {
+                self.list(c"Group Key", keys.iter().map(|key| self.words.expression(&key.expr)));
+                if self.out.is_verbose() {
+                    self.list(c"Aggregates", aggregates.iter().map(|aggregate| self.words.aggregate(aggregate)));
+                }
+            }
+            Step::Top { keys, order, range } => {
+                self.list(c"Group Key", keys.iter().map(|key| self.words.expression(key)));
+                self.list(c"Sort Key", order.iter().map(|key| self.words.sort_key(key)));
+                let ties = if range.ties { " with ties" } else { "" };
+                for (label, number, ties) in [(c"Limit", &range.count, ties), (c"Offset", &range.offset, "")] {
+                    if let Some(number) = number {
+                        self.out.property(label, &format!("{}{ties}", self.words.expression(number)));
+                    }
+                }
+            }
+            Step::Window { over, functions } => {
+                self.list(c"Partition Key", over.partition.iter().map(|key| self.words.expression(key)));
+                self.list(c"Sort Key", over.order.iter().map(|key| self.words.sort_key(key)));
+                if self.out.is_verbose() {
+                    self.list(c"Functions", functions.iter().map(|function| self.words.window_function(function)));
+                }
+            }
+        }
+    }
+
+    fn node_type(&self, step: &Step) -> &'static str {
+        match step {
+            Step::Scan { .. } if self.is_sent(step) => "Sent Along Scan",
+            Step::Scan { .. } => "Scan",
+            Step::Row => "Result",
+            Step::Values { .. } => "Values",
+            Step::Filter { .. } => "Filter",
+            Step::Join(Join { method: Method::Hash, .. }) => "Hash Join",
+            Step::Join(Join { method: Method::NestedLoop, .. }) => "Nested Loop",
+            Step::Hash => "Hash",
+            Step::Union => "Union",
+            Step::Aggregate { .. } => "Aggregate",
+            Step::GroupingSets => "Grouping Sets",
+            Step::Top { keys, .. } if !keys.is_empty() => "Top-N per Group",
+            Step::Top { order, .. } if order.is_empty() => "Limit",
+            Step::Top { range, .. } if range.count.is_none() => "Sort",
+            Step::Top { .. } => "Top-N",
+            Step::Window { .. } => "Window",
+        }
+    }
+
+    /// Which scan it is, if it is one.
+    fn scan(&self, step: &Step) -> Option<Scan> {
+        let Step::Scan { relation, first } = step else { return None };
+        let meaning = first.and_then(|first| self.plan.columns.iter().find(|(id, _)| *id == first));
+        Some(match meaning {
+            Some((_, Meaning::Column { scan, .. })) => *scan,
+            _ => Scan { number: 0, relation: *relation },
+        })
+    }
+
+    /// Whether a step reads rows that PostgreSQL has computed.
+    fn is_sent(&self, step: &Step) -> bool {
+        let relation = self.scan(step).and_then(|scan| self.names.spec.plan.relations.get(scan.relation as usize));
+        relation.is_some_and(|relation| relation.source == Source::Sent)
+    }
+
+    /// The table, if it is one, and what it is called.
+    fn scanned(&self, step: &Step) -> (Option<String>, String) {
+        let scan = self.scan(step);
+        let names = scan.and_then(|scan| self.names.spec.names.get(scan.relation as usize));
+        let alias = scan.and_then(|scan| self.names.aliases.get(&scan)).map_or("?".into(), |alias| quoted_name(alias));
+        (names.and_then(|names| names.relid).map(|relid| quoted_name(&relation_name(pg_sys::Oid::from(relid)))), alias)
+    }
+
+    fn conditions(&self, label: &CStr, all: &[Expr]) {
+        if !all.is_empty() {
+            self.out.property(label, &self.words.conditions(all));
+        }
+    }
+
+    fn list(&self, label: &CStr, all: impl ExactSizeIterator<Item = String>) {
+        if all.len() > 0 {
+            self.out.list(label, all);
+        }
+    }
+}
+
+/// As PostgreSQL calls it: the other way round where it is the second side whose rows are kept.
+fn join_type(join: &Join) -> &'static str {
+    match (join.kind, join.keeps_second) {
+        (JoinKind::Inner, _) => "Inner",
+        (JoinKind::Left, false) => "Left",
+        (JoinKind::Left, true) => "Right",
+        (JoinKind::Full, _) => "Full",
+        (JoinKind::Semi, false) => "Semi",
+        (JoinKind::Semi, true) => "Right Semi",
+        (JoinKind::Anti, false) => "Anti",
+        (JoinKind::Anti, true) => "Right Anti",
+        (JoinKind::Mark(_), false) => "Mark",
+        (JoinKind::Mark(_), true) => "Right Mark",
+    }
+}
+
+/// Rows, of which there is at least one: what is expected is no promise.
+fn whole(rows: f64) -> u64 {
+    rows.round().max(1.0) as u64
+}
