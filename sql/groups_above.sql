@@ -75,3 +75,21 @@ SELECT id FROM item WHERE kind = (SELECT (array_agg(kind ORDER BY id))[3] FROM i
 SET anker.float_aggregates = heap;
 SELECT kind, sum(weight), array_agg(id ORDER BY id) FROM item WHERE id < 9 GROUP BY kind ORDER BY kind;
 RESET anker.float_aggregates;
+
+-- what a subquery does must be done before what is done to its rows
+SELECT k + 1, count FROM (SELECT 5 AS k, count(*) FROM item GROUP BY GROUPING SETS ((1), ())) v ORDER BY 1;
+SELECT NOT k, c FROM (SELECT id > 50 AS k, count(*) AS c FROM item GROUP BY ROLLUP (id > 50)) v ORDER BY c;
+SELECT 1 / (id - 1) FROM (SELECT id FROM item ORDER BY id OFFSET 78) v;
+SELECT 1 / (id - 80) FROM (SELECT id FROM item WHERE id < 81 ORDER BY name COLLATE "C" DESC, id LIMIT 2) v;
+WITH w AS MATERIALIZED (SELECT id, 1 / (id - 1) AS q FROM item) SELECT CASE WHEN id > 1 THEN q END FROM w;
+SELECT CASE WHEN id <> 1 THEN q END FROM (SELECT id, 1 / (id - 1) AS q FROM item ORDER BY id) v;
+CREATE VIEW newest AS SELECT id, name FROM item ORDER BY id DESC;
+SELECT id FROM newest WHERE id > 78;
+SELECT id FROM newest WHERE id % 2 = 0 LIMIT 3;
+SELECT * FROM (SELECT * FROM newest LIMIT 2) v WHERE id > 0;
+SELECT max(id) FROM (SELECT id FROM newest LIMIT 1) v;
+SELECT min(id) FROM (SELECT * FROM (SELECT * FROM newest) x LIMIT 3) y;
+SELECT row_number() OVER (), id FROM newest LIMIT 2;
+SELECT id FROM item WHERE id IN (SELECT id FROM newest LIMIT 2) ORDER BY id;
+SELECT id, (SELECT x FROM (SELECT s.id AS x FROM sale s WHERE s.item = i.id ORDER BY s.id DESC) v LIMIT 1) FROM item i WHERE id < 5 ORDER BY id;
+SELECT s FROM (SELECT s FROM (SELECT kind, string_agg(name, '' ORDER BY id) AS s FROM item WHERE id < 9 GROUP BY kind) a) b ORDER BY s;

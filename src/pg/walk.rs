@@ -17,6 +17,16 @@ pub unsafe fn walk_children(node: *mut pg_sys::Node, walker: Walker, context: *m
     unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_walker(node, walker, context)) }
 }
 
+/// The same for what a query consists of, subqueries in FROM and behind WITH as queries.
+///
+/// # Safety
+///
+/// A valid query, and a walker for this context.
+pub unsafe fn walk_query(query: *mut pg_sys::Query, walker: Walker, context: *mut c_void) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_guard_ffi_boundary(|| symbols::query_tree_walker(query, walker, context, 0)) }
+}
+
 /// Copies a node, its children mutated.
 ///
 /// # Safety

@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 use super::reason::Reason;
 use super::sent::Sent;
 use super::split::split;
-use super::unwrap::unwrapped;
+use super::unwrap::{merge_into_sorted, unwrapped};
 use super::{flag, nodes};
 use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
@@ -129,6 +129,7 @@ unsafe fn analytic(
     let placeholder = flag::look_up(c"engine_result").ok_or("extension pg_anker is not installed in this database")?;
     // SAFETY: the tree of the query stays in place; the upper query is a new one.
     unsafe {
+        merge_into_sorted(query);
         let split = split(Tree::new(), &*unwrapped(query), placeholder)?;
         // Scrolling is made possible above both sides.
         let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);

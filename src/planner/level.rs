@@ -18,6 +18,7 @@ use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason};
 use super::scope::Scope;
 use super::translate::{Pending, Scale, Translator, Typed, comparable, exact};
+use super::unwrap::reads_in_order;
 use crate::pg::catalog::type_name;
 use crate::pg::tree::{Node, Tree, push};
 use crate::pg::walk;
@@ -99,6 +100,9 @@ pub unsafe fn open_level<'a>(
     if purpose == Use::Rows && translator.tree.node(query.targetList).is_some_and(Node::is_volatile) {
         // Nobody may read it, but it is called for each row.
         return Err("volatile function in a subquery".into());
+    }
+    if let Some(reason) = depends_on_order(translator.tree, query) {
+        return Err(reason);
     }
     translator.scopes.push(Scope::of(query));
     // SAFETY: by the caller's promise.
@@ -503,6 +507,19 @@ fn groupable(typed: &Typed, node: Node<'_>) -> Attempt<()> {
 
 pub fn is_grouped(query: &pg_sys::Query) -> bool {
     query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null()
+}
+
+/// What makes of rows that a subquery has put in order something else than of the same rows in another one.
+fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
+    if !reads_in_order(query) {
+        return None;
+    }
+    let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
+    if windows.any(|window| window.orderClause.is_null()) {
+        return Some("window function without an order over rows that a subquery has put in order".into());
+    }
+    let takes_first = is_limited(query) && query.sortClause.is_null() && !is_grouped(query);
+    takes_first.then(|| "LIMIT of rows that a subquery has put in order".into())
 }
 
 /// Whether rows come out of an item of FROM in an order, which PostgreSQL happens to keep.

@@ -150,7 +150,16 @@ impl Rows {
 /// A query as a backend sends it, with the fingerprint of the tables of accounts.
 pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
     let fingerprints = plan.tables().map(|_| accounts::FINGERPRINT).collect();
-    QueryRequest { plan, params: Vec::new(), snapshot, lsn, fingerprints, sent: Vec::new(), max_wait_ms: 20_000 }
+    QueryRequest {
+        plan,
+        params: Vec::new(),
+        snapshot,
+        lsn,
+        fingerprints,
+        sent: Vec::new(),
+        max_wait_ms: 20_000,
+        observed: false,
+    }
 }
 
 /// A loader.
