@@ -6,9 +6,10 @@ use plan::{Agg, Expr, Literal, Type};
 
 use super::columns::{Distinct, conversion, plain};
 use super::compare::{TextOrder, named_locale, require_known_equality};
+use super::numeric::comparable;
 use super::operators;
 use super::reason::{Attempt, Reason};
-use super::translate::{Scale, Translator, Typed, cast, comparable, exact};
+use super::translate::{Scale, Translator, Typed, cast, exact};
 use crate::pg::catalog;
 use crate::pg::tree::Node;
 use crate::settings::{self, FloatAggregates};

@@ -4,9 +4,10 @@ use pgrx::prelude::*;
 use plan::catalogue::Kind;
 use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
+use super::numeric::comparable;
 use super::operators;
 use super::reason::{Attempt, operator_reason, type_reason};
-use super::translate::{Translator, Typed, boolean, comparable, constant_literal, exact};
+use super::translate::{Translator, Typed, boolean, constant_literal, exact};
 use crate::pg::catalog;
 use crate::pg::collation::libc_locale;
 use crate::pg::compat::ordered_by_bytes;

@@ -11,6 +11,7 @@
 //!   window functions of subqueries
 //! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
 //!   aggregates, `operators`, `functions` and `times` for the whitelist
+//! - `numeric`: numbers that show their own digits
 //! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
 
@@ -25,6 +26,7 @@ mod grouping_sets;
 mod hook;
 mod level;
 mod nodes;
+mod numeric;
 mod operators;
 mod ordered;
 mod placeholder;

@@ -9,10 +9,11 @@ use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 use super::compare::{require_c_order, require_known_order};
 use super::from::simplified;
 use super::level::Opened;
+use super::numeric::comparable;
 use super::operators;
 use super::reason::{Attempt, Reason};
 use super::scope::Scope;
-use super::translate::{Translator, Typed, comparable, exact};
+use super::translate::{Translator, Typed, exact};
 use crate::pg::tree::{Node, Tree};
 
 /// Numerics have the operators of decimals.

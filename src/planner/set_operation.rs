@@ -17,8 +17,9 @@ use plan::{
 
 use super::compare::require_deterministic;
 use super::level::{Level, Use, whole_level};
+use super::numeric::comparable;
 use super::reason::Attempt;
-use super::translate::{Translator, Typed, cast, comparable, exact};
+use super::translate::{Translator, Typed, cast, exact};
 use crate::pg::tree::{Node, Tree};
 
 /// The rows of an operand.

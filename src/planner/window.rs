@@ -6,9 +6,10 @@ use plan::{Agg, Bound, Exclude, Expr, Frame, Literal, Over, Rel, Type, Unit, Win
 use super::aggregate::Translated;
 use super::compare::require_known_equality;
 use super::from::simplified;
+use super::numeric::comparable;
 use super::ordered::Targets;
 use super::reason::Attempt;
-use super::translate::{Scale, Translator, Typed, comparable};
+use super::translate::{Scale, Translator, Typed};
 use crate::pg::catalog::function_name;
 use crate::pg::tree::{Node, make, push};
 
