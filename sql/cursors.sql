@@ -146,3 +146,21 @@ SELECT id, label FROM item WHERE anker.olap() ORDER BY id;
 -- no cursor, no transaction block
 DECLARE c CURSOR FOR SELECT id FROM item WHERE anker.olap();
 FETCH c;
+
+-- a cursor that goes back over groups that found no room in memory
+CREATE TABLE many (id integer PRIMARY KEY, g integer);
+INSERT INTO many SELECT i, i % 5000 FROM generate_series(1, 40000) i;
+SELECT anker.mirror('many');
+SELECT anker.wait_for_mirror('many');
+SET work_mem = '64kB';
+BEGIN;
+DECLARE back SCROLL CURSOR WITH HOLD FOR SELECT g, array_agg(id ORDER BY id) FROM many GROUP BY g;
+MOVE ALL IN back;
+MOVE ABSOLUTE 0 IN back;
+MOVE FORWARD ALL IN back;
+MOVE BACKWARD 3 IN back;
+COMMIT;
+MOVE ABSOLUTE 0 IN back;
+MOVE FORWARD 7 IN back;
+CLOSE back;
+RESET work_mem;
