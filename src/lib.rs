@@ -13,6 +13,7 @@ mod load;
 mod note;
 mod pg;
 mod planner;
+mod reason;
 mod scan;
 mod settings;
 mod shared;

@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 
 use crate::pg::catalog::relation_name;
 use crate::pg::{compat, hooks, process, session, wal};
+use crate::reason::{self, Why};
 use crate::settings;
 
 mod map;
@@ -123,6 +124,8 @@ pub struct Database {
     pub restarts: u64,
     /// Queries that were meant for the engine and ran on the heap.
     pub fallbacks: u64,
+    /// How many of them for each reason, in the order of [`Why::ALL`].
+    pub reasons: [u64; Why::ALL.len()],
     pub reason: Reason,
 }
 
@@ -244,6 +247,7 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
         suspended_by: 0,
         restarts: 0,
         fallbacks: 0,
+        reasons: [0; Why::ALL.len()],
         reason: Reason::NONE,
     };
     DATABASES.change_or_insert(new, change).is_some()
@@ -399,14 +403,14 @@ pub fn wake_worker(database: pg_sys::Oid) {
 }
 
 /// Why shared memory has no entry of a table.
-pub fn why_not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> String {
+pub fn why_not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> reason::Reason {
     let name = relation_name(relid);
-    match self::database(database) {
+    Why::NotMirrored.of(match self::database(database) {
         _ if !wal::is_logical() => format!("table \"{name}\" is not mirrored: {}", wal::NOT_LOGICAL),
         Some(d) if !matches!(d.state, DatabaseState::Idle | DatabaseState::Running) => {
             let why = if d.reason.as_str().is_empty() { d.state.name() } else { d.reason.as_str() };
             format!("table \"{name}\" is not mirrored as yet; the mirror of this database: {why}")
         }
         _ => format!("table \"{name}\" is not mirrored"),
-    }
+    })
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use pgrx::JsonB;
 use pgrx::prelude::*;
 use protocol::frame::{self, Kind};
 use protocol::request::{Request, Status, TableStatus};
@@ -10,6 +11,7 @@ use protocol::request::{Request, Status, TableStatus};
 use crate::client::{Engine, Received};
 use crate::layout;
 use crate::pg::{catalog, session, wal};
+use crate::reason::Why;
 use crate::shared::{self, DatabaseState, Table, TableState};
 
 /// An engine that is up answers at once; one that hangs must not hang the view.
@@ -141,6 +143,7 @@ fn engine_info() -> TableIterator<
         name!(queries_failed, Option<i64>),
         name!(queries_cancelled, Option<i64>),
         name!(fallbacks, Option<i64>),
+        name!(fallback_reasons, Option<JsonB>),
         name!(restarts, Option<i64>),
         name!(commit_to_applied_us, Option<Vec<i64>>),
         name!(request_to_ready_us, Option<Vec<i64>>),
@@ -180,10 +183,17 @@ fn engine_info() -> TableIterator<
         of(|e| e.queries_failed),
         of(|e| e.queries_cancelled),
         entry.map(|e| e.fallbacks as i64),
+        entry.map(|e| fallback_reasons(&e)),
         entry.map(|e| e.restarts as i64),
         times(|e| &e.commit_to_applied_us),
         times(|e| &e.request_to_ready_us),
     ))
+}
+
+/// How many queries stayed on the heap, by the reason's name.
+fn fallback_reasons(database: &shared::Database) -> JsonB {
+    let counts = Why::ALL.iter().map(|why| (why.name(), database.reasons[why.index()])).filter(|(_, count)| *count > 0);
+    JsonB(counts.map(|(name, count)| (name.to_string(), serde_json::Value::from(count))).collect())
 }
 
 /// The engine's own account; `None` if it is not there.

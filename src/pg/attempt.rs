@@ -7,14 +7,23 @@ use pgrx::prelude::*;
 
 use super::transaction;
 
+/// What an error that was taken back says.
+pub struct Raised(pub String);
+
+impl From<Raised> for String {
+    fn from(raised: Raised) -> String {
+        raised.0
+    }
+}
+
 /// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be. Errors that
 /// are not about the work itself go on as they are.
-pub fn attempt<T>(work: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
+pub fn attempt<T, E: From<Raised>>(work: impl FnOnce() -> Result<T, E> + UnwindSafe) -> Result<T, E> {
     transaction::attempt(work, |error| match error {
         CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
             if !ends_the_statement(raised.sql_error_code()) =>
         {
-            Err(format!("a value in it raises: {}", raised.message()))
+            Err(E::from(Raised(format!("a value in it raises: {}", raised.message()))))
         }
         other => other.rethrow(),
     })

@@ -8,7 +8,7 @@ use super::columns::{Distinct, conversion, plain};
 use super::compare::{TextOrder, named_locale, require_known_equality};
 use super::numeric::comparable;
 use super::operators;
-use super::reason::{Attempt, Reason};
+use super::reason::{Attempt, Reason, Why};
 use super::translate::{Scale, Translator, Typed, cast, exact};
 use crate::pg::catalog;
 use crate::pg::tree::Node;
@@ -70,17 +70,17 @@ impl<'a> Translator<'a> {
         match (&typed.scale, aggregate) {
             (_, Aggregate::Count) | (Scale::OfType, _) => {}
             (Scale::Varies(_), Aggregate::Sum | Aggregate::Avg) if distinct => {
-                return Err("DISTINCT of numeric values of different scales".into());
+                return Err(Why::NumericDigits.of("DISTINCT of numeric values of different scales"));
             }
             (Scale::Varies(scale), Aggregate::Sum | Aggregate::Avg) => {
                 let scale = where_true(filter.as_ref(), scale.clone(), Type::Int32);
                 let value = where_true(filter.as_ref(), typed.expr, typed.ty);
                 return Ok(scaled(aggregate, value, typed.ty, scale));
             }
-            _ => return Err("aggregate of a numeric whose digits are not known".into()),
+            _ => return Err(Why::NumericDigits.of("aggregate of a numeric whose digits are not known")),
         }
         if typed.ty == Type::Numeric && distinct && aggregate != Aggregate::Count {
-            return Err("DISTINCT of numeric values of different scales".into());
+            return Err(Why::NumericDigits.of("DISTINCT of numeric values of different scales"));
         }
         if (typed.ty, aggregate) == (Type::Numeric, Aggregate::Avg) {
             let value = where_true(filter.as_ref(), typed.expr, typed.ty);
@@ -88,7 +88,7 @@ impl<'a> Translator<'a> {
         }
         let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
         if is_extreme && typed.ty == Type::Opaque {
-            return Err(format!("order of {}", catalog::type_name(argument.sql_type())));
+            return Err(Why::Type.of(format!("order of {}", catalog::type_name(argument.sql_type()))));
         }
         let order = match typed.ty.is_text() && is_extreme {
             true => TextOrder::of(aggref.inputcollid)?,
@@ -129,7 +129,7 @@ impl<'a> Translator<'a> {
         filter: Option<&Expr>,
     ) -> Attempt<Translated> {
         if !aggref.aggdistinct.is_null() {
-            return Err("DISTINCT of pairs".into());
+            return Err(Why::Aggregate.of("DISTINCT of pairs"));
         }
         let (y, x) = (self.expression(y)?, self.expression(x)?);
         let float = Type::Float64;
@@ -172,7 +172,7 @@ fn scaled(aggregate: Aggregate, value: Expr, ty: Type, scale: Expr) -> Translate
 
 fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
     if !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE {
-        return Err("ordered aggregate".into());
+        return Err(Why::Aggregate.of("ordered aggregate"));
     }
     let aggregate = operators::aggregate(aggref.aggfnoid);
     let left_to_heap = match aggregate {
@@ -203,11 +203,11 @@ pub fn may_show_row_order(aggref: &pg_sys::Aggref) -> bool {
 }
 
 fn row_order(aggref: &pg_sys::Aggref) -> Reason {
-    format!("{} depends on row order", catalog::function_name(aggref.aggfnoid))
+    Why::RowOrder.of(format!("{} depends on row order", catalog::function_name(aggref.aggfnoid)))
 }
 
 fn unknown(aggref: &pg_sys::Aggref) -> Reason {
-    format!("aggregate {}", catalog::function_name(aggref.aggfnoid))
+    Why::Aggregate.of(format!("aggregate {}", catalog::function_name(aggref.aggfnoid)))
 }
 
 /// How an aggregate's result is made of the engine's.
@@ -224,7 +224,7 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
         | Aggregate::Pair(_)
         | Aggregate::InLocale(_) => {
             let mut output = aggregate.row().output_types(argument);
-            output.next().map(plain).ok_or_else(|| "aggregate without a result".into())
+            output.next().map(plain).ok_or_else(|| Why::Aggregate.of("aggregate without a result"))
         }
     }
 }

@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 use plan::{AVERAGE_SCALE, Agg, Aggregation, ArithOp, ColumnId, Expr, Named, Type};
 
-use super::reason::{Attempt, type_reason};
+use super::reason::{Attempt, Why, type_reason};
 use super::translate::{Scale, Translator, Typed, exact};
 use crate::pg::tree::{Node, push};
 use crate::pg::value::{self, Form};
@@ -213,8 +213,10 @@ impl<'a> Columns<'a> {
             (Computed::Key(typed), &[id]) => Ok(Typed { expr: Expr::column(id), ..typed.clone() }),
             (Computed::Aggregate(agg, _), &[id]) => Ok(exact(Expr::column(id), translator.result_types(agg)[0])),
             (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => Ok(average(sum, count)),
-            (Computed::Aggregate(Agg::Spread(_), _), _) => Err("variance of integers or numerics in a subquery".into()),
-            _ => Err("aggregate of an unknown form".into()),
+            (Computed::Aggregate(Agg::Spread(_), _), _) => {
+                Err(Why::Aggregate.of("variance of integers or numerics in a subquery"))
+            }
+            _ => Err(Why::Aggregate.of("aggregate of an unknown form")),
         };
         self.columns.iter().map(read).collect()
     }
@@ -274,7 +276,7 @@ pub fn plain(ty: Type) -> Conversion {
 pub fn conversion(ty: Type, node: Node<'_>) -> Attempt<Conversion> {
     let (sql_type, modifier) = value::without_domain(node.sql_type(), node.type_modifier());
     match (ty, modifier - pg_sys::VARHDRSZ as i32) {
-        (Type::Char, ..0) => Err("character without length".into()),
+        (Type::Char, ..0) => Err(Why::Type.of("character without length")),
         (Type::Char, length) => Ok(Conversion::Padded(length as u32)),
         (Type::Opaque, _) => Form::of_type(sql_type).map(Conversion::Kept).ok_or_else(|| type_reason(sql_type)),
         (other, _) => Ok(plain(other)),

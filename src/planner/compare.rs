@@ -6,7 +6,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::numeric::comparable;
 use super::operators;
-use super::reason::{Attempt, operator_reason, type_reason};
+use super::reason::{Attempt, Why, operator_reason, type_reason};
 use super::translate::{Translator, Typed, boolean, constant_literal, exact};
 use crate::pg::catalog;
 use crate::pg::collation::libc_locale;
@@ -70,14 +70,16 @@ impl<'a> Translator<'a> {
             return Err(operator_reason(node.opno));
         };
         let left = self.expression(left)?;
-        let array = array.cast::<pg_sys::Const>().ok_or("comparison with an array that is not constant")?;
+        let array = array
+            .cast::<pg_sys::Const>()
+            .ok_or_else(|| Why::Expression.of("comparison with an array that is not constant"))?;
         if array.constisnull {
             return Ok(boolean(Expr::Literal { ty: Type::Bool, value: None }));
         }
         // SAFETY: a not-null constant of an array type.
         let (element_type, elements) = unsafe { elements(array.constvalue) };
         if elements.len() > MAX_LIST {
-            return Err(format!("list of more than {MAX_LIST} values"));
+            return Err(Why::TooLarge.of(format!("list of more than {MAX_LIST} values")));
         }
         let ty = value::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
         let mut args = Vec::with_capacity(elements.len());
@@ -119,7 +121,7 @@ pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
     if collation != pg_sys::InvalidOid && unsafe { pg_sys::get_collation_isdeterministic(collation) } {
         Ok(())
     } else {
-        Err("nondeterministic collation".into())
+        Err(Why::Collation.of("nondeterministic collation"))
     }
 }
 
@@ -139,7 +141,7 @@ impl TextOrder {
         }
         match libc_locale(collation) {
             Some(locale) => Ok(TextOrder::InLocale(locale.order)),
-            None => Err("order of text in a collation that is not the C library's".into()),
+            None => Err(Why::Collation.of("order of text in a collation that is not the C library's")),
         }
     }
 
@@ -161,7 +163,7 @@ pub fn require_c_order(collation: pg_sys::Oid) -> Attempt<()> {
     if collation != pg_sys::InvalidOid && ordered_by_bytes(collation) {
         Ok(())
     } else {
-        Err("text order in a collation other than \"C\"".into())
+        Err(Why::Collation.of("text order in a collation other than \"C\""))
     }
 }
 
@@ -173,9 +175,9 @@ pub fn named_locale(locale: &str) -> Expr {
 /// The order of the engine is that of the type.
 pub fn require_known_order(ty: Type) -> Attempt<()> {
     match ty {
-        Type::Bool => Err("order of booleans".into()),
+        Type::Bool => Err(Why::Type.of("order of booleans")),
         // It is said by the catalog.
-        Type::Enum => Err("order of enums".into()),
+        Type::Enum => Err(Why::Type.of("order of enums")),
         _ => Ok(()),
     }
 }
@@ -183,7 +185,7 @@ pub fn require_known_order(ty: Type) -> Attempt<()> {
 /// Equal values are those that are equal to the engine.
 pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
     match ty {
-        Type::Opaque => Err(format!("equality of {}", catalog::type_name(node.sql_type()))),
+        Type::Opaque => Err(Why::Type.of(format!("equality of {}", catalog::type_name(node.sql_type())))),
         ty if ty.is_text() => require_deterministic(node.collation()),
         _ => Ok(()),
     }

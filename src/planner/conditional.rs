@@ -8,7 +8,7 @@ use plan::catalogue::{self, Call, Kind};
 use plan::{CmpOp, Expr, Literal, Named, Type};
 
 use super::compare::{Comparison, require_c_order};
-use super::reason::{Attempt, node_reason, operator_reason};
+use super::reason::{Attempt, Why, node_reason, operator_reason};
 use super::translate::{Scale, Translator, Typed, boolean, cast};
 use crate::pg::catalog::type_name;
 use crate::pg::tree::{Node, Tagged};
@@ -88,7 +88,9 @@ impl<'a> Translator<'a> {
             conditions.push(self.condition(self.tree.required(when.expr))?);
             values.push(self.expression(self.tree.required(when.result))?);
         }
-        values.push(self.expression(self.tree.node(case.defresult).ok_or("CASE without ELSE")?)?);
+        values.push(
+            self.expression(self.tree.node(case.defresult).ok_or_else(|| Why::Expression.of("CASE without ELSE"))?)?,
+        );
         Ok((conditions, values))
     }
 
@@ -104,7 +106,7 @@ impl<'a> Translator<'a> {
         };
         let (ty, exact_scale) = (unified.ty, matches!(unified.scale, Mix::OfType));
         if catalogue::function(Call::Named(function), &vec![ty; unified.exprs.len()]).is_none() {
-            return Err(format!("GREATEST or LEAST of {}", type_name(node.minmaxtype)));
+            return Err(Why::Type.of(format!("GREATEST or LEAST of {}", type_name(node.minmaxtype))));
         }
         let expr = Expr::Call { function, ty, args: unified.exprs };
         // Which of two equal values it is depends on their place, and so does what it shows.
@@ -158,7 +160,7 @@ fn check_repeated(typed: &Typed, times: usize) -> Attempt<()> {
         Scale::OfType | Scale::Unknown | Scale::Parameter(_) => 0,
     };
     if (typed.expr.size() + scale) * times > MAX_REPEATED {
-        Err("expression that grows too large".into())
+        Err(Why::TooLarge.of("expression that grows too large"))
     } else {
         Ok(())
     }
@@ -207,10 +209,11 @@ impl<'a> Translator<'a> {
 
 fn unified(values: Vec<Typed>) -> Attempt<Unified> {
     let known = values.iter().filter(|value| !is_null(value));
-    let first = known.clone().next().or(values.first()).ok_or("conditional without values")?.ty;
+    let first =
+        known.clone().next().or(values.first()).ok_or_else(|| Why::Expression.of("conditional without values"))?.ty;
     if first.kind() != Kind::Decimal {
         if known.clone().any(|value| value.ty != first) {
-            return Err("conditional of different types".into());
+            return Err(Why::Type.of("conditional of different types"));
         }
         let exprs = values.into_iter().map(|value| retyped(value, first)).collect();
         return Ok(Unified { exprs, ty: first, scale: Mix::OfType });

@@ -5,7 +5,7 @@
 use pgrx::prelude::*;
 use plan::{Expr, JoinKind, Rel};
 
-use super::reason::Attempt;
+use super::reason::{Attempt, Why};
 use super::translate::Translator;
 use crate::pg::compat;
 use crate::pg::tree::{Node, Tree, push};
@@ -87,10 +87,13 @@ impl<'a> Reader<'a, '_> {
             // SAFETY: as above.
             unsafe { self.outer(join, left, right).map(Some) }
         } else if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
-            let entry = self.entries.get(reference.rtindex as usize - 1).ok_or("unknown item in FROM")?;
+            let entry = self
+                .entries
+                .get(reference.rtindex as usize - 1)
+                .ok_or_else(|| Why::FromItem.of("unknown item in FROM"))?;
             self.entry(reference.rtindex, entry).map(Some)
         } else {
-            Err("unknown item in FROM".into())
+            Err(Why::FromItem.of("unknown item in FROM"))
         }
     }
 
@@ -113,7 +116,7 @@ impl<'a> Reader<'a, '_> {
             pg_sys::JoinType::JOIN_LEFT => (JoinKind::Left, left, right),
             pg_sys::JoinType::JOIN_RIGHT => (JoinKind::Left, right, left),
             pg_sys::JoinType::JOIN_FULL => (JoinKind::Full, left, right),
-            _ => return Err("join of an unknown kind".into()),
+            _ => return Err(Why::FromItem.of("join of an unknown kind")),
         };
         let waiting = self.translator.pending.len();
         let conditions =
@@ -122,7 +125,7 @@ impl<'a> Reader<'a, '_> {
             return Ok(self.translator.join(left, kind, right, conditions));
         }
         if kind == JoinKind::Full {
-            return Err("subquery in the condition of a full join".into());
+            return Err(Why::Subquery.of("subquery in the condition of a full join"));
         }
         // A partner is a row of the right side for which the condition holds with all that it needs.
         let partners = self.translator.with_pending(right, waiting).filter(conditions);
@@ -148,14 +151,16 @@ impl<'a> Reader<'a, '_> {
 /// What an item that is no table becomes in the engine.
 fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
     match entry.rtekind {
-        _ if !entry.securityQuals.is_null() => Err("row-level security".into()),
-        pg_sys::RTEKind::RTE_SUBQUERY if entry.security_barrier => Err("view that is a security barrier".into()),
+        _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),
+        pg_sys::RTEKind::RTE_SUBQUERY if entry.security_barrier => {
+            Err(Why::FromItem.of("view that is a security barrier"))
+        }
         // SAFETY: a subquery's entry has its query, which belongs to the tree.
         pg_sys::RTEKind::RTE_SUBQUERY => translator.subquery(index, unsafe { &*entry.subquery }),
         pg_sys::RTEKind::RTE_CTE => translator.with_query(index, entry),
-        pg_sys::RTEKind::RTE_FUNCTION => Err("function in FROM".into()),
+        pg_sys::RTEKind::RTE_FUNCTION => Err(Why::FromItem.of("function in FROM")),
         pg_sys::RTEKind::RTE_VALUES => translator.values(index, entry),
-        _ => Err("something that is not a table in FROM".into()),
+        _ => Err(Why::FromItem.of("something that is not a table in FROM")),
     }
 }
 

@@ -6,7 +6,7 @@ use plan::regular::as_like;
 use plan::{Expr, Field, Literal, Named, Type, numeric_modifier};
 
 use super::compare::{named_locale, require_deterministic};
-use super::reason::{Attempt, Reason, node_reason};
+use super::reason::{Attempt, Reason, Why, node_reason};
 use super::translate::{Translator, Typed, boolean, cast, exact};
 use crate::pg::collation::libc_locale;
 use crate::pg::tree::Node;
@@ -168,7 +168,7 @@ impl<'a> Translator<'a> {
         match meaning {
             // What the smallest integer means to it differs between PostgreSQL's minor versions.
             Meaning::Call(Named::Right) if !is_usual_number(args.get(1)) => {
-                Err(format!("{} of a number of characters that is not constant", reason()))
+                Err(Why::Function.of(format!("{} of a number of characters that is not constant", reason())))
             }
             Meaning::Call(function) => apply(function, args).ok_or_else(reason),
             Meaning::Together => {
@@ -214,8 +214,8 @@ impl<'a> Translator<'a> {
                 let Some(Expr::Literal { value: Some(Literal::Text(name)), .. }) = name else {
                     return Err(reason());
                 };
-                let field = field(&name).ok_or_else(|| format!("{} of \"{name}\"", reason()))?;
-                apply(function(field), args).ok_or_else(|| format!("{} of \"{name}\"", reason()))
+                let field = field(&name).ok_or_else(|| reason().and(format!(" of \"{name}\"")))?;
+                apply(function(field), args).ok_or_else(|| reason().and(format!(" of \"{name}\"")))
             }
             Meaning::ByBytes(function) => {
                 require_deterministic(collation)?;
@@ -228,13 +228,13 @@ impl<'a> Translator<'a> {
             Meaning::PaddedLike { negated } => {
                 require_deterministic(collation)?;
                 let padded = arguments.first().zip(args.first().cloned()).and_then(|(node, arg)| padded(*node, arg));
-                args[0] = padded.ok_or("LIKE of a character without length")?;
+                args[0] = padded.ok_or_else(|| Why::Type.of("LIKE of a character without length"))?;
                 let like = apply(Named::Like, args).ok_or_else(reason)?;
                 Ok(if negated { negation(like) } else { like })
             }
             Meaning::AnyCaseLike { negated } => {
                 if collation != pg_sys::C_COLLATION_OID {
-                    return Err(format!("{} in a collation other than \"C\"", reason()));
+                    return Err(Why::Collation.of(format!("{} in a collation other than \"C\"", reason())));
                 }
                 let lower = |arg: Typed| match arg.expr {
                     Expr::Literal { ty, value: Some(Literal::Text(text)) } => {
@@ -253,7 +253,8 @@ impl<'a> Translator<'a> {
                 else {
                     return Err(reason());
                 };
-                let like = as_like(text).ok_or_else(|| format!("{} with pattern \"{text}\"", reason()))?;
+                let like =
+                    as_like(text).ok_or_else(|| Why::Function.of(format!("{} with pattern \"{text}\"", reason())))?;
                 let like = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(like)) };
                 args[1] = exact(like, Type::Text);
                 let like = apply(Named::Like, args).ok_or_else(reason)?;
@@ -263,7 +264,8 @@ impl<'a> Translator<'a> {
                 if collation == pg_sys::C_COLLATION_OID {
                     return apply(function, args).ok_or_else(reason);
                 }
-                let locale = libc_locale(collation).ok_or("upper or lower case that is not the C library's")?;
+                let locale = libc_locale(collation)
+                    .ok_or_else(|| Why::Collation.of("upper or lower case that is not the C library's"))?;
                 let in_locale = if function == Named::Upper { Named::UpperIn } else { Named::LowerIn };
                 args.push(exact(named_locale(&locale.letters), Type::Text));
                 apply(in_locale, args).ok_or_else(reason)

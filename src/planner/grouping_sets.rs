@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 use plan::{Aggregation, CmpOp, ColumnId, Computed, Expr, GroupingSets, Literal, Rel, Type};
 
-use super::reason::Attempt;
+use super::reason::{Attempt, Why};
 use super::translate::{Translator, Typed, exact};
 use crate::pg::tree::{Node, Tree};
 use crate::pg::walk::expanded_grouping_sets;
@@ -29,7 +29,7 @@ impl Sets {
         // SAFETY: a valid query.
         let expanded = unsafe { expanded_grouping_sets(query, MOST_SETS) };
         if expanded.is_null() {
-            return Err("more than 64 grouping sets".into());
+            return Err(Why::Grouping.of("more than 64 grouping sets"));
         }
         let set = |list: *mut std::ffi::c_void| tree.integers(list.cast()).map(|number| number as u32).collect();
         let sets = tree.pointers(expanded).map(set).collect();
@@ -51,7 +51,8 @@ impl Sets {
 
     /// GROUPING(): a bit for each of its arguments, 1 if the row's set does not have it.
     pub fn grouping(&self, tree: Tree<'_>, node: Node<'_>) -> Attempt<Typed> {
-        let function = node.cast::<pg_sys::GroupingFunc>().ok_or("GROUPING of an unknown form")?;
+        let function =
+            node.cast::<pg_sys::GroupingFunc>().ok_or_else(|| Why::Grouping.of("GROUPING of an unknown form"))?;
         let integer = |number: i64| Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(number)) };
         let bits = |set: &Vec<u32>| {
             let missing = |clause: i32| i64::from(!set.contains(&(clause as u32)));

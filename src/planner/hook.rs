@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::prelude::*;
 
-use super::reason::Reason;
+use super::reason::{Reason, Why};
 use super::sent::Sent;
 use super::split::split;
 use super::unwrap::{merge_into_sorted, unwrapped};
@@ -99,12 +99,12 @@ unsafe extern "C-unwind" fn with_choice(
     // SAFETY: the heap's plan is ours to change; the query is the copy from before it was planned.
     unsafe {
         if (*query).commandType == pg_sys::CmdType::CMD_INSERT {
-            return nodes::with_reason_below_insert(heap, "the rows are inserted into a table");
+            return nodes::with_reason_below_insert(heap, &Why::Statement.of("the rows are inserted into a table"));
         }
         let must_run = ROUTE.get() == Route::Force && all_mirrored(query);
         // What the heap's plan never comes to evaluate may raise here, and what it has room for may be too deep.
         let side = match session::in_parallel_mode() {
-            true => Err("query runs within a parallel query".into()),
+            true => Err(Why::Parallel.of("query runs within a parallel query")),
             false => attempt(AssertUnwindSafe(|| analytic(query, source, options, params))),
         };
         match side {
@@ -126,7 +126,8 @@ unsafe fn analytic(
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> Result<nodes::EngineSide, Reason> {
-    let placeholder = flag::look_up(c"engine_result").ok_or("extension pg_anker is not installed in this database")?;
+    let placeholder = flag::look_up(c"engine_result")
+        .ok_or_else(|| Why::Engine.of("extension pg_anker is not installed in this database"))?;
     // SAFETY: the tree of the query stays in place; the upper query is a new one.
     unsafe {
         merge_into_sorted(query);
@@ -163,9 +164,9 @@ unsafe fn planned(
     }
 }
 
-fn refuse(reason: &str) -> ! {
+fn refuse(reason: &Reason) -> ! {
     Error::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, "the columnar engine cannot run this query")
-        .detail(reason)
+        .detail(&reason.text)
         .hint("Set anker.route to another value than force.")
         .raise()
 }

@@ -16,7 +16,7 @@ use super::grouping_sets::Sets;
 use super::numeric::comparable;
 use super::operators;
 use super::ordered::{Targets, is_limited};
-use super::reason::{Attempt, Reason};
+use super::reason::{Attempt, Reason, Why};
 use super::scope::Scope;
 use super::translate::{Pending, Scale, Translator, Typed, exact};
 use super::unwrap::reads_in_order;
@@ -96,11 +96,11 @@ pub unsafe fn open_level<'a>(
     // What is above the columns is PostgreSQL's, but a subquery there would read tables.
     let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
     if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
-        return Err("subquery in LIMIT or in a window's frame".into());
+        return Err(Why::Limit.of("subquery in LIMIT or in a window's frame"));
     }
     if purpose == Use::Rows && translator.tree.node(query.targetList).is_some_and(Node::is_volatile) {
         // Nobody may read it, but it is called for each row.
-        return Err("volatile function in a subquery".into());
+        return Err(Why::Volatile.of("volatile function in a subquery"));
     }
     if let Some(reason) = depends_on_order(translator.tree, query) {
         return Err(reason);
@@ -170,20 +170,21 @@ fn closed<'a>(
 
 fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
     let reasons = [
-        (query.commandType != pg_sys::CmdType::CMD_SELECT, "WITH query that changes data"),
-        (!query.rowMarks.is_null() || query.hasForUpdate, "row locks"),
-        (query.hasModifyingCTE, "WITH query that changes data"),
-        (query.hasTargetSRFs, "set-returning function in the select list"),
+        (query.commandType != pg_sys::CmdType::CMD_SELECT, Why::Statement, "WITH query that changes data"),
+        (!query.rowMarks.is_null() || query.hasForUpdate, Why::Statement, "row locks"),
+        (query.hasModifyingCTE, Why::Statement, "WITH query that changes data"),
+        (query.hasTargetSRFs, Why::Function, "set-returning function in the select list"),
         (
             !query.havingQual.is_null()
                 && !query.hasAggs
                 && query.groupClause.is_null()
                 && query.groupingSets.is_null(),
+            Why::Grouping,
             "HAVING without grouping or aggregate",
         ),
     ];
-    match reasons.iter().find(|(applies, _)| *applies) {
-        Some((_, reason)) => Err(reason.to_string()),
+    match reasons.iter().find(|(applies, ..)| *applies) {
+        Some((_, why, what)) => Err(why.of(*what)),
         None => Ok(()),
     }
 }
@@ -282,16 +283,16 @@ impl<'a, 't> Reader<'a, 't> {
             let entry = tree
                 .list_of::<pg_sys::TargetEntry>(target_list)
                 .find(|entry| entry.ressortgroupref == wanted)
-                .ok_or("GROUP BY of an unknown expression")?;
+                .ok_or_else(|| Why::Grouping.of("GROUP BY of an unknown expression"))?;
             let node = tree.required(entry.expr);
             let simple = self.simple(node);
             // PostgreSQL simplifies what stands around another expression before it looks for the key in it: where it does
             // not find it, it is not null in the sets without it.
             if self.sets.is_some() && node.cast::<pg_sys::Var>().is_none() {
-                return Err("grouping sets of more than columns".into());
+                return Err(Why::Grouping.of("grouping sets of more than columns"));
             }
             if !simple.has_columns() {
-                return Err("GROUP BY a constant".into());
+                return Err(Why::Grouping.of("GROUP BY a constant"));
             }
             let typed = self.translator.expression(simple)?;
             let typed = self.translator.shown(typed)?;
@@ -310,7 +311,7 @@ impl<'a, 't> Reader<'a, 't> {
     /// Groups have the same number; what is shown of it are the digits that one of their rows has.
     fn numeric_key(&mut self, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
         if self.sets.is_some() {
-            return Err("grouping sets of numeric values of different scales".into());
+            return Err(Why::NumericDigits.of("grouping sets of numeric values of different scales"));
         }
         let key = exact(comparable(&typed), Type::Numeric);
         self.columns.add_hidden_key(self.translator, key)?;
@@ -330,7 +331,7 @@ impl<'a, 't> Reader<'a, 't> {
     fn above(&mut self, node: *mut pg_sys::Node) -> Attempt<*mut pg_sys::Node> {
         let found = self.translator.tree.node(node);
         if found.is_some_and(|node| self.simple(node).any(operators::looks_at_storage)) {
-            return Err("function that looks at how a value is stored".into());
+            return Err(Why::Function.of("function that looks at how a value is stored"));
         }
         let context = std::ptr::from_mut(self).cast();
         // SAFETY: null or an expression (or a list of them) of the query; the context is ours.
@@ -353,9 +354,11 @@ impl<'a, 't> Reader<'a, 't> {
         }
         if node.cast::<pg_sys::Aggref>().is_some() {
             let simple = self.simple(node);
-            let aggref = simple.cast::<pg_sys::Aggref>().ok_or("aggregate that is none once simplified")?;
+            let aggref = simple
+                .cast::<pg_sys::Aggref>()
+                .ok_or_else(|| Why::Aggregate.of("aggregate that is none once simplified"))?;
             if aggref.agglevelsup != 0 {
-                return Err("aggregate of an outer query".into());
+                return Err(Why::Aggregate.of("aggregate of an outer query"));
             }
             let added = match self.translator.aggregate(aggref)? {
                 Translated::Column(agg, distinct, conversion) => {
@@ -375,7 +378,7 @@ impl<'a, 't> Reader<'a, 't> {
             }
             // One more key makes no more groups if it depends on the others.
             if self.grouped && !self.translator.scope_mut().depends_on(var, self.keys) {
-                return Err("column that is not grouped".into());
+                return Err(Why::Grouping.of("column that is not grouped"));
             }
             let typed = self.translator.expression(node)?;
             // What a subquery gives need not be what is shown.
@@ -388,7 +391,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
         match node.tag() {
             pg_sys::NodeTag::T_GroupingFunc if self.grouped => {
-                let sets = self.sets.as_ref().ok_or("GROUPING without grouping sets")?;
+                let sets = self.sets.as_ref().ok_or_else(|| Why::Grouping.of("GROUPING without grouping sets"))?;
                 let typed = sets.grouping(self.translator.tree, node)?;
                 let conversion = conversion(typed.ty, node)?;
                 self.columns.add(self.translator, node, node, Computed::Value(typed), conversion).map(Some)
@@ -402,7 +405,7 @@ impl<'a, 't> Reader<'a, 't> {
     fn left_aggregate(&mut self, node: Node<'a>, aggref: &pg_sys::Aggref) -> Attempt<*mut pg_sys::Node> {
         aggregate::check_row_order(aggref)?;
         if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
-            return Err("aggregate of rows that a subquery has put in order".into());
+            return Err(Why::RowOrder.of("aggregate of rows that a subquery has put in order"));
         }
         let around = std::mem::replace(&mut self.in_aggregate, true);
         let context = std::ptr::from_mut(self).cast();
@@ -417,7 +420,7 @@ impl<'a, 't> Reader<'a, 't> {
         // Its value comes with each row, but there may be a group without any.
         let may_be_without_rows = self.query.groupClause.is_null() || !self.query.groupingSets.is_null();
         if self.purpose == Use::TopUngrouped && !self.in_aggregate && may_be_without_rows {
-            return Err("subquery beside an aggregate that PostgreSQL computes".into());
+            return Err(Why::Subquery.of("subquery beside an aggregate that PostgreSQL computes"));
         }
         let waiting = self.translator.pending.len();
         let mut typed = self.translator.expression(node)?;
@@ -483,7 +486,7 @@ impl<'a> Translator<'a> {
             distinct.push(Ok(Typed { expr: Expr::column(id), ..typed }));
         }
         if keys.is_empty() {
-            return Err("DISTINCT of nothing".into());
+            return Err(Why::Grouping.of("DISTINCT of nothing"));
         }
         Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates }, distinct))
     }
@@ -501,7 +504,7 @@ fn key_of(keys: &[plan::Computed]) -> impl Fn(ColumnId) -> Option<Expr> {
 fn groupable(typed: &Typed, node: Node<'_>) -> Attempt<()> {
     if typed.ty.is_float() {
         let name = type_name(node.sql_type());
-        return Err(format!("GROUP BY {name}: which zero represents a group depends on row order"));
+        return Err(Why::Grouping.of(format!("GROUP BY {name}: which zero represents a group depends on row order")));
     }
     require_known_equality(typed.ty, node)
 }
@@ -517,10 +520,10 @@ fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
     }
     let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
     if windows.any(|window| window.orderClause.is_null()) {
-        return Some("window function without an order over rows that a subquery has put in order".into());
+        return Some(Why::RowOrder.of("window function without an order over rows that a subquery has put in order"));
     }
     let takes_first = is_limited(query) && query.sortClause.is_null() && !is_grouped(query);
-    takes_first.then(|| "LIMIT of rows that a subquery has put in order".into())
+    takes_first.then(|| Why::Limit.of("LIMIT of rows that a subquery has put in order"))
 }
 
 /// Whether rows come out of an item of FROM in an order, which PostgreSQL happens to keep.

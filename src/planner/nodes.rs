@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 
 use super::columns::ScanColumn;
-use super::reason::Reason;
+use super::reason::{Reason, Why};
 use super::split::Split;
 use crate::pg::catalog;
 use crate::pg::tree::{Tree, make, push, string_node, text};
@@ -39,7 +39,7 @@ pub unsafe fn engine_side(
     unsafe {
         let statement = &*upper;
         if !statement.subplans.is_null() || !statement.paramExecTypes.is_null() || !statement.rowMarks.is_null() {
-            return Err("subplan above the engine".into());
+            return Err(Why::PlanShape.of("subplan above the engine"));
         }
         let tree = Tree::new();
         let mut link: *mut *mut pg_sys::Plan = &raw mut (*upper).planTree;
@@ -67,7 +67,7 @@ pub unsafe fn engine_side(
                 _ => break,
             }
         }
-        Err("nothing to compute, or a plan shape above the engine that is not known".into())
+        Err(Why::PlanShape.of("nothing to compute, or a plan shape above the engine that is not known"))
     }
 }
 
@@ -113,7 +113,7 @@ pub unsafe fn with_engine(heap: *mut pg_sys::PlannedStmt, side: EngineSide, opti
     unsafe {
         let tree = Tree::new();
         if !same_columns(tree, (*(*heap).planTree).targetlist, (*side.plan).targetlist) {
-            return with_reason(heap, "the engine's side has other result columns", options);
+            return with_reason(heap, &Why::PlanShape.of("the engine's side has other result columns"), options);
         }
         add_relations(tree, heap, &side);
         name_columns(side.leaf, heap, &side.columns);
@@ -161,7 +161,7 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
 /// # Safety
 ///
 /// `heap` is a finished plan that the caller owns.
-pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &str, options: i32) -> *mut pg_sys::PlannedStmt {
+pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &Reason, options: i32) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
         let node = heap_alone(heap, &*(*heap).planTree, reason);
@@ -174,7 +174,7 @@ pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &str, options:
 /// # Safety
 ///
 /// `heap` is a finished plan that the caller owns.
-pub unsafe fn with_reason_below_insert(heap: *mut pg_sys::PlannedStmt, reason: &str) -> *mut pg_sys::PlannedStmt {
+pub unsafe fn with_reason_below_insert(heap: *mut pg_sys::PlannedStmt, reason: &Reason) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
         let top = (*heap).planTree;
@@ -199,12 +199,13 @@ pub unsafe fn with_reason_below_insert(heap: *mut pg_sys::PlannedStmt, reason: &
 unsafe fn heap_alone(
     heap: *mut pg_sys::PlannedStmt,
     plan: &pg_sys::Plan,
-    reason: &str,
+    reason: &Reason,
 ) -> &'static mut pg_sys::CustomScan {
     // SAFETY: by the callers' promise.
     let node = unsafe { chooser(Tree::new(), heap, plan, plan) };
     push(&mut node.custom_plans, std::ptr::from_ref(plan).cast_mut());
-    push(&mut node.custom_private, string_node(reason));
+    push(&mut node.custom_private, string_node(reason.why.name()));
+    push(&mut node.custom_private, string_node(&reason.text));
     node
 }
 

@@ -6,7 +6,7 @@
 use plan::catalogue::{self, Call, Kind};
 use plan::{ArithOp, Expr, Named, Type};
 
-use super::reason::{Attempt, Reason};
+use super::reason::{Attempt, Reason, Why};
 use super::translate::{Scale, Translator, Typed, cast, exact};
 use crate::spec::Source;
 
@@ -59,7 +59,7 @@ impl<'a> Translator<'a> {
             (Kind::Decimal, Scale::Parameter(node)) => {
                 call(Named::FromStored, vec![self.parameter(Type::Opaque, Source::Value, node)])
             }
-            _ => return Err("numeric whose digits are not known".into()),
+            _ => return Err(Why::NumericDigits.of("numeric whose digits are not known")),
         };
         Ok(exact(expr, Type::Numeric))
     }

@@ -11,7 +11,7 @@ use super::from::simplified;
 use super::level::Opened;
 use super::numeric::comparable;
 use super::operators;
-use super::reason::{Attempt, Reason};
+use super::reason::{Attempt, Reason, Why};
 use super::scope::Scope;
 use super::translate::{Translator, Typed, exact};
 use crate::pg::tree::{Node, Tree};
@@ -45,7 +45,7 @@ impl<'a> Targets<'a> {
             }
             columns += usize::from(!entry.resjunk);
         }
-        Err("order of an unknown expression".into())
+        Err(Why::Expression.of("order of an unknown expression"))
     }
 }
 
@@ -106,11 +106,11 @@ impl<'a> Translator<'a> {
         // SAFETY: null or an expression of the query; simplified it is a new tree, which nobody changes.
         let Some(node) = self.tree.node(unsafe { simplified(node) }) else { return Ok(None) };
         if node.has_columns() {
-            return Err("LIMIT that refers to an outer query".into());
+            return Err(Why::Limit.of("LIMIT that refers to an outer query"));
         }
         match self.expression(node)? {
             Typed { expr: expr @ (Expr::Literal { .. } | Expr::Param { .. }), ty: Type::Int64, .. } => Ok(Some(expr)),
-            _ => Err("LIMIT of an unknown form".into()),
+            _ => Err(Why::Limit.of("LIMIT of an unknown form")),
         }
     }
 
@@ -176,7 +176,7 @@ impl<'a> Translator<'a> {
         };
         let many = number(&range.offset).saturating_add(number(&range.count)) > MOST_ROWS;
         if many && !query.sortClause.is_null() || matches!(range.count, Some(Expr::Literal { value: None, .. })) {
-            return Err("too many rows".into());
+            return Err(Why::Limit.of("too many rows"));
         }
         Ok((self.sort_keys(query.sortClause, &targets, None)?, range))
     }
@@ -198,9 +198,10 @@ pub fn is_true(condition: Node<'_>) -> bool {
 
 /// Whether an order is that of a type's own values, or its reverse.
 fn is_descending(operator: pg_sys::Oid, typed: &Typed) -> Attempt<bool> {
-    let (family, op) = operators::comparison(operator).ok_or("ORDER BY an operator that is not known")?;
+    let (family, op) =
+        operators::comparison(operator).ok_or_else(|| Why::Operator.of("ORDER BY an operator that is not known"))?;
     if operators::common_type(family, typed.ty, typed.ty) != Some((typed.ty, typed.ty)) {
-        return Err("ORDER BY an operator of another type".into());
+        return Err(Why::Operator.of("ORDER BY an operator of another type"));
     }
     if typed.ty == Type::Enum {
         require_known_order(typed.ty)?;
@@ -208,6 +209,6 @@ fn is_descending(operator: pg_sys::Oid, typed: &Typed) -> Attempt<bool> {
     match op {
         CmpOp::Lt => Ok(false),
         CmpOp::Gt => Ok(true),
-        _ => Err("ORDER BY an operator that is no order".into()),
+        _ => Err(Why::Operator.of("ORDER BY an operator that is no order")),
     }
 }

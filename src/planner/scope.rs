@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
-use super::reason::{Attempt, type_reason};
+use super::reason::{Attempt, Why, type_reason};
 use super::translate::{Asked, Translator, Typed, exact};
 use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
@@ -91,12 +91,12 @@ impl<'a> Translator<'a> {
     pub fn open_table(&mut self, index: i32, entry: &pg_sys::RangeTblEntry) -> Attempt<u16> {
         let name = relation_name(entry.relid);
         if !entry.tablesample.is_null() {
-            return Err("TABLESAMPLE".into());
+            return Err(Why::FromItem.of("TABLESAMPLE"));
         }
         // The query holds a lock on its relations.
         let open = OpenRelation::locked(entry.relid);
         if open.has_row_security() || !entry.securityQuals.is_null() {
-            return Err(format!("table \"{name}\" has row-level security"));
+            return Err(Why::RowSecurity.of(format!("table \"{name}\" has row-level security")));
         }
         let (columns, excluded) = layout::columns(&open);
         let relids = self.family(entry);
@@ -107,8 +107,8 @@ impl<'a> Translator<'a> {
         for relid in relids {
             let member = OpenRelation::locked(relid);
             layout::describe(&member).map_err(|e| match relid == entry.relid {
-                true => e.message,
-                false => format!("table \"{}\", a part of \"{name}\": {}", member.name(), e.message),
+                true => Why::NotLive.of(e.message),
+                false => Why::NotLive.of(format!("table \"{}\", a part of \"{name}\": {}", member.name(), e.message)),
             })?;
             let number = |attnum: i16| match relid == entry.relid {
                 true => Some(attnum),
@@ -118,7 +118,7 @@ impl<'a> Translator<'a> {
             same_key.sort_unstable();
             apart &= relid == entry.relid || same_key == member.identity_attributes();
             let all = columns.iter().map(|column| number(column.attnum)).collect::<Option<_>>();
-            numbers.push(all.ok_or_else(|| format!("table \"{name}\" has a part of another form"))?);
+            numbers.push(all.ok_or_else(|| Why::FromItem.of(format!("table \"{name}\" has a part of another form")))?);
             tables.push(plan::Table { relid: relid.to_u32(), attnums: Vec::new() });
         }
         let names = RelationNames { alias: alias(entry), relid: Some(entry.relid.to_u32()), columns: Vec::new() };
@@ -147,15 +147,22 @@ impl<'a> Translator<'a> {
     /// What a column of this level, or of one around it, is.
     pub fn variable(&mut self, var: &pg_sys::Var) -> Attempt<Typed> {
         match var.varattno {
-            0 => return Err("whole row".into()),
-            ..0 => return Err("system column".into()),
+            0 => return Err(Why::Expression.of("whole row")),
+            ..0 => return Err(Why::Expression.of("system column")),
             _ => {}
         }
-        let level = self.scopes.len().checked_sub(var.varlevelsup as usize + 1).ok_or("column of an unknown query")?;
+        let level = self
+            .scopes
+            .len()
+            .checked_sub(var.varlevelsup as usize + 1)
+            .ok_or_else(|| Why::Expression.of("column of an unknown query"))?;
         let item = self.scopes[level].items.iter().find(|item| item.index == var.varno);
-        let table = match &item.ok_or("column of something that is not a table")?.rows {
+        let table = match &item.ok_or_else(|| Why::Expression.of("column of something that is not a table"))?.rows {
             Rows::Subquery(columns) => {
-                let typed = columns.get(var.varattno as usize - 1).cloned().ok_or("column that is not there")??;
+                let typed = columns
+                    .get(var.varattno as usize - 1)
+                    .cloned()
+                    .ok_or_else(|| Why::Expression.of("column that is not there"))??;
                 return self.seen_from(var, typed);
             }
             Rows::Sent { relation, .. } => {
@@ -167,7 +174,10 @@ impl<'a> Translator<'a> {
         let Some(at) = table.columns.iter().position(|column| column.attnum == var.varattno) else {
             let excluded = table.excluded.iter().find(|e| e.attnum == var.varattno);
             return Err(match excluded {
-                Some(e) => format!("column \"{}\" of table \"{}\" is not mirrored: {}", e.name, table.name, e.reason),
+                Some(e) => {
+                    let (column, table, why) = (&e.name, &table.name, &e.reason);
+                    Why::Type.of(format!("column \"{column}\" of table \"{table}\" is not mirrored: {why}"))
+                }
                 None => type_reason(var.vartype),
             });
         };
@@ -190,7 +200,7 @@ impl<'a> Translator<'a> {
     /// Of equal values a subquery may get any, which shows where two zeros are equal.
     fn seen_from(&self, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
         if var.varlevelsup > 0 && typed.ty.is_float() && !self.is_operand {
-            return Err("subquery that computes with a double precision value of the rows around it".into());
+            return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));
         }
         Ok(typed)
     }

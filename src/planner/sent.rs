@@ -15,7 +15,7 @@ use pgrx::prelude::*;
 use plan::{Expr, Rel, Relation, Source, Type};
 
 use super::level::Level;
-use super::reason::{Attempt, Reason, type_reason};
+use super::reason::{Attempt, Reason, Why, type_reason};
 use super::scope::{alias, keyed};
 use super::translate::{Asked, Scale, Translator, Typed, exact};
 use crate::pg::compat;
@@ -60,7 +60,7 @@ impl<'a> Translator<'a> {
             if shared::table(database, relid).is_none() {
                 Some(shared::why_not_mirrored(database, relid))
             } else if part.is_locked_by_me(Lock::Write) {
-                Some(format!("this transaction may have written to table \"{}\"", part.name()))
+                Some(Why::Written.of(format!("this transaction may have written to table \"{}\"", part.name())))
             } else {
                 None
             }
@@ -91,7 +91,7 @@ impl<'a> Translator<'a> {
         // SAFETY: makes a node of valid parts.
         entry.eref = unsafe { pg_sys::makeAlias(text("subquery"), names) };
         let rel = self.send(NO_ITEM, entry, reason)?;
-        let Rel::Scan { relation, .. } = rel else { return Err("rows of an unknown sender".into()) };
+        let Rel::Scan { relation, .. } = rel else { return Err(Why::Expression.of("rows of an unknown sender")) };
         let mut columns = Vec::new();
         for (number, target) in (1..).zip(targets) {
             let expr = self.tree.required(target.expr);
@@ -135,12 +135,12 @@ impl<'a> Translator<'a> {
             pg_sys::RTEKind::RTE_SUBQUERY => 0,
             _ => return Ok(None),
         };
-        let level = self.scopes.len().checked_sub(up + 1).ok_or("unknown WITH query")?;
+        let level = self.scopes.len().checked_sub(up + 1).ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         let query = self.scopes[level].query;
         let reads_around = |node: Node<'_>| (1..=level + 1).any(|up| node.has_columns_of(up));
         let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(query.cteList);
         match all.any(|cte| self.tree.node(cte.ctequery).is_some_and(reads_around)) {
-            true => Err("WITH query that reads the rows around it".into()),
+            true => Err(Why::Subquery.of("WITH query that reads the rows around it")),
             false => Ok(Some(query)),
         }
     }
@@ -178,7 +178,7 @@ impl<'a> Translator<'a> {
         }
         let ty = match (sql_type, numeric_modifier(modifier)) {
             (pg_sys::NUMERICOID, Some((1..=38, scale @ 0..=38))) => Type::Decimal128 { scale: scale as u8 },
-            (pg_sys::NUMERICOID, _) => return Err("numeric beyond 38 digits".into()),
+            (pg_sys::NUMERICOID, _) => return Err(Why::NumericDigits.of("numeric beyond 38 digits")),
             _ => value::type_of(sql_type).ok_or_else(|| type_reason(sql_type))?,
         };
         Ok(exact(self.asked_of_sender(relation, value, ty, column())?, ty))
@@ -186,7 +186,11 @@ impl<'a> Translator<'a> {
 
     fn asked_of_sender(&mut self, relation: u16, asked: Asked, ty: Type, target: *mut pg_sys::Node) -> Attempt<Expr> {
         let id = self.scanned_column(relation, asked, ty, &[])?;
-        let sent = self.sent.iter_mut().find(|sent| sent.relation == relation).ok_or("rows of an unknown sender")?;
+        let sent = self
+            .sent
+            .iter_mut()
+            .find(|sent| sent.relation == relation)
+            .ok_or_else(|| Why::Expression.of("rows of an unknown sender"))?;
         if sent.targets.iter().all(|(known, _)| *known != asked) {
             sent.targets.push((asked, target));
             self.names[relation as usize].columns.push(sent.name_of(asked));
@@ -270,7 +274,7 @@ impl Sent<'_> {
 
     /// Why they are not computed after all: they are too many.
     pub fn too_many(&self) -> Reason {
-        format!("{}, and what it has is too much to be sent along (anker.max_sent)", self.reason)
+        self.reason.clone().and(", and what it has is too much to be sent along (anker.max_sent)")
     }
 }
 

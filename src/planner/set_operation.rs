@@ -18,7 +18,7 @@ use plan::{
 use super::compare::require_deterministic;
 use super::level::{Level, Use, whole_level};
 use super::numeric::comparable;
-use super::reason::Attempt;
+use super::reason::{Attempt, Why};
 use super::translate::{Translator, Typed, cast, exact};
 use crate::pg::tree::{Node, Tree};
 
@@ -37,7 +37,8 @@ impl<'a> Translator<'a> {
         while let Some(operation) = first.cast::<pg_sys::SetOperationStmt>() {
             first = self.tree.required(operation.larg);
         }
-        let first = first.cast::<pg_sys::RangeTblRef>().ok_or("unknown set operation")?.rtindex;
+        let first =
+            first.cast::<pg_sys::RangeTblRef>().ok_or_else(|| Why::SetOperation.of("unknown set operation"))?.rtindex;
         let entries: Vec<&'a pg_sys::RangeTblEntry> = self.tree.list_of(query.rtable).collect();
         let Operand { rel, columns } = self.operand(root, &entries)?;
         self.scope_mut().add_subquery(first, columns.into_iter().map(Ok).collect());
@@ -46,16 +47,19 @@ impl<'a> Translator<'a> {
 
     fn operand(&mut self, node: Node<'a>, entries: &[&'a pg_sys::RangeTblEntry]) -> Attempt<Operand> {
         if let Some(reference) = node.cast::<pg_sys::RangeTblRef>() {
-            let entry = entries.get(reference.rtindex as usize - 1).ok_or("unknown set operation")?;
+            let entry = entries
+                .get(reference.rtindex as usize - 1)
+                .ok_or_else(|| Why::SetOperation.of("unknown set operation"))?;
             if entry.rtekind != pg_sys::RTEKind::RTE_SUBQUERY {
-                return Err("unknown set operation".into());
+                return Err(Why::SetOperation.of("unknown set operation"));
             }
             // SAFETY: a subquery's entry has its query, which belongs to the tree.
             let query = unsafe { &*entry.subquery };
             let Level { rel, columns } = whole_level(self, query, Use::Rows)?;
             return Ok(Operand { rel, columns: columns.into_iter().collect::<Attempt<_>>()? });
         }
-        let operation = node.cast::<pg_sys::SetOperationStmt>().ok_or("unknown set operation")?;
+        let operation =
+            node.cast::<pg_sys::SetOperationStmt>().ok_or_else(|| Why::SetOperation.of("unknown set operation"))?;
         let left = self.operand(self.tree.required(operation.larg), entries)?;
         let right = self.operand(self.tree.required(operation.rarg), entries)?;
         let (left, right) = self.showing_digits(left, right)?;
@@ -81,7 +85,7 @@ impl<'a> Translator<'a> {
             }
             pg_sys::SetOperation::SETOP_INTERSECT => self.compared(left, right, &types, CmpOp::Gt),
             pg_sys::SetOperation::SETOP_EXCEPT => self.compared(left, right, &types, CmpOp::Eq),
-            _ => Err("unknown set operation".into()),
+            _ => Err(Why::SetOperation.of("unknown set operation")),
         }
     }
 
@@ -173,16 +177,16 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
     let integer = |ty: Type| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64);
     let common = |(left, right): (&Typed, &Typed)| match (left.ty, right.ty) {
         _ if !left.has_exact_scale() || !right.has_exact_scale() => {
-            Err("set operation with a numeric parameter".to_string())
+            Err(Why::NumericDigits.of("set operation with a numeric parameter"))
         }
         (a, b) if a == b => Ok(a),
         (a, b) if integer(a) && integer(b) => Ok(if a.slot_bytes() > b.slot_bytes() { a } else { b }),
         // Each value is shown with the scale that it has.
-        _ => Err("set operation of different types".into()),
+        _ => Err(Why::SetOperation.of("set operation of different types")),
     };
     match left.len() == right.len() {
         true => left.iter().zip(right).map(common).collect(),
-        false => Err("unknown set operation".into()),
+        false => Err(Why::SetOperation.of("unknown set operation")),
     }
 }
 
@@ -190,10 +194,12 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
 fn require_one_image(tree: Tree<'_>, operation: &pg_sys::SetOperationStmt, types: &[Type]) -> Attempt<()> {
     for (ty, collation) in types.iter().zip(tree.oids(operation.colCollations)) {
         if ty.is_float() {
-            return Err("set operation of double precision: which zero is returned depends on row order".into());
+            return Err(
+                Why::SetOperation.of("set operation of double precision: which zero is returned depends on row order")
+            );
         }
         if *ty == Type::Opaque {
-            return Err("set operation of values whose equality the engine does not know".into());
+            return Err(Why::SetOperation.of("set operation of values whose equality the engine does not know"));
         }
         if ty.is_text() {
             require_deterministic(collation)?;

@@ -16,7 +16,7 @@ use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, N
 
 use super::level::{Level, Use, level_or_sent, whole_level};
 use super::ordered::is_limited;
-use super::reason::Attempt;
+use super::reason::{Attempt, Why};
 use super::translate::{Pending, Translator, Typed, boolean};
 use crate::pg::tree::Node;
 
@@ -30,17 +30,25 @@ impl<'a> Translator<'a> {
 
     /// A reference to a query of WITH: its rows, computed for each reference.
     pub fn with_query(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
-        let level = self.scopes.len().checked_sub(entry.ctelevelsup as usize + 1).ok_or("unknown WITH query")?;
+        let level = self
+            .scopes
+            .len()
+            .checked_sub(entry.ctelevelsup as usize + 1)
+            .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         let named = |cte: &&'a pg_sys::CommonTableExpr| {
             // SAFETY: both names are C strings.
             unsafe { CStr::from_ptr(cte.ctename) == CStr::from_ptr(entry.ctename) }
         };
         let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(self.scopes[level].query.cteList);
-        let cte = all.find(named).ok_or("unknown WITH query")?;
+        let cte = all.find(named).ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         if cte.cterecursive {
-            return Err("WITH RECURSIVE".into());
+            return Err(Why::Recursion.of("WITH RECURSIVE"));
         }
-        let query = self.tree.required(cte.ctequery).cast::<pg_sys::Query>().ok_or("unknown WITH query")?;
+        let query = self
+            .tree
+            .required(cte.ctequery)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         // It sees what is around the level that it belongs to.
         let inner = self.scopes.split_off(level + 1);
         let rows = self.repeating(cte.cterefcount > 1, |translator| translator.rows(query));
@@ -113,7 +121,11 @@ impl<'a> Translator<'a> {
 
     /// The rows of a subquery that something is looked up in, and what is asked of each.
     fn list(&mut self, link: &'a pg_sys::SubLink) -> Attempt<List> {
-        let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
+        let query = self
+            .tree
+            .required(link.subselect)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         // What is neither true nor false is found by a second look.
         let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
         let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
@@ -165,7 +177,11 @@ impl<'a> Translator<'a> {
 
     /// One row, and a condition on it: whether of a value that is not in the list nothing is known.
     fn unknown_in_list(&mut self, link: &'a pg_sys::SubLink, outer: Expr) -> Attempt<(Rel, Expr)> {
-        let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
+        let query = self
+            .tree
+            .required(link.subselect)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let (totals, rows, not_null) = self.totals_of_list(query)?;
         let zero = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) };
         let either = vec![
@@ -199,7 +215,7 @@ impl<'a> Translator<'a> {
                 return Ok(boolean(Expr::Not(Box::new(self.mark(list, not_true)?))));
             }
             pg_sys::SubLinkType::ALL_SUBLINK => (false_only, false),
-            _ => return Err("subquery in an expression".into()),
+            _ => return Err(Why::Subquery.of("subquery in an expression")),
         };
         let list = self.list(link)?;
         let outer = list.test.as_ref().and_then(|test| self.outer_side(test, &list.rel));
@@ -228,7 +244,7 @@ impl<'a> Translator<'a> {
     fn totals_of_list(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Expr, Expr)> {
         let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
         let Level { rel, columns } = level?;
-        let value = columns.into_iter().next().ok_or("IN of nothing")??;
+        let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("IN of nothing"))??;
         let (rows, not_null) = (self.column(Type::Int64)?, self.column(Type::Int64)?);
         let aggregates = vec![
             Aggregation { columns: vec![rows], agg: Agg::CountStar, distinct: false },
@@ -250,9 +266,13 @@ impl<'a> Translator<'a> {
 
     /// A subquery that is one value.
     fn scalar_subquery(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
-        let query = self.tree.required(link.subselect).cast::<pg_sys::Query>().ok_or("unknown subquery")?;
+        let query = self
+            .tree
+            .required(link.subselect)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let Level { rel, columns } = level_or_sent(self, query, Use::Value)?;
-        let value = columns.into_iter().next().ok_or("subquery without a column")??;
+        let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("subquery without a column"))??;
         let is_total = query.hasAggs && query.groupClause.is_null() && query.groupingSets.is_null();
         if !is_total || is_limited(query) || query.hasTargetSRFs {
             return self.only_row(rel, value);

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Literal, Named, Type, pattern};
 
 use super::functions::{apply, field};
-use super::reason::{Attempt, Reason, operator_reason};
+use super::reason::{Attempt, Reason, Why, operator_reason};
 use super::translate::{Translator, Typed, boolean, cast, exact};
 use crate::pg::tree::Node;
 use crate::pg::zone::Interval;
@@ -136,7 +136,9 @@ impl<'a> Translator<'a> {
             }
             (Asked::ToChar, &[time, pattern]) => self.written(time, pattern, reason),
             (Asked::DateBin, &[stride, time, origin]) => {
-                let stride = self.constant_interval(stride).ok_or("date_bin of an interval that is not constant")??;
+                let stride = self
+                    .constant_interval(stride)
+                    .ok_or_else(|| Why::Interval.of("date_bin of an interval that is not constant"))??;
                 let length = i64::from(stride.days).checked_mul(86_400_000_000);
                 let length = length.and_then(|days| days.checked_add(stride.microseconds));
                 let length = length.filter(|length| *length > 0 && stride.months == 0).ok_or_else(&reason)?;
@@ -204,9 +206,9 @@ impl<'a> Translator<'a> {
     }
 
     fn written(&mut self, time: Node<'a>, pattern: Node<'a>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
-        let text = self.text(pattern).ok_or_else(|| format!("{} with a pattern that is not constant", reason()))?;
+        let text = self.text(pattern).ok_or_else(|| reason().and(" with a pattern that is not constant"))?;
         if pattern::parse(&text).is_none() {
-            return Err(format!("{} with pattern \"{text}\"", reason()));
+            return Err(Why::Function.of(format!("{} with pattern \"{text}\"", reason())));
         }
         let pattern = self.expression(pattern)?;
         let time =
@@ -227,7 +229,7 @@ impl<'a> Translator<'a> {
 
     /// What the clocks of the session show.
     fn local_time(&mut self, time: Node<'a>) -> Attempt<Typed> {
-        self.in_session(Named::LocalTime, time, || "time zone of no point in time".into())
+        self.in_session(Named::LocalTime, time, || Why::TimeZone.of("time zone of no point in time"))
     }
 
     fn in_session(&mut self, function: Named, time: Node<'a>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
@@ -263,7 +265,7 @@ impl<'a> Translator<'a> {
     /// A zone that is known when the query starts.
     fn zone(&mut self, name: Node<'a>) -> Attempt<Typed> {
         if self.contains_more_than_values(name) || name.is_volatile() || name.sql_type() != pg_sys::TEXTOID {
-            return Err("time zone that is not constant".into());
+            return Err(Why::TimeZone.of("time zone that is not constant"));
         }
         Ok(exact(self.parameter(Type::Text, Source::Zone, name.as_ptr()), Type::Text))
     }
@@ -278,7 +280,7 @@ impl<'a> Translator<'a> {
             return Ok(types.into_iter().zip(values).map(literal).collect());
         }
         if self.contains_more_than_values(node) || node.is_volatile() {
-            return self.multiplied(node).unwrap_or_else(|| Err("interval that is not constant".into()));
+            return self.multiplied(node).unwrap_or_else(|| Err(Why::Interval.of("interval that is not constant")));
         }
         let sources = [Source::Months, Source::Days, Source::Microseconds];
         let parameters = types.into_iter().zip(sources);
@@ -311,7 +313,7 @@ impl<'a> Translator<'a> {
         let constant = node.cast::<pg_sys::Const>()?;
         let is_value = constant.consttype == pg_sys::INTERVALOID && !constant.constisnull;
         // SAFETY: an interval that is not null.
-        is_value.then(|| unsafe { Interval::of(constant.constvalue) })
+        is_value.then(|| unsafe { Interval::of(constant.constvalue) }.map_err(|what| Why::Interval.of(what)))
     }
 
     /// Comparisons of intervals that are differences or values. `None`: it is no such comparison.
@@ -341,7 +343,7 @@ impl<'a> Translator<'a> {
         let difference = self.difference(node)?;
         Some(difference.and_then(|(a, b)| {
             let elapsed = apply(Named::Elapsed(Field::Epoch), vec![a, b]);
-            elapsed.map(|elapsed| elapsed.expr).ok_or_else(|| "difference of dates".into())
+            elapsed.map(|elapsed| elapsed.expr).ok_or_else(|| Why::Interval.of("difference of dates"))
         }))
     }
 
@@ -363,7 +365,7 @@ impl<'a> Translator<'a> {
 
     fn field_name(&self, name: Node<'a>, reason: &impl Fn() -> Reason) -> Attempt<Field> {
         let name = self.text(name).ok_or_else(reason)?;
-        field(&name).ok_or_else(|| format!("{} of \"{name}\"", reason()))
+        field(&name).ok_or_else(|| reason().and(format!(" of \"{name}\"")))
     }
 
     /// What a constant says.
@@ -398,5 +400,5 @@ fn times(number: Typed, interval: Interval) -> Attempt<Vec<Typed>> {
     let (op, ty) = (ArithOp::Mul, Type::Float64);
     let time = exact(Expr::Arith { op, ty, left: microseconds, right: Box::new(float) }, ty);
     let parts = [whole(interval.months), whole(interval.days), apply(Named::ToInt64, vec![time])];
-    parts.into_iter().map(|part| part.ok_or_else(|| "interval times a number".into())).collect()
+    parts.into_iter().map(|part| part.ok_or_else(|| Why::Interval.of("interval times a number"))).collect()
 }

@@ -9,7 +9,7 @@ use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Named, Plan, Rel, Rel
 
 use super::compare::{Comparison, truth_test};
 use super::operators::{self, Called};
-use super::reason::{Attempt, Reason, function_reason, operator_reason, type_reason};
+use super::reason::{Attempt, Reason, Why, function_reason, operator_reason, type_reason};
 use super::scope::Scope;
 use super::sent::Sent;
 use super::window::Computed;
@@ -151,10 +151,14 @@ impl<'a> Translator<'a> {
 
     pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<Finished<'a>> {
         if self.relations.iter().all(|relation| relation.tables().is_empty()) {
-            return Err(self.sent.into_iter().next().map_or_else(|| "no table in FROM".into(), |sent| sent.reason));
+            return Err(self
+                .sent
+                .into_iter()
+                .next()
+                .map_or_else(|| Why::FromItem.of("no table in FROM"), |sent| sent.reason));
         }
         if Self::is_inexact_twice(&root) {
-            return Err("subquery about rows with sums of double precision".into());
+            return Err(Why::RowOrder.of("subquery about rows with sums of double precision"));
         }
         root.visit_mut(&mut |rel| {
             if let Rel::Scan { relation, columns } = rel {
@@ -162,7 +166,7 @@ impl<'a> Translator<'a> {
             }
         });
         let plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
-        plan.check().map_err(|what| format!("its plan is not well-formed: {what}"))?;
+        plan.check().map_err(|what| Why::Engine.of(format!("its plan is not well-formed: {what}")))?;
         let Translator { param_exprs: params, sources, sent, names, .. } = self;
         Ok(Finished { plan, params, sources, sent, names })
     }
@@ -190,7 +194,7 @@ impl<'a> Translator<'a> {
 
     /// A new column.
     pub fn column(&mut self, ty: Type) -> Attempt<ColumnId> {
-        let id = u16::try_from(self.columns.len()).map_err(|_| "too many columns")?;
+        let id = u16::try_from(self.columns.len()).map_err(|_| Why::TooLarge.of("too many columns"))?;
         self.columns.push(ty);
         Ok(ColumnId(id))
     }
@@ -255,7 +259,7 @@ impl<'a> Translator<'a> {
     /// A new table; columns are added when they are needed.
     pub fn add_relation(&mut self, relation: Relation, names: RelationNames) -> Attempt<u16> {
         if self.relations.len() == MAX_RELATIONS {
-            return Err(format!("more than {MAX_RELATIONS} tables"));
+            return Err(Why::TooLarge.of(format!("more than {MAX_RELATIONS} tables")));
         }
         self.relations.push(relation);
         self.names.push(names);
@@ -342,7 +346,7 @@ impl<'a> Translator<'a> {
     /// A condition.
     pub fn condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
         let typed = self.expression(node)?;
-        if typed.ty == Type::Bool { Ok(typed.expr) } else { Err("a condition is not boolean".into()) }
+        if typed.ty == Type::Bool { Ok(typed.expr) } else { Err(Why::Expression.of("a condition is not boolean")) }
     }
 
     pub fn expression(&mut self, node: Node<'a>) -> Attempt<Typed> {
@@ -351,7 +355,7 @@ impl<'a> Translator<'a> {
             self.variable(var)
         } else if let Some(param) = node.cast::<pg_sys::Param>().filter(|param| is_compared(param)) {
             let column = self.compared.get(param.paramid as usize - 1);
-            column.cloned().ok_or("column of an unknown subquery")?
+            column.cloned().ok_or_else(|| Why::Subquery.of("column of an unknown subquery"))?
         } else if let Some(link) = node.cast::<pg_sys::SubLink>() {
             self.subquery_value(link, unknown_is_false)
         } else if node.tag() == pg_sys::NodeTag::T_WindowFunc {
@@ -429,13 +433,13 @@ impl<'a> Translator<'a> {
         Ok(boolean(match logic.boolop {
             pg_sys::BoolExprType::AND_EXPR => Expr::Bool { op: BoolOp::And, args },
             pg_sys::BoolExprType::OR_EXPR => Expr::Bool { op: BoolOp::Or, args },
-            _ => Expr::Not(Box::new(args.pop().ok_or("NOT without an operand")?)),
+            _ => Expr::Not(Box::new(args.pop().ok_or_else(|| Why::Expression.of("NOT without an operand"))?)),
         }))
     }
 
     fn null_test(&mut self, test: &'a pg_sys::NullTest) -> Attempt<Typed> {
         if test.argisrow {
-            return Err("IS NULL of a row".into());
+            return Err(Why::Expression.of("IS NULL of a row"));
         }
         let arg = self.expression(self.tree.required(test.arg))?.expr;
         let negated = test.nulltesttype == pg_sys::NullTestType::IS_NOT_NULL;
@@ -467,14 +471,14 @@ impl<'a> Translator<'a> {
     /// An expression without columns: a literal, or a parameter.
     fn value(&mut self, node: Node<'a>) -> Attempt<Typed> {
         if node.is_volatile() {
-            return Err("volatile function".into());
+            return Err(Why::Volatile.of("volatile function"));
         }
         let sql_type = node.sql_type();
         if let Some(constant) = node.cast::<pg_sys::Const>().filter(|_| sql_type == pg_sys::UNKNOWNOID) {
             // What a function takes that takes anything.
             // SAFETY: a constant of type unknown.
             let text = (!constant.constisnull).then(|| unsafe { value::unknown(constant.constvalue) });
-            let value = text.transpose()?.map(Literal::Text);
+            let value = text.transpose().map_err(|what| Why::Value.of(what))?.map(Literal::Text);
             return Ok(exact(Expr::Literal { ty: Type::Text, value }, Type::Text));
         }
         let ty = match value::type_of(sql_type) {
@@ -552,7 +556,7 @@ pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed>
         // SAFETY: a numeric by the caller's promise.
         let Ok((value, scale)) = (unsafe { value::numeric(datum) }) else {
             // SAFETY: as above.
-            let stored = unsafe { value::literal(datum, Type::Opaque) }?;
+            let stored = unsafe { value::literal(datum, Type::Opaque) }.map_err(|what| Why::Value.of(what))?;
             let args = vec![Expr::Literal { ty: Type::Opaque, value: Some(stored) }];
             return Ok(exact(Expr::Call { function: Named::FromStored, ty: Type::Numeric, args }, Type::Numeric));
         };
@@ -560,7 +564,7 @@ pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed>
         return Ok(exact(Expr::Literal { ty, value: Some(Literal::Decimal(value)) }, ty));
     }
     // SAFETY: by the caller's promise.
-    let value = Some(unsafe { value::literal(datum, ty) }?);
+    let value = Some(unsafe { value::literal(datum, ty) }.map_err(|what| Why::Value.of(what))?);
     Ok(exact(Expr::Literal { ty, value }, ty))
 }
 

@@ -5,7 +5,7 @@ use plan::catalogue::Kind;
 use plan::{Expr, Literal, Part, Rel, Type};
 
 use super::from::simplified;
-use super::reason::Attempt;
+use super::reason::{Attempt, Why};
 use super::translate::{Scale, Translator, Typed, cast};
 use crate::pg::tree::Node;
 
@@ -17,7 +17,7 @@ impl<'a> Translator<'a> {
     pub fn values(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
         let rows: Vec<_> = self.tree.list(entry.values_lists).collect();
         if rows.len() > MAX_ROWS {
-            return Err(format!("VALUES of more than {MAX_ROWS} rows"));
+            return Err(Why::TooLarge.of(format!("VALUES of more than {MAX_ROWS} rows")));
         }
         let mut typed: Vec<Vec<Typed>> = Vec::new();
         for row in rows {
@@ -28,7 +28,7 @@ impl<'a> Translator<'a> {
             let row: Vec<Node<'a>> = row.iter().map(simple).collect();
             typed.push(row.into_iter().map(|node| self.expression(node)).collect::<Attempt<_>>()?);
             if self.pending.len() > waiting {
-                return Err("subquery in VALUES".into());
+                return Err(Why::Subquery.of("subquery in VALUES"));
             }
         }
         let width = typed.first().map_or(0, Vec::len);
@@ -63,15 +63,15 @@ impl<'a> Translator<'a> {
 
 /// The type of a column, and how many digits each of its values shows, if they differ.
 fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<u8>>)> {
-    let first = column.first().ok_or("VALUES of nothing")?.ty;
+    let first = column.first().ok_or_else(|| Why::Expression.of("VALUES of nothing"))?.ty;
     if column.iter().any(|typed| !typed.has_exact_scale()) {
-        return Err("VALUES with a numeric that is not constant".into());
+        return Err(Why::NumericDigits.of("VALUES with a numeric that is not constant"));
     }
     if column.iter().all(|typed| typed.ty == first) {
         return Ok((first, None));
     }
     if column.iter().any(|typed| typed.ty.kind() != Kind::Decimal) {
-        return Err("VALUES of different types".into());
+        return Err(Why::Expression.of("VALUES of different types"));
     }
     let scales: Vec<u8> = column.iter().map(|typed| typed.ty.scale()).collect();
     let scale = scales.iter().copied().max().unwrap_or(0);

@@ -8,7 +8,7 @@ use super::compare::require_known_equality;
 use super::from::simplified;
 use super::numeric::comparable;
 use super::ordered::Targets;
-use super::reason::Attempt;
+use super::reason::{Attempt, Why};
 use super::translate::{Scale, Translator, Typed};
 use crate::pg::catalog::function_name;
 use crate::pg::tree::{Node, make, push};
@@ -23,7 +23,9 @@ impl<'a> Translator<'a> {
     /// The value of a window function, once [`Translator::windowed`] has computed it.
     pub fn window_value(&self, node: Node<'a>) -> Attempt<Typed> {
         let found = self.windows.iter().find(|computed| computed.call.equals(node));
-        found.map(|computed| computed.value.clone()).ok_or_else(|| "window function in an unusual place".into())
+        found
+            .map(|computed| computed.value.clone())
+            .ok_or_else(|| Why::WindowFunction.of("window function in an unusual place"))
     }
 
     /// The rows with the values of all window functions in the select list and in what it is ordered by.
@@ -52,7 +54,7 @@ impl<'a> Translator<'a> {
             // SAFETY: an expression; simplified it is a new tree, which nobody changes.
             let simple = self.tree.required(unsafe { simplified(self.tree.required(node).as_ptr()) });
             if simple.any(is_outer) {
-                return Err("window function beside a column of an outer query".into());
+                return Err(Why::WindowFunction.of("window function beside a column of an outer query"));
             }
             // SAFETY: an expression of its own level alone.
             let parts = unsafe { pg_sys::pull_var_clause(simple.as_ptr(), flags as i32) };
@@ -73,7 +75,9 @@ impl<'a> Translator<'a> {
         let frame = self.frame(clause);
         let mut calls = Vec::new();
         for function in functions {
-            let func = function.cast::<pg_sys::WindowFunc>().ok_or("unknown window function")?;
+            let func = function
+                .cast::<pg_sys::WindowFunc>()
+                .ok_or_else(|| Why::WindowFunction.of("unknown window function"))?;
             let (function_of, ty, scale) = self.window_function(func)?;
             let reads_frame = matches!(
                 function_of,
@@ -91,7 +95,7 @@ impl<'a> Translator<'a> {
             let value = match (&function_of, &columns[..]) {
                 (WindowFunction::Aggregate(Agg::Avg(_)), &[sum, count]) => super::columns::average(sum, count),
                 (_, &[column]) => Typed { expr: Expr::column(column), ty, scale },
-                _ => return Err("window function of an unknown form".into()),
+                _ => return Err(Why::WindowFunction.of("window function of an unknown form")),
             };
             self.windows.push(Computed { call: *function, value });
             calls.push(WindowCall { columns, function: function_of, frame });
@@ -123,13 +127,17 @@ impl<'a> Translator<'a> {
         use WindowFunction::*;
         if func.winagg {
             let agg = self.window_aggregate(func)?;
-            let ty = self.result_types(&agg).first().copied().ok_or("aggregate without a result")?;
+            let ty = self
+                .result_types(&agg)
+                .first()
+                .copied()
+                .ok_or_else(|| Why::Aggregate.of("aggregate without a result"))?;
             return Ok((Aggregate(agg), ty, Scale::OfType));
         }
         let arguments: Vec<Node<'a>> = self.tree.list(func.args).collect();
         let (rank, share) = ((Type::Int64, Scale::OfType), (Type::Float64, Scale::OfType));
         let with = |function, (ty, scale)| Ok((function, ty, scale));
-        let name = || format!("window function {}", function_name(func.winfnoid));
+        let name = || Why::WindowFunction.of(format!("window function {}", function_name(func.winfnoid)));
         let shifted = |this: &mut Self, forth: bool| {
             let (&value, rest) = arguments.split_first().ok_or_else(name)?;
             let value = this.expression(value)?;
@@ -141,7 +149,7 @@ impl<'a> Translator<'a> {
                 is_null || other.ty == value.ty && other.has_exact_scale() && value.has_exact_scale()
             };
             if !otherwise.iter().all(of_one_form) {
-                return Err("lag or lead with another value of another form".into());
+                return Err(Why::WindowFunction.of("lag or lead with another value of another form"));
             }
             let otherwise = otherwise.map(|other| match other.expr {
                 Expr::Literal { value: None, .. } => Expr::Literal { ty: value.ty, value: None },
@@ -201,7 +209,7 @@ impl<'a> Translator<'a> {
         }
         match self.aggregate(aggref)? {
             Translated::Column(agg, distinct, _) if !distinct.0 && self.is_windowed(&agg) => Ok(agg),
-            _ => Err(format!("window function {}", function_name(func.winfnoid))),
+            _ => Err(Why::WindowFunction.of(format!("window function {}", function_name(func.winfnoid)))),
         }
     }
 
@@ -215,7 +223,7 @@ impl<'a> Translator<'a> {
         let is_value = node.tag() == pg_sys::NodeTag::T_Const;
         match is_value.then(|| self.expression(node)).transpose()?.map(|typed| typed.expr) {
             Some(Expr::Literal { value: Some(Literal::Int(number)), .. }) => Ok(number),
-            _ => Err("window function with a number that is not constant".into()),
+            _ => Err(Why::WindowFunction.of("window function with a number that is not constant")),
         }
     }
 
@@ -225,11 +233,15 @@ impl<'a> Translator<'a> {
         let by_range = !has(pg_sys::FRAMEOPTION_ROWS) && !has(pg_sys::FRAMEOPTION_GROUPS);
         let mut offset = |node: *mut pg_sys::Node| {
             if by_range {
-                return Err("window frame of a range of values".to_string());
+                return Err(Why::WindowFunction.of("window frame of a range of values"));
             }
             // SAFETY: an expression of the query; simplified it is a new tree, which nobody changes.
-            let node = self.tree.node(unsafe { simplified(node) }).ok_or("window frame without an offset")?;
-            u64::try_from(self.constant(node)?).map_err(|_| "window frame with a negative offset".to_string())
+            let node = self
+                .tree
+                .node(unsafe { simplified(node) })
+                .ok_or_else(|| Why::WindowFunction.of("window frame without an offset"))?;
+            u64::try_from(self.constant(node)?)
+                .map_err(|_| Why::WindowFunction.of("window frame with a negative offset"))
         };
         let start = match () {
             _ if has(pg_sys::FRAMEOPTION_START_OFFSET_PRECEDING) => Bound::Preceding(offset(clause.startOffset)?),

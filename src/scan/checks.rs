@@ -8,59 +8,62 @@ use crate::pg::compat;
 use crate::pg::relation::Lock;
 use crate::pg::scan_node::Place;
 use crate::pg::session;
+use crate::reason::{Reason, Why};
 use crate::shared::{self, TableState};
 use crate::spec::ScanSpec;
 
 /// The relations' fingerprints if nothing does. From here on the executor holds the relations open, as a heap plan would:
 /// no DDL of this session changes them until it ends.
-pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, String> {
+pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, Reason> {
     check_transaction(place)?;
     // The heap's plan says so itself.
     let forbidden = spec.functions.iter().map(|oid| pg_sys::Oid::from(*oid)).find(|oid| !compat::may_execute(*oid));
     if let Some(function) = forbidden {
-        return Err(format!("function {} may not be executed", function_name(function)));
+        return Err(Why::Privilege.of(format!("function {} may not be executed", function_name(function))));
     }
     let database = session::database();
     spec.plan.tables().map(|table| check_relation(database, pg_sys::Oid::from(table.relid), place)).collect()
 }
 
 /// What stands against it whatever the tables.
-fn check_transaction(place: Place<'_>) -> Result<(), String> {
+fn check_transaction(place: Place<'_>) -> Result<(), Reason> {
     if session::in_recovery() {
-        return Err("server is in recovery".into());
+        return Err(Why::Recovery.of("server is in recovery"));
     }
     if session::in_parallel_mode() {
-        return Err("query runs within a parallel query".into());
+        return Err(Why::Parallel.of("query runs within a parallel query"));
     }
     if place.rechecks_rows() {
-        return Err("rows are being checked again after a concurrent update".into());
+        return Err(Why::Recheck.of("rows are being checked again after a concurrent update"));
     }
     if session::must_be_serialized() {
-        return Err("isolation level is serializable".into());
+        return Err(Why::Serializable.of("isolation level is serializable"));
     }
     Ok(())
 }
 
 /// What stands against asking for a table; its fingerprint if nothing does.
-fn check_relation(database: pg_sys::Oid, relid: pg_sys::Oid, place: Place<'_>) -> Result<u64, String> {
+fn check_relation(database: pg_sys::Oid, relid: pg_sys::Oid, place: Place<'_>) -> Result<u64, Reason> {
     let Some(entry) = shared::table(database, relid) else {
         return Err(shared::why_not_mirrored(database, relid));
     };
     if entry.state != TableState::Live {
         let (name, state, why) = (relation_name(relid), entry.state.name(), entry.reason.as_str());
-        return Err(match why {
+        return Err(Why::NotLive.of(match why {
             "" => format!("mirror of table \"{name}\" is {state}"),
             why => format!("mirror of table \"{name}\" is {state}: {why}"),
-        });
+        }));
     }
     let Some(relation) = place.relation(relid) else {
-        return Err(format!("table \"{}\" does not stand in the query's range table", relation_name(relid)));
+        let text = format!("table \"{}\" does not stand in the query's range table", relation_name(relid));
+        return Err(Why::PlanShape.of(text));
     };
     if relation.has_row_security() {
-        return Err(format!("table \"{}\" has row-level security", relation_name(relid)));
+        return Err(Why::RowSecurity.of(format!("table \"{}\" has row-level security", relation_name(relid))));
     }
     if relation.is_locked_by_me(Lock::Write) {
-        return Err(format!("this transaction may have written to table \"{}\"", relation_name(relid)));
+        let text = format!("this transaction may have written to table \"{}\"", relation_name(relid));
+        return Err(Why::Written.of(text));
     }
     Ok(layout::fingerprint(&relation))
 }

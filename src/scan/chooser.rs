@@ -17,6 +17,7 @@ use crate::pg::explain::Explain;
 use crate::pg::scan_node::{Below, Child, Flags, Methods, Place, ScanNode, Slot};
 use crate::pg::session;
 use crate::pg::tree::Node;
+use crate::reason::{Reason, Why};
 use crate::settings::{FALLBACK, ROUTE, Route};
 use crate::shared;
 use crate::spec::CHOOSER;
@@ -31,7 +32,7 @@ pub struct Chooser {
     heap: Option<Child>,
     active: Option<Side>,
     /// Why it is the heap.
-    reason: String,
+    reason: Option<Reason>,
 }
 
 /// The chosen side.
@@ -52,14 +53,14 @@ impl ScanNode for Chooser {
     }
 
     fn begin(place: Place<'_>, flags: Flags) -> Chooser {
-        let mut chooser =
-            Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: String::new() };
+        let mut chooser = Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: None };
         // A plan from before the setting was changed.
         if ROUTE.get() == Route::Off {
-            chooser.start_heap(place, "anker.route is off".into());
+            chooser.start_heap(place, Why::RouteOff.of("anker.route is off"));
         } else if place.plan_count() == 1 {
-            let reason = place.private().next().and_then(Node::string).unwrap_or_default();
-            chooser.do_without_engine(place, reason);
+            let mut words = place.private().filter_map(Node::string);
+            let why = words.next().and_then(|name| Why::named(&name)).unwrap_or(Why::Engine);
+            chooser.do_without_engine(place, why.of(words.next().unwrap_or_default()));
         } else if let Err(reason) = chooser.ask_engine(place) {
             chooser.do_without_engine(place, reason);
         }
@@ -86,8 +87,13 @@ impl ScanNode for Chooser {
     }
 
     fn explain(&self, _: Place<'_>, out: &Explain<'_>) {
-        match self.heap {
-            Some(_) => out.property(c"Anker", &format!("heap, because {}", self.reason)),
+        match &self.reason {
+            Some(reason) => {
+                out.property(c"Anker", &format!("heap, because {reason}"));
+                if out.is_verbose() || !out.is_text() {
+                    out.property(c"Heap Reason", reason.why.name());
+                }
+            }
             None => out.property(c"Anker", "engine"),
         }
     }
@@ -108,7 +114,7 @@ impl Chooser {
     }
 
     /// Starts the engine's side, and asks the engine if this is not an EXPLAIN alone.
-    fn ask_engine(&mut self, place: Place<'_>) -> Result<(), String> {
+    fn ask_engine(&mut self, place: Place<'_>) -> Result<(), Reason> {
         let runs = !self.flags.explain_only();
         let side = place.start(0, self.flags);
         self.leaf = side.last();
@@ -130,7 +136,7 @@ impl Chooser {
     }
 
     /// Something stands against the engine from the beginning.
-    fn do_without_engine(&mut self, place: Place<'_>, reason: String) {
+    fn do_without_engine(&mut self, place: Place<'_>, reason: Reason) {
         match self.flags.explain_only() {
             true => self.start_heap(place, reason),
             false => self.use_heap(place, Trouble::Reason(reason)),
@@ -144,12 +150,13 @@ impl Chooser {
         if let Some((node, _)) = self.leaf() {
             node.release();
         }
-        count_fallback();
-        self.start_heap(place, trouble.reason());
+        let reason = trouble.reason();
+        count_fallback(reason.why);
+        self.start_heap(place, reason);
     }
 
-    fn start_heap(&mut self, place: Place<'_>, reason: String) {
-        self.reason = reason;
+    fn start_heap(&mut self, place: Place<'_>, reason: Reason) {
+        self.reason = Some(reason);
         self.heap = Some(place.start(place.plan_count() - 1, self.flags));
         self.activate(place, Side::Heap);
     }
@@ -182,7 +189,7 @@ fn refuse(trouble: Trouble) -> ! {
                 "the columnar engine cannot run this query",
                 "refuse",
             )
-            .set_detail(reason)
+            .set_detail(reason.text)
             .set_hint("Set anker.fallback to on, and anker.route to another value than force, to use the heap then.")
             .report(PgLogLevel::ERROR);
             unreachable!("ERROR does not return")
@@ -190,9 +197,12 @@ fn refuse(trouble: Trouble) -> ! {
     }
 }
 
-fn count_fallback() {
+fn count_fallback(why: Why) {
     let database = session::database();
     if shared::database(database).is_some() {
-        shared::update_database(database, |entry| entry.fallbacks += 1);
+        shared::update_database(database, |entry| {
+            entry.fallbacks += 1;
+            entry.reasons[why.index()] += 1;
+        });
     }
 }

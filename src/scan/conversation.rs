@@ -16,6 +16,7 @@ use crate::client::{Engine, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::scan_node::Place;
 use crate::pg::{session, wal};
+use crate::reason::{Reason, Why};
 use crate::{settings, shared};
 
 /// The engine's answers beyond `anker.max_wait` may take so much longer.
@@ -30,12 +31,12 @@ pub struct Question<'a> {
 }
 
 impl Question<'_> {
-    fn request(self, place: Place<'_>, max_wait_ms: u64) -> Result<QueryRequest, String> {
+    fn request(self, place: Place<'_>, max_wait_ms: u64) -> Result<QueryRequest, Reason> {
         let Question { plan, params, fingerprints } = self;
         Ok(QueryRequest {
             plan: plan.clone(),
             params,
-            snapshot: place.snapshot().ok_or("not an ordinary MVCC snapshot")?,
+            snapshot: place.snapshot().ok_or_else(|| Why::OldSnapshot.of("not an ordinary MVCC snapshot"))?,
             lsn: wal::flushed_position(),
             fingerprints,
             sent: Vec::new(),
@@ -52,14 +53,14 @@ impl Question<'_> {
         let mut engine = Engine::connect(database, limit)?;
         engine.patience = left();
         let max_wait_ms = (settings::MAX_WAIT_MS.get() as u64).min(limit.as_millis() as u64);
-        let query = self.request(place, max_wait_ms)?;
+        let query = self.request(place, max_wait_ms).map_err(|reason| reason.text)?;
         shared::wake_worker(database);
         let request = Request::Explain(Box::new(ExplainRequest { query, expected_sent }));
         engine.request(frame::encode(Kind::Request, &request))?;
         match engine.receive(Some(left()))? {
             Received::TimedOut => Err("engine did not tell it within anker.explain_wait".into()),
             Received::Frame(Kind::Plan, payload) => frame::parse(payload).map_err(|e| e.to_string()),
-            Received::Frame(kind, payload) => Err(trouble(kind, payload).reason()),
+            Received::Frame(kind, payload) => Err(trouble(kind, payload).reason().text),
         }
     }
 }
@@ -81,16 +82,16 @@ pub struct Conversation {
 
 impl Conversation {
     /// Sends the request: from here on the engine works.
-    pub fn begin(question: Question<'_>, sent: Vec<SentRows>, place: Place<'_>) -> Result<Conversation, String> {
+    pub fn begin(question: Question<'_>, sent: Vec<SentRows>, place: Place<'_>) -> Result<Conversation, Reason> {
         let database = session::database();
         let begun = Instant::now();
-        let mut engine = Engine::reach(database, limit())?;
+        let mut engine = Engine::reach(database, limit()).map_err(|e| Why::Engine.of(e))?;
         let mut query = question.request(place, settings::MAX_WAIT_MS.get() as u64)?;
         query.sent = sent;
         query.observed = place.is_instrumented();
         let request = Request::Query(Box::new(query));
         shared::wake_worker(database);
-        engine.request(frame::encode(Kind::Request, &request))?;
+        engine.request(frame::encode(Kind::Request, &request)).map_err(|e| Why::Engine.of(e))?;
         Ok(Conversation {
             engine: Some(engine),
             decoder: StreamDecoder::new(),
@@ -107,7 +108,7 @@ impl Conversation {
     pub fn await_ready(&mut self) -> Result<(), Trouble> {
         let timeout = limit().saturating_sub(self.begun.elapsed());
         match self.engine.as_mut().ok_or_else(closed)?.receive(Some(timeout))? {
-            Received::TimedOut => Err(Trouble::Reason("engine did not answer in time".into())),
+            Received::TimedOut => Err("engine did not answer in time".to_string().into()),
             Received::Frame(Kind::Ready, payload) => {
                 self.ready = Some(frame::parse(payload).map_err(|e| e.to_string())?);
                 self.wait = self.begun.elapsed();
@@ -163,14 +164,31 @@ fn closed() -> String {
 
 fn trouble(kind: Kind, payload: &[u8]) -> Trouble {
     match kind {
-        Kind::Refused => Trouble::Reason(match frame::parse::<Refusal>(payload) {
-            Ok(refusal) => refusal.reason(|relid| relation_name(pg_sys::Oid::from(relid))),
-            Err(e) => e.to_string(),
-        }),
+        Kind::Refused => match frame::parse::<Refusal>(payload) {
+            Ok(refusal) => {
+                let text = refusal.reason(|relid| relation_name(pg_sys::Oid::from(relid)));
+                Trouble::Reason(why_refused(&refusal).of(text))
+            }
+            Err(e) => e.to_string().into(),
+        },
         Kind::Failed => match frame::parse::<Failure>(payload) {
             Ok(failure) => Trouble::Failure(failure),
-            Err(e) => Trouble::Reason(e.to_string()),
+            Err(e) => e.to_string().into(),
         },
-        other => Trouble::Reason(format!("engine sent an unexpected message: {other:?}")),
+        other => format!("engine sent an unexpected message: {other:?}").into(),
+    }
+}
+
+fn why_refused(refusal: &Refusal) -> Why {
+    match refusal {
+        Refusal::NotMirrored { .. } => Why::NotMirrored,
+        Refusal::Loading { .. } => Why::NotLive,
+        Refusal::FingerprintDiffers { .. } | Refusal::ColumnMissing { .. } => Why::Definition,
+        Refusal::SnapshotTooOld { .. } => Why::OldSnapshot,
+        Refusal::UnholdableValue { .. } => Why::Value,
+        Refusal::TimedOut { .. } => Why::Lag,
+        Refusal::TooManyQueries { .. } => Why::Busy,
+        Refusal::OutOfMemory { .. } => Why::Memory,
+        Refusal::Version { .. } | Refusal::Protocol { .. } => Why::Engine,
     }
 }

@@ -23,6 +23,7 @@ use crate::pg::scan_node::{Expression, Flags, Methods, Place, ScanNode, Slot};
 use crate::pg::tree::Node;
 use crate::pg::value;
 use crate::pg::zone::{self, Interval, ServerZone};
+use crate::reason::{Reason, Why};
 use crate::spec::{ENGINE, ScanSpec, Source};
 
 /// A longer text, or string of bytes, is no parameter: what waits to be sent would follow its length.
@@ -119,17 +120,20 @@ impl ScanNode for EngineNode {
 
 impl EngineNode {
     /// What stands against asking the engine, as far as this process knows without asking.
-    pub fn check(&self, place: Place<'_>) -> Result<(), String> {
+    pub fn check(&self, place: Place<'_>) -> Result<(), Reason> {
         checks::check(&self.spec, place).map(drop)
     }
 
     /// Evaluates the parameters and sends the request.
-    pub fn ask(&mut self, place: Place<'_>) -> Result<(), String> {
+    pub fn ask(&mut self, place: Place<'_>) -> Result<(), Reason> {
         // First, so that nothing is evaluated in vain.
         let fingerprints = checks::check(&self.spec, place)?;
         sent::hold_relations(place);
         self.zone = self.spec.sources.contains(&Source::SessionZone).then(zone::of_session);
-        let evaluate_all = || Ok((self.values(place)?, sent::compute(&self.spec, place)?));
+        let evaluate_all = || {
+            let values = self.values(place).map_err(|what| Why::Value.of(what))?;
+            Ok::<_, Reason>((values, sent::compute(&self.spec, place)?))
+        };
         let mut sources = place.expressions().zip(&self.spec.sources);
         let cannot_raise = |(expr, source): (Node<'_>, &Source)| match source {
             Source::SessionZone => true,
@@ -157,7 +161,8 @@ impl EngineNode {
     /// value.
     pub fn prime(&mut self, place: Place<'_>, reads_ahead: bool) -> Result<(), Trouble> {
         if self.zone.is_some_and(|zone| zone != zone::of_session()) {
-            return Err("the session's time zone has changed since the query began".to_string().into());
+            let text = "the session's time zone has changed since the query began";
+            return Err(Trouble::Reason(Why::TimeZone.of(text)));
         }
         let must_be_all = self.flags.rewind() || self.spec.plan.may_fail_late();
         let result = self.result.as_mut().ok_or_else(|| "engine was not asked".to_string())?;

@@ -38,7 +38,7 @@ pub fn engine_plan(
     if GIVEN_UP.get() == Some(statement) {
         return Err("engine did not answer in time before".into());
     }
-    let fingerprints = checks::check(spec, place)?;
+    let fingerprints = checks::check(spec, place).map_err(|reason| reason.text)?;
     if !place.expressions().all(is_known_now) {
         return Err("it depends on values that are computed when the query runs".into());
     }

@@ -7,6 +7,7 @@ use protocol::request::SentRows;
 use crate::pg::scan_node::Place;
 use crate::pg::tree::Node;
 use crate::pg::value;
+use crate::reason::{Reason, Why};
 use crate::settings;
 use crate::spec::ScanSpec;
 
@@ -28,7 +29,7 @@ pub fn expected(place: Place<'_>) -> Vec<u64> {
 }
 
 /// All rows that the plan wants to be sent.
-pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, String> {
+pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Reason> {
     let relations = spec.plan.relations.iter().filter(|relation| relation.source == Source::Sent);
     let mut room = settings::MAX_SENT_KB.get() as usize * 1024;
     let mut all = Vec::new();
@@ -37,7 +38,9 @@ pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Strin
         // SAFETY: planned under the query's locks, with a column for each of the relation's.
         unsafe { place.run(statement, &mut |values, nulls| rows.add(values, nulls)) };
         room = rows.room;
-        all.push(rows.finish().map_err(|reason| format!("rows of \"{name}\" cannot be sent: {reason}"))?);
+        all.push(
+            rows.finish().map_err(|reason| Why::RowsSent.of(format!("rows of \"{name}\" cannot be sent: {reason}")))?,
+        );
     }
     Ok(all)
 }

@@ -4,20 +4,30 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use protocol::request::{Failure, FailureKind};
 
+use crate::reason::{Reason, Why};
+
 /// Why the engine's answer did not come.
 pub enum Trouble {
     /// The engine cannot serve this request, or is not there (any more).
-    Reason(String),
+    Reason(Reason),
     /// The query itself failed in the engine.
     Failure(Failure),
 }
 
 impl Trouble {
     /// For EXPLAIN.
-    pub fn reason(&self) -> String {
+    pub fn reason(&self) -> Reason {
         match self {
             Trouble::Reason(reason) => reason.clone(),
-            Trouble::Failure(failure) => format!("the engine reports: {}", failure.message),
+            Trouble::Failure(failure) => {
+                let why = match failure.kind {
+                    FailureKind::OutOfMemory => Why::Memory,
+                    FailureKind::Internal => Why::Engine,
+                    kind if kind.is_postgresqls() => Why::Error,
+                    _ => Why::Value,
+                };
+                why.of(format!("the engine reports: {}", failure.message))
+            }
         }
     }
 
@@ -35,9 +45,10 @@ impl Trouble {
     }
 }
 
+/// What goes wrong between this process and the engine.
 impl From<String> for Trouble {
-    fn from(reason: String) -> Self {
-        Trouble::Reason(reason)
+    fn from(what: String) -> Self {
+        Trouble::Reason(Why::Engine.of(what))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the engine does not answer goes to the heap, with its reason, or is refused with a message that helps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ tests![
     privileges_hold,
     row_security_holds,
     only_a_mirror_can_be_verified,
+    reasons_are_counted_by_their_names,
+    reasons_are_documented,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -471,5 +474,50 @@ fn only_a_mirror_can_be_verified(context: &Context) -> Result<()> {
         let answer = ask(&mut client, &format!("SELECT * FROM anker.verify('{table}')"))?;
         ensure!(matches!(&answer, Answer::Error { code, .. } if code == "55000"), "{table}: {answer:?}");
     }
+    Ok(())
+}
+
+fn reasons_are_counted_by_their_names(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    let counts = |client: &mut Client| -> Result<(i64, BTreeMap<String, i64>)> {
+        let rows =
+            client.query("SELECT key, value::bigint FROM anker.engine, jsonb_each_text(fallback_reasons)", &[])?;
+        let named = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        Ok((anker::counter(client, "fallbacks")?, named))
+    };
+    let (before, _) = counts(&mut client)?;
+    let written = "BEGIN; INSERT INTO t (id) VALUES (1000); SET anker.max_sent = 0; SELECT count(*) FROM t WHERE anker.olap(); ROLLBACK";
+    for (sql, times, name) in [
+        ("SELECT count(*) FROM t TABLESAMPLE SYSTEM (100) WHERE anker.olap()", 3, "from_item"),
+        ("SET anker.max_sent = 0; SELECT count(*) FROM plain WHERE anker.olap()", 2, "not_mirrored"),
+        (written, 1, "written"),
+    ] {
+        let (total, mut named) = counts(&mut client)?;
+        for _ in 0..times {
+            client.batch_execute(sql)?;
+        }
+        *named.entry(name.into()).or_default() += times;
+        let now = counts(&mut client)?;
+        ensure!(now == (total + times, named.clone()), "{sql}: {now:?} instead of {named:?}");
+        client.batch_execute("RESET ALL")?;
+    }
+    let (after, named) = counts(&mut client)?;
+    ensure!(after == before + 6 && named.values().sum::<i64>() == after, "{after} fallbacks, by reason {named:?}");
+    let shown =
+        client.query("EXPLAIN (VERBOSE) SELECT count(*) FROM t TABLESAMPLE SYSTEM (100) WHERE anker.olap()", &[])?;
+    let has_name = shown.iter().any(|row| row.get::<_, &str>(0).trim() == "Heap Reason: from_item");
+    ensure!(has_name, "EXPLAIN (VERBOSE) does not name the reason");
+    Ok(())
+}
+
+/// Who finds a name looks it up.
+fn reasons_are_documented(_: &Context) -> Result<()> {
+    let code = include_str!("../../src/reason.rs");
+    let document = include_str!("../../docs/operations.md");
+    let list = code.split("reasons! {").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap_or_default();
+    let names: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    ensure!(names.len() > 30, "only {names:?} were found");
+    let missing: Vec<_> = names.iter().filter(|name| !document.contains(&format!("`{name}`"))).collect();
+    ensure!(missing.is_empty(), "docs/operations.md does not say what {missing:?} mean");
     Ok(())
 }
