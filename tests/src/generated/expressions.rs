@@ -241,6 +241,13 @@ impl Scope {
                 None => format!("({name} {comparison} {literal})"),
             },
             5 => format!("({literal} {comparison} {name})"),
+            7 if matches!(column.kind, Kind::Integer | Kind::Numeric) => {
+                format!(
+                    "({name} {comparison} {} (ARRAY[{literal}, {}]))",
+                    dice.pick(&["ANY", "ANY", "ALL"]),
+                    dice.pick(column.literals)
+                )
+            }
             _ => format!("({name} {comparison} {literal})"),
         }
     }
@@ -259,7 +266,9 @@ const DATES: [&str; 7] = [
     "({}::timestamp AT TIME ZONE 'Pacific/Auckland')::date",
 ];
 /// None raises an error, whatever else drops the rows that would.
-const DATE_CONDITIONS: [&str; 5] = [
+const DATE_CONDITIONS: [&str; 7] = [
+    "(CASE WHEN {} > '1990-01-01' AND {} < '2100-01-01' THEN date_trunc('month', {}) = '2023-03-01' END)",
+    "(CASE WHEN {} > '1990-01-01' AND {} < '2100-01-01' THEN date_trunc('quarter', {}::timestamp) < '2023-07-01' END)",
     "({} < timestamptz '2023-06-01 22:30+00')",
     "({} >= timestamp '2023-06-01 00:00:01')",
     "(CASE WHEN {} > '1990-01-01' AND {} < '2100-01-01'
@@ -274,13 +283,13 @@ const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
 /// Another text; `other` is one, too.
 fn text_made_of(dice: &mut Dice, name: &str, other: &str) -> String {
     let (place, piece) = (dice.pick(&PLACES), dice.pick(&PIECES));
-    match dice.below(14) {
+    match dice.below(22) {
         0 => format!("substring({name} from {place})"),
         1 => format!("substring({name} from {place} for {})", dice.pick(&["0", "1", "2", "30"])),
         2 => format!("substr({name}, {place}, 2)"),
         3 => format!("left({name}, {place})"),
         4 => format!("right({name}, {place})"),
-        5 => format!("({name} || {piece})"),
+        5 | 14..=20 => format!("({name} || {piece})"),
         6 => format!("replace({name}, {piece}, {})", dice.pick(&PIECES)),
         7 => format!("{}({name}, {piece})", dice.pick(&["btrim", "ltrim", "rtrim"])),
         8 => format!("{}({name}, {}, {})", dice.pick(&["lpad", "rpad"]), dice.pick(&PLACES), dice.pick(&PIECES)),
@@ -377,6 +386,7 @@ pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
             "({}) > '2023-06-01'",
             "NOT (({}) > '2023-06-01')",
             "extract(year FROM {})",
+            "date_trunc('month', {}) IS NULL",
             "coalesce({}, '2000-01-01')",
         ],
         Kind::Document => &["({})::text", "({}) IS NULL", "({}) -> 'a'", "(({}) ->> 'a')::integer", "jsonb_typeof({})"],

@@ -62,7 +62,7 @@ pub fn from() -> From {
     let columns = columns.map(|(name, kind, literals)| Column { name: name.into(), kind, literals });
     let scope = Scope { columns: columns.into(), extreme: true };
     let keyed = vec![(vec!["id".into()], scope.clone())];
-    From { sql: "kinds".into(), conditions: Vec::new(), scope, keyed }
+    From { sql: "kinds".into(), conditions: Vec::new(), with: Vec::new(), scope, keyed }
 }
 
 /// Statements over every column of `kinds`.

@@ -3,11 +3,17 @@
 //! - `hostile`: tables with the odd values of every type, and the oldest generator, which knows all the types
 //! - `shop`: a schema of TPC-H's kind and joins of its tables
 //! - `subqueries`: in conditions and values
+//! - `rights`: the same by a role that may not see everything
+//! - `alternatives`: whether PostgreSQL itself could have answered so
+//! - `constructs`: what of SQL the queries are made of
 //! - `select`: what is selected from such a FROM clause, with the expressions of `expressions`
 
+mod alternatives;
+mod constructs;
 mod dice;
 mod expressions;
 pub mod hostile;
+mod rights;
 mod select;
 mod shop;
 mod subqueries;
@@ -18,6 +24,7 @@ use bench::cluster::wait_until;
 use bench::{Result, anker};
 use postgres::Client;
 
+use self::constructs::Seen;
 use self::dice::Dice;
 use self::select::Query;
 use crate::flagged::{Answer, compare, compare_rounded};
@@ -40,24 +47,32 @@ fn generated_queries(context: &Context) -> Result<()> {
     client.batch_execute(shop::SCHEMA)?;
     anker::mirror(&mut client, &shop::TABLES, LIVE)?;
     client.batch_execute(shop::CHANGES)?;
+    client.batch_execute(rights::SETUP)?;
     // Errors are part of the answers: the log is for what nobody expects.
     client.batch_execute("ANALYZE; SET statement_timeout = '20s'; SET log_min_messages = fatal")?;
 
     let count = context.queries.unwrap_or(context.size(1000, 300));
     let served = anker::counter(&mut client, "queries_served")?;
     let start = Instant::now();
-    let mut errors = 0;
+    let (mut errors, mut refused, mut either_way) = (0, 0, 0);
+    let mut seen = Seen::default();
     let mut differences = Vec::new();
     for seed in (context.seed..).take(count as usize) {
-        let query = query(seed);
-        client.batch_execute(&format!("SET TimeZone = '{}'", ZONES[seed as usize % ZONES.len()]))?;
+        let Asked { query, role } = query(seed);
+        seen.add(&query.sql);
+        let zone = ZONES[seed as usize % ZONES.len()];
+        client.batch_execute(&format!("SET TimeZone = '{zone}'; SET ROLE {role}"))?;
         let compared = match sums_floats(&query.sql) {
             true => compare_rounded(&mut client, &query.sql),
             false => compare(&mut client, &query.sql, query.ordered),
         };
         match compared {
-            Ok(answer) => errors += u32::from(matches!(answer, Answer::Error { .. })),
-            Err(difference) => differences.push(format!("seed {seed}: {difference}")),
+            Ok(Answer::Rows(_)) => {}
+            // A column without a privilege, or one that is not grouped: nobody runs it.
+            Ok(Answer::Error { code, .. }) if code.starts_with("42") => refused += 1,
+            Ok(Answer::Error { .. }) => errors += 1,
+            Err(_) if alternatives::has_the_flagged_answer(&mut client, &query.sql, query.ordered)? => either_way += 1,
+            Err(difference) => differences.push(format!("seed {seed} as {role}: {difference}")),
         }
         if differences.len() == ENOUGH {
             break;
@@ -66,24 +81,60 @@ fn generated_queries(context: &Context) -> Result<()> {
     ensure!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 
     let seconds = start.elapsed().as_secs_f64();
-    let by_engine = served_since(&mut client, served, count)?;
-    println!("       {count} queries, {by_engine} of them by the engine, {errors} errors, {seconds:.0} s");
+    let run = count - refused;
+    let by_engine = served_since(&mut client, served, run)?;
+    println!(
+        "       {run} queries, {by_engine} of them by the engine, {errors} errors, {refused} refused, {seconds:.0} s"
+    );
+    println!(
+        "       {either_way} that PostgreSQL answers one way or the other; heap, because: {}",
+        reasons(&mut client)?
+    );
     // Otherwise nothing was compared with anything. A few that were asked for may be what they want.
     if count >= 100 {
-        let enough = share_by_engine(count);
-        ensure!(by_engine >= enough, "only {by_engine} of {count} queries were answered by the engine, not {enough}");
+        let enough = share_by_engine(run);
+        ensure!(by_engine >= enough, "only {by_engine} of {run} queries were answered by the engine, not {enough}");
         ensure!(errors < count / 5, "{errors} of {count} queries raised errors");
+        ensure!(either_way <= count / 2_000 + 1, "{either_way} of {count} queries could be answered either way");
+    }
+    if count >= 3000 {
+        ensure!(seen.rare().is_empty(), "too few queries have: {}", seen.rare().join(", "));
     }
     Ok(())
 }
 
-fn query(seed: u64) -> Query {
+/// A query, and who asks it.
+struct Asked {
+    query: Query,
+    role: &'static str,
+}
+
+fn query(seed: u64) -> Asked {
     let mut dice = Dice::seeded(seed);
-    match dice.below(8) {
-        0 => Query { sql: hostile::Queries::seeded(seed).query(), ordered: false },
+    let query = match dice.below(8) {
+        0 => {
+            return Asked {
+                query: Query { sql: hostile::Queries::seeded(seed).query(), ordered: false },
+                role: "none",
+            };
+        }
         1 | 2 => hostile::from().query(&mut dice),
         _ => shop::from(&mut dice).query(&mut dice),
+    };
+    let is_reader = dice.chance(6);
+    let query = if is_reader { rights::as_reader(&mut dice, query) } else { query };
+    Asked { query: with_parameter(&mut dice, query), role: if is_reader { rights::ROLE } else { "none" } }
+}
+
+/// Now and then a prepared statement, a constant of which is a parameter.
+fn with_parameter(dice: &mut Dice, query: Query) -> Query {
+    if !query.sql.contains("'a1'") || !dice.chance(3) {
+        return query;
     }
+    let (body, plan) =
+        (query.sql.replace("'a1'", "$1"), dice.pick(&["auto", "force_generic_plan", "force_custom_plan"]));
+    let sql = format!("DEALLOCATE ALL; SET plan_cache_mode = {plan}; PREPARE p (text) AS {body}; EXECUTE p ('a1')");
+    Query { sql, ..query }
 }
 
 /// Whether the query has aggregates of floats.
@@ -105,4 +156,14 @@ fn served_since(client: &mut Client, before: i64, at_most: u32) -> Result<i64> {
         Ok(served >= share_by_engine(at_most))
     })?;
     Ok(served)
+}
+
+/// What kept queries from the engine, the most frequent first.
+fn reasons(client: &mut Client) -> Result<String> {
+    let counts =
+        "SELECT key, value::bigint FROM anker.engine, jsonb_each_text(fallback_reasons) ORDER BY value::bigint DESC";
+    let rows = client.query(counts, &[])?;
+    let named: Vec<String> =
+        rows.iter().map(|row| format!("{} {}", row.get::<_, &str>(0), row.get::<_, i64>(1))).collect();
+    Ok(named.join(", "))
 }

@@ -10,6 +10,8 @@ pub struct From {
     /// Join conditions that stand in WHERE.
     pub conditions: Vec<String>,
     pub scope: Scope,
+    /// What stands before SELECT: queries of WITH.
+    pub with: Vec<String>,
     /// For tables with a primary key: its columns, and all the columns of the table.
     pub keyed: Vec<(Vec<String>, Scope)>,
 }
@@ -22,11 +24,15 @@ pub struct Query {
 
 impl From {
     pub fn query(&self, dice: &mut Dice) -> Query {
-        match dice.below(10) {
+        let query = match dice.below(10) {
             0..=2 => self.plain(dice),
             3 => self.aggregated(dice),
             4 => self.of_floats(dice),
             _ => self.grouped(dice),
+        };
+        match self.with.is_empty() {
+            true => query,
+            false => Query { sql: format!("WITH {} {}", self.with.join(", "), query.sql), ..query },
         }
     }
 
@@ -255,6 +261,13 @@ impl From {
                 let by: Vec<String> = items.iter().map(|item| format!("({item})::text")).collect();
                 let (first, by) = (format!("{first}{}", direction(dice)), by.join(", "));
                 Query { sql: format!("SELECT {list} {rest} ORDER BY {first}, {by}{}", self.limit(dice)), ordered: true }
+            }
+            4 => {
+                let first = if keys.is_empty() { "1".into() } else { form_of(dice, keys) };
+                let by: Vec<String> = items.iter().map(|item| format!("({item})::text")).collect();
+                let order = format!("{first}{}, {}", direction(dice), by.join(", "));
+                let sql = format!("SELECT DISTINCT ON ({first}) {list} {rest} ORDER BY {order}{}", self.limit(dice));
+                Query { sql, ordered: true }
             }
             3 if !keys.is_empty() => {
                 let by = if dice.chance(2) { self.aggregate(dice) } else { form_of(dice, keys) };

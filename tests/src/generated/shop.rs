@@ -208,6 +208,8 @@ struct Item {
     table: &'static Table,
     alias: String,
     sql: String,
+    /// The query of WITH that it refers to.
+    with: Option<String>,
     /// Join condition with the items before it.
     on: Vec<String>,
     /// A subquery: its primary key is none to who groups by it.
@@ -237,7 +239,26 @@ pub fn from(dice: &mut Dice) -> From {
         from.sql += &sql;
         from.scope.columns.extend(columns);
     }
+    if dice.chance(9) {
+        let (sql, columns) = listed(dice, &from.scope);
+        from.sql += &sql;
+        from.scope.columns.extend(columns);
+    }
     from
+}
+
+/// Rows that no table has, joined to a column of those that are there.
+fn listed(dice: &mut Dice, scope: &Scope) -> (String, Vec<Column>) {
+    let key = scope.column_of(dice, Integer).map_or("1".into(), |column| column.name);
+    let join = dice.pick(&["JOIN", "LEFT JOIN"]);
+    let number = Column { name: "li.n".into(), kind: Integer, literals: SIZES };
+    if dice.chance(2) {
+        let last = dice.pick(&["4", "1", "-1"]);
+        return (format!(" {join} generate_series(0, {last}) AS li(n) ON li.n = {key} % 7"), vec![number]);
+    }
+    let code = Column { name: "li.c".into(), kind: Text, literals: CODES };
+    let values = "(VALUES (1, 'a1'), (2, 'b2'), (3, NULL), (2, 'a1'), (NULL, 'c3'))";
+    (format!(" {join} {values} AS li(n, c) ON li.n = {key} % 7"), vec![number, code])
 }
 
 /// The large ones more often.
@@ -279,7 +300,12 @@ fn second_condition(dice: &mut Dice, left: &Item, right: &Item) -> Option<String
 fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
     let alias = format!("t{number}");
     let is_subquery = dice.chance(5);
-    let sql = if is_subquery && dice.chance(2) {
+    let mut with = None;
+    let sql = if is_subquery && dice.chance(4) {
+        let how = dice.pick(&["AS", "AS", "AS MATERIALIZED", "AS NOT MATERIALIZED"]);
+        with = Some(format!("w{number} {how} ({})", summed_up(dice, table)));
+        format!("w{number} AS {alias}")
+    } else if is_subquery && dice.chance(2) {
         format!("({}) AS {alias}", summed_up(dice, table))
     } else if is_subquery {
         let columns: Vec<String> =
@@ -292,7 +318,7 @@ fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
     } else {
         format!("{} AS {alias}", table.name)
     };
-    Item { table, alias, sql, on: Vec::new(), is_subquery }
+    Item { table, alias, sql, with, on: Vec::new(), is_subquery }
 }
 
 /// A subquery with the table's columns that is more than a choice of rows and columns.
@@ -311,7 +337,7 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     if dice.chance(3) {
         return first(dice, table, &all.join(", "), &filter);
     }
-    if dice.chance(4) {
+    if dice.chance(2) {
         return windowed(dice, table, &filter);
     }
     if dice.chance(3) {
@@ -426,6 +452,7 @@ fn join(dice: &mut Dice, items: Vec<Item>) -> From {
     let unique = names.iter().all(|name| names.iter().filter(|other| other == &name).count() == 1);
     let renamed = style == 3 && unique && items.len() > 1;
     let (mut sql, mut conditions) = (String::new(), Vec::new());
+    let with = items.iter().filter_map(|item| item.with.clone()).collect();
     for item in &items {
         match (sql.is_empty(), style) {
             (true, _) => sql = item.sql.clone(),
@@ -442,7 +469,7 @@ fn join(dice: &mut Dice, items: Vec<Item>) -> From {
             }
         }
     }
-    let mut from = From { sql, conditions, scope: Scope::default(), keyed: Vec::new() };
+    let mut from = From { sql, conditions, with, scope: Scope::default(), keyed: Vec::new() };
     if renamed {
         from.sql = format!("({}) AS j", from.sql);
     }

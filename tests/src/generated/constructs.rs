@@ -1,0 +1,93 @@
+//! What of SQL the generated queries are made of, and how often: something that hardly ever comes is not tested.
+
+use std::collections::BTreeMap;
+
+/// A construct, and what shows that a query has it: one of several pieces of its text.
+const CONSTRUCTS: &[(&str, &[&str])] = &[
+    ("join", &[" JOIN "]),
+    ("left join", &["LEFT JOIN"]),
+    ("right join", &["RIGHT JOIN"]),
+    ("full join", &["FULL JOIN"]),
+    ("subquery in FROM", &["FROM (SELECT", "JOIN (SELECT", ", (SELECT"]),
+    ("LATERAL", &["LATERAL"]),
+    ("WITH", &["WITH w"]),
+    ("VALUES", &["(VALUES"]),
+    ("generate_series", &["generate_series("]),
+    ("partitioned table", &["partsupp"]),
+    ("table that is not mirrored", &["region"]),
+    ("EXISTS", &["EXISTS (SELECT"]),
+    ("IN a subquery", &[" IN (SELECT"]),
+    ("ANY, ALL", &["ANY (SELECT", "ALL (SELECT"]),
+    ("subquery as a value", &["(SELECT max(", "(SELECT min(", "(SELECT sum(", "(SELECT avg(", "(SELECT count("]),
+    ("subquery in a subquery", &[" q2 "]),
+    ("GROUP BY", &["GROUP BY"]),
+    ("HAVING", &["HAVING"]),
+    ("grouping sets", &["ROLLUP", "CUBE", "GROUPING SETS"]),
+    ("DISTINCT", &["SELECT DISTINCT"]),
+    ("DISTINCT ON", &["DISTINCT ON"]),
+    ("DISTINCT in an aggregate", &["(DISTINCT "]),
+    ("FILTER", &["FILTER (WHERE"]),
+    ("window function", &["OVER ("]),
+    ("window frame", &[" PRECEDING", " FOLLOWING"]),
+    ("ORDER BY", &["ORDER BY"]),
+    ("LIMIT", &["LIMIT ", "FETCH FIRST"]),
+    ("OFFSET", &["OFFSET "]),
+    ("WITH TIES", &["WITH TIES"]),
+    ("UNION", &["UNION"]),
+    ("INTERSECT, EXCEPT", &["INTERSECT", "EXCEPT"]),
+    ("CASE", &["CASE"]),
+    ("COALESCE", &["coalesce("]),
+    ("NULLIF", &["nullif("]),
+    ("GREATEST, LEAST", &["greatest(", "least("]),
+    ("IS DISTINCT FROM", &["DISTINCT FROM"]),
+    ("LIKE", &[" LIKE "]),
+    ("ILIKE", &[" ILIKE "]),
+    ("list", &[" IN ('", " IN (1", "= ANY (ARRAY"]),
+    ("BETWEEN", &[" BETWEEN "]),
+    ("functions of text", &["substr", "left(", "right(", "replace(", "trim(", "pad(", "split_part(", "reverse("]),
+    ("||", &[" || "]),
+    ("functions of numbers", &["abs(", "ceil(", "floor(", "round(", "trunc(", "sign(", "mod("]),
+    ("bits", &[" & ", " | ", " # ", "(~ ", " << ", " >> "]),
+    ("division", &[" / "]),
+    ("casts", &["::integer", "::text", "::numeric", "::bigint", "::smallint"]),
+    ("extract", &["extract("]),
+    ("date_trunc", &["date_trunc("]),
+    ("intervals", &["interval '"]),
+    ("time zones", &["timestamptz", "AT TIME ZONE"]),
+    ("jsonb", &["-> 'a'", "->> 'a'", "p_doc"]),
+    ("count", &["count("]),
+    ("sum, avg", &["sum(", "avg("]),
+    ("min, max", &["min(", "max("]),
+    ("variance", &["stddev", "var"]),
+    ("pairs of floats", &["corr(", "covar_", "regr_"]),
+    ("bool_and, bit_and", &["bool_", "every(", "bit_"]),
+    ("aggregate that PostgreSQL computes", &["array_agg(", "string_agg(", "percentile_", "mode("]),
+    ("parameters", &["$1"]),
+    ("view", &["recent_orders", "guarded_"]),
+    ("security barrier", &["guarded_"]),
+    ("function that is not leakproof", &["nosy("]),
+];
+
+/// Every construct comes in as many of a hundred queries, at least.
+const SHARE: usize = 2;
+
+#[derive(Default)]
+pub struct Seen {
+    queries: usize,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl Seen {
+    pub fn add(&mut self, sql: &str) {
+        self.queries += 1;
+        for (name, signs) in CONSTRUCTS {
+            *self.counts.entry(name).or_default() += usize::from(signs.iter().any(|sign| sql.contains(sign)));
+        }
+    }
+
+    /// Those that come too seldom, with how many there were.
+    pub fn rare(&self) -> Vec<String> {
+        let rare = self.counts.iter().filter(|(_, count)| *count * 100 < self.queries * SHARE);
+        rare.map(|(name, count)| format!("{name} ({count})")).collect()
+    }
+}

@@ -1,0 +1,56 @@
+//! What a user may not see: rows behind views that are security barriers and behind row security, columns without a
+//! privilege. Asked by a role that all of it holds for.
+
+use super::dice::Dice;
+use super::select::Query;
+
+pub const ROLE: &str = "reader";
+
+/// `nosy` raises an error for a row that no reader may see: who calls it too early is found out. It is not leakproof.
+pub const SETUP: &str = "
+    CREATE ROLE reader;
+    GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
+    REVOKE SELECT ON customer FROM reader;
+    GRANT SELECT (c_key, c_nation, c_segment, c_since, c_active, c_token, c_mood) ON customer TO reader;
+    CREATE FUNCTION nosy(integer) RETURNS boolean LANGUAGE plpgsql IMMUTABLE STRICT COST 0.0001 AS $$
+        BEGIN
+            IF $1 = 13 THEN RAISE EXCEPTION 'a row was seen that is hidden'; END IF;
+            RETURN $1 % 4 <> 1;
+        END $$;
+    CREATE VIEW guarded_supplier WITH (security_barrier) AS SELECT * FROM supplier WHERE s_key <> 13;
+    CREATE VIEW guarded_customer WITH (security_barrier) AS SELECT * FROM customer WHERE c_key % 20 <> 13;
+    CREATE VIEW recent_orders AS SELECT * FROM orders WHERE o_date >= '2023-02-01';
+    GRANT SELECT ON guarded_supplier, guarded_customer, recent_orders TO reader;
+    ALTER TABLE part ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY small ON part TO reader USING (p_size IS DISTINCT FROM 5 AND p_key <> 13);";
+
+/// Tables, what a reader reads in their place, and the integer column by which rows of it are hidden.
+const INSTEAD: [(&str, &str, Option<&str>); 4] = [
+    ("supplier", "guarded_supplier", Some("s_key")),
+    ("customer", "guarded_customer", Some("c_key")),
+    ("orders", "recent_orders", None),
+    ("part", "part", Some("p_key")),
+];
+
+/// The query as a reader would ask it: of views, mostly, and with a look at what they hide.
+pub fn as_reader(dice: &mut Dice, query: Query) -> Query {
+    let Query { mut sql, ordered } = query;
+    for (table, view, hidden) in INSTEAD {
+        if dice.chance(3) {
+            continue;
+        }
+        sql = sql.replace(&format!("FROM {table} "), &format!("FROM {view} "));
+        // Items of FROM have the aliases t0, t1, …; within a join that has a name itself they are not known outside.
+        for alias in (0..6).map(|number| format!("t{number}")) {
+            let item = format!("{table} AS {alias}");
+            if !sql.contains(&item) {
+                continue;
+            }
+            sql = sql.replace(&item, &format!("{view} AS {alias}"));
+            if let Some(column) = hidden.filter(|_| !sql.contains(") AS j")) {
+                sql = sql.replacen("anker.olap()", &format!("nosy({alias}.{column}) AND anker.olap()"), 1);
+            }
+        }
+    }
+    Query { sql, ordered }
+}
