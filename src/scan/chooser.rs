@@ -32,6 +32,13 @@ pub struct Chooser {
     active: Option<Side>,
     /// Why it is the heap.
     reason: String,
+    /// What the planner compared for a query that did not ask for the engine, so that the heap is never an error.
+    unasked: Option<Unasked>,
+}
+
+/// What the side would cost that was not chosen, if that is known.
+struct Unasked {
+    other_cost: Option<f64>,
 }
 
 /// The chosen side.
@@ -52,14 +59,21 @@ impl ScanNode for Chooser {
     }
 
     fn begin(place: Place<'_>, flags: Flags) -> Chooser {
+        let mut told = place.private();
+        let reason = (place.plan_count() == 1).then(|| told.next().and_then(Node::string).unwrap_or_default());
+        let unasked = told.next().and_then(Node::string).map(|cost| Unasked { other_cost: cost.parse().ok() });
+        let is_unasked = unasked.is_some();
         let mut chooser =
-            Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: String::new() };
+            Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: String::new(), unasked };
         // A plan from before the setting was changed.
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, "anker.route is off".into());
-        } else if place.plan_count() == 1 {
-            let reason = place.private().next().and_then(Node::string).unwrap_or_default();
-            chooser.do_without_engine(place, reason);
+        } else if let Some(reason) = reason {
+            // By cost, such a node is there for EXPLAIN alone.
+            match is_unasked {
+                true => chooser.start_heap(place, reason),
+                false => chooser.do_without_engine(place, reason),
+            }
         } else if let Err(reason) = chooser.ask_engine(place) {
             chooser.do_without_engine(place, reason);
         }
@@ -89,6 +103,10 @@ impl ScanNode for Chooser {
         match self.heap {
             Some(_) => out.property(c"Anker", &format!("heap, because {}", self.reason)),
             None => out.property(c"Anker", "engine"),
+        }
+        if let Some(cost) = self.unasked.as_ref().and_then(|unasked| unasked.other_cost) {
+            let is_heap_alone = self.engine_side.is_none();
+            out.cost(if is_heap_alone { c"Engine Cost" } else { c"Heap Cost" }, cost);
         }
     }
 }
@@ -138,7 +156,7 @@ impl Chooser {
     }
 
     fn use_heap(&mut self, place: Place<'_>, trouble: Trouble) {
-        if !FALLBACK.get() || ROUTE.get() == Route::Force {
+        if (!FALLBACK.get() && self.unasked.is_none()) || ROUTE.get() == Route::Force {
             refuse(trouble);
         }
         if let Some((node, _)) = self.leaf() {
