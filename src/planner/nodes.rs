@@ -162,7 +162,11 @@ pub unsafe fn with_engine(
         let tree = Tree::new();
         if !same_columns(tree, (*(*heap).planTree).targetlist, (*side.plan).targetlist) {
             let reason = "the engine's side has other result columns";
-            return if compared.is_some() { left_alone(heap, reason, None) } else { with_reason(heap, reason, options) };
+            return if compared.is_some() {
+                left_alone(heap, reason, None)
+            } else {
+                with_reason(heap, reason, options)
+            };
         }
         add_relations(tree, heap, &side);
         name_columns(side.leaf, heap, &side.columns);

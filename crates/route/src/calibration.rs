@@ -26,7 +26,8 @@ impl Calibration {
     /// `startup_ms`: of a query that does nothing. Of the runs the first ones tell the cost of `values`, and so on.
     pub fn of(startup_ms: f64, values: &[Run], rows: &[Run], results: &[Run]) -> Calibration {
         let all = || values.iter().chain(rows).chain(results);
-        let (heap_ms, heap_cost): (f64, f64) = (all().map(|run| run.heap_ms).sum(), all().map(|run| run.heap_cost).sum());
+        let (heap_ms, heap_cost): (f64, f64) =
+            (all().map(|run| run.heap_ms).sum(), all().map(|run| run.heap_cost).sum());
         let unit_ms = (heap_ms / heap_cost.max(LEAST)).max(LEAST);
         // Of the engine in milliseconds first.
         let mut costs = Costs { startup: startup_ms, value: 0.0, row: 0.0, result: 0.0 };
@@ -84,7 +85,8 @@ mod tests {
 
     #[test]
     fn noise_makes_nothing_free() {
-        let run = Run { work: Work { values: 1e6, rows: 1e6, results: 1e6 }, engine_ms: 0.5, heap_ms: 10.0, heap_cost: 1e3 };
+        let run =
+            Run { work: Work { values: 1e6, rows: 1e6, results: 1e6 }, engine_ms: 0.5, heap_ms: 10.0, heap_cost: 1e3 };
         let costs = Calibration::of(1.0, &[run], &[run], &[run]).costs;
         assert!(costs.value > 0.0 && costs.row > 0.0 && costs.result > 0.0);
     }

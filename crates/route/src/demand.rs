@@ -95,7 +95,7 @@ fn operations(expr: &Expr) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use plan::{Agg, Aggregation, ArithOp, JoinKind, Literal, RelationColumn, Relation};
+    use plan::{Agg, Aggregation, ArithOp, JoinKind, Literal, Relation, RelationColumn};
 
     use super::*;
 
