@@ -95,9 +95,8 @@ struct Boundary {
 unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited: bool) -> Boundary {
     use pg_sys::NodeTag::*;
     let (mut plan, mut cost_above, mut times, mut groups, mut sorted) = (top, 0.0, 1.0, above.groups, false);
-    loop {
-        // SAFETY: a plan's child, or null.
-        let Some(below) = (unsafe { plan.lefttree.as_ref() }) else { break };
+    // SAFETY: a plan's child, or null.
+    while let Some(below) = unsafe { plan.lefttree.as_ref() } {
         let own = (plan.total_cost - below.total_cost).max(0.0);
         match plan.type_ {
             T_Sort | T_IncrementalSort => {
