@@ -62,6 +62,9 @@ reasons! {
     /// PostgreSQL's plan of what is above the engine is of an unknown shape.
     PlanShape "plan_shape",
 
+    /// Under `anker.route = auto`: the heap is cheaper.
+    Cost "cost",
+
     // -- this time
     RouteOff "route_off",
     Parallel "parallel",

@@ -8,6 +8,9 @@ pub enum Route {
     /// Queries that call `anker.olap()`.
     #[name = c"hint"]
     Hint,
+    /// Those, and every query that would take longer on the heap.
+    #[name = c"auto"]
+    Auto,
     /// Every query that the engine can answer exactly.
     #[name = c"prefer"]
     Prefer,
@@ -41,6 +44,10 @@ pub static UNDO_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(128);
 pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
 pub static QUERY_THREADS: GucSetting<i32> = GucSetting::<i32>::new(2);
 pub static MAX_QUERIES: GucSetting<i32> = GucSetting::<i32>::new(8);
+pub static STARTUP_COST: GucSetting<f64> = GucSetting::<f64>::new(100.0);
+pub static VALUE_COST: GucSetting<f64> = GucSetting::<f64>::new(0.0001);
+pub static ROW_COST: GucSetting<f64> = GucSetting::<f64>::new(0.001);
+pub static RESULT_COST: GucSetting<f64> = GucSetting::<f64>::new(0.01);
 pub static MAX_TABLES: GucSetting<i32> = GucSetting::<i32>::new(32_768);
 pub static MAX_WAL_RETAINED_MB: GucSetting<i32> = GucSetting::<i32>::new(4096);
 
@@ -48,7 +55,7 @@ pub fn init() {
     GucRegistry::define_enum_guc(
         c"anker.route",
         c"Which queries run in the columnar engine.",
-        c"hint: those that call anker.olap(); prefer: all that it can answer exactly; force: as prefer, but a query on mirrored tables that cannot run there is an error; off: none.",
+        c"hint: those that call anker.olap(); auto: those, and all that would take longer on the heap by the costs of both; prefer: all that it can answer exactly; force: as prefer, but a query on mirrored tables that cannot run there is an error; off: none.",
         &ROUTE,
         GucContext::Userset,
         GucFlags::EXPLAIN,
@@ -182,8 +189,46 @@ pub fn init() {
         GucContext::Postmaster,
         GucFlags::default(),
     );
+    let cost = |name, short, long, setting| {
+        let (context, flags) = (GucContext::Userset, GucFlags::EXPLAIN);
+        GucRegistry::define_float_guc(name, short, long, setting, 0.0, f64::MAX, context, flags)
+    };
+    cost(
+        c"anker.engine_startup_cost",
+        c"What any query costs in the columnar engine, in the units of the planner's costs.",
+        c"With anker.route = auto a query stays on the heap that costs no more there.",
+        &STARTUP_COST,
+    );
+    cost(
+        c"anker.engine_value_cost",
+        c"What it costs the columnar engine to read a value, or to compute one, in the units of the planner's costs.",
+        c"A text counts as four values, a long number as two.",
+        &VALUE_COST,
+    );
+    cost(
+        c"anker.engine_row_cost",
+        c"What it costs the columnar engine to join or group a row, in the units of the planner's costs.",
+        c"",
+        &ROW_COST,
+    );
+    cost(
+        c"anker.engine_result_cost",
+        c"What it costs to return a value of the columnar engine's result, in the units of the planner's costs.",
+        c"The row counts as one value more.",
+        &RESULT_COST,
+    );
     // SAFETY: a constant string, on the main thread, after the settings above are defined.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"anker".as_ptr()) };
+}
+
+/// What `anker.route = auto` reckons with.
+pub fn engine_costs() -> route::Costs {
+    route::Costs {
+        startup: STARTUP_COST.get(),
+        value: VALUE_COST.get(),
+        row: ROW_COST.get(),
+        result: RESULT_COST.get(),
+    }
 }
 
 /// What the engine is started with.

@@ -83,6 +83,12 @@ pub fn database_name(database: pg_sys::Oid) -> Option<String> {
     cached([database.into()], |row: &pg_sys::FormData_pg_database| text_of(&row.datname))
 }
 
+/// Whether an operator is the equality of a family's order.
+pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up; 0 for an operator that does not belong to the family.
+    unsafe { pg_sys::get_op_opfamily_strategy(operator, family) == pg_sys::BTEqualStrategyNumber as i32 }
+}
+
 /// For people to read: names are in the database's encoding, which need not be UTF-8.
 pub fn text_of(name: &pg_sys::NameData) -> String {
     let bytes: Vec<u8> = name.data.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();

@@ -134,6 +134,14 @@ impl Explain<'_> {
         unsafe { pg_sys::ExplainPropertyInteger(label.as_ptr(), std::ptr::null(), value as i64, self.state) }
     }
 
+    /// Costs are shown where EXPLAIN shows costs at all.
+    pub fn cost(&self, label: &CStr, value: f64) {
+        if self.options().costs {
+            // SAFETY: a C string, and no unit.
+            unsafe { pg_sys::ExplainPropertyFloat(label.as_ptr(), std::ptr::null(), value, 2, self.state) }
+        }
+    }
+
     pub fn list(&self, label: &CStr, values: impl Iterator<Item = String>) {
         let mut list = std::ptr::null_mut();
         values.for_each(|value| push(&mut list, text(&readable(&value).to_string_lossy())));

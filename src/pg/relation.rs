@@ -208,6 +208,37 @@ impl OpenRelation {
         unsafe { pg_sys::RelationGetReplicaIndex(self.0) }
     }
 
+    /// Rows that the planner expects of the relation, which has some.
+    pub fn expected_rows(&self) -> f64 {
+        let (mut pages, mut rows, mut all_visible) = (0, 0.0, 0.0);
+        // SAFETY: the relation is open; the widths of its columns are not asked for.
+        unsafe {
+            let widths = std::ptr::null_mut();
+            pg_sys::estimate_rel_size(self.0, widths, &mut pages, &mut rows, &mut all_visible);
+        }
+        rows
+    }
+
+    /// Whether `is_given` says of each column of the primary key, and of the operator family of its order, that the column
+    /// equals something known. Tables that inherit from this one have rows of their own.
+    pub fn is_found_by_key(&self, is_given: impl Fn(i16, pg_sys::Oid) -> bool) -> bool {
+        if self.class().relhassubclass && !self.is_partitioned() {
+            return false;
+        }
+        // SAFETY: the relation is open; its index is there as long as it is, and has so many columns.
+        unsafe {
+            let key = pg_sys::RelationGetPrimaryKeyIndex(self.0);
+            if key == pg_sys::InvalidOid {
+                return false;
+            }
+            let Some(index) = OpenRelation::unless_null(pg_sys::RelationIdGetRelation(key)) else { return false };
+            let row = &*(*index.0).rd_index;
+            let columns = row.indkey.values.as_slice(row.indnkeyatts as usize);
+            let families = std::slice::from_raw_parts((*index.0).rd_opfamily, columns.len());
+            columns.iter().zip(families).all(|(column, family)| is_given(*column, *family))
+        }
+    }
+
     /// Attribute numbers of the replica identity index, ascending; empty without one.
     ///
     /// RelationGetIdentityKeyBitmap has them too, but may be called under a historic snapshot only.

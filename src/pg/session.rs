@@ -70,9 +70,21 @@ pub fn must_be_serialized() -> bool {
     variable!(XactIsoLevel) == pg_sys::XACT_SERIALIZABLE as i32 && !symbols::ShareSerializableXact().is_null()
 }
 
+/// Whether the client's statement is an EXPLAIN.
+pub fn is_explaining() -> bool {
+    let portal = variable!(ActivePortal);
+    // SAFETY: null, or the portal that is running.
+    unsafe { portal.as_ref() }.is_some_and(|portal| portal.commandTag == pg_sys::CommandTag::CMDTAG_EXPLAIN)
+}
+
 /// `work_mem`, in kB.
 pub fn work_mem() -> i32 {
     variable!(work_mem)
+}
+
+/// What the planner counts for an operation.
+pub fn cpu_operator_cost() -> f64 {
+    variable!(cpu_operator_cost)
 }
 
 /// Whether text in this database is UTF-8.

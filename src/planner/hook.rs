@@ -12,14 +12,14 @@ use super::reason::{Reason, Why};
 use super::sent::Sent;
 use super::split::split;
 use super::unwrap::{merge_into_sorted, unwrapped};
-use super::{flag, nodes};
+use super::{by_key, cost, flag, nodes};
 use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
 use crate::pg::relation::{self, Lock};
 use crate::pg::session;
 use crate::pg::symbols;
 use crate::pg::tree::Tree;
-use crate::settings::{self, ROUTE, Route};
+use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
 
 /// Rows may be so many times fewer than PostgreSQL believes; the limit itself is looked at when they are there.
@@ -49,25 +49,38 @@ unsafe extern "C-unwind" fn plan_query(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
     unsafe {
-        let copy = copy_if_asked(query, options);
+        let asked = copy_if_asked(query, options);
         let heap = PREVIOUS.unwrap_or(symbols::standard_planner)(query, source, options, params);
-        match copy.is_null() {
+        let is_cheap = || asked.by_cost && cost::of_heap(heap) <= STARTUP_COST.get();
+        match asked.copy.is_null() || is_cheap() {
             true => heap,
-            false => with_choice(heap, copy, source, options, params),
+            false => with_choice(heap, asked, source, options, params),
         }
     }
 }
 
-/// Takes the flag out of the query; returns a copy of the rest if it is meant for the engine, otherwise null.
+/// What is to become of a query.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Asked {
+    /// As it was before it was planned; null: it is the heap's.
+    copy: *mut pg_sys::Query,
+    /// It is the engine's only if that costs less.
+    by_cost: bool,
+}
+
+/// Takes the flag out of the query; the rest is copied if it may be meant for the engine.
 #[pg_guard]
-unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i32) -> *mut pg_sys::Query {
+unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i32) -> Asked {
     // SAFETY: the caller's query.
     unsafe {
         let flagged = flag::take(query);
         let route = ROUTE.get();
+        let by_cost = route == Route::Auto && !flagged;
         let asked = match route {
             Route::Off => false,
             Route::Hint => flagged,
+            Route::Auto => flagged || may_be_worth_it(&*query) && census(query).any_mirrored,
             Route::Prefer | Route::Force => flagged || census(query).any_mirrored,
         };
         let is_select = (*query).commandType == pg_sys::CmdType::CMD_SELECT && (*query).utilityStmt.is_null();
@@ -78,28 +91,43 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
         // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
         // cursor rows may be updated (WHERE CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
-        let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route == Route::Prefer);
+        let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
         // The planner scribbles on its query.
-        match asked && (is_select || is_insert) && !reads_nothing && !about_heap {
+        let copy = match asked && (is_select || is_insert) && !reads_nothing && !about_heap {
             true => pg_sys::copyObjectImpl(query.cast()).cast(),
             false => std::ptr::null_mut(),
-        }
+        };
+        Asked { copy, by_cost }
     }
+}
+
+/// Whether a query could be cheaper in the engine, as far as can be said of it for next to nothing.
+///
+/// # Safety
+///
+/// `query` is a rewritten query whose relations are locked.
+unsafe fn may_be_worth_it(query: &pg_sys::Query) -> bool {
+    // SAFETY: by the caller's promise.
+    query.commandType == pg_sys::CmdType::CMD_SELECT && unsafe { !by_key::reads_one_row(query) }
 }
 
 /// The heap's plan with the engine's side, or with the reason why there is none.
 #[pg_guard]
 unsafe extern "C-unwind" fn with_choice(
     heap: *mut pg_sys::PlannedStmt,
-    query: *mut pg_sys::Query,
+    asked: Asked,
     source: *const c_char,
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
+    let Asked { copy: query, by_cost } = asked;
     // SAFETY: the heap's plan is ours to change; the query is the copy from before it was planned.
     unsafe {
         if (*query).commandType == pg_sys::CmdType::CMD_INSERT {
             return nodes::with_reason_below_insert(heap, &Why::Statement.of("the rows are inserted into a table"));
+        }
+        if by_cost && cost::is_below_engine(heap) {
+            return nodes::left_alone(heap, &cheaper(), None);
         }
         let must_run = ROUTE.get() == Route::Force && all_mirrored(query);
         // What the heap's plan never comes to evaluate may raise here, and what it has room for may be too deep.
@@ -108,9 +136,36 @@ unsafe extern "C-unwind" fn with_choice(
             false => attempt(AssertUnwindSafe(|| analytic(query, source, options, params))),
         };
         match side {
-            Ok(side) => nodes::with_engine(heap, side, options),
+            Ok(side) if by_cost => by_cost_of_both(heap, side, options),
+            Err(reason) if by_cost => nodes::left_alone(heap, &reason, None),
+            Ok(side) => nodes::with_engine(heap, side, options, None),
             Err(reason) if must_run => refuse(&reason),
             Err(reason) => nodes::with_reason(heap, &reason, options),
+        }
+    }
+}
+
+/// Why a query is not the engine's under `anker.route = auto`.
+fn cheaper() -> Reason {
+    Why::Cost.of("it costs less there")
+}
+
+/// The engine's side is there only if it costs less.
+///
+/// # Safety
+///
+/// As for [`nodes::with_engine`].
+unsafe fn by_cost_of_both(
+    heap: *mut pg_sys::PlannedStmt,
+    side: nodes::EngineSide,
+    options: i32,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let compared = nodes::Compared { engine: cost::of_engine(heap, &side), heap: cost::of_heap(heap) };
+        match compared.engine < compared.heap {
+            true => nodes::with_engine(heap, side, options, Some(compared)),
+            false => nodes::left_alone(heap, &cheaper(), Some(compared.engine)),
         }
     }
 }
@@ -158,7 +213,8 @@ unsafe fn planned(
             return Err(sent.too_many());
         }
         match attempt(AssertUnwindSafe(|| analytic(copy, source, 0, params))) {
-            Ok(side) => Ok(nodes::with_engine(statement, side, 0)),
+            Ok(side) if ROUTE.get() == Route::Auto => Ok(by_cost_of_both(statement, side, 0)),
+            Ok(side) => Ok(nodes::with_engine(statement, side, 0, None)),
             Err(_) => Ok(statement),
         }
     }

@@ -1,7 +1,7 @@
 //! From a Query to an analytic plan, or to the reason why not: see "A flagged query" in docs/internals.md.
 //!
 //! - `hook`: what happens when PostgreSQL plans a query
-//! - `flag`: `anker.olap()`
+//! - `flag`: `anker.olap()`; `by_key` and `cost`: what `anker.route = auto` goes by
 //! - `pull_up`: simple views and subqueries; `unwrap`: a query that only reads one
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
@@ -16,9 +16,11 @@
 //! - `nodes`: the plan tree that comes out
 
 mod aggregate;
+mod by_key;
 mod columns;
 mod compare;
 mod conditional;
+mod cost;
 mod flag;
 mod from;
 mod functions;

@@ -6,12 +6,16 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
+use route::Demand;
 
 use super::columns::ScanColumn;
+use super::cost::Above;
 use super::reason::{Reason, Why};
 use super::split::Split;
 use crate::pg::catalog;
+use crate::pg::session;
 use crate::pg::tree::{Tree, make, push, string_node, text};
+use crate::settings;
 use crate::spec::{CHOOSER, ENGINE, ScanSpec};
 
 /// The plan of the upper query, its function scan replaced by the engine's.
@@ -22,6 +26,44 @@ pub struct EngineSide {
     /// The mirrored tables that it reads, and the statements for rows that it is sent.
     relids: Vec<pg_sys::Oid>,
     sent: Vec<*mut pg_sys::PlannedStmt>,
+    demand: Demand,
+}
+
+impl EngineSide {
+    pub fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// PostgreSQL's plans of what is sent.
+    pub fn sent(&self) -> impl Iterator<Item = &pg_sys::Plan> {
+        // SAFETY: finished plans, each with its tree.
+        self.sent.iter().map(|statement| unsafe { &*(**statement).planTree })
+    }
+
+    /// PostgreSQL's nodes above the engine's scan.
+    pub fn above(&self) -> Above {
+        let (mut above, mut plan) = (Above::default(), self.plan);
+        // SAFETY: a chain of plan nodes.
+        while let Some(node) = unsafe { plan.as_ref() } {
+            above.groups += usize::from(matches!(node.type_, pg_sys::NodeTag::T_Agg | pg_sys::NodeTag::T_Group));
+            above.sorts |= matches!(node.type_, pg_sys::NodeTag::T_Sort | pg_sys::NodeTag::T_IncrementalSort);
+            plan = node.lefttree;
+        }
+        above
+    }
+
+    /// Whether PostgreSQL takes away some of the rows that the engine returns.
+    pub fn filters_above(&self) -> bool {
+        // SAFETY: the side's own scan.
+        unsafe { !(*self.leaf).scan.plan.qual.is_null() }
+    }
+}
+
+/// What `anker.route = auto` has found of a query that asks for nothing itself.
+#[derive(Clone, Copy)]
+pub struct Compared {
+    pub engine: f64,
+    pub heap: f64,
 }
 
 const ENGINE_NUMBERS: i32 = 1 << 24;
@@ -53,7 +95,8 @@ pub unsafe fn engine_side(
                     *link = &raw mut (*leaf).scan.plan;
                     sent.iter().for_each(|statement| push(&mut (*leaf).custom_private, *statement));
                     let relids = split.spec.plan.tables().map(|table| table.relid.into()).collect();
-                    return Ok(EngineSide { plan: (*upper).planTree, leaf, columns: split.columns, relids, sent });
+                    let (plan, demand) = ((*upper).planTree, Demand::of(&split.spec.plan));
+                    return Ok(EngineSide { plan, leaf, columns: split.columns, relids, sent, demand });
                 }
                 pg_sys::NodeTag::T_Agg
                 | pg_sys::NodeTag::T_Group
@@ -103,17 +146,27 @@ unsafe fn leaf(
     leaf
 }
 
-/// Both sides under the node that chooses.
+/// Both sides under the node that chooses; `compared` if the query did not ask for the engine.
 ///
 /// # Safety
 ///
 /// `heap` is a finished plan that the caller owns; `side` was made of the same query.
-pub unsafe fn with_engine(heap: *mut pg_sys::PlannedStmt, side: EngineSide, options: i32) -> *mut pg_sys::PlannedStmt {
+pub unsafe fn with_engine(
+    heap: *mut pg_sys::PlannedStmt,
+    side: EngineSide,
+    options: i32,
+    compared: Option<Compared>,
+) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
         let tree = Tree::new();
         if !same_columns(tree, (*(*heap).planTree).targetlist, (*side.plan).targetlist) {
-            return with_reason(heap, &Why::PlanShape.of("the engine's side has other result columns"), options);
+            let reason = Why::PlanShape.of("the engine's side has other result columns");
+            return if compared.is_some() {
+                left_alone(heap, &reason, None)
+            } else {
+                with_reason(heap, &reason, options)
+            };
         }
         add_relations(tree, heap, &side);
         name_columns(side.leaf, heap, &side.columns);
@@ -121,6 +174,11 @@ pub unsafe fn with_engine(heap: *mut pg_sys::PlannedStmt, side: EngineSide, opti
         let node = chooser(tree, heap, &*(*heap).planTree, &*side.plan);
         push(&mut node.custom_plans, side.plan);
         push(&mut node.custom_plans, (*heap).planTree);
+        if let Some(compared) = compared {
+            node.scan.plan.startup_cost = settings::engine_costs().startup;
+            node.scan.plan.total_cost = compared.engine;
+            push(&mut node.custom_private, string_node(&compared.heap.to_string()));
+        }
         finish(heap, node, options)
     }
 }
@@ -166,6 +224,28 @@ pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &Reason, optio
     unsafe {
         let node = heap_alone(heap, &*(*heap).planTree, reason);
         finish(heap, node, options)
+    }
+}
+
+/// The heap's plan of a query that did not ask for the engine, as it is; EXPLAIN alone is told why, and what the engine
+/// would cost.
+///
+/// # Safety
+///
+/// `heap` is a finished plan that the caller owns.
+pub unsafe fn left_alone(
+    heap: *mut pg_sys::PlannedStmt,
+    reason: &Reason,
+    engine_cost: Option<f64>,
+) -> *mut pg_sys::PlannedStmt {
+    if !session::is_explaining() {
+        return heap;
+    }
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let node = heap_alone(heap, &*(*heap).planTree, reason);
+        push(&mut node.custom_private, string_node(&engine_cost.map_or(String::new(), |cost| cost.to_string())));
+        finish(heap, node, 0)
     }
 }
 

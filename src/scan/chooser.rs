@@ -33,6 +33,13 @@ pub struct Chooser {
     active: Option<Side>,
     /// Why it is the heap.
     reason: Option<Reason>,
+    /// What the planner compared for a query that did not ask for the engine, so that the heap is never an error.
+    unasked: Option<Unasked>,
+}
+
+/// What the side would cost that was not chosen, if that is known.
+struct Unasked {
+    other_cost: Option<f64>,
 }
 
 /// The chosen side.
@@ -53,14 +60,22 @@ impl ScanNode for Chooser {
     }
 
     fn begin(place: Place<'_>, flags: Flags) -> Chooser {
-        let mut chooser = Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: None };
+        let plan_is_heaps = place.plan_count() == 1;
+        let mut told = place.private();
+        let reason = plan_is_heaps.then(|| reason(&mut told));
+        let unasked = told.next().and_then(Node::string).map(|cost| Unasked { other_cost: cost.parse().ok() });
+        let is_unasked = unasked.is_some();
+        let mut chooser =
+            Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: None, unasked };
         // A plan from before the setting was changed.
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, Why::RouteOff.of("anker.route is off"));
-        } else if place.plan_count() == 1 {
-            let mut words = place.private().filter_map(Node::string);
-            let why = words.next().and_then(|name| Why::named(&name)).unwrap_or(Why::Engine);
-            chooser.do_without_engine(place, why.of(words.next().unwrap_or_default()));
+        } else if let Some(reason) = reason {
+            // By cost, such a node is there for EXPLAIN alone.
+            match is_unasked {
+                true => chooser.start_heap(place, reason),
+                false => chooser.do_without_engine(place, reason),
+            }
         } else if let Err(reason) = chooser.ask_engine(place) {
             chooser.do_without_engine(place, reason);
         }
@@ -95,6 +110,10 @@ impl ScanNode for Chooser {
                 }
             }
             None => out.property(c"Anker", "engine"),
+        }
+        if let Some(cost) = self.unasked.as_ref().and_then(|unasked| unasked.other_cost) {
+            let is_heap_alone = self.engine_side.is_none();
+            out.cost(if is_heap_alone { c"Engine Cost" } else { c"Heap Cost" }, cost);
         }
     }
 }
@@ -144,7 +163,7 @@ impl Chooser {
     }
 
     fn use_heap(&mut self, place: Place<'_>, trouble: Trouble) {
-        if !FALLBACK.get() || ROUTE.get() == Route::Force {
+        if (!FALLBACK.get() && self.unasked.is_none()) || ROUTE.get() == Route::Force {
             refuse(trouble);
         }
         if let Some((node, _)) = self.leaf() {
@@ -171,6 +190,13 @@ impl Chooser {
         }
         self.active = Some(side);
     }
+}
+
+/// Why the planner left the query to the heap: the reason's name, and its text.
+fn reason<'a>(told: &mut impl Iterator<Item = Node<'a>>) -> Reason {
+    let mut word = || told.next().and_then(Node::string).unwrap_or_default();
+    let why = Why::named(&word()).unwrap_or(Why::Engine);
+    why.of(word())
 }
 
 /// Whether a node above the engine's scan reads rows before it returns its first, so that the engine could still be lost

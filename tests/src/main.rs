@@ -8,6 +8,7 @@
 //! the log of each cluster is searched for that at the end.
 
 mod answers;
+mod auto;
 mod backups;
 mod chaos;
 mod cursors;
@@ -41,6 +42,7 @@ fn main() -> std::process::ExitCode {
         ("sets", sets::TESTS),
         ("zones", zones::TESTS),
         ("answers", answers::TESTS),
+        ("auto", auto::TESTS),
         ("generated", generated::TESTS),
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),

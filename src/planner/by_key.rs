@@ -1,0 +1,47 @@
+//! A row that is found by its primary key: what applications ask for most, and nothing for the engine. Seen before the
+//! query is planned, so that nothing is done for it.
+
+use pgrx::prelude::*;
+
+use crate::pg::catalog;
+use crate::pg::relation::OpenRelation;
+use crate::pg::tree::{Node, Tree};
+
+/// Whether the query reads no more than one row of one table.
+///
+/// # Safety
+///
+/// `query` is a rewritten query whose relations are locked.
+pub unsafe fn reads_one_row(query: &pg_sys::Query) -> bool {
+    if query.hasSubLinks || !query.cteList.is_null() || query.jointree.is_null() {
+        return false;
+    }
+    // SAFETY: by the caller's promise.
+    let (tree, from) = unsafe { (Tree::new(), &*query.jointree) };
+    let mut tables = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
+    let (Some(table), None) = (tables.next(), tables.next()) else { return false };
+    let Some(condition) = tree.node(from.quals) else { return false };
+    if table.rtekind != pg_sys::RTEKind::RTE_RELATION {
+        return false;
+    }
+    OpenRelation::locked(table.relid).is_found_by_key(|column, family| match condition.cast::<pg_sys::BoolExpr>() {
+        Some(all) if all.boolop == pg_sys::BoolExprType::AND_EXPR => {
+            tree.list(all.args).any(|part| gives(tree, part, column, family))
+        }
+        _ => gives(tree, condition, column, family),
+    })
+}
+
+/// Whether a condition says what the column equals.
+fn gives(tree: Tree<'_>, condition: Node<'_>, column: i16, family: pg_sys::Oid) -> bool {
+    let Some(comparison) = condition.cast::<pg_sys::OpExpr>() else { return false };
+    let mut sides = tree.list(comparison.args);
+    let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return false };
+    let is_column = |side: Node<'_>| {
+        let relabeled = side.cast::<pg_sys::RelabelType>().and_then(|relabel| tree.node(relabel.arg));
+        relabeled.unwrap_or(side).cast::<pg_sys::Var>().is_some_and(|var| var.varattno == column)
+    };
+    let is_known = |side: Node<'_>| side.cast::<pg_sys::Const>().is_some() || !side.has_columns();
+    (is_column(left) && is_known(right) || is_column(right) && is_known(left))
+        && catalog::is_equality(comparison.opno, family)
+}

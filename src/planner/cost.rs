@@ -1,0 +1,279 @@
+//! What a query would cost in the engine, of its translation and of the heap's plan, which says how many rows come of
+//! what. Other than there, nothing is done once for each of many rows: the engine reads tables in whole, and joins what
+//! PostgreSQL looks up.
+
+use std::collections::HashMap;
+
+use pgrx::prelude::*;
+use route::{Costs, Flow};
+
+use super::nodes::EngineSide;
+use crate::pg::relation::OpenRelation;
+use crate::pg::session;
+use crate::pg::tree::{Node, Tagged, Tree};
+use crate::settings;
+
+/// Of rows that are returned and then filtered by PostgreSQL so many are left over, as its planner guesses where it knows
+/// nothing.
+const KEPT_ABOVE: f64 = 1.0 / 3.0;
+
+/// What the heap's plan costs.
+///
+/// # Safety
+///
+/// A finished plan.
+pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
+    // SAFETY: by the caller's promise.
+    unsafe { (*(*heap).planTree).total_cost }
+}
+
+/// Whether the heap is cheaper than the engine at its best, which has to read a value of each row, and to return one. So a
+/// query need not be translated to be left alone.
+///
+/// # Safety
+///
+/// A finished plan whose relations are locked.
+pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
+    let costs = settings::engine_costs();
+    // SAFETY: by the caller's promise.
+    let (tree, heap_cost, rtable) = unsafe { (Tree::new(), of_heap(heap), (*heap).rtable) };
+    let mut budget = heap_cost - costs.startup;
+    tree.list_of::<pg_sys::RangeTblEntry>(rtable).filter_map(table).any(|relid| {
+        budget -= costs.value * expected_rows(relid);
+        budget <= 0.0
+    })
+}
+
+/// What the query would cost in the engine.
+///
+/// # Safety
+///
+/// A finished plan whose relations are locked, and the engine's side for the same query.
+pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide) -> f64 {
+    let costs = settings::engine_costs();
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let tree = Tree::new();
+        let above = side.above();
+        let boundary = boundary(tree, &*(*heap).planTree, &above, side.demand().is_limited);
+        let mut heap_plan = HeapPlan::new(tree, &*heap);
+        let returned = boundary.returned / if side.filters_above() { KEPT_ABOVE } else { 1.0 };
+        let (joined, grouped) = heap_plan.flow();
+        let flow = Flow { joined, grouped, returned };
+        let work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
+        costs.of(work) + boundary.cost_above + sent(side, &costs)
+    }
+}
+
+/// What PostgreSQL has to compute for the engine, and sends.
+fn sent(side: &EngineSide, costs: &Costs) -> f64 {
+    let cost = |plan: &pg_sys::Plan| {
+        // SAFETY: a plan has a list of targets.
+        let columns = unsafe { pg_sys::list_length(plan.targetlist) };
+        plan.total_cost + plan.plan_rows * f64::from(columns + 1) * costs.result
+    };
+    side.sent().map(cost).sum()
+}
+
+/// What PostgreSQL's nodes above the engine are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Above {
+    pub groups: usize,
+    pub sorts: bool,
+}
+
+/// Where in the heap's plan the engine's rows would come in.
+struct Boundary {
+    returned: f64,
+    /// Of the nodes above, which both sides have.
+    cost_above: f64,
+}
+
+/// # Safety
+///
+/// A plan of the heap.
+unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited: bool) -> Boundary {
+    use pg_sys::NodeTag::*;
+    let (mut plan, mut cost_above, mut times, mut groups, mut sorted) = (top, 0.0, 1.0, above.groups, false);
+    // SAFETY: a plan's child, or null.
+    while let Some(below) = unsafe { plan.lefttree.as_ref() } {
+        let own = (plan.total_cost - below.total_cost).max(0.0);
+        match plan.type_ {
+            T_Sort | T_IncrementalSort => {
+                sorted = true;
+                cost_above += own;
+            }
+            T_WindowAgg | T_Unique | T_Result | T_ProjectSet => cost_above += own,
+            // Of a limit the rows below are meant, and what it saves is the heap's alone.
+            T_Limit | T_Material => {}
+            T_Gather | T_GatherMerge => times = divisor(tree.required(std::ptr::from_ref(plan).cast_mut())),
+            T_Agg if is_partial(plan) && groups < above.groups => cost_above += own,
+            T_Agg | T_Group if groups > 0 => {
+                groups -= 1;
+                cost_above += own;
+            }
+            _ => break,
+        }
+        plan = below;
+    }
+    let returned = if is_limited { top.plan_rows } else { plan.plan_rows * times };
+    if above.sorts && !sorted {
+        // The heap has them in order by an index.
+        cost_above += 2.0 * session::cpu_operator_cost() * returned * returned.max(2.0).log2();
+    }
+    Boundary { returned, cost_above }
+}
+
+fn is_partial(plan: &pg_sys::Plan) -> bool {
+    let skips = |agg: &pg_sys::Agg| agg.aggsplit & pg_sys::AGGSPLITOP_SKIPFINAL != 0;
+    of::<pg_sys::Agg>(plan).is_some_and(skips)
+}
+
+/// How many processes share the rows below a node, as the planner reckons.
+fn divisor(gather: Node<'_>) -> f64 {
+    let workers = match (gather.cast::<pg_sys::Gather>(), gather.cast::<pg_sys::GatherMerge>()) {
+        (Some(gather), _) => gather.num_workers,
+        (_, Some(gather)) => gather.num_workers,
+        _ => 0,
+    };
+    let workers = f64::from(workers);
+    workers + (1.0 - 0.3 * workers).max(0.0)
+}
+
+fn of<T: Tagged>(plan: &pg_sys::Plan) -> Option<&T> {
+    // SAFETY: a plan is a node; its tag says which.
+    unsafe { Tree::new() }.required(std::ptr::from_ref(plan).cast_mut()).cast()
+}
+
+/// The table that an entry stands for.
+fn table(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
+    let kind = entry.relkind as u8;
+    let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_MATVIEW;
+    (entry.rtekind == pg_sys::RTEKind::RTE_RELATION && has_rows).then_some(entry.relid)
+}
+
+fn expected_rows(relid: pg_sys::Oid) -> f64 {
+    OpenRelation::try_locked(relid).map_or(0.0, |relation| relation.expected_rows())
+}
+
+/// How often a part of the plan is run, and in how many processes.
+#[derive(Clone, Copy)]
+struct Turns {
+    /// With other parameters each time; for each of the rows around it, however many these are, it is infinity.
+    repeats: f64,
+    processes: f64,
+}
+
+/// The heap's plan, looked through for rows that the engine joins or groups.
+struct HeapPlan<'a> {
+    tree: Tree<'a>,
+    statement: &'a pg_sys::PlannedStmt,
+    tables: HashMap<pg_sys::Oid, f64>,
+    joined: f64,
+    grouped: f64,
+}
+
+impl<'a> HeapPlan<'a> {
+    fn new(tree: Tree<'a>, statement: &'a pg_sys::PlannedStmt) -> HeapPlan<'a> {
+        HeapPlan { tree, statement, tables: HashMap::new(), joined: 0.0, grouped: 0.0 }
+    }
+
+    fn rows_of_table(&mut self, relid: pg_sys::Oid) -> f64 {
+        *self.tables.entry(relid).or_insert_with(|| expected_rows(relid))
+    }
+
+    /// Rows that are joined, and grouped.
+    fn flow(&mut self) -> (f64, f64) {
+        let once = Turns { repeats: 1.0, processes: 1.0 };
+        self.rows(self.plan(self.statement.planTree), once);
+        for subplan in self.tree.pointers(self.statement.subplans) {
+            let plan = self.plan(subplan.cast());
+            // What reads the rows around it is computed for all of them at once.
+            // SAFETY: a set, or null.
+            let reads_outside = unsafe { !pg_sys::bms_is_empty(plan.extParam) };
+            let repeats = if reads_outside { f64::INFINITY } else { 1.0 };
+            self.rows(plan, Turns { repeats, ..once });
+        }
+        (self.joined, self.grouped)
+    }
+
+    fn plan(&self, plan: *mut pg_sys::Plan) -> &'a pg_sys::Plan {
+        // SAFETY: a plan of the statement, which is not changed meanwhile.
+        unsafe { &*plan }
+    }
+
+    fn below(&mut self, plan: *mut pg_sys::Plan, turns: Turns) -> f64 {
+        if plan.is_null() { 0.0 } else { self.rows(self.plan(plan), turns) }
+    }
+
+    fn each_below(&mut self, plans: *mut pg_sys::List, turns: Turns) -> f64 {
+        self.tree.pointers(plans).map(|plan| self.rows(self.plan(plan.cast()), turns)).sum()
+    }
+
+    /// How many rows a node gives in all its turns; those that are joined and grouped below it are counted.
+    fn rows(&mut self, plan: &'a pg_sys::Plan, turns: Turns) -> f64 {
+        use pg_sys::NodeTag::*;
+        let expected = plan.plan_rows.max(1.0) * turns.processes * turns.repeats;
+        let or_at_most = |most: f64| if expected.is_finite() { expected } else { most };
+        match plan.type_ {
+            T_SeqScan | T_SampleScan | T_IndexScan | T_IndexOnlyScan | T_BitmapHeapScan | T_TidScan
+            | T_TidRangeScan => {
+                let most = self.scanned(plan);
+                expected.min(most)
+            }
+            T_NestLoop => {
+                let outer = self.below(plan.lefttree, turns);
+                let looks_up = of::<pg_sys::NestLoop>(plan).is_some_and(|join| !join.nestParams.is_null());
+                // The outer rows are those of all processes.
+                let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
+                let inner = self.below(plan.righttree, Turns { repeats, ..turns });
+                self.join(outer, inner, or_at_most(outer.max(inner)))
+            }
+            T_HashJoin | T_MergeJoin => {
+                let outer = self.below(plan.lefttree, turns);
+                let inner = self.below(plan.righttree, turns);
+                self.join(outer, inner, or_at_most(outer.max(inner)))
+            }
+            T_Agg | T_Group => {
+                let input = self.below(plan.lefttree, turns);
+                self.grouped += input;
+                expected.min(input)
+            }
+            T_Gather | T_GatherMerge => {
+                let processes = divisor(self.tree.required(std::ptr::from_ref(plan).cast_mut()));
+                self.below(plan.lefttree, Turns { processes, ..turns })
+            }
+            T_Append => {
+                let parts = of::<pg_sys::Append>(plan).map_or(std::ptr::null_mut(), |append| append.appendplans);
+                self.each_below(parts, turns)
+            }
+            T_MergeAppend => {
+                let parts = of::<pg_sys::MergeAppend>(plan).map_or(std::ptr::null_mut(), |append| append.mergeplans);
+                self.each_below(parts, turns)
+            }
+            T_SubqueryScan => {
+                let below = of::<pg_sys::SubqueryScan>(plan).map_or(std::ptr::null_mut(), |scan| scan.subplan);
+                self.below(below, turns)
+            }
+            _ if plan.lefttree.is_null() => or_at_most(plan.plan_rows.max(1.0)),
+            _ => {
+                let input = self.below(plan.lefttree, turns);
+                self.below(plan.righttree, turns);
+                expected.min(input)
+            }
+        }
+    }
+
+    fn join(&mut self, outer: f64, inner: f64, result: f64) -> f64 {
+        self.joined += outer + inner + result;
+        result
+    }
+
+    /// All rows of the table that a node reads.
+    fn scanned(&mut self, scan: &pg_sys::Plan) -> f64 {
+        // SAFETY: nodes of this kind begin with a scan.
+        let number = unsafe { (*std::ptr::from_ref(scan).cast::<pg_sys::Scan>()).scanrelid } as usize;
+        let entry = self.tree.list_of::<pg_sys::RangeTblEntry>(self.statement.rtable).nth(number - 1);
+        entry.and_then(table).map_or(0.0, |relid| self.rows_of_table(relid))
+    }
+}

@@ -1,0 +1,153 @@
+//! `anker.route = auto`: whoever is cheaper answers, and the answer is the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::cluster::Cluster;
+use bench::{Result, anker};
+use postgres::Client;
+
+use crate::runner::{Context, ensure, tests};
+
+tests![
+    the_cheaper_side_answers,
+    costs_decide,
+    what_was_not_asked_for_is_no_error,
+    prepared_statements_follow_the_mirror,
+    cursors_and_locks_are_the_heaps,
+    answers_are_the_heaps,
+];
+
+const LIVE: Duration = Duration::from_secs(120);
+
+fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, g integer NOT NULL, x numeric(9,2), s text);
+         CREATE TABLE u (g integer PRIMARY KEY, name text);
+         INSERT INTO t SELECT i, i % 100, nullif(i % 1000, 7) / 4.0, 'some text ' || i FROM generate_series(1, 300000) i;
+         INSERT INTO u SELECT i, 'g' || i FROM generate_series(0, 99) i;
+         CREATE INDEX ON t (g); ANALYZE",
+    )?;
+    anker::mirror(&mut client, &["t", "u"], LIVE)?;
+    client.batch_execute("SET anker.route = auto")?;
+    Ok((cluster, client))
+}
+
+fn chosen(client: &mut Client, sql: &str, engine: bool) -> Result<()> {
+    let by = anker::explained(client, sql)?;
+    let is_engine = by.as_deref() == Some("engine");
+    ensure!(is_engine == engine, "{sql}: {by:?}");
+    // Run, not only explained: a plan of the heap is its own then.
+    let ran = anker::analyzed(client, sql)?;
+    ensure!((ran.as_deref() == Some("engine")) == engine, "{sql}: ran as {ran:?}");
+    Ok(())
+}
+
+fn the_cheaper_side_answers(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    for sql in [
+        "SELECT sum(x) FROM t",
+        "SELECT g, avg(x), count(*) FROM t GROUP BY g",
+        "SELECT name, sum(x) FROM t JOIN u USING (g) GROUP BY name ORDER BY 2 DESC LIMIT 3",
+        "SELECT count(*) FROM t WHERE s LIKE '%9%'",
+        "SELECT g, sum(x) FROM t a WHERE x > (SELECT avg(x) FROM t b WHERE b.g = a.g) GROUP BY g",
+    ] {
+        chosen(&mut client, sql, true)?;
+    }
+    for sql in [
+        "SELECT * FROM t WHERE id = 17",
+        "SELECT x FROM t WHERE id IN (1, 2, 3)",
+        "SELECT * FROM t",
+        "SELECT * FROM t LIMIT 10",
+        "SELECT * FROM t ORDER BY id LIMIT 10",
+        "SELECT sum(x) FROM t WHERE id BETWEEN 1 AND 50",
+        "SELECT name, x FROM t JOIN u USING (g) WHERE id = 4",
+        "SELECT count(*) FROM u",
+    ] {
+        chosen(&mut client, sql, false)?;
+    }
+    // Asked for is asked for.
+    chosen(&mut client, "SELECT count(*) FROM u WHERE anker.olap()", true)
+}
+
+fn costs_decide(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    let sum = "SELECT sum(x) FROM t";
+    for setting in ["anker.engine_startup_cost", "anker.engine_value_cost"] {
+        chosen(&mut client, sum, true)?;
+        client.batch_execute(&format!("SET {setting} = 1000000"))?;
+        chosen(&mut client, sum, false)?;
+        client.batch_execute(&format!("RESET {setting}"))?;
+    }
+    let free = "SET anker.engine_startup_cost = 0; SET anker.engine_value_cost = 0; SET anker.engine_row_cost = 0;
+        SET anker.engine_result_cost = 0";
+    client.batch_execute(free)?;
+    chosen(&mut client, "SELECT * FROM t WHERE g = 5", true)?;
+    chosen(&mut client, "SELECT * FROM t WHERE id = 5", false)
+}
+
+/// The heap was good enough without being asked: neither a count nor an error.
+fn what_was_not_asked_for_is_no_error(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    let fallbacks = anker::counter(&mut client, "fallbacks")?;
+    client.batch_execute(
+        "SET anker.fallback = off; SET anker.max_sent = 0;
+         SELECT sum(x) FROM t TABLESAMPLE SYSTEM (100);
+         BEGIN; INSERT INTO t VALUES (0, 0, 1, 'new'); SELECT sum(x) FROM t; ROLLBACK",
+    )?;
+    let now = anker::counter(&mut client, "fallbacks")?;
+    ensure!(now - fallbacks <= 1, "{} queries that nobody had asked the engine count as fallbacks", now - fallbacks);
+    Ok(())
+}
+
+fn prepared_statements_follow_the_mirror(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    client.batch_execute("PREPARE p (integer) AS SELECT g, sum(x) FROM t WHERE id > $1 GROUP BY g ORDER BY g")?;
+    let rows = |client: &mut Client| anker::text_rows(client, "EXECUTE p (1000)");
+    let expected = rows(&mut client)?;
+    let served = anker::counter(&mut client, "queries_served")?;
+    for _ in 0..8 {
+        ensure!(rows(&mut client)? == expected, "another answer");
+    }
+    ensure!(anker::counter(&mut client, "queries_served")? >= served + 7, "the engine was not asked");
+    client.batch_execute("SELECT anker.unmirror('t')")?;
+    ensure!(rows(&mut client)? == expected, "another answer without the mirror");
+    client.batch_execute("ALTER TABLE t ADD COLUMN more integer; UPDATE t SET x = 0 WHERE id = 299999")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let changed = rows(&mut client)?;
+    client.batch_execute("SET anker.route = off; DEALLOCATE p")?;
+    client.batch_execute("PREPARE p (integer) AS SELECT g, sum(x) FROM t WHERE id > $1 GROUP BY g ORDER BY g")?;
+    ensure!(rows(&mut client)? == changed && changed != expected, "an answer from before the change");
+    Ok(())
+}
+
+fn cursors_and_locks_are_the_heaps(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    client.batch_execute(
+        "BEGIN; DECLARE c CURSOR FOR SELECT g, x FROM t WHERE g = 5 FOR UPDATE; MOVE 2 IN c;
+         UPDATE t SET x = -1 WHERE CURRENT OF c;
+         DECLARE d SCROLL CURSOR FOR SELECT g, sum(x) FROM t GROUP BY g; MOVE 50 IN d; FETCH BACKWARD 3 IN d; COMMIT",
+    )?;
+    let updated = anker::text_rows(&mut client, "SELECT count(*) FROM t WHERE x = -1")?;
+    ensure!(updated == ["1"], "the cursor's row was not updated: {updated:?}");
+    Ok(())
+}
+
+fn answers_are_the_heaps(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    for sql in [
+        "SELECT g, sum(x), min(s) COLLATE \"C\" FROM t GROUP BY g ORDER BY g",
+        "SELECT id, s FROM t ORDER BY x DESC NULLS LAST, id LIMIT 5",
+        "SELECT count(*) FROM t WHERE id < 20 AND x IS NOT NULL",
+        "SELECT name FROM u WHERE NOT EXISTS (SELECT FROM t WHERE t.g = u.g AND x > 249) ORDER BY name",
+        "SELECT (SELECT count(*) FROM t WHERE t.g = u.g), name FROM u ORDER BY 2",
+    ] {
+        let by_cost = anker::text_rows(&mut client, sql)?;
+        client.batch_execute("SET anker.route = off")?;
+        let heap = anker::text_rows(&mut client, sql)?;
+        client.batch_execute("SET anker.route = auto")?;
+        ensure!(by_cost == heap && !heap.is_empty(), "{sql}: {by_cost:?} instead of {heap:?}");
+    }
+    Ok(())
+}
