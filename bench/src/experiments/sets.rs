@@ -51,6 +51,8 @@ struct Line {
     query: String,
     heap: Time,
     mirror: Time,
+    /// Of the side that `anker.route = auto` takes.
+    auto: Time,
     duckdb: Option<f64>,
     rows: usize,
     remarks: Vec<String>,
@@ -95,6 +97,13 @@ fn measured(client: &mut Client, query: &Query, runs: u32, report: &mut Report) 
     // The better of the two: on a busy machine starting workers can cost more than they bring.
     let heap = if serial.ms < parallel.ms { serial } else { parallel };
 
+    client.batch_execute(Route::Auto.setting())?;
+    let is_engine = anker::explained(client, &query.sql)?.as_deref() == Some("engine");
+    let auto = if is_engine { mirror } else { heap };
+    report.query("auto", name, if is_engine { "engine" } else { "heap" }, "");
+    // 1: it chose the faster side.
+    report.query("auto_regret", name, auto.ms / heap.ms.min(mirror.ms), "times the faster side");
+
     let unit = |time: Time| if time.stopped { "ms, stopped then" } else { "ms" };
     report.query("heap_ms", name, heap.ms, unit(heap));
     report.query("time_ms", name, mirror.ms, unit(mirror));
@@ -111,7 +120,7 @@ fn measured(client: &mut Client, query: &Query, runs: u32, report: &mut Report) 
         }
         None => report.query("same_answer", name, Value::Null, "not compared, a side was stopped"),
     }
-    Ok(Line { query: name.clone(), heap, mirror, duckdb: None, rows: heap.rows, remarks })
+    Ok(Line { query: name.clone(), heap, mirror, auto, duckdb: None, rows: heap.rows, remarks })
 }
 
 /// The least of several runs; a query that takes long is not run as often.
@@ -160,4 +169,12 @@ fn table(lines: &[Line]) {
             line.remarks.join("; ")
         );
     }
+    let sum = |time: fn(&Line) -> f64| lines.iter().map(time).sum::<f64>();
+    let (auto, best) = (sum(|line| line.auto.ms), sum(|line| line.heap.ms.min(line.mirror.ms)));
+    let slower = lines.iter().filter(|line| line.auto.ms > line.heap.ms.min(line.mirror.ms));
+    let slower: Vec<&str> = slower.map(|line| line.query.as_str()).collect();
+    let (auto, best, slower) = (rounded(auto), rounded(best), slower.join(" "));
+    println!(
+        "  route = auto: {auto} ms for all, the faster side each time {best}; it takes the slower one for: {slower}"
+    );
 }

@@ -77,6 +77,7 @@ fn split(file: &str) -> Vec<Query> {
 pub enum Route {
     Off,
     Prefer,
+    Auto,
 }
 
 impl Route {
@@ -84,6 +85,7 @@ impl Route {
         match self {
             Route::Off => "SET anker.route = off",
             Route::Prefer => "SET anker.route = prefer",
+            Route::Auto => "SET anker.route = auto",
         }
     }
 }

@@ -47,6 +47,34 @@ pub fn has_the_flagged_answer(client: &mut Client, sql: &str, ordered: bool) -> 
     Ok(false)
 }
 
+/// Whether the answers differ in nothing but how many zeros numerics show behind their point, where the query has groups
+/// or takes the greatest of several: any of equal values may stand for them then, on the heap that which comes first.
+pub fn is_a_matter_of_zeros(client: &mut Client, sql: &str) -> Result<bool> {
+    let chooses = ["GROUP BY", "DISTINCT", "max(", "min(", "UNION", "INTERSECT", "EXCEPT"];
+    if !chooses.iter().any(|choice| sql.contains(choice)) {
+        return Ok(false);
+    }
+    let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
+    Ok(match (flagged, heap) {
+        (Answer::Rows(a), Answer::Rows(b)) => without_zeros(a) == without_zeros(b),
+        _ => false,
+    })
+}
+
+fn without_zeros(rows: Vec<String>) -> Vec<String> {
+    let value = |value: &str| match value.split_once('.') {
+        Some((whole, digits)) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+            let digits = digits.trim_end_matches('0');
+            if digits.is_empty() { whole.to_owned() } else { format!("{whole}.{digits}") }
+        }
+        _ => value.to_owned(),
+    };
+    let row = |row: &String| row.split('|').map(value).collect::<Vec<String>>().join("|");
+    let mut rows: Vec<String> = rows.iter().map(row).collect();
+    rows.sort_unstable();
+    rows
+}
+
 fn is_timeout(answer: &Answer) -> bool {
     matches!(answer, Answer::Error { code, .. } if code == TIMEOUT)
 }
