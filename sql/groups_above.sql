@@ -37,6 +37,12 @@ SELECT md5(kind), count(*) FROM item GROUP BY md5(kind) ORDER BY 1;
 SELECT regexp_replace(name, 'n(.*)e', '\1'), count(*) FROM item GROUP BY 1 ORDER BY 1 LIMIT 5;
 SELECT kind, count(*) FROM item WHERE md5(name) < 'a' GROUP BY kind ORDER BY kind;
 SELECT kind, sold, grouping(kind, sold), array_agg(id ORDER BY id) FROM item WHERE id < 12 GROUP BY ROLLUP (kind, sold) ORDER BY 1, 2, 3;
+-- a key that a subquery computes is null in the sets that it is not part of
+SELECT kind, dear, grouping(kind, dear), count(*), array_agg(id ORDER BY id)
+FROM (SELECT id, kind, price > 10 IS TRUE AS dear FROM item WHERE id < 12) i
+GROUP BY GROUPING SETS ((kind, dear), (kind), ()) HAVING dear = false ORDER BY 1, 2, 3;
+SELECT dear, count(*) FROM (SELECT id, kind, price > 10 IS TRUE AS dear FROM item) i
+GROUP BY GROUPING SETS ((kind, dear), (kind), ()) HAVING NOT dear OR dear IS NULL ORDER BY 1, 2;
 SELECT i.id, i.name, array_agg(s.id ORDER BY s.id) FROM item i JOIN sale s ON s.item = i.id WHERE i.id < 5 GROUP BY i.id ORDER BY 1;
 
 -- subqueries beside and within them

@@ -18,7 +18,11 @@ pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::
         let mut index = 1;
         while index <= pg_sys::list_length((*query).rtable) {
             let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
-            if is_plain(&*entry) && is_joined_inner((*query).jointree.cast(), index) {
+            // In a grouping set that a key is not part of, it is null in every expression: one made of the subquery's would
+            // be simplified with what is around it, and not found again.
+            let may_be_nulled = !(*query).groupingSets.is_null();
+            let fits = |sub: &pg_sys::Query| !may_be_nulled || gives_columns_alone(sub);
+            if is_plain(&*entry) && is_joined_inner((*query).jointree.cast(), index) && fits(&*(*entry).subquery) {
                 query = merge(query, entry, index);
             }
             index += 1;
@@ -51,6 +55,13 @@ fn is_plain(entry: &pg_sys::RangeTblEntry) -> bool {
         // A column that is used twice would be computed twice.
         // SAFETY: a list of expressions.
         && !unsafe { pg_sys::contain_volatile_functions(sub.targetList.cast()) }
+}
+
+fn gives_columns_alone(sub: &pg_sys::Query) -> bool {
+    // SAFETY: the caller's query.
+    let tree = unsafe { Tree::new() };
+    let mut targets = tree.list_of::<pg_sys::TargetEntry>(sub.targetList);
+    targets.all(|target| tree.required(target.expr).cast::<pg_sys::Var>().is_some())
 }
 
 /// Whether the entry stands where every row of the query has one of its rows: on the far side of an outer join its
