@@ -84,7 +84,9 @@ prepare() {
     choose_target
 }
 
+# Everything, or the packages that are named: of the same dependencies, so that a second build finds them.
 build() {
+    local packages=("${@/#/--package=}")
     compgen -G "$release/deps/libdatafusion-*" >/dev/null || say "The first build compiles DataFusion: some fifteen minutes of CPU time, once."
-    cargo build --release --workspace --locked
+    cargo build --release --locked "${packages[@]:---workspace}"
 }

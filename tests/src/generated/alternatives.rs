@@ -47,6 +47,15 @@ pub fn has_the_flagged_answer(client: &mut Client, sql: &str, ordered: bool) -> 
     Ok(false)
 }
 
+/// Whether one side raises an error of a value, and the other does not meet that value: which condition drops its row first
+/// is a matter of the plan.
+pub fn is_an_error_of_one_plan(client: &mut Client, sql: &str) -> Result<bool> {
+    let of_a_value = |answer: &Answer| matches!(answer, Answer::Error { code, .. } if code.starts_with("22"));
+    let is_rows = |answer: &Answer| matches!(answer, Answer::Rows(_));
+    let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
+    Ok(of_a_value(&flagged) && is_rows(&heap) || is_rows(&flagged) && of_a_value(&heap))
+}
+
 /// Whether the answers differ in nothing but how many zeros numerics show behind their point, where the query has groups
 /// or takes the greatest of several: any of equal values may stand for them then, on the heap that which comes first.
 pub fn is_a_matter_of_zeros(client: &mut Client, sql: &str) -> Result<bool> {
