@@ -55,6 +55,14 @@ CREATE FUNCTION anker.verify(relation regclass) RETURNS TABLE (side text, row_da
     AS 'MODULE_PATHNAME', 'verify_wrapper';
 COMMENT ON FUNCTION anker.verify(regclass) IS 'rows in which heap and mirror differ under one snapshot; none if they are equal';
 
+CREATE FUNCTION anker.calibrate(max_rows bigint DEFAULT 1000000)
+    RETURNS TABLE (setting text, current double precision, measured double precision, statement text)
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'calibrate_wrapper';
+COMMENT ON FUNCTION anker.calibrate(bigint) IS 'what anker.route = auto should reckon with here: runs queries of several kinds on mirrored tables, in the engine and on the heap';
+-- It keeps all processors busy for seconds.
+REVOKE ALL ON FUNCTION anker.calibrate(bigint) FROM PUBLIC;
+
 CREATE FUNCTION anker.mirrored_changed() RETURNS trigger
     LANGUAGE c
     AS 'MODULE_PATHNAME', 'mirrored_changed_wrapper';

@@ -48,6 +48,7 @@ pub static STARTUP_COST: GucSetting<f64> = GucSetting::<f64>::new(100.0);
 pub static VALUE_COST: GucSetting<f64> = GucSetting::<f64>::new(0.0001);
 pub static ROW_COST: GucSetting<f64> = GucSetting::<f64>::new(0.001);
 pub static RESULT_COST: GucSetting<f64> = GucSetting::<f64>::new(0.003);
+pub static JOIN_ORDER_SEED: GucSetting<i32> = GucSetting::<i32>::new(0);
 pub static MAX_TABLES: GucSetting<i32> = GucSetting::<i32>::new(32_768);
 pub static MAX_WAL_RETAINED_MB: GucSetting<i32> = GucSetting::<i32>::new(4096);
 
@@ -170,6 +171,16 @@ pub fn init() {
         GucFlags::default(),
     );
     int(
+        c"anker.join_order_seed",
+        c"Joins in a random order, another one for each number.",
+        c"To compare the engine's own order with; 0: that one.",
+        &JOIN_ORDER_SEED,
+        0,
+        i32::MAX,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    int(
         c"anker.max_wal_retained",
         c"WAL that a database's mirror may hold back.",
         c"Beyond it the mirror is dropped and built anew, so that no disk fills up because of it.",
@@ -219,6 +230,11 @@ pub fn init() {
     );
     // SAFETY: a constant string, on the main thread, after the settings above are defined.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"anker".as_ptr()) };
+}
+
+/// In place of the engine's own order of joins.
+pub fn random_joins() -> Option<u64> {
+    Some(JOIN_ORDER_SEED.get() as u64).filter(|seed| *seed > 0)
 }
 
 /// What `anker.route = auto` reckons with.

@@ -1,4 +1,4 @@
-//! `anker-bench demo`, `anker-bench capture`, `anker-bench queries`: see `./demo` and `bench/run`; `anker-bench server`
+//! `anker-bench demo`, `anker-bench capture`, `anker-bench queries`, `anker-bench orders`: see `./demo` and `bench/run`; `anker-bench server`
 //! is a server to try things on.
 
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ const USAGE: &str = "usage: anker-bench demo [--warehouses N] [--seconds N] [--c
        anker-bench capture [--quick] [--json FILE]
        anker-bench queries [--set anker] [--quick] [--runs N] [--json FILE] [--svg FILE]
        anker-bench queries --set tpch|ch|ssb [--quick] [--scale N] [--runs N] [--json FILE]
+       anker-bench orders [--set tpch|ch|ssb] [--quick] [--scale N] [--orders N] [--json FILE]
        anker-bench server [NAME=VALUE ...]";
 
 enum Command {
@@ -24,6 +25,13 @@ enum Command {
         json: Option<PathBuf>,
     },
     Queries(Queries),
+    Orders {
+        set: &'static Set,
+        quick: bool,
+        scale: Option<f64>,
+        orders: u32,
+        json: Option<PathBuf>,
+    },
     /// With these settings, until interrupted.
     Server(Vec<(String, String)>),
 }
@@ -64,6 +72,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
     let name = given.next().ok_or("no command")?;
     let mut options = demo::Options::default();
     let mut queries = Queries::default();
+    let mut orders = 100;
     let mut settings = Vec::new();
     while let Some(argument) = given.next() {
         let mut number = || {
@@ -75,12 +84,15 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
             ("demo", "--seconds") => options.seconds = number()?,
             ("demo", "--clients") => options.clients = number()?,
             ("demo", "--keep") => options.keep = true,
-            ("capture" | "queries", "--quick") => queries.quick = true,
-            ("capture" | "queries", "--json") => queries.json = Some(given.next().ok_or("--json wants a file")?.into()),
+            ("capture" | "queries" | "orders", "--quick") => queries.quick = true,
+            ("capture" | "queries" | "orders", "--json") => {
+                queries.json = Some(given.next().ok_or("--json wants a file")?.into())
+            }
             ("queries", "--svg") => queries.svg = Some(given.next().ok_or("--svg wants a file")?.into()),
             ("queries", "--runs") => queries.runs = Some(number()?),
-            ("queries", "--scale") => queries.scale = Some(scale(given.next())?),
-            ("queries", "--set") => queries.set = set(given.next())?,
+            ("queries" | "orders", "--scale") => queries.scale = Some(scale(given.next())?),
+            ("orders", "--orders") => orders = number()?,
+            ("queries" | "orders", "--set") => queries.set = set(given.next())?,
             ("server", setting) => {
                 let (name, value) = setting.split_once('=').ok_or(format!("{setting} is not NAME=VALUE"))?;
                 settings.push((name.to_owned(), value.to_owned()));
@@ -91,6 +103,11 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
     match name.as_str() {
         "demo" => Ok(Command::Demo(options)),
         "capture" => Ok(Command::Capture { quick: queries.quick, json: queries.json }),
+        "orders" => {
+            let Queries { set, quick, scale, json, .. } = queries;
+            let set = set.or_else(|| Set::named("tpch")).ok_or("no set")?;
+            Ok(Command::Orders { set, quick, scale, orders, json })
+        }
         "queries" if queries.set.is_none() && queries.scale.is_some() => Err("--scale wants a --set".into()),
         "queries" if queries.set.is_some() && queries.svg.is_some() => Err("--svg draws --set anker alone".into()),
         "queries" => Ok(Command::Queries(queries)),
@@ -128,6 +145,10 @@ fn run(command: Command) -> Result<()> {
             let scale = scale.unwrap_or(if quick { set.quick_scale } else { 1.0 });
             let runs = runs.unwrap_or(if quick { 2 } else { 3 });
             write(&experiments::sets(&server, set, scale, runs)?, json)
+        }
+        Command::Orders { set, quick, scale, orders, json } => {
+            let scale = scale.unwrap_or(if quick { set.quick_scale } else { 1.0 });
+            write(&experiments::orders(&server, set, scale, orders)?, json)
         }
         Command::Queries(Queries { quick, runs, json, svg, .. }) => {
             let report = experiments::queries(&server, quick, runs)?;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use colstore::{TableRequest, TableView};
 use futures::StreamExt;
-use olap::{Cancellation, Reservation, Running, Runtime};
+use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime};
 use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
 use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal, SentRows};
@@ -111,8 +111,9 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     let limit = shared.settings.query_memory_bytes;
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
     let cancellation = Cancellation::default();
-    let QueryRequest { plan, params, sent, observed, .. } = request;
-    let work = Work { plan, params, tables: served.tables, sent, observed };
+    let manner = Manner { observed: request.observed, order: join_order(&request) };
+    let QueryRequest { plan, params, sent, .. } = request;
+    let work = Work { plan, params, tables: served.tables, sent, manner };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
     let relayed = relay(peer, result, &mut place, &signs);
@@ -198,28 +199,31 @@ fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
     Ok(tables.collect())
 }
 
+/// The optimizer's, unless the request is for another.
+pub fn join_order(request: &QueryRequest) -> JoinOrder {
+    request.random_joins.map_or(JoinOrder::Cheapest, JoinOrder::Random)
+}
+
 /// A plan and what it reads.
 struct Work {
     plan: Plan,
     params: Vec<Option<Literal>>,
     tables: Vec<Arc<dyn TableView>>,
     sent: Vec<SentRows>,
-    observed: bool,
+    manner: Manner,
 }
 
 /// Runs the plan and encodes its result; returns the number of rows and, if it is observed, what became of it.
 async fn execute(
     olap: Arc<Runtime>,
-    Work { plan, params, tables, sent, observed }: Work,
+    Work { plan, params, tables, sent, manner }: Work,
     long_rows: LongRows,
     pieces: mpsc::Sender<Piece>,
     cancellation: Cancellation,
 ) -> Result<(u64, Option<EnginePlan>), Failure> {
     let views = olap::views(&plan, tables, sent)?;
-    let Running { schema, mut batches, observation } = match observed {
-        true => olap.start_observed(&plan, &params, views, &cancellation).await?,
-        false => olap.start(&plan, &params, views, &cancellation).await?,
-    };
+    let Running { schema, mut batches, observation } =
+        olap.start_as(&plan, &params, views, &cancellation, manner).await?;
     let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));
     let mut encoder = Encoder::new(&schema).map_err(encoding)?;
     while let Some(batch) = batches.next().await {

@@ -1,5 +1,6 @@
 //! SQL functions, and what DROP does to the list of mirrored tables.
 
+mod calibrate;
 mod dropped;
 mod mirror;
 mod partitions;

@@ -42,6 +42,7 @@ impl Question<'_> {
             sent: Vec::new(),
             max_wait_ms,
             observed: false,
+            random_joins: settings::random_joins(),
         })
     }
 

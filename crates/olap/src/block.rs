@@ -57,7 +57,7 @@ impl Builder<'_> {
         let filters = FiltersOnly(&self.statistics);
         let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &filters };
         let known: Vec<_> = relations.iter().map(|rel| self.statistics.relation(rel)).collect();
-        let tree = join_order::order(&known, &classes, &conditions, &owners, statistics);
+        let tree = join_order::order(&known, &classes, &conditions, &owners, statistics, self.order);
         let implied: Vec<Expr> =
             (0..relations.len() as u16).flat_map(|rel| classes.within(rel)).map(equality).collect();
         let pending = conditions.into_iter().chain(&implied).collect();

@@ -96,10 +96,10 @@ use protocol::request::Failure;
 use protocol::tree::EnginePlan;
 
 use crate::error::internal;
-use crate::observe::Observer;
 
 pub use cancellation::Cancellation;
 pub use observe::Observation;
+pub use optimizer::join_order::Choice as JoinOrder;
 pub use reserve::Reservation;
 pub use sources::{expected_views, views};
 
@@ -116,6 +116,14 @@ pub struct RuntimeOptions {
     pub memory_bytes: u64,
     /// Partitions of a query.
     pub threads: u32,
+}
+
+/// How to run a query.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner {
+    /// Counts for EXPLAIN what the operators do.
+    pub observed: bool,
+    pub order: JoinOrder,
 }
 
 /// A query ready to run: the result's schema (columns of any name in the Arrow form of `Plan::output_types`) and its
@@ -151,30 +159,20 @@ impl Runtime {
         views: Vec<Arc<dyn TableView>>,
         cancellation: &Cancellation,
     ) -> Result<Running, Failure> {
-        self.run(plan, params, views, cancellation, Observer(false))
+        self.start_as(plan, params, views, cancellation, Manner::default()).await
     }
 
-    /// The same, and counts for EXPLAIN what the operators do.
-    pub async fn start_observed(
+    /// The same in another manner.
+    pub async fn start_as(
         &self,
         plan: &Plan,
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
         cancellation: &Cancellation,
+        manner: Manner,
     ) -> Result<Running, Failure> {
-        self.run(plan, params, views, cancellation, Observer(true))
-    }
-
-    fn run(
-        &self,
-        plan: &Plan,
-        params: &[Option<Literal>],
-        views: Vec<Arc<dyn TableView>>,
-        cancellation: &Cancellation,
-        observer: Observer,
-    ) -> Result<Running, Failure> {
-        let (optimized, physical) = self.physical(plan, params, views, cancellation, observer)?;
-        let observation = observer.0.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
+        let (optimized, physical) = self.physical(plan, params, views, cancellation, manner)?;
+        let observation = manner.observed.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
         let schema = physical.schema();
         let context = TaskContext::default().with_session_config(self.config.clone());
         let context = Arc::new(context.with_runtime(self.environment.clone()));
@@ -190,7 +188,7 @@ impl Runtime {
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
     ) -> Result<String, Failure> {
-        let (_, physical) = self.physical(plan, params, views, &Cancellation::default(), Observer(false))?;
+        let (_, physical) = self.physical(plan, params, views, &Cancellation::default(), Manner::default())?;
         Ok(displayable(physical.as_ref()).indent(false).to_string())
     }
 
@@ -200,8 +198,10 @@ impl Runtime {
         plan: &Plan,
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
+        order: JoinOrder,
     ) -> Result<EnginePlan, Failure> {
-        let (optimized, physical) = self.physical(plan, params, views, &Cancellation::default(), Observer(true))?;
+        let manner = Manner { observed: true, order };
+        let (optimized, physical) = self.physical(plan, params, views, &Cancellation::default(), manner)?;
         let observation = Observation::new(physical, words::meanings(&optimized.root));
         observation.plan(false).ok_or_else(|| internal("a plan without operators"))
     }
@@ -218,7 +218,7 @@ impl Runtime {
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
         cancellation: &Cancellation,
-        observer: Observer,
+        manner: Manner,
     ) -> Result<(Plan, Arc<dyn ExecutionPlan>), Failure> {
         plan.check().map_err(internal)?;
         if views.len() != plan.relations.len() {
@@ -230,7 +230,7 @@ impl Runtime {
             }
         }
         let plan = optimizer::optimized(plan.clone());
-        let physical = physical::build(&plan, params, &views, self.threads, cancellation, observer)?;
+        let physical = physical::build(&plan, params, &views, self.threads, cancellation, manner)?;
         Ok((plan, physical))
     }
 }

@@ -28,6 +28,7 @@ use crate::expr::{Lowering, column_name, planning};
 use crate::observe::Observer;
 use crate::scan::ViewScan;
 use crate::statistics::Sampled;
+use crate::{JoinOrder, Manner};
 
 /// Rows with some columns of the plan.
 pub struct Stage {
@@ -45,6 +46,8 @@ pub struct Builder<'a> {
     pub complete: bool,
     pub cancellation: &'a Cancellation,
     pub observer: Observer,
+    /// Of joins.
+    pub order: JoinOrder,
 }
 
 /// A well-formed plan, which is optimized, as DataFusion executes it; the views fit its relations.
@@ -54,12 +57,13 @@ pub fn build(
     views: &[Arc<dyn TableView>],
     threads: usize,
     cancellation: &Cancellation,
-    observer: Observer,
+    Manner { observed, order }: Manner,
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
     let root = &plan.root;
+    let observer = Observer(observed);
     let complete = plan.ends_with_groups() || plan.may_fail_late();
     let statistics = Sampled::new(plan, params, views);
-    let builder = Builder { plan, params, views, threads, statistics, complete, cancellation, observer };
+    let builder = Builder { plan, params, views, threads, statistics, complete, cancellation, observer, order };
     let stage = builder.stage(root, &columns_of(&plan.output))?;
     if plan.output.iter().cloned().eq(stage.columns.iter().copied().map(Expr::column)) {
         return Ok(stage.plan);

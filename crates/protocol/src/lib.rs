@@ -20,7 +20,7 @@ pub mod tree;
 
 pub use snapshot::Snapshot;
 
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Environment of the engine process: descriptor numbers and settings that it is started with.
 pub mod env {

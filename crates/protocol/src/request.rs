@@ -53,6 +53,8 @@ pub struct QueryRequest {
     pub max_wait_ms: u64,
     /// Whether [`Done`] is to tell what became of each operator.
     pub observed: bool,
+    /// Joins in an order that this number decides, and not in that which promises most.
+    pub random_joins: Option<u64>,
 }
 
 /// How a query would be run.

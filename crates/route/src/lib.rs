@@ -5,8 +5,10 @@
 //! the translated plan says what is read, the heap's plan how many rows come of it.
 
 mod demand;
+mod fit;
 
 pub use demand::{Demand, weight};
+pub use fit::{Observed, fit};
 
 /// In the planner's units.
 #[derive(Clone, Copy, Debug, PartialEq)]

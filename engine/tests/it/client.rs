@@ -159,6 +159,7 @@ pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
         sent: Vec::new(),
         max_wait_ms: 20_000,
         observed: false,
+        random_joins: None,
     }
 }
 

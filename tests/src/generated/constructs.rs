@@ -20,6 +20,7 @@ const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("ANY, ALL", &["ANY (SELECT", "ALL (SELECT"]),
     ("subquery as a value", &["(SELECT max(", "(SELECT min(", "(SELECT sum(", "(SELECT avg(", "(SELECT count("]),
     ("subquery in a subquery", &[" q2 "]),
+    ("subqueries to depth 4", &[" q4 "]),
     ("GROUP BY", &["GROUP BY"]),
     ("HAVING", &["HAVING"]),
     ("grouping sets", &["ROLLUP", "CUBE", "GROUPING SETS"]),

@@ -5,7 +5,7 @@ use super::expressions::{Column, Kind, Scope};
 use super::shop;
 
 /// Subqueries within each other.
-const DEEPEST: u32 = 3;
+const DEEPEST: u32 = 4;
 
 /// A condition on a row of `outer`, in parentheses.
 pub fn condition(dice: &mut Dice, outer: &Scope) -> String {
@@ -123,7 +123,9 @@ fn value_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
 
 /// Now and then a subquery of the subquery, about rows of it and of what is around it.
 fn deeper(dice: &mut Dice, outer: &Scope, inner: &Scope, level: u32) -> Option<String> {
-    if level == DEEPEST || !dice.chance(6) {
+    // Not all that are within each other are so at their outermost.
+    let one_in = if level == 1 { 5 } else { 2 };
+    if level == DEEPEST || !dice.chance(one_in) {
         return None;
     }
     let columns = inner.columns.iter().chain(&outer.columns).cloned().collect();

@@ -10,7 +10,9 @@ use plan::{
 };
 use protocol::tree::{Actual, Chunks, EnginePlan, Operator, Step};
 
-use crate::{Cancellation, Runtime, RuntimeOptions};
+use crate::{Cancellation, JoinOrder, Manner, Runtime, RuntimeOptions};
+
+const OBSERVED: Manner = Manner { observed: true, order: JoinOrder::Cheapest };
 
 /// Running numbers.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ fn run(plan: &Plan, threads: u32) -> EnginePlan {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     tokio.block_on(async {
         let cancellation = Cancellation::default();
-        let running = engine(threads).start_observed(plan, &[], views(), &cancellation).await.unwrap();
+        let running = engine(threads).start_as(plan, &[], views(), &cancellation, OBSERVED).await.unwrap();
         let mut batches = running.batches;
         while let Some(batch) = batches.next().await {
             batch.unwrap();
@@ -108,7 +110,7 @@ fn what_runs_is_what_is_shown_and_counted_in_all_threads() {
     let (limit, every) = (30_000, 100);
     for threads in [1, 2, 3] {
         let plan = joined(limit, every);
-        let outline = engine(threads).outline(&plan, &[], views()).unwrap();
+        let outline = engine(threads).outline(&plan, &[], views(), JoinOrder::Cheapest).unwrap();
         let ran = run(&plan, threads);
         let (before, after) = (steps(&outline), steps(&ran));
         assert_eq!(before.len(), after.len());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anker_olap::{Cancellation, Runtime, RuntimeOptions};
+use anker_olap::{Cancellation, Manner, Runtime, RuntimeOptions};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{
@@ -150,7 +150,17 @@ pub async fn batches(
     params: &[Value],
     views: &[Arc<dyn TableView>],
 ) -> Result<Vec<RecordBatch>, Failure> {
-    let running = engine.start(&plan.plan(), params, views.to_vec(), &Cancellation::default()).await?;
+    batches_as(engine, plan, params, views, Manner::default()).await
+}
+
+async fn batches_as(
+    engine: &Runtime,
+    plan: &impl AsPlan,
+    params: &[Value],
+    views: &[Arc<dyn TableView>],
+    manner: Manner,
+) -> Result<Vec<RecordBatch>, Failure> {
+    let running = engine.start_as(&plan.plan(), params, views.to_vec(), &Cancellation::default(), manner).await?;
     let batches: Vec<RecordBatch> = running.batches.try_collect().await.map_err(|e| Runtime::failure(&e))?;
     assert!(batches.iter().all(|b| b.schema() == running.schema));
     Ok(batches)
@@ -163,7 +173,18 @@ pub async fn rows(
     params: &[Value],
     views: &[Arc<dyn TableView>],
 ) -> Result<Vec<Row>, Failure> {
-    let batches = batches(engine, plan, params, views).await?;
+    rows_as(engine, plan, params, views, Manner::default()).await
+}
+
+/// The same in another manner.
+pub async fn rows_as(
+    engine: &Runtime,
+    plan: &impl AsPlan,
+    params: &[Value],
+    views: &[Arc<dyn TableView>],
+    manner: Manner,
+) -> Result<Vec<Row>, Failure> {
+    let batches = batches_as(engine, plan, params, views, manner).await?;
     let types = plan.plan().output_types();
     let mut rows = Vec::new();
     for batch in batches {

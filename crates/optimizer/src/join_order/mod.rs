@@ -14,6 +14,7 @@
 
 mod classes;
 mod estimate;
+mod random;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use plan::Expr;
 pub use self::classes::{Classes, Owners, Pair};
 use self::estimate::{Graph, Set};
 pub use self::estimate::{Relation, Statistics};
+use self::random::Dice;
 
 /// So many relations have some thousand trees.
 const EXHAUSTIVE: usize = 8;
@@ -51,6 +53,15 @@ pub enum Node<'a> {
     },
 }
 
+/// Which tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    #[default]
+    Cheapest,
+    /// Any that joins what equalities connect, another one for each number: to see how good the cheapest one is.
+    Random(u64),
+}
+
 /// A tree for all relations, of which there is at least one and at most [`MAX_RELATIONS`]. `conditions` are the filters
 /// that are not in `classes`.
 pub fn order<'a>(
@@ -59,9 +70,17 @@ pub fn order<'a>(
     conditions: &[&Expr],
     owners: &Owners,
     statistics: &dyn Statistics,
+    choice: Choice,
 ) -> Tree<'a> {
     let graph = Graph::new(relations, classes, conditions, owners, statistics);
-    let mut parts: Vec<Part<'a>> = graph.components().iter().map(|component| connected(&graph, component)).collect();
+    let components = graph.components();
+    let mut parts: Vec<Part<'a>> = match choice {
+        Choice::Cheapest => components.iter().map(|component| connected(&graph, component)).collect(),
+        Choice::Random(seed) => {
+            let mut dice = Dice::new(seed);
+            components.iter().map(|component| random::connected(&graph, component, &mut dice)).collect()
+        }
+    };
     while let Some((i, j)) = closest(&parts, |a, b| (!graph.is_compared(a, b), a.rows * b.rows)) {
         join_parts(&graph, &mut parts, i, j);
     }
@@ -95,6 +114,10 @@ fn join_parts<'a>(graph: &Graph<'a, '_>, parts: &mut Vec<Part<'a>>, i: usize, j:
 /// The smaller part becomes the build side.
 fn join<'a>(graph: &Graph<'a, '_>, a: Part<'a>, b: Part<'a>, rows: f64) -> Tree<'a> {
     let (build, probe) = if b.set.rows < a.set.rows { (b, a) } else { (a, b) };
+    join_sides(graph, build, probe, rows)
+}
+
+fn join_sides<'a>(graph: &Graph<'a, '_>, build: Part<'a>, probe: Part<'a>, rows: f64) -> Tree<'a> {
     let keys = graph.keys(&build.set, &probe.set);
     Tree { node: Node::Join { build: Box::new(build.tree), probe: Box::new(probe.tree), keys }, rows }
 }
@@ -108,12 +131,16 @@ fn connected<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     if relations.len() <= EXHAUSTIVE { exhaustive(graph, relations) } else { greedy(graph, relations) }
 }
 
-fn greedy<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
+fn scans<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Vec<Part<'a>> {
     let part = |&rel: &u16| {
         let set = graph.scan(rel);
         Part { tree: scan(rel, &set), set }
     };
-    let mut parts: Vec<Part<'a>> = relations.iter().map(part).collect();
+    relations.iter().map(part).collect()
+}
+
+fn greedy<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
+    let mut parts = scans(graph, relations);
     while let Some((i, j)) = closest(&parts, |a, b| (!graph.is_linked(a, b), graph.join(a, b).0.rows)) {
         join_parts(graph, &mut parts, i, j);
     }

@@ -84,7 +84,7 @@ impl Query {
     }
 
     /// The tree as text, each join as `(build probe)`, and the rows of each join with whether they are a guess.
-    fn ordered(&self) -> (String, Vec<(f64, bool)>) {
+    fn ordered(&self, choice: Choice) -> (String, Vec<(f64, bool)>) {
         let mut conditions = self.filters.iter().collect();
         let owners = self.owners();
         let classes = Classes::extract(&mut conditions, &owners);
@@ -94,7 +94,7 @@ impl Query {
         };
         let relations: Vec<Relation> = self.tables.iter().enumerate().map(relation).collect();
         let graph = Graph::new(&relations, &classes, &conditions, &owners, self);
-        let tree = order(&relations, &classes, &conditions, &owners, self);
+        let tree = order(&relations, &classes, &conditions, &owners, self, choice);
         let mut joins = Vec::new();
         let (text, _) = self.walk(&tree, &graph, &mut joins);
         assert_eq!(joins.len(), self.tables.len() - 1);
@@ -117,7 +117,7 @@ impl Query {
 
     /// Every join goes through a key of one of its sides. Returns the tree.
     fn never_multiplies(&self) -> String {
-        let (text, joins) = self.ordered();
+        let (text, joins) = self.ordered(Choice::Cheapest);
         assert!(joins.iter().all(|(_, guessed)| !guessed), "{text} {joins:?}");
         text
     }
@@ -146,7 +146,7 @@ fn q5_customers_and_suppliers_of_one_nation_are_not_combined() {
          s.nationkey = n.nationkey, n.regionkey = r.regionkey, r.name = ?, o.orderdate < ?, o.orderdate < ?",
     );
     let text = query.never_multiplies();
-    let (_, joins) = query.ordered();
+    let (_, joins) = query.ordered(Choice::Cheapest);
     assert!(joins.iter().all(|(rows, _)| *rows < 600_000.0), "{text} {joins:?}");
 }
 
@@ -204,7 +204,7 @@ fn a_chain_begins_where_it_does_not_multiply() {
     const A: Table = ("a", 1e4, 0, &[("x", 10.0)]);
     const B: Table = ("b", 1e4, 0, &[("x", 10.0), ("y", 1e4)]);
     const C: Table = ("c", 100.0, 0, &[("y", 100.0)]);
-    let (text, joins) = Query::over(&[A, B, C]).filter("a.x = b.x, b.y = c.y").ordered();
+    let (text, joins) = Query::over(&[A, B, C]).filter("a.x = b.x, b.y = c.y").ordered(Choice::Cheapest);
     assert_eq!(text, "((c b) a)");
     assert!(joins.iter().all(|(rows, _)| *rows <= 1e5), "{joins:?}");
 }
@@ -215,13 +215,14 @@ fn a_cycle_is_closed_with_all_its_equalities() {
     const B: Table = ("b", 1e5, 0, &[("x", 1e5), ("z", 10.0)]);
     const C: Table = ("c", 1e3, 0, &[("y", 10.0), ("z", 10.0)]);
     let query = Query::over(&[A, B, C]).filter("a.x = b.x, a.y = c.y, b.z = c.z");
-    let (text, _) = query.ordered();
+    let (text, _) = query.ordered(Choice::Cheapest);
     assert_eq!(text, "(c (a b))");
     let mut conditions = query.filters.iter().collect();
     let owners = query.owners();
     let classes = Classes::extract(&mut conditions, &owners);
     let relations: Vec<Relation> = query.tables.iter().map(|(_, t)| Relation { rows: t.1, key: None }).collect();
-    let Node::Join { keys, .. } = order(&relations, &classes, &conditions, &owners, &query).node else {
+    let Node::Join { keys, .. } = order(&relations, &classes, &conditions, &owners, &query, Choice::Cheapest).node
+    else {
         panic!("{text}")
     };
     assert_eq!(keys.len(), 2);
@@ -233,7 +234,7 @@ fn what_is_equal_to_the_same_is_joined_directly() {
     const A: Table = ("a", 10.0, 1, &[("k", 10.0)]);
     const B: Table = ("b", 1e6, 1, &[("k", 1e6)]);
     const C: Table = ("c", 20.0, 1, &[("k", 20.0)]);
-    let (text, _) = Query::over(&[A, B, C]).filter("a.k = b.k, b.k = c.k").ordered();
+    let (text, _) = Query::over(&[A, B, C]).filter("a.k = b.k, b.k = c.k").ordered(Choice::Cheapest);
     assert_eq!(text, "((a c) b)");
 }
 
@@ -250,7 +251,7 @@ fn relations_that_nothing_connects_come_last() {
     const A: Table = ("a", 1e3, 1, &[("k", 1e3)]);
     const B: Table = ("b", 1e3, 1, &[("k", 1e3)]);
     const LONE: Table = ("x", 2.0, 0, &[("k", 2.0)]);
-    let (text, _) = Query::over(&[LONE, A, B]).filter("a.k = b.k").ordered();
+    let (text, _) = Query::over(&[LONE, A, B]).filter("a.k = b.k").ordered(Choice::Cheapest);
     assert_eq!(text, "(x (a b))");
 }
 
@@ -267,5 +268,22 @@ fn many_relations_are_ordered_too() {
         }
         query.never_multiplies();
     }
-    assert_eq!(Query::over(&[LINK]).ordered().0, "");
+    assert_eq!(Query::over(&[LINK]).ordered(Choice::Cheapest).0, "");
+}
+
+#[test]
+fn random_orders_join_each_relation_once_and_what_is_connected() {
+    let query = Query::over(&[CUSTOMER, ORDERS, LINEITEM, SUPPLIER, NATION, REGION]).filter(
+        "c.custkey = o.custkey, l.orderkey = o.orderkey, l.suppkey = s.suppkey, c.nationkey = s.nationkey, \
+         s.nationkey = n.nationkey, n.regionkey = r.regionkey",
+    );
+    let trees: Vec<String> = (0..100).map(|seed| query.ordered(Choice::Random(seed)).0).collect();
+    for tree in &trees {
+        for name in ["c", "o", "l", "s", "n", "r"] {
+            assert_eq!(tree.matches(name).count(), 1, "{tree}");
+        }
+    }
+    let different: std::collections::HashSet<_> = trees.iter().collect();
+    assert!(different.len() > 80, "{} of 100 are different", different.len());
+    assert_eq!(trees, (0..100).map(|seed| query.ordered(Choice::Random(seed)).0).collect::<Vec<_>>());
 }

@@ -1,0 +1,242 @@
+//! `anker.calibrate`: what the engine's work costs on this machine, in the units of the planner's costs.
+//!
+//! A few queries of each kind are run by both sides on mirrored tables of several sizes. The heap's times say how long a
+//! unit takes, the engine's what its work costs.
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+use pgrx::spi::SpiClient;
+use route::{Observed, Work, fit};
+use serde_json::Value;
+
+use crate::pg::error::Error;
+use crate::pg::session;
+use crate::settings;
+
+/// Tables that are asked, the smallest and the largest among them.
+const TABLES: usize = 3;
+/// With fewer rows in the largest nothing can be told from noise.
+const FEWEST_ROWS: i64 = 10_000;
+/// The least of so many runs counts.
+const RUNS: usize = 3;
+/// No request to another process is answered faster.
+const FASTEST_ANSWER_MS: f64 = 0.1;
+
+#[pg_extern]
+#[allow(clippy::type_complexity)]
+fn calibrate(
+    max_rows: i64,
+) -> TableIterator<
+    'static,
+    (name!(setting, String), name!(current, f64), name!(measured, Option<f64>), name!(statement, Option<String>)),
+> {
+    if max_rows < FEWEST_ROWS {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("max_rows is {max_rows}, but must be at least {FEWEST_ROWS}"),
+        )
+        .hint("Of fewer rows nothing can be told from noise.")
+        .raise()
+    }
+    // What the queries name is PostgreSQL's, whatever else has such a name.
+    let search_path = [(c"search_path", c"pg_catalog, pg_temp")];
+    let probes: Vec<Probe> = session::with_settings(&search_path, || {
+        let probes = Spi::connect(|client| probes(client, max_rows));
+        let probes = probes.unwrap_or_else(|e| error!("could not choose tables: {e}"));
+        probes.iter().map(|query| probe(query)).collect()
+    });
+    let unit_ms = middle(probes.iter().map(|probe| probe.heap_ms / probe.heap_cost).collect());
+    let in_units = |probe: &Probe| Observed { work: probe.work, time: probe.engine_ms / unit_ms };
+    let observed: Vec<Observed> = probes.iter().map(in_units).collect();
+    let mut measured = fit(&observed);
+    measured.startup = measured.startup.max(FASTEST_ANSWER_MS / unit_ms);
+
+    let current = settings::engine_costs();
+    let database = quoted(&database());
+    let line = |name: &str, current: f64, measured: f64| {
+        // What no query has asked for, or what was lost among the rest.
+        let measured = Some(measured).filter(|measured| *measured > 0.0).map(three_digits);
+        let statement = measured.map(|value| format!("ALTER DATABASE {database} SET {name} = {value}"));
+        (name.to_owned(), current, measured, statement)
+    };
+    TableIterator::new(vec![
+        line("anker.engine_startup_cost", current.startup, measured.startup),
+        line("anker.engine_value_cost", current.value, measured.value),
+        line("anker.engine_row_cost", current.row, measured.row),
+        line("anker.engine_result_cost", current.result, measured.result),
+    ])
+}
+
+/// A query that both sides have run.
+struct Probe {
+    work: Work,
+    engine_ms: f64,
+    heap_ms: f64,
+    heap_cost: f64,
+}
+
+fn probe(query: &str) -> Probe {
+    let engine_ms = least((0..RUNS).map(|_| run(query, c"force").total_ms));
+    let heap: Vec<Ran> = (0..RUNS).map(|_| run(query, c"off")).collect();
+    let heap_ms = least(heap.iter().map(|ran| ran.execution_ms));
+    Probe { work: work(query), engine_ms, heap_ms, heap_cost: heap[0].cost }
+}
+
+struct Ran {
+    cost: f64,
+    execution_ms: f64,
+    /// With planning.
+    total_ms: f64,
+}
+
+fn run(query: &str, route: &CStr) -> Ran {
+    // What one side cannot answer must not pass for its time.
+    let settings = [(c"anker.route", route), (c"anker.fallback", c"off")];
+    let explained = session::with_settings(&settings, || explained(query, "ANALYZE, TIMING off"));
+    let execution_ms = number(&explained, "Execution Time");
+    let total_ms = execution_ms + number(&explained, "Planning Time");
+    Ran { cost: number(&explained["Plan"], "Total Cost"), execution_ms, total_ms }
+}
+
+/// What the planner takes for the engine's work: what the query costs there if nothing else costs anything.
+fn work(query: &str) -> Work {
+    let cost = |which: usize| {
+        let price = |i| if i == which { c"1" } else { c"0" };
+        // With pages as dear as this the heap is not worth a thought.
+        let settings = [
+            (c"anker.route", c"auto"),
+            (c"anker.engine_startup_cost", c"0"),
+            (c"anker.engine_value_cost", price(1)),
+            (c"anker.engine_row_cost", price(2)),
+            (c"anker.engine_result_cost", price(3)),
+            (c"seq_page_cost", c"1e12"),
+            (c"random_page_cost", c"1e12"),
+        ];
+        let explained = session::with_settings(&settings, || explained(query, "VERBOSE"));
+        number(&explained["Plan"], "Total Cost")
+    };
+    let nothing = cost(0);
+    let [values, rows, results] = [1, 2, 3].map(|which| (cost(which) - nothing).max(0.0));
+    Work { values, rows, results }
+}
+
+fn explained(query: &str, options: &str) -> Value {
+    // Not a query to PostgreSQL, which would refuse it among those that only read.
+    let text = Spi::connect_mut(|client| {
+        let rows = client.update(&format!("EXPLAIN ({options}, FORMAT json) {query}"), None, &[])?;
+        rows.first().get_one::<pgrx::Json>()
+    });
+    match text {
+        Ok(Some(pgrx::Json(Value::Array(mut plans)))) if !plans.is_empty() => plans.remove(0),
+        Ok(_) => error!("EXPLAIN gave no plan of {query}"),
+        Err(e) => error!("could not run {query}: {e}"),
+    }
+}
+
+fn number(explained: &Value, name: &str) -> f64 {
+    explained[name].as_f64().unwrap_or_else(|| error!("EXPLAIN did not tell the {name}"))
+}
+
+/// The queries: on small, middle and large tables, reading few and many columns, filtering, grouping, joining, returning.
+fn probes(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<String>> {
+    let mut probes = Vec::new();
+    for Table { name, columns, key } in tables(client, max_rows)? {
+        let each = |form: &str, between: &str| {
+            columns.iter().map(|column| form.replace('?', column)).collect::<Vec<_>>().join(between)
+        };
+        probes.push(format!("SELECT count(*) FROM {name}"));
+        probes.push(format!("SELECT {} FROM {name}", each("max(?)", ", ")));
+        probes.push(format!("SELECT count(*) FROM {name} WHERE {}", each("? IS NOT NULL", " AND ")));
+        probes.push(format!("SELECT {} FROM {name}", columns.join(", ")));
+        if let Some(first) = columns.first() {
+            probes.push(format!("SELECT max({first}) FROM {name}"));
+            probes.push(format!("SELECT {first} FROM {name}"));
+            probes.push(format!("SELECT {first}, count(*) FROM {name} GROUP BY {first}"));
+        }
+        if let Some(key) = key {
+            probes.push(format!("SELECT count(*) FROM {name} a JOIN {name} b ON a.{key} = b.{key}"));
+        }
+    }
+    Ok(probes)
+}
+
+struct Table {
+    name: String,
+    /// Short ones with an order.
+    columns: Vec<String>,
+    /// That has few rows of each value.
+    key: Option<String>,
+}
+
+/// Mirrored tables of different sizes that the user may read in whole.
+fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
+    let found = client.select(
+        "SELECT format('%s', t.relation), t.rows,
+                (SELECT array_agg(quote_ident(attname) ORDER BY attnum)
+                 FROM (SELECT attname, attnum FROM pg_catalog.pg_attribute
+                       WHERE attrelid = t.relation AND attnum > 0 AND NOT attisdropped
+                             AND atttypid IN (20, 21, 23, 701, 1082, 1114, 1184)
+                             AND attname <> ALL (coalesce(t.excluded_columns, '{}'))
+                       ORDER BY attnum LIMIT 4) a) AS columns,
+                (SELECT quote_ident(attname)
+                 FROM pg_catalog.pg_index JOIN pg_catalog.pg_attribute a ON a.attrelid = indrelid AND a.attnum = indkey[0]
+                 WHERE indrelid = t.relation AND indisunique AND indnkeyatts = 1 AND indpred IS NULL
+                       AND atttypid IN (20, 21, 23) AND attname <> ALL (coalesce(t.excluded_columns, '{}'))
+                 ORDER BY indexrelid LIMIT 1) AS key
+         FROM anker.tables t
+         WHERE t.state = 'live' AND t.rows BETWEEN 1 AND $1
+               AND pg_catalog.has_table_privilege(t.relation, 'SELECT')
+               AND NOT pg_catalog.row_security_active(t.relation::oid)
+         ORDER BY t.rows",
+        None,
+        &[max_rows.into()],
+    )?;
+    let mut tables = Vec::new();
+    for row in found {
+        let (name, rows) = (row.get::<String>(1)?.unwrap_or_default(), row.get::<i64>(2)?.unwrap_or_default());
+        let columns: Vec<String> = row.get::<Vec<String>>(3)?.unwrap_or_default();
+        if !columns.is_empty() {
+            tables.push((rows, Table { name, columns, key: row.get(4)? }));
+        }
+    }
+    if tables.last().is_none_or(|(rows, _)| *rows < FEWEST_ROWS) {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("no mirrored table has between {FEWEST_ROWS} and {max_rows} rows that you may read"),
+        )
+        .hint("Mirror one with anker.mirror() and wait for it, or let larger ones be read with max_rows.")
+        .raise()
+    }
+    let last = tables.len() - 1;
+    let mut chosen: Vec<usize> = (0..TABLES).map(|i| i * last / (TABLES - 1)).collect();
+    chosen.dedup();
+    let chosen = |at: usize| chosen.contains(&at);
+    Ok(tables.into_iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, (_, table))| table).collect())
+}
+
+fn database() -> String {
+    let name = Spi::get_one::<String>("SELECT pg_catalog.current_database()::text");
+    name.ok().flatten().unwrap_or_else(|| error!("this database has no name"))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn least(times: impl Iterator<Item = f64>) -> f64 {
+    times.fold(f64::INFINITY, f64::min)
+}
+
+/// Of some numbers, at least one.
+fn middle(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// More is not known of what was measured.
+fn three_digits(value: f64) -> f64 {
+    let unit = 10f64.powf(value.log10().floor() - 2.0);
+    // By way of text, so that no others come in.
+    format!("{:.3e}", (value / unit).round() * unit).parse().unwrap_or(value)
+}
