@@ -57,12 +57,15 @@ fn tried(client: &mut Client, query: &Query, orders: u32, report: &mut Report) -
 
     let mut plans = HashSet::from([planned(client, query, 0)?]);
     let (mut finished, mut stopped) = (Vec::new(), 0);
-    client.batch_execute(&format!("SET statement_timeout = {}", (own * TOO_SLOW).ceil().max(20.0)))?;
+    let limit = format!("SET statement_timeout = {}", (own * TOO_SLOW).ceil().max(20.0));
     for seed in 1..=orders {
         if !plans.insert(planned(client, query, seed)?) {
             continue;
         }
-        match sets::unless_timed_out(answered(client, query, seed))? {
+        client.batch_execute(&limit)?;
+        let tried = sets::unless_timed_out(answered(client, query, seed))?;
+        client.batch_execute("RESET statement_timeout")?;
+        match tried {
             None => stopped += 1,
             Some((mut rows, ms)) => {
                 rows.sort_unstable();
@@ -73,7 +76,6 @@ fn tried(client: &mut Client, query: &Query, orders: u32, report: &mut Report) -
             }
         }
     }
-    client.batch_execute("RESET statement_timeout")?;
 
     finished.sort_by(|a, b| a.0.total_cmp(&b.0));
     let seeds: Vec<u32> = [0].into_iter().chain(finished.iter().take(FINALISTS).map(|(_, seed)| *seed)).collect();
