@@ -111,7 +111,6 @@ impl<'a> Translator<'a> {
         if let (JoinKind::Anti, Some(List { rel: rows, test: Some(test) })) = (kind, Some(&list))
             && link.subLinkType == pg_sys::SubLinkType::ANY_SUBLINK
             && let Some(outer) = self.outer_side(test, rows)
-            && matches!(self.join(rel.clone(), kind, rows.clone(), Vec::new()), Rel::Join { .. })
         {
             return self.in_no_row(link, rel, list, outer).map(Ok);
         }
@@ -167,8 +166,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// `NOT IN` a list that is the same for all rows. Nothing is known to be in no list that has a null, and of a null
-    /// nothing is known unless the list is empty.
+    /// `NOT IN`. Nothing is known to be in no list that has a null, and of a null nothing is known unless the list is empty:
+    /// the list is counted, and not looked through for each row.
     fn in_no_row(&mut self, link: &'a pg_sys::SubLink, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
         let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.into_iter().collect());
         let (totals, unknown) = self.unknown_in_list(link, outer)?;
@@ -219,13 +218,12 @@ impl<'a> Translator<'a> {
         };
         let list = self.list(link)?;
         let outer = list.test.as_ref().and_then(|test| self.outer_side(test, &list.rel));
-        let closed = self.is_closed(&list.rel);
         let decided = self.mark(list, decisive)?;
         if unknown_is_false {
             return Ok(boolean(decided));
         }
         let unknown = match outer {
-            Some(outer) if closed && found => {
+            Some(outer) if found => {
                 let (totals, unknown) = self.unknown_in_list(link, outer)?;
                 self.pending.push(Pending { kind: JoinKind::Inner, rel: totals, conditions: Vec::new() });
                 unknown

@@ -210,6 +210,7 @@ impl Tree<'_> {
                 }
             }
             Step::Row | Step::Hash | Step::Union | Step::GroupingSets | Step::Values { .. } => {}
+            Step::Shared { number, .. } => self.out.number(c"Shared Rows", u64::from(*number)),
             Step::Filter { conditions } => self.conditions(c"Filter", conditions),
             Step::Join(Join { keys, conditions, .. }) => {
                 if !keys.is_empty() {
@@ -254,6 +255,8 @@ impl Tree<'_> {
             Step::Join(Join { method: Method::NestedLoop, .. }) => "Nested Loop",
             Step::Hash => "Hash",
             Step::Union => "Union",
+            Step::Shared { is_first: true, .. } => "Materialize",
+            Step::Shared { is_first: false, .. } => "Materialized Scan",
             Step::Aggregate { .. } => "Aggregate",
             Step::GroupingSets => "Grouping Sets",
             Step::Top { keys, .. } if !keys.is_empty() => "Top-N per Group",

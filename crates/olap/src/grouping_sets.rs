@@ -1,4 +1,4 @@
-//! Grouping by several sets of keys: the input is read for each of them.
+//! Grouping by several sets of keys: the input is read for each of them, and computed once if it is more than a scan.
 
 use std::sync::Arc;
 
@@ -15,18 +15,25 @@ use protocol::tree::Step;
 use crate::arrow_form::scalar;
 use crate::expr::{column_name, constant, planning};
 use crate::physical::{Builder, Stage, columns_of};
+use crate::shared::Which;
 
-impl Builder<'_> {
-    pub fn grouping_sets(&self, input: &Rel, grouping: &GroupingSets) -> Result<Stage, Failure> {
+impl<'a> Builder<'a> {
+    pub fn grouping_sets(&self, input: &'a Rel, grouping: &GroupingSets) -> Result<Stage, Failure> {
         let mut columns: Vec<_> = grouping.keys.iter().map(|key| key.column).collect();
         columns.push(grouping.number);
         columns.extend(grouping.aggregates.iter().flat_map(|aggregation| &aggregation.columns));
+        let arguments: Vec<&Expr> =
+            grouping.aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments()).collect();
+        let read_by_any = columns_of(grouping.keys.iter().map(|key| &key.expr).chain(arguments.iter().copied()));
+        let is_shared = grouping.sets.len() > 1 && joins_or_groups(input) && self.is_kept(input);
         let mut parts = Vec::new();
         for (number, set) in grouping.sets.iter().enumerate() {
             let keys = grouping.keys_of(set);
-            let arguments = grouping.aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments());
-            let read = columns_of(keys.iter().map(|key| &key.expr).chain(arguments));
-            let rows = self.stage(input, &read)?;
+            let read = columns_of(keys.iter().map(|key| &key.expr).chain(arguments.iter().copied()));
+            let rows = match is_shared {
+                true => self.shared(Which::Operator(input), input, &read_by_any, &read)?,
+                false => self.stage(input, &read)?,
+            };
             let expected = || if keys.is_empty() { 1.0 } else { self.statistics.groups(input) };
             let groups = self.groups(&keys, &grouping.aggregates, rows, expected)?;
             let column = |id: &plan::ColumnId| -> Result<Arc<dyn PhysicalExpr>, Failure> {
@@ -50,5 +57,16 @@ impl Builder<'_> {
             }),
         };
         Ok(Stage { plan, columns })
+    }
+}
+
+/// What reads tables and filters them is as good as what is kept of it.
+fn joins_or_groups(rel: &Rel) -> bool {
+    match rel {
+        Rel::Scan { .. } | Rel::Row => false,
+        Rel::Filter { input, .. } | Rel::Map { input, .. } => joins_or_groups(input),
+        Rel::Union { inputs, .. } => inputs.iter().any(|part| joins_or_groups(&part.rel)),
+        Rel::Join { .. } | Rel::Apply { .. } | Rel::Aggregate { .. } => true,
+        Rel::GroupingSets { .. } | Rel::Top { .. } | Rel::Window { .. } => true,
     }
 }

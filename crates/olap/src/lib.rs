@@ -23,6 +23,7 @@
 //! | `top`, `first_of_groups` | the first rows in an order |
 //! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
 //! | `sort`, `runs` | rows in an order |
+//! | `shared` | rows that are computed once and read several times |
 //! | `results` | the stream of result batches |
 //! | `observe` | what EXPLAIN is told |
 //! | `cancellation` | ends joins that are long without a result |
@@ -68,6 +69,7 @@ mod reserve;
 mod results;
 mod runs;
 mod scan;
+mod shared;
 mod sort;
 mod sources;
 mod statistics;

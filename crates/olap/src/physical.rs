@@ -6,6 +6,8 @@
 //!
 //! Columns are dropped as soon as nothing above reads them.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
@@ -16,6 +18,7 @@ use datafusion_physical_plan::coop::CooperativeExec;
 use datafusion_physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::union::UnionExec;
+use optimizer::Common;
 use plan::{Aggregation, ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
 use protocol::request::Failure;
 use protocol::tree::Step;
@@ -27,6 +30,7 @@ use crate::error::internal;
 use crate::expr::{Lowering, column_name, planning};
 use crate::observe::Observer;
 use crate::scan::ViewScan;
+use crate::shared::{SharedRows, Which};
 use crate::statistics::Sampled;
 use crate::{JoinOrder, Manner};
 
@@ -48,6 +52,9 @@ pub struct Builder<'a> {
     pub observer: Observer,
     /// Of joins.
     pub order: JoinOrder,
+    pub common: Common<'a>,
+    /// Each with its number.
+    pub shared: RefCell<HashMap<Which, (u16, Arc<SharedRows>)>>,
 }
 
 /// A well-formed plan, which is optimized, as DataFusion executes it; the views fit its relations.
@@ -63,7 +70,9 @@ pub fn build(
     let observer = Observer(observed);
     let complete = plan.ends_with_groups() || plan.may_fail_late();
     let statistics = Sampled::new(plan, params, views);
-    let builder = Builder { plan, params, views, threads, statistics, complete, cancellation, observer, order };
+    let (common, shared) = (Common::of(plan), RefCell::default());
+    let builder =
+        Builder { plan, params, views, threads, statistics, complete, cancellation, observer, order, common, shared };
     let stage = builder.stage(root, &columns_of(&plan.output))?;
     if plan.output.iter().cloned().eq(stage.columns.iter().copied().map(Expr::column)) {
         return Ok(stage.plan);
@@ -83,7 +92,15 @@ impl<'a> Builder<'a> {
     }
 
     /// The rows of `rel` with those of its columns that are `needed`, or more.
-    pub fn stage(&self, rel: &Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
+    pub fn stage(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
+        match self.common(rel, needed)? {
+            Some(stage) => Ok(stage),
+            None => self.alone(rel, needed),
+        }
+    }
+
+    /// The same, for nobody else.
+    pub fn alone(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
         match rel {
             Rel::Scan { .. } | Rel::Filter { .. } => self.block(rel, needed),
             Rel::Row => {

@@ -221,7 +221,7 @@ impl Runs {
 }
 
 /// What was taken out of a batch, if it is text or bytes, holds on to all of the batch's.
-fn owned(column: ArrayRef) -> ArrayRef {
+pub fn owned(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),
         DataType::BinaryView => Arc::new(column.as_binary_view().gc()),

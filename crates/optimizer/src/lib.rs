@@ -4,12 +4,15 @@
 //!
 //! - `unnest`: subqueries that read what is around them become joins
 //! - `simplify`: outer joins that are none, conditions to where their columns come from
+//! - `common`: what needs to be computed only once
 //! - `join_order`: which of the relations of an inner join come first
 
+mod common;
 pub mod join_order;
 mod simplify;
 mod unnest;
 
+pub use common::Common;
 use plan::Plan;
 
 /// The same rows, without applications, and with conditions as far down as they may go.

@@ -61,6 +61,11 @@ pub enum Step {
     /// Puts the rows of a join's second side into a hash table.
     Hash,
     Union,
+    /// Rows that are computed once, below the first such step of this number, and read several times.
+    Shared {
+        number: u16,
+        is_first: bool,
+    },
     Aggregate {
         keys: Vec<Computed>,
         aggregates: Vec<Aggregation>,

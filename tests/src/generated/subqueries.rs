@@ -123,9 +123,9 @@ fn value_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
 
 /// Now and then a subquery of the subquery, about rows of it and of what is around it.
 fn deeper(dice: &mut Dice, outer: &Scope, inner: &Scope, level: u32) -> Option<String> {
-    // Not all that are within each other are so at their outermost.
-    let one_in = if level == 1 { 5 } else { 2 };
-    if level == DEEPEST || !dice.chance(one_in) {
+    // Most of those that are within another have one within them.
+    let goes_on = if level == 1 { dice.chance(3) } else { !dice.chance(4) };
+    if level == DEEPEST || !goes_on {
         return None;
     }
     let columns = inner.columns.iter().chain(&outer.columns).cloned().collect();
