@@ -16,5 +16,6 @@ mod numerics;
 mod ordered;
 mod random;
 mod runtime;
+mod shared;
 mod table;
 mod times;

@@ -52,7 +52,7 @@ impl<F: Fn(usize) -> Vec<ArrayRef> + Send + Sync> TableView for Made<F> {
 }
 
 /// One column of running numbers.
-fn numbers(chunks: usize) -> (Arc<dyn TableView>, Arc<AtomicUsize>) {
+pub fn numbers(chunks: usize) -> (Arc<dyn TableView>, Arc<AtomicUsize>) {
     let read = Arc::new(AtomicUsize::new(0));
     let make = |index: usize| -> Vec<ArrayRef> {
         let first = (index * CHUNK_ROWS) as i64;
