@@ -17,6 +17,7 @@ tests![
     rows_that_were_counted_are_right,
     options_are_followed,
     rows_that_are_sent_along_have_their_name,
+    what_is_read_twice_is_computed_once,
     what_was_not_read_to_its_end_has_no_plan,
     a_stopped_engine_is_not_waited_for,
     an_engine_that_is_gone_is_a_reason,
@@ -42,6 +43,25 @@ fn with_tables(context: &Context, options: Options) -> Result<(Arc<Cluster>, Cli
     )?;
     anker::mirror(&mut client, &["t", "u"], LIVE)?;
     Ok((cluster, client))
+}
+
+fn what_is_read_twice_is_computed_once(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = patient(context)?;
+    let twice = "WITH w AS (SELECT g, sum(n) AS s FROM t GROUP BY g)
+        SELECT count(*) FROM w a JOIN w b ON a.s <= b.s WHERE anker.olap()";
+    let sets = "SELECT g, count(*) FROM t JOIN u ON t.g = u.k WHERE anker.olap() GROUP BY ROLLUP (g)";
+    for (sql, scans, shared) in [(twice, 1, 1), (sets, 2, 1)] {
+        for options in ["COSTS off", "ANALYZE"] {
+            let shown = explained(&mut client, options, sql)?;
+            let count = |what: &str| shown.matches(what).count();
+            ensure!(count("Scan on ") == scans, "{shown}");
+            ensure!(count("->  Materialize ") == 1 && count("->  Materialized Scan ") == shared, "{shown}");
+            ensure!(count("Shared Rows: 1") == 2, "{shown}");
+        }
+        let json = explained(&mut client, "FORMAT json", sql)?;
+        ensure!(json.matches("\"Shared Rows\": 1").count() == 2, "{json}");
+    }
+    Ok(())
 }
 
 /// On a machine that is busy with other tests.
