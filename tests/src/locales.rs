@@ -22,7 +22,7 @@ const LOCALES: [&str; 4] = ["de_DE", "sv_SE", "cs_CZ", "tr_TR"];
 const LETTERS: &str = "aAbBcChHiIzZäÄåéñßøıİčČžŁαΣςжЯאあ中0179 -_.,'@#$%&()+/:[]~\u{301}\u{200b}ﬀ😀";
 
 /// A server that has these locales, made of the sources that come with the C library's locales.
-fn options(context: &Context) -> Result<Options> {
+pub fn options(context: &Context) -> Result<Options> {
     let folder = context.home().join("locales");
     for locale in LOCALES {
         let compiled = folder.join(format!("{locale}.utf8"));
@@ -68,6 +68,17 @@ fn questions(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
         format!(
             "SELECT count(*) FROM words a JOIN words b ON a.id = b.id + 1 AND a.{column} < b.{column} WHERE anker.olap()"
         ),
+        format!("SELECT id, {column}, {other} FROM words WHERE anker.olap() ORDER BY {column} NULLS FIRST, {other} DESC, id LIMIT 50 OFFSET 7"),
+        format!("SELECT {column} FROM words WHERE anker.olap() ORDER BY {column} DESC NULLS LAST FETCH FIRST 9 ROWS WITH TIES"),
+        format!("SELECT count(*), min(id), max({other}) FROM (SELECT * FROM words ORDER BY {column}, id LIMIT 100) s WHERE anker.olap()"),
+        format!("SELECT * FROM (SELECT DISTINCT ON (id % 9) id % 9, id, {column} FROM words ORDER BY id % 9, {column} DESC, id) s WHERE anker.olap()"),
+        format!("SELECT * FROM (SELECT DISTINCT ON ({other}) {other}, id FROM words ORDER BY {other}, {column}, id) s WHERE anker.olap()"),
+        format!("SELECT * FROM (SELECT id, rank() OVER w, count(*) OVER w, max({column}) OVER w AS m, sum(id) OVER w AS s FROM words
+            WINDOW w AS (PARTITION BY id % 3 ORDER BY {column} DESC NULLS LAST)) s WHERE anker.olap()"),
+        format!("SELECT * FROM (SELECT id, row_number() OVER (ORDER BY {column}, {other} DESC NULLS FIRST, id) AS n,
+            min({other}) OVER (PARTITION BY {column} ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS m FROM words) s
+            WHERE anker.olap()"),
+        format!("SELECT id, greatest({column}, {other}, {literal}), least({other}, NULL, {column}) FROM words WHERE anker.olap()"),
         format!("SELECT count(*), max({other}) FROM words WHERE {column} < {other} AND anker.olap()"),
         format!("SELECT upper({column}), lower({column}) FROM words WHERE anker.olap()"),
         format!("SELECT count(*) FROM words WHERE lower({column}) LIKE '%i%' AND anker.olap()"),
@@ -80,7 +91,7 @@ fn questions(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
 
 fn ask(client: &mut postgres::Client, questions: &[String]) -> Result<()> {
     for sql in questions {
-        compare(client, sql, sql.contains(" DESC NULLS LAST"))?;
+        compare(client, sql, sql.ends_with(" LIMIT 40") || sql.ends_with(" OFFSET 7"))?;
         let by = anker::analyzed(client, sql)?;
         ensure!(by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
     }

@@ -42,6 +42,7 @@ files![
     intervals,
     text,
     text_functions,
+    text_orders,
     types,
     nulls,
     select,

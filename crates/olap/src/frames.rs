@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use arrow_array::RecordBatch;
-use datafusion_common::arrow::row::Rows;
 use datafusion_common::error::Result;
 use plan::{Bound, Exclude, Frame, Unit};
 
-use crate::runs::Keys;
+use crate::keys::{KeyRows, Keys};
 
 /// Whole partitions, one behind the other.
 pub struct Layout {
@@ -121,7 +120,7 @@ impl Layout {
 }
 
 /// Whether a row has the key of the one before it.
-fn alike(keys: &Rows, at: usize) -> bool {
+fn alike(keys: &KeyRows, at: usize) -> bool {
     keys.row(at) == keys.row(at - 1)
 }
 

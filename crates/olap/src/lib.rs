@@ -54,6 +54,7 @@ mod frames;
 mod greatest;
 mod grouping_sets;
 mod intervals;
+mod keys;
 mod like;
 mod logic;
 mod maths;

@@ -10,15 +10,16 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
-use datafusion_common::arrow::row::Rows;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_physical_expr::PhysicalExpr;
+use locale::Locale;
+use plan::catalogue::Extreme;
 use plan::{FailureKind, Frame};
 
 use crate::arrow_form::RAW_DECIMAL;
 use crate::error::QueryError;
 use crate::frames::Layout;
-use crate::runs::Keys;
+use crate::keys::{KeyRows, Keys};
 
 /// A window function with its lowered arguments; each makes one column.
 #[derive(Clone, Debug)]
@@ -52,11 +53,12 @@ pub enum Call {
         narrow: bool,
         frame: Frame,
     },
-    /// `key` orders the values: equal ones have equal bits.
+    /// `key` orders the values: equal ones have equal bits. Texts may be those of a locale.
     Extreme {
         arg: Arc<dyn PhysicalExpr>,
         key: Arc<dyn PhysicalExpr>,
-        greatest: bool,
+        locale: Option<&'static Locale>,
+        which: Extreme,
         frame: Frame,
     },
 }
@@ -151,10 +153,10 @@ impl Call {
                 }
                 Ok(Arc::new(rows.map(sum).collect::<Decimal128Array>().with_data_type(RAW_DECIMAL)))
             }
-            Call::Extreme { arg, key, greatest, frame } => {
+            Call::Extreme { arg, key, locale, which, frame } => {
                 let values = value(arg)?;
-                let keys = Keys::of_values(&value(key)?)?;
-                let tree = Tree::new(&keys, &values, *greatest);
+                let keys = Keys::of_values(&value(key)?, *locale)?;
+                let tree = Tree::new(&keys, &values, *which);
                 let place = |row: usize| match tree.best(layout.frame(frame, row)) {
                     Some(there) => (VALUE, there),
                     None => (NULL, 0),
@@ -233,16 +235,16 @@ fn over(sums: &[i128], frame: [Range<usize>; 3]) -> i128 {
 
 /// Finds the least or greatest value of any range of rows.
 struct Tree<'a> {
-    keys: &'a Rows,
-    greatest: bool,
+    keys: &'a KeyRows,
+    which: Extreme,
     /// The leaves are the rows, behind the inner nodes; the children of node n are 2 n and 2 n + 1.
     nodes: Vec<Option<u32>>,
 }
 
 impl<'a> Tree<'a> {
-    fn new(keys: &'a Rows, values: &ArrayRef, greatest: bool) -> Tree<'a> {
+    fn new(keys: &'a KeyRows, values: &ArrayRef, which: Extreme) -> Tree<'a> {
         let rows = values.len();
-        let mut tree = Tree { keys, greatest, nodes: vec![None; 2 * rows] };
+        let mut tree = Tree { keys, which, nodes: vec![None; 2 * rows] };
         for row in 0..rows {
             tree.nodes[rows + row] = values.is_valid(row).then_some(row as u32);
         }
@@ -255,7 +257,10 @@ impl<'a> Tree<'a> {
     fn better(&self, a: Option<u32>, b: Option<u32>) -> Option<u32> {
         let (Some(x), Some(y)) = (a, b) else { return a.or(b) };
         let (x, y) = (self.keys.row(x as usize), self.keys.row(y as usize));
-        let second = if self.greatest { y > x } else { y < x };
+        let second = match self.which {
+            Extreme::Min => y < x,
+            Extreme::Max => y > x,
+        };
         if second { b } else { a }
     }
 

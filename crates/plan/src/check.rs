@@ -4,7 +4,7 @@
 //! What passes here can be run without a further look.
 
 use crate::catalogue::{self, Call, Kind};
-use crate::{Aggregation, ColumnId, Expr, JoinKind, Literal, Physical, Plan, Rel, Type};
+use crate::{Aggregation, ColumnId, Expr, JoinKind, Literal, Physical, Plan, Rel, SortKey, Type};
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
 pub const MAX_DEPTH: usize = 100;
@@ -109,9 +109,10 @@ impl Checker<'_> {
             }
             Rel::Top { input, keys, order, range } => {
                 let visible = self.rel(input, depth)?;
-                for expr in keys.iter().chain(order.iter().map(|key| &key.expr)) {
+                for expr in keys {
                     self.type_of(expr, &visible)?;
                 }
+                self.order(order, &visible)?;
                 for number in range.offset.iter().chain(&range.count) {
                     let is_value = matches!(number, Expr::Literal { .. } | Expr::Param { .. });
                     if !is_value || self.type_of(number, &[])? != Type::Int64 {
@@ -121,9 +122,11 @@ impl Checker<'_> {
             }
             Rel::Window { input, over, calls } => {
                 let visible = self.rel(input, depth)?;
-                for expr in over.expressions() {
+                for expr in &over.partition {
                     self.type_of(expr, &visible)?;
                 }
+                self.order(&over.order, &visible)?;
+                self.order(&over.ties, &visible)?;
                 for call in calls {
                     let arguments = call.function.arguments().into_iter().map(|e| self.type_of(e, &visible));
                     let types = call.function.types(&arguments.collect::<Result<Vec<_>, _>>()?);
@@ -180,6 +183,16 @@ impl Checker<'_> {
         for condition in conditions {
             if self.type_of(condition, visible)? != Type::Bool {
                 return Err(format!("a condition that is not Bool: {condition:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self, keys: &[SortKey], visible: &[ColumnId]) -> Result<(), String> {
+        for key in keys {
+            let ty = self.type_of(&key.expr, visible)?;
+            if key.locale.is_some() && !ty.is_text() {
+                return Err(format!("a locale for {ty:?}: {key:?}"));
             }
         }
         Ok(())

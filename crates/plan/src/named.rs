@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{FunctionRow, Kind, Rule, Takes, named, of_all};
+use crate::catalogue::{FunctionRow, Kind, Rule, Takes, named, of_all, of_all_in_locale};
 use crate::{FailureKind, Type};
 
 /// A function, whatever its operands are.
@@ -11,6 +11,9 @@ pub enum Named {
     /// The first of the equal ones.
     Greatest,
     Least,
+    /// In the order of the locale of the C library that the last text names.
+    GreatestIn,
+    LeastIn,
     /// By PostgreSQL's rules for deterministic collations, with `\` as escape.
     Like,
     StartsWith,
@@ -204,6 +207,7 @@ pub const AVERAGE_SCALE: u8 = 20;
 
 const TEXT: &[Takes] = &[Takes::Only(Type::Text)];
 const TWO_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text)];
+const CHARS_IN_LOCALE: &[Takes] = &[Takes::Only(Type::Char), Takes::Only(Type::Text)];
 const THREE_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text), Takes::Only(Type::Text)];
 const PART: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int32), Takes::Only(Type::Int32)];
 const PAD: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int32), Takes::Only(Type::Text)];
@@ -291,6 +295,10 @@ pub(crate) const NAMED: &[FunctionRow] = {
         of_all(Least, "least(time, …)", &[Any(Time)]),
         of_all(Least, "least(uuid, …)", &[Any(Uuid)]),
         of_all(Least, "least(text, …)", &[Any(Text)]),
+        of_all_in_locale(GreatestIn, "greatest(text, … in locale)", TWO_TEXTS, Type::Text),
+        of_all_in_locale(GreatestIn, "greatest(char, … in locale)", CHARS_IN_LOCALE, Type::Char),
+        of_all_in_locale(LeastIn, "least(text, … in locale)", TWO_TEXTS, Type::Text),
+        of_all_in_locale(LeastIn, "least(char, … in locale)", CHARS_IN_LOCALE, Type::Char),
         named(Like, "text like text", TWO_TEXTS, BOOL, LIKE),
         named(StartsWith, "starts_with(text, text)", TWO_TEXTS, BOOL, &[]),
         named(Length, "length(text)", &[Any(Text)], INTEGER, &[]),

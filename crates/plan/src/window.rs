@@ -170,6 +170,15 @@ impl WindowFunction {
 impl Agg {
     /// Whether it may be asked for over a frame.
     pub fn is_windowed(&self) -> bool {
-        matches!(self, Agg::CountStar | Agg::Count(_) | Agg::Sum(_) | Agg::Avg(_) | Agg::Min(_) | Agg::Max(_))
+        match self {
+            Agg::CountStar
+            | Agg::Count(_)
+            | Agg::Sum(_)
+            | Agg::Avg(_)
+            | Agg::Min(_)
+            | Agg::Max(_)
+            | Agg::InLocale(..) => true,
+            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) => false,
+        }
     }
 }

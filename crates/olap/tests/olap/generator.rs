@@ -6,7 +6,7 @@ mod values;
 use std::sync::Arc;
 
 use colstore::TableView;
-use plan::catalogue::{BitAgg, FloatAgg, PairAgg, Spread};
+use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg, Spread};
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, Bound, CmpOp, ColumnId, Computed, Exclude, Expr, Field, Frame, GroupingSets,
     JoinKind, Literal, Named, Over, Part, Plan, Range, Rel, SortKey, Type, Unit, WindowCall, WindowFunction, catalogue,
@@ -17,6 +17,7 @@ use rand::seq::IndexedRandom;
 
 use crate::build::{call, cast};
 use crate::level::relation;
+use crate::locales;
 use crate::numerics;
 use crate::table::{Row, TestView, Value, chunk};
 
@@ -320,7 +321,13 @@ impl Generator<'_> {
     }
 
     fn sort_key(&mut self, expr: Expr) -> SortKey {
-        SortKey { expr, descending: self.chance(0.4), nulls_first: self.chance(0.4) }
+        let locale = (self.case.plan.type_of(&expr).is_text() && self.chance(0.6)).then(|| self.locale());
+        SortKey { expr, locale, descending: self.chance(0.4), nulls_first: self.chance(0.4) }
+    }
+
+    fn locale(&mut self) -> String {
+        let known = locales::known();
+        (*known.choose(self.rng).unwrap()).to_owned()
     }
 
     /// For LIMIT or OFFSET: perhaps none, perhaps null.

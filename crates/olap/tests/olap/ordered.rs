@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use plan::{Bound, ColumnId, Exclude, Expr, Frame, Literal, Over, Range, SortKey, Unit, WindowCall, WindowFunction};
 
-use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order, same_row};
+use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order_in, same_row};
 use crate::table::{Row, Value};
 
 /// A row, behind what its place depends on: the order, and what breaks ties.
@@ -72,8 +72,8 @@ impl Interpreter<'_> {
 /// The order of two rows, of which these are the values that decide it.
 pub fn compare(by: &[SortKey], a: &Row, b: &Row) -> Ordering {
     let one = |(key, (a, b)): (&SortKey, (&Value, &Value))| match (a, b) {
-        (Some(a), Some(b)) if key.descending => order(b, a),
-        (Some(a), Some(b)) => order(a, b),
+        (Some(a), Some(b)) if key.descending => order_in(key.locale.as_deref(), b, a),
+        (Some(a), Some(b)) => order_in(key.locale.as_deref(), a, b),
         (None, None) => Ordering::Equal,
         (None, _) if key.nulls_first => Ordering::Less,
         (_, None) if !key.nulls_first => Ordering::Less,
