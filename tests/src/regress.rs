@@ -52,6 +52,7 @@ files![
     sent,
     partitions,
     windows,
+    window_ranges,
     grouping_sets,
     groups_above,
     cursors,

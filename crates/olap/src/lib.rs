@@ -42,6 +42,7 @@ mod count;
 mod dense;
 mod differences;
 mod distinct;
+mod edges;
 mod error;
 mod exact_spread;
 mod expr;

@@ -56,6 +56,8 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Floor
         | Named::Trunc
         | Named::Sqrt
+        | Named::MovedDown
+        | Named::MovedUp
         | Named::BitAnd
         | Named::BitOr
         | Named::BitXor

@@ -29,6 +29,7 @@ use protocol::tree::Step;
 
 use crate::aggregate::{locale, one_partition};
 use crate::arrow_form::arrow_type;
+use crate::edges::{Framed, Reach};
 use crate::error::internal;
 use crate::expr::{Lowering, column_name};
 use crate::frames::Layout;
@@ -50,7 +51,7 @@ impl Builder<'_> {
         let calls: Vec<&WindowCall> =
             calls.iter().filter(|call| call.columns.iter().any(|id| needed.contains(id))).collect();
         let own: Vec<ColumnId> = calls.iter().flat_map(|call| &call.columns).copied().collect();
-        let arguments = calls.iter().flat_map(|call| call.function.arguments());
+        let arguments = calls.iter().flat_map(|call| call.expressions());
         let mut read = columns_of(over.expressions().chain(arguments));
         read.extend(needed.iter().filter(|id| !own.contains(id)));
         let Stage { plan, mut columns } = self.stage(input, &read)?;
@@ -67,7 +68,7 @@ impl Builder<'_> {
         let sorted = if by.is_empty() { plan } else { self.observer.part(Arc::new(Sort::new(plan, by, all))) };
         let mut made = Vec::new();
         for call in &calls {
-            made.extend(lowered(call, &lowering)?);
+            made.extend(lowered(call, over, &lowering)?);
         }
         let fields =
             own.iter().map(|id| Field::new(column_name(*id), arrow_type(self.plan.type_of(&Expr::column(*id))), true));
@@ -83,13 +84,14 @@ impl Builder<'_> {
 }
 
 /// What computes each of a call's columns.
-fn lowered(call: &WindowCall, lowering: &Lowering<'_>) -> Result<Vec<Call>, Failure> {
-    let frame = call.frame;
+fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Vec<Call>, Failure> {
+    let framed = framed(call, over, lowering)?;
+    let frame = || framed.clone();
     let lower = |expr: &Expr| lowering.lower(expr);
-    let nth = |value, at, from_end| Ok::<_, Failure>(Call::Nth { value: lower(value)?, at, from_end, frame });
-    let sum = |arg: &Expr, narrow| Ok::<_, Failure>(Call::Sum { arg: lower(arg)?, narrow, frame });
+    let nth = |value, at, from_end| Ok::<_, Failure>(Call::Nth { value: lower(value)?, at, from_end, frame: frame() });
+    let sum = |arg: &Expr, narrow| Ok::<_, Failure>(Call::Sum { arg: lower(arg)?, narrow, frame: frame() });
     let extreme = |arg: &Expr, locale, which| {
-        Ok::<_, Failure>(Call::Extreme { arg: lower(arg)?, key: lowering.key(arg)?, locale, which, frame })
+        Ok::<_, Failure>(Call::Extreme { arg: lower(arg)?, key: lowering.key(arg)?, locale, which, frame: frame() })
     };
     Ok(vec![match &call.function {
         WindowFunction::RowNumber => Call::RowNumber,
@@ -105,12 +107,12 @@ fn lowered(call: &WindowCall, lowering: &Lowering<'_>) -> Result<Vec<Call>, Fail
         WindowFunction::Last(value) => nth(value, 0, true)?,
         WindowFunction::Nth(value, number) => nth(value, *number as usize - 1, false)?,
         WindowFunction::Aggregate(agg) => match agg {
-            Agg::CountStar => Call::Count { arg: None, frame },
-            Agg::Count(arg) => Call::Count { arg: Some(lower(arg)?), frame },
+            Agg::CountStar => Call::Count { arg: None, frame: frame() },
+            Agg::Count(arg) => Call::Count { arg: Some(lower(arg)?), frame: frame() },
             Agg::Sum(arg) => {
                 sum(arg, agg.aggregate().row().output_types(lowering.plan.type_of(arg)).eq([Type::Int64]))?
             }
-            Agg::Avg(arg) => return Ok(vec![sum(arg, false)?, Call::Count { arg: Some(lower(arg)?), frame }]),
+            Agg::Avg(arg) => return Ok(vec![sum(arg, false)?, Call::Count { arg: Some(lower(arg)?), frame: frame() }]),
             Agg::Min(arg) => extreme(arg, None, Extreme::Min)?,
             Agg::Max(arg) => extreme(arg, None, Extreme::Max)?,
             Agg::InLocale(which, pair) => extreme(&pair[0], Some(locale(&pair[1])?), *which)?,
@@ -119,6 +121,20 @@ fn lowered(call: &WindowCall, lowering: &Lowering<'_>) -> Result<Vec<Call>, Fail
             }
         },
     }])
+}
+
+fn framed(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Framed, Failure> {
+    let reach = match (&call.reach, over.order.first()) {
+        (Some(reach), Some(order)) => Some(Reach {
+            value: lowering.key(&reach.value)?,
+            start: reach.start.as_ref().map(|edge| lowering.key(edge)).transpose()?,
+            end: reach.end.as_ref().map(|edge| lowering.key(edge)).transpose()?,
+            descending: order.descending,
+            nulls_first: order.nulls_first,
+        }),
+        _ => None,
+    };
+    Ok(Framed { frame: call.frame, reach })
 }
 
 #[derive(Debug)]

@@ -59,6 +59,10 @@ pub enum Named {
     Floor,
     Trunc,
     Sqrt,
+    /// A float moved by another one, beyond all floats an infinite one. Where opposite infinities leave open what that is,
+    /// the lowest of all, or the highest.
+    MovedDown,
+    MovedUp,
     BitAnd,
     BitOr,
     BitXor,
@@ -217,6 +221,7 @@ const INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer)];
 const THREE_INTEGERS: &[Takes] = &[Takes::Only(Type::Int32), Takes::Only(Type::Int32), Takes::Only(Type::Int32)];
 const TWO_INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer), Takes::Any(Kind::Integer)];
 const FLOAT: &[Takes] = &[Takes::Any(Kind::Float)];
+const TWO_FLOATS: &[Takes] = &[Takes::Any(Kind::Float), Takes::Any(Kind::Float)];
 const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
 const NUMERIC: &[Takes] = &[Takes::Any(Kind::Numeric)];
 const NUMERIC_AND_INTEGER: &[Takes] = &[Takes::Any(Kind::Numeric), Takes::Only(Type::Int32)];
@@ -338,6 +343,8 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(Ceil, "ceil(float)", FLOAT, Rule::Same, &[]),
         named(Floor, "floor(float)", FLOAT, Rule::Same, &[]),
         named(Trunc, "trunc(float)", FLOAT, Rule::Same, &[]),
+        named(MovedDown, "float moved, or the lowest", TWO_FLOATS, Rule::Same, &[]),
+        named(MovedUp, "float moved, or the highest", TWO_FLOATS, Rule::Same, &[]),
         named(Round, "round(decimal)", DECIMAL, WIDE_WHOLE, &[]),
         named(Ceil, "ceil(decimal)", DECIMAL, WIDE_WHOLE, &[]),
         named(Floor, "floor(decimal)", DECIMAL, WIDE_WHOLE, &[]),

@@ -243,7 +243,7 @@ impl Rel {
                 keys.iter().chain(order).chain(&range.offset).chain(&range.count).collect()
             }
             Rel::Window { over, calls, .. } => {
-                let arguments = calls.iter().flat_map(|call| call.function.arguments());
+                let arguments = calls.iter().flat_map(WindowCall::expressions);
                 over.expressions().chain(arguments).collect()
             }
         }
@@ -270,7 +270,7 @@ impl Rel {
                 keys.iter_mut().chain(order).chain(&mut range.offset).chain(&mut range.count).collect()
             }
             Rel::Window { over, calls, .. } => {
-                let arguments = calls.iter_mut().flat_map(|call| call.function.arguments_mut());
+                let arguments = calls.iter_mut().flat_map(WindowCall::expressions_mut);
                 over.expressions_mut().chain(arguments).collect()
             }
         }

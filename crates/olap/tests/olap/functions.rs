@@ -27,6 +27,14 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
         }
         _ if moments::knows(function) => moments::call(function, types, args)?,
         _ if numerics::knows(types) => Some(numerics::call(function, args)?),
+        Named::MovedDown | Named::MovedUp => match (&args[0], &args[1]) {
+            (Some(Literal::Float(a)), Some(Literal::Float(by))) => {
+                let lost = if function == Named::MovedUp { f64::INFINITY } else { f64::NEG_INFINITY };
+                let opposite = a.is_infinite() && by.is_infinite() && a != by;
+                Some(Literal::Float(if opposite { lost } else { a + by }))
+            }
+            _ => None,
+        },
         _ if types.iter().any(|ty| ty.is_text()) => Some(of_text(function, ty, &present().collect::<Vec<_>>())?),
         _ => match (types[0], &args[0]) {
             (from @ (Type::Date | Type::Timestamp | Type::TimestampTz), Some(Literal::Int(value))) => {

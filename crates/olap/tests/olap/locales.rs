@@ -76,7 +76,7 @@ fn numbered(first: Option<&str>, second: Option<&str>, directions: [bool; 4]) ->
     let least = Agg::InLocale(Extreme::Min, Box::new([Expr::column(ColumnId(0)), name]));
     let frame =
         Frame { unit: Unit::Groups, start: Bound::Preceding(2), end: Bound::Following(1), exclude: Exclude::Current };
-    let call = |at, function| WindowCall { columns: vec![ColumnId(at)], function, frame };
+    let call = |at, function| WindowCall { columns: vec![ColumnId(at)], function, frame, reach: None };
     let calls = vec![call(3, WindowFunction::Rank), call(4, WindowFunction::Aggregate(least))];
     let over = Over { partition: vec![], order: order.clone(), ties: vec![] };
     let scan = Rel::Scan { relation: 0, columns: own(0, 3) };

@@ -166,6 +166,11 @@ impl Generator<'_> {
                 cast(ty, self.expr(from, d))
             }
             Type::Float64 if self.chance(0.1) => cast(ty, self.expr(Type::Float32, d)),
+            Type::Float64 if self.chance(0.1) => {
+                let moved = *[Named::MovedDown, Named::MovedUp].choose(self.rng).unwrap();
+                let args = vec![self.expr(ty, d), self.expr(ty, d)];
+                call(moved, ty, args)
+            }
             Type::Float64 if self.chance(0.1) => Expr::Neg(self.expr(ty, d).into()),
             Type::Float64 => {
                 let op = *[ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div].choose(self.rng).unwrap();
