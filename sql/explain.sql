@@ -37,6 +37,10 @@ EXPLAIN (COSTS OFF, FORMAT yaml) SELECT count(*) FROM dim WHERE anker.olap();
 -- a condition that the engine leaves to PostgreSQL
 EXPLAIN (COSTS OFF) SELECT id FROM fact WHERE kind ILIKE '%1' AND id < 10 AND anker.olap();
 
+-- the first rows in the order of a locale, and, in one that is not the C library's, all rows
+EXPLAIN (COSTS OFF) SELECT id FROM fact WHERE greatest(kind, 'kind 1') = kind AND anker.olap() ORDER BY kind DESC, id LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT id FROM fact WHERE anker.olap() ORDER BY kind COLLATE "en-x-icu", id LIMIT 3;
+
 -- why not
 EXPLAIN (COSTS OFF) SELECT count(*) FROM loose WHERE anker.olap();
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fact, loose WHERE fact.id = loose.id AND anker.olap();

@@ -2,7 +2,7 @@
 --
 -- TEXT, VARCHAR, CHAR(n)
 --
--- Equality is the engine's under any deterministic collation, order under "C".
+-- Equality is the engine's under any deterministic collation, order under "C" and in locales of the C library.
 --
 
 CREATE TABLE word (

@@ -145,6 +145,13 @@ impl TextOrder {
         }
     }
 
+    pub fn locale(self) -> Option<String> {
+        match self {
+            TextOrder::ByBytes => None,
+            TextOrder::InLocale(locale) => Some(locale),
+        }
+    }
+
     fn compare(&self, op: CmpOp, left: Expr, right: Expr) -> Expr {
         let (left, right) = match self {
             TextOrder::ByBytes => (left, right),
@@ -155,15 +162,6 @@ impl TextOrder {
             }
         };
         Expr::Cmp { op, left: Box::new(left), right: Box::new(right) }
-    }
-}
-
-/// Order by bytes, of which alone rows are put in order.
-pub fn require_c_order(collation: pg_sys::Oid) -> Attempt<()> {
-    if collation != pg_sys::InvalidOid && ordered_by_bytes(collation) {
-        Ok(())
-    } else {
-        Err(Why::Collation.of("text order in a collation other than \"C\""))
     }
 }
 

@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
 use plan::{CmpOp, Expr, Literal, Named, Type};
 
-use super::compare::{Comparison, require_c_order};
+use super::compare::{Comparison, TextOrder, named_locale};
 use super::reason::{Attempt, Why, node_reason, operator_reason};
 use super::translate::{Scale, Translator, Typed, boolean, cast};
 use crate::pg::catalog::type_name;
@@ -97,18 +97,25 @@ impl<'a> Translator<'a> {
     fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
         let all = self.all(node.args)?;
         let unified = self.unified(all)?;
-        if unified.ty.is_text() {
-            require_c_order(node.inputcollid)?;
-        }
-        let function = match node.op {
-            pg_sys::MinMaxOp::IS_GREATEST => Named::Greatest,
-            _ => Named::Least,
+        let locale = match unified.ty.is_text() {
+            true => TextOrder::of(node.inputcollid)?.locale(),
+            false => None,
+        };
+        let function = match (node.op, &locale) {
+            (pg_sys::MinMaxOp::IS_GREATEST, None) => Named::Greatest,
+            (pg_sys::MinMaxOp::IS_GREATEST, Some(_)) => Named::GreatestIn,
+            (_, None) => Named::Least,
+            (_, Some(_)) => Named::LeastIn,
         };
         let (ty, exact_scale) = (unified.ty, matches!(unified.scale, Mix::OfType));
-        if catalogue::function(Call::Named(function), &vec![ty; unified.exprs.len()]).is_none() {
+        let mut types = vec![ty; unified.exprs.len()];
+        types.extend(locale.iter().map(|_| Type::Text));
+        if catalogue::function(Call::Named(function), &types).is_none() {
             return Err(Why::Type.of(format!("GREATEST or LEAST of {}", type_name(node.minmaxtype))));
         }
-        let expr = Expr::Call { function, ty, args: unified.exprs };
+        let mut args = unified.exprs;
+        args.extend(locale.as_deref().map(named_locale));
+        let expr = Expr::Call { function, ty, args };
         // Which of two equal values it is depends on their place, and so does what it shows.
         Ok(Typed { expr, ty, scale: if exact_scale { Scale::OfType } else { Scale::Unknown } })
     }

@@ -33,6 +33,7 @@ mod operators;
 mod ordered;
 mod placeholder;
 mod pull_up;
+mod range_frame;
 mod reason;
 mod scope;
 mod sent;

@@ -6,7 +6,7 @@
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
-use super::compare::{require_c_order, require_known_order};
+use super::compare::{TextOrder, require_known_order};
 use super::from::simplified;
 use super::level::Opened;
 use super::numeric::comparable;
@@ -90,7 +90,7 @@ impl<'a> Translator<'a> {
     fn break_ties(&self, order: &mut Vec<SortKey>, columns: &[Attempt<Typed>]) -> Attempt<()> {
         if self.repeated {
             for column in columns {
-                order.push(ascending(column.as_ref().map_err(Reason::clone)?.expr.clone()));
+                order.push(SortKey::ascending(column.as_ref().map_err(Reason::clone)?.expr.clone()));
             }
         }
         Ok(())
@@ -137,10 +137,11 @@ impl<'a> Translator<'a> {
                 Type::Numeric => is_descending(clause.sortop, &exact(typed.expr.clone(), DECIMAL))?,
                 _ => is_descending(clause.sortop, &typed)?,
             };
-            if typed.ty.is_text() {
-                require_c_order(node.collation())?;
-            }
-            keys.push(SortKey { expr: comparable(&typed), descending, nulls_first: clause.nulls_first });
+            let locale = match typed.ty.is_text() {
+                true => TextOrder::of(node.collation())?.locale(),
+                false => None,
+            };
+            keys.push(SortKey { expr: comparable(&typed), locale, descending, nulls_first: clause.nulls_first });
         }
         Ok(keys)
     }
@@ -182,13 +183,9 @@ impl<'a> Translator<'a> {
     }
 }
 
-fn ascending(expr: Expr) -> SortKey {
-    SortKey { expr, descending: false, nulls_first: false }
-}
-
 /// An order of rows that leaves none but equal ones in any order.
 pub fn by_columns(columns: &[ColumnId]) -> Vec<SortKey> {
-    columns.iter().map(|id| ascending(Expr::column(*id))).collect()
+    columns.iter().map(|id| SortKey::ascending(Expr::column(*id))).collect()
 }
 
 /// Whether it is the constant that no conditions leave.

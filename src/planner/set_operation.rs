@@ -108,7 +108,8 @@ impl<'a> Translator<'a> {
         let key = |(column, ty): (&Typed, &Type)| comparable(&exact(cast(column.clone(), *ty), *ty));
         let keys: Vec<Expr> = columns.iter().zip(types).map(key).collect();
         let number = self.column(Type::Int64)?;
-        let call = WindowCall { columns: vec![number], function: WindowFunction::RowNumber, frame: Frame::ALL };
+        let call =
+            WindowCall { columns: vec![number], function: WindowFunction::RowNumber, frame: Frame::ALL, reach: None };
         let over = Box::new(Over { partition: keys, ..Over::default() });
         let rel = Rel::Window { input: Box::new(rel), over, calls: vec![call] };
         let number = exact(Expr::column(number), Type::Int64);

@@ -179,7 +179,7 @@ impl<'a> Translator<'a> {
         apply(function, vec![time]).ok_or_else(reason)
     }
 
-    fn moved(
+    pub fn moved(
         &mut self,
         minus: bool,
         time: Node<'a>,
@@ -309,7 +309,7 @@ impl<'a> Translator<'a> {
     }
 
     /// `None`: it is not constant, or null.
-    fn constant_interval(&self, node: Node<'a>) -> Option<Attempt<Interval>> {
+    pub fn constant_interval(&self, node: Node<'a>) -> Option<Attempt<Interval>> {
         let constant = node.cast::<pg_sys::Const>()?;
         let is_value = constant.consttype == pg_sys::INTERVALOID && !constant.constisnull;
         // SAFETY: an interval that is not null.

@@ -72,6 +72,7 @@ impl<'a> Translator<'a> {
     ) -> Attempt<Rel> {
         let partition = self.keys_of(clause.partitionClause, targets)?;
         let order = self.sort_keys(clause.orderClause, targets, None)?;
+        let range = self.range_frame(clause, targets);
         let frame = self.frame(clause);
         let mut calls = Vec::new();
         for function in functions {
@@ -86,7 +87,12 @@ impl<'a> Translator<'a> {
                     | WindowFunction::Nth(..)
                     | WindowFunction::Aggregate(_)
             );
-            let frame = if reads_frame { frame.clone()? } else { Frame::ALL };
+            let (frame, reach) = match (reads_frame, range.as_ref()) {
+                (false, _) => (Frame::ALL, None),
+                (true, Err(reason)) => return Err(reason.clone()),
+                (true, Ok(None)) => (frame.clone()?, None),
+                (true, Ok(Some(range))) => (frame.clone()?, Some(range.for_function(&function_of)?)),
+            };
             let types = match &function_of {
                 WindowFunction::Aggregate(agg) => self.result_types(agg),
                 _ => vec![ty],
@@ -98,7 +104,7 @@ impl<'a> Translator<'a> {
                 _ => return Err(Why::WindowFunction.of("window function of an unknown form")),
             };
             self.windows.push(Computed { call: *function, value });
-            calls.push(WindowCall { columns, function: function_of, frame });
+            calls.push(WindowCall { columns, function: function_of, frame, reach });
         }
         // Rows that are computed twice must have the same numbers.
         let ties = match self.repeated {
@@ -231,9 +237,9 @@ impl<'a> Translator<'a> {
     fn frame(&mut self, clause: &'a pg_sys::WindowClause) -> Attempt<Frame> {
         let has = |option: u32| clause.frameOptions as u32 & option != 0;
         let by_range = !has(pg_sys::FRAMEOPTION_ROWS) && !has(pg_sys::FRAMEOPTION_GROUPS);
-        let mut offset = |node: *mut pg_sys::Node| {
+        let mut offset = |node: *mut pg_sys::Node, bound: fn(u64) -> Bound| {
             if by_range {
-                return Err(Why::WindowFunction.of("window frame of a range of values"));
+                return Ok(Bound::Edge);
             }
             // SAFETY: an expression of the query; simplified it is a new tree, which nobody changes.
             let node = self
@@ -241,17 +247,18 @@ impl<'a> Translator<'a> {
                 .node(unsafe { simplified(node) })
                 .ok_or_else(|| Why::WindowFunction.of("window frame without an offset"))?;
             u64::try_from(self.constant(node)?)
+                .map(bound)
                 .map_err(|_| Why::WindowFunction.of("window frame with a negative offset"))
         };
         let start = match () {
-            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_PRECEDING) => Bound::Preceding(offset(clause.startOffset)?),
-            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_FOLLOWING) => Bound::Following(offset(clause.startOffset)?),
+            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_PRECEDING) => offset(clause.startOffset, Bound::Preceding)?,
+            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_FOLLOWING) => offset(clause.startOffset, Bound::Following)?,
             _ if has(pg_sys::FRAMEOPTION_START_CURRENT_ROW) => Bound::Current,
             _ => Bound::Unbounded,
         };
         let end = match () {
-            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_PRECEDING) => Bound::Preceding(offset(clause.endOffset)?),
-            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_FOLLOWING) => Bound::Following(offset(clause.endOffset)?),
+            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_PRECEDING) => offset(clause.endOffset, Bound::Preceding)?,
+            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_FOLLOWING) => offset(clause.endOffset, Bound::Following)?,
             _ if has(pg_sys::FRAMEOPTION_END_CURRENT_ROW) => Bound::Current,
             _ => Bound::Unbounded,
         };
@@ -261,8 +268,12 @@ impl<'a> Translator<'a> {
             _ if has(pg_sys::FRAMEOPTION_EXCLUDE_TIES) => Exclude::Ties,
             _ => Exclude::Nothing,
         };
-        // Where no offset counts values, a range is one of groups of peers.
-        let unit = if has(pg_sys::FRAMEOPTION_ROWS) { Unit::Rows } else { Unit::Groups };
+        let unit = match by_range && [start, end].contains(&Bound::Edge) {
+            true => Unit::Values,
+            false if has(pg_sys::FRAMEOPTION_ROWS) => Unit::Rows,
+            // Where no offset counts values, a range is one of groups of peers.
+            false => Unit::Groups,
+        };
         Ok(Frame { unit, start, end, exclude })
     }
 }

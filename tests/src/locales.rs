@@ -22,7 +22,7 @@ const LOCALES: [&str; 4] = ["de_DE", "sv_SE", "cs_CZ", "tr_TR"];
 const LETTERS: &str = "aAbBcChHiIzZäÄåéñßøıİčČžŁαΣςжЯאあ中0179 -_.,'@#$%&()+/:[]~\u{301}\u{200b}ﬀ😀";
 
 /// A server that has these locales, made of the sources that come with the C library's locales.
-fn options(context: &Context) -> Result<Options> {
+pub fn options(context: &Context) -> Result<Options> {
     let folder = context.home().join("locales");
     for locale in LOCALES {
         let compiled = folder.join(format!("{locale}.utf8"));
@@ -78,9 +78,40 @@ fn questions(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
     ]
 }
 
+/// Rows in an order: the first of them, windows, the greatest of several texts.
+fn orders(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
+    let literal = format!("'{}'", word(dice).replace('\'', "''"));
+    let of = |rows: &str| format!("SELECT * FROM ({rows}) s WHERE anker.olap()");
+    vec![
+        format!(
+            "SELECT id, {column}, {other} FROM words WHERE anker.olap()
+             ORDER BY {column} NULLS FIRST, {other} DESC, id LIMIT 50 OFFSET 7"
+        ),
+        format!(
+            "SELECT {column} FROM words WHERE anker.olap()
+             ORDER BY {column} DESC NULLS LAST FETCH FIRST 9 ROWS WITH TIES"
+        ),
+        of(&format!("SELECT * FROM words ORDER BY {column}, id LIMIT 100")),
+        of(&format!("SELECT DISTINCT ON (id % 9) id % 9, {column} FROM words ORDER BY id % 9, {column} DESC, id")),
+        of(&format!("SELECT DISTINCT ON ({other}) {other}, id FROM words ORDER BY {other}, {column}, id")),
+        of(&format!(
+            "SELECT id, rank() OVER w, count(*) OVER w, max({column}) OVER w AS m, sum(id) OVER w AS s FROM words
+             WINDOW w AS (PARTITION BY id % 3 ORDER BY {column} DESC NULLS LAST)"
+        )),
+        of(&format!(
+            "SELECT id, row_number() OVER (ORDER BY {column}, {other} DESC NULLS FIRST, id) AS n,
+                min({other}) OVER (PARTITION BY {column} ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS m
+             FROM words"
+        )),
+        of(&format!(
+            "SELECT id, greatest({column}, {other}, {literal}), least({other}, NULL, {column}) AS l FROM words"
+        )),
+    ]
+}
+
 fn ask(client: &mut postgres::Client, questions: &[String]) -> Result<()> {
     for sql in questions {
-        compare(client, sql, sql.contains(" DESC NULLS LAST"))?;
+        compare(client, sql, sql.ends_with(" LIMIT 40") || sql.ends_with(" OFFSET 7"))?;
         let by = anker::analyzed(client, sql)?;
         ensure!(by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
     }
@@ -101,7 +132,9 @@ fn text_in_the_order_of_locales(context: &Context) -> Result<()> {
             words(&mut dice, rows, 2)
         ))?;
         anker::mirror(&mut client, &["words"], LIVE)?;
-        let asked = [questions(&mut dice, "t", "v"), questions(&mut dice, "v", "t")].concat();
+        let asked =
+            [("t", "v"), ("v", "t")].map(|(a, b)| [questions(&mut dice, a, b), orders(&mut dice, a, b)].concat());
+        let asked = asked.concat();
         ask(&mut client, &asked)?;
         client.batch_execute("DROP TABLE words")?;
     }
@@ -121,7 +154,7 @@ fn a_database_in_a_locale(context: &Context) -> Result<()> {
         words(&mut dice, 800, 2)
     ))?;
     anker::mirror(&mut client, &["words"], LIVE)?;
-    let mut asked = questions(&mut dice, "t", "t");
+    let mut asked = [questions(&mut dice, "t", "t"), orders(&mut dice, "t", "t"), orders(&mut dice, "v", "v")].concat();
     asked.extend([
         "SELECT min(v), max(v) FROM words WHERE anker.olap()".into(),
         "SELECT id % 5, min(v) FROM words WHERE anker.olap() GROUP BY 1".into(),

@@ -22,6 +22,7 @@ mod harness;
 mod interrupts;
 mod loading;
 mod locales;
+mod ranges;
 mod refusals;
 mod registered;
 mod regress;
@@ -47,6 +48,7 @@ fn main() -> std::process::ExitCode {
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
         ("reuse", reuse::TESTS),
+        ("ranges", ranges::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),
         ("explain", explain::TESTS),

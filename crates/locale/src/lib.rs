@@ -61,9 +61,16 @@ impl Locale {
         if left == right {
             return Ordering::Equal;
         }
-        let (a, b) = (terminated(left, &mut scratch.left), terminated(right, &mut scratch.right));
+        self.compare_terminated(terminated(left, &mut scratch.left), terminated(right, &mut scratch.right))
+    }
+
+    /// The same of texts that have the form that the C library wants.
+    pub fn compare_terminated(&self, left: &CStr, right: &CStr) -> Ordering {
+        if left == right {
+            return Ordering::Equal;
+        }
         // SAFETY: two C strings.
-        unsafe { strcoll_l(a, b, self.0) }.cmp(&0).then_with(|| left.cmp(right))
+        unsafe { strcoll_l(left.as_ptr(), right.as_ptr(), self.0) }.cmp(&0).then_with(|| left.cmp(right))
     }
 
     pub fn upper(&self, c: char) -> char {
@@ -78,11 +85,11 @@ impl Locale {
 }
 
 /// Texts of PostgreSQL have no zero.
-fn terminated(text: &str, room: &mut Vec<u8>) -> *const c_char {
+fn terminated<'a>(text: &str, room: &'a mut Vec<u8>) -> &'a CStr {
     room.clear();
     room.extend_from_slice(text.as_bytes());
     room.push(0);
-    room.as_ptr().cast()
+    CStr::from_bytes_until_nul(room).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use crate::bits::Bits;
 use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
-use crate::error::internal;
+use crate::error::{internal, known_locale};
 use crate::exact_spread::ExactSpread;
 use crate::expr::{Lowering, column_name, constant, planning};
 use crate::extreme::ExtremeOf;
@@ -199,11 +199,11 @@ impl<'a> Calls<'a> {
 }
 
 /// That an argument names.
-fn locale(name: &Expr) -> Result<&'static Locale, Failure> {
+pub fn locale(name: &Expr) -> Result<&'static Locale, Failure> {
     let Expr::Literal { value: Some(Literal::Text(name)), .. } = name else {
         return Err(internal("a locale that is not constant"));
     };
-    Locale::named(name).ok_or_else(|| internal(format!("there is no locale \"{name}\" for UTF-8")))
+    known_locale(name).map_err(planning)
 }
 
 fn udaf(part: Part) -> AggregateUDF {

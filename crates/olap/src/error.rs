@@ -6,6 +6,7 @@
 use std::error::Error;
 
 use datafusion_common::error::DataFusionError;
+use locale::Locale;
 use protocol::request::{Failure, FailureKind};
 
 /// What PostgreSQL would raise, or what the engine cannot hold.
@@ -29,6 +30,12 @@ impl From<QueryError> for DataFusionError {
 /// The error for a plan that is not well-formed.
 pub fn internal(message: impl Into<String>) -> Failure {
     Failure { kind: FailureKind::Internal, message: message.into() }
+}
+
+/// What a plan calls a locale, looked up on this machine.
+pub fn known_locale(name: &str) -> Result<&'static Locale, DataFusionError> {
+    let unknown = || DataFusionError::Internal(format!("there is no locale \"{name}\" for UTF-8"));
+    Locale::named(name).ok_or_else(unknown)
 }
 
 /// What an error of DataFusion means.

@@ -33,13 +33,17 @@ pub fn replaces<V: Ordered + ?Sized>(which: Extreme, new: &V, old: &V) -> bool {
 
 /// How texts are ordered: by their bytes, or in a locale.
 #[derive(Debug, Default)]
-struct TextOrder {
+pub struct TextOrder {
     locale: Option<&'static Locale>,
     scratch: Scratch,
 }
 
 impl TextOrder {
-    fn replaces<T: Texts>(&mut self, which: Extreme, new: &T::Native, old: &T::Native) -> bool {
+    pub fn of(locale: Option<&'static Locale>) -> TextOrder {
+        TextOrder { locale, ..TextOrder::default() }
+    }
+
+    pub fn replaces<T: Texts>(&mut self, which: Extreme, new: &T::Native, old: &T::Native) -> bool {
         let Some(locale) = self.locale else { return replaces(which, new, old) };
         let (new, old) = (T::text(new), T::text(old));
         match which {
@@ -72,7 +76,7 @@ impl Ordered for f64 {
 }
 
 /// Text, or bytes that are none.
-trait Texts: ByteViewType<Native: Ordered + ToOwned<Owned = <Self as ByteViewType>::Owned>> {
+pub trait Texts: ByteViewType<Native: Ordered + ToOwned<Owned = <Self as ByteViewType>::Owned>> {
     fn bytes(owned: &Self::Owned) -> usize;
     /// What a locale orders; nothing of what is no text.
     fn text(value: &Self::Native) -> &str;
@@ -113,7 +117,7 @@ impl ExtremeOf {
     }
 
     fn order(&self) -> TextOrder {
-        TextOrder { locale: self.locale, ..TextOrder::default() }
+        TextOrder::of(self.locale)
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
-use datafusion_common::arrow::row::OwnedRow;
 use datafusion_common::error::Result;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
@@ -15,7 +14,7 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::TryStreamExt;
 
-use crate::runs::{Keys, SortColumn};
+use crate::keys::{Keys, OwnedKey, SortColumn};
 use crate::top::Section;
 
 #[derive(Debug)]
@@ -46,11 +45,11 @@ struct Walk {
     order: Keys,
     section: Section,
     /// The group of the last row.
-    group: Option<OwnedRow>,
+    group: Option<OwnedKey>,
     /// Rows of this group so far.
     rows: usize,
     /// What ties are ties with.
-    last: Option<OwnedRow>,
+    last: Option<OwnedKey>,
 }
 
 impl Walk {
@@ -61,12 +60,12 @@ impl Walk {
         let mut kept = Vec::with_capacity(batch.num_rows());
         for at in 0..batch.num_rows() {
             let key = keys.row(at);
-            if self.group.as_ref().is_none_or(|group| group.row() != key) {
+            if self.group.as_ref().is_none_or(|group| group.key() != key) {
                 self.group = Some(key.owned());
                 self.rows = 0;
                 self.last = None;
             }
-            let is_tie = self.last.as_ref().is_some_and(|last| last.row() == order.row(at));
+            let is_tie = self.last.as_ref().is_some_and(|last| last.key() == order.row(at));
             kept.push(self.rows >= offset && self.rows < end || is_tie);
             self.rows += 1;
             if ties && self.rows == end {

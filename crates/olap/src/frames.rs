@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use arrow_array::RecordBatch;
-use datafusion_common::arrow::row::Rows;
 use datafusion_common::error::Result;
 use plan::{Bound, Exclude, Frame, Unit};
 
-use crate::runs::Keys;
+use crate::edges::Edges;
+use crate::keys::{KeyRows, Keys};
 
 /// Whole partitions, one behind the other.
 pub struct Layout {
@@ -62,21 +62,25 @@ impl Layout {
         self.groups[number]..self.groups[number + 1]
     }
 
-    /// The rows of a row's frame: up to three ranges, some of them empty.
-    pub fn frame(&self, frame: &Frame, row: usize) -> [Range<usize>; 3] {
+    pub fn partitions(&self) -> impl Iterator<Item = Range<usize>> {
+        self.partitions.windows(2).map(|ends| ends[0]..ends[1])
+    }
+
+    /// The rows of a row's frame: up to three ranges, some of them empty. `edges` are those of a frame of values.
+    pub fn frame(&self, frame: &Frame, edges: &Edges, row: usize) -> [Range<usize>; 3] {
         let whole = self.partition(row);
         let (start, end) = match frame.unit {
             Unit::Rows => {
                 let back = |n: u64| row.saturating_sub(size(n)).max(whole.start);
                 let forth = |n: u64| row.saturating_add(size(n)).min(whole.end);
                 let start = match frame.start {
-                    Bound::Unbounded => whole.start,
+                    Bound::Unbounded | Bound::Edge => whole.start,
                     Bound::Preceding(n) => back(n),
                     Bound::Current => row,
                     Bound::Following(n) => forth(n),
                 };
                 let end = match frame.end {
-                    Bound::Unbounded => whole.end,
+                    Bound::Unbounded | Bound::Edge => whole.end,
                     Bound::Preceding(n) if size(n) > row - whole.start => whole.start,
                     Bound::Preceding(n) => row - size(n) + 1,
                     Bound::Current => row + 1,
@@ -88,18 +92,31 @@ impl Layout {
                 let own = self.group[row] as usize;
                 let (first, last) = (self.group[whole.start] as usize, self.group[whole.end - 1] as usize);
                 let start = match frame.start {
-                    Bound::Unbounded => whole.start,
+                    Bound::Unbounded | Bound::Edge => whole.start,
                     Bound::Preceding(n) => self.group(own.saturating_sub(size(n)).max(first)).start,
                     Bound::Current => self.group(own).start,
                     Bound::Following(n) if size(n) > last - own => whole.end,
                     Bound::Following(n) => self.group(own + size(n)).start,
                 };
                 let end = match frame.end {
-                    Bound::Unbounded => whole.end,
+                    Bound::Unbounded | Bound::Edge => whole.end,
                     Bound::Preceding(n) if size(n) > own - first => whole.start,
                     Bound::Preceding(n) => self.group(own - size(n)).end,
                     Bound::Current => self.group(own).end,
                     Bound::Following(n) => self.group(own.saturating_add(size(n)).min(last)).end,
+                };
+                (start, end)
+            }
+            Unit::Values => {
+                let start = match frame.start {
+                    Bound::Edge => edges.starts[row],
+                    Bound::Current => self.peers(row).start,
+                    Bound::Unbounded | Bound::Preceding(_) | Bound::Following(_) => whole.start,
+                };
+                let end = match frame.end {
+                    Bound::Edge => edges.ends[row],
+                    Bound::Current => self.peers(row).end,
+                    Bound::Unbounded | Bound::Preceding(_) | Bound::Following(_) => whole.end,
                 };
                 (start, end)
             }
@@ -121,7 +138,7 @@ impl Layout {
 }
 
 /// Whether a row has the key of the one before it.
-fn alike(keys: &Rows, at: usize) -> bool {
+fn alike(keys: &KeyRows, at: usize) -> bool {
     keys.row(at) == keys.row(at - 1)
 }
 

@@ -61,6 +61,8 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
         Named::Sqrt => {
             map::<Float64Type, Float64Type>(args, rows, |a| (a.sqrt(), a < 0.0), FailureKind::NegativeSquareRoot)
         }
+        Named::MovedDown => pairwise::<Float64Type, Float64Type>(args, rows, |a, by| (moved(a, by, false), false)),
+        Named::MovedUp => pairwise::<Float64Type, Float64Type>(args, rows, |a, by| (moved(a, by, true), false)),
         Named::ToInt16 => {
             let round = |a: f64| (a.round_ties_even() as i16, !fits(a.round_ties_even(), 16));
             map::<Float64Type, Int16Type>(args, rows, round, FailureKind::SmallintOutOfRange)
@@ -228,7 +230,21 @@ where
     }
 }
 
-/// A function of two integers that cannot fail.
+/// See [`Named::MovedDown`].
+fn moved(a: f64, by: f64, up: bool) -> f64 {
+    match a + by {
+        open if open.is_nan() && !a.is_nan() && !by.is_nan() => {
+            if up {
+                f64::INFINITY
+            } else {
+                f64::NEG_INFINITY
+            }
+        }
+        sum => sum,
+    }
+}
+
+/// A function of two numbers that cannot fail.
 fn pairwise<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
     args: &[ColumnarValue],
     rows: usize,

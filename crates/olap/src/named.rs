@@ -6,7 +6,7 @@ use datafusion_expr::ColumnarValue;
 use plan::catalogue::Extreme;
 use plan::{Named, Type};
 
-use crate::greatest::extreme_of;
+use crate::greatest::{extreme_in_locale, extreme_of};
 use crate::{calendar, differences, intervals, maths, numerics, texts, to_char};
 
 /// A function's result, of type `ty`, for `rows` rows; its first operand is of type `operand`.
@@ -20,8 +20,10 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Fitted
         | Named::WholeQuotient
         | Named::ToText => numerics::apply(function, operand.scale(), args, rows),
-        Named::Greatest => extreme_of(Extreme::Max, args, rows),
-        Named::Least => extreme_of(Extreme::Min, args, rows),
+        Named::Greatest => extreme_of(Extreme::Max, None, args, rows),
+        Named::Least => extreme_of(Extreme::Min, None, args, rows),
+        Named::GreatestIn => extreme_in_locale(Extreme::Max, args, rows),
+        Named::LeastIn => extreme_in_locale(Extreme::Min, args, rows),
         Named::Like
         | Named::StartsWith
         | Named::Length
@@ -54,6 +56,8 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Floor
         | Named::Trunc
         | Named::Sqrt
+        | Named::MovedDown
+        | Named::MovedUp
         | Named::BitAnd
         | Named::BitOr
         | Named::BitXor

@@ -1,8 +1,8 @@
 //! Rows in an order, all of them or the first so many: sorted batch by batch, and merged.
 //!
-//! A row's place is decided by its key, the bytes that Arrow's row format makes of what it is ordered by. Where only the
-//! first rows are wanted, those of later batches are dropped that come behind as many others, mostly by a look at the key
-//! alone; what is kept are copies, so that nobody holds on to the batches.
+//! A row's place is decided by its key. Where only the first rows are wanted, those of later batches are dropped that come
+//! behind as many others, mostly by a look at the key alone; what is kept are copies, so that nobody holds on to the
+//! batches.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -10,70 +10,18 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow_schema::{DataType, SchemaRef, SortOptions};
+use arrow_schema::{DataType, SchemaRef};
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
-use datafusion_common::arrow::row::{OwnedRow, Row, RowConverter, Rows, SortField};
 use datafusion_common::error::Result;
 use datafusion_execution::memory_pool::MemoryReservation;
-use datafusion_physical_expr::PhysicalExpr;
 
-/// What rows are ordered by.
-#[derive(Clone, Debug)]
-pub struct SortColumn {
-    /// Equal values have equal bits.
-    pub expr: Arc<dyn PhysicalExpr>,
-    pub options: SortOptions,
-}
-
-/// Makes keys of rows.
-pub struct Keys {
-    columns: Arc<[SortColumn]>,
-    converter: RowConverter,
-}
-
-impl Keys {
-    pub fn new(columns: Arc<[SortColumn]>, input: &SchemaRef) -> Result<Keys> {
-        let field =
-            |column: &SortColumn| Ok(SortField::new_with_options(column.expr.data_type(input)?, column.options));
-        let converter = RowConverter::new(columns.iter().map(field).collect::<Result<_>>()?)?;
-        Ok(Keys { columns, converter })
-    }
-
-    pub fn of(&self, batch: &RecordBatch) -> Result<Rows> {
-        let evaluate = |column: &SortColumn| column.expr.evaluate(batch)?.into_array(batch.num_rows());
-        let arrays = self.columns.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
-        match arrays.is_empty() {
-            // All are equal.
-            true => Ok(self.repeated(batch.num_rows())),
-            false => Ok(self.converter.convert_columns(&arrays)?),
-        }
-    }
-
-    /// Of values, where equal ones have equal bits.
-    pub fn of_values(values: &ArrayRef) -> Result<Rows> {
-        let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
-        Ok(converter.convert_columns(std::slice::from_ref(values))?)
-    }
-
-    fn repeated(&self, rows: usize) -> Rows {
-        let nothing = self.converter.parser();
-        let mut all = self.converter.empty_rows(rows, 0);
-        (0..rows).for_each(|_| all.push(nothing.parse(&[])));
-        all
-    }
-
-    fn gathered<'a>(&self, rows: impl ExactSizeIterator<Item = Row<'a>>) -> Rows {
-        let mut all = self.converter.empty_rows(rows.len(), 0);
-        rows.for_each(|row| all.push(row));
-        all
-    }
-}
+use crate::keys::{Key, KeyRows, Keys, OwnedKey};
 
 /// Sorted rows.
 struct Run {
     batch: RecordBatch,
-    keys: Rows,
+    keys: KeyRows,
 }
 
 impl Run {
@@ -98,7 +46,7 @@ pub struct Runs {
     rows: usize,
     reservation: MemoryReservation,
     /// As many rows as are wanted do not come behind this one.
-    last: Option<OwnedRow>,
+    last: Option<OwnedKey>,
     /// Beyond so many rows it is worth it to drop those that are too many.
     most: usize,
 }
@@ -117,7 +65,7 @@ impl Runs {
         let mut order: Vec<u32> = match &self.last {
             None => (0..batch.num_rows() as u32).collect(),
             Some(last) => {
-                let last = last.row();
+                let last = last.key();
                 let may_be = |at: &u32| match keys.row(*at as usize).cmp(&last) {
                     Ordering::Less => true,
                     Ordering::Equal => self.wanted.ties,
@@ -172,7 +120,7 @@ impl Runs {
         Ok(())
     }
 
-    fn key(&self, (run, at): (usize, usize)) -> Row<'_> {
+    fn key(&self, (run, at): (usize, usize)) -> Key<'_> {
         self.runs[run].keys.row(at)
     }
 

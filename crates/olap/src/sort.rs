@@ -17,14 +17,17 @@ use futures::{StreamExt, TryStreamExt, stream};
 use plan::SortKey;
 use protocol::request::Failure;
 
-use crate::expr::Lowering;
-use crate::runs::{Keys, Runs, SortColumn, Sorted, Wanted};
+use crate::error::known_locale;
+use crate::expr::{Lowering, planning};
+use crate::keys::{Keys, SortColumn};
+use crate::runs::{Runs, Sorted, Wanted};
 
 /// What rows are ordered by, as the plan says.
 pub fn sort_columns(keys: &[SortKey], lowering: &Lowering<'_>) -> Result<Vec<SortColumn>, Failure> {
     let column = |key: &SortKey| {
         let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
-        Ok(SortColumn { expr: lowering.key(&key.expr)?, options })
+        let locale = key.locale.as_deref().map(known_locale).transpose().map_err(planning)?;
+        Ok(SortColumn { expr: lowering.key(&key.expr)?, locale, options })
     };
     keys.iter().map(column).collect()
 }

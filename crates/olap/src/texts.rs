@@ -15,7 +15,7 @@ use plan::{Named, Type};
 use protocol::request::FailureKind;
 
 use crate::arrow_form::arrow_type;
-use crate::error::QueryError;
+use crate::error::{QueryError, known_locale};
 use crate::like::{Pattern, find};
 
 /// What the results of one call for one batch may take.
@@ -163,11 +163,10 @@ impl Call {
 
     /// That the last operand names.
     fn locale(&self) -> Result<&'static Locale> {
-        let Some(Values::Text(name)) = self.args.last() else {
-            return Err(DataFusionError::Internal("a locale that is not constant".into()));
-        };
-        let unknown = || DataFusionError::Internal(format!("there is no locale \"{name}\" for UTF-8"));
-        Locale::named(name).ok_or_else(unknown)
+        match self.args.last() {
+            Some(Values::Text(name)) => known_locale(name),
+            _ => Err(DataFusionError::Internal("a locale that is not constant".into())),
+        }
     }
 
     fn is_valid(&self, row: usize) -> bool {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Schema, SortOptions};
+use arrow_schema::Schema;
 use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_physical_plan::limit::GlobalLimitExec;
 use datafusion_physical_plan::repartition::RepartitionExec;
@@ -21,8 +21,9 @@ use crate::aggregate::one_partition;
 use crate::error::internal;
 use crate::expr::planning;
 use crate::first_of_groups::FirstOfGroups;
+use crate::keys::SortColumn;
 use crate::physical::{Builder, Stage, columns_of};
-use crate::runs::{SortColumn, Wanted};
+use crate::runs::Wanted;
 use crate::sort::{Sort, sort_columns};
 
 /// A range of rows, as far as this machine can count.
@@ -61,8 +62,7 @@ impl Builder<'_> {
             limited(self.first(plan, sorted_by, section), section)
         } else {
             let plan = by_hash(plan, &grouped_by)?;
-            let options = SortOptions::default();
-            let keys: Vec<SortColumn> = grouped_by.into_iter().map(|expr| SortColumn { expr, options }).collect();
+            let keys: Vec<SortColumn> = grouped_by.into_iter().map(SortColumn::any).collect();
             let sorted = Arc::new(Sort::new(plan, [&keys[..], &sorted_by].concat(), ALL));
             Arc::new(FirstOfGroups::new(self.observer.part(sorted), keys, sorted_by, section))
         };

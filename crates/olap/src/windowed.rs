@@ -10,15 +10,17 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
-use datafusion_common::arrow::row::Rows;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_physical_expr::PhysicalExpr;
-use plan::{FailureKind, Frame};
+use locale::Locale;
+use plan::FailureKind;
+use plan::catalogue::Extreme;
 
 use crate::arrow_form::RAW_DECIMAL;
+use crate::edges::Framed;
 use crate::error::QueryError;
 use crate::frames::Layout;
-use crate::runs::Keys;
+use crate::keys::{KeyRows, Keys};
 
 /// A window function with its lowered arguments; each makes one column.
 #[derive(Clone, Debug)]
@@ -39,25 +41,26 @@ pub enum Call {
         value: Arc<dyn PhysicalExpr>,
         at: usize,
         from_end: bool,
-        frame: Frame,
+        frame: Framed,
     },
     /// Rows, or those in which the argument is not null.
     Count {
         arg: Option<Arc<dyn PhysicalExpr>>,
-        frame: Frame,
+        frame: Framed,
     },
     /// As Int64, or as Decimal128.
     Sum {
         arg: Arc<dyn PhysicalExpr>,
         narrow: bool,
-        frame: Frame,
+        frame: Framed,
     },
-    /// `key` orders the values: equal ones have equal bits.
+    /// `key` orders the values: equal ones have equal bits. Texts may be those of a locale.
     Extreme {
         arg: Arc<dyn PhysicalExpr>,
         key: Arc<dyn PhysicalExpr>,
-        greatest: bool,
-        frame: Frame,
+        locale: Option<&'static Locale>,
+        which: Extreme,
+        frame: Framed,
     },
 }
 
@@ -68,10 +71,10 @@ impl Call {
                 vec![]
             }
             Call::Shifted { value, otherwise, .. } => [value].into_iter().chain(otherwise).collect(),
-            Call::Nth { value, .. } => vec![value],
-            Call::Count { arg, .. } => arg.iter().collect(),
-            Call::Sum { arg, .. } => vec![arg],
-            Call::Extreme { arg, key, .. } => vec![arg, key],
+            Call::Nth { value, frame, .. } => [value].into_iter().chain(frame.expressions()).collect(),
+            Call::Count { arg, frame } => arg.iter().chain(frame.expressions()).collect(),
+            Call::Sum { arg, frame, .. } => [arg].into_iter().chain(frame.expressions()).collect(),
+            Call::Extreme { arg, key, frame, .. } => [arg, key].into_iter().chain(frame.expressions()).collect(),
         }
     }
 
@@ -83,6 +86,10 @@ impl Call {
         };
         let floats = |value: &dyn Fn(usize) -> f64| -> Result<ArrayRef> {
             Ok(Arc::new(Float64Array::from_iter_values((0..layout.rows()).map(value))))
+        };
+        let found = |framed: &Framed| -> Result<_> {
+            let (frame, edges) = (framed.frame, framed.edges(batch, layout)?);
+            Ok(move |row: usize| layout.frame(&frame, &edges, row))
         };
         match self {
             Call::RowNumber => integers(&|row| row - layout.partition(row).start + 1),
@@ -123,25 +130,28 @@ impl Call {
                 chosen(&values, &others, rows.map(place))
             }
             Call::Nth { value: expr, at, from_end, frame } => {
-                let values = value(expr)?;
-                let place = |row: usize| match nth(layout.frame(frame, row), *at, *from_end) {
+                let (values, frame) = (value(expr)?, found(frame)?);
+                let place = |row: usize| match nth(frame(row), *at, *from_end) {
                     Some(there) => (VALUE, there),
                     None => (NULL, 0),
                 };
                 chosen(&values, &values, rows.map(place))
             }
-            Call::Count { arg, frame } => match arg {
-                None => integers(&|row| layout.frame(frame, row).iter().map(Range::len).sum()),
-                Some(arg) => {
-                    let counts = counts(&value(arg)?);
-                    integers(&|row| (over(&counts, layout.frame(frame, row))) as usize)
+            Call::Count { arg, frame } => {
+                let frame = found(frame)?;
+                match arg {
+                    None => integers(&|row| frame(row).iter().map(Range::len).sum()),
+                    Some(arg) => {
+                        let counts = counts(&value(arg)?);
+                        integers(&|row| over(&counts, frame(row)) as usize)
+                    }
                 }
-            },
+            }
             Call::Sum { arg, narrow, frame } => {
-                let values = value(arg)?;
+                let (values, frame) = (value(arg)?, found(frame)?);
                 let (sums, counts) = (sums(&values)?, counts(&values));
                 let sum = |row| {
-                    let frame = layout.frame(frame, row);
+                    let frame = frame(row);
                     (over(&counts, frame.clone()) > 0).then(|| over(&sums, frame))
                 };
                 if *narrow {
@@ -151,11 +161,11 @@ impl Call {
                 }
                 Ok(Arc::new(rows.map(sum).collect::<Decimal128Array>().with_data_type(RAW_DECIMAL)))
             }
-            Call::Extreme { arg, key, greatest, frame } => {
-                let values = value(arg)?;
-                let keys = Keys::of_values(&value(key)?)?;
-                let tree = Tree::new(&keys, &values, *greatest);
-                let place = |row: usize| match tree.best(layout.frame(frame, row)) {
+            Call::Extreme { arg, key, locale, which, frame } => {
+                let (values, frame) = (value(arg)?, found(frame)?);
+                let keys = Keys::of_values(&value(key)?, *locale)?;
+                let tree = Tree::new(&keys, &values, *which);
+                let place = |row: usize| match tree.best(frame(row)) {
                     Some(there) => (VALUE, there),
                     None => (NULL, 0),
                 };
@@ -233,16 +243,16 @@ fn over(sums: &[i128], frame: [Range<usize>; 3]) -> i128 {
 
 /// Finds the least or greatest value of any range of rows.
 struct Tree<'a> {
-    keys: &'a Rows,
-    greatest: bool,
+    keys: &'a KeyRows,
+    which: Extreme,
     /// The leaves are the rows, behind the inner nodes; the children of node n are 2 n and 2 n + 1.
     nodes: Vec<Option<u32>>,
 }
 
 impl<'a> Tree<'a> {
-    fn new(keys: &'a Rows, values: &ArrayRef, greatest: bool) -> Tree<'a> {
+    fn new(keys: &'a KeyRows, values: &ArrayRef, which: Extreme) -> Tree<'a> {
         let rows = values.len();
-        let mut tree = Tree { keys, greatest, nodes: vec![None; 2 * rows] };
+        let mut tree = Tree { keys, which, nodes: vec![None; 2 * rows] };
         for row in 0..rows {
             tree.nodes[rows + row] = values.is_valid(row).then_some(row as u32);
         }
@@ -255,7 +265,10 @@ impl<'a> Tree<'a> {
     fn better(&self, a: Option<u32>, b: Option<u32>) -> Option<u32> {
         let (Some(x), Some(y)) = (a, b) else { return a.or(b) };
         let (x, y) = (self.keys.row(x as usize), self.keys.row(y as usize));
-        let second = if self.greatest { y > x } else { y < x };
+        let second = match self.which {
+            Extreme::Min => y < x,
+            Extreme::Max => y > x,
+        };
         if second { b } else { a }
     }
 

@@ -10,9 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{Field, Schema, SchemaRef, SortOptions};
+use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use datafusion_common::arrow::row::OwnedRow;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -23,17 +22,20 @@ use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType, Schedu
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
+use plan::catalogue::Extreme;
 use plan::{Agg, ColumnId, Expr, Over, Rel, Type, WindowCall, WindowFunction};
 use protocol::request::Failure;
 use protocol::tree::Step;
 
-use crate::aggregate::one_partition;
+use crate::aggregate::{locale, one_partition};
 use crate::arrow_form::arrow_type;
+use crate::edges::{Framed, Reach};
 use crate::error::internal;
 use crate::expr::{Lowering, column_name};
 use crate::frames::Layout;
+use crate::keys::{Keys, OwnedKey, SortColumn};
 use crate::physical::{Builder, Stage, columns_of};
-use crate::runs::{Keys, SortColumn, Wanted};
+use crate::runs::Wanted;
 use crate::sort::{Sort, sort_columns};
 use crate::top::by_hash;
 use crate::windowed::Call;
@@ -49,7 +51,7 @@ impl Builder<'_> {
         let calls: Vec<&WindowCall> =
             calls.iter().filter(|call| call.columns.iter().any(|id| needed.contains(id))).collect();
         let own: Vec<ColumnId> = calls.iter().flat_map(|call| &call.columns).copied().collect();
-        let arguments = calls.iter().flat_map(|call| call.function.arguments());
+        let arguments = calls.iter().flat_map(|call| call.expressions());
         let mut read = columns_of(over.expressions().chain(arguments));
         read.extend(needed.iter().filter(|id| !own.contains(id)));
         let Stage { plan, mut columns } = self.stage(input, &read)?;
@@ -59,15 +61,14 @@ impl Builder<'_> {
         let lowering = self.lowering(&columns);
         let keys = over.partition.iter().map(|key| lowering.key(key)).collect::<Result<Vec<_>, _>>()?;
         let plan = if keys.is_empty() { one_partition(plan) } else { by_hash(plan, &keys)? };
-        let options = SortOptions::default();
-        let partition: Vec<SortColumn> = keys.into_iter().map(|expr| SortColumn { expr, options }).collect();
+        let partition: Vec<SortColumn> = keys.into_iter().map(SortColumn::any).collect();
         let order = sort_columns(&over.order, &lowering)?;
         let by = [&partition[..], &order, &sort_columns(&over.ties, &lowering)?].concat();
         let all = Wanted { rows: usize::MAX, ties: false };
         let sorted = if by.is_empty() { plan } else { self.observer.part(Arc::new(Sort::new(plan, by, all))) };
         let mut made = Vec::new();
         for call in &calls {
-            made.extend(lowered(call, &lowering)?);
+            made.extend(lowered(call, over, &lowering)?);
         }
         let fields =
             own.iter().map(|id| Field::new(column_name(*id), arrow_type(self.plan.type_of(&Expr::column(*id))), true));
@@ -83,13 +84,14 @@ impl Builder<'_> {
 }
 
 /// What computes each of a call's columns.
-fn lowered(call: &WindowCall, lowering: &Lowering<'_>) -> Result<Vec<Call>, Failure> {
-    let frame = call.frame;
+fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Vec<Call>, Failure> {
+    let framed = framed(call, over, lowering)?;
+    let frame = || framed.clone();
     let lower = |expr: &Expr| lowering.lower(expr);
-    let nth = |value, at, from_end| Ok::<_, Failure>(Call::Nth { value: lower(value)?, at, from_end, frame });
-    let sum = |arg: &Expr, narrow| Ok::<_, Failure>(Call::Sum { arg: lower(arg)?, narrow, frame });
-    let extreme = |arg: &Expr, greatest| {
-        Ok::<_, Failure>(Call::Extreme { arg: lower(arg)?, key: lowering.key(arg)?, greatest, frame })
+    let nth = |value, at, from_end| Ok::<_, Failure>(Call::Nth { value: lower(value)?, at, from_end, frame: frame() });
+    let sum = |arg: &Expr, narrow| Ok::<_, Failure>(Call::Sum { arg: lower(arg)?, narrow, frame: frame() });
+    let extreme = |arg: &Expr, locale, which| {
+        Ok::<_, Failure>(Call::Extreme { arg: lower(arg)?, key: lowering.key(arg)?, locale, which, frame: frame() })
     };
     Ok(vec![match &call.function {
         WindowFunction::RowNumber => Call::RowNumber,
@@ -105,19 +107,34 @@ fn lowered(call: &WindowCall, lowering: &Lowering<'_>) -> Result<Vec<Call>, Fail
         WindowFunction::Last(value) => nth(value, 0, true)?,
         WindowFunction::Nth(value, number) => nth(value, *number as usize - 1, false)?,
         WindowFunction::Aggregate(agg) => match agg {
-            Agg::CountStar => Call::Count { arg: None, frame },
-            Agg::Count(arg) => Call::Count { arg: Some(lower(arg)?), frame },
+            Agg::CountStar => Call::Count { arg: None, frame: frame() },
+            Agg::Count(arg) => Call::Count { arg: Some(lower(arg)?), frame: frame() },
             Agg::Sum(arg) => {
                 sum(arg, agg.aggregate().row().output_types(lowering.plan.type_of(arg)).eq([Type::Int64]))?
             }
-            Agg::Avg(arg) => return Ok(vec![sum(arg, false)?, Call::Count { arg: Some(lower(arg)?), frame }]),
-            Agg::Min(arg) => extreme(arg, false)?,
-            Agg::Max(arg) => extreme(arg, true)?,
-            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) | Agg::InLocale(..) => {
+            Agg::Avg(arg) => return Ok(vec![sum(arg, false)?, Call::Count { arg: Some(lower(arg)?), frame: frame() }]),
+            Agg::Min(arg) => extreme(arg, None, Extreme::Min)?,
+            Agg::Max(arg) => extreme(arg, None, Extreme::Max)?,
+            Agg::InLocale(which, pair) => extreme(&pair[0], Some(locale(&pair[1])?), *which)?,
+            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) => {
                 return Err(internal(format!("{agg:?} over a window")));
             }
         },
     }])
+}
+
+fn framed(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Framed, Failure> {
+    let reach = match (&call.reach, over.order.first()) {
+        (Some(reach), Some(order)) => Some(Reach {
+            value: lowering.key(&reach.value)?,
+            start: reach.start.as_ref().map(|edge| lowering.key(edge)).transpose()?,
+            end: reach.end.as_ref().map(|edge| lowering.key(edge)).transpose()?,
+            descending: order.descending,
+            nulls_first: order.nulls_first,
+        }),
+        _ => None,
+    };
+    Ok(Framed { frame: call.frame, reach })
 }
 
 #[derive(Debug)]
@@ -164,7 +181,7 @@ struct Collector {
     waiting: Vec<RecordBatch>,
     rows: usize,
     /// The partition of the last row.
-    last: Option<OwnedRow>,
+    last: Option<OwnedKey>,
     enough: usize,
     reservation: MemoryReservation,
 }
@@ -177,7 +194,7 @@ impl Collector {
         // The last partition that begins in this batch is not complete.
         let begins = |at: &usize| match (at, &self.last) {
             (0, None) => true,
-            (0, Some(last)) => last.row() != keys.row(0),
+            (0, Some(last)) => last.key() != keys.row(0),
             (at, _) => keys.row(*at) != keys.row(at - 1),
         };
         let start = if self.rows + rows < self.enough { None } else { (0..rows).rev().find(begins) };

@@ -119,7 +119,7 @@ pub struct FunctionRow {
     pub name: &'static str,
     call: Call,
     operands: &'static [Takes],
-    /// The last operand stands for one or more.
+    /// The first operand stands for one or more.
     repeats: bool,
     pub strict: bool,
     pub function: Function,
@@ -152,6 +152,16 @@ pub(crate) const fn named(
 /// One that takes any number of operands of one kind, and passes over nulls.
 pub(crate) const fn of_all(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
     FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Same, &[]) }
+}
+
+/// One that takes any number of texts and the name of a locale behind them, and passes over nulls.
+pub(crate) const fn of_all_in_locale(
+    function: Named,
+    name: &'static str,
+    operands: &'static [Takes],
+    result: Type,
+) -> FunctionRow {
+    FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Is(result), &[]) }
 }
 
 const INTEGER: &[Takes] = &[Takes::Any(Kind::Integer)];
@@ -256,8 +266,10 @@ pub(crate) fn name_of(function: Named) -> &'static str {
 impl FunctionRow {
     fn takes(&self, operands: &[Type]) -> bool {
         let wanted = self.operands;
-        let enough = operands.len() == wanted.len() || self.repeats && operands.len() > wanted.len();
-        enough && operands.iter().enumerate().all(|(i, ty)| wanted[i.min(wanted.len() - 1)].accepts(*ty))
+        let Some(more) = operands.len().checked_sub(wanted.len()).filter(|more| *more == 0 || self.repeats) else {
+            return false;
+        };
+        operands.iter().enumerate().all(|(i, ty)| wanted[i.saturating_sub(more)].accepts(*ty))
     }
 }
 

@@ -4,7 +4,10 @@
 //! What passes here can be run without a further look.
 
 use crate::catalogue::{self, Call, Kind};
-use crate::{Aggregation, ColumnId, Expr, JoinKind, Literal, Physical, Plan, Rel, Type};
+use crate::{
+    Aggregation, Bound, ColumnId, Expr, Frame, JoinKind, Literal, Over, Physical, Plan, Rel, SortKey, Type, Unit,
+    WindowCall,
+};
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
 pub const MAX_DEPTH: usize = 100;
@@ -109,9 +112,10 @@ impl Checker<'_> {
             }
             Rel::Top { input, keys, order, range } => {
                 let visible = self.rel(input, depth)?;
-                for expr in keys.iter().chain(order.iter().map(|key| &key.expr)) {
+                for expr in keys {
                     self.type_of(expr, &visible)?;
                 }
+                self.order(order, &visible)?;
                 for number in range.offset.iter().chain(&range.count) {
                     let is_value = matches!(number, Expr::Literal { .. } | Expr::Param { .. });
                     if !is_value || self.type_of(number, &[])? != Type::Int64 {
@@ -121,10 +125,13 @@ impl Checker<'_> {
             }
             Rel::Window { input, over, calls } => {
                 let visible = self.rel(input, depth)?;
-                for expr in over.expressions() {
+                for expr in &over.partition {
                     self.type_of(expr, &visible)?;
                 }
+                self.order(&over.order, &visible)?;
+                self.order(&over.ties, &visible)?;
                 for call in calls {
+                    self.frame(call, over, &visible)?;
                     let arguments = call.function.arguments().into_iter().map(|e| self.type_of(e, &visible));
                     let types = call.function.types(&arguments.collect::<Result<Vec<_>, _>>()?);
                     let types = types.filter(|types| types.len() == call.columns.len());
@@ -180,6 +187,40 @@ impl Checker<'_> {
         for condition in conditions {
             if self.type_of(condition, visible)? != Type::Bool {
                 return Err(format!("a condition that is not Bool: {condition:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self, keys: &[SortKey], visible: &[ColumnId]) -> Result<(), String> {
+        for key in keys {
+            let ty = self.type_of(&key.expr, visible)?;
+            if key.locale.is_some() && !ty.is_text() {
+                return Err(format!("a locale for {ty:?}: {key:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn frame(&self, call: &WindowCall, over: &Over, visible: &[ColumnId]) -> Result<(), String> {
+        let Frame { unit, start, end, .. } = call.frame;
+        let reach = match (unit, &call.reach) {
+            (Unit::Values, Some(reach)) => reach,
+            (Unit::Rows | Unit::Groups, None) if ![start, end].contains(&Bound::Edge) => return Ok(()),
+            _ => return Err(format!("a frame without its edges, or edges without a frame: {call:?}")),
+        };
+        let ty = self.type_of(&reach.value, visible)?;
+        if over.order.len() != 1 {
+            return Err(format!("a frame of values in another order than one of values: {call:?}"));
+        }
+        for (bound, edge) in [(start, &reach.start), (end, &reach.end)] {
+            let fits = match (bound, edge) {
+                (Bound::Edge, Some(edge)) => self.type_of(edge, visible)? == ty,
+                (Bound::Unbounded | Bound::Current, None) => true,
+                _ => false,
+            };
+            if !fits {
+                return Err(format!("an edge of another form than its frame: {call:?}"));
             }
         }
         Ok(())

@@ -29,7 +29,7 @@ pub use failure::FailureKind;
 pub use named::{AVERAGE_SCALE, Field};
 pub use rel::{Aggregation, ColumnId, Computed, GroupingSets, JoinKind, Part, Range, Rel, SortKey};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type, numeric_modifier};
-pub use window::{Bound, Exclude, Frame, Over, Unit, WindowCall, WindowFunction};
+pub use window::{Bound, Exclude, Frame, Over, Reach, Unit, WindowCall, WindowFunction};
 pub use words::Meaning;
 pub use zone::{CYCLE, Clock, Zone};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{FunctionRow, Kind, Rule, Takes, named, of_all};
+use crate::catalogue::{FunctionRow, Kind, Rule, Takes, named, of_all, of_all_in_locale};
 use crate::{FailureKind, Type};
 
 /// A function, whatever its operands are.
@@ -11,6 +11,9 @@ pub enum Named {
     /// The first of the equal ones.
     Greatest,
     Least,
+    /// In the order of the locale of the C library that the last text names.
+    GreatestIn,
+    LeastIn,
     /// By PostgreSQL's rules for deterministic collations, with `\` as escape.
     Like,
     StartsWith,
@@ -56,6 +59,10 @@ pub enum Named {
     Floor,
     Trunc,
     Sqrt,
+    /// A float moved by another one, beyond all floats an infinite one. Where opposite infinities leave open what that is,
+    /// the lowest of all, or the highest.
+    MovedDown,
+    MovedUp,
     BitAnd,
     BitOr,
     BitXor,
@@ -204,6 +211,7 @@ pub const AVERAGE_SCALE: u8 = 20;
 
 const TEXT: &[Takes] = &[Takes::Only(Type::Text)];
 const TWO_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text)];
+const CHARS_IN_LOCALE: &[Takes] = &[Takes::Only(Type::Char), Takes::Only(Type::Text)];
 const THREE_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text), Takes::Only(Type::Text)];
 const PART: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int32), Takes::Only(Type::Int32)];
 const PAD: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int32), Takes::Only(Type::Text)];
@@ -213,6 +221,7 @@ const INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer)];
 const THREE_INTEGERS: &[Takes] = &[Takes::Only(Type::Int32), Takes::Only(Type::Int32), Takes::Only(Type::Int32)];
 const TWO_INTEGERS: &[Takes] = &[Takes::Any(Kind::Integer), Takes::Any(Kind::Integer)];
 const FLOAT: &[Takes] = &[Takes::Any(Kind::Float)];
+const TWO_FLOATS: &[Takes] = &[Takes::Any(Kind::Float), Takes::Any(Kind::Float)];
 const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
 const NUMERIC: &[Takes] = &[Takes::Any(Kind::Numeric)];
 const NUMERIC_AND_INTEGER: &[Takes] = &[Takes::Any(Kind::Numeric), Takes::Only(Type::Int32)];
@@ -291,6 +300,10 @@ pub(crate) const NAMED: &[FunctionRow] = {
         of_all(Least, "least(time, …)", &[Any(Time)]),
         of_all(Least, "least(uuid, …)", &[Any(Uuid)]),
         of_all(Least, "least(text, …)", &[Any(Text)]),
+        of_all_in_locale(GreatestIn, "greatest(text, … in locale)", TWO_TEXTS, Type::Text),
+        of_all_in_locale(GreatestIn, "greatest(char, … in locale)", CHARS_IN_LOCALE, Type::Char),
+        of_all_in_locale(LeastIn, "least(text, … in locale)", TWO_TEXTS, Type::Text),
+        of_all_in_locale(LeastIn, "least(char, … in locale)", CHARS_IN_LOCALE, Type::Char),
         named(Like, "text like text", TWO_TEXTS, BOOL, LIKE),
         named(StartsWith, "starts_with(text, text)", TWO_TEXTS, BOOL, &[]),
         named(Length, "length(text)", &[Any(Text)], INTEGER, &[]),
@@ -330,6 +343,8 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(Ceil, "ceil(float)", FLOAT, Rule::Same, &[]),
         named(Floor, "floor(float)", FLOAT, Rule::Same, &[]),
         named(Trunc, "trunc(float)", FLOAT, Rule::Same, &[]),
+        named(MovedDown, "float moved, or the lowest", TWO_FLOATS, Rule::Same, &[]),
+        named(MovedUp, "float moved, or the highest", TWO_FLOATS, Rule::Same, &[]),
         named(Round, "round(decimal)", DECIMAL, WIDE_WHOLE, &[]),
         named(Ceil, "ceil(decimal)", DECIMAL, WIDE_WHOLE, &[]),
         named(Floor, "floor(decimal)", DECIMAL, WIDE_WHOLE, &[]),

@@ -56,12 +56,22 @@ impl GroupingSets {
     }
 }
 
-/// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them.
+/// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them, but
+/// for texts of a locale.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortKey {
     pub expr: Expr,
+    /// A locale of the C library that orders these texts; those that are equal to it are ordered by their bytes.
+    pub locale: Option<String>,
     pub descending: bool,
     pub nulls_first: bool,
+}
+
+impl SortKey {
+    /// Nulls last, texts by their bytes.
+    pub fn ascending(expr: Expr) -> SortKey {
+        SortKey { expr, locale: None, descending: false, nulls_first: false }
+    }
 }
 
 /// Which rows of an order: `count` behind the first `offset`. Both are a constant or a parameter of type Int64, where null
@@ -233,7 +243,7 @@ impl Rel {
                 keys.iter().chain(order).chain(&range.offset).chain(&range.count).collect()
             }
             Rel::Window { over, calls, .. } => {
-                let arguments = calls.iter().flat_map(|call| call.function.arguments());
+                let arguments = calls.iter().flat_map(WindowCall::expressions);
                 over.expressions().chain(arguments).collect()
             }
         }
@@ -260,7 +270,7 @@ impl Rel {
                 keys.iter_mut().chain(order).chain(&mut range.offset).chain(&mut range.count).collect()
             }
             Rel::Window { over, calls, .. } => {
-                let arguments = calls.iter_mut().flat_map(|call| call.function.arguments_mut());
+                let arguments = calls.iter_mut().flat_map(WindowCall::expressions_mut);
                 over.expressions_mut().chain(arguments).collect()
             }
         }

@@ -32,6 +32,39 @@ pub struct WindowCall {
     pub function: WindowFunction,
     /// Of those that look at a frame.
     pub frame: Frame,
+    /// Of a frame of [`Unit::Values`].
+    pub reach: Option<Box<Reach>>,
+}
+
+/// From which value of the order a frame begins, or up to which: the edges, of the current row. In an order that descends
+/// the other way round. All three are of one type; an edge is null where the current row's value is.
+///
+/// Rows are looked at one after the other, as PostgreSQL does it: a frame begins, or ends, where that of the row before it
+/// does, or as many rows behind as it takes to come to the edge. Where edges go back, it does not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reach {
+    /// The only key of the order, in the form of the edges.
+    pub value: Expr,
+    /// Of the first row's value and of the last one's, where the frame's bound says so.
+    pub start: Option<Expr>,
+    pub end: Option<Expr>,
+}
+
+impl WindowCall {
+    /// What it reads.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let reach =
+            self.reach.iter().flat_map(|reach| [&reach.value].into_iter().chain(&reach.start).chain(&reach.end));
+        self.function.arguments().into_iter().chain(reach)
+    }
+
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let reach = self.reach.iter_mut().flat_map(|reach| {
+            let Reach { value, start, end } = &mut **reach;
+            [value].into_iter().chain(start).chain(end)
+        });
+        self.function.arguments_mut().into_iter().chain(reach)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +111,8 @@ pub enum Unit {
     Rows,
     /// Groups of peers; the current row stands for all of its own.
     Groups,
+    /// Values of the order; the current row stands for all of its peers.
+    Values,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +122,8 @@ pub enum Bound {
     Preceding(u64),
     Current,
     Following(u64),
+    /// Of [`Unit::Values`], which counts nothing: where [`Reach`] says.
+    Edge,
 }
 
 /// Rows of the frame that are left out.
@@ -170,6 +207,15 @@ impl WindowFunction {
 impl Agg {
     /// Whether it may be asked for over a frame.
     pub fn is_windowed(&self) -> bool {
-        matches!(self, Agg::CountStar | Agg::Count(_) | Agg::Sum(_) | Agg::Avg(_) | Agg::Min(_) | Agg::Max(_))
+        match self {
+            Agg::CountStar
+            | Agg::Count(_)
+            | Agg::Sum(_)
+            | Agg::Avg(_)
+            | Agg::Min(_)
+            | Agg::Max(_)
+            | Agg::InLocale(..) => true,
+            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) => false,
+        }
     }
 }

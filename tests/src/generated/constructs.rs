@@ -30,6 +30,7 @@ const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("FILTER", &["FILTER (WHERE"]),
     ("window function", &["OVER ("]),
     ("window frame", &[" PRECEDING", " FOLLOWING"]),
+    ("frame of a range of values", &["RANGE BETWEEN (", "CURRENT ROW AND ("]),
     ("ORDER BY", &["ORDER BY"]),
     ("LIMIT", &["LIMIT ", "FETCH FIRST"]),
     ("OFFSET", &["OFFSET "]),

@@ -20,7 +20,7 @@ pub enum Kind {
 impl Kind {
     /// Whether the engine knows the order of values, too.
     pub fn is_ordered(self) -> bool {
-        !matches!(self, Kind::Text | Kind::Enum | Kind::Document)
+        !matches!(self, Kind::Enum | Kind::Document)
     }
 }
 

@@ -159,8 +159,7 @@ impl Queries {
             _ if column == "b" => "b = true".into(),
             _ if column == "j" || column == "a" => format!("{column} IS NULL"),
             _ => {
-                let unordered = ["t", "v", "c", "m"].contains(&column);
-                let operator = if unordered { self.pick(&["=", "<>"]) } else { operator };
+                let operator = if column == "m" { self.pick(&["=", "<>"]) } else { operator };
                 let cast = match column {
                     "d" => "::date",
                     "ts" => "::timestamp",

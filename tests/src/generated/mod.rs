@@ -28,11 +28,15 @@ use self::constructs::Seen;
 use self::dice::Dice;
 use self::select::Query;
 use crate::flagged::{Answer, compare, compare_rounded};
+use crate::locales;
 use crate::runner::{Context, ensure, tests};
 
 tests![generated_queries];
 
 const LIVE: Duration = Duration::from_secs(60);
+
+/// In a locale whose order has little to do with bytes.
+const DATABASE: &str = "CREATE DATABASE generated LOCALE 'cs_CZ.utf8' TEMPLATE template0";
 
 /// What clocks show where queries are asked.
 const ZONES: [&str; 5] = ["UTC", "America/Los_Angeles", "Europe/Dublin", "Asia/Kathmandu", "<+0330>-3:30"];
@@ -42,7 +46,10 @@ const ENOUGH: usize = 10;
 
 /// Each query is made from a seed of its own, so that one that differs can be asked again alone.
 fn generated_queries(context: &Context) -> Result<()> {
-    let (_cluster, mut client) = context.anker()?;
+    let cluster = context.cluster_with(&locales::options(context)?)?;
+    cluster.connect()?.batch_execute(DATABASE)?;
+    let mut client = cluster.connect_to("generated")?;
+    anker::create_extension(&mut client)?;
     hostile::create(&mut client)?;
     client.batch_execute(shop::SCHEMA)?;
     anker::mirror(&mut client, &shop::TABLES, LIVE)?;

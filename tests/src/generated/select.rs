@@ -147,7 +147,7 @@ impl From {
             5 => format!("avg({})", self.scope.number(dice)),
             kind => {
                 let column = self.scope.column(dice);
-                // Order of text depends on its collation, and there is no least of some others.
+                // There is no least of some.
                 let unordered = matches!(column.kind, Kind::Bool | Kind::Uuid) || !column.kind.is_ordered();
                 let ordered = if unordered { self.scope.number(dice) } else { column.name };
                 format!("{}({ordered})", if kind == 6 { "min" } else { "max" })

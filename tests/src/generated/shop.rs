@@ -393,6 +393,7 @@ fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
         _ => format!("PARTITION BY {}", dice.pick(&grouped(table))),
     };
     let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
+    let values = table.columns.iter().find(|column| column.0 == by).and_then(|column| range_of(dice, column.1));
     let mut items = Vec::new();
     for &(name, kind, _) in table.columns {
         let frame = dice.pick(&[
@@ -406,6 +407,12 @@ fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
         ]);
         let own = table.key.contains(&name) || !dice.chance(2);
         items.push(match kind {
+            // Of values as far away, whichever rows have them.
+            Integer | Numeric if !own && values.is_some() && !dice.chance(3) => {
+                let function = dice.pick(&["min", "max", "sum"]);
+                let range = values.as_deref().unwrap_or_default();
+                format!("{function}({name}) OVER ({part} ORDER BY {by}{direction} {range}) AS {name}")
+            }
             // Numbers that only peers could exchange.
             Integer if !own && dice.chance(2) => {
                 let rank = dice.pick(&["rank()", "dense_rank()", "count(*)"]);
@@ -419,6 +426,25 @@ fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
         });
     }
     format!("SELECT {} FROM {}{filter}", items.join(", "), table.name)
+}
+
+/// A frame of a range of values of one kind.
+fn range_of(dice: &mut Dice, kind: Kind) -> Option<String> {
+    let offsets = match kind {
+        Integer => ["0", "1", "3", "100"],
+        Numeric => ["0", "0.25", "7.5", "100"],
+        Date => ["interval '0'", "interval '1 day'", "interval '1 month -1 day'", "interval '36 hours'"],
+        _ => return None,
+    };
+    let (from, to) = (dice.pick(&offsets), dice.pick(&offsets));
+    let bounds = dice.pick(&[
+        "({from}) PRECEDING AND ({to}) FOLLOWING",
+        "({from}) PRECEDING AND ({to}) PRECEDING",
+        "({from}) FOLLOWING AND ({to}) FOLLOWING",
+        "CURRENT ROW AND ({to}) FOLLOWING",
+        "({from}) PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW",
+    ]);
+    Some(format!("RANGE BETWEEN {}", bounds.replace("{from}", from).replace("{to}", to)))
 }
 
 /// A table for a subquery, and its columns under an alias.

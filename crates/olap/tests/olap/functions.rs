@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use plan::{Literal, Named, Type};
 
-use crate::interpreter::{Outcome, Raised, decimal, fit, order};
+use crate::interpreter::{Outcome, Raised, decimal, fit, order, order_in};
 use crate::moments;
 use crate::numerics;
 use crate::table::Value;
@@ -16,8 +16,25 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
     Ok(match function {
         Named::Greatest => present().reduce(|a, b| if order(&b, &a).is_gt() { b } else { a }),
         Named::Least => present().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a }),
+        Named::GreatestIn | Named::LeastIn => {
+            let (locale, texts) = args.split_last().unwrap();
+            let Some(Literal::Text(locale)) = locale else { panic!("{locale:?} is no locale") };
+            let better = |a: Literal, b: Literal| match (function, order_in(Some(locale), &b, &a)) {
+                (Named::GreatestIn, Ordering::Greater) | (Named::LeastIn, Ordering::Less) => b,
+                _ => a,
+            };
+            texts.iter().flatten().cloned().reduce(better)
+        }
         _ if moments::knows(function) => moments::call(function, types, args)?,
         _ if numerics::knows(types) => Some(numerics::call(function, args)?),
+        Named::MovedDown | Named::MovedUp => match (&args[0], &args[1]) {
+            (Some(Literal::Float(a)), Some(Literal::Float(by))) => {
+                let lost = if function == Named::MovedUp { f64::INFINITY } else { f64::NEG_INFINITY };
+                let opposite = a.is_infinite() && by.is_infinite() && a != by;
+                Some(Literal::Float(if opposite { lost } else { a + by }))
+            }
+            _ => None,
+        },
         _ if types.iter().any(|ty| ty.is_text()) => Some(of_text(function, ty, &present().collect::<Vec<_>>())?),
         _ => match (types[0], &args[0]) {
             (from @ (Type::Date | Type::Timestamp | Type::TimestampTz), Some(Literal::Int(value))) => {

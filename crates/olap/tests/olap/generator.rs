@@ -6,10 +6,11 @@ mod values;
 use std::sync::Arc;
 
 use colstore::TableView;
-use plan::catalogue::{BitAgg, FloatAgg, PairAgg, Spread};
+use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg, Spread};
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, Bound, CmpOp, ColumnId, Computed, Exclude, Expr, Field, Frame, GroupingSets,
-    JoinKind, Literal, Named, Over, Part, Plan, Range, Rel, SortKey, Type, Unit, WindowCall, WindowFunction, catalogue,
+    JoinKind, Literal, Named, Over, Part, Plan, Range, Reach, Rel, SortKey, Type, Unit, WindowCall, WindowFunction,
+    catalogue,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -17,6 +18,7 @@ use rand::seq::IndexedRandom;
 
 use crate::build::{call, cast};
 use crate::level::relation;
+use crate::locales;
 use crate::numerics;
 use crate::table::{Row, TestView, Value, chunk};
 
@@ -275,11 +277,12 @@ impl Generator<'_> {
         let order: Vec<Expr> = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
         let order = order.into_iter().map(|expr| self.sort_key(expr)).collect();
         let ties = input.columns().into_iter().map(|id| self.sort_key(Expr::column(id))).collect();
-        let calls = (0..self.rng.random_range(1..4)).map(|_| self.window_call()).collect();
+        let order: Vec<SortKey> = order;
+        let calls = (0..self.rng.random_range(1..4)).map(|_| self.window_call(&order)).collect();
         Rel::Window { input: Box::new(input), over: Box::new(Over { partition, order, ties }), calls }
     }
 
-    fn window_call(&mut self) -> WindowCall {
+    fn window_call(&mut self, order: &[SortKey]) -> WindowCall {
         use WindowFunction::*;
         let number = self.rng.random_range(1..5);
         let function = match self.rng.random_range(0..14) {
@@ -316,11 +319,34 @@ impl Generator<'_> {
         let types: Vec<Type> = function.arguments().into_iter().map(|e| self.case.plan.type_of(e)).collect();
         let types = function.types(&types).unwrap();
         let columns = types.into_iter().map(|ty| self.column(ty)).collect();
-        WindowCall { columns, function, frame: Frame { unit, start, end, exclude } }
+        let frame = Frame { unit, start, end, exclude };
+        match order {
+            [key] if self.chance(0.5) => self.of_values(key, WindowCall { columns, function, frame, reach: None }),
+            _ => WindowCall { columns, function, frame, reach: None },
+        }
+    }
+
+    /// The same over a frame whose edges may be anywhere.
+    fn of_values(&mut self, key: &SortKey, call: WindowCall) -> WindowCall {
+        let ty = self.case.plan.type_of(&key.expr);
+        let edge = |this: &mut Self, bound: Bound| match bound {
+            Bound::Preceding(_) | Bound::Following(_) => (Bound::Edge, Some(this.expr(ty, 1))),
+            bound => (bound, None),
+        };
+        let (start, first) = edge(self, call.frame.start);
+        let (end, last) = edge(self, call.frame.end);
+        let reach = Some(Box::new(Reach { value: key.expr.clone(), start: first, end: last }));
+        WindowCall { frame: Frame { unit: Unit::Values, start, end, ..call.frame }, reach, ..call }
     }
 
     fn sort_key(&mut self, expr: Expr) -> SortKey {
-        SortKey { expr, descending: self.chance(0.4), nulls_first: self.chance(0.4) }
+        let locale = (self.case.plan.type_of(&expr).is_text() && self.chance(0.6)).then(|| self.locale());
+        SortKey { expr, locale, descending: self.chance(0.4), nulls_first: self.chance(0.4) }
+    }
+
+    fn locale(&mut self) -> String {
+        let known = locales::known();
+        (*known.choose(self.rng).unwrap()).to_owned()
     }
 
     /// For LIMIT or OFFSET: perhaps none, perhaps null.

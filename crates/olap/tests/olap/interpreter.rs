@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 
 use arrow_buffer::i256;
-use plan::catalogue::{self, BitAgg, Call, Function};
+use plan::catalogue::{self, BitAgg, Call, Extreme, Function};
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Named, Plan,
     Rel, Type, WindowFunction,
@@ -24,7 +24,7 @@ use crate::numerics;
 use crate::table::{Row, Value};
 
 use self::values::*;
-pub use self::values::{decimal, fit, order, same_row};
+pub use self::values::{decimal, fit, order, order_in, same_row};
 
 /// An error, of whatever kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -311,8 +311,14 @@ impl Interpreter<'_> {
         let count = Some(Literal::Int(values.len() as i64));
         match agg {
             Agg::CountStar | Agg::Pair(..) => unreachable!(),
-            // What a locale has a part in is compared with PostgreSQL (tests/src/locales.rs).
-            Agg::InLocale(..) => unreachable!(),
+            Agg::InLocale(which, pair) => {
+                let [_, Expr::Literal { value: Some(Literal::Text(locale)), .. }] = &**pair else { unreachable!() };
+                let better = |a: Literal, b: Literal| match (which, order_in(Some(locale), &b, &a)) {
+                    (Extreme::Min, Ordering::Less) | (Extreme::Max, Ordering::Greater) => b,
+                    _ => a,
+                };
+                out.push(values.into_iter().reduce(better));
+            }
             Agg::Count(_) => out.push(count),
             Agg::Sum(_) | Agg::Avg(_) if self.plan.type_of(arg) == Type::Numeric => {
                 out.push(numerics::sum(&values)?);

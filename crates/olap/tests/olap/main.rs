@@ -10,6 +10,7 @@ mod functions;
 mod generator;
 mod interpreter;
 mod level;
+mod locales;
 mod measure;
 mod moments;
 mod numerics;

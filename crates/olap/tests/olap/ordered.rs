@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use plan::{Bound, ColumnId, Exclude, Expr, Frame, Literal, Over, Range, SortKey, Unit, WindowCall, WindowFunction};
 
-use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order, same_row};
+use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order_in, same_row};
 use crate::table::{Row, Value};
 
 /// A row, behind what its place depends on: the order, and what breaks ties.
@@ -72,8 +72,8 @@ impl Interpreter<'_> {
 /// The order of two rows, of which these are the values that decide it.
 pub fn compare(by: &[SortKey], a: &Row, b: &Row) -> Ordering {
     let one = |(key, (a, b)): (&SortKey, (&Value, &Value))| match (a, b) {
-        (Some(a), Some(b)) if key.descending => order(b, a),
-        (Some(a), Some(b)) => order(a, b),
+        (Some(a), Some(b)) if key.descending => order_in(key.locale.as_deref(), b, a),
+        (Some(a), Some(b)) => order_in(key.locale.as_deref(), a, b),
         (None, None) => Ordering::Equal,
         (None, _) if key.nulls_first => Ordering::Less,
         (_, None) if !key.nulls_first => Ordering::Less,
@@ -126,10 +126,17 @@ impl Interpreter<'_> {
             for at in 1..rows.len() {
                 peers[at] = peers[at - 1] + usize::from(compare(by, &members[at - 1].0, &members[at].0).is_ne());
             }
+            let reached: Vec<_> = calls.iter().map(|call| self.reached(call, by, &rows, &columns)).collect();
             for at in 0..rows.len() {
                 let mut values = rows[at].values.clone();
-                for call in calls {
-                    match self.window_value(call, &rows, &peers, at, &columns) {
+                for (call, reached) in calls.iter().zip(&reached) {
+                    let value = reached.as_ref().map_err(|raised| *raised);
+                    let value = value.and_then(|reached| {
+                        let frame = |row: &usize| in_frame(&call.frame, &peers, reached, at, *row);
+                        let frame: Vec<usize> = (0..rows.len()).filter(frame).collect();
+                        self.window_value(call, &rows, &peers, at, &frame, &columns)
+                    });
+                    match value {
                         Ok(row) => values.extend(row.into_iter().map(Ok)),
                         Err(Raised) => values.extend(vec![Err(Raised); call.columns.len()]),
                     }
@@ -147,6 +154,7 @@ impl Interpreter<'_> {
         rows: &[&Tuple],
         peers: &[usize],
         at: usize,
+        frame: &[usize],
         columns: &[ColumnId],
     ) -> Result<Row, Raised> {
         let value = |expr: &Expr, at: usize| self.eval(expr, columns, &rows[at].values);
@@ -154,7 +162,6 @@ impl Interpreter<'_> {
         let float = |number: f64| Ok(vec![Some(Literal::Float(number))]);
         let first_peer = peers.iter().position(|other| *other == peers[at]).unwrap();
         let behind_peers = peers.iter().filter(|other| **other <= peers[at]).count();
-        let frame: Vec<usize> = (0..rows.len()).filter(|row| in_frame(&call.frame, peers, at, *row)).collect();
         let one = |at: Option<&usize>, expr: &Expr| Ok(vec![at.map_or(Ok(None), |at| value(expr, *at))?]);
         match &call.function {
             WindowFunction::RowNumber => int(at + 1),
@@ -195,23 +202,62 @@ impl Interpreter<'_> {
     }
 }
 
+impl Interpreter<'_> {
+    /// Where the frames of values of a partition's rows begin, and the places behind their ends.
+    fn reached(
+        &self,
+        call: &WindowCall,
+        by: &[SortKey],
+        rows: &[&Tuple],
+        columns: &[ColumnId],
+    ) -> Result<[Vec<usize>; 2], Raised> {
+        let Some(reach) = &call.reach else { return Ok([vec![], vec![]]) };
+        let all = |expr: &Expr| -> Result<Row, Raised> {
+            rows.iter().map(|row| self.eval(expr, columns, &row.values)).collect()
+        };
+        let values = all(&reach.value)?;
+        let key = SortKey { locale: None, ..by[0].clone() };
+        let places = |edges: Row, within: bool| {
+            let mut place = 0;
+            let mut passed = |edge: Value| {
+                while place < values.len() {
+                    match compare(std::slice::from_ref(&key), &vec![values[place].clone()], &vec![edge.clone()]) {
+                        Ordering::Greater => break,
+                        Ordering::Equal if !within => break,
+                        _ => place += 1,
+                    }
+                }
+                place
+            };
+            edges.into_iter().map(&mut passed).collect::<Vec<usize>>()
+        };
+        let side = |edge: &Option<Expr>, within| match edge {
+            Some(edge) => Ok(places(all(edge)?, within)),
+            None => Ok(vec![]),
+        };
+        Ok([side(&reach.start, false)?, side(&reach.end, true)?])
+    }
+}
+
 /// Whether a row is in the frame of row `at`. `peers`: the number of each row's peers.
-fn in_frame(frame: &Frame, peers: &[usize], at: usize, row: usize) -> bool {
+fn in_frame(frame: &Frame, peers: &[usize], [starts, ends]: &[Vec<usize>; 2], at: usize, row: usize) -> bool {
     let distance = match frame.unit {
         Unit::Rows => row as i128 - at as i128,
-        Unit::Groups => peers[row] as i128 - peers[at] as i128,
+        Unit::Groups | Unit::Values => peers[row] as i128 - peers[at] as i128,
     };
     let starts = match frame.start {
         Bound::Unbounded => true,
         Bound::Preceding(n) => distance >= -i128::from(n),
         Bound::Current => distance >= 0,
         Bound::Following(n) => distance >= i128::from(n),
+        Bound::Edge => row >= starts[at],
     };
     let ends = match frame.end {
         Bound::Unbounded => true,
         Bound::Preceding(n) => distance <= -i128::from(n),
         Bound::Current => distance <= 0,
         Bound::Following(n) => distance <= i128::from(n),
+        Bound::Edge => row < ends[at],
     };
     let left_out = match frame.exclude {
         Exclude::Nothing => false,

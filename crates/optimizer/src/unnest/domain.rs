@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use plan::{ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Part, Rel, Type};
+use plan::{ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Part, Rel, Type, WindowCall};
 
 use super::{Unnesting, expr_reads, reads};
 
@@ -46,7 +46,7 @@ impl Unnesting<'_> {
             }
             Rel::Window { input, mut over, mut calls } => {
                 let (input, ids) = self.dependent(*input, domain);
-                let arguments = calls.iter_mut().flat_map(|call| call.function.arguments_mut());
+                let arguments = calls.iter_mut().flat_map(WindowCall::expressions_mut);
                 domain.replace(over.expressions_mut().chain(arguments), &ids);
                 over.partition.extend(ids.iter().copied().map(Expr::column));
                 (Rel::Window { input: Box::new(input), over, calls }, ids)

@@ -153,8 +153,7 @@ impl Unnesting<'_> {
 
 /// Rows that are computed twice must be the same ones: none that differ are left in any order.
 fn total(mut order: Vec<SortKey>, input: &Rel) -> Vec<SortKey> {
-    let tie = |id| SortKey { expr: Expr::column(id), descending: false, nulls_first: false };
-    order.extend(input.columns().into_iter().map(tie));
+    order.extend(input.columns().into_iter().map(|id| SortKey::ascending(Expr::column(id))));
     order
 }
 

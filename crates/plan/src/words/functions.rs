@@ -25,6 +25,8 @@ impl Words<'_> {
             // With the locale.
             (UpperIn, _) => self.listed("upper", &args[..1], text),
             (LowerIn, _) => self.listed("lower", &args[..1], text),
+            (GreatestIn, _) => self.listed("greatest", &args[..args.len() - 1], text),
+            (LeastIn, _) => self.listed("least", &args[..args.len() - 1], text),
             (Like, [left, right]) => self.infix(left, " LIKE ", right, text),
             (Concat, [left, right]) => self.infix(left, " || ", right, text),
             (BitAnd, [left, right]) => self.infix(left, " & ", right, text),

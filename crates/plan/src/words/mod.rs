@@ -176,6 +176,7 @@ impl<'a> Words<'a> {
         })
     }
 
+    /// Nothing of the locale: the query has the name of a collation, if any.
     pub fn sort_key(&self, key: &SortKey) -> String {
         let nulls = match (key.descending, key.nulls_first) {
             (true, true) | (false, false) => "",

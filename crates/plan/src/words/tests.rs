@@ -100,7 +100,7 @@ fn conditions_and_orders_are_told() {
     let conditions = [cmp(CmpOp::Eq, column(0), int(1)), column(1)];
     assert_eq!(words.conditions(&conditions), "((t.a = 1) AND t.b)");
     assert_eq!(words.conditions(&conditions[..1]), "(t.a = 1)");
-    let key = |descending, nulls_first| SortKey { expr: column(0), descending, nulls_first };
+    let key = |descending, nulls_first| SortKey { descending, nulls_first, ..SortKey::ascending(column(0)) };
     assert_eq!(words.sort_key(&key(false, false)), "t.a");
     assert_eq!(words.sort_key(&key(true, true)), "t.a DESC");
     assert_eq!(words.sort_key(&key(true, false)), "t.a DESC NULLS LAST");

@@ -60,6 +60,10 @@ impl Generator<'_> {
                     }
                 };
                 let arg = self.expr(ty, 2);
+                if ty.is_text() && self.chance(0.5) {
+                    let extreme = *[Extreme::Min, Extreme::Max].choose(self.rng).unwrap();
+                    return Agg::InLocale(extreme, Box::new([arg, self.named_locale()]));
+                }
                 if n == 4 { Agg::Min(arg) } else { Agg::Max(arg) }
             }
         }
@@ -162,6 +166,11 @@ impl Generator<'_> {
                 cast(ty, self.expr(from, d))
             }
             Type::Float64 if self.chance(0.1) => cast(ty, self.expr(Type::Float32, d)),
+            Type::Float64 if self.chance(0.1) => {
+                let moved = *[Named::MovedDown, Named::MovedUp].choose(self.rng).unwrap();
+                let args = vec![self.expr(ty, d), self.expr(ty, d)];
+                call(moved, ty, args)
+            }
             Type::Float64 if self.chance(0.1) => Expr::Neg(self.expr(ty, d).into()),
             Type::Float64 => {
                 let op = *[ArithOp::Add, ArithOp::Sub, ArithOp::Mul, ArithOp::Div].choose(self.rng).unwrap();
@@ -446,12 +455,22 @@ impl Generator<'_> {
                 let branches = (0..self.rng.random_range(1..4)).map(|_| branch(self)).collect();
                 Expr::Case { branches, otherwise: self.expr(ty, depth).into() }
             }
+            1 if matches!(ty, Type::Text | Type::Char) && self.chance(0.5) => {
+                let function = *[Named::GreatestIn, Named::LeastIn].choose(self.rng).unwrap();
+                let mut args = self.several(ty, depth);
+                args.push(self.named_locale());
+                call(function, ty, args)
+            }
             1 if catalogue::result_type(catalogue::Call::Named(Named::Greatest), &[ty]).is_some() => {
                 let function = *[Named::Greatest, Named::Least].choose(self.rng).unwrap();
                 call(function, ty, self.several(ty, depth))
             }
             _ => Expr::Coalesce(self.several(ty, depth)),
         }
+    }
+
+    fn named_locale(&mut self) -> Expr {
+        Expr::Literal { ty: Type::Text, value: Some(Literal::Text(self.locale())) }
     }
 
     pub(super) fn several(&mut self, ty: Type, depth: u32) -> Vec<Expr> {

@@ -144,6 +144,9 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
                 " a  ",
                 "a%b_\\",
                 "日本",
+                "ch",
+                "$É",
+                "$>é",
                 "a string that is longer than a view",
                 "a string that is longer too",
             ]

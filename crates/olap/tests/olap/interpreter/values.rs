@@ -1,5 +1,7 @@
 //! What operators make of single values.
 
+use locale::{Locale, Scratch};
+
 use super::*;
 
 pub(super) fn arith(
@@ -218,6 +220,16 @@ pub fn order(a: &Literal, b: &Literal) -> Ordering {
         (Literal::Bytes(a), Literal::Bytes(b)) => a.cmp(b),
         (Literal::Float(a), Literal::Float(b)) => a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())),
         other => panic!("order of {other:?}"),
+    }
+}
+
+/// The same, of texts as a locale has it where one is named.
+pub fn order_in(locale: Option<&str>, a: &Literal, b: &Literal) -> Ordering {
+    match (locale, a, b) {
+        (Some(name), Literal::Text(a), Literal::Text(b)) => {
+            Locale::named(name).unwrap().compare(a, b, &mut Scratch::default())
+        }
+        _ => order(a, b),
     }
 }
 
