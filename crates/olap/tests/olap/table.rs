@@ -137,7 +137,7 @@ fn read(array: &ArrayRef, ty: Type, row: usize) -> Value {
 }
 
 pub fn engine(threads: u32) -> Runtime {
-    Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, threads })
+    Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, disk: None, threads })
 }
 
 pub fn tokio_runtime() -> tokio::runtime::Runtime {
