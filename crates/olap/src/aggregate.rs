@@ -32,6 +32,7 @@ use plan::{Agg, Aggregation, Computed, Expr, Literal, Type};
 use protocol::request::Failure;
 
 use crate::bits::Bits;
+use crate::compact::compact;
 use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
@@ -266,7 +267,7 @@ fn aggregate(
     }
     let keys = (0..final_keys.expr().len())
         .map(|i| Arc::new(Column::new(partial.schema().field(i).name(), i)) as Arc<dyn PhysicalExpr>);
-    let by_hash = RepartitionExec::try_new(partial.clone(), Partitioning::Hash(keys.collect(), partitions))?;
+    let by_hash = RepartitionExec::try_new(compact(partial.clone()), Partitioning::Hash(keys.collect(), partitions))?;
     last(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?)
 }
 
@@ -293,7 +294,7 @@ fn single_phase(
         let keys = group_by.expr().iter().map(|(key, _)| key.clone()).collect();
         (
             AggregateMode::SinglePartitioned,
-            Arc::new(RepartitionExec::try_new(input, Partitioning::Hash(keys, partitions))?),
+            Arc::new(RepartitionExec::try_new(compact(input), Partitioning::Hash(keys, partitions))?),
         )
     };
     last(AggregateExec::try_new(mode, group_by, functions, filters, input, schema)?)

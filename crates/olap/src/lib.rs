@@ -18,12 +18,13 @@
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `unordered` | takes from rows what DataFusion assumes of them |
+//! | `compact` | batches that share memory with others, before an exchange |
 //! | `grouping_sets` | grouping by several sets of keys |
 //! | `dense` | grouping by integers that take few values |
 //! | `groups` | grouping with less memory than the groups take |
 //! | `top`, `first_of_groups` | the first rows in an order |
 //! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
-//! | `sort`, `runs` | rows in an order |
+//! | `sort`, `runs`, `sorter` | rows in an order: the operator, in memory, with the help of a disk |
 //! | `shared` | rows that are computed once and read several times |
 //! | `spill` | rows on disk |
 //! | `results` | the stream of result batches |
@@ -38,6 +39,7 @@ mod bits;
 mod block;
 mod calendar;
 mod cancellation;
+mod compact;
 mod computed;
 mod conditional;
 mod count;
@@ -74,6 +76,7 @@ mod runs;
 mod scan;
 mod shared;
 mod sort;
+mod sorter;
 mod sources;
 mod spill;
 mod statistics;
@@ -171,8 +174,9 @@ impl Runtime {
     pub fn new(options: RuntimeOptions) -> Runtime {
         let threads = options.threads.max(1) as usize;
         let memory = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
+        let pool = Arc::new(Pool::new(memory));
         let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(Pool::new(memory)))
+            .with_memory_pool(pool.clone())
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()
             .expect("an environment without disk has nothing to fail on");
@@ -181,7 +185,7 @@ impl Runtime {
         if let Some(DiskOptions { path, limit_bytes, share_bytes, least_bytes }) = options.disk {
             let file = disk.insert(Arc::new(Disk::new(path, limit_bytes))).clone();
             let share = Arc::new(Share::new(share_bytes as usize, least_bytes as usize));
-            config = config.with_extension(Arc::new(Spill { share, disk: file }));
+            config = config.with_extension(Arc::new(Spill { share, disk: file, pool }));
         }
         Runtime { environment, config, disk, threads }
     }

@@ -34,7 +34,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use self::level::{Level, Results, slices};
 use self::table::Shape;
-use crate::spill::{Means, blocking};
+use crate::spill::{Means, blocking, paced};
 
 pub struct Groups {
     shape: Arc<Shape>,
@@ -93,7 +93,7 @@ impl ExecutionPlan for Groups {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let means = Means::new("Groups", &context);
         let batch_size = context.session_config().batch_size();
-        let input = self.shape.like.input().execute(partition, context)?;
+        let input = paced(self.shape.like.input().execute(partition, context.clone())?, &context);
         let groups = group(self.shape.clone(), input, means, batch_size);
         let batches = stream::once(groups).try_flatten().boxed();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), batches))))
@@ -110,12 +110,7 @@ impl DisplayAs for Groups {
 type Batches = BoxStream<'static, Result<arrow_array::RecordBatch>>;
 
 /// A row for each group of `input`.
-async fn group(
-    shape: Arc<Shape>,
-    input: SendableRecordBatchStream,
-    mut means: Means,
-    batch_size: usize,
-) -> Result<Batches> {
+async fn group(shape: Arc<Shape>, input: Batches, mut means: Means, batch_size: usize) -> Result<Batches> {
     let mut results = means.disk.clone().map(Results::new);
     let mut waiting = Vec::new();
     let (mut rows, mut depth): (Batches, u64) = (input, 0);

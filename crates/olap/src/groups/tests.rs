@@ -4,71 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray};
-use arrow_schema::SortOptions;
+use arrow_array::Int64Array;
 use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
-use datafusion_common::arrow::row::{RowConverter, SortField};
 use futures::TryStreamExt;
 use plan::catalogue::FloatAgg;
 use plan::{Agg, Aggregation, ColumnId, Computed, Expr, FailureKind, Plan, Rel, Relation, RelationColumn, Type};
-use protocol::request::Failure;
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 
-use crate::spill::tests::path;
-use crate::{Cancellation, DiskOptions, Runtime, RuntimeOptions};
-
-const COLUMNS: [Type; 4] = [Type::Int64, Type::Float64, Type::Text, Type::Int64];
-
-/// Rows by chance, the same for the same seed: a number, a float, a text, and a number again, each null at times.
-#[derive(Debug)]
-struct Made {
-    seed: u64,
-    chunks: usize,
-    /// About so many different values.
-    values: i64,
-    types: Vec<Type>,
-}
-
-impl TableView for Made {
-    fn types(&self) -> &[Type] {
-        &self.types
-    }
-
-    fn row_count(&self) -> u64 {
-        (self.chunks * CHUNK_ROWS) as u64
-    }
-
-    fn chunk_count(&self) -> usize {
-        self.chunks
-    }
-
-    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
-        let mut rng = StdRng::seed_from_u64(self.seed << 20 | index as u64);
-        let mut numbers = || -> Vec<Option<i64>> {
-            (0..CHUNK_ROWS).map(|_| rng.random_bool(0.99).then(|| rng.random_range(0..self.values))).collect()
-        };
-        let (keys, floats, texts, values) = (numbers(), numbers(), numbers(), numbers());
-        let float = |i: i64| match i % 5 {
-            0 => 0.0,
-            1 => -0.0,
-            2 => f64::NAN,
-            _ => i as f64 / 8.0,
-        };
-        let text = |i: i64| format!("{}{i}", "ü".repeat(i as usize % 20));
-        let arrays: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(keys)),
-            Arc::new(Float64Array::from_iter(floats.into_iter().map(|i| i.map(float)))),
-            Arc::new(StringViewArray::from_iter(texts.into_iter().map(|i| i.map(text)))),
-            Arc::new(Int64Array::from(values)),
-        ];
-        Ok(Chunk { rows: CHUNK_ROWS, arrays, live: None })
-    }
-}
-
-fn view(seed: u64, chunks: usize, values: i64) -> Arc<dyn TableView> {
-    Arc::new(Made { seed, chunks, values, types: COLUMNS.to_vec() })
-}
+use crate::spill::testing::{COLUMNS, Made, PLENTY, nothing_is_left, rows, run, runtime, view};
+use crate::{Cancellation, Runtime};
 
 fn column(id: u16) -> Expr {
     Expr::column(ColumnId(id))
@@ -122,48 +65,6 @@ fn plan(keys: &[u16], distinct: bool) -> Plan {
     }
 }
 
-fn runtime(threads: u32, memory_bytes: u64, disk: Option<(u64, u64, u64)>) -> Runtime {
-    let disk = disk.map(|(limit_bytes, share_bytes, least_bytes)| DiskOptions {
-        path: path(),
-        limit_bytes,
-        share_bytes,
-        least_bytes,
-    });
-    Runtime::new(RuntimeOptions { memory_bytes, disk, threads })
-}
-
-async fn run(runtime: &Runtime, plan: &Plan, view: Arc<dyn TableView>) -> Result<Vec<RecordBatch>, Failure> {
-    let running = runtime.start(plan, &[], vec![view], &Cancellation::default()).await?;
-    running.batches.try_collect().await.map_err(|e| Runtime::failure(&e))
-}
-
-/// The rows' bytes, in their own order; which zero a group shows may differ.
-fn rows(batches: &[RecordBatch]) -> Vec<Vec<u8>> {
-    let Some(first) = batches.first() else { return vec![] };
-    let field = |array: &ArrayRef| SortField::new_with_options(array.data_type().clone(), SortOptions::default());
-    let converter = RowConverter::new(first.columns().iter().map(field).collect()).unwrap();
-    let zero = |array: &ArrayRef| -> ArrayRef {
-        match array.as_any().downcast_ref::<Float64Array>() {
-            Some(floats) => Arc::new(floats.iter().map(|f| f.map(|f| f + 0.0)).collect::<Float64Array>()),
-            None => array.clone(),
-        }
-    };
-    let mut all = Vec::new();
-    for batch in batches {
-        let columns: Vec<ArrayRef> = batch.columns().iter().map(zero).collect();
-        all.extend(converter.convert_columns(&columns).unwrap().iter().map(|row| row.as_ref().to_vec()));
-    }
-    all.sort();
-    all
-}
-
-fn nothing_is_left(runtime: &Runtime) {
-    assert_eq!(runtime.disk.as_ref().unwrap().pages_in_use(), 0);
-    assert_eq!(runtime.environment.memory_pool.reserved(), 0);
-}
-
-const PLENTY: u64 = 4 << 30;
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn little_memory_gives_the_same_groups() {
     let keys: [&[u16]; 6] = [&[0], &[2], &[0, 2], &[1, 0], &[1, 2, 3], &[3]];
@@ -178,7 +79,7 @@ async fn little_memory_gives_the_same_groups() {
                 assert!(rows(&told) == expected, "{keys:?} distinct={distinct} {values} {threads} {share}");
                 let many = expected.len() > 50_000;
                 assert!(little.spilled_bytes() > 0 || !many, "{keys:?} distinct={distinct} {values} {threads} {share}");
-                nothing_is_left(&little);
+                nothing_is_left(&little).await;
             }
         }
     }
@@ -196,7 +97,7 @@ async fn memory_is_kept_to_over_several_levels() {
     // Each row goes to disk more than once, which takes more than one level.
     let once = 90 * CHUNK_ROWS as u64 * 100;
     assert!(little.spilled_bytes() > once, "{}", little.spilled_bytes());
-    nothing_is_left(&little);
+    nothing_is_left(&little).await;
     let none = run(&runtime(2, 40 << 20, None), &plan, view(7, 90, 1 << 40)).await;
     assert_eq!(none.unwrap_err().kind, FailureKind::OutOfMemory);
 }
@@ -212,9 +113,7 @@ async fn the_limit_of_the_disk_is_out_of_memory_before_the_first_row() {
         assert_eq!(failure.kind, FailureKind::OutOfMemory);
         assert!(failure.message.contains("anker.query_disk"), "{failure:?}");
         drop(batches);
-        // The other partition's task may take a moment to end.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        nothing_is_left(&little);
+        nothing_is_left(&little).await;
     }
 }
 
@@ -223,10 +122,10 @@ async fn distinct_values_of_one_group_need_memory() {
     // One group, whose values are all different.
     let grouped = plan(&[0], true);
     let little = runtime(2, 12 << 20, Some((1 << 30, 4 << 20, 1 << 20)));
-    let one = run(&little, &grouped, Arc::new(Keyless(Made { seed: 9, chunks: 90, values: 1 << 40, types: COLUMNS.into() })));
+    let one =
+        run(&little, &grouped, Arc::new(Keyless(Made { seed: 9, chunks: 90, values: 1 << 40, types: COLUMNS.into() })));
     assert_eq!(one.await.unwrap_err().kind, FailureKind::OutOfMemory);
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    nothing_is_left(&little);
+    nothing_is_left(&little).await;
 }
 
 /// The same, with one key.
@@ -264,8 +163,7 @@ async fn a_query_that_nobody_waits_for_leaves_nothing() {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
         query.abort();
         *ends.entry(query.await.is_err()).or_insert(0) += 1;
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        nothing_is_left(&little);
+        nothing_is_left(&little).await;
     }
     assert!(ends[&true] >= 5, "{ends:?}");
 }

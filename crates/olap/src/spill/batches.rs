@@ -3,17 +3,17 @@
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use datafusion_common::error::{DataFusionError, Result};
 use futures::{Stream, stream};
 
 use super::blocking;
 use super::disk::{Account, Inflow, Outflow, PAGE, Pages};
+use crate::compact::owned;
 
 /// Memory of a [`Sink`] beside the batch that it writes.
 pub const SINK_BYTES: usize = PAGE;
@@ -34,7 +34,7 @@ impl Sink {
 
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let columns = batch.columns().iter().map(owned).collect();
+        let columns = batch.columns().iter().cloned().map(owned).collect();
         let batch = RecordBatch::try_new_with_options(self.written.clone(), columns, &options)?;
         self.writer.write(&batch).map_err(writing)
     }
@@ -95,15 +95,6 @@ fn next(reader: &mut StreamReader<Inflow>, schema: &SchemaRef, rows: usize) -> R
 /// What says that its columns have no nulls may have some in between.
 fn nullable(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>())
-}
-
-/// What is a part of something, if it is text or bytes, holds on to all of it.
-fn owned(column: &ArrayRef) -> ArrayRef {
-    match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-        _ => column.clone(),
-    }
 }
 
 /// A disk without room is as good as memory without room.

@@ -8,19 +8,26 @@
 
 mod batches;
 mod disk;
+mod paced;
 mod pool;
 mod room;
 #[cfg(test)]
-pub mod tests;
+pub mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use datafusion_execution::TaskContext;
+use arrow_array::RecordBatch;
+use datafusion_common::error::Result;
 use datafusion_execution::memory_pool::MemoryConsumer;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use futures::stream::{BoxStream, StreamExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use self::batches::{SINK_BYTES, Sink, Stored};
 pub use self::disk::{Account, Disk, Tally};
+use self::paced::Paced;
 pub use self::pool::Pool;
 pub use self::room::{Room, Share};
 use crate::observe;
@@ -30,6 +37,7 @@ use crate::observe;
 pub struct Spill {
     pub share: Arc<Share>,
     pub disk: Arc<Disk>,
+    pub pool: Arc<Pool>,
 }
 
 /// Memory for one operator, and a disk if there is one.
@@ -48,6 +56,14 @@ impl Means {
             },
             None => Means { room: Room::new(reservation, Arc::new(Share::new(usize::MAX, 0))), disk: None },
         }
+    }
+}
+
+/// The same rows, for one who reads all of them.
+pub fn paced(rows: SendableRecordBatchStream, context: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
+    match context.session_config().get_extension::<Spill>() {
+        Some(spill) => Paced::new(rows, spill.pool.clone()).boxed(),
+        None => rows,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use datafusion_common::error::Result;
+use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::MemoryReservation;
 
 /// How much of the pool they may take: others that work beside them cannot do with less.
@@ -64,6 +64,24 @@ impl Room {
         }
         self.keep(wanted);
         Ok(())
+    }
+
+    /// So much more, or an error if that is more than its part.
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        match self.try_resize(self.reservation.size() + bytes) {
+            true => Ok(()),
+            false => Err(DataFusionError::ResourcesExhausted(format!("no memory for {bytes} bytes more"))),
+        }
+    }
+
+    pub fn shrink(&mut self, bytes: usize) {
+        // Less is always there.
+        let _ = self.try_resize(self.reservation.size().saturating_sub(bytes));
+    }
+
+    /// For more of the same operator, to which nothing belongs yet.
+    pub fn another(&self) -> Room {
+        Room { reservation: self.reservation.new_empty(), share: self.share.clone(), taken: 0 }
     }
 
     fn keep(&mut self, taken: usize) {

@@ -1,9 +1,7 @@
 //! The store alone.
 
 use std::io::{ErrorKind, Read, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -12,14 +10,8 @@ use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, Memory
 use futures::{StreamExt, TryStreamExt};
 
 use super::disk::{Inflow, Outflow, PAGE};
+use super::testing::path;
 use super::{Account, Disk, Pool, Room, Share, Sink};
-
-/// Of a file of its own.
-pub fn path() -> PathBuf {
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("pgsql_tmp_anker_olap_{}_{number}.disk", std::process::id()))
-}
 
 fn account(pages: usize) -> Account {
     Account { disk: Arc::new(Disk::new(path(), (pages * PAGE) as u64)), tally: None }
