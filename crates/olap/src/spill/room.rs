@@ -66,8 +66,11 @@ impl Room {
         Ok(())
     }
 
-    /// So much more, or an error if that is more than its part.
+    /// So much more, or an error if that is more than its part. Who has nothing gets what others leave.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        if self.reservation.size() == 0 {
+            return self.resize(bytes);
+        }
         match self.try_resize(self.reservation.size() + bytes) {
             true => Ok(()),
             false => Err(DataFusionError::ResourcesExhausted(format!("no memory for {bytes} bytes more"))),
