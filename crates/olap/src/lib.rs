@@ -155,7 +155,7 @@ impl DiskOptions {
     /// For queries that have `memory_bytes` together.
     pub fn new(path: PathBuf, limit_bytes: u64, memory_bytes: u64) -> DiskOptions {
         let least_bytes = (memory_bytes / 128).clamp(512 << 10, 4 << 20);
-        DiskOptions { path, limit_bytes, share_bytes: memory_bytes / 10 * 6, least_bytes }
+        DiskOptions { path, limit_bytes, share_bytes: memory_bytes / 20 * 9, least_bytes }
     }
 }
 

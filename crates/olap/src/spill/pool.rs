@@ -38,7 +38,7 @@ impl Pool {
     /// Where memory of this kind is counted, and how much of it there may be.
     fn part(&self, reservation: &MemoryReservation) -> Option<(&AtomicUsize, usize)> {
         match reservation.consumer().name() {
-            name if name.starts_with(FIRST_PHASE) => Some((&self.first_phases, self.bytes / 5)),
+            name if name.starts_with(FIRST_PHASE) => Some((&self.first_phases, self.bytes / 20 * 3)),
             name if name.starts_with(EXCHANGE) => Some((&self.exchanges, self.bytes)),
             _ => None,
         }

@@ -161,13 +161,13 @@ fn first_phases_have_a_part_of_their_own() {
     let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(1000));
     let phase = || MemoryConsumer::new("PartialHashAggregateStream[0]").register(&pool);
     let (first, second) = (phase(), phase());
-    first.try_grow(150).unwrap();
+    first.try_grow(100).unwrap();
     assert!(second.try_grow(51).is_err());
     second.try_grow(50).unwrap();
     let other = MemoryConsumer::new("HashJoinInput").register(&pool);
     other.try_grow(800).unwrap();
     drop(first);
-    second.try_grow(150).unwrap();
+    second.try_grow(100).unwrap();
     drop((second, other));
     assert_eq!(pool.reserved(), 0);
 }
