@@ -10,7 +10,7 @@ fn plan(keys: &[u16], order: &[u16], count: i64, ties: bool, output: &[u16]) -> 
     let relation: Vec<RelationColumn> =
         COLUMNS.iter().zip(1..).map(|(ty, attnum)| RelationColumn { attnum, ty: *ty }).collect();
     let scan = Rel::Scan { relation: 0, columns: (0..4).map(ColumnId).collect() };
-    let by = |id: &u16| SortKey { expr: column(id), descending: id % 2 == 0, nulls_first: *id == 3 };
+    let by = |id: &u16| SortKey { expr: column(id), descending: id.is_multiple_of(2), nulls_first: *id == 3 };
     let count = Some(Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(count)) });
     let root = Rel::Top {
         input: Box::new(scan),
