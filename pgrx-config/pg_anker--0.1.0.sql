@@ -91,8 +91,8 @@ CREATE FUNCTION anker.engine_info(
     OUT undo_transactions bigint, OUT pending_transactions bigint, OUT live_snapshots bigint, OUT copied_bytes bigint,
     OUT lsn bigint, OUT lag_bytes bigint, OUT transactions_applied bigint, OUT changes_applied bigint,
     OUT queries_running bigint, OUT queries_served bigint, OUT queries_refused bigint, OUT queries_failed bigint,
-    OUT queries_cancelled bigint, OUT fallbacks bigint, OUT fallback_reasons jsonb, OUT restarts bigint,
-    OUT commit_to_applied_us bigint[], OUT request_to_ready_us bigint[]
+    OUT queries_cancelled bigint, OUT spilled_bytes bigint, OUT fallbacks bigint, OUT fallback_reasons jsonb,
+    OUT restarts bigint, OUT commit_to_applied_us bigint[], OUT request_to_ready_us bigint[]
 ) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL RESTRICTED
     AS 'MODULE_PATHNAME', 'engine_info_wrapper';
@@ -101,7 +101,8 @@ CREATE VIEW anker.engine AS
     SELECT database, worker_pid, engine_pid, state, reason, mechanism, memory_bytes, memory_limit_bytes, undo_bytes,
         undo_transactions, pending_transactions, live_snapshots, copied_bytes, pg_lsn '0/0' + lsn AS lsn, lag_bytes,
         transactions_applied, changes_applied, queries_running, queries_served, queries_refused, queries_failed,
-        queries_cancelled, fallbacks, fallback_reasons, restarts, commit_to_applied_us, request_to_ready_us
+        queries_cancelled, spilled_bytes, fallbacks, fallback_reasons, restarts, commit_to_applied_us,
+        request_to_ready_us
     FROM anker.engine_info();
 COMMENT ON VIEW anker.engine IS 'the columnar engine of this database';
 

@@ -40,6 +40,7 @@ pub static MAX_WAIT_MS: GucSetting<i32> = GucSetting::<i32>::new(1000);
 pub static EXPLAIN_WAIT_MS: GucSetting<i32> = GucSetting::<i32>::new(2000);
 pub static MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(1024);
 pub static QUERY_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(512);
+pub static QUERY_DISK_MB: GucSetting<i32> = GucSetting::<i32>::new(10_240);
 pub static UNDO_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(128);
 pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
 pub static QUERY_THREADS: GucSetting<i32> = GucSetting::<i32>::new(2);
@@ -123,9 +124,19 @@ pub fn init() {
     int(
         c"anker.query_memory",
         c"Working memory of all engine queries of a database together.",
-        c"A query that needs more runs on the heap. Takes effect when the engine starts.",
+        c"Groups and sorts that need more go to disk; other queries that do run on the heap. Takes effect when the engine starts.",
         &QUERY_MEMORY_MB,
         1,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    int(
+        c"anker.query_disk",
+        c"What all engine queries of a database together may put on disk when anker.query_memory does not suffice.",
+        c"A query that needs more runs on the heap; 0: nothing is put there. Takes effect when the engine starts.",
+        &QUERY_DISK_MB,
+        0,
         i32::MAX,
         GucContext::Sighup,
         GucFlags::UNIT_MB,
@@ -253,6 +264,7 @@ pub fn engine_settings() -> protocol::control::Settings {
     protocol::control::Settings {
         memory_bytes: bytes(MEMORY_MB.get()),
         query_memory_bytes: bytes(QUERY_MEMORY_MB.get()),
+        query_disk_bytes: bytes(QUERY_DISK_MB.get()),
         undo_bytes: bytes(UNDO_MEMORY_MB.get()),
         undo_seconds: UNDO_TIME_S.get() as u64,
         query_threads: QUERY_THREADS.get() as u32,

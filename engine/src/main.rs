@@ -69,6 +69,10 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         .build()?;
     let olap = olap::Runtime::new(olap::RuntimeOptions {
         memory_bytes: settings.query_memory_bytes,
+        disk: (settings.query_disk_bytes > 0).then(|| {
+            // Beside the socket, under a name that copies of the data directory pass over, too.
+            olap::DiskOptions::new(path.with_extension("disk"), settings.query_disk_bytes, settings.query_memory_bytes)
+        }),
         threads: settings.query_threads,
     });
     let stats = Arc::new(Stats::default());

@@ -193,6 +193,7 @@ fn status(peer: &mut Peer, shared: &Shared) -> Result<()> {
         lsn: writer.lsn,
         transactions_applied: store.transactions_applied,
         changes_applied: store.changes_applied,
+        spilled_bytes: shared.olap.spilled_bytes(),
         tables: store.tables,
         ..Status::default()
     };

@@ -150,9 +150,12 @@ impl Tree<'_> {
             self.told(operator);
         }
         self.details(operator);
-        if let Some(Actual { memory_bytes, chunks, .. }) = &operator.actual {
+        if let Some(Actual { memory_bytes, disk_bytes, chunks, .. }) = &operator.actual {
             if *memory_bytes > 0 {
                 self.out.memory(c"Memory Usage", *memory_bytes);
+            }
+            if *disk_bytes > 0 {
+                self.out.memory(if self.out.is_text() { c"Disk" } else { c"Disk Usage" }, *disk_bytes);
             }
             match chunks {
                 _ if self.is_sent(&operator.step) => {}

@@ -31,6 +31,7 @@ mod runner;
 mod sets;
 mod silence;
 mod snapshots;
+mod spilling;
 mod statements;
 mod tpcc_live;
 mod wide;
@@ -53,6 +54,7 @@ fn main() -> std::process::ExitCode {
         ("errors", errors::TESTS),
         ("explain", explain::TESTS),
         ("wide", wide::TESTS),
+        ("spilling", spilling::TESTS),
         ("silence", silence::TESTS),
         ("interrupts", interrupts::TESTS),
         ("registered", registered::TESTS),

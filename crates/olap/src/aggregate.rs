@@ -8,6 +8,8 @@
 //!  distinct values     one partition, or partitions by hash of the keys -> Aggregate(Single)
 //! ```
 //!
+//! With keys the last phase is [`Groups`], which can do with less memory than the groups take.
+//!
 //! Aggregates that occur several times, be it as parts of others (`avg` is a sum and a count), are computed once.
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use plan::{Agg, Aggregation, Computed, Expr, Literal, Type};
 use protocol::request::Failure;
 
 use crate::bits::Bits;
+use crate::compact::compact;
 use crate::count::Count;
 use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
@@ -40,6 +43,7 @@ use crate::extreme::ExtremeOf;
 use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
+use crate::groups::Groups;
 use crate::numeric_sum::NumericSum;
 use crate::observe::Observer;
 use crate::physical::Stage;
@@ -250,7 +254,7 @@ fn aggregate(
         AggregateExec::try_new(mode, group_by, functions.clone(), filters, input, schema.clone())
     };
     if partitions == 1 && dense.is_none() {
-        return Ok(Arc::new(stage(AggregateMode::Single, group_by, input)?));
+        return last(stage(AggregateMode::Single, group_by, input)?);
     }
     let final_keys = group_by.as_final();
     let general = stage(AggregateMode::Partial, group_by, input)?;
@@ -259,12 +263,20 @@ fn aggregate(
         None => Arc::new(general),
     });
     if final_keys.is_empty() || partitions == 1 {
-        return Ok(Arc::new(stage(AggregateMode::Final, final_keys, one_partition(partial))?));
+        return last(stage(AggregateMode::Final, final_keys, one_partition(partial))?);
     }
     let keys = (0..final_keys.expr().len())
         .map(|i| Arc::new(Column::new(partial.schema().field(i).name(), i)) as Arc<dyn PhysicalExpr>);
-    let by_hash = RepartitionExec::try_new(partial.clone(), Partitioning::Hash(keys.collect(), partitions))?;
-    Ok(Arc::new(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?))
+    let by_hash = RepartitionExec::try_new(compact(partial.clone()), Partitioning::Hash(keys.collect(), partitions))?;
+    last(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?)
+}
+
+/// The phase that gives the groups.
+fn last(phase: AggregateExec) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    match phase.group_expr().is_empty() {
+        true => Ok(Arc::new(phase)),
+        false => Ok(Arc::new(Groups::new(phase)?)),
+    }
 }
 
 /// All rows of a group in one place, without partial states.
@@ -282,10 +294,10 @@ fn single_phase(
         let keys = group_by.expr().iter().map(|(key, _)| key.clone()).collect();
         (
             AggregateMode::SinglePartitioned,
-            Arc::new(RepartitionExec::try_new(input, Partitioning::Hash(keys, partitions))?),
+            Arc::new(RepartitionExec::try_new(compact(input), Partitioning::Hash(keys, partitions))?),
         )
     };
-    Ok(Arc::new(AggregateExec::try_new(mode, group_by, functions, filters, input, schema)?))
+    last(AggregateExec::try_new(mode, group_by, functions, filters, input, schema)?)
 }
 
 /// The same rows in one partition.

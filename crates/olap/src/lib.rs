@@ -18,12 +18,15 @@
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `unordered` | takes from rows what DataFusion assumes of them |
+//! | `compact` | batches that share memory with others, before an exchange |
 //! | `grouping_sets` | grouping by several sets of keys |
 //! | `dense` | grouping by integers that take few values |
+//! | `groups` | grouping with less memory than the groups take |
 //! | `top`, `first_of_groups` | the first rows in an order |
 //! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
-//! | `sort`, `runs` | rows in an order |
+//! | `sort`, `runs`, `sorter` | rows in an order: the operator, in memory, with the help of a disk |
 //! | `shared` | rows that are computed once and read several times |
+//! | `spill` | rows on disk |
 //! | `results` | the stream of result batches |
 //! | `observe` | what EXPLAIN is told |
 //! | `cancellation` | ends joins that are long without a result |
@@ -36,6 +39,7 @@ mod bits;
 mod block;
 mod calendar;
 mod cancellation;
+mod compact;
 mod computed;
 mod conditional;
 mod count;
@@ -54,6 +58,7 @@ mod float_sum;
 mod frames;
 mod greatest;
 mod grouping_sets;
+mod groups;
 mod intervals;
 mod keys;
 mod like;
@@ -73,7 +78,9 @@ mod runs;
 mod scan;
 mod shared;
 mod sort;
+mod sorter;
 mod sources;
+mod spill;
 mod statistics;
 mod sum;
 mod texts;
@@ -84,6 +91,7 @@ mod windowed;
 mod windows;
 mod zoned;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -91,7 +99,6 @@ use colstore::TableView;
 use datafusion_common::DataFusionError;
 use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::{ExecutionPlan, displayable};
@@ -100,6 +107,7 @@ use protocol::request::Failure;
 use protocol::tree::EnginePlan;
 
 use crate::error::internal;
+use crate::spill::{Disk, Pool, Share, Spill};
 
 pub use cancellation::Cancellation;
 pub use observe::Observation;
@@ -107,17 +115,20 @@ pub use optimizer::join_order::Choice as JoinOrder;
 pub use reserve::Reservation;
 pub use sources::{expected_views, views};
 
-/// Shared by all queries: memory pool and settings.
+/// Shared by all queries: memory, disk and settings.
 pub struct Runtime {
     environment: Arc<RuntimeEnv>,
     config: SessionConfig,
+    disk: Option<Arc<Disk>>,
     threads: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RuntimeOptions {
-    /// Working memory of all queries together; there is no spilling to disk.
+    /// Working memory of all queries together.
     pub memory_bytes: u64,
+    /// Where rows go that do not fit into it.
+    pub disk: Option<DiskOptions>,
     /// Partitions of a query.
     pub threads: u32,
 }
@@ -128,6 +139,26 @@ pub struct Manner {
     /// Counts for EXPLAIN what the operators do.
     pub observed: bool,
     pub order: JoinOrder,
+}
+
+#[derive(Clone, Debug)]
+pub struct DiskOptions {
+    /// Of a file that is made when it is needed, and unlinked at once.
+    pub path: PathBuf,
+    /// Of all queries together.
+    pub limit_bytes: u64,
+    /// Memory that operators which can put rows on disk take together, so that others find some.
+    pub share_bytes: u64,
+    /// Memory that each of them takes in any case.
+    pub least_bytes: u64,
+}
+
+impl DiskOptions {
+    /// For queries that have `memory_bytes` together.
+    pub fn new(path: PathBuf, limit_bytes: u64, memory_bytes: u64) -> DiskOptions {
+        let least_bytes = (memory_bytes / 128).clamp(512 << 10, 4 << 20);
+        DiskOptions { path, limit_bytes, share_bytes: memory_bytes / 20 * 9, least_bytes }
+    }
 }
 
 /// A query ready to run: the result's schema (columns of any name in the Arrow form of `Plan::output_types`) and its
@@ -144,14 +175,26 @@ pub struct Running {
 impl Runtime {
     pub fn new(options: RuntimeOptions) -> Runtime {
         let threads = options.threads.max(1) as usize;
-        let pool = GreedyMemoryPool::new(usize::try_from(options.memory_bytes).unwrap_or(usize::MAX));
+        let memory = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
+        let pool = Arc::new(Pool::new(memory));
         let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(pool))
+            .with_memory_pool(pool.clone())
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()
             .expect("an environment without disk has nothing to fail on");
-        let config = SessionConfig::new().with_target_partitions(threads).with_batch_size(colstore::CHUNK_ROWS);
-        Runtime { environment, config, threads }
+        let mut config = SessionConfig::new().with_target_partitions(threads).with_batch_size(colstore::CHUNK_ROWS);
+        let mut disk = None;
+        if let Some(DiskOptions { path, limit_bytes, share_bytes, least_bytes }) = options.disk {
+            let file = disk.insert(Arc::new(Disk::new(path, limit_bytes))).clone();
+            let share = Arc::new(Share::new(share_bytes as usize, least_bytes as usize));
+            config = config.with_extension(Arc::new(Spill { share, disk: file, pool }));
+        }
+        Runtime { environment, config, disk, threads }
+    }
+
+    /// What queries have put on disk so far.
+    pub fn spilled_bytes(&self) -> u64 {
+        self.disk.as_ref().map_or(0, |disk| disk.written_bytes())
     }
 
     /// Plans and starts a query; must be called within a tokio runtime. `views` belong to `plan.relations`, column by

@@ -6,17 +6,16 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use datafusion_common::error::Result;
-use datafusion_execution::memory_pool::MemoryReservation;
 
+use crate::compact::owned;
 use crate::keys::{Key, KeyRows, Keys, OwnedKey};
+use crate::spill::Room;
 
 /// Sorted rows.
 struct Run {
@@ -44,7 +43,7 @@ pub struct Runs {
     wanted: Wanted,
     runs: Vec<Run>,
     rows: usize,
-    reservation: MemoryReservation,
+    room: Room,
     /// As many rows as are wanted do not come behind this one.
     last: Option<OwnedKey>,
     /// Beyond so many rows it is worth it to drop those that are too many.
@@ -52,11 +51,21 @@ pub struct Runs {
 }
 
 impl Runs {
-    pub fn new(keys: Keys, schema: SchemaRef, wanted: Wanted, reservation: MemoryReservation) -> Runs {
+    pub fn new(keys: Keys, schema: SchemaRef, wanted: Wanted, room: Room) -> Runs {
         let most = wanted.rows.saturating_mul(2);
-        Runs { keys, schema, wanted, runs: Vec::new(), rows: 0, reservation, last: None, most }
+        Runs { keys, schema, wanted, runs: Vec::new(), rows: 0, room, last: None, most }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// With its key, on average.
+    pub fn bytes_of_a_row(&self) -> usize {
+        self.runs.iter().map(Run::bytes).sum::<usize>() / self.rows.max(1)
+    }
+
+    /// If that is an error the rows are not among these.
     pub fn insert(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.wanted.rows == 0 {
             return Ok(());
@@ -94,7 +103,7 @@ impl Runs {
     }
 
     fn add(&mut self, run: Run) -> Result<()> {
-        self.reservation.try_grow(run.bytes())?;
+        self.room.grow(run.bytes())?;
         self.rows += run.batch.num_rows();
         self.runs.push(run);
         Ok(())
@@ -113,7 +122,7 @@ impl Runs {
         let batch = self.gathered(&places)?;
         let keys = self.keys.gathered(places.iter().map(|place| self.key(*place)));
         let before: usize = std::mem::take(&mut self.runs).iter().map(Run::bytes).sum();
-        self.reservation.shrink(before);
+        self.room.shrink(before);
         self.rows = 0;
         self.add(Run { batch, keys })?;
         self.most = self.most.max(self.rows * 2);
@@ -165,15 +174,6 @@ impl Runs {
     /// The rows that are wanted, in their order.
     pub fn sorted(self) -> Sorted {
         Sorted { at: vec![0; self.runs.len()], left: self.wanted.rows, runs: self }
-    }
-}
-
-/// What was taken out of a batch, if it is text or bytes, holds on to all of the batch's.
-pub fn owned(column: ArrayRef) -> ArrayRef {
-    match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-        _ => column,
     }
 }
 

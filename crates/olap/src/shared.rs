@@ -31,10 +31,10 @@ use plan::{ColumnId, Rel};
 use protocol::request::Failure;
 use protocol::tree::Step;
 
+use crate::compact::owned;
 use crate::error::internal;
 use crate::expr::column_name;
 use crate::physical::{Builder, Stage};
-use crate::runs::owned;
 
 /// More rows are rather computed again than kept.
 const MOST_ROWS: f64 = 1e6;

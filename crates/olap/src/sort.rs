@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::SortOptions;
-use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::error::Result;
 use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_execution::memory_pool::MemoryConsumer;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion_physical_plan::coop::cooperative;
@@ -19,8 +18,10 @@ use protocol::request::Failure;
 
 use crate::error::known_locale;
 use crate::expr::{Lowering, planning};
-use crate::keys::{Keys, SortColumn};
-use crate::runs::{Runs, Sorted, Wanted};
+use crate::keys::SortColumn;
+use crate::runs::Wanted;
+use crate::sorter::Sorter;
+use crate::spill::{Means, paced};
 
 /// What rows are ordered by, as the plan says.
 pub fn sort_columns(keys: &[SortKey], lowering: &Lowering<'_>) -> Result<Vec<SortColumn>, Failure> {
@@ -83,19 +84,17 @@ impl ExecutionPlan for Sort {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let schema = self.schema();
-        let keys = Keys::new(self.columns.clone(), &schema)?;
-        let reservation = MemoryConsumer::new("Sort").register(context.memory_pool());
-        let mut runs = Runs::new(keys, schema.clone(), self.wanted, reservation);
+        let means = Means::new("Sort", &context);
         let batch_size = context.session_config().batch_size();
-        let mut input = self.input.execute(partition, context)?;
+        let mut sorter = Sorter::new(self.columns.clone(), schema.clone(), self.wanted, batch_size, means)?;
+        let mut input = paced(self.input.execute(partition, context.clone())?, &context);
         let batches = async move {
             while let Some(batch) = input.try_next().await? {
-                runs.insert(&batch)?;
+                sorter.insert(&batch)?;
             }
-            let next = move |mut sorted: Sorted| async move {
-                Ok(sorted.next_batch(batch_size)?.map(|batch| (batch, sorted)))
-            };
-            Ok::<_, DataFusionError>(stream::try_unfold(runs.sorted(), next))
+            // Whatever it holds on to.
+            drop(input);
+            sorter.sorted().await
         };
         let batches = stream::once(batches).try_flatten().boxed();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches))))

@@ -18,6 +18,7 @@ use protocol::request::Failure;
 use protocol::tree::Step;
 
 use crate::aggregate::one_partition;
+use crate::compact::compact;
 use crate::error::internal;
 use crate::expr::planning;
 use crate::first_of_groups::FirstOfGroups;
@@ -131,7 +132,7 @@ pub fn by_hash(
     match plan.output_partitioning().partition_count() {
         1 => Ok(plan),
         partitions => {
-            let by_hash = RepartitionExec::try_new(plan, Partitioning::Hash(keys.to_vec(), partitions));
+            let by_hash = RepartitionExec::try_new(compact(plan), Partitioning::Hash(keys.to_vec(), partitions));
             Ok(Arc::new(by_hash.map_err(planning)?))
         }
     }

@@ -35,6 +35,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// Working memory of all running queries together (`anker.query_memory`).
     pub query_memory_bytes: u64,
+    /// What all running queries together may put on disk (`anker.query_disk`); 0: nothing.
+    pub query_disk_bytes: u64,
     /// `anker.undo_memory`, part of `memory_bytes`.
     pub undo_bytes: u64,
     /// `anker.undo_time`
@@ -50,6 +52,7 @@ impl Default for Settings {
         Settings {
             memory_bytes: 1 << 30,
             query_memory_bytes: 512 << 20,
+            query_disk_bytes: 10 << 30,
             undo_bytes: 128 << 20,
             undo_seconds: 60,
             query_threads: 2,
@@ -61,9 +64,11 @@ impl Default for Settings {
 impl Settings {
     pub fn to_text(&self) -> String {
         format!(
-            "memory_bytes={}\nquery_memory_bytes={}\nundo_bytes={}\nundo_seconds={}\nquery_threads={}\nmax_queries={}\n",
+            "memory_bytes={}\nquery_memory_bytes={}\nquery_disk_bytes={}\nundo_bytes={}\nundo_seconds={}\n\
+             query_threads={}\nmax_queries={}\n",
             self.memory_bytes,
             self.query_memory_bytes,
+            self.query_disk_bytes,
             self.undo_bytes,
             self.undo_seconds,
             self.query_threads,
@@ -80,6 +85,7 @@ impl Settings {
             match key {
                 "memory_bytes" => settings.memory_bytes = number,
                 "query_memory_bytes" => settings.query_memory_bytes = number,
+                "query_disk_bytes" => settings.query_disk_bytes = number,
                 "undo_bytes" => settings.undo_bytes = number,
                 "undo_seconds" => settings.undo_seconds = number,
                 "query_threads" => settings.query_threads = number as u32,
@@ -97,7 +103,7 @@ mod tests {
 
     #[test]
     fn settings_survive_the_round_trip() {
-        let settings = Settings { memory_bytes: 5, query_threads: 3, ..Settings::default() };
+        let settings = Settings { memory_bytes: 5, query_disk_bytes: 0, query_threads: 3, ..Settings::default() };
         assert_eq!(Settings::from_text(&settings.to_text()).unwrap(), settings);
         assert!(Settings::from_text("speed=1").is_err());
         assert!(Settings::from_text("undo_bytes=many").is_err());

@@ -215,6 +215,8 @@ pub struct Status {
     pub queries_refused: u64,
     pub queries_failed: u64,
     pub queries_cancelled: u64,
+    /// What queries have put on disk so far.
+    pub spilled_bytes: u64,
     /// Histograms are left to the client: the last values, newest last, at most 4096 of each.
     pub commit_to_applied_us: Vec<u64>,
     pub request_to_ready_us: Vec<u64>,

@@ -30,6 +30,8 @@ pub struct Actual {
     pub nanoseconds: Option<u64>,
     /// At most.
     pub memory_bytes: u64,
+    /// At most.
+    pub disk_bytes: u64,
     /// Of a scan.
     pub chunks: Option<Chunks>,
 }

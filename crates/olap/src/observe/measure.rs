@@ -16,6 +16,8 @@ use datafusion_execution::runtime_env::RuntimeEnv;
 use datafusion_execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use futures::{Stream, StreamExt};
 
+use crate::spill::Tally;
+
 /// Of all partitions.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -23,6 +25,8 @@ pub struct Meter {
     nanoseconds: AtomicU64,
     memory: AtomicUsize,
     most_memory: AtomicUsize,
+    disk: AtomicU64,
+    most_disk: AtomicU64,
 }
 
 impl Meter {
@@ -38,6 +42,11 @@ impl Meter {
     /// At one time.
     pub fn most_memory(&self) -> u64 {
         self.most_memory.load(Ordering::Relaxed) as u64
+    }
+
+    /// At one time.
+    pub fn most_disk(&self) -> u64 {
+        self.most_disk.load(Ordering::Relaxed)
     }
 
     fn took(&self, bytes: usize) {
@@ -59,6 +68,23 @@ impl Meter {
         let same = TaskContext::default().with_session_config(context.session_config().clone());
         Arc::new(same.with_runtime(Arc::new(runtime)))
     }
+}
+
+impl Tally for Meter {
+    fn added(&self, bytes: u64) {
+        let all = self.disk.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.most_disk.fetch_max(all, Ordering::Relaxed);
+    }
+
+    fn removed(&self, bytes: u64) {
+        self.disk.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Where the disk counts of an operator with this context, if it is observed.
+pub fn tally(context: &TaskContext) -> Option<Arc<dyn Tally>> {
+    let pool = context.memory_pool().downcast_ref::<Counted>();
+    pool.map(|counted| counted.meter.clone() as Arc<dyn Tally>)
 }
 
 struct Measured {

@@ -26,6 +26,7 @@ use plan::{ColumnId, Meaning};
 use protocol::tree::{Actual, Chunks, EnginePlan, Method, Operator, Step};
 
 use self::measure::Meter;
+pub use self::measure::tally;
 use crate::scan::ViewScan;
 
 /// Whether the query that is put together is observed.
@@ -181,6 +182,7 @@ impl Below {
                     rows: meter.rows(),
                     nanoseconds: Some(nanoseconds + below.nanoseconds),
                     memory_bytes: meter.most_memory(),
+                    disk_bytes: meter.most_disk(),
                     chunks: below.chunks,
                 });
                 let (step, expected_rows) = (step.clone(), *expected_rows);

@@ -76,7 +76,7 @@ fn views() -> Vec<Arc<dyn TableView>> {
 }
 
 fn engine(threads: u32) -> Runtime {
-    Runtime::new(RuntimeOptions { memory_bytes: 64 << 20, threads })
+    Runtime::new(RuntimeOptions { memory_bytes: 64 << 20, disk: None, threads })
 }
 
 fn run(plan: &Plan, threads: u32) -> EnginePlan {

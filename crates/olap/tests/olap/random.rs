@@ -12,7 +12,7 @@ use crate::floats;
 use crate::generator::{Case, case};
 use crate::interpreter::Interpreter;
 use crate::locales;
-use crate::table::{Row, Value, engine, rows_as, tokio_runtime};
+use crate::table::{Row, Value, engine, rows_as, spilling_engine, tokio_runtime};
 
 const CASES: u64 = 12_000;
 
@@ -27,7 +27,7 @@ fn random_plans_agree_with_the_interpreter() {
     let count = if single.is_some() { 1 } else { CASES };
     println!("seeds from {first}");
     let runtime = tokio_runtime();
-    let engines = [engine(1), engine(3)];
+    let engines = [engine(1), engine(3), spilling_engine(2)];
     let (mut answers, mut errors, mut unsure, mut answered_rows, mut summed_floats) = (0, 0, 0, 0, 0);
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
         let Case { plan, params, tables, views } = case(&mut StdRng::seed_from_u64(seed));
@@ -67,6 +67,7 @@ fn random_plans_agree_with_the_interpreter() {
             }
         }
     }
+    assert!(single.is_some() || engines[2].spilled_bytes() > 0);
     println!(
         "{answers} answers with {answered_rows} rows, {errors} errors, {unsure} unsure, {summed_floats} with sums of floats"
     );

@@ -276,7 +276,7 @@ fn a_long_query_leaves_its_thread_to_others() {
 }
 
 fn failure_of(threads: u32, memory_bytes: u64, plan: &Level, views: Vec<Arc<dyn TableView>>) -> FailureKind {
-    let engine = Runtime::new(RuntimeOptions { memory_bytes, threads });
+    let engine = Runtime::new(RuntimeOptions { memory_bytes, disk: None, threads });
     let told = tokio_runtime().block_on(crate::table::batches(&engine, plan, &[], &views));
     told.map(|batches| batches.len()).unwrap_err().kind
 }
@@ -318,7 +318,7 @@ fn a_build_side_beyond_the_memory_limit_is_an_error() {
 
 #[test]
 fn memory_is_given_back() {
-    let engine = Runtime::new(RuntimeOptions { memory_bytes: 4 << 20, threads: 2 });
+    let engine = Runtime::new(RuntimeOptions { memory_bytes: 4 << 20, disk: None, threads: 2 });
     let mut plan = plan_over(&[&[BIG]]);
     plan.grouping = grouping(vec![column(0, 0)], vec![Agg::CountStar]);
     let runtime = tokio_runtime();

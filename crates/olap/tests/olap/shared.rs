@@ -25,12 +25,8 @@ fn column(id: u16) -> Expr {
 
 /// select n % modulus, count(*) group by 1, in three columns from `first` on.
 fn counted(modulus: i64, first: u16) -> Rel {
-    let rest = Expr::Arith {
-        op: ArithOp::Mod,
-        ty: BIG,
-        left: column(first).into(),
-        right: integer(BIG, modulus).into(),
-    };
+    let rest =
+        Expr::Arith { op: ArithOp::Mod, ty: BIG, left: column(first).into(), right: integer(BIG, modulus).into() };
     Rel::Aggregate {
         input: Box::new(Rel::Scan { relation: 0, columns: vec![ColumnId(first)] }),
         keys: vec![Computed { column: ColumnId(first + 1), expr: rest }],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anker_olap::{Cancellation, Manner, Runtime, RuntimeOptions};
+use anker_olap::{Cancellation, DiskOptions, Manner, Runtime, RuntimeOptions};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{
@@ -137,7 +137,14 @@ fn read(array: &ArrayRef, ty: Type, row: usize) -> Value {
 }
 
 pub fn engine(threads: u32) -> Runtime {
-    Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, threads })
+    Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, disk: None, threads })
+}
+
+/// One that puts on disk what it can.
+pub fn spilling_engine(threads: u32) -> Runtime {
+    let path = std::env::temp_dir().join(format!("pgsql_tmp_anker_olap_{}.disk", std::process::id()));
+    let disk = DiskOptions { path, limit_bytes: 1 << 30, share_bytes: 0, least_bytes: 0 };
+    Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, disk: Some(disk), threads })
 }
 
 pub fn tokio_runtime() -> tokio::runtime::Runtime {

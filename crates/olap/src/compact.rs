@@ -1,0 +1,99 @@
+//! Rows that hold on to no more than they are, where they are handed on and counted one batch at a time.
+//!
+//! Texts and bytes of a few rows may lie between those of many others: the parts of a large batch share its memory, and would
+//! each count as much as all of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::ByteViewType;
+use arrow_array::{ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::DataType;
+use datafusion_common::error::Result;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::StreamExt;
+
+/// So much more than is needed does not matter.
+const SLACK: usize = 64 << 10;
+
+/// What was taken out of a batch, if it is text or bytes, holds on to all of the batch's.
+pub fn owned(column: ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => column,
+    }
+}
+
+#[derive(Debug)]
+struct Compact {
+    input: Arc<dyn ExecutionPlan>,
+}
+
+/// The same rows.
+pub fn compact(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let is_view = |ty: &DataType| matches!(ty, DataType::Utf8View | DataType::BinaryView);
+    match input.schema().fields().iter().any(|field| is_view(field.data_type())) {
+        true => Arc::new(Compact { input }),
+        false => input,
+    }
+}
+
+fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Utf8View => without_others(column.as_string_view(), column),
+        DataType::BinaryView => without_others(column.as_binary_view(), column),
+        _ => column.clone(),
+    });
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options)?)
+}
+
+fn without_others<T: ByteViewType + ?Sized>(values: &GenericByteViewArray<T>, column: &ArrayRef) -> ArrayRef {
+    let held: usize = values.data_buffers().iter().map(|buffer| buffer.len()).sum();
+    if held <= SLACK || held <= SLACK + 2 * values.total_buffer_bytes_used() {
+        return column.clone();
+    }
+    Arc::new(values.gc())
+}
+
+impl ExecutionPlan for Compact {
+    fn name(&self) -> &str {
+        "Compact"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Compact { input: children.remove(0) }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let batches = self.input.execute(partition, context)?.map(|batch| compacted(&batch?));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    }
+}
+
+impl DisplayAs for Compact {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Compact")
+    }
+}

@@ -1,0 +1,148 @@
+//! One pass over rows: groups as many of them as there is memory for, and puts the others on disk.
+//!
+//! When memory ends the groups are *frozen*: rows of groups that are there go on being added to them, by the hash of their
+//! key, and all others go, as they are, to one of some parts. That a new group has a known hash does no harm: all of its rows
+//! have it.
+//!
+//! ```text
+//!   row -> hash of its key -> known? -> the table
+//!                                 no -> part of these bits of the hash
+//! ```
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_select::take::take_record_batch;
+use datafusion_common::error::{DataFusionError, Result};
+
+use super::table::{Hashes, Shape, Table};
+use crate::spill::{Account, Means, SINK_BYTES, Sink, Stored, blocking};
+
+const PART_BITS: u32 = 4;
+const PARTS: usize = 1 << PART_BITS;
+/// Sixteen times as many parts at each depth: nobody has a disk for more.
+const DEEPEST: u64 = 10;
+
+pub struct Level<'a> {
+    means: &'a mut Means,
+    shape: Arc<Shape>,
+    table: Table,
+    frozen: Option<Frozen>,
+    depth: u64,
+    batch_size: usize,
+}
+
+struct Frozen {
+    known: Hashes,
+    parts: [Option<Sink>; PARTS],
+}
+
+impl<'a> Level<'a> {
+    pub fn new(shape: Arc<Shape>, means: &'a mut Means, depth: u64, batch_size: usize) -> Result<Level<'a>> {
+        let table = Table::new(shape.clone())?;
+        Ok(Level { means, shape, table, frozen: None, depth, batch_size })
+    }
+
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self.frozen.is_some() {
+            false => self.table.add(batch)?,
+            true => blocking(|| self.add_known(batch))?,
+        }
+        self.make_room()
+    }
+
+    fn add_known(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (Some(frozen), Some(account)) = (&mut self.frozen, &self.means.disk) else {
+            return self.table.add(batch);
+        };
+        let mut known = Vec::with_capacity(batch.num_rows());
+        let mut others: [Vec<u32>; PARTS] = Default::default();
+        for (row, hash) in (0..).zip(self.shape.hashes(batch, seed(self.depth))?) {
+            match frozen.known.find(hash, |other| *other == hash) {
+                Some(_) => known.push(row),
+                None => others[(hash >> (u64::BITS - PART_BITS)) as usize].push(row),
+            }
+        }
+        if known.len() == batch.num_rows() {
+            return self.table.add(batch);
+        }
+        if !known.is_empty() {
+            self.table.add(&take_record_batch(batch, &UInt32Array::from(known))?)?;
+        }
+        for (rows, part) in others.into_iter().zip(&mut frozen.parts).filter(|(rows, _)| !rows.is_empty()) {
+            let part = match part {
+                Some(part) => part,
+                None => part.insert(Sink::new(account.clone(), &batch.schema())?),
+            };
+            part.write(&take_record_batch(batch, &UInt32Array::from(rows))?)?;
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self) -> Result<()> {
+        let bytes = self.table.bytes();
+        match (&self.frozen, &self.means.disk) {
+            (Some(frozen), _) => self.means.room.resize(bytes + frozen.bytes()),
+            (None, None) => self.means.room.resize(bytes),
+            (None, Some(_)) => {
+                // To freeze them takes memory, too.
+                if self.means.room.try_resize(bytes + self.table.bytes_to_hash() + PARTS * SINK_BYTES) {
+                    return Ok(());
+                }
+                if self.depth == DEEPEST {
+                    return Err(DataFusionError::ResourcesExhausted("too many groups for any number of parts".into()));
+                }
+                let known = self.table.key_hashes(seed(self.depth), self.batch_size)?;
+                let frozen = self.frozen.insert(Frozen { known, parts: Default::default() });
+                self.means.room.resize(self.table.bytes() + frozen.bytes())
+            }
+        }
+    }
+
+    /// The groups, and what was put on disk.
+    pub fn finish(self) -> Result<(RecordBatch, Vec<Stored>)> {
+        let parts = self.frozen.into_iter().flat_map(|frozen| frozen.parts).flatten();
+        let parts = blocking(|| parts.map(Sink::finish).collect::<Result<_>>())?;
+        Ok((self.table.finish()?, parts))
+    }
+}
+
+impl Frozen {
+    fn bytes(&self) -> usize {
+        self.known.allocation_size() + PARTS * SINK_BYTES
+    }
+}
+
+/// Another one at each depth, and none of those by which DataFusion distributes rows among threads.
+fn seed(depth: u64) -> u64 {
+    0x616e_6b65_7200 + depth
+}
+
+/// Rows of results that wait for those of the parts.
+pub struct Results {
+    account: Account,
+    sink: Option<Sink>,
+}
+
+impl Results {
+    pub fn new(account: Account) -> Results {
+        Results { account, sink: None }
+    }
+
+    pub fn write(&mut self, batch: &RecordBatch, batch_size: usize) -> Result<()> {
+        let sink = match &mut self.sink {
+            Some(sink) => sink,
+            None => self.sink.insert(Sink::new(self.account.clone(), &batch.schema())?),
+        };
+        slices(batch, batch_size).try_for_each(|slice| sink.write(&slice))
+    }
+
+    pub fn finish(self) -> Result<Option<Stored>> {
+        self.sink.map(Sink::finish).transpose()
+    }
+}
+
+pub fn slices(batch: &RecordBatch, rows: usize) -> impl Iterator<Item = RecordBatch> + Send + use<> {
+    let batch = batch.clone();
+    (0..batch.num_rows()).step_by(rows).map(move |start| batch.slice(start, rows.min(batch.num_rows() - start)))
+}

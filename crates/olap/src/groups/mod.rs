@@ -1,0 +1,142 @@
+//! The last or only phase of grouping by keys: as DataFusion's, but with less memory than the groups take it goes on.
+//!
+//! ```text
+//!   rows -> Level -> groups in memory ------------------> results
+//!             |                                             ^
+//!             +-> parts on disk, by hash of the keys        |
+//!                   each: rows -> Level -> groups -> results on disk
+//!                                   |
+//!                                   +-> parts on disk ...
+//! ```
+//!
+//! Rows go to disk, never states of groups, and no result is given before the last part was grouped: whatever a query can
+//! fail by, it fails by before its first row.
+
+mod level;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::aggregates::AggregateExec;
+use datafusion_physical_plan::coop::cooperative;
+use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use self::level::{Level, Results, slices};
+use self::table::Shape;
+use crate::spill::{Means, blocking, paced};
+
+pub struct Groups {
+    shape: Arc<Shape>,
+    properties: Arc<PlanProperties>,
+}
+
+impl Groups {
+    /// Does what `like` would, which has keys and is of a mode that gives results.
+    pub fn new(like: AggregateExec) -> Result<Groups> {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(like.schema()),
+            like.properties().output_partitioning().clone(),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(Groups { shape: Arc::new(Shape::of(Arc::new(like))?), properties: Arc::new(properties) })
+    }
+}
+
+impl fmt::Debug for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Groups").field("like", &self.shape.like).finish()
+    }
+}
+
+impl ExecutionPlan for Groups {
+    fn name(&self) -> &str {
+        "Groups"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.shape.like.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.shape.like.apply_expressions(f)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let child = children.pop().ok_or_else(|| DataFusionError::Internal("Groups has one child".into()))?;
+        let like = &self.shape.like;
+        let (keys, functions) = (like.group_expr().clone(), like.aggr_expr().to_vec());
+        let filters = like.filter_expr().to_vec();
+        let like = AggregateExec::try_new(*like.mode(), keys, functions, filters, child, like.input_schema())?;
+        Ok(Arc::new(Groups::new(like)?))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let means = Means::new("Groups", &context);
+        let batch_size = context.session_config().batch_size();
+        let input = paced(self.shape.like.input().execute(partition, context.clone())?, &context);
+        let groups = group(self.shape.clone(), input, means, batch_size);
+        let batches = stream::once(groups).try_flatten().boxed();
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), batches))))
+    }
+}
+
+impl DisplayAs for Groups {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Groups: as ")?;
+        self.shape.like.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+type Batches = BoxStream<'static, Result<arrow_array::RecordBatch>>;
+
+/// A row for each group of `input`.
+async fn group(shape: Arc<Shape>, input: Batches, mut means: Means, batch_size: usize) -> Result<Batches> {
+    let mut results = means.disk.clone().map(Results::new);
+    let mut waiting = Vec::new();
+    let (mut rows, mut depth): (Batches, u64) = (input, 0);
+    loop {
+        let mut level = Level::new(shape.clone(), &mut means, depth, batch_size)?;
+        while let Some(batch) = rows.try_next().await? {
+            level.add(&batch)?;
+        }
+        // Whatever it holds on to.
+        drop(rows);
+        let (groups, parts) = level.finish()?;
+        waiting.extend(parts.into_iter().map(|part| (part, depth + 1)));
+        let Some((part, deeper)) = waiting.pop() else {
+            let others = match results {
+                Some(results) => blocking(|| results.finish())?,
+                None => None,
+            };
+            let others = stream::iter(others).flat_map(|stored| stored.batches(1));
+            // The groups' memory is given back when they were.
+            let slices = slices(&groups, batch_size).map(move |slice| (slice, &means).0);
+            return Ok(others.chain(stream::iter(slices.map(Ok))).boxed());
+        };
+        if let Some(results) = &mut results {
+            blocking(|| results.write(&groups, batch_size))?;
+        }
+        rows = part.batches(batch_size).boxed();
+        depth = deeper;
+    }
+}

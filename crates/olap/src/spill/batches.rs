@@ -1,0 +1,109 @@
+//! Batches on disk, in Arrow's IPC form.
+
+use std::io::{Error, ErrorKind};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use datafusion_common::error::{DataFusionError, Result};
+use futures::{Stream, stream};
+
+use super::blocking;
+use super::disk::{Account, Inflow, Outflow, PAGE, Pages};
+use crate::compact::owned;
+
+/// Memory of a [`Sink`] beside the batch that it writes.
+pub const SINK_BYTES: usize = PAGE;
+
+/// Takes batches.
+pub struct Sink {
+    schema: SchemaRef,
+    written: SchemaRef,
+    writer: StreamWriter<Outflow>,
+}
+
+impl Sink {
+    pub fn new(account: Account, schema: &SchemaRef) -> Result<Sink> {
+        let written = Arc::new(nullable(schema));
+        let writer = StreamWriter::try_new(Outflow::new(account), &written).map_err(writing)?;
+        Ok(Sink { schema: schema.clone(), written, writer })
+    }
+
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().iter().cloned().map(owned).collect();
+        let batch = RecordBatch::try_new_with_options(self.written.clone(), columns, &options)?;
+        self.writer.write(&batch).map_err(writing)
+    }
+
+    pub fn finish(self) -> Result<Stored> {
+        let pages = self.writer.into_inner().map_err(writing)?.finish();
+        Ok(Stored { schema: self.schema, pages: pages.map_err(|e| writing(e.into()))? })
+    }
+}
+
+/// Batches that were written, to be read once.
+pub struct Stored {
+    schema: SchemaRef,
+    pages: Pages,
+}
+
+impl Stored {
+    /// The rows in the order in which they were written, in batches of at least so many if there are; between two of them
+    /// others get their turn.
+    pub fn batches(self, rows: usize) -> impl Stream<Item = Result<RecordBatch>> + Send {
+        let Stored { schema, pages } = self;
+        stream::try_unfold((None, Some(pages)), move |(reader, pages)| {
+            let schema = schema.clone();
+            async move {
+                tokio::task::yield_now().await;
+                blocking(|| {
+                    let mut reader = match (reader, pages) {
+                        (None, Some(pages)) => StreamReader::try_new(Inflow::new(pages), None)?,
+                        (Some(reader), _) => reader,
+                        (None, None) => return Ok(None),
+                    };
+                    let batch = next(&mut reader, &schema, rows)?;
+                    Ok(batch.map(|batch| (batch, (Some(reader), None))))
+                })
+            }
+        })
+    }
+}
+
+/// The next batches as one.
+fn next(reader: &mut StreamReader<Inflow>, schema: &SchemaRef, rows: usize) -> Result<Option<RecordBatch>> {
+    let mut batches = Vec::new();
+    let mut count = 0;
+    while count < rows {
+        let Some(batch) = reader.next().transpose()? else { break };
+        count += batch.num_rows();
+        batches.push(batch);
+    }
+    let batch = match batches.len() {
+        0 => return Ok(None),
+        1 => batches.remove(0),
+        _ => concat_batches(&reader.schema(), &batches)?,
+    };
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(Some(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)?))
+}
+
+/// What says that its columns have no nulls may have some in between.
+fn nullable(schema: &Schema) -> Schema {
+    Schema::new(schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>())
+}
+
+/// A disk without room is as good as memory without room.
+fn writing(error: ArrowError) -> DataFusionError {
+    let full = |error: &Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    match error {
+        ArrowError::IoError(_, error) if full(&error) => {
+            DataFusionError::ResourcesExhausted(format!("rows cannot be put on disk: {error}"))
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,219 @@
+//! The file that holds what queries put aside: unlinked as soon as it is made, so that it ends with the process.
+//!
+//! It consists of pages, each of which belongs to one [`Outflow`] or [`Pages`] or is free to be taken again. When nobody
+//! has any, the file is cut to nothing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Error, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+pub const PAGE: usize = 16 << 10;
+
+#[derive(Debug)]
+pub struct Disk {
+    path: PathBuf,
+    limit_bytes: u64,
+    space: Mutex<Space>,
+    written: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Space {
+    /// Made when it is needed first.
+    file: Option<Arc<File>>,
+    /// Pages before the end that nobody has.
+    free: Vec<u32>,
+    /// Behind the last page that was ever taken, since the file was empty.
+    end: u32,
+}
+
+impl Disk {
+    /// `path` is where the file is made; there is none as soon as it is.
+    pub fn new(path: PathBuf, limit_bytes: u64) -> Disk {
+        Disk { path, limit_bytes, space: Mutex::default(), written: AtomicU64::new(0) }
+    }
+
+    /// All that was ever written.
+    pub fn written_bytes(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    fn take(&self) -> io::Result<(u32, Arc<File>)> {
+        let mut space = self.space.lock();
+        let file = match &space.file {
+            Some(file) => file.clone(),
+            None => space.file.insert(Arc::new(self.create()?)).clone(),
+        };
+        if let Some(page) = space.free.pop() {
+            return Ok((page, file));
+        }
+        let page = space.end;
+        if (u64::from(page) + 1) * PAGE as u64 > self.limit_bytes || page == u32::MAX {
+            let message = "queries have put as much on disk as they may (anker.query_disk)";
+            return Err(Error::new(ErrorKind::StorageFull, message));
+        }
+        space.end += 1;
+        Ok((page, file))
+    }
+
+    fn create(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&self.path)?;
+        std::fs::remove_file(&self.path)?;
+        Ok(file)
+    }
+
+    fn give_back(&self, page: u32) {
+        let mut space = self.space.lock();
+        space.free.push(page);
+        if space.free.len() == space.end as usize {
+            space.free = Vec::new();
+            space.end = 0;
+            // If that fails the pages are written over later.
+            let _ = space.file.as_ref().map(|file| file.set_len(0));
+        }
+    }
+
+    #[cfg(test)]
+    pub fn pages_in_use(&self) -> usize {
+        let space = self.space.lock();
+        space.end as usize - space.free.len()
+    }
+}
+
+/// Told of the bytes on disk of one operator.
+pub trait Tally: Send + Sync {
+    fn added(&self, bytes: u64);
+    fn removed(&self, bytes: u64);
+}
+
+/// What one operator has on disk is counted here.
+#[derive(Clone)]
+pub struct Account {
+    pub disk: Arc<Disk>,
+    pub tally: Option<Arc<dyn Tally>>,
+}
+
+impl Account {
+    fn write(&self, bytes: &[u8]) -> io::Result<u32> {
+        let (page, file) = self.disk.take()?;
+        if let Err(error) = file.write_all_at(bytes, u64::from(page) * PAGE as u64) {
+            self.disk.give_back(page);
+            return Err(error);
+        }
+        self.disk.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if let Some(tally) = &self.tally {
+            tally.added(PAGE as u64);
+        }
+        Ok(page)
+    }
+
+    fn read(&self, page: u32, bytes: &mut [u8]) -> io::Result<()> {
+        let file = self.disk.space.lock().file.clone();
+        let file = file.ok_or_else(|| Error::from(ErrorKind::NotFound))?;
+        file.read_exact_at(bytes, u64::from(page) * PAGE as u64)
+    }
+
+    fn give_back(&self, page: u32) {
+        self.disk.give_back(page);
+        if let Some(tally) = &self.tally {
+            tally.removed(PAGE as u64);
+        }
+    }
+}
+
+/// Pages that were written one behind the other.
+pub struct Pages {
+    account: Account,
+    numbers: Vec<u32>,
+    /// Of all pages; only the last one is not full.
+    length: u64,
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.numbers.drain(..).for_each(|page| self.account.give_back(page));
+    }
+}
+
+/// Takes bytes.
+pub struct Outflow {
+    pages: Pages,
+    buffer: Vec<u8>,
+}
+
+impl Outflow {
+    pub fn new(account: Account) -> Outflow {
+        Outflow { pages: Pages { account, numbers: Vec::new(), length: 0 }, buffer: Vec::with_capacity(PAGE) }
+    }
+
+    pub fn finish(mut self) -> io::Result<Pages> {
+        self.put_down()?;
+        Ok(self.pages)
+    }
+
+    fn put_down(&mut self) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            let page = self.pages.account.write(&self.buffer)?;
+            self.pages.numbers.push(page);
+            self.pages.length += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Write for Outflow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() == PAGE {
+            self.put_down()?;
+        }
+        let taken = bytes.len().min(PAGE - self.buffer.len());
+        self.buffer.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    /// A page that is not full waits for more.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Gives the bytes again, and each page back as soon as it was read.
+pub struct Inflow {
+    pages: Pages,
+    buffer: Vec<u8>,
+    /// How much of the buffer was given.
+    given: usize,
+}
+
+impl Inflow {
+    pub fn new(mut pages: Pages) -> Inflow {
+        pages.numbers.reverse();
+        Inflow { pages, buffer: Vec::new(), given: 0 }
+    }
+}
+
+impl Read for Inflow {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.given == self.buffer.len() {
+            let Some(&page) = self.pages.numbers.last() else { return Ok(0) };
+            let length = self.pages.length.min(PAGE as u64);
+            self.buffer.resize(length as usize, 0);
+            self.pages.account.read(page, &mut self.buffer)?;
+            self.given = 0;
+            self.pages.numbers.pop();
+            self.pages.length -= length;
+            self.pages.account.give_back(page);
+        }
+        let given = bytes.len().min(self.buffer.len() - self.given);
+        bytes[..given].copy_from_slice(&self.buffer[self.given..][..given]);
+        self.given += given;
+        Ok(given)
+    }
+}

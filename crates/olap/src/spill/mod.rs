@@ -1,0 +1,76 @@
+//! Rows on disk, for operators that can do with less memory than their rows take.
+//!
+//! ```text
+//!   Room    how much memory an operator may have: it asks before it takes more, and puts rows on disk if it gets none
+//!   Sink    takes batches, Stored keeps them and gives them back, in the same order, once
+//!   Disk    the pages behind them, of all queries together; they end with the process
+//! ```
+
+mod batches;
+mod disk;
+mod paced;
+mod pool;
+mod room;
+#[cfg(test)]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use datafusion_common::error::Result;
+use datafusion_execution::memory_pool::MemoryConsumer;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use futures::stream::{BoxStream, StreamExt};
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+pub use self::batches::{SINK_BYTES, Sink, Stored};
+pub use self::disk::{Account, Disk, Tally};
+use self::paced::Paced;
+pub use self::pool::Pool;
+pub use self::room::{Room, Share};
+use crate::observe;
+
+/// What all queries share; an extension of their configuration.
+#[derive(Debug)]
+pub struct Spill {
+    pub share: Arc<Share>,
+    pub disk: Arc<Disk>,
+    pub pool: Arc<Pool>,
+}
+
+/// Memory for one operator, and a disk if there is one.
+pub struct Means {
+    pub room: Room,
+    pub disk: Option<Account>,
+}
+
+impl Means {
+    pub fn new(operator: &str, context: &TaskContext) -> Means {
+        let reservation = MemoryConsumer::new(operator).register(context.memory_pool());
+        match context.session_config().get_extension::<Spill>() {
+            Some(spill) => Means {
+                room: Room::new(reservation, spill.share.clone()),
+                disk: Some(Account { disk: spill.disk.clone(), tally: observe::tally(context) }),
+            },
+            None => Means { room: Room::new(reservation, Arc::new(Share::new(usize::MAX, 0))), disk: None },
+        }
+    }
+}
+
+/// The same rows, for one who reads all of them.
+pub fn paced(rows: SendableRecordBatchStream, context: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
+    match context.session_config().get_extension::<Spill>() {
+        Some(spill) => Paced::new(rows, spill.pool.clone()).boxed(),
+        None => rows,
+    }
+}
+
+/// Runs what may wait for the disk, so that other queries' tasks do not wait with it.
+pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}

@@ -1,0 +1,53 @@
+//! Rows of an exchange for one who may be faster than others.
+//!
+//! DataFusion's exchange takes rows as long as anybody waits for some, so that nobody waits for ever; if others are slower,
+//! theirs pile up meanwhile. Who finds nothing to do while that is so lets a moment pass.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use datafusion_common::error::Result;
+use datafusion_execution::SendableRecordBatchStream;
+use futures::{FutureExt, Stream, StreamExt};
+use tokio::time::Sleep;
+
+use super::pool::Pool;
+
+const MOMENT: Duration = Duration::from_millis(2);
+
+pub struct Paced {
+    rows: SendableRecordBatchStream,
+    pool: Arc<Pool>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Paced {
+    pub fn new(rows: SendableRecordBatchStream, pool: Arc<Pool>) -> Paced {
+        Paced { rows, pool, pause: None }
+    }
+}
+
+impl Stream for Paced {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(pause) = &mut self.pause {
+            if pause.poll_unpin(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.pause = None;
+        }
+        let polled = self.rows.poll_next_unpin(context);
+        if polled.is_pending() && self.pool.is_congested() {
+            let mut pause = Box::pin(tokio::time::sleep(MOMENT));
+            // It wakes this task; what the rows wake it for waits.
+            if pause.poll_unpin(context).is_pending() {
+                self.pause = Some(pause);
+            }
+        }
+        polled
+    }
+}

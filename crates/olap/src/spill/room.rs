@@ -1,0 +1,100 @@
+//! Memory of operators that can do with less of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_execution::memory_pool::MemoryReservation;
+
+/// How much of the pool they may take: others that work beside them cannot do with less.
+#[derive(Debug)]
+pub struct Share {
+    limit: usize,
+    /// That each of them may take in any case.
+    minimum: usize,
+    taken: AtomicUsize,
+}
+
+impl Share {
+    pub fn new(limit: usize, minimum: usize) -> Share {
+        Share { limit, minimum, taken: AtomicUsize::new(0) }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let within = |taken: usize| taken.checked_add(bytes).filter(|taken| *taken <= self.limit);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
+    }
+}
+
+/// What one operator has taken.
+#[derive(Debug)]
+pub struct Room {
+    reservation: MemoryReservation,
+    share: Arc<Share>,
+    /// Of the share.
+    taken: usize,
+}
+
+impl Room {
+    pub fn new(reservation: MemoryReservation, share: Arc<Share>) -> Room {
+        Room { reservation, share, taken: 0 }
+    }
+
+    /// Takes so much in all, unless that is more than its part.
+    #[must_use]
+    pub fn try_resize(&mut self, bytes: usize) -> bool {
+        let wanted = bytes.saturating_sub(self.share.minimum);
+        if wanted > self.taken && !self.share.take(wanted - self.taken) {
+            return false;
+        }
+        let before = self.taken;
+        self.taken = before.max(wanted);
+        let fits = self.reservation.try_resize(bytes).is_ok();
+        self.keep(if fits { wanted } else { before });
+        fits
+    }
+
+    /// Takes so much in all, that there is no doing without.
+    pub fn resize(&mut self, bytes: usize) -> Result<()> {
+        self.reservation.try_resize(bytes)?;
+        let wanted = bytes.saturating_sub(self.share.minimum);
+        if wanted > self.taken {
+            self.share.taken.fetch_add(wanted - self.taken, Ordering::Relaxed);
+            self.taken = wanted;
+        }
+        self.keep(wanted);
+        Ok(())
+    }
+
+    /// So much more, or an error if that is more than its part. Who has nothing gets what others leave.
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        if self.reservation.size() == 0 {
+            return self.resize(bytes);
+        }
+        match self.try_resize(self.reservation.size() + bytes) {
+            true => Ok(()),
+            false => Err(DataFusionError::ResourcesExhausted(format!("no memory for {bytes} bytes more"))),
+        }
+    }
+
+    pub fn shrink(&mut self, bytes: usize) {
+        // Less is always there.
+        let _ = self.try_resize(self.reservation.size().saturating_sub(bytes));
+    }
+
+    /// For more of the same operator, to which nothing belongs yet.
+    pub fn another(&self) -> Room {
+        Room { reservation: self.reservation.new_empty(), share: self.share.clone(), taken: 0 }
+    }
+
+    fn keep(&mut self, taken: usize) {
+        self.share.taken.fetch_sub(self.taken - taken, Ordering::Relaxed);
+        self.taken = taken;
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.keep(0);
+    }
+}
