@@ -50,6 +50,3 @@ SELECT t.id FROM town t WHERE (t.region NOT IN (SELECT s.town FROM shop s WHERE 
 SELECT t.id FROM town t WHERE t.id NOT IN (SELECT s.town FROM shop s WHERE s.turnover > 20 AND s.since = (SELECT max(x.since) FROM shop x WHERE x.town = t.id)) ORDER BY 1;
 SELECT count(*) FROM shop s WHERE s.turnover NOT IN (SELECT x.turnover FROM shop x WHERE x.town = s.town AND x.id <> s.id);
 SELECT count(*) FROM shop s WHERE s.id = 7 OR s.turnover NOT IN (SELECT x.turnover FROM shop x WHERE x.town = s.town AND x.id <> s.id);
-
-DROP VIEW town_total;
-DROP TABLE town, shop, nobody;
