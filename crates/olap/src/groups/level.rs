@@ -11,8 +11,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array};
-use arrow_select::take::take_record_batch;
+use arrow_array::{RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_select::take::take;
 use datafusion_common::error::{DataFusionError, Result};
 
 use super::table::{Hashes, Shape, Table};
@@ -67,14 +67,14 @@ impl<'a> Level<'a> {
             return self.table.add(batch);
         }
         if !known.is_empty() {
-            self.table.add(&take_record_batch(batch, &UInt32Array::from(known))?)?;
+            self.table.add(&taken(batch, known)?)?;
         }
         for (rows, part) in others.into_iter().zip(&mut frozen.parts).filter(|(rows, _)| !rows.is_empty()) {
             let part = match part {
                 Some(part) => part,
                 None => part.insert(Sink::new(account.clone(), &batch.schema())?),
             };
-            part.write(&take_record_batch(batch, &UInt32Array::from(rows))?)?;
+            part.write(&taken(batch, rows)?)?;
         }
         Ok(())
     }
@@ -105,6 +105,14 @@ impl<'a> Level<'a> {
         let parts = blocking(|| parts.map(Sink::finish).collect::<Result<_>>())?;
         Ok((self.table.finish()?, parts))
     }
+}
+
+/// These rows; what groups by constants alone may have no columns.
+fn taken(batch: &RecordBatch, rows: Vec<u32>) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let rows = UInt32Array::from(rows);
+    let columns = batch.columns().iter().map(|column| Ok(take(column, &rows, None)?)).collect::<Result<_>>()?;
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
 impl Frozen {

@@ -52,6 +52,11 @@ impl TestView {
         Arc::new(TestView { types, chunks })
     }
 
+    /// Rows in chunks of so many.
+    pub fn of_pieces(types: &[Type], rows: &[Row], size: usize) -> Arc<dyn TableView> {
+        TestView::of_chunks(types.to_vec(), rows.chunks(size).map(|rows| chunk(types, rows, None)).collect())
+    }
+
     /// Rows in one chunk.
     pub fn of_rows(types: &[Type], rows: &[Row]) -> Arc<dyn TableView> {
         TestView::of_chunks(types.to_vec(), vec![chunk(types, rows, None)])
