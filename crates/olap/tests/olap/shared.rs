@@ -120,7 +120,7 @@ fn grouping_sets_join_once() {
 fn memory_is_counted_and_given_back() {
     let plan = joined(20_000);
     let (view, _) = numbers(CHUNKS);
-    let small = Runtime::new(RuntimeOptions { memory_bytes: 256 << 10, threads: 2, disk: None });
+    let small = Runtime::new(RuntimeOptions { memory_bytes: 256 << 10, disk: None, threads: 2 });
     let failure = tokio_runtime().block_on(rows(&small, &plan, &[], &[view.clone()])).unwrap_err();
     assert_eq!(failure.kind, FailureKind::OutOfMemory, "{failure:?}");
     assert_eq!(tokio_runtime().block_on(rows(&small, &joined(10), &[], &[view])).unwrap().len(), 10);
