@@ -80,14 +80,7 @@ impl<'a> Translator<'a> {
                 .cast::<pg_sys::WindowFunc>()
                 .ok_or_else(|| Why::WindowFunction.of("unknown window function"))?;
             let (function_of, ty, scale) = self.window_function(func)?;
-            let reads_frame = matches!(
-                function_of,
-                WindowFunction::First(_)
-                    | WindowFunction::Last(_)
-                    | WindowFunction::Nth(..)
-                    | WindowFunction::Aggregate(_)
-            );
-            let (frame, reach) = match (reads_frame, range.as_ref()) {
+            let (frame, reach) = match (function_of.reads_frame(), range.as_ref()) {
                 (false, _) => (Frame::ALL, None),
                 (true, Err(reason)) => return Err(reason.clone()),
                 (true, Ok(None)) => (frame.clone()?, None),

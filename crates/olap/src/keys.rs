@@ -161,6 +161,7 @@ pub struct KeyRows {
 }
 
 impl KeyRows {
+    #[inline]
     pub fn row(&self, row: usize) -> Key<'_> {
         Key { row: self.rows.row(row), texts: self.texts.as_ref() }
     }
@@ -190,6 +191,7 @@ impl Key<'_> {
 }
 
 impl PartialEq for Key<'_> {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.row == other.row
     }
@@ -198,12 +200,14 @@ impl PartialEq for Key<'_> {
 impl Eq for Key<'_> {}
 
 impl PartialOrd for Key<'_> {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Key<'_> {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         match self.texts {
             None => self.row.cmp(&other.row),
@@ -247,6 +251,7 @@ impl TextOrder {
 }
 
 /// Keys with texts.
+#[inline(never)]
 fn compare(texts: &[TextOrder], mut left: &[u8], mut right: &[u8]) -> Ordering {
     for order in texts {
         let (l, r) = (take(&mut left), take(&mut right));

@@ -205,7 +205,7 @@ impl Checker<'_> {
     fn frame(&self, call: &WindowCall, over: &Over, visible: &[ColumnId]) -> Result<(), String> {
         let Frame { unit, start, end, .. } = call.frame;
         let reach = match (unit, &call.reach) {
-            (Unit::Values, Some(reach)) => reach,
+            (Unit::Values, Some(reach)) if call.function.reads_frame() => reach,
             (Unit::Rows | Unit::Groups, None) if ![start, end].contains(&Bound::Edge) => return Ok(()),
             _ => return Err(format!("a frame without its edges, or edges without a frame: {call:?}")),
         };

@@ -32,7 +32,7 @@ pub struct WindowCall {
     pub function: WindowFunction,
     /// Of those that look at a frame.
     pub frame: Frame,
-    /// Of a frame of [`Unit::Values`].
+    /// Of a frame of [`Unit::Values`], which no others have.
     pub reach: Option<Box<Reach>>,
 }
 
@@ -144,6 +144,12 @@ impl Frame {
 }
 
 impl WindowFunction {
+    /// Whether it looks at the frame.
+    pub fn reads_frame(&self) -> bool {
+        use WindowFunction::{Aggregate, First, Last, Nth};
+        matches!(self, First(_) | Last(_) | Nth(..) | Aggregate(_))
+    }
+
     pub fn arguments(&self) -> Vec<&Expr> {
         match self {
             WindowFunction::RowNumber

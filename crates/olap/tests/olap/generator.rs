@@ -321,7 +321,9 @@ impl Generator<'_> {
         let columns = types.into_iter().map(|ty| self.column(ty)).collect();
         let frame = Frame { unit, start, end, exclude };
         match order {
-            [key] if self.chance(0.5) => self.of_values(key, WindowCall { columns, function, frame, reach: None }),
+            [key] if function.reads_frame() && self.chance(0.5) => {
+                self.of_values(key, WindowCall { columns, function, frame, reach: None })
+            }
             _ => WindowCall { columns, function, frame, reach: None },
         }
     }

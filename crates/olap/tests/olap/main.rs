@@ -16,6 +16,7 @@ mod moments;
 mod numerics;
 mod ordered;
 mod random;
+mod ranges;
 mod runtime;
 mod shared;
 mod table;

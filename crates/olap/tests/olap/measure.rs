@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use arrow_array::{ArrayRef, Int16Array, Int32Array, Int64Array};
 use colstore::{CHUNK_ROWS, Chunk, TableView};
-use plan::{Agg, CmpOp, Type};
+use plan::{
+    Agg, CmpOp, ColumnId, Expr, Frame, Literal, Over, Plan, Range, Rel, SortKey, Type, WindowCall, WindowFunction,
+};
 
 use crate::build::{cmp, column, integer};
-use crate::level::Level;
-use crate::table::{TestView, batches, engine, grouping, plan_over, tokio_runtime};
+use crate::level::{Level, relation};
+use crate::table::{Row, TestView, batches, chunk, engine, grouping, plan_over, tokio_runtime};
 
 const MONEY: Type = Type::Decimal64 { scale: 2 };
 
@@ -133,4 +135,61 @@ fn projected(view: &Arc<dyn TableView>, columns: &[usize]) -> Arc<dyn TableView>
         Chunk { arrays: columns.iter().map(|c| chunk.arrays[*c].clone()).collect(), ..chunk }
     });
     TestView::of_chunks(types, chunks.collect())
+}
+
+/// Rows put in order: all of them for their numbers, and the first hundred.
+#[test]
+#[ignore = "measures"]
+fn orders() {
+    let types = [Type::Int32, Type::Int64, Type::Text];
+    let table: Vec<Row> = (0..1_000_000)
+        .map(|row| {
+            let word = format!("{:x} order {}", scramble(row) % 50_000, row % 3);
+            vec![
+                Some(Literal::Int((scramble(row) % 1000) as i64)),
+                Some(Literal::Int(scramble(row + 7) as i64)),
+                Some(Literal::Text(word)),
+            ]
+        })
+        .collect();
+    let chunks = table.chunks(CHUNK_ROWS).map(|rows| chunk(&types, rows, None)).collect();
+    let views = [TestView::of_chunks(types.to_vec(), chunks)];
+    let own: Vec<ColumnId> = (0..4).map(ColumnId).collect();
+    let by = |at: u16, locale: Option<&str>| {
+        let locale = locale.map(str::to_owned);
+        SortKey { locale, ..SortKey::ascending(Expr::column(ColumnId(at))) }
+    };
+    let runtime = tokio_runtime();
+    let engine = engine(2);
+    for (name, order) in [
+        ("two numbers", vec![by(0, None), by(1, None)]),
+        ("number, text by bytes", vec![by(0, None), by(2, None)]),
+        ("text by bytes", vec![by(2, None)]),
+        ("text in a locale", vec![by(2, Some("C.utf8"))]),
+    ] {
+        let scan = Box::new(Rel::Scan { relation: 0, columns: own[..3].to_vec() });
+        let frame = Frame::ALL;
+        let call = WindowCall { columns: vec![own[3]], function: WindowFunction::RowNumber, frame, reach: None };
+        let over = Over { partition: vec![], order: order.clone(), ties: vec![] };
+        let few = Some(Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(100)) });
+        let range = Box::new(Range { offset: None, count: few, ties: false });
+        let all = Rel::Window { input: scan.clone(), over: Box::new(over), calls: vec![call] };
+        let first = Rel::Top { input: scan, keys: vec![], order, range };
+        for (which, root, output) in [("all", all, own[3]), ("first", first, own[1])] {
+            let plan = Plan {
+                relations: vec![relation(0, &types)],
+                columns: [&types[..], &[Type::Int64]].concat(),
+                params: vec![],
+                root,
+                output: vec![Expr::column(output)],
+            };
+            let run = || {
+                let start = Instant::now();
+                runtime.block_on(batches(&engine, &plan, &[], &views)).unwrap();
+                start.elapsed().as_secs_f64() * 1000.0
+            };
+            let least = (0..7).map(|_| run()).fold(f64::INFINITY, f64::min);
+            println!("{least:8.1} ms  {which} by {name}");
+        }
+    }
 }
