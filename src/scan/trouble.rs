@@ -22,6 +22,7 @@ impl Trouble {
             Trouble::Failure(failure) => {
                 let why = match failure.kind {
                     FailureKind::OutOfMemory => Why::Memory,
+                    FailureKind::TooLarge => Why::TooLarge,
                     FailureKind::Internal => Why::Engine,
                     kind if kind.is_postgresqls() => Why::Error,
                     _ => Why::Value,
@@ -74,6 +75,7 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         FailureKind::DecimalTooWide | FailureKind::FloatTooLarge | FailureKind::InfiniteDecimal => {
             ERRCODE_FEATURE_NOT_SUPPORTED
         }
+        FailureKind::TooLarge => ERRCODE_STATEMENT_TOO_COMPLEX,
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,
     }

@@ -20,13 +20,12 @@ use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::union::UnionExec;
 use optimizer::Common;
 use plan::{Aggregation, ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
-use protocol::request::Failure;
+use protocol::request::{Failure, FailureKind};
 use protocol::tree::Step;
 
 use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
 use crate::cancellation::Cancellation;
-use crate::error::internal;
 use crate::expr::{Lowering, column_name, planning};
 use crate::observe::Observer;
 use crate::scan::ViewScan;
@@ -111,7 +110,11 @@ impl<'a> Builder<'a> {
                 plan::JoinKind::Inner => self.block(rel, needed),
                 kind => self.outer_join(*kind, left, right, conditions, needed, || self.statistics.rows(rel)),
             },
-            Rel::Apply { .. } => Err(internal("an application that is no join")),
+            // The optimizer has left it, since its joins would be too many.
+            Rel::Apply { .. } => {
+                let kind = FailureKind::TooLarge;
+                Err(Failure { kind, message: kind.message().into() })
+            }
             Rel::Map { input, computed } => self.map(input, computed, needed),
             Rel::Union { columns, inputs } => self.union(columns, inputs, needed),
             Rel::Aggregate { input, keys, aggregates } => {

@@ -31,6 +31,8 @@ pub enum FailureKind {
     FloatTooLarge,
     /// PostgreSQL's numeric can be infinite.
     InfiniteDecimal,
+    /// Joins that subqueries would become.
+    TooLarge,
     OutOfMemory,
     Internal,
 }
@@ -58,6 +60,7 @@ impl FailureKind {
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::FloatTooLarge => "a float is too large to be summed in any order",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
+            FailureKind::TooLarge => "its subqueries would become too many joins",
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",
         }
@@ -65,7 +68,7 @@ impl FailureKind {
 
     /// Whether PostgreSQL would raise it too.
     pub fn is_postgresqls(self) -> bool {
-        use FailureKind::{DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, OutOfMemory};
-        !matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | OutOfMemory | Internal)
+        use FailureKind::{DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, OutOfMemory, TooLarge};
+        !matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | TooLarge | OutOfMemory | Internal)
     }
 }

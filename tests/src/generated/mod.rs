@@ -88,7 +88,7 @@ fn generated_queries(context: &Context) -> Result<()> {
         if failed > failures {
             let why = anker::analyzed(&mut client, &query.sql).unwrap_or_else(|e| Some(e.to_string()));
             differences.push(format!("seed {seed} as {role}: the engine failed ({why:?}): {}", query.sql));
-            failures = failed;
+            failures = failures_of_the_engine(&mut client)?;
         }
         if differences.len() == ENOUGH {
             break;
