@@ -58,7 +58,8 @@ fn equal_groups_are_computed_once() {
         let before = read.load(Ordering::Relaxed);
         engine(threads).explain(&plan, &[], vec![view.clone()]).unwrap();
         let looked_at = read.load(Ordering::Relaxed) - before;
-        let mut told = tokio_runtime().block_on(rows(&engine(threads), &plan, &[], &[view.clone()])).unwrap();
+        let mut told =
+            tokio_runtime().block_on(rows(&engine(threads), &plan, &[], std::slice::from_ref(&view))).unwrap();
         assert_eq!(read.load(Ordering::Relaxed) - before - 2 * looked_at, CHUNKS);
         told.sort_by_key(|row| row[0].as_ref().map(crate::table::int));
         let total: i64 = told.iter().map(|row| crate::table::int(row[1].as_ref().unwrap())).sum();
@@ -121,7 +122,7 @@ fn memory_is_counted_and_given_back() {
     let plan = joined(20_000);
     let (view, _) = numbers(CHUNKS);
     let small = Runtime::new(RuntimeOptions { memory_bytes: 256 << 10, disk: None, threads: 2 });
-    let failure = tokio_runtime().block_on(rows(&small, &plan, &[], &[view.clone()])).unwrap_err();
+    let failure = tokio_runtime().block_on(rows(&small, &plan, &[], std::slice::from_ref(&view))).unwrap_err();
     assert_eq!(failure.kind, FailureKind::OutOfMemory, "{failure:?}");
     assert_eq!(tokio_runtime().block_on(rows(&small, &joined(10), &[], &[view])).unwrap().len(), 10);
 }
