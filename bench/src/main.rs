@@ -1,4 +1,5 @@
-//! `anker-bench demo`, `anker-bench capture`, `anker-bench queries`, `anker-bench orders`: see `./demo` and `bench/run`; `anker-bench server`
+//! `anker-bench demo`, `anker-bench capture`, `anker-bench queries`, `anker-bench orders`,
+//! `anker-bench lookups`: see `./demo` and `bench/run`; `anker-bench server`
 //! is a server to try things on.
 
 use std::path::PathBuf;
@@ -16,11 +17,16 @@ const USAGE: &str = "usage: anker-bench demo [--warehouses N] [--seconds N] [--c
        anker-bench queries [--set anker] [--quick] [--runs N] [--json FILE] [--svg FILE]
        anker-bench queries --set tpch|ch|ssb [--quick] [--scale N] [--runs N] [--json FILE]
        anker-bench orders [--set tpch|ch|ssb] [--quick] [--scale N] [--orders N] [--json FILE]
+       anker-bench lookups [--quick] [--json FILE]
        anker-bench server [NAME=VALUE ...]";
 
 enum Command {
     Demo(demo::Options),
     Capture {
+        quick: bool,
+        json: Option<PathBuf>,
+    },
+    Lookups {
         quick: bool,
         json: Option<PathBuf>,
     },
@@ -84,8 +90,8 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
             ("demo", "--seconds") => options.seconds = number()?,
             ("demo", "--clients") => options.clients = number()?,
             ("demo", "--keep") => options.keep = true,
-            ("capture" | "queries" | "orders", "--quick") => queries.quick = true,
-            ("capture" | "queries" | "orders", "--json") => {
+            ("capture" | "lookups" | "queries" | "orders", "--quick") => queries.quick = true,
+            ("capture" | "lookups" | "queries" | "orders", "--json") => {
                 queries.json = Some(given.next().ok_or("--json wants a file")?.into())
             }
             ("queries", "--svg") => queries.svg = Some(given.next().ok_or("--svg wants a file")?.into()),
@@ -102,6 +108,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command
     }
     match name.as_str() {
         "demo" => Ok(Command::Demo(options)),
+        "lookups" => Ok(Command::Lookups { quick: queries.quick, json: queries.json }),
         "capture" => Ok(Command::Capture { quick: queries.quick, json: queries.json }),
         "orders" => {
             let Queries { set, quick, scale, json, .. } = queries;
@@ -140,6 +147,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo(options) => demo::run(&server, &options),
         Command::Server(settings) => serve(&server, &settings),
+        Command::Lookups { quick, json } => write(&experiments::lookups(&server, quick)?, json),
         Command::Capture { quick, json } => write(&experiments::capture(&server, quick)?, json),
         Command::Queries(Queries { set: Some(set), quick, scale, runs, json, .. }) => {
             let scale = scale.unwrap_or(if quick { set.quick_scale } else { 1.0 });

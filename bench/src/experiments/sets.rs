@@ -89,8 +89,11 @@ fn measured(client: &mut Client, query: &Query, runs: u32, report: &mut Report) 
         }
     }
     let mirror = fastest(client, query, runs)?;
+    let planning = planning_ms(client, query)?;
     client.batch_execute(Route::Off.setting())?;
     let parallel = fastest(client, query, runs)?;
+    report.query("heap_planning_ms", name, planning_ms(client, query)?, "ms");
+    report.query("planning_ms", name, planning, "ms");
     client.batch_execute("SET max_parallel_workers_per_gather = 0")?;
     let serial = fastest(client, query, runs)?;
     client.batch_execute("RESET max_parallel_workers_per_gather")?;
@@ -121,6 +124,19 @@ fn measured(client: &mut Client, query: &Query, runs: u32, report: &mut Report) 
         None => report.query("same_answer", name, Value::Null, "not compared, a side was stopped"),
     }
     Ok(Line { query: name.clone(), heap, mirror, auto, duckdb: None, rows: heap.rows, remarks })
+}
+
+/// The least of several: the engine is not asked for its plan.
+fn planning_ms(client: &mut Client, query: &Query) -> Result<f64> {
+    client.batch_execute("SET anker.explain_wait = 0")?;
+    let mut least = f64::INFINITY;
+    for _ in 0..5 {
+        let text = anker::text_rows(client, &format!("EXPLAIN (SUMMARY, FORMAT json) {}", query.sql))?.concat();
+        let explained: Value = serde_json::from_str(&text)?;
+        least = least.min(explained[0]["Planning Time"].as_f64().ok_or("EXPLAIN without a planning time")?);
+    }
+    client.batch_execute("RESET anker.explain_wait")?;
+    Ok(least)
 }
 
 /// The least of several runs; a query that takes long is not run as often.
