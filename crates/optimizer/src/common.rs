@@ -79,26 +79,14 @@ impl Finder<'_> {
         let mut numbers: HashMap<ColumnId, ColumnId> = HashMap::new();
         let mut renamed = rel.clone();
         renamed.visit_mut(&mut |rel| {
-            let mut name = |id: ColumnId| {
+            let met = rel.made().into_iter().chain(rel.expressions().into_iter().flat_map(Expr::columns));
+            for id in met.collect::<Vec<_>>() {
                 let next = ColumnId(numbers.len() as u16);
-                *numbers.entry(id).or_insert(next)
-            };
-            rel.made_mut().into_iter().for_each(|id| *id = name(*id));
-            for expr in rel.expressions_mut() {
-                let mut columns = expr.columns();
-                columns.sort_unstable();
-                columns.dedup();
-                // In the order of their places in the expression, which are the same in an equal one.
-                let mut in_order = Vec::new();
-                expr.visit(&mut |e| {
-                    if let Expr::Column { id } = e {
-                        in_order.push(*id);
-                    }
-                });
-                in_order.into_iter().for_each(|id| _ = name(id));
-                let names: HashMap<ColumnId, ColumnId> = columns.iter().map(|id| (*id, name(*id))).collect();
-                expr.replace_columns(&|id| names.get(&id).map(|id| Expr::column(*id)));
+                numbers.entry(id).or_insert(next);
             }
+            rel.made_mut().into_iter().for_each(|id| *id = numbers[id]);
+            let name = |id: ColumnId| Some(Expr::column(numbers[&id]));
+            rel.expressions_mut().into_iter().for_each(|expr| expr.replace_columns(&name));
             if let Rel::Scan { relation, .. } = rel {
                 let own = &self.relations[*relation as usize];
                 // The rows that come with the request are of this relation alone.
