@@ -18,6 +18,11 @@ INSERT INTO reading
     time '10:00' + i % 4 * interval '1 hour', i / 3.0, i % 3
   FROM generate_series(1, 40) i;
 ANALYZE reading;
+CREATE TABLE unread (id integer PRIMARY KEY, d date);
+INSERT INTO unread VALUES (1, '4714-11-24 BC'), (2, '2024-01-01');
+CREATE SEQUENCE sq;
+SELECT anker.mirror('unread');
+SELECT anker.wait_for_mirror('unread');
 SELECT anker.mirror('reading');
 SELECT anker.wait_for_mirror('reading');
 
@@ -105,3 +110,16 @@ PREPARE around(integer) AS SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY id
 EXECUTE around(2);
 EXECUTE around(-2);
 SELECT * FROM (SELECT id, sum(id) OVER (ORDER BY id RANGE BETWEEN 1 + 1 PRECEDING AND CURRENT ROW) AS n FROM reading) s ORDER BY id LIMIT 3;
+
+-- frames that are not read, and raise errors all the same
+SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id ROWS BETWEEN -1 PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE id > 0;
+SELECT * FROM (SELECT id, lag(id) OVER (ORDER BY id ROWS BETWEEN NULL::integer PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE id > 0;
+SELECT * FROM (SELECT id, rank() OVER (ORDER BY id GROUPS BETWEEN -1 PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE r > 0;
+SELECT * FROM (SELECT id, rank() OVER (ORDER BY id RANGE BETWEEN -1 PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE r > 0;
+SELECT * FROM (SELECT id, rank() OVER (ORDER BY d RANGE BETWEEN '-1 month' PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE r > 0;
+SELECT * FROM (SELECT id, rank() OVER (ORDER BY d RANGE BETWEEN '1 month' PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE r > 0;
+SELECT * FROM (SELECT id, row_number() OVER (ORDER BY d RANGE BETWEEN UNBOUNDED PRECEDING AND '1 month' PRECEDING) AS r FROM unread) s WHERE r < 9;
+SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id ROWS BETWEEN nextval('sq') PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE id > 0 ORDER BY id;
+SELECT is_called FROM sq;
+SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE id > 0 ORDER BY id;
+SELECT * FROM (SELECT id, rank() OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING) AS r FROM unread) s WHERE r > 0 ORDER BY id;

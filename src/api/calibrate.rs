@@ -5,6 +5,7 @@
 
 use std::ffi::CStr;
 
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 use route::{Observed, Work, fit};
@@ -12,12 +13,15 @@ use serde_json::Value;
 
 use crate::pg::error::Error;
 use crate::pg::session;
+use crate::pg::transaction;
 use crate::settings;
 
 /// Tables that are asked, the smallest and the largest among them.
 const TABLES: usize = 3;
 /// With fewer rows in the largest nothing can be told from noise.
 const FEWEST_ROWS: i64 = 10_000;
+/// Of less four costs cannot be told.
+const FEWEST_PROBES: usize = 5;
 /// The least of so many runs counts.
 const RUNS: usize = 3;
 /// No request to another process is answered faster.
@@ -44,8 +48,16 @@ fn calibrate(
     let probes: Vec<Probe> = session::with_settings(&search_path, || {
         let probes = Spi::connect(|client| probes(client, max_rows));
         let probes = probes.unwrap_or_else(|e| error!("could not choose tables: {e}"));
-        probes.iter().map(|query| probe(query)).collect()
+        probes.iter().filter_map(|query| tried(query)).collect()
     });
+    if probes.len() < FEWEST_PROBES {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("only {} of the queries that measure could be run", probes.len()),
+        )
+        .hint("The notices above say why.")
+        .raise()
+    }
     let unit_ms = middle(probes.iter().map(|probe| probe.heap_ms / probe.heap_cost).collect());
     let in_units = |probe: &Probe| Observed { work: probe.work, time: probe.engine_ms / unit_ms };
     let observed: Vec<Observed> = probes.iter().map(in_units).collect();
@@ -74,6 +86,28 @@ struct Probe {
     engine_ms: f64,
     heap_ms: f64,
     heap_cost: f64,
+}
+
+/// Without those that one side cannot answer now, for lack of memory say.
+fn tried(query: &str) -> Option<Probe> {
+    let probed = transaction::attempt(
+        || Ok(probe(query)),
+        |error| match error {
+            CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
+                if !is_interrupt(raised.sql_error_code()) =>
+            {
+                Err(raised.message().to_owned())
+            }
+            other => other.rethrow(),
+        },
+    );
+    probed.map_err(|reason| notice!("{query} is not measured: {reason}")).ok()
+}
+
+/// Cancel, timeout, shutdown.
+fn is_interrupt(code: PgSqlErrorCode) -> bool {
+    use PgSqlErrorCode::*;
+    matches!(code, ERRCODE_QUERY_CANCELED | ERRCODE_ADMIN_SHUTDOWN | ERRCODE_CRASH_SHUTDOWN)
 }
 
 fn probe(query: &str) -> Probe {

@@ -21,6 +21,11 @@ pub struct RangeFrame {
 }
 
 impl RangeFrame {
+    /// Whether there may be no such edge.
+    pub fn may_raise(&self) -> bool {
+        [&self.reach.start, &self.reach.end].into_iter().flatten().any(Expr::can_raise)
+    }
+
     /// For this function. PostgreSQL does not look for both ends of the frame at each row if nothing but its last row is
     /// asked for, and where edges go back that makes a difference.
     pub fn for_function(&self, function: &WindowFunction) -> Attempt<Box<Reach>> {

@@ -80,11 +80,17 @@ impl<'a> Translator<'a> {
                 .cast::<pg_sys::WindowFunc>()
                 .ok_or_else(|| Why::WindowFunction.of("unknown window function"))?;
             let (function_of, ty, scale) = self.window_function(func)?;
-            let (frame, reach) = match (function_of.reads_frame(), range.as_ref()) {
+            // Of a function that reads no frame, too, PostgreSQL evaluates the offsets, and looks for the edges.
+            let (range, bounds) = (range.as_ref().map_err(Clone::clone)?, frame.clone()?);
+            let (frame, reach) = match (function_of.reads_frame(), range) {
+                (true, Some(range)) => (bounds, Some(range.for_function(&function_of)?)),
+                (true, None) => (bounds, None),
+                (false, Some(range)) if range.may_raise() => {
+                    return Err(
+                        Why::WindowFunction.of("a window frame that is not read, but whose edges may raise an error")
+                    );
+                }
                 (false, _) => (Frame::ALL, None),
-                (true, Err(reason)) => return Err(reason.clone()),
-                (true, Ok(None)) => (frame.clone()?, None),
-                (true, Ok(Some(range))) => (frame.clone()?, Some(range.for_function(&function_of)?)),
             };
             let types = match &function_of {
                 WindowFunction::Aggregate(agg) => self.result_types(agg),

@@ -35,7 +35,7 @@ pub fn lookups(server: &Arc<Server>, quick: bool) -> Result<Report> {
     drop(client);
 
     for protocol in [Protocol::Simple, Protocol::Prepared] {
-        let mut sessions = vec![
+        let mut sessions = [
             Session::begin("no library", &bare, None, protocol)?,
             Session::begin("hint", &with, Some("hint"), protocol)?,
             Session::begin("auto", &with, Some("auto"), protocol)?,

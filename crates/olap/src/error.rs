@@ -46,7 +46,12 @@ pub fn failure(error: &DataFusionError) -> Failure {
             return Failure { kind: raised.0, message: raised.to_string() };
         }
         if let Some(DataFusionError::ResourcesExhausted(message)) = e.downcast_ref() {
-            return Failure { kind: FailureKind::OutOfMemory, message: message.clone() };
+            // DataFusion's exchange speaks of its own disk, which it does not have.
+            let message = match message.contains("DiskManager") {
+                true => "no room in anker.query_memory for rows on their way between threads",
+                false => message,
+            };
+            return Failure { kind: FailureKind::OutOfMemory, message: message.into() };
         }
         cause = e.source();
     }
