@@ -25,8 +25,9 @@ pub fn lookups(server: &Arc<Server>, quick: bool) -> Result<Report> {
         let mut client = cluster.connect()?;
         client.batch_execute(&format!(
             "CREATE TABLE pgbench_accounts (aid integer PRIMARY KEY, bid integer, abalance integer, filler char(84));
-             INSERT INTO pgbench_accounts SELECT i, 1, 0, '' FROM generate_series(1, {ROWS}) i; VACUUM ANALYZE"
+             INSERT INTO pgbench_accounts SELECT i, 1, 0, '' FROM generate_series(1, {ROWS}) i"
         ))?;
+        client.batch_execute("VACUUM ANALYZE pgbench_accounts")?;
     }
     let mut client = with.connect()?;
     anker::create_extension(&mut client)?;
