@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use pgrx::prelude::*;
 use route::{Costs, Flow};
 
+use super::insert;
 use super::nodes::EngineSide;
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
@@ -17,14 +18,14 @@ use crate::settings;
 /// nothing.
 const KEPT_ABOVE: f64 = 1.0 / 3.0;
 
-/// What the heap's plan costs.
+/// What the heap's plan costs, but for what an INSERT does with its rows.
 ///
 /// # Safety
 ///
 /// A finished plan.
 pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
     // SAFETY: by the caller's promise.
-    unsafe { (*(*heap).planTree).total_cost }
+    unsafe { (**insert::source(heap.cast_mut())).total_cost }
 }
 
 /// Whether the heap is cheaper than the engine at its best, which has to read a value of each row, and to return one. So a
@@ -55,7 +56,7 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide) -> 
     unsafe {
         let tree = Tree::new();
         let above = side.above();
-        let boundary = boundary(tree, &*(*heap).planTree, &above, side.demand().is_limited);
+        let boundary = boundary(tree, &**insert::source(heap.cast_mut()), &above, side.demand().is_limited);
         let mut heap_plan = HeapPlan::new(tree, &*heap);
         let returned = boundary.returned / if side.filters_above() { KEPT_ABOVE } else { 1.0 };
         let (joined, grouped) = heap_plan.flow();

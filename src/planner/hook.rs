@@ -12,7 +12,7 @@ use super::reason::{Reason, Why};
 use super::sent::Sent;
 use super::split::split;
 use super::unwrap::{merge_into_sorted, unwrapped};
-use super::{by_key, cost, flag, nodes};
+use super::{by_key, cost, flag, insert, nodes};
 use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
 use crate::pg::relation::{self, Lock};
@@ -84,8 +84,7 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
             Route::Prefer | Route::Force => flagged || census(query).any_mirrored,
         };
         let is_select = (*query).commandType == pg_sys::CmdType::CMD_SELECT && (*query).utilityStmt.is_null();
-        // Nothing but the reason is wanted then.
-        let is_insert = flagged && (*query).commandType == pg_sys::CmdType::CMD_INSERT;
+        let reads = is_select || insert::reads_rows(&*query);
         // PL/pgSQL evaluates such a query itself, and knows what its plan looks like.
         let reads_nothing = (*query).rtable.is_null() && (*query).cteList.is_null() && !(*query).hasSubLinks;
         // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
@@ -93,7 +92,7 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
         // The planner scribbles on its query.
-        let copy = match asked && (is_select || is_insert) && !reads_nothing && !about_heap {
+        let copy = match asked && reads && !reads_nothing && !about_heap {
             true => pg_sys::copyObjectImpl(query.cast()).cast(),
             false => std::ptr::null_mut(),
         };
@@ -108,7 +107,12 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
 /// `query` is a rewritten query whose relations are locked.
 unsafe fn may_be_worth_it(query: &pg_sys::Query) -> bool {
     // SAFETY: by the caller's promise.
-    query.commandType == pg_sys::CmdType::CMD_SELECT && unsafe { !by_key::reads_one_row(query) }
+    unsafe {
+        match query.commandType {
+            pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(query),
+            _ => insert::reads_rows(query),
+        }
+    }
 }
 
 /// The heap's plan with the engine's side, or with the reason why there is none.
@@ -123,9 +127,7 @@ unsafe extern "C-unwind" fn with_choice(
     let Asked { copy: query, by_cost } = asked;
     // SAFETY: the heap's plan is ours to change; the query is the copy from before it was planned.
     unsafe {
-        if (*query).commandType == pg_sys::CmdType::CMD_INSERT {
-            return nodes::with_reason_below_insert(heap, &Why::Statement.of("the rows are inserted into a table"));
-        }
+        let is_insert = (*query).commandType == pg_sys::CmdType::CMD_INSERT;
         if by_cost && cost::is_below_engine(heap) {
             return nodes::left_alone(heap, &cheaper(), None);
         }
@@ -133,7 +135,12 @@ unsafe extern "C-unwind" fn with_choice(
         // What the heap's plan never comes to evaluate may raise here, and what it has room for may be too deep.
         let side = match session::in_parallel_mode() {
             true => Err(Why::Parallel.of("query runs within a parallel query")),
-            false => attempt(AssertUnwindSafe(|| analytic(query, source, options, params))),
+            false => attempt(AssertUnwindSafe(|| {
+                if is_insert {
+                    insert::rows_of(query, &**insert::source(heap))?;
+                }
+                analytic(query, source, options, params)
+            })),
         };
         match side {
             Ok(side) if by_cost => by_cost_of_both(heap, side, options),
@@ -267,8 +274,10 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
         match (*node).type_ {
             pg_sys::NodeTag::T_RangeTblEntry => {
                 let entry = &*node.cast::<pg_sys::RangeTblEntry>();
-                // A view's own entry stays beside the subquery that took its place.
-                if entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW {
+                // A view's own entry stays beside the subquery that took its place, and what is written to is not read.
+                let is_read =
+                    entry.relkind as u8 != pg_sys::RELKIND_VIEW && entry.rellockmode != pg_sys::RowExclusiveLock as i32;
+                if entry.rtekind == pg_sys::RTEKind::RTE_RELATION && is_read {
                     let census = &mut *context.cast::<Census>();
                     let is_mirrored = is_mirrored(entry);
                     census.any_mirrored |= is_mirrored;

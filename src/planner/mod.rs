@@ -26,6 +26,7 @@ mod from;
 mod functions;
 mod grouping_sets;
 mod hook;
+mod insert;
 mod level;
 mod nodes;
 mod numeric;

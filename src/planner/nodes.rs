@@ -10,6 +10,7 @@ use route::Demand;
 
 use super::columns::ScanColumn;
 use super::cost::Above;
+use super::insert;
 use super::reason::{Reason, Why};
 use super::split::Split;
 use crate::pg::catalog;
@@ -160,7 +161,8 @@ pub unsafe fn with_engine(
     // SAFETY: by the caller's promise.
     unsafe {
         let tree = Tree::new();
-        if !same_columns(tree, (*(*heap).planTree).targetlist, (*side.plan).targetlist) {
+        let rows = &**insert::source(heap);
+        if !same_columns(tree, rows.targetlist, (*side.plan).targetlist) {
             let reason = Why::PlanShape.of("the engine's side has other result columns");
             return if compared.is_some() {
                 left_alone(heap, &reason, None)
@@ -171,9 +173,9 @@ pub unsafe fn with_engine(
         add_relations(tree, heap, &side);
         name_columns(side.leaf, heap, &side.columns);
         number_from(ENGINE_NUMBERS, side.plan);
-        let node = chooser(tree, heap, &*(*heap).planTree, &*side.plan);
+        let node = chooser(tree, heap, rows, &*side.plan);
         push(&mut node.custom_plans, side.plan);
-        push(&mut node.custom_plans, (*heap).planTree);
+        push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
         if let Some(compared) = compared {
             node.scan.plan.startup_cost = settings::engine_costs().startup;
             node.scan.plan.total_cost = compared.engine;
@@ -222,7 +224,7 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
 pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &Reason, options: i32) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
-        let node = heap_alone(heap, &*(*heap).planTree, reason);
+        let node = heap_alone(heap, reason);
         finish(heap, node, options)
     }
 }
@@ -243,50 +245,22 @@ pub unsafe fn left_alone(
     }
     // SAFETY: by the caller's promise.
     unsafe {
-        let node = heap_alone(heap, &*(*heap).planTree, reason);
+        let node = heap_alone(heap, reason);
         push(&mut node.custom_private, string_node(&engine_cost.map_or(String::new(), |cost| cost.to_string())));
         finish(heap, node, 0)
     }
 }
 
-/// The same where the rows of an INSERT come from.
-///
-/// # Safety
-///
-/// `heap` is a finished plan that the caller owns.
-pub unsafe fn with_reason_below_insert(heap: *mut pg_sys::PlannedStmt, reason: &Reason) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        let top = (*heap).planTree;
-        let Some(rows) = (*top).lefttree.as_ref().filter(|_| (*top).type_ == pg_sys::NodeTag::T_ModifyTable) else {
-            return heap;
-        };
-        let node = heap_alone(heap, rows, reason);
-        // For a dropped column the executor wants to see a constant.
-        let tree = Tree::new();
-        let entries = tree.list_of::<pg_sys::TargetEntry>(node.scan.plan.targetlist);
-        for (column, entry) in entries.zip(tree.list_of::<pg_sys::TargetEntry>(rows.targetlist)) {
-            if tree.required(entry.expr).cast::<pg_sys::Const>().is_some() {
-                (*std::ptr::from_ref(column).cast_mut()).expr = entry.expr;
-            }
-        }
-        (*top).lefttree = &raw mut node.scan.plan;
-        number_from(CHOOSER_NUMBERS, (*top).lefttree);
-    }
-    heap
-}
-
-unsafe fn heap_alone(
-    heap: *mut pg_sys::PlannedStmt,
-    plan: &pg_sys::Plan,
-    reason: &Reason,
-) -> &'static mut pg_sys::CustomScan {
+unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason) -> &'static mut pg_sys::CustomScan {
     // SAFETY: by the callers' promise.
-    let node = unsafe { chooser(Tree::new(), heap, plan, plan) };
-    push(&mut node.custom_plans, std::ptr::from_ref(plan).cast_mut());
-    push(&mut node.custom_private, string_node(reason.why.name()));
-    push(&mut node.custom_private, string_node(&reason.text));
-    node
+    unsafe {
+        let rows = &**insert::source(heap);
+        let node = chooser(Tree::new(), heap, rows, rows);
+        push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
+        push(&mut node.custom_private, string_node(reason.why.name()));
+        push(&mut node.custom_private, string_node(&reason.text));
+        node
+    }
 }
 
 /// A node that chooses, with the columns of `plan`. Costs matter only for the choice between generic and custom plans. Those of the engine's side do not depend on
@@ -329,22 +303,41 @@ unsafe fn chooser(
     node
 }
 
-/// Puts the node on top of the statement; above it what makes a cursor scroll, if that is wanted.
+/// Puts the node where the statement's rows come from; above it what makes a cursor scroll, if that is wanted.
 unsafe fn finish(
     heap: *mut pg_sys::PlannedStmt,
     node: &'static mut pg_sys::CustomScan,
     options: i32,
 ) -> *mut pg_sys::PlannedStmt {
-    let mut top = &raw mut node.scan.plan;
     // SAFETY: the caller's plan, which it owns; the node is new.
     unsafe {
+        let place = insert::source(heap);
+        if place != &raw mut (*heap).planTree {
+            keep_constants(node, &**place);
+        }
+        let mut top = &raw mut node.scan.plan;
         if must_scroll(&*heap, options) {
             top = material(Tree::new(), &mut *top);
         }
-        (*heap).planTree = top;
+        *place = top;
         number_from(CHOOSER_NUMBERS, top);
     }
     heap
+}
+
+/// For a dropped column of the table that an INSERT fills the executor wants to see a constant.
+unsafe fn keep_constants(node: &mut pg_sys::CustomScan, rows: &pg_sys::Plan) {
+    // SAFETY: lists of finished plans; the node's entries are its own.
+    unsafe {
+        let tree = Tree::new();
+        let entries = tree.list_of::<pg_sys::TargetEntry>(node.scan.plan.targetlist);
+        let originals = tree.list_of::<pg_sys::TargetEntry>(rows.targetlist).filter(|entry| !entry.resjunk);
+        for (column, entry) in entries.zip(originals) {
+            if tree.required(entry.expr).cast::<pg_sys::Const>().is_some() {
+                (*std::ptr::from_ref(column).cast_mut()).expr = entry.expr;
+            }
+        }
+    }
 }
 
 /// A cursor scrolls if it was declared so, or, unless it was declared not to, if its heap plan can run backwards.

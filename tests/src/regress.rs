@@ -55,6 +55,7 @@ files![
     windows,
     window_ranges,
     grouping_sets,
+    inserts,
     groups_above,
     cursors,
     prepared,
