@@ -2,7 +2,7 @@
 
 use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool};
 
-use crate::chunk::CHUNK_ROWS;
+use crate::chunk::{CHUNK_ROWS, split};
 
 /// Shorter runs there are none.
 const SHORTEST_RUN: usize = 64;
@@ -40,17 +40,17 @@ impl Bitmap {
 
     #[inline]
     pub fn get(&self, slot: u32) -> bool {
-        let (byte, mask) = place(slot);
-        self.region.bytes(byte, 1)[0] & mask != 0
+        let (chunk, byte, mask) = place(slot);
+        self.region.bytes_in(chunk, byte, 1)[0] & mask != 0
     }
 
     /// Writes only if the bit changes.
     #[inline]
     pub fn set(&mut self, slot: u32, bit: bool) -> Result<(), OutOfMemory> {
-        let (byte, mask) = place(slot);
-        let old = self.region.bytes(byte, 1)[0];
+        let (chunk, byte, mask) = place(slot);
+        let old = self.region.bytes_in(chunk, byte, 1)[0];
         if (old & mask != 0) != bit {
-            self.region.write(byte, &[old ^ mask])?;
+            self.region.write_in(chunk, byte, &[old ^ mask])?;
         }
         Ok(())
     }
@@ -69,13 +69,14 @@ impl Bitmap {
     }
 
     pub fn bytes(&self) -> u64 {
-        (self.region.run_count() * self.region.run_bytes()) as u64
+        self.region.bytes()
     }
 }
 
 /// Writes a bit of a private snapshot of a bitmap; returns whether it changed.
 pub fn patch(snapshot: &mut EpochSnapshot, slot: u32, bit: bool) -> Result<bool, OutOfMemory> {
-    let (byte, mask) = place(slot);
+    let (chunk, byte, mask) = place(slot);
+    let byte = chunk * CHUNK_ROWS / 8 + byte;
     let mut old = [0];
     snapshot.read(byte, &mut old);
     let changes = (old[0] & mask != 0) != bit;
@@ -85,8 +86,9 @@ pub fn patch(snapshot: &mut EpochSnapshot, slot: u32, bit: bool) -> Result<bool,
     Ok(changes)
 }
 
-/// The byte that holds the slot's bit, and which of its bits that is.
+/// The chunk and its byte that holds the slot's bit, and which of its bits that is.
 #[inline]
-fn place(slot: u32) -> (usize, u8) {
-    (slot as usize / 8, 1 << (slot % 8))
+fn place(slot: u32) -> (usize, usize, u8) {
+    let (chunk, row) = split(slot);
+    (chunk, row / 8, 1 << (row % 8))
 }

@@ -2,10 +2,10 @@
 
 use plan::{Physical, Type};
 use protocol::change::Value;
-use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool, Run};
+use snapmem::{EpochSnapshot, OutOfMemory, Pool, Run};
 
 use crate::bitmap::{self, Bitmap};
-use crate::fixed;
+use crate::numbers::{Numbers, NumbersSnapshot};
 use crate::text::{TextColumn, TextSnapshot};
 
 /// What a row has in a column. Two cells are equal if their binary images are: that is equality of keys, too.
@@ -79,7 +79,7 @@ struct Poison {
 #[derive(Debug)]
 enum Cells {
     Bits(Bitmap),
-    Fixed { width: usize, region: EpochRegion },
+    Numbers(Numbers),
     Text(TextColumn),
 }
 
@@ -87,7 +87,7 @@ impl Column {
     pub fn new(ty: Type, pool: &Pool) -> Column {
         let cells = match (ty.physical(), ty.slot_bytes()) {
             (Physical::Text | Physical::Bytes, _) => Cells::Text(TextColumn::new(pool)),
-            (_, Some(width)) => Cells::Fixed { width, region: fixed::new_region(pool, width) },
+            (_, Some(width)) => Cells::Numbers(Numbers::new(pool, width)),
             (_, None) => Cells::Bits(Bitmap::new(pool, false)),
         };
         Column { ty, cells, valid: None, poison: None, rows: 0, pool: pool.clone() }
@@ -97,7 +97,7 @@ impl Column {
     pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
         match &mut self.cells {
             Cells::Bits(bits) => bits.grow(rows)?,
-            Cells::Fixed { width, region } => fixed::grow(region, *width, rows)?,
+            Cells::Numbers(numbers) => numbers.grow(rows)?,
             Cells::Text(text) => text.grow(rows)?,
         }
         if let Some(valid) = &mut self.valid {
@@ -119,7 +119,7 @@ impl Column {
         }
         match &self.cells {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
-            Cells::Fixed { width, region } => Cell::Fixed(fixed::get(region, *width, slot)),
+            Cells::Numbers(numbers) => Cell::Fixed(numbers.get(slot)),
             Cells::Text(text) => Cell::Text(text.get(slot)),
         }
     }
@@ -131,7 +131,7 @@ impl Column {
         self.set_poisoned(slot, matches!(cell, Cell::Poison))?;
         match (&mut self.cells, cell) {
             (Cells::Bits(bits), Cell::Fixed(image)) => bits.set(slot, image != 0),
-            (Cells::Fixed { width, region }, Cell::Fixed(image)) => fixed::put(region, *width, slot, image),
+            (Cells::Numbers(numbers), Cell::Fixed(image)) => numbers.put(slot, image),
             (Cells::Text(text), Cell::Text(bytes)) => text.put(slot, bytes),
             (Cells::Text(text), _) => text.forget(slot),
             // The bytes below a null do not matter.
@@ -189,7 +189,7 @@ impl Column {
     pub fn snapshot(&mut self) -> Result<ColumnSnapshot, OutOfMemory> {
         let cells = match &mut self.cells {
             Cells::Bits(bits) => CellsSnapshot::Bits(bits.snapshot()?),
-            Cells::Fixed { width, region } => CellsSnapshot::Fixed { width: *width, cells: region.snapshot()? },
+            Cells::Numbers(numbers) => CellsSnapshot::Numbers(numbers.snapshot()?),
             Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
         };
         let valid = self.valid.as_mut().map(Bitmap::snapshot).transpose()?;
@@ -204,7 +204,7 @@ impl Column {
     pub fn tidy(&mut self, runs: usize) -> usize {
         let cells = match &mut self.cells {
             Cells::Bits(bits) => bits.tidy(runs),
-            Cells::Fixed { region, .. } => region.tidy(runs),
+            Cells::Numbers(numbers) => numbers.tidy(runs),
             Cells::Text(text) => text.tidy(runs),
         };
         let poison = self.poison.as_mut().map(|poison| &mut poison.bits);
@@ -214,7 +214,7 @@ impl Column {
     pub fn is_tidy(&self) -> bool {
         let cells = match &self.cells {
             Cells::Bits(bits) => bits.is_tidy(),
-            Cells::Fixed { region, .. } => region.is_tidy(),
+            Cells::Numbers(numbers) => numbers.is_tidy(),
             Cells::Text(text) => text.is_tidy(),
         };
         let poison = self.poison.as_ref().map(|poison| &poison.bits);
@@ -224,7 +224,7 @@ impl Column {
     pub fn bytes(&self) -> u64 {
         let cells = match &self.cells {
             Cells::Bits(bits) => bits.bytes(),
-            Cells::Fixed { region, .. } => (region.run_count() * region.run_bytes()) as u64,
+            Cells::Numbers(numbers) => numbers.bytes(),
             Cells::Text(text) => text.bytes(),
         };
         let poison = self.poison.as_ref().map(|poison| &poison.bits);
@@ -250,7 +250,7 @@ struct PoisonSnapshot {
 #[derive(Debug)]
 pub enum CellsSnapshot {
     Bits(EpochSnapshot),
-    Fixed { width: usize, cells: EpochSnapshot },
+    Numbers(NumbersSnapshot),
     Text(TextSnapshot),
 }
 
@@ -268,7 +268,7 @@ impl ColumnSnapshot {
             (CellsSnapshot::Bits(bits), Cell::Fixed(image)) => {
                 bitmap::patch(bits, slot, image != 0)?;
             }
-            (CellsSnapshot::Fixed { width, cells }, Cell::Fixed(image)) => fixed::patch(cells, *width, slot, image)?,
+            (CellsSnapshot::Numbers(numbers), Cell::Fixed(image)) => numbers.patch(slot, image)?,
             (CellsSnapshot::Text(text), Cell::Text(bytes)) => text.patch(slot, bytes)?,
             _ => {}
         }

@@ -13,7 +13,9 @@
 //! | `backlog`, `apply` | transactions that wait; their changes onto rows and undo |
 //! | `rows`, `index` | slots, key index |
 //! | `chunk` | how slots are cut into chunks |
-//! | `column`, `fixed`, `bitmap`, `text` | cells in Arrow's layout, copied on write |
+//! | `column`, `numbers`, `bitmap`, `text` | cells, copied on write |
+//! | `coding` | how the numbers of a chunk are written |
+//! | `patches` | old values in a private snapshot |
 //! | `undo` | old values, gates, floor |
 //! | `claim` | memory that waiting transactions and undo hold |
 //! | `serve`, `view`, `zero_copy` | a table as S sees it, as Arrow arrays |
@@ -25,9 +27,11 @@ mod bitmap;
 mod chunk;
 mod claim;
 mod clock;
+mod coding;
 mod column;
-mod fixed;
 mod index;
+mod numbers;
+mod patches;
 mod rows;
 mod serve;
 mod table;

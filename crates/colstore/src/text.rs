@@ -15,8 +15,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 use snapmem::{Charge, EpochRegion, EpochSnapshot, FrameRef, OutOfMemory, Pool};
 
-use crate::chunk::split;
-use crate::fixed;
+use crate::chunk::{CHUNK_ROWS, SMALLEST_CHUNK, split};
 use crate::zero_copy;
 
 const VIEW_BYTES: usize = 16;
@@ -42,12 +41,19 @@ pub struct TextColumn {
 
 impl TextColumn {
     pub fn new(pool: &Pool) -> TextColumn {
-        TextColumn { views: fixed::new_region(pool, VIEW_BYTES), heaps: Vec::new(), pool: pool.clone() }
+        let views = EpochRegion::automatic(pool, VIEW_BYTES * SMALLEST_CHUNK);
+        TextColumn { views, heaps: Vec::new(), pool: pool.clone() }
     }
 
     /// Room for so many texts.
     pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
-        fixed::grow(&mut self.views, VIEW_BYTES, rows)?;
+        let wanted = VIEW_BYTES * rows.min(CHUNK_ROWS);
+        if self.views.run_bytes() < wanted {
+            self.views.lengthen_runs(wanted)?;
+        }
+        if self.views.bytes() < (VIEW_BYTES * rows) as u64 {
+            self.views.push_run()?;
+        }
         self.heaps.resize_with(self.views.run_count(), Heap::default);
         Ok(())
     }
@@ -63,7 +69,8 @@ impl TextColumn {
 
     #[inline]
     fn view(&self, slot: u32) -> &[u8; VIEW_BYTES] {
-        &self.views.bytes(slot as usize * VIEW_BYTES, VIEW_BYTES).as_chunks().0[0]
+        let (chunk, row) = split(slot);
+        &self.views.bytes_in(chunk, row * VIEW_BYTES, VIEW_BYTES).as_chunks().0[0]
     }
 
     pub fn put(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
@@ -131,8 +138,7 @@ impl TextColumn {
     }
 
     pub fn bytes(&self) -> u64 {
-        let views = self.views.run_count() * self.views.run_bytes();
-        views as u64 + self.heaps.iter().map(Heap::bytes).sum::<u64>()
+        self.views.bytes() + self.heaps.iter().map(Heap::bytes).sum::<u64>()
     }
 }
 

@@ -10,7 +10,9 @@ use plan::{Physical, Type};
 use snapmem::{EpochSnapshot, OutOfMemory, Run};
 
 use crate::chunk::CHUNK_ROWS;
+use crate::coding::Number;
 use crate::column::{CellsSnapshot, ColumnSnapshot};
+use crate::numbers::CodedChunk;
 use crate::zero_copy;
 
 /// The rows of one table as a snapshot sees them, with the columns that were asked for, in the order asked.
@@ -113,15 +115,15 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef,
                 _ => Arc::new(zero_copy::strings(views, rows, blocks, nulls)),
             }
         }
-        CellsSnapshot::Fixed { width, cells } => {
-            let values = zero_copy::buffer(cells.run(chunk)?, rows * width);
+        CellsSnapshot::Numbers(numbers) => {
+            let chunk = numbers.chunk(chunk)?;
             match column.ty.physical() {
-                Physical::Int16 => primitive::<Int16Type>(values, rows, nulls),
-                Physical::Int32 => primitive::<Int32Type>(values, rows, nulls),
-                Physical::Int64 => primitive::<Int64Type>(values, rows, nulls),
-                Physical::Float64 => primitive::<Float64Type>(values, rows, nulls),
+                Physical::Int16 => primitive::<Int16Type, i16>(chunk, rows, nulls),
+                Physical::Int32 => primitive::<Int32Type, i32>(chunk, rows, nulls),
+                Physical::Int64 => primitive::<Int64Type, i64>(chunk, rows, nulls),
+                Physical::Float64 => primitive::<Float64Type, i64>(chunk, rows, nulls),
                 Physical::Int128 => {
-                    let array = Decimal128Array::new(ScalarBuffer::new(values, 0, rows), nulls);
+                    let array = Decimal128Array::new(ScalarBuffer::new(values::<i128>(chunk, rows), 0, rows), nulls);
                     Arc::new(array.with_data_type(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)))
                 }
                 Physical::Bit | Physical::Text | Physical::Bytes => unreachable!("these are cells of other kinds"),
@@ -130,8 +132,26 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef,
     })
 }
 
-fn primitive<T: ArrowPrimitiveType>(values: Buffer, rows: usize, nulls: Option<NullBuffer>) -> ArrayRef {
-    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(values, 0, rows), nulls))
+/// An array of numbers whose bits are those of the integers `N`.
+fn primitive<T: ArrowPrimitiveType, N: Number>(
+    chunk: CodedChunk<'_>,
+    rows: usize,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(values::<N>(chunk, rows), 0, rows), nulls))
+}
+
+/// The values of a chunk: where they are, if their codes are the values themselves.
+fn values<N: Number>(chunk: CodedChunk<'_>, rows: usize) -> Buffer {
+    let CodedChunk { codes, coding, patches } = chunk;
+    if coding.width == size_of::<N>() && patches.is_empty() {
+        return zero_copy::buffer(codes, rows * coding.width);
+    }
+    let mut values = coding.decode::<N>(&codes, rows);
+    for (row, image) in patches {
+        values[*row as usize] = N::of_image(u128::from_le_bytes(*image));
+    }
+    Buffer::from_vec(values)
 }
 
 fn bits(run: Run, rows: usize) -> BooleanBuffer {

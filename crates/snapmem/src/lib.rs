@@ -41,7 +41,7 @@ pub use lazy::LazyRegion;
 pub use mechanism::{Mechanism, UnknownMechanism};
 pub use physical::PhysicalRegion;
 pub use pool::{Charge, FrameRef, OutOfMemory, Pool};
-pub use region::{Region, Run, Snapshot, Usage};
+pub use region::{Label, Region, Run, Snapshot, Usage};
 pub use rewired::RewiredRegion;
 pub use scoot::ScootRegion;
 #[doc(hidden)]

@@ -86,6 +86,9 @@ pub trait Snapshot: Send + Sync + Debug {
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 }
 
+/// What the owner of a region has noted of a run, for readers of the run to know what its bytes mean.
+pub type Label = u128;
+
 /// What a region costs, or the sum of what several do. The pool counts copies too, but lines written aside only at the
 /// next snapshot, and patches, which belong to no region any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -53,10 +53,19 @@ fn views_stay_what_they_are_while_the_store_goes_on() {
 }
 
 #[test]
-fn no_value_is_copied() {
+fn what_is_written_as_arrow_has_it_is_not_copied() {
     let layout = simple(1);
     let mut rig = Rig::new(LIMITS);
-    rig.load(&layout, &many_rows(20_000));
+    let mut rows = many_rows(20_000);
+    // Ends of the range in each chunk.
+    for (number, row) in rows.iter_mut().enumerate() {
+        match number % 1000 {
+            0 => (row[0], row[1]) = (Val::Int(i64::MIN + number as i64), Val::Int(i32::MIN.into())),
+            1 => (row[0], row[1]) = (Val::Int(i64::MAX - number as i64), Val::Int(i32::MAX.into())),
+            _ => {}
+        }
+    }
+    rig.load(&layout, &rows);
     let now = rig.now();
     let (one, two) = (rig.serve(&layout, &now).unwrap(), rig.serve(&layout, &now).unwrap());
     for index in 0..one.chunk_count() {

@@ -55,18 +55,21 @@ impl EpochRegion {
     /// After a snapshot has begun: its frames that will be rewritten get a copy that is the writer's.
     pub(super) fn copy_ahead(&mut self) {
         let frames = self.frames.len();
-        let often = (self.run_bytes() / BYTES_PER_WRITE).max(1);
         let Some(ahead) = &mut self.ahead else { return };
         ahead.snapshots += 1;
         // Counting looks at every frame: not for less than a line a frame.
         if frames < MIN_FRAMES || (ahead.copied.is_none() && ahead.cost < frames) {
             return;
         }
-        let often = (often * ahead.snapshots) as u32;
+        let snapshots = ahead.snapshots;
         (ahead.cost, ahead.snapshots) = (0, 0);
         let counted = self.frames.iter_mut().enumerate();
-        let hot: Vec<usize> =
-            counted.filter_map(|(run, frame)| (std::mem::take(&mut frame.writes) >= often).then_some(run)).collect();
+        let hot: Vec<usize> = counted
+            .filter_map(|(run, frame)| {
+                let often = (frame.base.len() / BYTES_PER_WRITE).max(1) * snapshots;
+                (std::mem::take(&mut frame.writes) >= often as u32).then_some(run)
+            })
+            .collect();
         let wanted = hot.len() >= MIN_FRAMES;
         let copied = wanted && self.copy_now(&hot);
         if let Some(ahead) = &mut self.ahead {
@@ -77,7 +80,7 @@ impl EpochRegion {
     /// Whether there is memory for it; else frames are copied when they are written, or that fails.
     fn copy_now(&mut self, runs: &[usize]) -> bool {
         // The rest is for what cannot do without: growth, and writes to other frames.
-        if (runs.len() * self.run_bytes()) as u64 > self.pool.room() / 2 {
+        if runs.iter().map(|&run| self.frames[run].base.len() as u64).sum::<u64>() > self.pool.room() / 2 {
             return false;
         }
         let mut bases = runs.iter().map(|&run| self.frames[run].base.clone()).collect();
@@ -89,7 +92,7 @@ impl EpochRegion {
         }
         for (&run, copy) in runs.iter().zip(copies) {
             self.shared.copied_bytes.fetch_add(copy.len() as u64, Ordering::Relaxed);
-            match self.replace(run, copy) {
+            match self.replace_by_copy(run, copy) {
                 Ok(old) => retired.push(old),
                 Err(_) => break,
             }

@@ -53,7 +53,7 @@ pub use self::snapshot::EpochSnapshot;
 use self::version::{LINE, Log, MAX_ENTRIES, UNBORN, Version};
 use crate::error::Error;
 use crate::pool::{FrameRef, OutOfMemory, Pool};
-use crate::region::{Region, Snapshot, Usage};
+use crate::region::{Label, Region, Snapshot, Usage};
 
 /// Frames below this are copied whole: a log would cost as much.
 const MIN_LOGGED: usize = 4096;
@@ -68,14 +68,16 @@ const UNPRUNED: u32 = 4;
 /// Epochs after which a log that nobody appends to is merged even though snapshots see its version.
 const COLD: u64 = 16;
 
-/// A growable list of frames, each one run. Its functions are those of [`Region`], with types of their own.
+/// A growable list of frames, each one run. Its functions are those of [`Region`], with types of their own; besides, each
+/// run may have a length of its own, and be replaced by one of another length.
 pub struct EpochRegion {
     frames: Vec<Frame>,
-    run_shift: u32,
+    /// Length of a run that is appended, and of all where bytes are found by their offset in the region.
+    run_bytes: usize,
+    /// The length of all runs.
+    bytes: u64,
     /// What is written now is born in this epoch; the next snapshot gets it.
     epoch: u64,
-    /// Entries that a log may have; 0: frames are copied whole.
-    max_entries: usize,
     /// What decides whether frames are copied ahead; `None`: they never are.
     ahead: Option<Ahead>,
     /// Bytes copied into logs, not yet counted in `shared`.
@@ -98,6 +100,7 @@ struct Frame {
     /// The newest version's birth.
     birth: u64,
     base: FrameRef,
+    label: Label,
     log: Option<Box<Log>>,
     /// The frame is among `logged`.
     listed: bool,
@@ -116,14 +119,12 @@ unsafe impl Send for EpochRegion {}
 impl EpochRegion {
     /// Without frames at first. Runs are a power of two from a line to 4 GiB.
     pub fn new(pool: &Pool, run_bytes: usize) -> EpochRegion {
-        assert!(run_bytes.is_power_of_two() && (LINE..=1 << 32).contains(&run_bytes));
-        let lines = run_bytes / LINE;
-        let max_entries = if run_bytes < MIN_LOGGED { 0 } else { (lines / FULL_SHARE).min(MAX_ENTRIES) };
+        assert!(is_run(run_bytes));
         EpochRegion {
             frames: Vec::new(),
-            run_shift: run_bytes.trailing_zeros(),
+            run_bytes,
+            bytes: 0,
             epoch: NEVER + 1,
-            max_entries,
             ahead: None,
             written_aside: 0,
             logged: VecDeque::new(),
@@ -146,7 +147,12 @@ impl EpochRegion {
 
     #[inline]
     pub fn run_bytes(&self) -> usize {
-        1 << self.run_shift
+        self.run_bytes
+    }
+
+    /// The length of all runs together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     #[inline]
@@ -159,35 +165,71 @@ impl EpochRegion {
         let index = self.frames.len();
         reserve(&mut self.frames, 1, &self.pool)?;
         self.shared.heads.ensure(index, &self.pool)?;
-        let base = self.pool.frame(self.run_bytes())?;
+        let base = self.pool.frame(self.run_bytes)?;
         let birth = self.epoch;
-        let version = Version::allocate(birth, base.start(), ptr::null_mut(), &self.pool)?;
-        let (log, listed, writes, older, prune_at) = (None, false, 0, 0, UNPRUNED);
-        self.frames.push(Frame { birth, base, log, listed, writes, version, older, prune_at });
+        let version = Version::allocate(birth, &base, 0, ptr::null_mut(), &self.pool)?;
+        let (label, log, listed, writes, older, prune_at) = (0, None, false, 0, 0, UNPRUNED);
+        self.frames.push(Frame { birth, base, label, log, listed, writes, version, older, prune_at });
         self.shared.heads.at(index).publish(version, birth);
+        self.bytes += self.run_bytes as u64;
         Ok(())
     }
 
     /// Makes the runs longer, of a region that has at most one. Its new bytes are zero. Live snapshots keep the short one.
     pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
-        let before = self.run_bytes();
+        let before = self.run_bytes;
         assert!(self.frames.len() <= 1 && run_bytes >= before, "only the first run becomes longer");
-        let mut longer = EpochRegion::new(&self.pool, run_bytes);
-        longer.ahead = self.ahead.is_some().then(Ahead::default);
         if !self.frames.is_empty() {
-            longer.push_run()?;
-            let base = longer.frames[0].base.get_mut().expect("the run is new");
-            self.read(0, &mut base[..before]);
+            self.replace_run(0, run_bytes, 0, |old, new| new[..before].copy_from_slice(old))?;
         }
-        *self = longer;
+        self.run_bytes = run_bytes;
+        Ok(())
+    }
+
+    /// What was noted of a run when it was replaced; 0 at first.
+    #[inline]
+    pub fn label(&self, run: usize) -> Label {
+        self.frames[run].label
+    }
+
+    /// Puts another run, of any length, in the place of one: zeros at first, which `fill` turns from what was there into
+    /// what is to be. Live snapshots keep the old one, and its label. On error nothing has changed.
+    pub fn replace_run(
+        &mut self,
+        run: usize,
+        bytes: usize,
+        label: Label,
+        fill: impl FnOnce(&[u8], &mut [u8]),
+    ) -> Result<(), OutOfMemory> {
+        assert!(is_run(bytes));
+        self.shared.live.reserve(1, &self.pool)?;
+        let mut base = self.pool.frame(bytes)?;
+        // As it is now: with its log merged.
+        if self.frames[run].birth > self.shared.live.newest() {
+            self.frames[run].fold();
+        } else if self.frames[run].log.is_some() {
+            self.renew(run)?;
+        }
+        fill(&self.frames[run].base, base.get_mut().expect("the run is new"));
+        let before = self.frames[run].base.len();
+        let old = self.replace(run, base, label)?;
+        self.shared.live.retire([old]);
+        self.bytes = self.bytes + bytes as u64 - before as u64;
         Ok(())
     }
 
     /// Reads within one run.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) {
-        let (run, within) = self.locate(offset, into.len());
+        let (run, within) = self.locate(offset);
+        self.read_in(run, within, into);
+    }
+
+    /// Reads bytes of a run.
+    #[inline]
+    pub fn read_in(&self, run: usize, within: usize, into: &mut [u8]) {
         let frame = &self.frames[run];
+        frame.check(within, into.len());
         if frame.log.is_none() {
             // SAFETY: within the frame; only this thread writes to the region.
             unsafe { ptr::copy_nonoverlapping(frame.base.start().as_ptr().add(within), into.as_mut_ptr(), into.len()) };
@@ -202,12 +244,12 @@ impl EpochRegion {
         }
     }
 
-    /// Bytes that lie within one line, where they are.
+    /// Bytes of a run that lie within one line, where they are.
     #[inline]
-    pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
-        let (run, within) = self.locate(offset, len);
+    pub fn bytes_in(&self, run: usize, within: usize, len: usize) -> &[u8] {
         let (line, at) = (within / LINE, within % LINE);
         assert!(at + len <= LINE, "not within one line");
+        self.frames[run].check(within, len);
         // SAFETY: within the line; the region is borrowed, so nobody writes.
         unsafe { std::slice::from_raw_parts(self.frames[run].line(line).as_ptr().add(at), len) }
     }
@@ -215,8 +257,15 @@ impl EpochRegion {
     /// Writes within one run. On error nothing has changed.
     #[inline]
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
-        let (run, within) = self.locate(offset, bytes.len());
+        let (run, within) = self.locate(offset);
+        self.write_in(run, within, bytes)
+    }
+
+    /// Writes bytes of a run. On error nothing has changed.
+    #[inline]
+    pub fn write_in(&mut self, run: usize, within: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let frame = &mut self.frames[run];
+        frame.check(within, bytes.len());
         let newest = self.shared.live.newest();
         if frame.birth <= newest || frame.log.is_some() {
             return self.write_shared(run, within, bytes);
@@ -228,11 +277,10 @@ impl EpochRegion {
         Ok(())
     }
 
+    /// Where all runs have the same length.
     #[inline]
-    fn locate(&self, offset: usize, bytes: usize) -> (usize, usize) {
-        let (run, within) = (offset >> self.run_shift, offset & (self.run_bytes() - 1));
-        assert!(run < self.frames.len() && bytes <= self.run_bytes() - within, "not within one run of the region");
-        (run, within)
+    fn locate(&self, offset: usize) -> (usize, usize) {
+        (offset >> self.run_bytes.trailing_zeros(), offset & (self.run_bytes - 1))
     }
 
     #[inline(never)]
@@ -258,13 +306,13 @@ impl EpochRegion {
     fn write_aside(&mut self, run: usize, within: usize, bytes: &[u8], newest: u64) -> Result<bool, OutOfMemory> {
         let frame = &mut self.frames[run];
         let lines = (within + bytes.len()).div_ceil(LINE) - within / LINE;
-        if lines > MAX_LINES_ASIDE || frame.log_len() + lines > self.max_entries {
+        if lines > MAX_LINES_ASIDE || frame.log_len() + lines > frame.max_entries() {
             return Ok(false);
         }
         if frame.log.is_none() {
             let refused = OutOfMemory { wanted: size_of::<u32>() as u64, limit: self.pool.limit() };
             self.logged.try_reserve(1).map_err(|_| refused)?;
-            frame.log = Some(Box::new(Log::new(1 << self.run_shift >> LINE.ilog2(), &self.pool)?));
+            frame.log = Some(Box::new(Log::new(frame.base.len() / LINE, &self.pool)?));
             if !std::mem::replace(&mut frame.listed, true) {
                 self.logged.push_back(run as u32);
             }
@@ -307,23 +355,30 @@ impl EpochRegion {
         if let Some(ahead) = &mut self.ahead {
             ahead.frame_copied();
         }
-        let old = self.replace(run, base)?;
+        let old = self.replace_by_copy(run, base)?;
         self.shared.live.retire([old]);
         Ok(())
     }
 
     /// A new version of a frame, on a fresh copy of its base; returns what snapshots may still see.
-    fn replace(&mut self, run: usize, base: FrameRef) -> Result<Retired, OutOfMemory> {
+    fn replace_by_copy(&mut self, run: usize, base: FrameRef) -> Result<Retired, OutOfMemory> {
         let frame = &mut self.frames[run];
         if let Some(log) = &frame.log {
             // SAFETY: the copy is ours alone.
             unsafe { merge(base.start(), log) };
         }
-        let version = Version::allocate(self.epoch, base.start(), frame.version.as_ptr(), &self.pool)?;
+        let label = frame.label;
+        self.replace(run, base, label)
+    }
+
+    /// A new version of a frame; returns what snapshots may still see.
+    fn replace(&mut self, run: usize, base: FrameRef, label: Label) -> Result<Retired, OutOfMemory> {
+        let frame = &mut self.frames[run];
+        let version = Version::allocate(self.epoch, &base, label, frame.version.as_ptr(), &self.pool)?;
         self.shared.heads.at(run).publish(version, self.epoch);
         let base = std::mem::replace(&mut frame.base, base);
         let old = retired(frame.birth, base, frame.log.take());
-        (frame.birth, frame.version) = (self.epoch, version);
+        (frame.birth, frame.version, frame.label) = (self.epoch, version, label);
         frame.older += 1;
         if frame.older >= frame.prune_at {
             frame.prune(&self.shared);
@@ -340,7 +395,7 @@ impl EpochRegion {
     pub fn snapshot(&mut self) -> Result<EpochSnapshot, OutOfMemory> {
         self.count_copied();
         self.tidy(TIDY_AT_SNAPSHOT);
-        let snapshot = EpochSnapshot::new(&self.shared, self.epoch, self.frames.len(), self.run_bytes(), &self.pool)?;
+        let snapshot = EpochSnapshot::new(&self.shared, self.epoch, self.frames.len(), self.run_bytes, &self.pool)?;
         self.epoch += 1;
         self.copy_ahead();
         Ok(snapshot)
@@ -373,11 +428,11 @@ impl EpochRegion {
 
     fn usage(&self) -> Usage {
         let newest = self.shared.live.newest();
-        let shared = self.frames.iter().filter(|frame| frame.birth <= newest).count();
+        let shared = self.frames.iter().filter(|frame| frame.birth <= newest);
         Usage {
-            bytes: (self.frames.len() * self.run_bytes()) as u64,
+            bytes: self.bytes,
             snapshots: self.shared.live.count(),
-            shared_bytes: (shared * self.run_bytes()) as u64,
+            shared_bytes: shared.map(|frame| frame.base.len() as u64).sum(),
             copied_bytes: self.shared.copied_bytes.load(Ordering::Relaxed) + self.written_aside,
         }
     }
@@ -385,7 +440,7 @@ impl EpochRegion {
 
 impl Debug for EpochRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EpochRegion({} runs of {} bytes, epoch {})", self.frames.len(), self.run_bytes(), self.epoch)
+        write!(f, "EpochRegion({} runs, {} bytes, epoch {})", self.frames.len(), self.bytes, self.epoch)
     }
 }
 
@@ -397,6 +452,17 @@ impl Drop for EpochRegion {
 }
 
 impl Frame {
+    #[inline]
+    fn check(&self, within: usize, len: usize) {
+        assert!(within <= self.base.len() && len <= self.base.len() - within, "not within the run");
+    }
+
+    /// Entries that its log may have; 0: the frame is copied whole.
+    fn max_entries(&self) -> usize {
+        let bytes = self.base.len();
+        if bytes < MIN_LOGGED { 0 } else { (bytes / LINE / FULL_SHARE).min(MAX_ENTRIES) }
+    }
+
     #[inline]
     fn log_len(&self) -> usize {
         self.log.as_ref().map_or(0, |log| log.len())
@@ -497,6 +563,10 @@ fn pieces(within: usize, len: usize) -> impl Iterator<Item = Piece> {
     })
 }
 
+fn is_run(bytes: usize) -> bool {
+    bytes.is_power_of_two() && (LINE..=1 << 32).contains(&bytes)
+}
+
 fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
     let wanted = (more * size_of::<T>()) as u64;
     list.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
@@ -504,7 +574,7 @@ fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMe
 
 impl Region for EpochRegion {
     fn len(&self) -> usize {
-        self.frames.len() * EpochRegion::run_bytes(self)
+        self.bytes as usize
     }
 
     fn run_bytes(&self) -> usize {
@@ -517,6 +587,7 @@ impl Region for EpochRegion {
             if let Err(error) = self.push_run() {
                 // No snapshot has seen them. They go one by one: there may be no memory for a list.
                 self.frames.drain(before..).for_each(|fresh| drop(fresh.into_retired()));
+                self.bytes = (before * self.run_bytes) as u64;
                 return Err(error.into());
             }
         }

@@ -13,12 +13,13 @@ use super::Shared;
 use super::version::{LINE, Seen, Version};
 use crate::error::Error;
 use crate::pool::{Charge, FrameRef, OutOfMemory, Pool};
-use crate::region::{Run, Snapshot, locate};
+use crate::region::{Label, Run, Snapshot, locate};
 
 /// An epoch that is kept alive.
 pub struct EpochSnapshot {
     ticket: Arc<Ticket>,
     runs: usize,
+    /// Of all runs, where bytes are found by their offset.
     run_bytes: usize,
     /// By run.
     patched: HashMap<usize, Patched>,
@@ -89,19 +90,34 @@ impl EpochSnapshot {
     /// See [`Snapshot::run`].
     #[inline]
     pub fn run(&self, index: usize) -> Result<Run, OutOfMemory> {
+        Ok(self.labelled_run(index)?.0)
+    }
+
+    /// The run, and what was noted of it.
+    #[inline]
+    pub fn labelled_run(&self, index: usize) -> Result<(Run, Label), OutOfMemory> {
         let version = self.version(index);
+        let seen = self.seen(version);
         // SAFETY: the ticket keeps the snapshot alive, and the snapshot sees the version.
-        let (base, seen) = unsafe { (version.as_ref().base, Seen::of(version, self.ticket.epoch)) };
-        match if self.patched.is_empty() { None } else { self.patched.get(&index) } {
-            Some(Patched::Run(copy)) => Ok(copy.clone().into_run()),
-            Some(Patched::Later(patches)) => Ok(self.merged(base, seen, patches)?.into_run()),
-            None if seen.is_some() => Ok(self.merged(base, seen, &[])?.into_run()),
+        let (base, bytes, label) = unsafe { (version.as_ref().base, version.as_ref().bytes, version.as_ref().label) };
+        let run = match if self.patched.is_empty() { None } else { self.patched.get(&index) } {
+            Some(Patched::Run(copy)) => copy.clone().into_run(),
+            Some(Patched::Later(patches)) => self.merged(version, seen, patches)?.into_run(),
+            None if seen.is_some() => self.merged(version, seen, &[])?.into_run(),
             None => {
                 let owner: Arc<dyn Any + Send + Sync> = self.ticket.clone();
                 // SAFETY: nobody writes to the base of a version that a live snapshot sees, and the ticket keeps it so.
-                Ok(unsafe { Run::new(base, self.run_bytes, owner) })
+                unsafe { Run::new(base, bytes, owner) }
             }
-        }
+        };
+        Ok((run, label))
+    }
+
+    /// The lines that were written aside and that the snapshot sees.
+    #[inline]
+    fn seen(&self, version: NonNull<Version>) -> Option<Seen> {
+        // SAFETY: the ticket keeps the snapshot alive, and the snapshot sees the version.
+        unsafe { Seen::of(version, self.ticket.epoch) }
     }
 
     /// Copies bytes that lie within one run.
@@ -176,9 +192,7 @@ impl EpochSnapshot {
             None => &[],
         };
         let version = self.version(run);
-        // SAFETY: as in `run`.
-        let (base, seen) = unsafe { (version.as_ref().base, Seen::of(version, self.ticket.epoch)) };
-        let copy = self.merged(base, seen, patches)?;
+        let copy = self.merged(version, self.seen(version), patches)?;
         let listed = size_of_val(patches) as u64;
         self.charge.set(self.charge.bytes() - listed)?;
         self.patched.insert(run, Patched::Run(copy));
@@ -214,11 +228,16 @@ impl EpochSnapshot {
     }
 
     /// A frame of the reader's own: the base with lines and patches over it.
-    fn merged(&self, base: NonNull<u8>, seen: Option<Seen>, patches: &[Patch]) -> Result<FrameRef, OutOfMemory> {
+    fn merged(
+        &self,
+        version: NonNull<Version>,
+        seen: Option<Seen>,
+        patches: &[Patch],
+    ) -> Result<FrameRef, OutOfMemory> {
         // SAFETY: nobody writes to the base of a version that a live snapshot sees.
-        let base = unsafe { std::slice::from_raw_parts(base.as_ptr(), self.run_bytes) };
+        let base = unsafe { std::slice::from_raw_parts(version.as_ref().base.as_ptr(), version.as_ref().bytes) };
         let mut merged = self.pool.copy(base)?;
-        self.ticket.shared.copied_bytes.fetch_add(self.run_bytes as u64, Ordering::Relaxed);
+        self.ticket.shared.copied_bytes.fetch_add(base.len() as u64, Ordering::Relaxed);
         let bytes = merged.get_mut().expect("the copy is ours alone");
         for (line, from) in seen.into_iter().flatten() {
             let to = &mut bytes[line * LINE..(line + 1) * LINE];

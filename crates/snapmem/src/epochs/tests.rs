@@ -364,3 +364,88 @@ fn a_first_run_becomes_longer_while_snapshots_keep_the_short_one() {
     drop((region, snapshot));
     assert_eq!(pool.used(), 0);
 }
+
+/// Runs of their own lengths: what each holds, and its label.
+type Runs = Vec<(Label, Vec<u8>)>;
+
+fn check_runs(snapshot: &EpochSnapshot, runs: &Runs) {
+    for (index, (label, want)) in runs.iter().enumerate() {
+        let (run, found) = snapshot.labelled_run(index).unwrap();
+        assert!(found == *label && run[..] == want[..], "run {index} of {snapshot:?}");
+    }
+}
+
+#[test]
+fn runs_are_replaced_by_longer_and_shorter_ones() {
+    for seed in 0..if cfg!(miri) { 2 } else { 20 } {
+        let pool = Pool::new(1 << 30);
+        let mut rnd = StdRng::seed_from_u64(seed);
+        let mut region = EpochRegion::automatic(&pool, LINE);
+        let mut model = Runs::new();
+        let mut bytes = 0;
+        let (send, receive) = mpsc::channel::<(EpochSnapshot, Runs)>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut held: Vec<(EpochSnapshot, Runs)> = Vec::new();
+                for (snapshot, runs) in receive {
+                    check_runs(&snapshot, &runs);
+                    held.push((snapshot, runs));
+                    if held.len() > 5 {
+                        let (snapshot, runs) = held.swap_remove((held.len() * seed as usize) % 6);
+                        check_runs(&snapshot, &runs);
+                    }
+                }
+            });
+            for step in 0..if cfg!(miri) { 100 } else { 2000 } {
+                match rnd.random_range(0..20) {
+                    0..2 if model.len() < 24 => {
+                        region.push_run().unwrap();
+                        model.push((0, vec![0; LINE]));
+                        bytes += LINE;
+                    }
+                    2..4 if !model.is_empty() => {
+                        let run = rnd.random_range(0..model.len());
+                        let (label, length) = (step as Label, LINE << rnd.random_range(0..9));
+                        let kept = length.min(model[run].1.len());
+                        let fill = |old: &[u8], new: &mut [u8]| new[..kept].copy_from_slice(&old[..kept]);
+                        region.replace_run(run, length, label, fill).unwrap();
+                        bytes = bytes + length - model[run].1.len();
+                        model[run].1.truncate(kept);
+                        model[run].1.resize(length, 0);
+                        model[run].0 = label;
+                    }
+                    4 => send.send((region.snapshot().unwrap(), model.clone())).unwrap(),
+                    5 => drop(region.tidy(2)),
+                    _ if !model.is_empty() => {
+                        let run = rnd.random_range(0..model.len());
+                        let (label, content) = &mut model[run];
+                        let at = rnd.random_range(0..content.len() / 8) * 8;
+                        content[at..at + 8].fill(step as u8);
+                        region.write_in(run, at, &[step as u8; 8]).unwrap();
+                        assert_eq!((region.label(run), region.bytes_in(run, at, 8)), (*label, &content[at..at + 8]));
+                    }
+                    _ => {}
+                }
+                assert_eq!((region.bytes(), region.usage().bytes), (bytes as u64, bytes as u64));
+            }
+            drop(send);
+        });
+        check_runs(&region.snapshot().unwrap(), &model);
+        drop(region);
+        assert_eq!((pool.used(), pool.snapshots()), (0, 0));
+    }
+}
+
+#[test]
+fn a_replacement_without_memory_changes_nothing() {
+    let pool = Pool::new(64 << 10);
+    let mut region = EpochRegion::new(&pool, 8192);
+    region.push_run().unwrap();
+    region.write_in(0, 5000, b"kept").unwrap();
+    let snapshot = region.snapshot().unwrap();
+    region.write_in(0, 6000, b"later").unwrap();
+    region.replace_run(0, 64 << 10, 7, |_, _| panic!("there is no room")).unwrap_err();
+    assert_eq!((region.label(0), region.bytes()), (0, 8192));
+    assert_eq!((region.bytes_in(0, 5000, 4), region.bytes_in(0, 6000, 5)), (&b"kept"[..], &b"later"[..]));
+    assert_eq!(&snapshot.run(0).unwrap()[5000..5004], b"kept");
+}

@@ -15,6 +15,7 @@ use std::ptr::{self, NonNull, addr_of, addr_of_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::pool::{FrameRef, OutOfMemory, Pool};
+use crate::region::Label;
 
 /// What is written aside at once: a cache line.
 pub const LINE: usize = 64;
@@ -31,6 +32,10 @@ pub struct Version {
     /// The first epoch whose snapshot sees this version.
     pub birth: u64,
     pub base: NonNull<u8>,
+    /// How long the base is.
+    pub bytes: usize,
+    /// What the owner of the region has noted of this version.
+    pub label: Label,
     /// The first segment, or null.
     pub log: AtomicPtr<Segment>,
     /// The birth of the log's first entry, or [`UNBORN`]: tells most readers that the log is not for them.
@@ -46,12 +51,14 @@ impl Version {
     /// A version without a log, of its own allocation, ended with [`Version::free_chain`].
     pub fn allocate(
         birth: u64,
-        base: NonNull<u8>,
+        base: &FrameRef,
+        label: Label,
         previous: *mut Version,
         pool: &Pool,
     ) -> Result<NonNull<Version>, OutOfMemory> {
         let (log, logged_since) = (AtomicPtr::new(ptr::null_mut()), AtomicU64::new(UNBORN));
-        let version = Version { birth, base, log, logged_since, previous: AtomicPtr::new(previous) };
+        let (base, bytes, previous) = (base.start(), base.len(), AtomicPtr::new(previous));
+        let version = Version { birth, base, bytes, label, log, logged_since, previous };
         // SAFETY: a version has a size.
         let memory = unsafe { alloc(Layout::new::<Version>()) }.cast::<Version>();
         let wanted = size_of::<Version>() as u64;

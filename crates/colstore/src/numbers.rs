@@ -1,0 +1,304 @@
+//! Cells of equal width: integers, floats, decimals. Each chunk is a run of its own coding.
+
+use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool, Run};
+
+use crate::chunk::{CHUNK_ROWS, split};
+use crate::coding::Coding;
+use crate::patches::Patches;
+
+/// The shortest run.
+const SHORTEST: usize = 64;
+
+#[derive(Debug)]
+pub struct Numbers {
+    region: EpochRegion,
+    /// What the writer knows of each chunk.
+    chunks: Vec<Chunk>,
+    /// Bytes of a value.
+    width: usize,
+    /// Slots that there is room for.
+    rows: usize,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    coding: Coding,
+    /// All values that were written since it was coded lie between; empty at first.
+    low: i128,
+    high: i128,
+    /// It was coded anew without becoming wider: the next time it does.
+    moved: bool,
+}
+
+impl Chunk {
+    const EMPTY: Chunk = Chunk { coding: Coding::NOTHING, low: i128::MAX, high: i128::MIN, moved: false };
+
+    /// A coding that holds the value, too.
+    fn coding_with(&self, value: i128, width: usize) -> Coding {
+        let (low, high) = (self.low.min(value), self.high.max(value));
+        let coding = Coding::covering(low, high, width);
+        let wide_enough = coding.width > self.coding.width || !self.moved && coding.width == self.coding.width;
+        if wide_enough || self.low > self.high { coding } else { self.coding.wider(low, high, width) }
+    }
+}
+
+impl Numbers {
+    pub fn new(pool: &Pool, width: usize) -> Numbers {
+        let region = EpochRegion::automatic(pool, SHORTEST);
+        Numbers { region, chunks: Vec::new(), width, rows: 0, pool: pool.clone() }
+    }
+
+    /// Room for so many cells: up to a chunk's, or for one more chunk.
+    pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
+        if let Some(last) = self.chunks.len().checked_sub(1) {
+            match rows <= CHUNK_ROWS {
+                true => self.code_anew(last, self.chunks[last].coding, rows)?,
+                false => self.tighten(last)?,
+            }
+        }
+        while self.chunks.len() * CHUNK_ROWS < rows {
+            let refused = OutOfMemory { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
+            self.chunks.try_reserve(1).map_err(|_| refused)?;
+            self.region.push_run()?;
+            self.chunks.push(Chunk::EMPTY);
+        }
+        self.rows = rows;
+        Ok(())
+    }
+
+    /// The cell's bytes, little-endian; those beyond the width are zero.
+    #[inline]
+    pub fn get(&self, slot: u32) -> u128 {
+        let (chunk, row) = split(slot);
+        let coding = self.chunks[chunk].coding;
+        let code = |width| self.region.bytes_in(chunk, row * width, width);
+        let code = match coding.width {
+            0 => 0,
+            1 => code(1)[0].into(),
+            2 => u16::from_le_bytes(image(code(2))).into(),
+            4 => u32::from_le_bytes(image(code(4))).into(),
+            8 => u64::from_le_bytes(image(code(8))).into(),
+            _ => u128::from_le_bytes(image(code(16))),
+        };
+        coding.value(code) & (u128::MAX >> (128 - 8 * self.width))
+    }
+
+    #[inline]
+    pub fn put(&mut self, slot: u32, image: u128) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(slot);
+        let unused = 128 - 8 * self.width;
+        let value = (image << unused) as i128 >> unused;
+        let known = &self.chunks[chunk];
+        if known.low > known.high || !known.coding.holds(value, self.width) {
+            self.code_with(chunk, value)?;
+        }
+        let known = &mut self.chunks[chunk];
+        (known.low, known.high) = (known.low.min(value), known.high.max(value));
+        let (width, code) = (known.coding.width, known.coding.code(value).to_le_bytes());
+        if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
+    }
+
+    /// Codes a chunk so that it can hold a value that it cannot hold yet.
+    #[cold]
+    fn code_with(&mut self, chunk: usize, value: i128) -> Result<(), OutOfMemory> {
+        let known = &self.chunks[chunk];
+        let (old, new) = (known.coding, known.coding_with(value, self.width));
+        self.code_anew(chunk, new, self.rows.min(CHUNK_ROWS))?;
+        self.chunks[chunk].moved = new.width == old.width;
+        Ok(())
+    }
+
+    /// All slots of the chunk are taken: what is left open for values to come is not needed any more.
+    fn tighten(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let known = &self.chunks[chunk];
+        if known.coding.width == 0 {
+            return Ok(());
+        }
+        let coding = Coding::covering(known.low, known.high, self.width);
+        if coding.width < known.coding.width { self.code_anew(chunk, coding, CHUNK_ROWS) } else { Ok(()) }
+    }
+
+    fn code_anew(&mut self, chunk: usize, new: Coding, rows: usize) -> Result<(), OutOfMemory> {
+        let old = self.chunks[chunk].coding;
+        let bytes = (new.width * rows).max(SHORTEST);
+        if old != new || new.width > 0 {
+            let fill = |codes: &[u8], into: &mut [u8]| old.recode(codes, new, into);
+            self.region.replace_run(chunk, bytes, new.label(), fill)?;
+        }
+        self.chunks[chunk].coding = new;
+        Ok(())
+    }
+
+    pub fn snapshot(&mut self) -> Result<NumbersSnapshot, OutOfMemory> {
+        let patches = Patches::new(&self.pool);
+        Ok(NumbersSnapshot { cells: self.region.snapshot()?, patches })
+    }
+
+    /// See [`EpochRegion::tidy`].
+    pub fn tidy(&mut self, runs: usize) -> usize {
+        self.region.tidy(runs)
+    }
+
+    pub fn is_tidy(&self) -> bool {
+        self.region.is_tidy()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.region.bytes()
+    }
+}
+
+#[inline]
+fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.as_chunks::<N>().0[0]
+}
+
+/// Numbers as they were, and private patches to them, which need not fit into the coding of their chunk.
+#[derive(Debug)]
+pub struct NumbersSnapshot {
+    cells: EpochSnapshot,
+    patches: Patches,
+}
+
+/// The numbers of a chunk.
+pub struct CodedChunk<'a> {
+    pub codes: Run,
+    pub coding: Coding,
+    /// Rows that have another value than their code says, and its image; of two for a row the later one counts.
+    pub patches: &'a [(u16, [u8; 16])],
+}
+
+impl NumbersSnapshot {
+    pub fn patch(&mut self, slot: u32, image: u128) -> Result<(), OutOfMemory> {
+        self.patches.add(slot, image)
+    }
+
+    pub fn chunk(&self, chunk: usize) -> Result<CodedChunk<'_>, OutOfMemory> {
+        let (codes, label) = self.cells.labelled_run(chunk)?;
+        Ok(CodedChunk { codes, coding: Coding::from_label(label), patches: self.patches.of(chunk) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    /// By slot, the images, their bytes beyond the width zero.
+    type Model = Vec<u128>;
+
+    fn image_of(value: i128, width: usize) -> u128 {
+        value as u128 & (u128::MAX >> (128 - 8 * width))
+    }
+
+    /// Values of a size that changes by and by, so that chunks are coded in every way.
+    fn some_value(rnd: &mut StdRng, slot: usize, width: usize) -> i128 {
+        let bits = 8 * width as u32;
+        let size =
+            [1, 7, 8, 15, 16, 31, 33, 63, 64, 100, 127][(slot / 3000 + rnd.random_range(0..2)) % 11].min(bits - 1);
+        let shift = [0, 1 << 20, i64::MAX as i128 - 1000, -(1 << 62)][slot / 9000 % 4];
+        let value = (rnd.random::<i128>() >> (128 - size)).wrapping_add(shift);
+        if rnd.random_bool(0.01) { rnd.random() } else { value }
+    }
+
+    fn check(snapshot: &NumbersSnapshot, model: &Model, width: usize) {
+        for (chunk, want) in model.chunks(CHUNK_ROWS).enumerate() {
+            let CodedChunk { codes, coding, patches } = snapshot.chunk(chunk).unwrap();
+            let mut found = coding.decode::<i128>(&codes, want.len());
+            patches.iter().for_each(|(row, image)| found[*row as usize] = i128::from_le_bytes(*image));
+            let found = found.into_iter().map(|value| image_of(value, width));
+            let first = found.zip(want).position(|(found, want)| found != *want);
+            assert_eq!(first, None, "{coding:?} of chunk {chunk}, width {width}");
+        }
+    }
+
+    #[test]
+    fn numbers_equal_a_plain_vector() {
+        for (seed, width) in [2, 4, 8, 16].into_iter().cycle().take(12).enumerate() {
+            let pool = Pool::new(1 << 30);
+            let mut rnd = StdRng::seed_from_u64(seed as u64);
+            let (mut numbers, mut model) = (Numbers::new(&pool, width), Model::new());
+            let (mut room, mut held) = (0, Vec::new());
+            for _ in 0..60_000 {
+                let slot = match rnd.random_range(0..5) {
+                    0..3 => model.len(),
+                    _ => rnd.random_range(0..=model.len()),
+                };
+                if slot == room {
+                    room = if room < CHUNK_ROWS { (room * 4).clamp(64, CHUNK_ROWS) } else { room + CHUNK_ROWS };
+                    numbers.grow(room).unwrap();
+                }
+                let image = image_of(some_value(&mut rnd, slot, width), width);
+                numbers.put(slot as u32, image).unwrap();
+                match model.get_mut(slot) {
+                    Some(old) => *old = image,
+                    None => model.push(image),
+                }
+                assert_eq!(numbers.get(slot as u32), image);
+                if rnd.random_bool(0.001) {
+                    let mut snapshot = numbers.snapshot().unwrap();
+                    let mut seen = model.clone();
+                    for _ in 0..rnd.random_range(0..50) {
+                        let slot = rnd.random_range(0..seen.len());
+                        seen[slot] = image_of(some_value(&mut rnd, slot, width), width);
+                        snapshot.patch(slot as u32, seen[slot]).unwrap();
+                    }
+                    held.push((snapshot, seen));
+                }
+                if held.len() > 4 {
+                    let (snapshot, seen) = held.swap_remove(rnd.random_range(0..held.len()));
+                    check(&snapshot, &seen, width);
+                }
+            }
+            check(&numbers.snapshot().unwrap(), &model, width);
+            held.iter().for_each(|(snapshot, seen)| check(snapshot, seen, width));
+            drop((held, numbers));
+            assert_eq!(pool.used(), 0);
+        }
+    }
+
+    /// Bytes a value, of rows that were written one after the other.
+    fn bytes_a_value(values: impl Iterator<Item = i128>) -> f64 {
+        let mut numbers = Numbers::new(&Pool::new(1 << 30), 8);
+        let mut count = 0;
+        for (slot, value) in values.enumerate() {
+            if slot % CHUNK_ROWS == 0 {
+                numbers.grow(slot + CHUNK_ROWS).unwrap();
+            }
+            numbers.put(slot as u32, image_of(value, 8)).unwrap();
+            count += 1;
+        }
+        numbers.bytes() as f64 / count as f64
+    }
+
+    #[test]
+    fn values_take_the_bytes_that_their_range_needs() {
+        let rows = 8 * CHUNK_ROWS as i128;
+        assert!(bytes_a_value((0..rows).map(|_| 77)) < 0.02);
+        assert_eq!(bytes_a_value((0..rows).map(|i| i % 50 * 5)), 1.0);
+        // Numbers that go up or down, in steps.
+        assert_eq!(bytes_a_value((0..rows).map(|i| 1_000_000_007 + 4 * i)), 2.0);
+        assert_eq!(bytes_a_value((0..rows).map(|i| -4 * i)), 2.0);
+        assert_eq!(bytes_a_value((0..rows).map(|i| i * 7919 % 1_000_003 * 100)), 4.0);
+        assert_eq!(bytes_a_value((0..rows).map(|i| (i % 2) << 40)), 8.0);
+    }
+
+    #[test]
+    fn a_chunk_is_coded_anew_a_few_times_only() {
+        let mut numbers = Numbers::new(&Pool::new(1 << 30), 8);
+        numbers.grow(CHUNK_ROWS).unwrap();
+        let mut codings = std::collections::HashSet::new();
+        let mut changes = 0;
+        for i in 0..10_000_i128 {
+            // Each value lies a little beyond the last on the other side, and now and then far beyond.
+            let value = if i % 100 == 99 { 1 << (i % 61) } else { (i * i) * if i % 2 == 0 { 1 } else { -1 } };
+            numbers.put((i % 8192) as u32, image_of(value, 8)).unwrap();
+            let coding = numbers.chunks[0].coding;
+            changes += usize::from(codings.insert((coding.label(), numbers.chunks[0].moved)));
+        }
+        assert!(changes <= 10, "coded {changes} times");
+    }
+}
