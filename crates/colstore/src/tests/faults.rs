@@ -191,7 +191,7 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
         let mut bytes = Vec::new();
         for _ in 0..100 {
             key += 1;
-            rig::insert(&layout, &simple_row(key, 1, &"long text ".repeat(10)), &mut bytes);
+            rig::insert(&layout, &simple_row(key, 1, &format!("long text {key} ").repeat(10)), &mut bytes);
         }
         rig.commit(&bytes);
         rig.gate();
@@ -207,7 +207,7 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
     let request = rig.watch(&layout);
     rig.store.load_begin(&request).unwrap();
     let refusal = (0..100_000).find_map(|key| {
-        let row = rig::encode_row(&layout, &simple_row(key, 1, &"long text ".repeat(10)));
+        let row = rig::encode_row(&layout, &simple_row(key, 1, &format!("long text {key} ").repeat(10)));
         rig.store.load_rows(1, 1, &row).err()
     });
     assert!(matches!(refusal, Some(Refusal::OutOfMemory { .. })));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::Array;
+use arrow_schema::DataType;
 use plan::{Identity, Type};
 
 use super::rig::{self, LIMITS, Rig, Row, Val, simple, simple_row};
@@ -71,7 +72,9 @@ fn what_is_written_as_arrow_has_it_is_not_copied() {
     for index in 0..one.chunk_count() {
         for (a, b) in one.chunk(index).unwrap().arrays.iter().zip(&two.chunk(index).unwrap().arrays) {
             assert!(a.nulls().is_none());
-            for (a, b) in a.to_data().buffers().iter().zip(b.to_data().buffers()) {
+            // The views of texts are made for each reader; the bytes behind them are not copied.
+            let made = usize::from(a.data_type() == &DataType::Utf8View);
+            for (a, b) in a.to_data().buffers().iter().zip(b.to_data().buffers()).skip(made) {
                 assert_eq!(a.as_ptr(), b.as_ptr());
                 assert_eq!(a.as_ptr() as usize % 64, 0);
             }

@@ -1,0 +1,196 @@
+//! The texts of one chunk: records, each with its length before it, in append-only blocks.
+//!
+//! The last block is open: it is extended while nobody shares it, otherwise a new one begins. What is not needed any more
+//! stays behind as dead bytes, until the chunk's heap is written anew.
+
+use std::sync::Arc;
+
+use snapmem::{FrameRef, OutOfMemory, Pool};
+
+const MIN_BLOCK: usize = 512;
+/// A block that follows one which a snapshot shares: there will be many of them.
+const SHARED_BLOCK: usize = 4 << 10;
+/// No record begins behind so many bytes of a block.
+pub const MAX_BLOCK: usize = 1 << 20;
+/// More blocks than this (beyond those that the amount of text needs) make a heap be written anew.
+const SPARE_BLOCKS: usize = 24;
+/// Fewer dead bytes than this are not worth it.
+const MIN_DEAD: usize = 16 << 10;
+/// What frames are a multiple of.
+const GRAIN: usize = 64;
+
+/// Where a record begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub block: u32,
+    pub offset: u32,
+}
+
+#[derive(Debug, Default)]
+pub struct Heap {
+    blocks: Arc<Vec<Block>>,
+    /// Bytes of records that somebody refers to.
+    live: usize,
+    /// Bytes written into blocks.
+    written: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Block {
+    frame: FrameRef,
+    used: usize,
+}
+
+impl Block {
+    /// Its records, which do not change any more.
+    pub fn into_run(self) -> (snapmem::Run, usize) {
+        (self.frame.into_run(), self.used)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.frame[..self.used]
+    }
+}
+
+impl Heap {
+    #[inline]
+    pub fn text(&self, place: Place) -> &[u8] {
+        text_at(self.blocks[place.block as usize].bytes(), place.offset as usize).1
+    }
+
+    pub fn append(&mut self, text: &[u8], pool: &Pool) -> Result<Place, OutOfMemory> {
+        // Blocks grow with the heap, but leave little of it empty.
+        let size = if self.is_shared() { SHARED_BLOCK } else { self.written.min(64 << 10).max(self.written / 4) };
+        self.append_into(text, size.clamp(MIN_BLOCK, MAX_BLOCK).next_power_of_two(), pool)
+    }
+
+    /// As [`Heap::append`]; of all texts together `total` bytes of records are still to come.
+    pub fn append_of(&mut self, text: &[u8], total: usize, pool: &Pool) -> Result<Place, OutOfMemory> {
+        self.append_into(text, total.clamp(GRAIN, MAX_BLOCK).next_multiple_of(GRAIN), pool)
+    }
+
+    /// Appends to the open block, or to a new one of `size` bytes, or of more if the text is longer.
+    fn append_into(&mut self, text: &[u8], size: usize, pool: &Pool) -> Result<Place, OutOfMemory> {
+        let bytes = record_bytes(text.len());
+        if !self.extend_open_block(text) {
+            let block = Block { frame: pool.frame(size.max(bytes.next_multiple_of(GRAIN)))?, used: 0 };
+            // A snapshot may hold the list; it keeps the old one then.
+            Arc::make_mut(&mut self.blocks).push(block);
+            let extended = self.extend_open_block(text);
+            debug_assert!(extended, "a new block is unshared and long enough");
+        }
+        self.live += bytes;
+        self.written += bytes;
+        let block = self.blocks.len() - 1;
+        Ok(Place { block: block as u32, offset: (self.blocks[block].used - bytes) as u32 })
+    }
+
+    fn is_shared(&mut self) -> bool {
+        match Arc::get_mut(&mut self.blocks) {
+            Some(blocks) => blocks.last_mut().is_some_and(|open| open.frame.get_mut().is_none()),
+            None => true,
+        }
+    }
+
+    fn extend_open_block(&mut self, text: &[u8]) -> bool {
+        let bytes = record_bytes(text.len());
+        let Some(block) = Arc::get_mut(&mut self.blocks).and_then(|blocks| blocks.last_mut()) else { return false };
+        if block.used >= MAX_BLOCK {
+            return false;
+        }
+        let end = block.used + bytes;
+        let Some(room) = block.frame.get_mut().and_then(|frame| frame.get_mut(block.used..end)) else { return false };
+        let head = bytes - text.len();
+        write_length(text.len(), &mut room[..head]);
+        room[head..].copy_from_slice(text);
+        block.used = end;
+        true
+    }
+
+    /// Nobody refers to a text of this length any more.
+    pub fn remove(&mut self, length: usize) {
+        self.live -= record_bytes(length);
+    }
+
+    /// Bytes of records that somebody refers to.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Whether dead records, or blocks, are so many that it should be written anew.
+    pub fn is_wasteful(&self) -> bool {
+        let dead = self.written - self.live;
+        let needed_blocks = 4 * (self.live / MAX_BLOCK);
+        dead > self.live + MIN_DEAD || self.blocks.len() > needed_blocks + SPARE_BLOCKS
+    }
+
+    pub fn blocks(&self) -> Arc<Vec<Block>> {
+        self.blocks.clone()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| block.frame.len() as u64).sum()
+    }
+}
+
+/// Bytes of a record of a text of so many bytes: seven bits of the length in each byte before it.
+pub fn record_bytes(length: usize) -> usize {
+    let bits = usize::BITS - length.leading_zeros();
+    length + bits.div_ceil(7).max(1) as usize
+}
+
+fn write_length(length: usize, into: &mut [u8]) {
+    let mut rest = length;
+    for byte in into.iter_mut() {
+        *byte = rest as u8 | 0x80;
+        rest >>= 7;
+    }
+    if let Some(last) = into.last_mut() {
+        *last &= 0x7f;
+    }
+}
+
+/// The text of a record in a block, and where it begins.
+#[inline]
+pub fn text_at(block: &[u8], offset: usize) -> (usize, &[u8]) {
+    let (mut length, mut at, mut shift) = (0, offset, 0);
+    loop {
+        let byte = block[at] as usize;
+        length |= (byte & 0x7f) << shift;
+        (at, shift) = (at + 1, shift + 7);
+        if byte < 0x80 {
+            return (at, &block[at..at + length]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_every_length() {
+        let pool = Pool::new(1 << 30);
+        let mut heap = Heap::default();
+        let lengths = [0, 1, 127, 128, 129, 16_383, 16_384, 70_000, MAX_BLOCK - 3, MAX_BLOCK, 3 << 20, 5];
+        let texts: Vec<Vec<u8>> = lengths.iter().map(|length| (0..*length).map(|i| i as u8).collect()).collect();
+        let places: Vec<Place> = texts.iter().map(|text| heap.append(text, &pool).unwrap()).collect();
+        for (text, place) in texts.iter().zip(&places) {
+            assert!(heap.text(*place) == text, "{} bytes", text.len());
+        }
+        assert_eq!(heap.live(), lengths.iter().map(|length| record_bytes(*length)).sum::<usize>());
+        lengths.iter().for_each(|length| heap.remove(*length));
+        assert!(heap.live() == 0 && heap.is_wasteful());
+    }
+
+    #[test]
+    fn of_a_known_total_little_is_left_empty() {
+        let pool = Pool::new(1 << 30);
+        let mut heap = Heap::default();
+        let total = 8192 * record_bytes(27);
+        for i in 0..8192 {
+            heap.append_of(&[7; 27], total - i * record_bytes(27), &pool).unwrap();
+        }
+        assert!(heap.bytes() as usize - total < GRAIN);
+    }
+}
