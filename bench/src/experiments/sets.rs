@@ -11,7 +11,7 @@ use crate::queries::timed;
 use crate::report::{Report, percentile, rounded};
 use crate::server::Server;
 use crate::sets::{self, Answered, Query, Route, Set, duckdb};
-use crate::{Result, anker};
+use crate::{Result, anker, os};
 
 /// What the heap gets for a query.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -25,6 +25,7 @@ pub fn sets(server: &Arc<Server>, set: &Set, scale: f64, runs: u32) -> Result<Re
     report.meta("postgresql", client.query_one("SHOW server_version", &[])?.get::<_, String>(0));
     anker::create_extension(&mut client)?;
     anker::mirror(&mut client, set.tables, Duration::from_secs(600))?;
+    memory(&mut client, set.name, &mut report)?;
     client.batch_execute(&format!("SET statement_timeout = '{} s'", LIMIT.as_secs()))?;
 
     let queries = set.queries(scale);
@@ -36,14 +37,39 @@ pub fn sets(server: &Arc<Server>, set: &Set, scale: f64, runs: u32) -> Result<Re
     if duckdb::is_there() {
         let found = duckdb::measure(&mut client, set, &queries, runs, &server.home().join("duckdb"))?;
         beside(&found, &mut lines, &mut report);
+        report.config(
+            "duckdb_times",
+            set.name,
+            geometric_mean(lines.iter().filter_map(Line::duckdb_times)),
+            "DuckDB's time",
+        );
     } else {
         report.meta("duckdb", Value::Null);
         println!("  no DuckDB: python3 has no module of that name (pip install duckdb)");
     }
-    let logarithms: Vec<f64> = lines.iter().map(|line| line.speedup().ln()).collect();
-    report.config("geomean", set.name, (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp(), "times");
+    report.config("geomean", set.name, geometric_mean(lines.iter().map(Line::speedup)), "times");
     table(&lines);
     Ok(report)
+}
+
+fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
+    let logarithms: Vec<f64> = values.map(f64::ln).collect();
+    (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp()
+}
+
+/// What the mirror's tables take, key index and undo included, and the engine's process with all that it has.
+fn memory(client: &mut Client, set: &str, report: &mut Report) -> Result<()> {
+    let row = client.query_one(
+        "SELECT sum(bytes)::float8, sum(pg_table_size(relation))::float8, (SELECT engine_pid FROM anker.engine
+            WHERE database::text = current_database()) FROM anker.tables",
+        &[],
+    )?;
+    let (mirror, heap): (f64, f64) = (row.get(0), row.get(1));
+    report.config("memory_share", set, mirror / heap, "of the heap without indexes");
+    if let Some(resident) = row.get::<_, Option<i32>>(2).and_then(|pid| os::private_bytes(pid as u32)) {
+        report.config("resident_share", set, resident as f64 / heap, "of the heap without indexes");
+    }
+    Ok(())
 }
 
 /// What was found of one query.
@@ -61,6 +87,10 @@ struct Line {
 impl Line {
     fn speedup(&self) -> f64 {
         self.heap.ms / self.mirror.ms
+    }
+
+    fn duckdb_times(&self) -> Option<f64> {
+        self.duckdb.map(|ms| self.mirror.ms / ms)
     }
 }
 

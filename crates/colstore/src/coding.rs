@@ -9,6 +9,8 @@
 use arrow_buffer::ArrowNativeType;
 use snapmem::Label;
 
+use crate::view::Pick;
+
 /// Bytes that a code may have; the width of the values themselves is always one, too.
 const WIDTHS: [usize; 5] = [0, 1, 2, 4, 8];
 
@@ -95,18 +97,27 @@ impl Coding {
         }
     }
 
-    /// The values of a chunk's first rows.
-    pub fn decode<T: Number>(self, codes: &[u8], rows: usize) -> Vec<T> {
+    /// The values of a chunk's rows.
+    pub fn decode<T: Number>(self, codes: &[u8], pick: Pick<'_>) -> Vec<T> {
         let base = T::of_base(self.base);
         match self.width {
-            0 => vec![base; rows],
-            1 => codes[..rows].iter().map(|code| base.plus(u64::from(*code))).collect(),
-            2 => first(codes, rows).map(|code| base.plus(u16::from_le_bytes(*code).into())).collect(),
-            4 => first(codes, rows).map(|code| base.plus(u32::from_le_bytes(*code).into())).collect(),
-            8 => first(codes, rows).map(|code| base.plus(u64::from_le_bytes(*code))).collect(),
+            0 => vec![base; pick.len()],
+            1 => decoded(codes, pick, |[code]: [u8; 1]| base.plus(code.into())),
+            2 => decoded(codes, pick, |code| base.plus(u16::from_le_bytes(code).into())),
+            4 => decoded(codes, pick, |code| base.plus(u32::from_le_bytes(code).into())),
+            8 => decoded(codes, pick, |code| base.plus(u64::from_le_bytes(code))),
             // Only values of this width have such codes.
-            _ => first(codes, rows).map(|code| T::of_image(u128::from_le_bytes(*code))).collect(),
+            _ => decoded(codes, pick, |code| T::of_image(u128::from_le_bytes(code))),
         }
+    }
+}
+
+#[inline]
+fn decoded<const N: usize, T>(codes: &[u8], pick: Pick<'_>, value: impl Fn([u8; N]) -> T) -> Vec<T> {
+    let codes = codes.as_chunks::<N>().0;
+    match pick {
+        Pick::First(rows) => codes[..rows].iter().map(|code| value(*code)).collect(),
+        Pick::Rows(rows) => rows.iter().map(|row| value(codes[*row as usize])).collect(),
     }
 }
 
@@ -119,10 +130,6 @@ fn each<const M: usize, const N: usize>(from: &[u8], into: &mut [[u8; N]], code:
     for (from, into) in from.as_chunks().0.iter().zip(into) {
         *into = code(from);
     }
-}
-
-fn first<const N: usize>(codes: &[u8], rows: usize) -> impl Iterator<Item = &[u8; N]> {
-    codes.as_chunks().0[..rows].iter()
 }
 
 /// What Arrow has an array of. Floats are the integers of their bits.
@@ -172,10 +179,19 @@ mod tests {
     fn check(coding: Coding, full: usize, values: &[i128], codes: &[u8]) {
         let rows = values.len();
         match full {
-            2 => assert_eq!(coding.decode::<i16>(codes, rows), values.iter().map(|v| *v as i16).collect::<Vec<_>>()),
-            4 => assert_eq!(coding.decode::<i32>(codes, rows), values.iter().map(|v| *v as i32).collect::<Vec<_>>()),
-            8 => assert_eq!(coding.decode::<i64>(codes, rows), values.iter().map(|v| *v as i64).collect::<Vec<_>>()),
-            _ => assert_eq!(coding.decode::<i128>(codes, rows), values),
+            2 => assert_eq!(
+                coding.decode::<i16>(codes, Pick::First(rows)),
+                values.iter().map(|v| *v as i16).collect::<Vec<_>>()
+            ),
+            4 => assert_eq!(
+                coding.decode::<i32>(codes, Pick::First(rows)),
+                values.iter().map(|v| *v as i32).collect::<Vec<_>>()
+            ),
+            8 => assert_eq!(
+                coding.decode::<i64>(codes, Pick::First(rows)),
+                values.iter().map(|v| *v as i64).collect::<Vec<_>>()
+            ),
+            _ => assert_eq!(coding.decode::<i128>(codes, Pick::First(rows)), values),
         }
     }
 

@@ -60,7 +60,7 @@ use table::Table;
 
 pub use chunk::CHUNK_ROWS;
 pub use snapmem::OutOfMemory;
-pub use view::{Chunk, TableView};
+pub use view::{Chunk, Rows as ChunkRows, TableView};
 
 /// All mirrored tables of a database. One thread owns it; views may go to any thread.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool, Run};
 
 use crate::chunk::{CHUNK_ROWS, split};
 use crate::coding::Coding;
-use crate::patches::Patches;
+use crate::patches::{Patch, Patches};
 
 /// The shortest run.
 const SHORTEST: usize = 64;
@@ -166,7 +166,7 @@ pub struct CodedChunk<'a> {
     pub codes: Run,
     pub coding: Coding,
     /// Rows that have another value than their code says, and its image; of two for a row the later one counts.
-    pub patches: &'a [(u16, [u8; 16])],
+    pub patches: &'a [Patch],
 }
 
 impl NumbersSnapshot {
@@ -186,6 +186,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::view::Pick;
 
     /// By slot, the images, their bytes beyond the width zero.
     type Model = Vec<u128>;
@@ -207,7 +208,7 @@ mod tests {
     fn check(snapshot: &NumbersSnapshot, model: &Model, width: usize) {
         for (chunk, want) in model.chunks(CHUNK_ROWS).enumerate() {
             let CodedChunk { codes, coding, patches } = snapshot.chunk(chunk).unwrap();
-            let mut found = coding.decode::<i128>(&codes, want.len());
+            let mut found = coding.decode::<i128>(&codes, Pick::First(want.len()));
             patches.iter().for_each(|(row, image)| found[*row as usize] = i128::from_le_bytes(*image));
             let found = found.into_iter().map(|value| image_of(value, width));
             let first = found.zip(want).position(|(found, want)| found != *want);

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use snapmem::{Charge, OutOfMemory, Pool};
 
 use crate::chunk::{CHUNK_ROWS, split};
+use crate::view::Pick;
 
 /// Row in the chunk, and the cell's image.
-type Patch = (u16, [u8; 16]);
+pub type Patch = (u16, [u8; 16]);
 
 #[derive(Debug)]
 pub struct Patches {
@@ -46,6 +47,23 @@ impl Patches {
             true => &[],
             false => self.of.get(&chunk).map_or(&[], Vec::as_slice),
         }
+    }
+}
+
+/// Puts patches over the first values of a chunk.
+pub fn put<T>(patches: &[Patch], values: &mut [T], of_image: impl Fn(u128) -> T) {
+    for (row, image) in patches {
+        if let Some(value) = values.get_mut(*row as usize) {
+            *value = of_image(u128::from_le_bytes(*image));
+        }
+    }
+}
+
+/// The wanted ones of a chunk's first values.
+pub fn picked<T: Copy>(values: Vec<T>, pick: Pick<'_>) -> Vec<T> {
+    match pick {
+        Pick::First(_) => values,
+        Pick::Rows(_) => pick.map(|row| values[row]),
     }
 }
 

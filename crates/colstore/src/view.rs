@@ -13,6 +13,7 @@ use crate::chunk::CHUNK_ROWS;
 use crate::coding::Number;
 use crate::column::{CellsSnapshot, ColumnSnapshot};
 use crate::numbers::CodedChunk;
+use crate::patches;
 use crate::zero_copy;
 
 /// The rows of one table as a snapshot sees them, with the columns that were asked for, in the order asked.
@@ -27,9 +28,68 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
     /// Rows that are there (not those that a chunk merely has room for).
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
-    /// Cheap: no value is copied, but in chunks where some have to be replaced by older or newer ones. Those need memory,
-    /// which may not be there.
+    /// All columns of a chunk. What has to be put together for it needs memory, which may not be there.
     fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory>;
+
+    /// Which rows a chunk has.
+    fn rows(&self, index: usize) -> Result<Rows, OutOfMemory> {
+        let chunk = self.chunk(index)?;
+        Ok(Rows { count: chunk.rows, live: chunk.live })
+    }
+
+    /// One column of a chunk.
+    fn array(&self, index: usize, column: usize) -> Result<ArrayRef, OutOfMemory> {
+        Ok(self.chunk(index)?.arrays.swap_remove(column))
+    }
+
+    /// Some rows of a column of a chunk, in ascending order, if that costs less than to pick them from the array.
+    fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
+        let _ = (index, column, rows);
+        Ok(None)
+    }
+}
+
+/// Which rows a chunk has.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// Length of every array.
+    pub count: usize,
+    /// Rows that are there; `None`: all of them.
+    pub live: Option<BooleanBuffer>,
+}
+
+/// Which rows of a chunk are wanted.
+#[derive(Clone, Copy)]
+pub enum Pick<'a> {
+    /// So many from the first on.
+    First(usize),
+    /// These, in ascending order.
+    Rows(&'a [u32]),
+}
+
+impl Pick<'_> {
+    pub fn len(self) -> usize {
+        match self {
+            Pick::First(rows) => rows,
+            Pick::Rows(rows) => rows.len(),
+        }
+    }
+
+    /// Rows from the first on, the last that is wanted among them.
+    pub fn reach(self) -> usize {
+        match self {
+            Pick::First(rows) => rows,
+            Pick::Rows(rows) => rows.last().map_or(0, |last| *last as usize + 1),
+        }
+    }
+
+    /// What each wanted row has.
+    pub fn map<T>(self, of: impl Fn(usize) -> T) -> Vec<T> {
+        match self {
+            Pick::First(rows) => (0..rows).map(of).collect(),
+            Pick::Rows(rows) => rows.iter().map(|row| of(*row as usize)).collect(),
+        }
+    }
 }
 
 /// A run of rows.
@@ -94,36 +154,50 @@ impl TableView for ColumnsView {
     }
 
     fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
-        let rows = CHUNK_ROWS.min(self.slots - index * CHUNK_ROWS);
-        let arrays = self.order.iter().map(|&column| array(&self.columns[column], index, rows));
-        let arrays = arrays.collect::<Result<_, _>>()?;
-        let all = self.live_counts[index] as usize == rows;
-        let live = if all { None } else { Some(bits(self.live.run(index)?, rows)) };
-        Ok(Chunk { rows, arrays, live })
+        let Rows { count, live } = self.rows(index)?;
+        let arrays = (0..self.order.len()).map(|column| self.array(index, column));
+        Ok(Chunk { rows: count, arrays: arrays.collect::<Result<_, _>>()?, live })
+    }
+
+    fn rows(&self, index: usize) -> Result<Rows, OutOfMemory> {
+        let count = CHUNK_ROWS.min(self.slots - index * CHUNK_ROWS);
+        let all = self.live_counts[index] as usize == count;
+        let live = if all { None } else { Some(bits(self.live.run(index)?, Pick::First(count))) };
+        Ok(Rows { count, live })
+    }
+
+    fn array(&self, index: usize, column: usize) -> Result<ArrayRef, OutOfMemory> {
+        let count = CHUNK_ROWS.min(self.slots - index * CHUNK_ROWS);
+        array(&self.columns[self.order[column]], index, Pick::First(count))
+    }
+
+    fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
+        array(&self.columns[self.order[column]], index, Pick::Rows(rows)).map(Some)
     }
 }
 
-fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef, OutOfMemory> {
-    let valid = column.valid(chunk)?.map(|frame| NullBuffer::new(bits(frame, rows)));
+fn array(column: &ColumnSnapshot, chunk: usize, pick: Pick<'_>) -> Result<ArrayRef, OutOfMemory> {
+    let valid = column.valid(chunk)?.map(|frame| NullBuffer::new(bits(frame, pick)));
     let nulls = valid.filter(|nulls| nulls.null_count() > 0);
     Ok(match &column.cells {
-        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.run(chunk)?, rows), nulls)),
+        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.run(chunk)?, pick), nulls)),
         CellsSnapshot::Text(text) => {
-            let (views, blocks) = (text.views(chunk, rows)?, text.buffers(chunk));
+            let (views, blocks) = (text.views(chunk, pick)?, text.buffers(chunk));
             match column.ty.physical() {
-                Physical::Bytes => Arc::new(zero_copy::bytes(views, rows, blocks, nulls)),
-                _ => Arc::new(zero_copy::strings(views, rows, blocks, nulls)),
+                Physical::Bytes => Arc::new(zero_copy::bytes(views, pick.len(), blocks, nulls)),
+                _ => Arc::new(zero_copy::strings(views, pick.len(), blocks, nulls)),
             }
         }
         CellsSnapshot::Numbers(numbers) => {
             let chunk = numbers.chunk(chunk)?;
             match column.ty.physical() {
-                Physical::Int16 => primitive::<Int16Type, i16>(chunk, rows, nulls),
-                Physical::Int32 => primitive::<Int32Type, i32>(chunk, rows, nulls),
-                Physical::Int64 => primitive::<Int64Type, i64>(chunk, rows, nulls),
-                Physical::Float64 => primitive::<Float64Type, i64>(chunk, rows, nulls),
+                Physical::Int16 => primitive::<Int16Type, i16>(chunk, pick, nulls),
+                Physical::Int32 => primitive::<Int32Type, i32>(chunk, pick, nulls),
+                Physical::Int64 => primitive::<Int64Type, i64>(chunk, pick, nulls),
+                Physical::Float64 => primitive::<Float64Type, i64>(chunk, pick, nulls),
                 Physical::Int128 => {
-                    let array = Decimal128Array::new(ScalarBuffer::new(values::<i128>(chunk, rows), 0, rows), nulls);
+                    let values = ScalarBuffer::new(values::<i128>(chunk, pick), 0, pick.len());
+                    let array = Decimal128Array::new(values, nulls);
                     Arc::new(array.with_data_type(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)))
                 }
                 Physical::Bit | Physical::Text | Physical::Bytes => unreachable!("these are cells of other kinds"),
@@ -135,25 +209,34 @@ fn array(column: &ColumnSnapshot, chunk: usize, rows: usize) -> Result<ArrayRef,
 /// An array of numbers whose bits are those of the integers `N`.
 fn primitive<T: ArrowPrimitiveType, N: Number>(
     chunk: CodedChunk<'_>,
-    rows: usize,
+    pick: Pick<'_>,
     nulls: Option<NullBuffer>,
 ) -> ArrayRef {
-    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(values::<N>(chunk, rows), 0, rows), nulls))
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(values::<N>(chunk, pick), 0, pick.len()), nulls))
 }
 
 /// The values of a chunk: where they are, if their codes are the values themselves.
-fn values<N: Number>(chunk: CodedChunk<'_>, rows: usize) -> Buffer {
+fn values<N: Number>(chunk: CodedChunk<'_>, pick: Pick<'_>) -> Buffer {
     let CodedChunk { codes, coding, patches } = chunk;
-    if coding.width == size_of::<N>() && patches.is_empty() {
-        return zero_copy::buffer(codes, rows * coding.width);
+    match pick {
+        Pick::First(rows) if coding.width == size_of::<N>() && patches.is_empty() => {
+            zero_copy::buffer(codes, rows * coding.width)
+        }
+        _ if patches.is_empty() => Buffer::from_vec(coding.decode::<N>(&codes, pick)),
+        _ => {
+            let mut values = coding.decode::<N>(&codes, Pick::First(pick.reach()));
+            patches::put(patches, &mut values, N::of_image);
+            Buffer::from_vec(patches::picked(values, pick))
+        }
     }
-    let mut values = coding.decode::<N>(&codes, rows);
-    for (row, image) in patches {
-        values[*row as usize] = N::of_image(u128::from_le_bytes(*image));
-    }
-    Buffer::from_vec(values)
 }
 
-fn bits(run: Run, rows: usize) -> BooleanBuffer {
-    BooleanBuffer::new(zero_copy::buffer(run, rows.div_ceil(8)), 0, rows)
+fn bits(run: Run, pick: Pick<'_>) -> BooleanBuffer {
+    match pick {
+        Pick::First(rows) => BooleanBuffer::new(zero_copy::buffer(run, rows.div_ceil(8)), 0, rows),
+        Pick::Rows(rows) => BooleanBuffer::collect_bool(rows.len(), |at| {
+            let row = rows[at] as usize;
+            run[row / 8] & 1 << (row % 8) != 0
+        }),
+    }
 }

@@ -43,6 +43,13 @@ struct Block<'a, 'b> {
     needed: &'a [ColumnId],
 }
 
+/// Filters that can be applied.
+struct Ready<'a> {
+    /// These may raise an error.
+    raising: Vec<&'a Expr>,
+    safe: Vec<&'a Expr>,
+}
+
 impl Builder<'_> {
     /// The rows of an operator that is a scan, a filter or an inner join.
     pub fn block(&self, rel: &Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
@@ -88,13 +95,13 @@ impl<'a> Block<'a, '_> {
     /// `above`: keys of the joins that the stage will be part of.
     fn assemble(&mut self, tree: &Tree<'a>, above: &[&'a Expr]) -> Result<Stage, Failure> {
         match &tree.node {
-            Node::Scan(rel) => {
-                let stage = match self.relations[*rel as usize] {
-                    Rel::Scan { relation, columns } => self.builder.scan(*relation, columns),
-                    other => self.builder.stage(other, &self.read(&other.columns(), above))?,
-                };
-                self.filter(stage, above, tree.rows)
-            }
+            Node::Scan(rel) => match self.relations[*rel as usize] {
+                Rel::Scan { relation, columns } => self.scan(*relation, columns, above, tree.rows),
+                other => {
+                    let stage = self.builder.stage(other, &self.read(&other.columns(), above))?;
+                    self.filter(stage, above, tree.rows)
+                }
+            },
             Node::Join { build, probe, keys } => {
                 let read: Vec<&Expr> = keys.iter().flat_map(|&(a, b)| [a, b]).chain(above.iter().copied()).collect();
                 let build_rows = build.rows;
@@ -106,18 +113,40 @@ impl<'a> Block<'a, '_> {
         }
     }
 
+    /// A scan, which applies the filters itself that cannot raise an error.
+    fn scan(&mut self, relation: u16, columns: &[ColumnId], above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
+        let Ready { raising, safe } = self.ready(columns);
+        let still_read = [&raising, above].concat();
+        let stage = match safe.is_empty() {
+            true => self.builder.scan(relation, columns),
+            false => {
+                let kept = self.read(columns, &still_read);
+                let rows = raising.is_empty().then_some(rows);
+                self.builder.filtered_scan(relation, columns, &safe, &kept, rows)?
+            }
+        };
+        self.filter_by(stage, &raising, above, Some(rows))
+    }
+
     /// Applies the pending filters that the stage can evaluate: first those that cannot raise an error, so that they
     /// guard the others. `rows`: how many are expected to pass all of them.
     fn filter(&mut self, mut stage: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
-        let (ready, pending): (Vec<&Expr>, Vec<&Expr>) = self.pending.iter().partition(|f| stage.has(f));
-        self.pending = pending;
-        let (raising, safe): (Vec<&Expr>, Vec<&Expr>) = ready.into_iter().partition(|f| f.can_raise());
+        let Ready { raising, safe } = self.ready(&stage.columns);
         let still_read = [&raising, above].concat();
         let of_safe = raising.is_empty().then_some(rows);
         for (filters, still_read, rows) in [(&safe, &still_read[..], of_safe), (&raising, above, Some(rows))] {
             stage = self.filter_by(stage, filters, still_read, rows)?;
         }
         Ok(stage)
+    }
+
+    /// Takes the pending filters that read no other columns.
+    fn ready(&mut self, columns: &[ColumnId]) -> Ready<'a> {
+        let reads_these = |filter: &&&Expr| filter.columns().iter().all(|id| columns.contains(id));
+        let (ready, pending): (Vec<&Expr>, Vec<&Expr>) = self.pending.iter().partition(reads_these);
+        self.pending = pending;
+        let (raising, safe) = ready.into_iter().partition(|filter| filter.can_raise());
+        Ready { raising, safe }
     }
 
     fn filter_by(

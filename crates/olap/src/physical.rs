@@ -19,16 +19,16 @@ use datafusion_physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::union::UnionExec;
 use optimizer::Common;
-use plan::{Aggregation, ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
+use plan::{Aggregation, BoolOp, ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
 use protocol::request::{Failure, FailureKind};
 use protocol::tree::Step;
 
 use crate::aggregate::{self, one_partition};
 use crate::arrow_form::arrow_type;
 use crate::cancellation::Cancellation;
-use crate::expr::{Lowering, column_name, planning};
+use crate::expr::{Lowering, column_name, joined, planning};
 use crate::observe::Observer;
-use crate::scan::ViewScan;
+use crate::scan::{Filter, ViewScan};
 use crate::shared::{SharedRows, Which};
 use crate::statistics::Sampled;
 use crate::{JoinOrder, Manner};
@@ -129,15 +129,46 @@ impl<'a> Builder<'a> {
     }
 
     pub fn scan(&self, relation: u16, columns: &[ColumnId]) -> Stage {
-        let fields = columns.iter().zip(&self.plan.relations[relation as usize].columns);
-        let fields = fields.map(|(id, ty)| Field::new(column_name(*id), arrow_type(*ty), true));
-        let schema = Schema::new(fields.collect::<Vec<_>>());
         let view = self.views[relation as usize].clone();
         let rows = view.row_count() as f64;
-        let scan = Arc::new(ViewScan::new(view, schema, self.threads));
-        let plan =
-            self.observer.operator(scan, || (Step::Scan { relation, first: columns.first().copied() }, Some(rows)));
+        let scan = Arc::new(ViewScan::new(view, self.schema(relation, columns, columns), self.threads));
+        let plan = self.observer.operator(scan, || (scan_step(relation, columns), Some(rows)));
         Stage { plan, columns: columns.to_vec() }
+    }
+
+    /// A scan of the rows that pass conditions which raise no error, with those of its columns that are `kept`. `rows`: how
+    /// many are expected, if that is known.
+    pub fn filtered_scan(
+        &self,
+        relation: u16,
+        columns: &[ColumnId],
+        conditions: &[&Expr],
+        kept: &[ColumnId],
+        rows: Option<f64>,
+    ) -> Result<Stage, Failure> {
+        let view = self.views[relation as usize].clone();
+        let places = |wanted: &[ColumnId]| (0..columns.len()).filter(|at| wanted.contains(&columns[*at])).collect();
+        let place_ids = |places: &[usize]| places.iter().map(|at| columns[*at]).collect::<Vec<_>>();
+        let (read, kept): (Vec<usize>, Vec<usize>) = (places(&columns_of(conditions.iter().copied())), places(kept));
+        let (read_ids, kept_ids) = (place_ids(&read), place_ids(&kept));
+        let lowering = self.lowering(&read_ids);
+        let lowered = conditions.iter().map(|c| lowering.lower(c)).collect::<Result<Vec<_>, _>>()?;
+        let scan = self.observer.0.then(|| (scan_step(relation, columns), view.row_count() as f64));
+        let schema = Arc::new(self.schema(relation, columns, &read_ids));
+        let filter = Filter { condition: joined(BoolOp::And, lowered), columns: read, schema, scan };
+        let schema = self.schema(relation, columns, &kept_ids);
+        let scan = Arc::new(ViewScan::filtered(view, filter, kept, schema, self.threads));
+        let conditions = || conditions.iter().copied().cloned().collect();
+        let plan = self.observer.operator(scan, || (Step::Filter { conditions: conditions() }, rows));
+        Ok(Stage { plan, columns: kept_ids })
+    }
+
+    /// Of the `wanted` ones of a relation's columns.
+    fn schema(&self, relation: u16, columns: &[ColumnId], wanted: &[ColumnId]) -> Schema {
+        let all = columns.iter().zip(&self.plan.relations[relation as usize].columns);
+        let fields = all.filter(|(id, _)| wanted.contains(id));
+        let fields = fields.map(|(id, ty)| Field::new(column_name(*id), arrow_type(*ty), true));
+        Schema::new(fields.collect::<Vec<_>>())
     }
 
     /// `rows`: how many groups are expected.
@@ -204,6 +235,10 @@ impl<'a> Builder<'a> {
         let plan = ProjectionExec::try_new(projected, input.plan).map_err(planning)?;
         Ok(Stage { plan: self.observer.output(Arc::new(plan)), columns })
     }
+}
+
+fn scan_step(relation: u16, columns: &[ColumnId]) -> Step {
+    Step::Scan { relation, first: columns.first().copied() }
 }
 
 impl Stage {

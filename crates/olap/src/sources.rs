@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
+use colstore::{CHUNK_ROWS, Chunk, ChunkRows, OutOfMemory, TableView};
 use datafusion_common::scalar::ScalarValue;
 use plan::{Literal, Plan, Source, Type};
 use protocol::request::{Failure, SentRows};
@@ -101,6 +101,21 @@ impl TableView for Several {
     fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
         let (table, chunk) = self.chunks[index];
         self.tables[table].chunk(chunk)
+    }
+
+    fn rows(&self, index: usize) -> Result<ChunkRows, OutOfMemory> {
+        let (table, chunk) = self.chunks[index];
+        self.tables[table].rows(chunk)
+    }
+
+    fn array(&self, index: usize, column: usize) -> Result<ArrayRef, OutOfMemory> {
+        let (table, chunk) = self.chunks[index];
+        self.tables[table].array(chunk, column)
+    }
+
+    fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
+        let (table, chunk) = self.chunks[index];
+        self.tables[table].picked(chunk, column, rows)
     }
 }
 

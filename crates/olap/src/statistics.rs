@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
-use arrow_select::take::take;
-use colstore::TableView;
+use colstore::{ChunkRows, TableView};
 use optimizer::join_order::{Relation, Statistics};
 use plan::{BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel};
 
 use crate::arrow_form::arrow_type;
 use crate::expr::{Lowering, column_name, joined};
+use crate::scan::some_rows;
 
 /// Chunks that are looked at.
 const CHUNKS: usize = 16;
@@ -92,11 +92,9 @@ impl<'a> Sampled<'a> {
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let mut batches = Vec::new();
         for index in (0..view.chunk_count()).step_by(step(view.as_ref())) {
-            let Ok(chunk) = view.chunk(index) else { continue };
-            let is_live = |row: &usize| chunk.live.as_ref().is_none_or(|live| live.value(*row));
-            let rows = (0..chunk.rows).step_by(chunk.rows.div_ceil(ROWS).max(1)).filter(is_live);
-            let rows: UInt32Array = rows.map(|row| row as u32).collect::<Vec<_>>().into();
-            let arrays = chunk.arrays.iter().map(|array| take(array, &rows, None)).collect::<Result<Vec<_>, _>>();
+            let Some(rows) = sampled_rows(view.as_ref(), index) else { continue };
+            let arrays = (0..scan.columns.len()).map(|column| some_rows(view.as_ref(), index, column, &rows));
+            let arrays = arrays.collect::<Result<Vec<_>, _>>();
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             batches.push(RecordBatch::try_new_with_options(schema.clone(), arrays.ok()?, &options).ok()?);
         }
@@ -189,18 +187,23 @@ fn step(view: &dyn TableView) -> usize {
     view.chunk_count().div_ceil(CHUNKS).max(1)
 }
 
+/// The rows of a chunk that are looked at, if there is memory for it.
+fn sampled_rows(view: &dyn TableView, index: usize) -> Option<Vec<u32>> {
+    let ChunkRows { count, live } = view.rows(index).ok()?;
+    let is_live = |row: &usize| live.as_ref().is_none_or(|live| live.value(*row));
+    Some((0..count).step_by(count.div_ceil(ROWS).max(1)).filter(is_live).map(|row| row as u32).collect())
+}
+
 fn sampled(view: &dyn TableView, col: usize) -> f64 {
     let hasher = RandomState::new();
     let (mut seen, mut rows): (HashMap<u64, u32>, usize) = (HashMap::new(), 0);
     for index in (0..view.chunk_count()).step_by(step(view)) {
         // Without memory for it the estimate makes do with less.
-        let Ok(chunk) = view.chunk(index) else { continue };
-        let array = &chunk.arrays[col];
-        for row in (0..chunk.rows).step_by(chunk.rows.div_ceil(ROWS).max(1)) {
-            if chunk.live.as_ref().is_none_or(|live| live.value(row)) && array.is_valid(row) {
-                *seen.entry(image(array, row, &hasher)).or_default() += 1;
-                rows += 1;
-            }
+        let Some(wanted) = sampled_rows(view, index) else { continue };
+        let Ok(array) = some_rows(view, index, col, &wanted) else { continue };
+        for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
+            *seen.entry(image(&array, row, &hasher)).or_default() += 1;
+            rows += 1;
         }
     }
     let once = seen.values().filter(|&&count| count == 1).count();

@@ -125,6 +125,14 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
             array.to_data().validate_full().unwrap();
             assert_eq!(array.len(), chunk.rows);
         }
+        // Some rows are the same ones.
+        let some: Vec<u32> = (index as u32 % 3..chunk.rows as u32).step_by(3).collect();
+        for (column, (&ty, array)) in view.types().iter().zip(&chunk.arrays).enumerate() {
+            let picked = view.picked(index, column, &some).unwrap().unwrap();
+            picked.to_data().validate_full().unwrap();
+            let same = |(at, row): (usize, &u32)| val_of(ty, &picked, at) == val_of(ty, array, *row as usize);
+            assert!(picked.len() == some.len() && some.iter().enumerate().all(same));
+        }
         for row in (0..chunk.rows).filter(|&row| chunk.live.as_ref().is_none_or(|live| live.value(row))) {
             rows.push(view.types().iter().zip(&chunk.arrays).map(|(&ty, array)| val_of(ty, array, row)).collect());
         }

@@ -26,7 +26,8 @@ use snapmem::{Charge, EpochRegion, EpochSnapshot, Label, OutOfMemory, Pool};
 use self::dictionary::{Dictionary, Entries, MOST};
 use self::heap::{Block, Heap, MAX_BLOCK, Place, record_bytes, text_at};
 use crate::chunk::{CHUNK_ROWS, split};
-use crate::patches::Patches;
+use crate::patches::{self, Patches};
+use crate::view::Pick;
 use crate::zero_copy;
 
 /// The shortest run.
@@ -451,6 +452,38 @@ impl ChunkTexts {
     }
 }
 
+impl ChunkTexts {
+    /// Views of the texts that codes or places refer to.
+    fn views(&self, form: Form, run: &[u8], pick: Pick<'_>) -> Vec<u128> {
+        fn of<const N: usize>(run: &[u8], pick: Pick<'_>, view: impl Fn([u8; N]) -> u128) -> Vec<u128> {
+            let references = run.as_chunks::<N>().0;
+            pick.map(|row| view(references[row]))
+        }
+        let empty = inline_view(&[]);
+        match form {
+            Form::Codes(width) => {
+                let entries = self.entries.iter();
+                let of_entry = |entries: &Entries, code| self.view(entries.place(code));
+                let views = entries.flat_map(|entries| (0..entries.len()).map(move |code| of_entry(entries, code)));
+                let mut views: Vec<u128> = views.collect();
+                views.resize(views.len().max(1), empty);
+                match width {
+                    0 => vec![views[0]; pick.len()],
+                    1 => of(run, pick, |[code]: [u8; 1]| views[code as usize]),
+                    _ => of(run, pick, |code| views[u16::from_le_bytes(code) as usize]),
+                }
+            }
+            Form::Places(width) => {
+                let view = |place| form.read(place).map_or(empty, |place| self.view(place));
+                match width {
+                    4 => of(run, pick, |place| view(u32::from_le_bytes(place).into())),
+                    _ => of(run, pick, |place| view(u64::from_le_bytes(place))),
+                }
+            }
+        }
+    }
+}
+
 impl TextSnapshot {
     pub fn patch(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
         let view = if text.len() <= INLINE { inline_view(text) } else { self.add_long(split(slot).0, text)? };
@@ -475,37 +508,16 @@ impl TextSnapshot {
         self.sealed = long.map(|(chunk, texts)| (chunk, Buffer::from_vec(texts))).collect();
     }
 
-    /// Arrow's views of the first `rows` texts of a chunk.
-    pub fn views(&self, chunk: usize, rows: usize) -> Result<Buffer, OutOfMemory> {
+    /// Arrow's views of a chunk's texts.
+    pub fn views(&self, chunk: usize, pick: Pick<'_>) -> Result<Buffer, OutOfMemory> {
         let (run, label) = self.references.labelled_run(chunk)?;
-        let (form, texts) = (Form::from_label(label), &self.chunks[chunk]);
-        let empty = inline_view(&[]);
-        let of_place = |place: u64| form.read(place).map_or(empty, |place| texts.view(place));
-        let of_codes = || {
-            let entries = texts.entries.as_ref();
-            let count = entries.map_or(0, Entries::len);
-            let mut views: Vec<u128> =
-                entries.iter().flat_map(|entries| (0..count).map(|code| texts.view(entries.place(code)))).collect();
-            views.resize(count.max(1), empty);
-            views
-        };
-        let mut views: Vec<u128> = match form.width() {
-            0 => vec![of_codes()[0]; rows],
-            1 => {
-                let views = of_codes();
-                run[..rows].iter().map(|code| views[*code as usize]).collect()
-            }
-            2 => {
-                let views = of_codes();
-                first(&run, rows).map(|code| views[u16::from_le_bytes(*code) as usize]).collect()
-            }
-            4 => first(&run, rows).map(|place| of_place(u32::from_le_bytes(*place).into())).collect(),
-            _ => first(&run, rows).map(|place| of_place(u64::from_le_bytes(*place))).collect(),
-        };
-        for (row, view) in self.patches.of(chunk) {
-            views[*row as usize] = u128::from_le_bytes(*view);
+        let (form, texts, patches) = (Form::from_label(label), &self.chunks[chunk], self.patches.of(chunk));
+        if patches.is_empty() {
+            return Ok(Buffer::from_vec(texts.views(form, &run, pick)));
         }
-        Ok(Buffer::from_vec(views))
+        let mut views = texts.views(form, &run, Pick::First(pick.reach()));
+        patches::put(patches, &mut views, |view| view);
+        Ok(Buffer::from_vec(patches::picked(views, pick)))
     }
 
     /// The chunk's blocks, as the views number them.
@@ -516,10 +528,6 @@ impl TextSnapshot {
         };
         self.chunks[chunk].blocks.iter().map(buffer).chain(self.sealed.get(&chunk).cloned()).collect()
     }
-}
-
-fn first<const N: usize>(run: &[u8], rows: usize) -> impl Iterator<Item = &[u8; N]> {
-    run.as_chunks().0[..rows].iter()
 }
 
 /// length: u32 | bytes, zero-padded

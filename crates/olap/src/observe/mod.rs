@@ -158,7 +158,7 @@ fn take_longer(operator: &mut Operator, more: u64) {
 impl Below {
     fn gather(&mut self, plan: &Arc<dyn ExecutionPlan>, ran: bool) {
         let Some(Observed { plan, role, meter }) = plan.downcast_ref::<Observed>() else {
-            self.take_metrics(plan);
+            self.take_metrics(plan, ran);
             return plan.children().into_iter().for_each(|child| self.gather(child, ran));
         };
         let nanoseconds = meter.nanoseconds();
@@ -192,9 +192,12 @@ impl Below {
         }
     }
 
-    fn take_metrics(&mut self, plan: &Arc<dyn ExecutionPlan>) {
+    fn take_metrics(&mut self, plan: &Arc<dyn ExecutionPlan>, ran: bool) {
         if let Some(scan) = plan.downcast_ref::<ViewScan>() {
-            self.chunks = Some(scan.chunks());
+            match scan.below_filter(ran) {
+                Some(below) => self.operators.push(below),
+                None => self.chunks = Some(scan.chunks()),
+            }
         }
         // Of an exchange, whose threads nobody asks.
         let spent = plan.metrics().and_then(|metrics| metrics.sum_by_name("repartition_time"));
