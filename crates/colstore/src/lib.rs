@@ -13,7 +13,7 @@
 //! | `backlog`, `apply` | transactions that wait; their changes onto rows and undo |
 //! | `rows`, `index` | slots, key index |
 //! | `chunk` | how slots are cut into chunks |
-//! | `column`, `numbers`, `bitmap`, `text` | cells, copied on write |
+//! | `column`, `numbers`, `bitmap`, `text` | cells, in place and copied on write |
 //! | `coding` | how the numbers of a chunk are written |
 //! | `patches` | old values in a private snapshot |
 //! | `undo` | old values, gates, floor |
