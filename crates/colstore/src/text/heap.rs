@@ -20,7 +20,7 @@ const MIN_DEAD: usize = 16 << 10;
 const GRAIN: usize = 64;
 
 /// Where a record begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     pub block: u32,
     pub offset: u32,
@@ -29,9 +29,9 @@ pub struct Place {
 #[derive(Debug, Default)]
 pub struct Heap {
     blocks: Arc<Vec<Block>>,
-    /// Bytes of records that somebody refers to.
+    /// Bytes of records that somebody refers to, for each who does.
     live: usize,
-    /// Bytes written into blocks.
+    /// The same with those that nobody refers to any more.
     written: usize,
 }
 
@@ -110,6 +110,12 @@ impl Heap {
     /// Nobody refers to a text of this length any more.
     pub fn remove(&mut self, length: usize) {
         self.live -= record_bytes(length);
+    }
+
+    /// Several may refer to one record: so many bytes are referred to, each counted for everyone who does, and so many are
+    /// not.
+    pub fn count(&mut self, referred: usize, dead: usize) {
+        (self.live, self.written) = (referred, referred + dead);
     }
 
     /// Bytes of records that somebody refers to.

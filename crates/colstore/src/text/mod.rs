@@ -14,7 +14,8 @@ mod heap;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -36,6 +37,8 @@ const SHORTEST: usize = 64;
 const ROWS_PER_ENTRY: usize = 4;
 /// Whatever the rows, it may have so many: as many as a code of one byte tells apart.
 const FEW: usize = 256;
+/// A full chunk with more bytes of text is left as it is: the writer has other things to do.
+const MOST_FILLED_UP: u64 = 4 << 20;
 /// Longest text that lies in Arrow's view of it.
 const INLINE: usize = 12;
 /// Offsets are 32 bits wide, with a sign.
@@ -210,7 +213,7 @@ impl TextColumn {
         let Some(length) = old else { return Ok(()) };
         self.chunks[chunk].heap.remove(length);
         match self.chunks[chunk].heap.is_wasteful() {
-            true => self.write_as_places(chunk),
+            true => self.compact(chunk),
             false => Ok(()),
         }
     }
@@ -261,19 +264,22 @@ impl TextColumn {
         if self.used(chunk).iter().filter(|used| **used).count() <= most / 2 {
             self.drop_unused(chunk)
         } else {
-            self.write_as_places(chunk)
+            self.give_up_codes(chunk)
         }
     }
 
     /// All slots of the chunk are taken: what was left open for texts to come is not needed any more.
     fn fill_up(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         self.chunks[chunk].full = true;
+        if self.chunks[chunk].heap.bytes() > MOST_FILLED_UP {
+            return Ok(());
+        }
         if self.chunks[chunk].dictionary.is_some() {
             return self.drop_unused(chunk);
         }
         match self.write_as_codes(chunk)? {
             true => Ok(()),
-            false => self.write_as_places(chunk),
+            false => self.compact(chunk),
         }
     }
 
@@ -298,8 +304,8 @@ impl TextColumn {
             texts.push(of.heap.text(dictionary.entries().place(code)));
         }
         let references: Vec<u64> = (0..self.rows_of()).map(|row| codes[self.reference(chunk, row) as usize]).collect();
-        let (heap, dictionary) = self.numbered(&texts)?;
-        self.install(chunk, Form::for_entries(dictionary.len()), heap, Some(dictionary), &references)
+        let numbered = self.numbered(&texts)?;
+        self.install(chunk, numbered, &references)
     }
 
     /// Gives a chunk of places a dictionary, if few of its texts differ.
@@ -320,8 +326,8 @@ impl TextColumn {
             }
             references.push(known.map_or(texts.len() as u64 - 1, u64::from));
         }
-        let (heap, dictionary) = self.numbered(&texts)?;
-        self.install(chunk, Form::for_entries(dictionary.len()), heap, Some(dictionary), &references)?;
+        let numbered = self.numbered(&texts)?;
+        self.install(chunk, numbered, &references)?;
         Ok(true)
     }
 
@@ -337,36 +343,65 @@ impl TextColumn {
         Ok((heap, dictionary))
     }
 
-    /// Writes the texts of a chunk anew, one behind the other.
-    fn write_as_places(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
-        let rows = self.rows_of();
-        let total = (0..rows).map(|row| record_bytes(self.text(chunk, row).len())).sum::<usize>();
-        let mut heap = Heap::default();
-        let mut places = Vec::with_capacity(rows);
-        for row in 0..rows {
-            let text = self.text(chunk, row);
-            places.push(match text.is_empty() {
-                true => None,
-                false => Some(heap.append_of(text, total - heap.live(), &self.pool)?),
-            });
+    /// From codes to the places that they stand for. No text is copied: rows may share one.
+    fn give_up_codes(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let places: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
+        let used = self.used(chunk);
+        self.refer_to(chunk, &places)?;
+        let of = &mut self.chunks[chunk];
+        let Some(dictionary) = of.dictionary.take() else { return Ok(()) };
+        let bytes = |code: usize| record_bytes(of.heap.text(dictionary.entries().place(code)).len());
+        let referred = places.iter().flatten().map(|place| record_bytes(of.heap.text(*place).len())).sum();
+        let unused = (0..used.len()).filter(|code| !used[*code]).map(bytes).sum();
+        of.heap.count(referred, unused);
+        Ok(())
+    }
+
+    /// Writes the texts of a chunk of places anew, one behind the other. Rows that shared one still do.
+    fn compact(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let old: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
+        let of = &self.chunks[chunk];
+        let bytes = |place: &Place| record_bytes(of.heap.text(*place).len());
+        let referred = old.iter().flatten().map(bytes).sum();
+        let distinct: HashSet<Place> = old.iter().flatten().copied().collect();
+        let (mut heap, mut rest) = (Heap::default(), distinct.iter().map(bytes).sum());
+        let mut moved = HashMap::with_capacity(distinct.len());
+        let mut places = Vec::with_capacity(old.len());
+        for place in old {
+            let Some(place) = place else {
+                places.push(None);
+                continue;
+            };
+            if let Entry::Vacant(entry) = moved.entry(place) {
+                entry.insert(heap.append_of(of.heap.text(place), rest, &self.pool)?);
+                rest -= bytes(&place);
+            }
+            places.push(Some(moved[&place]));
         }
+        heap.count(referred, 0);
+        self.refer_to(chunk, &places)?;
+        self.chunks[chunk].heap = heap;
+        Ok(())
+    }
+
+    /// Replaces the codes or places of a chunk by places.
+    fn refer_to(&mut self, chunk: usize, places: &[Option<Place>]) -> Result<(), OutOfMemory> {
         let fits = |form: Form| places.iter().all(|place| form.write(*place).is_some());
         let form = if fits(Form::Places(4)) { Form::Places(4) } else { Form::Places(8) };
         let references: Vec<u64> = places.iter().map(|place| form.write(*place).unwrap_or(0)).collect();
-        self.install(chunk, form, heap, None, &references)
+        self.refer(chunk, form, &references)
     }
 
+    /// Gives a chunk another dictionary, and codes for it.
     fn install(
         &mut self,
         chunk: usize,
-        form: Form,
-        heap: Heap,
-        dictionary: Option<Box<Dictionary>>,
+        (heap, dictionary): (Heap, Box<Dictionary>),
         references: &[u64],
     ) -> Result<(), OutOfMemory> {
-        self.refer(chunk, form, references)?;
+        self.refer(chunk, Form::for_entries(dictionary.len()), references)?;
         let of = &mut self.chunks[chunk];
-        (of.heap, of.dictionary) = (heap, dictionary);
+        (of.heap, of.dictionary) = (heap, Some(dictionary));
         Ok(())
     }
 

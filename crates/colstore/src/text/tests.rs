@@ -151,10 +151,30 @@ fn many_long_texts_need_wider_places() {
     let far = place(u32::MAX - 1, u32::MAX);
     assert_eq!(Form::Places(8).read(Form::Places(8).write(far).unwrap()), far);
     let mut column = column_of((0..300).map(|i| format!("some text {i}")));
-    column.write_as_places(0).unwrap();
+    column.give_up_codes(0).unwrap();
     let before: Vec<Vec<u8>> = (0..300).map(|slot| column.get(slot).to_vec()).collect();
     column.widen(0, Form::Places(8)).unwrap();
     column.put(7, b"after").unwrap();
     (0..300).filter(|slot| *slot != 7).for_each(|slot| assert_eq!(column.get(slot), before[slot as usize]));
     assert_eq!((column.get(7), column.chunks[0].form), (&b"after"[..], Form::Places(8)));
+}
+
+#[test]
+fn rows_share_a_long_text_when_the_dictionary_is_given_up() {
+    let text = |i: usize| format!("{:05}", i % 200).repeat(200);
+    let mut column = column_of((0..CHUNK_ROWS).map(text));
+    let before = column.bytes();
+    // So many others that there is no room for them.
+    for i in 0..4000 {
+        column.put(i as u32, format!("other {i}").as_bytes()).unwrap();
+    }
+    let chunk = &column.chunks[0];
+    assert_eq!(chunk.form, Form::Places(4));
+    assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
+    (4000..CHUNK_ROWS).for_each(|i| assert_eq!(column.get(i as u32), text(i).as_bytes()));
+    // Nor when it is written anew.
+    (4000..8000).for_each(|i| column.put(i, b"short").unwrap());
+    assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
+    (8000..CHUNK_ROWS).for_each(|i| assert_eq!(column.get(i as u32), text(i).as_bytes()));
+    (0..4000).for_each(|i| assert_eq!(column.get(i), format!("other {i}").as_bytes()));
 }
