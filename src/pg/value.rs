@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
-use plan::{Literal, Type};
+use plan::{Element, Literal, Type};
 use serde::{Deserialize, Serialize};
 
 use super::catalog;
@@ -84,6 +84,31 @@ impl Form {
         unsafe { pg_sys::get_typlenbyval(sql_type, &mut length, &mut by_value) };
         Form::of(length, by_value)
     }
+}
+
+/// What an array of this type is one of; `None`: it is no array, or none that the engine can make.
+pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
+    let (mut length, mut by_value, mut align) = (0, false, 0);
+    // SAFETY: catalog lookups of a type that something is of, and of its elements'.
+    let oid = unsafe {
+        let element = pg_sys::get_element_type(array);
+        if element == pg_sys::InvalidOid {
+            return None;
+        }
+        pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+        element.to_u32()
+    };
+    let align = match align as u8 {
+        pg_sys::TYPALIGN_CHAR => 1,
+        pg_sys::TYPALIGN_SHORT => 2,
+        pg_sys::TYPALIGN_INT => 4,
+        _ => 8,
+    };
+    let length = match Form::of(length, by_value)? {
+        Form::Varlena => None,
+        Form::Fixed(length) | Form::Inline(length) => Some(u16::try_from(length).ok()?),
+    };
+    Some(Element { oid, align, length, padded: 0 })
 }
 
 /// The order of these integers is that of the bytes.

@@ -38,10 +38,14 @@ pub enum Translated {
 
 impl<'a> Translator<'a> {
     pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Translated> {
+        if let Some(listing) = operators::listing(aggref.aggfnoid) {
+            return self.listed(aggref, listing);
+        }
         let aggregate = whitelisted(aggref)?;
+        self.check_order(aggref, aggregate)?;
         let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
-        let mut arguments =
-            self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).map(|entry| self.tree.required(entry.expr));
+        let arguments = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).filter(|entry| !entry.resjunk);
+        let mut arguments = arguments.map(|entry| self.tree.required(entry.expr));
         let (argument, second) = (arguments.next(), arguments.next());
         let Some(argument) = argument else {
             if aggregate != Aggregate::CountStar {
@@ -119,6 +123,20 @@ impl<'a> Translator<'a> {
         Ok(Translated::Column(agg, Distinct(once), conversion))
     }
 
+    /// ORDER BY is no matter to what is exact, unless it raises an error.
+    fn check_order(&mut self, aggref: &'a pg_sys::Aggref, aggregate: Aggregate) -> Attempt<()> {
+        let ordered = || Err(Why::Aggregate.of("ordered aggregate"));
+        if !aggref.aggorder.is_null() && matches!(aggregate, Aggregate::Float(_) | Aggregate::Pair(_)) {
+            return ordered();
+        }
+        for entry in self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).filter(|entry| entry.resjunk) {
+            if self.expression(self.tree.required(entry.expr))?.expr.can_raise() {
+                return ordered();
+            }
+        }
+        Ok(())
+    }
+
     /// Of y and x.
     fn pair(
         &mut self,
@@ -153,7 +171,7 @@ impl<'a> Translator<'a> {
 }
 
 /// The value, or null where the filter is not true: aggregates pass over nulls.
-fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
+pub fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
     match filter {
         None => value,
         Some(filter) => {
@@ -171,7 +189,7 @@ fn scaled(aggregate: Aggregate, value: Expr, ty: Type, scale: Expr) -> Translate
 }
 
 fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
-    if !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE {
+    if aggref.aggkind as u8 != NORMAL_AGGREGATE {
         return Err(Why::Aggregate.of("ordered aggregate"));
     }
     let aggregate = operators::aggregate(aggref.aggfnoid);
@@ -198,15 +216,16 @@ pub fn check_row_order(aggref: &pg_sys::Aggref) -> Attempt<()> {
 
 /// Whether an aggregate that says no order of its own may make something else of the same rows in another one.
 pub fn may_show_row_order(aggref: &pg_sys::Aggref) -> bool {
+    let is_sorted = !aggref.aggdistinct.is_null() && operators::listing(aggref.aggfnoid).is_some();
     let says_order = !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE;
-    !says_order && operators::aggregate(aggref.aggfnoid).is_none()
+    !says_order && !is_sorted && operators::aggregate(aggref.aggfnoid).is_none()
 }
 
 fn row_order(aggref: &pg_sys::Aggref) -> Reason {
     Why::RowOrder.of(format!("{} depends on row order", catalog::function_name(aggref.aggfnoid)))
 }
 
-fn unknown(aggref: &pg_sys::Aggref) -> Reason {
+pub fn unknown(aggref: &pg_sys::Aggref) -> Reason {
     Why::Aggregate.of(format!("aggregate {}", catalog::function_name(aggref.aggfnoid)))
 }
 
@@ -222,7 +241,8 @@ fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conve
         | Aggregate::Bits(_)
         | Aggregate::Spread
         | Aggregate::Pair(_)
-        | Aggregate::InLocale(_) => {
+        | Aggregate::InLocale(_)
+        | Aggregate::Listed(_) => {
             let mut output = aggregate.row().output_types(argument);
             output.next().map(plain).ok_or_else(|| Why::Aggregate.of("aggregate without a result"))
         }

@@ -360,6 +360,9 @@ impl<'a, 't> Reader<'a, 't> {
             if aggref.agglevelsup != 0 {
                 return Err(Why::Aggregate.of("aggregate of an outer query"));
             }
+            if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
+                return Err(Why::RowOrder.of("aggregate of rows that a subquery has put in order"));
+            }
             let added = match self.translator.aggregate(aggref)? {
                 Translated::Column(agg, distinct, conversion) => {
                     let computed = Computed::Aggregate(agg, distinct);

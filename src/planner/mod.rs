@@ -28,6 +28,7 @@ mod grouping_sets;
 mod hook;
 mod insert;
 mod level;
+mod listed;
 mod nodes;
 mod numeric;
 mod operators;

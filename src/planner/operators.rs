@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{Aggregate, BitAgg, FloatAgg, PairAgg, Spread};
-use plan::{ArithOp, CmpOp, Type};
+use plan::{ArithOp, CmpOp, Listing, Type};
 
 use crate::pg::compat;
 use crate::pg::tree::{Node, Tree};
@@ -229,6 +229,18 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
             let (spread, of_floats) = spread(oid)?;
             if of_floats { Aggregate::Float(FloatAgg::Spread(spread)) } else { Aggregate::Spread }
         }
+    })
+}
+
+/// Those that look at all values of a group.
+pub fn listing(oid: pg_sys::Oid) -> Option<Listing> {
+    Some(match oid.to_u32() {
+        pg_sys::F_STRING_AGG_TEXT_TEXT | pg_sys::F_STRING_AGG_BYTEA_BYTEA => Listing::Joined,
+        pg_sys::F_ARRAY_AGG_ANYNONARRAY => Listing::Array,
+        pg_sys::F_PERCENTILE_DISC_FLOAT8_ANYELEMENT => Listing::Discrete,
+        pg_sys::F_PERCENTILE_CONT_FLOAT8_FLOAT8 => Listing::Continuous,
+        pg_sys::F_MODE => Listing::Mode,
+        _ => return None,
     })
 }
 

@@ -158,7 +158,7 @@ impl<'a> Translator<'a> {
                 .map_or_else(|| Why::FromItem.of("no table in FROM"), |sent| sent.reason));
         }
         if Self::is_inexact_twice(&root) {
-            return Err(Why::RowOrder.of("subquery about rows with sums of double precision"));
+            return Err(Why::RowOrder.of("subquery about rows with aggregates that depend on row order"));
         }
         root.visit_mut(&mut |rel| {
             if let Rel::Scan { relation, columns } = rel {
@@ -171,7 +171,7 @@ impl<'a> Translator<'a> {
         Ok(Finished { plan, params, sources, sent, names })
     }
 
-    /// Whether rows around a subquery, which may be computed twice, hold sums that depend on the order of their addends.
+    /// Whether rows around a subquery, which may be computed twice, hold what depends on the order in which aggregates met them.
     fn is_inexact_twice(root: &Rel) -> bool {
         let (mut found, mut around) = (false, Vec::new());
         root.visit(&mut |rel| {
@@ -181,8 +181,7 @@ impl<'a> Translator<'a> {
         });
         for left in around {
             left.visit(&mut |rel| {
-                found |=
-                    matches!(rel, Rel::Aggregate { aggregates, .. } if aggregates.iter().any(|a| a.agg.is_inexact()));
+                found |= rel.aggregates().iter().any(|a| a.agg.is_inexact() || a.agg.shows_row_order());
             });
         }
         found

@@ -65,6 +65,7 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         FailureKind::DateOutOfRange | FailureKind::TimestampOutOfRange | FailureKind::NoTimestamp => {
             ERRCODE_DATETIME_FIELD_OVERFLOW
         }
+        FailureKind::PercentileOutOfRange => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
         FailureKind::NegativeSquareRoot => ERRCODE_INVALID_ARGUMENT_FOR_POWER_FUNCTION,
         FailureKind::PatternEndsInEscape => ERRCODE_INVALID_ESCAPE_SEQUENCE,
         FailureKind::NegativeSubstring => ERRCODE_SUBSTRING_ERROR,

@@ -32,6 +32,7 @@ files![
     aggregates_float,
     aggregates_pairs,
     aggregates_spread,
+    lists,
     computed_once,
     conditional,
     functions,

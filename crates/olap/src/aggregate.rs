@@ -5,7 +5,8 @@
 //!  one partition       Aggregate(Single)
 //!  no keys             Aggregate(Partial) -> one partition -> Aggregate(Final)
 //!  keys                Aggregate(Partial) -> partitions by hash of the keys -> Aggregate(FinalPartitioned)
-//!  distinct values     one partition, or partitions by hash of the keys -> Aggregate(Single)
+//!  distinct values,    one partition, or partitions by hash of the keys -> Aggregate(Single)
+//!  lists
 //! ```
 //!
 //! With keys the last phase is [`Groups`], which can do with less memory than the groups take.
@@ -28,7 +29,7 @@ use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use locale::Locale;
 use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg};
-use plan::{Agg, Aggregation, Computed, Expr, Literal, Type};
+use plan::{Agg, Aggregation, Computed, Expr, Listed, Literal, Type};
 use protocol::request::Failure;
 
 use crate::bits::Bits;
@@ -44,6 +45,7 @@ use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
 use crate::groups::Groups;
+use crate::listed::ListOf;
 use crate::numeric_sum::NumericSum;
 use crate::observe::Observer;
 use crate::physical::Stage;
@@ -52,7 +54,7 @@ use crate::unordered::unordered;
 
 /// What DataFusion is asked to aggregate: an aggregate is one such part or several.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum Part<'a> {
     Count,
     Sum(SumType),
     NumericSum,
@@ -62,6 +64,7 @@ enum Part {
     Bits(BitAgg),
     Spread,
     Pair(PairAgg),
+    Listed(&'a Listed),
 }
 
 /// Groups `input`, whose columns `lowering` knows.
@@ -120,6 +123,7 @@ pub fn group(
                 call(Part::Count);
             }
             Agg::Pair(pair, _) => call(Part::Pair(*pair)),
+            Agg::Listed(listed) => call(Part::Listed(listed)),
         }
     }
     if keys.is_empty() && calls.0.is_empty() {
@@ -141,24 +145,17 @@ pub fn group(
         .collect::<Result<_, Failure>>()?;
     let mut dense = Shape::new(key_columns.iter().map(|(key, _)| key.clone()).collect(), &schema);
     let mut functions = Vec::new();
-    let any_distinct = calls.0.iter().any(|call| call.distinct);
+    let in_one_place = calls.0.iter().any(|call| call.distinct || matches!(call.part, Part::Listed(_)));
     for (i, call) in calls.0.iter().enumerate() {
-        let mut args = call.arguments.iter().map(|arg| lowering.lower(arg)).collect::<Result<Vec<_>, _>>()?;
-        let first = args.first().cloned();
-        dense = dense.filter(|_| !any_distinct).and_then(|dense| with_call(dense, call.part, first, &schema));
-        if args.is_empty() {
-            args.push(constant(ScalarValue::Int64(Some(1))));
-        }
-        let function = match call.distinct {
-            true => AggregateUDF::from(Distinct::new(udaf(call.part))),
-            false => udaf(call.part),
-        };
+        let (function, args) = function(call, lowering)?;
+        let first = args.first().filter(|_| !call.arguments.is_empty()).cloned();
+        dense = dense.filter(|_| !in_one_place).and_then(|dense| with_call(dense, call.part, first, &schema));
         let call = AggregateExprBuilder::new(Arc::new(function), args).schema(schema.clone());
         let alias = if in_order { column_name(columns[keys.len() + i]) } else { format!("a{i}") };
         functions.push(Arc::new(call.alias(alias).build().map_err(planning)?));
     }
     let group_by = PhysicalGroupBy::new_single(key_columns);
-    let grouped = match any_distinct {
+    let grouped = match in_one_place {
         true => single_phase(group_by, functions, input),
         false => aggregate(group_by, functions, dense, input, observer),
     };
@@ -186,14 +183,14 @@ struct Calls<'a>(Vec<Call<'a>>);
 
 #[derive(PartialEq)]
 struct Call<'a> {
-    part: Part,
+    part: Part<'a>,
     arguments: Vec<&'a Expr>,
     /// Over each value once.
     distinct: bool,
 }
 
 impl<'a> Calls<'a> {
-    fn index_of(&mut self, part: Part, arguments: Vec<&'a Expr>, distinct: bool) -> usize {
+    fn index_of(&mut self, part: Part<'a>, arguments: Vec<&'a Expr>, distinct: bool) -> usize {
         let call = Call { part, arguments, distinct };
         self.0.iter().position(|c| *c == call).unwrap_or_else(|| {
             self.0.push(call);
@@ -210,8 +207,9 @@ pub fn locale(name: &Expr) -> Result<&'static Locale, Failure> {
     known_locale(name).map_err(planning)
 }
 
-fn udaf(part: Part) -> AggregateUDF {
-    match part {
+/// What DataFusion calls, and with what.
+fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, Vec<Arc<dyn PhysicalExpr>>), Failure> {
+    let of = match call.part {
         Part::Count => AggregateUDF::from(Count::new()),
         Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
         Part::NumericSum => AggregateUDF::from(NumericSum::new()),
@@ -223,11 +221,21 @@ fn udaf(part: Part) -> AggregateUDF {
         Part::Bits(bits) => AggregateUDF::from(Bits::new(bits)),
         Part::Spread => AggregateUDF::from(ExactSpread::new()),
         Part::Pair(pair) => AggregateUDF::from(FloatPairs::new(pair)),
+        Part::Listed(listed) => {
+            let (list, args) = ListOf::lowered(listed, call.distinct, lowering)?;
+            return Ok((AggregateUDF::from(list), args));
+        }
+    };
+    let mut args = call.arguments.iter().map(|arg| lowering.lower(arg)).collect::<Result<Vec<_>, _>>()?;
+    if args.is_empty() {
+        args.push(constant(ScalarValue::Int64(Some(1))));
     }
+    let of = if call.distinct { AggregateUDF::from(Distinct::new(of)) } else { of };
+    Ok((of, args))
 }
 
 /// The shape with one more call; `None` if that needs the general operator.
-fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, input: &SchemaRef) -> Option<Shape> {
+fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>>, input: &SchemaRef) -> Option<Shape> {
     let fits = match part {
         Part::Count => {
             shape.count(arg);
@@ -235,7 +243,7 @@ fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, i
         }
         Part::Sum(_) => shape.sum(arg?, input),
         Part::Extreme(_) | Part::InLocale(..) => false,
-        Part::NumericSum | Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) => false,
+        Part::NumericSum | Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) | Part::Listed(_) => false,
     };
     fits.then_some(shape)
 }

@@ -63,6 +63,13 @@ impl Keys {
         form.keys(std::slice::from_ref(values), values.len())
     }
 
+    /// Of columns, where equal values have equal bits.
+    pub fn of_arrays(arrays: &[ArrayRef], order: &[(Option<&'static Locale>, SortOptions)]) -> Result<KeyRows> {
+        let part = |(array, (locale, options)): (&ArrayRef, &_)| (array.data_type().clone(), *locale, *options);
+        let parts: Vec<_> = arrays.iter().zip(order).map(part).collect();
+        Form::of(&parts)?.keys(arrays, arrays.first().map_or(0, Array::len))
+    }
+
     pub fn gathered<'a>(&self, keys: impl ExactSizeIterator<Item = Key<'a>>) -> KeyRows {
         let mut rows = self.form.converter.empty_rows(keys.len(), 0);
         keys.for_each(|key| rows.push(key.row));

@@ -62,6 +62,7 @@ mod groups;
 mod intervals;
 mod keys;
 mod like;
+mod listed;
 mod logic;
 mod maths;
 mod named;

@@ -116,7 +116,7 @@ fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Ve
             Agg::Min(arg) => extreme(arg, None, Extreme::Min)?,
             Agg::Max(arg) => extreme(arg, None, Extreme::Max)?,
             Agg::InLocale(which, pair) => extreme(&pair[0], Some(locale(&pair[1])?), *which)?,
-            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) => {
+            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) | Agg::Listed(_) => {
                 return Err(internal(format!("{agg:?} over a window")));
             }
         },

@@ -5,6 +5,7 @@ use std::slice::{from_mut, from_ref};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Kind, Rule};
+use crate::listed::{Listed, Listing};
 use crate::{Expr, FailureKind, Type};
 
 /// An aggregate over the rows of a group.
@@ -36,6 +37,9 @@ pub enum Agg {
     /// Of y and x, both floats, in the rows in which both are not null; as for [`Agg::Float`], each is bounded. Never over
     /// distinct pairs.
     Pair(PairAgg, Box<[Expr; 2]>),
+    /// Null for no rows; but for arrays only those count whose value is not null. Over distinct values: those are each listed
+    /// once that are equal in the order, which has one.
+    Listed(Box<Listed>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -104,6 +108,7 @@ pub enum Aggregate {
     Spread,
     Pair(PairAgg),
     InLocale(Extreme),
+    Listed(Listing),
 }
 
 #[derive(Debug)]
@@ -140,6 +145,7 @@ const ALL: &[Kind] = &[
 /// All but truth values.
 const ORDERED: &[Kind] = ALL.split_at(1).1;
 const BIGINT: Rule = Rule::Is(Type::Int64);
+const NOT_A_SHARE: &[FailureKind] = &[FailureKind::PercentileOutOfRange];
 const TOO_LARGE: &[FailureKind] = &[FailureKind::FloatTooLarge];
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
 const TOTAL: &[FailureKind] = &[FailureKind::BigintOutOfRange, FailureKind::DecimalTooWide];
@@ -177,7 +183,22 @@ pub const AGGREGATES: &[AggregateRow] = &[
     pair(PairAgg::Syy, "regr_syy"),
     in_locale(Extreme::Min, "min in a locale"),
     in_locale(Extreme::Max, "max in a locale"),
+    listed(Listing::Joined, "string_agg", &[Rule::Same], &[]),
+    listed(Listing::Array, "array_agg", &[Rule::Is(Type::Opaque)], &[]),
+    listed(Listing::Discrete, "percentile_disc", &[Rule::Same], NOT_A_SHARE),
+    listed(Listing::Continuous, "percentile_cont", &[Rule::Same], NOT_A_SHARE),
+    listed(Listing::Mode, "mode", &[Rule::Same], &[]),
 ];
+
+/// What it takes says [`Listed::takes`].
+const fn listed(
+    of: Listing,
+    name: &'static str,
+    output: &'static [Rule],
+    raises: &'static [FailureKind],
+) -> AggregateRow {
+    AggregateRow { aggregate: Aggregate::Listed(of), name, argument: ALL, output, raises }
+}
 
 const fn in_locale(extreme: Extreme, name: &'static str) -> AggregateRow {
     let aggregate = Aggregate::InLocale(extreme);
@@ -215,6 +236,7 @@ impl Aggregate {
             Aggregate::Spread => 17,
             Aggregate::Pair(pair) => 18 + pair as usize,
             Aggregate::InLocale(extreme) => 29 + extreme as usize,
+            Aggregate::Listed(listing) => 31 + listing as usize,
         };
         &AGGREGATES[at]
     }
@@ -261,10 +283,11 @@ impl Agg {
             Agg::Spread(_) => Aggregate::Spread,
             Agg::Pair(pair, _) => Aggregate::Pair(*pair),
             Agg::InLocale(extreme, _) => Aggregate::InLocale(*extreme),
+            Agg::Listed(listed) => Aggregate::Listed(listed.of),
         }
     }
 
-    /// The first argument: those of an aggregate that takes two are of one type.
+    /// The first argument, whose type the result's follows.
     pub fn argument(&self) -> Option<&Expr> {
         self.arguments().first()
     }
@@ -275,6 +298,7 @@ impl Agg {
             Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => from_ref(e),
             Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => from_ref(e),
             Agg::Pair(_, pair) | Agg::InLocale(_, pair) => &pair[..],
+            Agg::Listed(listed) => &listed.arguments,
         }
     }
 
@@ -284,6 +308,7 @@ impl Agg {
             Agg::Count(e) | Agg::Sum(e) | Agg::Avg(e) | Agg::Min(e) | Agg::Max(e) => from_mut(e),
             Agg::Float(_, e) | Agg::Bits(_, e) | Agg::Spread(e) => from_mut(e),
             Agg::Pair(_, pair) | Agg::InLocale(_, pair) => &mut pair[..],
+            Agg::Listed(listed) => &mut listed.arguments,
         }
     }
 
@@ -293,17 +318,22 @@ impl Agg {
             Agg::CountStar | Agg::Count(_) => &[0],
             Agg::Avg(_) | Agg::Spread(_) => &[1],
             Agg::Sum(_) | Agg::Min(_) | Agg::Max(_) | Agg::InLocale(..) => &[],
-            Agg::Float(..) | Agg::Bits(..) | Agg::Pair(..) => &[],
+            Agg::Float(..) | Agg::Bits(..) | Agg::Pair(..) | Agg::Listed(_) => &[],
         }
     }
 
-    /// Whether its result depends on the order of the rows, if only in its last digits.
+    /// Whether its last digits depend on the order of the rows.
     pub fn is_inexact(&self) -> bool {
         match self {
             Agg::Float(..) | Agg::Pair(..) => true,
             Agg::CountStar | Agg::Count(_) | Agg::Sum(_) | Agg::Avg(_) | Agg::Min(_) | Agg::Max(_) => false,
-            Agg::Bits(..) | Agg::Spread(_) | Agg::InLocale(..) => false,
+            Agg::Bits(..) | Agg::Spread(_) | Agg::InLocale(..) | Agg::Listed(_) => false,
         }
+    }
+
+    /// Whether it may show in which order the rows came.
+    pub fn shows_row_order(&self) -> bool {
+        matches!(self, Agg::Listed(listed) if matches!(listed.of, Listing::Joined | Listing::Array))
     }
 }
 

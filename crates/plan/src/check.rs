@@ -5,7 +5,7 @@
 
 use crate::catalogue::{self, Call, Kind};
 use crate::{
-    Aggregation, Bound, ColumnId, Expr, Frame, JoinKind, Literal, Over, Physical, Plan, Rel, SortKey, Type, Unit,
+    Agg, Aggregation, Bound, ColumnId, Expr, Frame, JoinKind, Literal, Over, Physical, Plan, Rel, SortKey, Type, Unit,
     WindowCall,
 };
 
@@ -156,8 +156,11 @@ impl Checker<'_> {
             let row = aggregation.agg.aggregate().row();
             let arguments = aggregation.agg.arguments().iter().map(|e| self.type_of(e, visible));
             let arguments: Vec<Type> = arguments.collect::<Result<_, _>>()?;
-            let distinct_pairs = aggregation.distinct && arguments.len() > 1;
-            if distinct_pairs || arguments.iter().any(|ty| !row.takes(*ty)) {
+            let fits = match &aggregation.agg {
+                Agg::Listed(listed) => listed.takes(&arguments, aggregation.distinct),
+                _ => !(aggregation.distinct && arguments.len() > 1) && arguments.iter().all(|ty| row.takes(*ty)),
+            };
+            if !fits {
                 return Err(format!("no such aggregate: {aggregation:?}"));
             }
             let argument = arguments.first().copied().unwrap_or(Type::Int64);

@@ -25,6 +25,7 @@ pub enum FailureKind {
     SeveralRows,
     NegativeLimit,
     NegativeOffset,
+    PercentileOutOfRange,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
     /// A float whose sum with others could be an overflow in one order of rows and not in another.
@@ -57,6 +58,7 @@ impl FailureKind {
             FailureKind::SeveralRows => "more than one row returned by a subquery used as an expression",
             FailureKind::NegativeLimit => "LIMIT must not be negative",
             FailureKind::NegativeOffset => "OFFSET must not be negative",
+            FailureKind::PercentileOutOfRange => "percentile value is not between 0 and 1",
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::FloatTooLarge => "a float is too large to be summed in any order",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",

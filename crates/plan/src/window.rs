@@ -221,7 +221,7 @@ impl Agg {
             | Agg::Min(_)
             | Agg::Max(_)
             | Agg::InLocale(..) => true,
-            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) => false,
+            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) | Agg::Listed(_) => false,
         }
     }
 }

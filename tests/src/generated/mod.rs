@@ -6,6 +6,7 @@
 //! - `rights`: the same by a role that may not see everything
 //! - `alternatives`: whether PostgreSQL itself could have answered so
 //! - `constructs`: what of SQL the queries are made of
+//! - `lists`: aggregates over values in an order
 //! - `select`: what is selected from such a FROM clause, with the expressions of `expressions`
 
 mod alternatives;
@@ -13,6 +14,7 @@ mod constructs;
 mod dice;
 mod expressions;
 pub mod hostile;
+mod lists;
 mod rights;
 mod select;
 mod shop;

@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use super::expressions::{Expression, Kind, Scope, condition_on, form_of};
-use super::subqueries;
+use super::{lists, subqueries};
 
 /// Tables, joined.
 pub struct From {
@@ -135,10 +135,7 @@ impl From {
                 let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
                 format!("{}({column})", dice.pick(&["bit_and", "bit_or", "bit_xor"]))
             }
-            0 if dice.chance(3) => {
-                let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
-                format!("array_agg({column} ORDER BY {column})")
-            }
+            0 if dice.chance(2) => return self.list(dice),
             9 => format!("{}({})", dice.pick(&["bool_and", "bool_or", "every"]), self.scope.condition(dice, 1)),
             10 => format!("{}({})", dice.pick(&SPREADS), self.scope.number(dice)),
             0 | 1 => "count(*)".into(),
@@ -158,6 +155,12 @@ impl From {
             _ => aggregate,
         };
         if dice.chance(8) { format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { aggregate }
+    }
+
+    /// What is made of values in an order that leaves none but equal ones in any order.
+    fn list(&self, dice: &mut Dice) -> String {
+        let list = lists::aggregate(dice, &self.scope);
+        if dice.chance(5) { format!("{list} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { list }
     }
 
     /// Aggregates whose last digits depend on the order of rows.
@@ -195,9 +198,9 @@ impl From {
 
     fn aggregate_form(&self, dice: &mut Dice) -> String {
         match dice.below(10) {
-            0 if dice.chance(4) => {
+            0 if dice.chance(8) => {
                 let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
-                format!("percentile_disc(0.5) WITHIN GROUP (ORDER BY {column})")
+                format!("jsonb_agg({column} ORDER BY {column})")
             }
             0 => format!("sum({}) / nullif(count(*), 0)", self.scope.number(dice)),
             1 => format!("round(avg({}), 2)", self.scope.number(dice)),

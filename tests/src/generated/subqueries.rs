@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use super::expressions::{Column, Kind, Scope};
-use super::shop;
+use super::{lists, shop};
 
 /// Subqueries within each other.
 const DEEPEST: u32 = 4;
@@ -116,7 +116,11 @@ fn value_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
     }
     conditions.extend(deeper(dice, outer, &inner, level));
     let having = if dice.chance(10) { " HAVING count(*) > 2" } else { "" };
-    let (number, conditions) = (inner.number(dice), conditions.join(" AND "));
+    let conditions = conditions.join(" AND ");
+    if dice.chance(5) {
+        return format!("(SELECT {} FROM {table} {alias} WHERE {conditions}{having})", lists::number(dice, &inner));
+    }
+    let number = inner.number(dice);
     let more = dice.pick(&["", "", " + 1", " * 2"]);
     format!("(SELECT {aggregate}({number}){more} FROM {table} {alias} WHERE {conditions}{having})")
 }

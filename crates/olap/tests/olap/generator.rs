@@ -8,9 +8,9 @@ use std::sync::Arc;
 use colstore::TableView;
 use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg, Spread};
 use plan::{
-    Agg, Aggregation, ArithOp, BoolOp, Bound, CmpOp, ColumnId, Computed, Exclude, Expr, Field, Frame, GroupingSets,
-    JoinKind, Literal, Named, Over, Part, Plan, Range, Reach, Rel, SortKey, Type, Unit, WindowCall, WindowFunction,
-    catalogue,
+    Agg, Aggregation, ArithOp, BoolOp, Bound, CmpOp, ColumnId, Computed, Element, Exclude, Expr, Field, Frame,
+    GroupingSets, JoinKind, Listed, Listing, Literal, Named, Over, Part, Plan, Range, Reach, Rel, SortKey, Type, Unit,
+    WindowCall, WindowFunction, catalogue,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -243,7 +243,7 @@ impl Generator<'_> {
             let argument = agg.argument().map_or(Type::Int64, |e| self.case.plan.type_of(e));
             let types: Vec<Type> = agg.aggregate().row().output_types(argument).collect();
             let columns = types.into_iter().map(|ty| self.column(ty)).collect();
-            let distinct = agg.arguments().len() == 1 && self.chance(0.2);
+            let distinct = (agg.arguments().len() == 1 || agg.shows_row_order()) && self.chance(0.2);
             aggregates.push(Aggregation { columns, agg, distinct });
         }
         aggregates

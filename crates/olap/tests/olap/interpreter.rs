@@ -6,6 +6,7 @@
 //! possible at all is answered by [`Interpreter::may_raise`], which evaluates everything on everything.
 
 mod doubt;
+mod lists;
 mod values;
 
 use std::cell::Cell;
@@ -23,6 +24,7 @@ use crate::functions;
 use crate::numerics;
 use crate::table::{Row, Value};
 
+pub use self::lists::ELEMENT;
 use self::values::*;
 pub use self::values::{decimal, fit, order, order_in, same_row};
 
@@ -298,6 +300,11 @@ impl Interpreter<'_> {
             out.push(value);
             return Ok(());
         }
+        if let Agg::Listed(listed) = agg {
+            let columns: Vec<Row> = listed.arguments.iter().map(all).collect::<Result<_, _>>()?;
+            out.push(lists::listed(listed, distinct, self.plan.type_of(arg), &columns));
+            return Ok(());
+        }
         let values = all(arg)?;
         let mut values: Vec<Literal> = values.into_iter().flatten().collect();
         if distinct {
@@ -310,7 +317,7 @@ impl Interpreter<'_> {
         }
         let count = Some(Literal::Int(values.len() as i64));
         match agg {
-            Agg::CountStar | Agg::Pair(..) => unreachable!(),
+            Agg::CountStar | Agg::Pair(..) | Agg::Listed(_) => unreachable!(),
             Agg::InLocale(which, pair) => {
                 let [_, Expr::Literal { value: Some(Literal::Text(locale)), .. }] = &**pair else { unreachable!() };
                 let better = |a: Literal, b: Literal| match (which, order_in(Some(locale), &b, &a)) {

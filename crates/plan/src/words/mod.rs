@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Named, Rel, SortKey, Type,
-    WindowFunction,
+    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, JoinKind, Listed, Listing, Literal, Named, Rel, SortKey,
+    Type, WindowFunction,
 };
 
 /// A text that comes to this is cut off.
@@ -326,6 +326,7 @@ impl<'a> Words<'a> {
     fn write_aggregate(&self, agg: &Agg, distinct: bool, text: &mut Text) {
         let name = match agg {
             Agg::CountStar => return text.push("count(*)"),
+            Agg::Listed(listed) => return self.write_listed(listed, agg.aggregate().row().name, distinct, text),
             // PostgreSQL makes variance and standard deviation of it.
             Agg::Spread(_) => "variance",
             Agg::InLocale(..) => agg.aggregate().row().name.trim_end_matches(" in a locale"),
@@ -340,6 +341,34 @@ impl<'a> Words<'a> {
         text.push(if distinct { "(DISTINCT " } else { "(" });
         self.separated(arguments, ", ", text);
         text.push(")");
+    }
+
+    fn write_listed(&self, listed: &Listed, name: &str, distinct: bool, text: &mut Text) {
+        let order = |text: &mut Text| {
+            let keys: Vec<String> = listed.sort_keys().iter().map(|key| self.sort_key(key)).collect();
+            text.push(if keys.is_empty() { "" } else { "ORDER BY " });
+            text.push(&keys.join(", "));
+        };
+        text.push(name);
+        match (listed.of, listed.parts().0) {
+            (Listing::Joined | Listing::Array, own) => {
+                let belongs = own.last().filter(|_| listed.of == Listing::Array);
+                text.push(if distinct { "(DISTINCT " } else { "(" });
+                self.separated(if belongs.is_some() { &own[..1] } else { own }, ", ", text);
+                text.push(if listed.order.is_empty() { "" } else { " " });
+                order(text);
+                text.push(")");
+                if let Some(belongs) = belongs.filter(|belongs| !matches!(belongs, Expr::Literal { .. })) {
+                    self.around(" FILTER (WHERE ", belongs, ")", text);
+                }
+            }
+            (Listing::Discrete | Listing::Continuous | Listing::Mode, own) => {
+                self.joined(&own[1..], ", ", text);
+                text.push(" WITHIN GROUP (");
+                order(text);
+                text.push(")");
+            }
+        }
     }
 
     fn write_window(&self, function: &WindowFunction, text: &mut Text) {

@@ -37,7 +37,8 @@ impl Generator<'_> {
             let float = *[FloatAgg::Sum, FloatAgg::Avg, spread].choose(self.rng).unwrap();
             return Agg::Float(float, self.summed_float());
         }
-        match self.rng.random_range(0..9) {
+        match self.rng.random_range(0..11) {
+            9 | 10 => self.listed(),
             6 => {
                 let bits = *[BitAgg::BoolAnd, BitAgg::BoolOr].choose(self.rng).unwrap();
                 Agg::Bits(bits, self.expr(Type::Bool, 2))
@@ -67,6 +68,44 @@ impl Generator<'_> {
                 if n == 4 { Agg::Min(arg) } else { Agg::Max(arg) }
             }
         }
+    }
+
+    /// A list in an order that leaves none but equal values in any order.
+    fn listed(&mut self) -> Agg {
+        let of = *[Listing::Joined, Listing::Array, Listing::Discrete, Listing::Continuous, Listing::Mode]
+            .choose(self.rng)
+            .unwrap();
+        let ty = match of {
+            Listing::Joined => *[Type::Text, Type::Bytes].choose(self.rng).unwrap(),
+            Listing::Array => *[Type::Int32, Type::Text].choose(self.rng).unwrap(),
+            Listing::Continuous => Type::Float64,
+            Listing::Discrete | Listing::Mode => any_type(self.rng),
+        };
+        let mut arguments = vec![self.expr(ty, 2)];
+        let mut order = Vec::new();
+        match of {
+            Listing::Joined if self.chance(0.5) => arguments.push(self.expr(ty, 1)),
+            Listing::Joined => {
+                let comma = if ty.is_text() { Literal::Text(", ".into()) } else { Literal::Bytes(vec![0, 255]) };
+                arguments.push(Expr::Literal { ty, value: self.chance(0.9).then_some(comma) });
+            }
+            Listing::Array if self.chance(0.5) => arguments.push(self.expr(Type::Bool, 2)),
+            Listing::Array => arguments.push(Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) }),
+            Listing::Discrete | Listing::Continuous => {
+                let share = [Some(0.0), Some(0.25), Some(0.5), Some(0.9), Some(1.0), None].choose(self.rng).unwrap();
+                arguments.push(Expr::Literal { ty: Type::Float64, value: share.map(Literal::Float) });
+            }
+            Listing::Mode => {}
+        }
+        if matches!(of, Listing::Joined | Listing::Array) {
+            order.extend((0..self.rng.random_range(0..3)).map(|_| self.any_expr()));
+        }
+        let both = if of == Listing::Joined { 2 } else { 1 };
+        order.extend(arguments[..both].iter().cloned());
+        let order = order.into_iter().map(|expr| self.sort_key(expr)).collect();
+        let element = Element { oid: crate::interpreter::ELEMENT, align: 4, length: None, padded: 0 };
+        let element = (of == Listing::Array).then_some(element);
+        Agg::Listed(Box::new(Listed::new(of, arguments, order, element)))
     }
 
     /// A float that is rarely too large to be summed.

@@ -1,0 +1,144 @@
+//! PostgreSQL's arrays of one dimension, as it keeps them:
+//!
+//! ```text
+//!   length  dimensions  offset of the values  element type  elements  from  | nulls |  values
+//!   i32     1           0 without nulls       oid           i32       1     | a bit each, set: not null |
+//! ```
+//!
+//! Offsets count from the length, which is not written here. Values begin at a multiple of eight bytes, and each where its
+//! type wants it.
+
+use std::sync::Arc;
+
+use arrow_array::builder::BinaryViewBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef};
+use datafusion_common::error::{DataFusionError, Result};
+use plan::{Element, Type, numeric};
+
+use super::joined::bytes;
+use super::order::Order;
+use super::rows::Grouped;
+use super::{LONGEST, ListOf, too_long};
+
+/// Bytes of a varlena's length.
+const LENGTH: usize = 4;
+/// And of all in front of the nulls.
+const HEADER: usize = 24;
+/// What values begin at a multiple of.
+const ALIGN: usize = 8;
+/// Bytes of a name.
+const NAME: usize = 64;
+
+pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
+    let element = list.element.ok_or_else(|| DataFusionError::Internal("an array of nothing".into()))?;
+    let mut out = BinaryViewBuilder::with_capacity(rows.groups());
+    let mut writer = Writer { element, ty: list.ty, out: Vec::new() };
+    rows.each(|columns, rows| {
+        if rows.is_empty() {
+            out.append_null();
+            return Ok(());
+        }
+        order.sort(rows);
+        let rows = if list.distinct { order.distinct(rows) } else { rows };
+        writer.array(&columns[0], rows)?;
+        out.append_value(&writer.out);
+        Ok(())
+    })?;
+    Ok(Arc::new(out.finish()))
+}
+
+struct Writer {
+    element: Element,
+    /// Of the values.
+    ty: Type,
+    /// What is behind the length.
+    out: Vec<u8>,
+}
+
+impl Writer {
+    fn array(&mut self, values: &ArrayRef, rows: &[u32]) -> Result<()> {
+        let any_null = values.null_count() > 0 && rows.iter().any(|row| values.is_null(*row as usize));
+        let nulls = if any_null { rows.len().div_ceil(8) } else { 0 };
+        let start = (HEADER + nulls).next_multiple_of(ALIGN);
+        let count = i32::try_from(rows.len()).map_err(|_| too_long())?;
+        self.out.clear();
+        self.out.extend(1i32.to_ne_bytes());
+        self.out.extend((if any_null { start as i32 } else { 0 }).to_ne_bytes());
+        self.out.extend(self.element.oid.to_ne_bytes());
+        self.out.extend(count.to_ne_bytes());
+        self.out.extend(1i32.to_ne_bytes());
+        self.out.resize(start - LENGTH, 0);
+        for (at, row) in rows.iter().enumerate() {
+            if any_null && values.is_null(*row as usize) {
+                continue;
+            }
+            if any_null {
+                self.out[HEADER - LENGTH + at / 8] |= 1 << (at % 8);
+            }
+            self.value(values, *row)?;
+            let end = (LENGTH + self.out.len()).next_multiple_of(self.element.align.into());
+            self.out.resize(end - LENGTH, 0);
+            if end > LONGEST {
+                return Err(too_long());
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, values: &ArrayRef, row: u32) -> Result<()> {
+        let at = row as usize;
+        let int64 = || values.as_primitive::<Int64Type>().value(at);
+        match self.ty {
+            Type::Bool => self.out.push(values.as_boolean().value(at).into()),
+            Type::Int16 => self.out.extend(values.as_primitive::<Int16Type>().value(at).to_ne_bytes()),
+            Type::Int32 | Type::Date | Type::Enum => {
+                self.out.extend(values.as_primitive::<Int32Type>().value(at).to_ne_bytes());
+            }
+            Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time => self.out.extend(int64().to_ne_bytes()),
+            Type::Oid => self.out.extend((int64() as u32).to_ne_bytes()),
+            Type::Float32 => {
+                let float = values.as_primitive::<Float64Type>().value(at) as f32;
+                self.out.extend(float.to_bits().to_ne_bytes());
+            }
+            Type::Float64 => {
+                self.out.extend(values.as_primitive::<Float64Type>().value(at).to_bits().to_ne_bytes());
+            }
+            Type::Decimal64 { scale } => self.varlena(numeric::encode(int64().into(), scale).bytes(), 0),
+            Type::Decimal128 { scale } => {
+                let value = values.as_primitive::<Decimal128Type>().value(at);
+                self.varlena(numeric::encode(value, scale).bytes(), 0);
+            }
+            Type::Uuid => {
+                let value = values.as_primitive::<Decimal128Type>().value(at);
+                self.out.extend((value ^ i128::MIN).to_be_bytes());
+            }
+            Type::Name => {
+                let end = self.out.len() + NAME;
+                self.out.extend_from_slice(bytes(values, row).unwrap_or_default());
+                self.out.resize(end, 0);
+            }
+            Type::Char => {
+                let text = values.as_string_view().value(at);
+                let blanks = (self.element.padded as usize).saturating_sub(text.chars().count());
+                self.varlena(text.as_bytes(), blanks);
+            }
+            Type::Opaque if self.element.length.is_some() => {
+                self.out.extend_from_slice(bytes(values, row).unwrap_or_default());
+            }
+            Type::Text | Type::Bytes | Type::Opaque => self.varlena(bytes(values, row).unwrap_or_default(), 0),
+            Type::Numeric => return Err(DataFusionError::Internal("an array of numerics in the engine's form".into())),
+        }
+        Ok(())
+    }
+
+    /// Behind a length of four bytes, which says on little-endian machines that it is one by its two lowest bits.
+    fn varlena(&mut self, bytes: &[u8], blanks: usize) {
+        let length = (LENGTH + bytes.len() + blanks) as u32;
+        let length = if cfg!(target_endian = "little") { length << 2 } else { length };
+        self.out.extend(length.to_ne_bytes());
+        self.out.extend_from_slice(bytes);
+        self.out.resize(self.out.len() + blanks, b' ');
+    }
+}

@@ -1,0 +1,112 @@
+//! Aggregates that look at all values of a group, in an order: lists of them, and what stands at a place of the list.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Expr, SortKey, Type};
+
+/// What is made of a group's values once they are in order. Of rows that are equal in the order any may come first, but it
+/// is the same one for all aggregates that order the same rows alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Listing {
+    /// Texts or bytes, not null, behind one another; each but the first behind its row's delimiter.
+    Joined,
+    /// An array of all, with the nulls.
+    Array,
+    /// The first value that is not before so great a share of those that are not null.
+    Discrete,
+    /// What lies at this share of the way from the first of the floats to the last one.
+    Continuous,
+    /// The most frequent value; of several the first.
+    Mode,
+}
+
+/// A [`Listing`] of expressions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Listed {
+    pub of: Listing,
+    /// As many as [`Listing::arguments`] says, and behind them what the rows are ordered by.
+    pub arguments: Vec<Expr>,
+    pub order: Vec<Direction>,
+    /// What an array is one of.
+    pub element: Option<Element>,
+}
+
+/// A [`SortKey`] without its expression.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Direction {
+    pub locale: Option<String>,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// How PostgreSQL keeps the elements of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Element {
+    pub oid: u32,
+    /// Each begins at a multiple of so many bytes.
+    pub align: u8,
+    /// Its bytes; `None`: as many as it says itself.
+    pub length: Option<u16>,
+    /// Characters that a text is filled up to with blanks.
+    pub padded: u32,
+}
+
+impl Listing {
+    /// How many there are: the value, and with it the delimiter of [`Listing::Joined`], the share of percentiles, which is the
+    /// same for all rows, and whether the row belongs into an [`Listing::Array`].
+    pub fn arguments(self) -> usize {
+        match self {
+            Listing::Joined | Listing::Array | Listing::Discrete | Listing::Continuous => 2,
+            Listing::Mode => 1,
+        }
+    }
+
+    /// Whether it is one for arguments of these types.
+    fn takes(self, arguments: &[Type]) -> bool {
+        match (self, arguments) {
+            (Listing::Joined, [value, delimiter]) => value == delimiter && matches!(value, Type::Text | Type::Bytes),
+            (Listing::Array, [value, belongs]) => *value != Type::Numeric && *belongs == Type::Bool,
+            (Listing::Discrete, [_, share]) => *share == Type::Float64,
+            (Listing::Continuous, both) => both == [Type::Float64; 2],
+            (Listing::Mode, [_]) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Listed {
+    pub fn new(of: Listing, mut arguments: Vec<Expr>, order: Vec<SortKey>, element: Option<Element>) -> Listed {
+        let mut directions = Vec::with_capacity(order.len());
+        for SortKey { expr, locale, descending, nulls_first } in order {
+            arguments.push(expr);
+            directions.push(Direction { locale, descending, nulls_first });
+        }
+        Listed { of, arguments, order: directions, element }
+    }
+
+    /// What is listed, with what belongs to it; and what the rows are ordered by.
+    pub fn parts(&self) -> (&[Expr], &[Expr]) {
+        self.arguments.split_at(self.of.arguments())
+    }
+
+    /// The order, put together again.
+    pub fn sort_keys(&self) -> Vec<SortKey> {
+        let with = |(expr, direction): (&Expr, &Direction)| {
+            let Direction { locale, descending, nulls_first } = direction.clone();
+            SortKey { expr: expr.clone(), locale, descending, nulls_first }
+        };
+        self.parts().1.iter().zip(&self.order).map(with).collect()
+    }
+
+    /// Whether it is well-formed with arguments of these types.
+    pub fn takes(&self, arguments: &[Type], distinct: bool) -> bool {
+        let Some((own, order)) = arguments.split_at_checked(self.of.arguments()) else { return false };
+        let are_texts = |(ty, direction): (&Type, &Direction)| direction.locale.is_none() || ty.is_text();
+        self.of.takes(own)
+            && order.len() == self.order.len()
+            && order.iter().zip(&self.order).all(are_texts)
+            && self.element.is_some() == (self.of == Listing::Array)
+            // Those that are equal in the order are the same.
+            && !(distinct && order.is_empty())
+    }
+}
