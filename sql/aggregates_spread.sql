@@ -1,4 +1,4 @@
--- engine: at least 30
+-- engine: at least 40
 --
 -- VARIANCE AND STANDARD DEVIATION
 --
@@ -105,3 +105,15 @@ SELECT id / 2 AS pair, stddev(small), stddev(money), stddev(tiny) FROM many WHER
 SELECT stddev(large * 100000000), variance(large * large::numeric(13,0)) FROM many;
 SELECT round(variance(x)::numeric, 6), round(stddev_pop(x)::numeric, 6) FROM many;
 SELECT g, round(stddev(x)::numeric, 6) FROM many GROUP BY g HAVING g < 5 ORDER BY g;
+
+-- within subqueries
+SELECT g, v, s FROM (SELECT g, variance(i4) AS v, stddev(i4) AS s FROM spread GROUP BY g) q WHERE v IS NOT NULL OR g = 'c' ORDER BY g;
+SELECT g, var_pop(price) AS vp, stddev_pop(price) AS sp, var_samp(price) AS vs, stddev_samp(price) AS ss FROM (SELECT * FROM spread) q GROUP BY g ORDER BY g;
+SELECT sum(v), max(s), count(s) FROM (SELECT var_pop(i2) AS v, stddev_pop(i8) AS s FROM spread GROUP BY g) q;
+SELECT avg(s), min(v) FROM (SELECT stddev(price) AS s, var_pop(fine) AS v FROM spread GROUP BY g) q;
+SELECT v, s, v2, s2 FROM (SELECT g, variance(fine) AS v, stddev(fine) AS s, var_pop(fine) AS v2, stddev_pop(fine) AS s2, count(*) FROM spread GROUP BY g) q ORDER BY g, 1;
+SELECT id, i4 FROM spread s WHERE i4 > (SELECT stddev(o.i4) FROM spread o WHERE o.g = s.g) ORDER BY id;
+SELECT id, (SELECT stddev_samp(o.price) FROM spread o WHERE o.id <= s.id) FROM spread s ORDER BY id;
+SELECT id, (SELECT stddev_pop(DISTINCT o.i2) FROM spread o WHERE o.id <= s.id) + 1 FROM spread s ORDER BY id;
+SELECT id, round((SELECT variance(o.i8) FROM spread o WHERE o.g = s.g), 3) FROM spread s ORDER BY id;
+SELECT g, s * s = v FROM (SELECT g, stddev_pop(i2) AS s, var_pop(i2) AS v FROM spread GROUP BY g) q ORDER BY g;

@@ -1,4 +1,4 @@
--- engine: at least 70
+-- engine: at least 90
 --
 -- AGGREGATES OVER VALUES IN AN ORDER
 --
@@ -146,3 +146,41 @@ SELECT n, l.what, x.words FROM line l, LATERAL (SELECT string_agg(e.word, ' ' OR
 SELECT g, sum(i4 ORDER BY id), count(word ORDER BY id), min(word ORDER BY i8 DESC), avg(price ORDER BY g) FROM entry GROUP BY g ORDER BY g;
 SELECT sum(i4 ORDER BY 1 / (id - 3)) FROM entry;
 SELECT count(DISTINCT word ORDER BY word), bool_or(flag ORDER BY id) FROM entry;
+
+-- the order of a subquery's rows
+SELECT string_agg(word, ',') FROM (SELECT word FROM entry ORDER BY word COLLATE "C" DESC NULLS LAST, id) s;
+SELECT array_agg(id), string_agg(g, '') FROM (SELECT id, g FROM entry ORDER BY i4 DESC, id) s;
+SELECT g, length(string_agg(word, ',')) FROM (SELECT g, word FROM entry ORDER BY word, id) s GROUP BY g ORDER BY g;
+SELECT string_agg(word, ',') FILTER (WHERE word <> 'fig'), array_agg(DISTINCT word), array_agg(word ORDER BY word DESC, id) FROM (SELECT id, word FROM entry ORDER BY id DESC) s WHERE id < 20;
+SELECT array_agg(g) FROM (SELECT DISTINCT g FROM entry ORDER BY g DESC) s;
+SELECT array_agg(n) FROM (SELECT n FROM line ORDER BY what, n LIMIT 7 OFFSET 2) s;
+SELECT array_agg(c) FROM (SELECT count(*) AS c, entry FROM line GROUP BY entry ORDER BY count(*), entry DESC) s WHERE entry < 5;
+SELECT array_agg(w) FROM (SELECT word AS w FROM entry UNION SELECT what FROM line ORDER BY 1 DESC) s;
+SELECT array_agg(r) FROM (SELECT id, rank() OVER (ORDER BY g) AS r FROM entry ORDER BY id) s;
+WITH s AS (SELECT word, id FROM entry ORDER BY id DESC) SELECT string_agg(word, ',') FROM s;
+WITH s AS (SELECT word, id FROM entry ORDER BY id DESC) SELECT (SELECT string_agg(word, ',') FROM s WHERE s.id <= line.n) FROM line WHERE n < 5 ORDER BY n;
+SELECT e.id, (SELECT string_agg(what, ',') FROM (SELECT what FROM line l WHERE l.entry = e.id ORDER BY n DESC) s) FROM entry e WHERE id < 5 ORDER BY id;
+SELECT string_agg(word, ',') FROM (SELECT word, (SELECT count(*) FROM line l WHERE l.entry = e.id) AS c FROM entry e ORDER BY (SELECT max(n) FROM line l WHERE l.entry = e.id), id) s;
+
+-- arrays of rows
+SELECT ARRAY(SELECT id FROM entry WHERE id < 5 ORDER BY id DESC), ARRAY(SELECT word FROM entry WHERE id < 0), ARRAY(SELECT NULL::date FROM entry WHERE id < 3) FROM line WHERE n = 1;
+SELECT e.id, ARRAY(SELECT n FROM line l WHERE l.entry = e.id ORDER BY n DESC LIMIT 2), ARRAY(SELECT what FROM line l WHERE l.entry = e.id ORDER BY n) FROM entry e WHERE id < 4 OR id > 30 ORDER BY id;
+SELECT e.id, ARRAY(SELECT DISTINCT brief FROM entry o WHERE o.id < e.id ORDER BY brief), ARRAY(SELECT digits FROM entry o WHERE o.id <= e.id ORDER BY o.id) FROM entry e WHERE id < 5 ORDER BY id;
+SELECT id, cardinality(ARRAY(SELECT 1 FROM line l WHERE l.entry = e.id)) FROM entry e WHERE id < 4 ORDER BY id;
+SELECT count(*) FROM entry e WHERE EXISTS (SELECT 1 FROM (SELECT ARRAY(SELECT n FROM line l WHERE l.entry = e.id) AS ns) s WHERE ns IS NOT NULL);
+SELECT g, ARRAY(SELECT n FROM line WHERE n < 4 ORDER BY n), count(*) FROM entry GROUP BY g ORDER BY g;
+SELECT ARRAY(SELECT nums FROM entry WHERE id < 3 ORDER BY id) FROM line WHERE n = 1;
+SELECT ARRAY(SELECT x FROM (SELECT n AS x FROM line WHERE n < 5 ORDER BY n DESC) s) FROM line WHERE n = 1;
+
+-- floats as keys: equal zeros are one group
+CREATE TABLE zero (id integer PRIMARY KEY, f4 real, f8 double precision);
+INSERT INTO zero VALUES (1, 0, 0), (2, '-0', '-0'), (3, 'NaN', 'NaN'), (4, 'NaN', 'NaN'), (5, NULL, NULL), (6, NULL, 1.5), (7, 'Infinity', 1.5), (8, 1e-40, 1e-300);
+SELECT anker.mirror('zero');
+SELECT anker.wait_for_mirror('zero');
+SELECT f8 + 0 AS f, count(*) FROM zero GROUP BY f8 ORDER BY 1;
+SELECT abs(f4) AS f, c FROM (SELECT f4, count(*) AS c FROM zero GROUP BY f4) s ORDER BY 1;
+SELECT count(*), sum(c) FROM (SELECT f4, f8, count(*) AS c FROM zero GROUP BY f4, f8) s WHERE c > 1;
+SELECT abs(f8) FROM (SELECT DISTINCT f8 FROM zero) s ORDER BY 1;
+SELECT count(*) FROM (SELECT DISTINCT f4, f8 FROM zero) s;
+SELECT id FROM zero z WHERE f8 IN (SELECT f8 FROM zero GROUP BY f8 HAVING count(*) > 1) ORDER BY id;
+SELECT abs(f8), count(*) FROM zero GROUP BY ROLLUP (f8) ORDER BY 1, 2;

@@ -111,6 +111,26 @@ pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
     Some(Element { oid, align, length, padded: 0 })
 }
 
+/// The type of arrays of such values; `None`: they are arrays themselves, or none are made of them.
+pub fn array_of(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: catalog lookups; absence is an invalid oid.
+    unsafe {
+        let of_arrays = pg_sys::get_element_type(element) != pg_sys::InvalidOid;
+        let array = pg_sys::get_array_type(element);
+        (!of_arrays && array != pg_sys::InvalidOid).then_some(array)
+    }
+}
+
+/// An array of this type without elements.
+pub fn empty_array(array: pg_sys::Oid) -> *mut pg_sys::Node {
+    let (collation, no_modifier, length) = (pg_sys::InvalidOid, -1, -1);
+    // SAFETY: a new array of the type's elements, and a node around it.
+    unsafe {
+        let empty = pg_sys::construct_empty_array(pg_sys::get_element_type(array));
+        pg_sys::makeConst(array, no_modifier, collation, length, empty.into(), false, false).cast()
+    }
+}
+
 /// The order of these integers is that of the bytes.
 pub fn uuid(bytes: [u8; 16]) -> i128 {
     i128::from_be_bytes(bytes) ^ i128::MIN
@@ -131,7 +151,7 @@ pub(super) fn travels_as(sql_type: pg_sys::Oid, ty: Type) -> bool {
 ///
 /// # Safety
 ///
-/// `datum` is a value of an SQL type for which [`type_of`] gave `ty` (with whatever scale); opaque are numerics alone.
+/// `datum` is a value of an SQL type for which [`type_of`] gave `ty` (with whatever scale); opaque are varlenas alone.
 pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String> {
     let bits = datum.value();
     // SAFETY: where it is asked for, text, varchar, char or bytea by the caller's promise.

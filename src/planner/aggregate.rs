@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::{Aggregate, Extreme};
-use plan::{Agg, Expr, Literal, Type};
+use plan::{Agg, Expr, Literal, SortKey, Type};
 
 use super::columns::{Distinct, conversion, plain};
 use super::compare::{TextOrder, named_locale, require_known_equality};
@@ -37,9 +37,10 @@ pub enum Translated {
 }
 
 impl<'a> Translator<'a> {
-    pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Translated> {
+    /// `arrival`: the order in which the rows come, where it may show.
+    pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref, arrival: Vec<SortKey>) -> Attempt<Translated> {
         if let Some(listing) = operators::listing(aggref.aggfnoid) {
-            return self.listed(aggref, listing);
+            return self.listed(aggref, listing, arrival);
         }
         let aggregate = whitelisted(aggref)?;
         self.check_order(aggref, aggregate)?;

@@ -1,7 +1,7 @@
 //! The columns of the engine's result, as the upper query sees them.
 
 use pgrx::prelude::*;
-use plan::{AVERAGE_SCALE, Agg, Aggregation, ArithOp, ColumnId, Expr, Named, Type};
+use plan::{AVERAGE_SCALE, Agg, Aggregation, ArithOp, ColumnId, Expr, Literal, Named, Type};
 
 use super::reason::{Attempt, Why, type_reason};
 use super::translate::{Scale, Translator, Typed, exact};
@@ -213,9 +213,7 @@ impl<'a> Columns<'a> {
             (Computed::Key(typed), &[id]) => Ok(Typed { expr: Expr::column(id), ..typed.clone() }),
             (Computed::Aggregate(agg, _), &[id]) => Ok(exact(Expr::column(id), translator.result_types(agg)[0])),
             (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => Ok(average(sum, count)),
-            (Computed::Aggregate(Agg::Spread(_), _), _) => {
-                Err(Why::Aggregate.of("variance of integers or numerics in a subquery"))
-            }
+            (Computed::Aggregate(Agg::Spread(_), _), &[difference, count]) => spread(column, difference, count),
             _ => Err(Why::Aggregate.of("aggregate of an unknown form")),
         };
         self.columns.iter().map(read).collect()
@@ -231,6 +229,16 @@ pub fn average(sum: ColumnId, count: ColumnId) -> Typed {
     let (left, right) = (numeric(sum), numeric(count));
     let quotient = Expr::Arith { op: ArithOp::Div, ty: Type::Numeric, left, right };
     Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Shown(quotient) }
+}
+
+/// Variance or standard deviation of integers or numerics.
+fn spread(column: &Column, difference: ColumnId, count: ColumnId) -> Attempt<Typed> {
+    let Conversion::Spread { of, scale } = column.conversion else {
+        return Err(Why::Aggregate.of("aggregate of an unknown form"));
+    };
+    let scale = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(2 * i64::from(scale))) };
+    let args = vec![Expr::column(difference), Expr::column(count), scale];
+    Ok(exact(Expr::Call { function: Named::Spread(of), ty: Type::Numeric, args }, Type::Numeric))
 }
 
 /// The plan's columns that hold what is computed.

@@ -6,9 +6,10 @@
 use std::ffi::c_void;
 
 use pgrx::prelude::*;
-use plan::{Agg, ColumnId, Expr, Rel, Type};
+use plan::{Agg, ColumnId, Expr, Rel, SortKey, Type};
 
 use super::aggregate::{self, Translated};
+use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_order};
 use super::columns::{Columns, Computed, Distinct, conversion, plain};
 use super::compare::require_known_equality;
 use super::from::{From, flattened, from, simplified};
@@ -19,9 +20,7 @@ use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason, Why};
 use super::scope::Scope;
 use super::translate::{Pending, Scale, Translator, Typed, exact};
-use super::unwrap::reads_in_order;
-use crate::pg::catalog::type_name;
-use crate::pg::tree::{Node, Tree, push};
+use crate::pg::tree::{Node, push};
 use crate::pg::walk;
 
 /// What a level is there for.
@@ -60,6 +59,8 @@ pub struct Opened<'a> {
 pub struct Level {
     pub rel: Rel,
     pub columns: Vec<Attempt<Typed>>,
+    /// In which order PostgreSQL has the rows, where that was asked for and is known.
+    pub order: Option<Vec<SortKey>>,
 }
 
 struct Reader<'a, 't> {
@@ -120,12 +121,13 @@ pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Que
 
 /// Translates a subquery in whole.
 pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
+    let order_wanted = std::mem::take(&mut translator.order_wanted);
     // SAFETY: the subquery is a part of the query, whose relations are all locked.
     let opened = unsafe { open_level(translator, query, purpose)? };
     let mut scope = Scope::of(query);
     scope.add_subquery(1, opened.columns.read_by_engine(translator));
     translator.scopes.push(scope);
-    let level = closed(translator, opened, query, purpose);
+    let level = closed(translator, opened, query, purpose, order_wanted);
     translator.scopes.pop();
     level
 }
@@ -136,6 +138,7 @@ fn closed<'a>(
     opened: Opened<'a>,
     query: &'a pg_sys::Query,
     purpose: Use,
+    order_wanted: bool,
 ) -> Attempt<Level> {
     let Opened { mut rel, targets, quals, .. } = opened;
     let tree = translator.tree;
@@ -164,8 +167,9 @@ fn closed<'a>(
     if limited {
         rel = translator.first_rows(rel, query, &ordered, &columns)?;
     }
+    let order = if order_wanted { translator.arrival(query, &ordered, &columns) } else { None };
     translator.windows = outer;
-    Ok(Level { rel, columns })
+    Ok(Level { rel, columns, order })
 }
 
 fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
@@ -197,11 +201,13 @@ impl<'a, 't> Reader<'a, 't> {
         // The rows are read for each of several grouping sets.
         let repeated = translator.repeated;
         translator.repeated |= sets.is_some();
+        translator.order_wanted = query.hasAggs && query.setOperations.is_null() && reads_one_item(query);
         let From { rel, conjuncts } = match query.setOperations.is_null() {
             // SAFETY: by the caller's promise.
             true => unsafe { from(translator, query)? },
             false => From { rel: translator.set_operation(query)?, conjuncts: Vec::new() },
         };
+        translator.order_wanted = false;
         // SAFETY: target list (null if it is empty) and HAVING belong to the query.
         let (target_list, having) =
             unsafe { (flattened(query, query.targetList.cast()), flattened(query, query.havingQual)) };
@@ -296,7 +302,7 @@ impl<'a, 't> Reader<'a, 't> {
             }
             let typed = self.translator.expression(simple)?;
             let typed = self.translator.shown(typed)?;
-            groupable(&typed, simple)?;
+            require_known_equality(typed.ty, simple)?;
             if typed.ty == Type::Numeric {
                 self.numeric_key(node, simple, typed)?;
                 continue;
@@ -360,10 +366,11 @@ impl<'a, 't> Reader<'a, 't> {
             if aggref.agglevelsup != 0 {
                 return Err(Why::Aggregate.of("aggregate of an outer query"));
             }
-            if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
-                return Err(Why::RowOrder.of("aggregate of rows that a subquery has put in order"));
-            }
-            let added = match self.translator.aggregate(aggref)? {
+            let arrival = match aggregate::may_show_row_order(aggref) {
+                true => self.translator.order_of_rows(self.query)?,
+                false => Vec::new(),
+            };
+            let added = match self.translator.aggregate(aggref, arrival)? {
                 Translated::Column(agg, distinct, conversion) => {
                     let computed = Computed::Aggregate(agg, distinct);
                     self.columns.add(self.translator, node, simple, computed, conversion)
@@ -408,7 +415,7 @@ impl<'a, 't> Reader<'a, 't> {
     fn left_aggregate(&mut self, node: Node<'a>, aggref: &pg_sys::Aggref) -> Attempt<*mut pg_sys::Node> {
         aggregate::check_row_order(aggref)?;
         if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
-            return Err(Why::RowOrder.of("aggregate of rows that a subquery has put in order"));
+            return Err(unknown_order("aggregate"));
         }
         let around = std::mem::replace(&mut self.in_aggregate, true);
         let context = std::ptr::from_mut(self).cast();
@@ -476,7 +483,7 @@ impl<'a> Translator<'a> {
         let mut distinct = Vec::new();
         for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
             let typed = self.shown(column?)?;
-            groupable(&typed, self.tree.required(entry.expr))?;
+            require_known_equality(typed.ty, self.tree.required(entry.expr))?;
             let id = self.column(typed.ty)?;
             keys.push(plan::Computed { column: id, expr: comparable(&typed) });
             if typed.ty == Type::Numeric {
@@ -503,43 +510,8 @@ fn key_of(keys: &[plan::Computed]) -> impl Fn(ColumnId) -> Option<Expr> {
     }
 }
 
-/// Whether equal values are the same to PostgreSQL, so that any of a group's may stand for it.
-fn groupable(typed: &Typed, node: Node<'_>) -> Attempt<()> {
-    if typed.ty.is_float() {
-        let name = type_name(node.sql_type());
-        return Err(Why::Grouping.of(format!("GROUP BY {name}: which zero represents a group depends on row order")));
-    }
-    require_known_equality(typed.ty, node)
-}
-
 pub fn is_grouped(query: &pg_sys::Query) -> bool {
     query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null()
-}
-
-/// What makes of rows that a subquery has put in order something else than of the same rows in another one.
-fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
-    if !reads_in_order(query) {
-        return None;
-    }
-    let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
-    if windows.any(|window| window.orderClause.is_null()) {
-        return Some(Why::RowOrder.of("window function without an order over rows that a subquery has put in order"));
-    }
-    let takes_first = is_limited(query) && query.sortClause.is_null() && !is_grouped(query);
-    takes_first.then(|| Why::Limit.of("LIMIT of rows that a subquery has put in order"))
-}
-
-/// Whether rows come out of an item of FROM in an order, which PostgreSQL happens to keep.
-fn has_sorted_rows(query: &pg_sys::Query) -> bool {
-    // SAFETY: lists and subqueries of a valid query.
-    let subqueries = unsafe {
-        let tree = Tree::new();
-        let items = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).map(|entry| entry.subquery.cast_const());
-        let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList).map(|with| with.ctequery.cast_const().cast());
-        items.chain(with).filter_map(|query: *const pg_sys::Query| query.as_ref()).collect::<Vec<_>>()
-    };
-    let is_sorted = |query: &pg_sys::Query| !query.sortClause.is_null() || !query.windowClause.is_null();
-    subqueries.into_iter().any(|query| is_sorted(query) || has_sorted_rows(query))
 }
 
 fn has_subquery(node: Node<'_>) -> bool {

@@ -1,26 +1,28 @@
 //! Aggregates over a group's values in an order: `string_agg`, `array_agg`, percentiles, `mode`.
 
 use pgrx::prelude::*;
-use plan::{Agg, Element, Expr, Listed, Listing, Literal, Named, Type};
+use plan::{Agg, Aggregation, Element, Expr, JoinKind, Listed, Listing, Literal, Named, Rel, SortKey, Type};
 
 use super::aggregate::{Translated, unknown, where_true};
+use super::arrival::unknown_order;
 use super::columns::{Distinct, conversion, plain};
+use super::level::{Level, Use, whole_level};
 use super::ordered::Targets;
 use super::reason::{Attempt, Why};
-use super::translate::{Translator, Typed};
+use super::translate::{Pending, Translator, Typed, exact};
 use crate::pg::tree::Node;
 use crate::pg::value::{self, Form};
-use crate::spec::Conversion;
+use crate::spec::{Conversion, Source};
 
 impl<'a> Translator<'a> {
-    pub fn listed(&mut self, aggref: &'a pg_sys::Aggref, of: Listing) -> Attempt<Translated> {
+    pub fn listed(&mut self, aggref: &'a pg_sys::Aggref, of: Listing, arrival: Vec<SortKey>) -> Attempt<Translated> {
         let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
         let filter = filter.as_ref();
         let targets = Targets::of(self.tree, aggref.args.cast());
         let distinct = !aggref.aggdistinct.is_null();
         // What is distinct is put in order by all arguments: those of ORDER BY come first.
         let clauses = if distinct { aggref.aggdistinct } else { aggref.aggorder };
-        let mut order = self.sort_keys(clauses, &targets, None)?;
+        let mut order = if clauses.is_null() { arrival } else { self.sort_keys(clauses, &targets, None)? };
         for key in &mut order {
             let ty = self.type_of(&key.expr);
             key.expr = where_true(filter, key.expr.clone(), ty);
@@ -51,8 +53,7 @@ impl<'a> Translator<'a> {
                     Type::Numeric => stored(value),
                     _ => value,
                 };
-                let all = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) };
-                let belongs = filter.cloned().unwrap_or(all);
+                let belongs = filter.cloned().unwrap_or_else(all);
                 (vec![where_true(value), belongs], Some(element), Conversion::Kept(Form::Varlena))
             }
             Listing::Discrete | Listing::Continuous => {
@@ -80,6 +81,46 @@ impl<'a> Translator<'a> {
             _ => Err(Why::Aggregate.of("percentile that differs from group to group")),
         }
     }
+}
+
+impl<'a> Translator<'a> {
+    /// `ARRAY(SELECT …)`: an array of all rows, in their order; an empty one of none.
+    pub fn array_of_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
+        let query = self
+            .tree
+            .required(link.subselect)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+        self.order_wanted = true;
+        let Level { rel, columns, order } = whole_level(self, query, Use::Value)?;
+        if order.is_none() && (!query.sortClause.is_null() || self.has_sorted_rows(query)) {
+            return Err(unknown_order("array"));
+        }
+        let mut entries = self.tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
+        let node = self.tree.required(entries.next().ok_or_else(|| Why::Subquery.of("array of nothing"))?.expr);
+        let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("array of nothing"))??;
+        let value = self.shown(value)?;
+        let array = value::array_of(node.sql_type()).ok_or_else(|| Why::Type.of("array of arrays"))?;
+        let element = element(array, &value, node)?;
+        let arguments = vec![in_array(value), all()];
+        let listed = Listed::new(Listing::Array, arguments, order.unwrap_or_default(), Some(element));
+        let column = self.column(Type::Opaque)?;
+        let agg = Agg::Listed(Box::new(listed));
+        let aggregates = vec![Aggregation { columns: vec![column], agg, distinct: false }];
+        let rel = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
+        self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
+        let empty = self.parameter(Type::Opaque, Source::Value, value::empty_array(array));
+        Ok(exact(Expr::Coalesce(vec![Expr::column(column), empty]), Type::Opaque))
+    }
+}
+
+fn all() -> Expr {
+    Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) }
+}
+
+/// A value in the form from which elements are made.
+fn in_array(value: Typed) -> Expr {
+    if value.ty == Type::Numeric { stored(value).expr } else { value.expr }
 }
 
 /// A numeric as PostgreSQL keeps it.

@@ -16,6 +16,7 @@
 //! - `nodes`: the plan tree that comes out
 
 mod aggregate;
+mod arrival;
 mod by_key;
 mod columns;
 mod compare;

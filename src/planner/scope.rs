@@ -11,12 +11,14 @@ use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, Lock, OpenRelation, has_children, keys_determine};
 use crate::pg::value;
 use crate::spec::RelationNames;
-use plan::{Expr, MirrorColumn, Named, Relation, Source, Type};
+use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
 
 /// A level; those around it come before it in [`Translator`]'s list.
 pub struct Scope<'a> {
     pub query: &'a pg_sys::Query,
     items: Vec<Item>,
+    /// In which the rows of the only item come, if a subquery has put them in one and it was asked for.
+    pub order: Option<Vec<SortKey>>,
 }
 
 struct Item {
@@ -52,7 +54,7 @@ struct Table {
 
 impl<'a> Scope<'a> {
     pub fn of(query: &'a pg_sys::Query) -> Scope<'a> {
-        Scope { query, items: Vec::new() }
+        Scope { query, items: Vec::new(), order: None }
     }
 
     pub fn add_subquery(&mut self, index: i32, columns: Vec<Attempt<Typed>>) {

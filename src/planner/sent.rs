@@ -75,7 +75,9 @@ impl<'a> Translator<'a> {
         translate: impl FnOnce(&mut Self) -> Attempt<Rel>,
     ) -> Attempt<Rel> {
         self.attempt(translate).or_else(|reason| {
-            self.scope_mut().remove(index);
+            let scope = self.scope_mut();
+            scope.remove(index);
+            scope.order = None;
             self.send(index, entry, reason)
         })
     }
@@ -101,7 +103,7 @@ impl<'a> Translator<'a> {
             columns.push(self.sent_column(relation, var));
         }
         self.scope_mut().remove(NO_ITEM);
-        Ok(Level { rel, columns })
+        Ok(Level { rel, columns, order: None })
     }
 
     /// Has PostgreSQL compute the rows of an item of the innermost level; otherwise that is the reason.

@@ -23,9 +23,8 @@ use crate::pg::tree::Node;
 impl<'a> Translator<'a> {
     /// A subquery in FROM, which becomes item `index` of the innermost scope.
     pub fn subquery(&mut self, index: i32, query: &'a pg_sys::Query) -> Attempt<Rel> {
-        let (rel, columns) = self.rows(query)?;
-        self.scope_mut().add_subquery(index, columns);
-        Ok(rel)
+        let level = self.rows(query)?;
+        Ok(self.add_rows(index, level))
     }
 
     /// A reference to a query of WITH: its rows, computed for each reference.
@@ -53,15 +52,20 @@ impl<'a> Translator<'a> {
         let inner = self.scopes.split_off(level + 1);
         let rows = self.repeating(cte.cterefcount > 1, |translator| translator.rows(query));
         self.scopes.extend(inner);
-        let (rel, columns) = rows?;
-        self.scope_mut().add_subquery(index, columns);
-        Ok(rel)
+        Ok(self.add_rows(index, rows?))
+    }
+
+    fn add_rows(&mut self, index: i32, Level { rel, columns, order }: Level) -> Rel {
+        let scope = self.scope_mut();
+        scope.add_subquery(index, columns);
+        scope.order = order;
+        rel
     }
 
     /// The rows of a subquery. An outer join around it must find nulls where it has no row, so that what is no plain
     /// column becomes one here.
-    fn rows(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
-        let Level { rel, columns } = whole_level(self, query, Use::Rows)?;
+    fn rows(&mut self, query: &'a pg_sys::Query) -> Attempt<Level> {
+        let Level { rel, columns, order } = whole_level(self, query, Use::Rows)?;
         let visible = self.columns_of(&rel);
         let mut computed = Vec::new();
         let mut named = Vec::new();
@@ -73,7 +77,7 @@ impl<'a> Translator<'a> {
                 other => other,
             });
         }
-        Ok((rel.map(computed), named))
+        Ok(Level { rel: rel.map(computed), columns: named, order })
     }
 
     /// A value as a column.
@@ -128,7 +132,7 @@ impl<'a> Translator<'a> {
         // What is neither true nor false is found by a second look.
         let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
         let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
-        let Level { rel, columns } = level?;
+        let Level { rel, columns, .. } = level?;
         if link.subLinkType == pg_sys::SubLinkType::EXISTS_SUBLINK {
             // One row is as good as all.
             let rel = if self.is_closed(&rel) { self.one_if_any(rel)? } else { rel };
@@ -204,6 +208,7 @@ impl<'a> Translator<'a> {
     pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, unknown_is_false: bool) -> Attempt<Typed> {
         let (decisive, found): (fn(Expr) -> Expr, bool) = match link.subLinkType {
             pg_sys::SubLinkType::EXPR_SUBLINK => return self.scalar_subquery(link),
+            pg_sys::SubLinkType::ARRAY_SUBLINK => return self.array_of_rows(link),
             pg_sys::SubLinkType::EXISTS_SUBLINK => {
                 let list = self.list(link)?;
                 return Ok(boolean(self.mark(list, true_only)?));
@@ -241,7 +246,7 @@ impl<'a> Translator<'a> {
     /// A row that says how many rows the list of an `IN` has, and how many that are not null.
     fn totals_of_list(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Expr, Expr)> {
         let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
-        let Level { rel, columns } = level?;
+        let Level { rel, columns, .. } = level?;
         let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("IN of nothing"))??;
         let (rows, not_null) = (self.column(Type::Int64)?, self.column(Type::Int64)?);
         let aggregates = vec![
@@ -269,7 +274,7 @@ impl<'a> Translator<'a> {
             .required(link.subselect)
             .cast::<pg_sys::Query>()
             .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
-        let Level { rel, columns } = level_or_sent(self, query, Use::Value)?;
+        let Level { rel, columns, .. } = level_or_sent(self, query, Use::Value)?;
         let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("subquery without a column"))??;
         let is_total = query.hasAggs && query.groupClause.is_null() && query.groupingSets.is_null();
         if !is_total || is_limited(query) || query.hasTargetSRFs {

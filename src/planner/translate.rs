@@ -90,6 +90,8 @@ pub struct Translator<'a> {
     pub is_operand: bool,
     /// What is being translated is translated a second time, too, and must give the same rows.
     pub repeated: bool,
+    /// Whoever reads the rows of the level that is translated next asks for their order.
+    pub order_wanted: bool,
     /// The window functions of the level that is being translated.
     pub windows: Vec<Computed<'a>>,
 }
@@ -145,6 +147,7 @@ impl<'a> Translator<'a> {
             unknown_is_false: false,
             is_operand: false,
             repeated: false,
+            order_wanted: false,
             windows: Vec::new(),
         }
     }

@@ -84,7 +84,7 @@ pub fn reads_in_order(query: &pg_sys::Query) -> bool {
 }
 
 /// The place of the one item that FROM has.
-fn only_item(query: &pg_sys::Query) -> Option<i32> {
+pub fn only_item(query: &pg_sys::Query) -> Option<i32> {
     // SAFETY: a valid query.
     let (tree, from) = unsafe { (Tree::new(), query.jointree.as_ref()?) };
     let mut items = tree.list(from.fromlist);

@@ -14,6 +14,7 @@ use crate::pg::catalog::function_name;
 use crate::pg::tree::{Node, make, push};
 
 /// A window function of the level that is being translated, and its value.
+#[derive(Clone)]
 pub struct Computed<'a> {
     call: Node<'a>,
     value: Typed,
@@ -212,7 +213,7 @@ impl<'a> Translator<'a> {
             let entry = unsafe { pg_sys::makeTargetEntry(argument.as_ptr(), number, std::ptr::null_mut(), false) };
             push(&mut aggref.args, entry);
         }
-        match self.aggregate(aggref)? {
+        match self.aggregate(aggref, Vec::new())? {
             Translated::Column(agg, distinct, _) if !distinct.0 && self.is_windowed(&agg) => Ok(agg),
             _ => Err(Why::WindowFunction.of(format!("window function {}", function_name(func.winfnoid)))),
         }

@@ -16,6 +16,7 @@ mod mul;
 mod parse;
 mod power;
 mod round;
+mod sqrt;
 mod stored;
 mod text;
 mod total;

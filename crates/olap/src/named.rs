@@ -7,7 +7,7 @@ use plan::catalogue::Extreme;
 use plan::{Named, Type};
 
 use crate::greatest::{extreme_in_locale, extreme_of};
-use crate::{calendar, differences, intervals, maths, numerics, texts, to_char};
+use crate::{calendar, differences, exact_spread, intervals, maths, numerics, texts, to_char};
 
 /// A function's result, of type `ty`, for `rows` rows; its first operand is of type `operand`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
@@ -20,6 +20,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Fitted
         | Named::WholeQuotient
         | Named::ToText => numerics::apply(function, operand.scale(), args, rows),
+        Named::Spread(of) => exact_spread::finished(of, args, rows),
         Named::Greatest => extreme_of(Extreme::Max, None, args, rows),
         Named::Least => extreme_of(Extreme::Min, None, args, rows),
         Named::GreatestIn => extreme_in_locale(Extreme::Max, args, rows),

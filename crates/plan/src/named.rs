@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{FunctionRow, Kind, Rule, Takes, named, of_all, of_all_in_locale};
+use crate::catalogue::{FunctionRow, Kind, Rule, Spread, Takes, named, of_all, of_all_in_locale};
 use crate::{FailureKind, Type};
 
 /// A function, whatever its operands are.
@@ -82,6 +82,8 @@ pub enum Named {
     OnlyRow,
     /// A sum by a count, to the digit that PostgreSQL rounds to.
     Average,
+    /// Variance or standard deviation of what [`crate::Agg::Spread`] gives, and twice the scale of its argument.
+    Spread(Spread),
     /// A numeric of PostgreSQL's own bytes, and back.
     FromStored,
     ToStored,
@@ -257,6 +259,7 @@ const MICROS: Rule = Rule::Is(Type::Decimal64 { scale: 6 });
 
 const OUT_OF_RANGE: &[FailureKind] =
     &[FailureKind::SmallintOutOfRange, FailureKind::IntegerOutOfRange, FailureKind::BigintOutOfRange];
+const SUMS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int64), Takes::Only(Type::Int32)];
 const QUOTIENT: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Only(Type::Int64)];
 const AVERAGE: Rule = Rule::Is(Type::Decimal128 { scale: AVERAGE_SCALE });
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
@@ -278,6 +281,7 @@ const TOO_LONG: &[FailureKind] = &[FailureKind::OutOfMemory];
 pub(crate) const NAMED: &[FunctionRow] = {
     use Kind::{Bool, Date, Decimal, Float, Integer, Real, Text, Time, Timestamp, TimestampTz, Uuid};
     use Named::*;
+    use crate::catalogue::Spread::{StddevPop, StddevSamp, VarPop, VarSamp};
     use Takes::{Any, Only};
     &[
         of_all(Greatest, "greatest(integer, …)", &[Any(Integer)]),
@@ -394,6 +398,10 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(Average, "average(decimal, bigint)", QUOTIENT, AVERAGE, TOO_WIDE),
         named(ToFloat, "decimal to float", DECIMAL, Rule::Is(Type::Float64), &[]),
         named(ToBool, "integer to bool", &[Only(Type::Int32)], BOOL, &[]),
+        named(Spread(VarPop), "var_pop of exact sums", SUMS, TO_NUMERIC, &[]),
+        named(Spread(VarSamp), "var_samp of exact sums", SUMS, TO_NUMERIC, &[]),
+        named(Spread(StddevPop), "stddev_pop of exact sums", SUMS, TO_NUMERIC, &[]),
+        named(Spread(StddevSamp), "stddev_samp of exact sums", SUMS, TO_NUMERIC, &[]),
         named(Extract(Field::Millennium), "extract(millennium from date)", DATE, WHOLE, INFINITE),
         named(Extract(Field::Century), "extract(century from date)", DATE, WHOLE, INFINITE),
         named(Extract(Field::Decade), "extract(decade from date)", DATE, WHOLE, INFINITE),

@@ -64,6 +64,7 @@ const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("pairs of floats", &["corr(", "covar_", "regr_"]),
     ("bool_and, bit_and", &["bool_", "every(", "bit_"]),
     ("array_agg, string_agg", &["array_agg(", "string_agg("]),
+    ("ARRAY(SELECT ...)", &["ARRAY(SELECT"]),
     ("percentiles, mode", &["percentile_", "mode("]),
     ("aggregate that PostgreSQL computes", &["jsonb_agg("]),
     ("parameters", &["$1"]),

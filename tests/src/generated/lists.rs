@@ -49,7 +49,7 @@ fn joined(dice: &mut Dice, scope: &Scope, first: &str) -> String {
 }
 
 /// Something else that comes first in the order.
-fn by(dice: &mut Dice, scope: &Scope) -> String {
+pub fn by(dice: &mut Dice, scope: &Scope) -> String {
     let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
     let is_ordered = |column: &Column| column.kind.is_ordered() && column.kind != Kind::Uuid;
     let column = Some(scope.column(dice)).filter(|_| dice.chance(2)).filter(is_ordered);
@@ -57,7 +57,7 @@ fn by(dice: &mut Dice, scope: &Scope) -> String {
 }
 
 /// Equal ones look alike.
-fn value(dice: &mut Dice, scope: &Scope) -> String {
+pub fn value(dice: &mut Dice, scope: &Scope) -> String {
     let kind = dice.pick(&[Kind::Integer, Kind::Text, Kind::Date, Kind::Bool, Kind::Uuid]);
     scope.column_of(dice, kind).map_or("1".into(), |column| column.name)
 }

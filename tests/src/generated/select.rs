@@ -44,6 +44,9 @@ impl From {
         if dice.chance(10) {
             items.push(subqueries::value(dice, &self.scope));
         }
+        if dice.chance(8) {
+            items.push(subqueries::array(dice, &self.scope));
+        }
         if dice.chance(10) {
             items.push(subqueries::condition(dice, &self.scope));
         }
@@ -198,7 +201,7 @@ impl From {
 
     fn aggregate_form(&self, dice: &mut Dice) -> String {
         match dice.below(10) {
-            0 if dice.chance(8) => {
+            0 if dice.chance(3) => {
                 let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
                 format!("jsonb_agg({column} ORDER BY {column})")
             }

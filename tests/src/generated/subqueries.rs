@@ -17,6 +17,17 @@ pub fn value(dice: &mut Dice, outer: &Scope) -> String {
     value_at(dice, outer, 1)
 }
 
+/// An array, as text.
+pub fn array(dice: &mut Dice, outer: &Scope) -> String {
+    let (table, inner) = shop::inner_table(dice, "qa");
+    let mut conditions = correlation(dice, outer, &inner);
+    conditions.push(inner.simple_condition(dice));
+    let (value, conditions) = (lists::value(dice, &inner), conditions.join(" AND "));
+    let order = format!("{}{value}", lists::by(dice, &inner));
+    let limit = dice.pick(&["", "", " LIMIT 3"]);
+    format!("ARRAY(SELECT {value} FROM {table} qa WHERE {conditions} ORDER BY {order}{limit})::text")
+}
+
 /// An item of FROM that reads those before it, with its columns.
 pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     let (table, inner) = shop::inner_table(dice, "lq");
@@ -106,7 +117,7 @@ fn condition_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
 fn value_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
     let alias = format!("q{level}");
     let (table, inner) = shop::inner_table(dice, &alias);
-    let aggregate = dice.pick(&["max", "min", "sum", "avg", "count"]);
+    let aggregate = dice.pick(&["max", "min", "sum", "avg", "count", "stddev", "var_pop"]);
     let mut conditions = vec!["true".to_string()];
     if dice.chance(2) {
         conditions.extend(correlation(dice, outer, &inner));
@@ -119,6 +130,11 @@ fn value_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
     let conditions = conditions.join(" AND ");
     if dice.chance(5) {
         return format!("(SELECT {} FROM {table} {alias} WHERE {conditions}{having})", lists::number(dice, &inner));
+    }
+    if dice.chance(8) {
+        let value = lists::value(dice, &inner);
+        let rows = format!("SELECT {value} AS v FROM {table} {alias} WHERE {conditions} ORDER BY {value} DESC");
+        return format!("(SELECT length(string_agg(v::text, ',')) FROM ({rows}) s{having})");
     }
     let number = inner.number(dice);
     let more = dice.pick(&["", "", " + 1", " * 2"]);

@@ -19,7 +19,7 @@ impl Words<'_> {
         let Some(first) = args.first() else { return self.listed(name(function), args, text) };
         match (function, args) {
             // What only makes one form of the other.
-            (FromStored | ToStored | Trimmed | ShownWith | Comparable | ComparableIn | CharToText, _) => {
+            (FromStored | ToStored | Trimmed | ShownWith | Comparable | ComparableIn | CharToText | Spread(_), _) => {
                 self.write(first, text)
             }
             // With the locale.

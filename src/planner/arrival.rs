@@ -1,0 +1,88 @@
+//! The order in which rows come out of a subquery in FROM. To SQL it is none, but PostgreSQL keeps it, and queries are written
+//! for that: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
+
+use pgrx::prelude::*;
+use plan::SortKey;
+
+use super::level::is_grouped;
+use super::ordered::{Targets, is_limited};
+use super::reason::{Attempt, Reason, Why};
+use super::translate::{Translator, Typed};
+use super::unwrap::{only_item, reads_in_order};
+use crate::pg::tree::Tree;
+
+impl<'a> Translator<'a> {
+    /// By which a level's rows are sorted, if it says so; its columns have become `columns`.
+    pub fn arrival(
+        &mut self,
+        query: &'a pg_sys::Query,
+        targets: &Targets<'a>,
+        columns: &[Attempt<Typed>],
+    ) -> Option<Vec<SortKey>> {
+        let waiting = self.pending.len();
+        let windows = std::mem::take(&mut self.windows);
+        let keys = self.attempt(|translator| {
+            translator.windows.clone_from(&windows);
+            let keys = translator.sort_keys(query.sortClause, targets, Some(columns))?;
+            match translator.pending.len() == waiting {
+                true => Ok(keys),
+                false => Err(Why::RowOrder.of("ORDER BY a subquery")),
+            }
+        });
+        self.windows = windows;
+        keys.ok().filter(|keys| !keys.is_empty())
+    }
+}
+
+impl Translator<'_> {
+    /// In which order the rows of the innermost level, `query`, come; none if any will do.
+    pub fn order_of_rows(&mut self, query: &pg_sys::Query) -> Attempt<Vec<SortKey>> {
+        match self.scope_mut().order.clone() {
+            Some(order) => Ok(order),
+            None if self.has_sorted_rows(query) => Err(unknown_order("aggregate")),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The same of a level that may refer to queries of WITH around it.
+    pub fn has_sorted_rows(&self, query: &pg_sys::Query) -> bool {
+        let is_with = |entry: &pg_sys::RangeTblEntry| entry.rtekind == pg_sys::RTEKind::RTE_CTE;
+        let refers = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).any(is_with);
+        has_sorted_rows(query) || refers && self.scopes.iter().any(|scope| has_sorted_rows(scope.query))
+    }
+}
+
+pub fn unknown_order(what: &str) -> Reason {
+    Why::RowOrder.of(format!("{what} of rows that a subquery has put in order"))
+}
+
+/// Whether FROM is one item.
+pub fn reads_one_item(query: &pg_sys::Query) -> bool {
+    only_item(query).is_some()
+}
+
+/// What makes of rows that a subquery has put in order something else than of the same rows in another one.
+pub fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
+    if !reads_in_order(query) {
+        return None;
+    }
+    let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
+    if windows.any(|window| window.orderClause.is_null()) {
+        return Some(Why::RowOrder.of("window function without an order over rows that a subquery has put in order"));
+    }
+    let takes_first = is_limited(query) && query.sortClause.is_null() && !is_grouped(query);
+    takes_first.then(|| Why::Limit.of("LIMIT of rows that a subquery has put in order"))
+}
+
+/// Whether rows come out of an item of FROM in an order, which PostgreSQL happens to keep.
+pub fn has_sorted_rows(query: &pg_sys::Query) -> bool {
+    // SAFETY: lists and subqueries of a valid query.
+    let subqueries = unsafe {
+        let tree = Tree::new();
+        let items = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).map(|entry| entry.subquery.cast_const());
+        let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList).map(|with| with.ctequery.cast_const().cast());
+        items.chain(with).filter_map(|query: *const pg_sys::Query| query.as_ref()).collect::<Vec<_>>()
+    };
+    let is_sorted = |query: &pg_sys::Query| !query.sortClause.is_null() || !query.windowClause.is_null();
+    subqueries.into_iter().any(|query| is_sorted(query) || has_sorted_rows(query))
+}
