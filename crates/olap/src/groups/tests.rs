@@ -8,7 +8,10 @@ use arrow_array::Int64Array;
 use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
 use futures::TryStreamExt;
 use plan::catalogue::FloatAgg;
-use plan::{Agg, Aggregation, ColumnId, Computed, Expr, FailureKind, Plan, Rel, Relation, RelationColumn, Type};
+use plan::{
+    Agg, Aggregation, ColumnId, Computed, Element, Expr, FailureKind, Listed, Listing, Literal, Plan, Rel, Relation,
+    RelationColumn, SortKey, Type,
+};
 
 use crate::spill::testing::{COLUMNS, Made, PLENTY, nothing_is_left, rows, run, runtime, view};
 use crate::{Cancellation, Runtime};
@@ -17,14 +20,44 @@ fn column(id: u16) -> Expr {
     Expr::column(ColumnId(id))
 }
 
-/// Groups by these columns; of aggregates all kinds, or one over distinct values.
-fn plan(keys: &[u16], distinct: bool) -> Plan {
+/// What is asked of the groups.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Asked {
+    Totals,
+    Distinct,
+    Lists,
+}
+
+/// A list in an order that leaves none but equal values in any order.
+fn list(of: Listing, arguments: Vec<Expr>, element: Option<Element>) -> Agg {
+    let order = vec![SortKey { descending: true, ..SortKey::ascending(arguments[0].clone()) }];
+    Agg::Listed(Box::new(Listed::new(of, arguments, order, element)))
+}
+
+/// Groups by these columns.
+fn plan(keys: &[u16], asked: Asked) -> Plan {
     let text = Expr::column(ColumnId(2));
     let (number, value) = (Expr::column(ColumnId(0)), Expr::column(ColumnId(3)));
     let numeric = Expr::Cast { to: Type::Numeric, arg: value.clone().into() };
-    let aggs = match distinct {
-        true => vec![(Agg::Count(text), true), (Agg::Sum(value), false)],
-        false => vec![
+    let constant = |ty, value| Expr::Literal { ty, value: Some(value) };
+    let aggs = match asked {
+        Asked::Distinct => vec![(Agg::Count(text), true), (Agg::Sum(value), false)],
+        Asked::Lists => {
+            let element = Element { oid: 20, align: 8, length: Some(8), padded: 0 };
+            let comma = constant(Type::Text, Literal::Text(",".into()));
+            let half = constant(Type::Float64, Literal::Float(0.5));
+            vec![
+                (list(Listing::Joined, vec![text.clone(), comma], None), true),
+                (
+                    list(Listing::Array, vec![value.clone(), constant(Type::Bool, Literal::Bool(true))], Some(element)),
+                    false,
+                ),
+                (list(Listing::Discrete, vec![text, half], None), false),
+                (list(Listing::Mode, vec![value], None), false),
+                (Agg::CountStar, false),
+            ]
+        }
+        Asked::Totals => vec![
             (Agg::CountStar, false),
             (Agg::Sum(value.clone()), false),
             (Agg::Min(text.clone()), false),
@@ -69,16 +102,18 @@ fn plan(keys: &[u16], distinct: bool) -> Plan {
 async fn little_memory_gives_the_same_groups() {
     let keys: [&[u16]; 6] = [&[0], &[2], &[0, 2], &[1, 0], &[1, 2, 3], &[3]];
     for (seed, keys) in (1..).zip(keys) {
-        for (distinct, values) in [(false, 60_000), (true, 60_000), (false, 500)] {
-            let plan = plan(keys, distinct);
+        for (asked, values) in
+            [(Asked::Totals, 60_000), (Asked::Distinct, 60_000), (Asked::Lists, 60_000), (Asked::Totals, 500)]
+        {
+            let plan = plan(keys, asked);
             let expected = rows(&run(&runtime(2, PLENTY, None), &plan, view(seed, 24, values)).await.unwrap());
             for (threads, share) in [(1, 0), (2, 0), (3, 8 << 20)] {
                 let little = runtime(threads, PLENTY, Some((1 << 30, share, 0)));
                 let told = run(&little, &plan, view(seed, 24, values)).await.unwrap();
                 assert!(told.iter().all(|batch| batch.num_rows() <= CHUNK_ROWS));
-                assert!(rows(&told) == expected, "{keys:?} distinct={distinct} {values} {threads} {share}");
+                assert!(rows(&told) == expected, "{keys:?} {asked:?} {values} {threads} {share}");
                 let many = expected.len() > 50_000;
-                assert!(little.spilled_bytes() > 0 || !many, "{keys:?} distinct={distinct} {values} {threads} {share}");
+                assert!(little.spilled_bytes() > 0 || !many, "{keys:?} {asked:?} {values} {threads} {share}");
                 nothing_is_left(&little).await;
             }
         }
@@ -88,7 +123,7 @@ async fn little_memory_gives_the_same_groups() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_is_kept_to_over_several_levels() {
     // Some 700,000 groups of some hundred bytes.
-    let plan = plan(&[0, 2], false);
+    let plan = plan(&[0, 2], Asked::Totals);
     let expected = rows(&run(&runtime(2, PLENTY, None), &plan, view(7, 90, 1 << 40)).await.unwrap());
     assert!(expected.len() > 700_000);
     let little = runtime(2, 160 << 20, Some((1 << 30, 8 << 20, 2 << 20)));
@@ -104,7 +139,7 @@ async fn memory_is_kept_to_over_several_levels() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_of_the_disk_is_out_of_memory_before_the_first_row() {
-    let plan = plan(&[0, 2], false);
+    let plan = plan(&[0, 2], Asked::Totals);
     for limit in [0, 100 << 10, 5 << 20] {
         let little = runtime(2, PLENTY, Some((limit, 0, 0)));
         let running = little.start(&plan, &[], vec![view(8, 60, 1 << 40)], &Cancellation::default()).await.unwrap();
@@ -118,14 +153,20 @@ async fn the_limit_of_the_disk_is_out_of_memory_before_the_first_row() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn distinct_values_of_one_group_need_memory() {
+async fn what_one_group_has_needs_memory() {
     // One group, whose values are all different.
-    let grouped = plan(&[0], true);
-    let little = runtime(2, 12 << 20, Some((1 << 30, 4 << 20, 1 << 20)));
-    let one =
-        run(&little, &grouped, Arc::new(Keyless(Made { seed: 9, chunks: 90, values: 1 << 40, types: COLUMNS.into() })));
-    assert_eq!(one.await.unwrap_err().kind, FailureKind::OutOfMemory);
-    nothing_is_left(&little).await;
+    for asked in [Asked::Distinct, Asked::Lists] {
+        let grouped = plan(&[0], asked);
+        let little = runtime(2, 12 << 20, Some((1 << 30, 4 << 20, 1 << 20)));
+        let made = Made { seed: 9, chunks: 90, values: 1 << 40, types: COLUMNS.into() };
+        let one = run(&little, &grouped, Arc::new(Keyless(made)));
+        assert_eq!(one.await.unwrap_err().kind, FailureKind::OutOfMemory);
+        nothing_is_left(&little).await;
+        // All rows are one group.
+        let total = plan(&[], asked);
+        assert_eq!(run(&little, &total, view(9, 90, 1 << 40)).await.unwrap_err().kind, FailureKind::OutOfMemory);
+        nothing_is_left(&little).await;
+    }
 }
 
 /// The same, with one key.
@@ -154,7 +195,7 @@ impl TableView for Keyless {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_that_nobody_waits_for_leaves_nothing() {
-    let plan = plan(&[0, 2], false);
+    let plan = plan(&[0, 2], Asked::Totals);
     let mut ends = BTreeMap::new();
     for milliseconds in (0..400).step_by(40) {
         let little = runtime(2, PLENTY, Some((1 << 30, 0, 0)));
