@@ -23,7 +23,7 @@ impl<'a> Translator<'a> {
         // What is distinct is put in order by all arguments: those of ORDER BY come first.
         let clauses = if distinct { aggref.aggdistinct } else { aggref.aggorder };
         let mut order = if clauses.is_null() { arrival } else { self.sort_keys(clauses, &targets, None)? };
-        for key in &mut order {
+        for key in order.iter_mut().filter(|key| !is_constant(&key.expr)) {
             let ty = self.type_of(&key.expr);
             key.expr = where_true(filter, key.expr.clone(), ty);
         }
@@ -41,10 +41,7 @@ impl<'a> Translator<'a> {
                 }
                 let conversion = plain(value.ty);
                 // A delimiter is looked at only where there is a value.
-                let delimiter = match delimiter.expr {
-                    constant @ (Expr::Literal { .. } | Expr::Param { .. }) => constant,
-                    _ => where_true(delimiter),
-                };
+                let delimiter = if is_constant(&delimiter.expr) { delimiter.expr } else { where_true(delimiter) };
                 (vec![where_true(value), delimiter], None, conversion)
             }
             Listing::Array => {
@@ -77,7 +74,7 @@ impl<'a> Translator<'a> {
     fn share(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Expr> {
         let share = self.tree.list(aggref.aggdirectargs).next().ok_or_else(|| unknown(aggref))?;
         match self.expression(share)?.expr {
-            share @ (Expr::Literal { .. } | Expr::Param { .. }) => Ok(share),
+            share if is_constant(&share) => Ok(share),
             _ => Err(Why::Aggregate.of("percentile that differs from group to group")),
         }
     }
@@ -112,6 +109,10 @@ impl<'a> Translator<'a> {
         let empty = self.parameter(Type::Opaque, Source::Value, value::empty_array(array));
         Ok(exact(Expr::Coalesce(vec![Expr::column(column), empty]), Type::Opaque))
     }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal { .. } | Expr::Param { .. })
 }
 
 fn all() -> Expr {

@@ -173,6 +173,11 @@ impl KeyRows {
         Key { row: self.rows.row(row), texts: self.texts.as_ref() }
     }
 
+    /// Equal keys have equal ones.
+    pub fn bytes(&self, row: usize) -> &[u8] {
+        self.rows.row(row).data()
+    }
+
     pub fn num_rows(&self) -> usize {
         self.rows.num_rows()
     }

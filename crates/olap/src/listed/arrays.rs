@@ -40,8 +40,7 @@ pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef
             out.append_null();
             return Ok(());
         }
-        order.sort(rows);
-        let rows = if list.distinct { order.distinct(rows) } else { rows };
+        let rows = order.arranged(rows, list.distinct);
         writer.array(&columns[0], rows)?;
         out.append_value(&writer.out);
         Ok(())

@@ -26,8 +26,7 @@ pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef
             out.append_null();
             return Ok(());
         }
-        order.sort(rows);
-        let rows = if list.distinct { order.distinct(rows) } else { rows };
+        let rows = order.arranged(rows, list.distinct);
         text.clear();
         for (at, row) in rows.iter().enumerate() {
             let delimiter = match list.second {

@@ -86,7 +86,7 @@ impl ListOf {
         let mut second = Second::None;
         if let Some(expr) = own.get(1) {
             let lowered = lowering.lower(expr)?;
-            second = match (&*lowered as &dyn std::any::Any).downcast_ref::<Constant>() {
+            second = match constant(&lowered) {
                 Some(constant) => Second::Constant(constant.value().clone()),
                 None if matches!(listed.of, Listing::Discrete | Listing::Continuous) => {
                     return Err(internal("a percentile that is not constant"));
@@ -103,8 +103,12 @@ impl ListOf {
             let column = match known.iter().position(|other| *other == key) {
                 Some(at) => at,
                 None => {
+                    let lowered = lowering.lower(key)?;
+                    if constant(&lowered).is_some() && !order.is_empty() {
+                        continue;
+                    }
                     known.push(key);
-                    arguments.push(lowering.lower(key)?);
+                    arguments.push(lowered);
                     known.len() - 1
                 }
             };
@@ -195,6 +199,10 @@ impl ListOf {
     fn collecting(&self) -> Collecting {
         Collecting { list: self.clone(), rows: Rows::default(), groups: 0 }
     }
+}
+
+fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<&Constant> {
+    (&**expr as &dyn std::any::Any).downcast_ref()
 }
 
 fn no_partial_states<T>() -> Result<T> {

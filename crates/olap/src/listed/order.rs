@@ -1,6 +1,7 @@
 //! What rows are ordered by: numbers where one column's values are some, otherwise keys of bytes.
 
 use std::cmp::Ordering;
+use std::hash::Hash;
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use arrow_array::types::{Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Float64Array};
 use arrow_schema::DataType;
 use datafusion_common::error::Result;
+use hashbrown::HashSet;
 
 use super::Sorted;
 use crate::keys::{KeyRows, Keys};
@@ -88,17 +90,29 @@ impl Order {
         }
     }
 
-    /// Of sorted rows the first of those that are equal.
-    pub fn distinct<'a>(&self, rows: &'a mut [u32]) -> &'a [u32] {
-        let mut kept = 0;
-        for at in 0..rows.len() {
-            if kept == 0 || !self.are_equal(rows[kept - 1], rows[at]) {
-                rows[kept] = rows[at];
-                kept += 1;
-            }
-        }
-        &rows[..kept]
+    /// The rows in order; if they are to be distinct, of those that are equal the first.
+    pub fn arranged<'a>(&self, rows: &'a mut [u32], distinct: bool) -> &'a [u32] {
+        // It may take long to compare texts, but not to see which are equal.
+        let rows = match (distinct, self) {
+            (false, _) | (true, Order::Arrival) => rows,
+            (true, Order::Numbers(numbers)) => first_of_equal(rows, |row| numbers[row as usize]),
+            (true, Order::Keys(keys)) => first_of_equal(rows, |row| keys.bytes(row as usize)),
+        };
+        self.sort(rows);
+        rows
     }
+}
+
+fn first_of_equal<K: Eq + Hash>(rows: &mut [u32], key: impl Fn(u32) -> K) -> &mut [u32] {
+    let (mut seen, mut kept) = (HashSet::new(), 0);
+    for at in 0..rows.len() {
+        let row = rows[at];
+        if seen.insert(key(row)) {
+            rows[kept] = row;
+            kept += 1;
+        }
+    }
+    &mut rows[..kept]
 }
 
 fn compare(keys: &KeyRows, a: u32, b: u32) -> Ordering {
