@@ -106,6 +106,7 @@ impl Listed {
             && order.len() == self.order.len()
             && order.iter().zip(&self.order).all(are_texts)
             && self.element.is_some() == (self.of == Listing::Array)
+            && self.element.is_none_or(|element| [1, 2, 4, 8].contains(&element.align))
             // Those that are equal in the order are the same.
             && !(distinct && order.is_empty())
     }

@@ -123,10 +123,14 @@ impl Writer {
                 let blanks = (self.element.padded as usize).saturating_sub(text.chars().count());
                 self.varlena(text.as_bytes(), blanks);
             }
-            Type::Opaque if self.element.length.is_some() => {
-                self.out.extend_from_slice(bytes(values, row).unwrap_or_default());
+            Type::Text | Type::Bytes | Type::Opaque => {
+                let bytes = bytes(values, row).unwrap_or_default();
+                match self.element.length {
+                    None => self.varlena(bytes, 0),
+                    Some(length) if bytes.len() == usize::from(length) => self.out.extend_from_slice(bytes),
+                    Some(_) => return Err(DataFusionError::Internal("an element of another length".into())),
+                }
             }
-            Type::Text | Type::Bytes | Type::Opaque => self.varlena(bytes(values, row).unwrap_or_default(), 0),
             Type::Numeric => return Err(DataFusionError::Internal("an array of numerics in the engine's form".into())),
         }
         Ok(())

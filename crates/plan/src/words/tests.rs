@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Computed, Field, Range};
+use crate::{Computed, Element, Field, Range};
 
 /// Columns are letters, parameters numbered, but for one that is the session's.
 struct Letters;
@@ -110,6 +110,24 @@ fn conditions_and_orders_are_told() {
     let locale = Agg::InLocale(crate::catalogue::Extreme::Min, Box::new([column(1), text("C.utf8")]));
     let min = Aggregation { columns: vec![ColumnId(20)], agg: locale, distinct: false };
     assert_eq!(words.aggregate(&min), "min(t.b)");
+    let told = |of, arguments: Vec<Expr>, order, element, distinct| {
+        let agg = Agg::Listed(Box::new(Listed::new(of, arguments, order, element)));
+        words.aggregate(&Aggregation { columns: vec![ColumnId(20)], agg, distinct })
+    };
+    let element = Some(Element { oid: 23, align: 4, length: Some(4), padded: 0 });
+    let all = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) };
+    let half = Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(0.5)) };
+    let joined =
+        told(Listing::Joined, vec![column(1), text(", ")], vec![key(true, false), key(false, false)], None, true);
+    assert_eq!(joined, "string_agg(DISTINCT t.b, ', ' ORDER BY t.a DESC NULLS LAST, t.a)");
+    assert_eq!(told(Listing::Joined, vec![column(1), text("")], vec![], None, false), "string_agg(t.b, '')");
+    assert_eq!(told(Listing::Array, vec![column(0), all], vec![], element, false), "array_agg(t.a)");
+    let filtered = told(Listing::Array, vec![column(0), column(3)], vec![key(false, false)], element, false);
+    assert_eq!(filtered, "array_agg(t.a ORDER BY t.a) FILTER (WHERE t.d)");
+    let median = told(Listing::Continuous, vec![column(0), half], vec![key(false, false)], None, false);
+    assert_eq!(median, "percentile_cont(0.5) WITHIN GROUP (ORDER BY t.a)");
+    let most = told(Listing::Mode, vec![column(0)], vec![key(true, true)], None, false);
+    assert_eq!(most, "mode() WITHIN GROUP (ORDER BY t.a DESC)");
 }
 
 #[test]
