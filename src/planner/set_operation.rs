@@ -194,11 +194,6 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
 /// Whether equal values are the same to PostgreSQL, so that any of them may stand for all.
 fn require_one_image(tree: Tree<'_>, operation: &pg_sys::SetOperationStmt, types: &[Type]) -> Attempt<()> {
     for (ty, collation) in types.iter().zip(tree.oids(operation.colCollations)) {
-        if ty.is_float() {
-            return Err(
-                Why::SetOperation.of("set operation of double precision: which zero is returned depends on row order")
-            );
-        }
         if *ty == Type::Opaque {
             return Err(Why::SetOperation.of("set operation of values whose equality the engine does not know"));
         }
