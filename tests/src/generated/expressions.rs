@@ -152,13 +152,13 @@ impl Scope {
         // Of char(n) and text mixed, equal values are shown with blanks and without, and DISTINCT takes any.
         let as_text = |name: &str| if column.kind == Kind::Text { format!("{name}::text") } else { name.into() };
         let (name, other) = (as_text(&column.name), as_text(&other));
-        match dice.below(9) {
+        match dice.below(10) {
             0 => format!("coalesce({name}, {literal})"),
             1 => format!("coalesce({name}, {other})"),
             2 => format!("nullif({name}, {literal})"),
-            3 if column.kind == Kind::Text => format!("nullif({name}, {other})"),
-            3 if column.kind == Kind::Enum => format!("nullif({name}, {literal})"),
-            3 => format!("{}({name}, {other}, {literal})", dice.pick(&["greatest", "least"])),
+            3 | 9 if column.kind == Kind::Text => format!("nullif({name}, {other})"),
+            3 | 9 if column.kind == Kind::Enum => format!("nullif({name}, {literal})"),
+            3 | 9 => format!("{}({name}, {other}, {literal})", dice.pick(&["greatest", "least"])),
             4 => format!("(CASE {name} WHEN {literal} THEN {other} WHEN {other} THEN {literal} ELSE {name} END)"),
             5 => format!("(CASE {name} WHEN {literal} THEN {other} END)"),
             6 => format!("(CASE WHEN {} THEN {name} ELSE {literal} END)", self.plain_comparison(dice)),
