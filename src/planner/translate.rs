@@ -389,9 +389,6 @@ impl<'a> Translator<'a> {
 
     fn operator(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = self.tree.list(op.args).collect();
-        if let Some(compared) = self.compared_intervals(op, &arguments) {
-            return compared;
-        }
         match (Comparison::of(op.opno, op.inputcollid), &arguments[..]) {
             (Some(comparison), &[left, right]) => {
                 let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);

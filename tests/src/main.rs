@@ -20,6 +20,7 @@ mod following;
 mod generated;
 mod harness;
 mod interrupts;
+mod intervals;
 mod loading;
 mod locales;
 mod ranges;
@@ -49,6 +50,7 @@ fn main() -> std::process::ExitCode {
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
         ("reuse", reuse::TESTS),
+        ("intervals", intervals::TESTS),
         ("ranges", ranges::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),

@@ -44,6 +44,7 @@ use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
 use crate::groups::Groups;
+use crate::interval_sum::IntervalSum;
 use crate::numeric_sum::NumericSum;
 use crate::observe::Observer;
 use crate::physical::Stage;
@@ -56,6 +57,7 @@ enum Part {
     Count,
     Sum(SumType),
     NumericSum,
+    IntervalSum,
     Extreme(Extreme),
     InLocale(Extreme, &'static Locale),
     Float(FloatAgg),
@@ -99,6 +101,11 @@ pub fn group(
             Agg::Sum(arg) if plan.type_of(arg) == Type::Numeric => call(Part::NumericSum),
             Agg::Avg(arg) if plan.type_of(arg) == Type::Numeric => {
                 call(Part::NumericSum);
+                call(Part::Count);
+            }
+            Agg::Sum(arg) if plan.type_of(arg) == Type::Interval => call(Part::IntervalSum),
+            Agg::Avg(arg) if plan.type_of(arg) == Type::Interval => {
+                call(Part::IntervalSum);
                 call(Part::Count);
             }
             Agg::Sum(arg) if narrow(arg) => call(Part::Sum(SumType::Bigint)),
@@ -215,6 +222,7 @@ fn udaf(part: Part) -> AggregateUDF {
         Part::Count => AggregateUDF::from(Count::new()),
         Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
         Part::NumericSum => AggregateUDF::from(NumericSum::new()),
+        Part::IntervalSum => AggregateUDF::from(IntervalSum::new()),
         Part::Extreme(which) => AggregateUDF::from(ExtremeOf::new(which, None)),
         Part::InLocale(which, locale) => AggregateUDF::from(ExtremeOf::new(which, Some(locale))),
         Part::Float(FloatAgg::Sum) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Sum)),
@@ -235,7 +243,7 @@ fn with_call(mut shape: Shape, part: Part, arg: Option<Arc<dyn PhysicalExpr>>, i
         }
         Part::Sum(_) => shape.sum(arg?, input),
         Part::Extreme(_) | Part::InLocale(..) => false,
-        Part::NumericSum | Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) => false,
+        Part::NumericSum | Part::IntervalSum | Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) => false,
     };
     fits.then_some(shape)
 }

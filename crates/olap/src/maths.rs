@@ -34,9 +34,14 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         },
         Kind::Bool => from_bool(args, rows),
         Kind::Date | Kind::Timestamp | Kind::TimestampTz | Kind::Time => Err(unknown(function, operand)),
-        Kind::Numeric | Kind::Oid | Kind::Enum | Kind::Uuid | Kind::Text | Kind::Bytes | Kind::Opaque => {
-            Err(unknown(function, operand))
-        }
+        Kind::Numeric
+        | Kind::Interval
+        | Kind::Oid
+        | Kind::Enum
+        | Kind::Uuid
+        | Kind::Text
+        | Kind::Bytes
+        | Kind::Opaque => Err(unknown(function, operand)),
     }
 }
 

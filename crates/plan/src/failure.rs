@@ -17,6 +17,7 @@ pub enum FailureKind {
     NegativeSquareRoot,
     /// The beginning of a year, say, that begins before time does.
     NoTimestamp,
+    IntervalOutOfRange,
     PatternEndsInEscape,
     NegativeSubstring,
     /// The number of a field of a text, which counts from 1.
@@ -31,6 +32,8 @@ pub enum FailureKind {
     FloatTooLarge,
     /// PostgreSQL's numeric can be infinite.
     InfiniteDecimal,
+    /// An interval with more months or days than the engine's have.
+    IntervalTooLong,
     /// Joins that subqueries would become.
     TooLarge,
     OutOfMemory,
@@ -51,6 +54,7 @@ impl FailureKind {
             FailureKind::TimestampOutOfRange => "date out of range for timestamp",
             FailureKind::NegativeSquareRoot => "cannot take square root of a negative number",
             FailureKind::NoTimestamp => "timestamp out of range",
+            FailureKind::IntervalOutOfRange => "interval out of range",
             FailureKind::PatternEndsInEscape => "LIKE pattern must not end with escape character",
             FailureKind::NegativeSubstring => "negative substring length not allowed",
             FailureKind::FieldZero => "field position must not be zero",
@@ -60,6 +64,7 @@ impl FailureKind {
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::FloatTooLarge => "a float is too large to be summed in any order",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
+            FailureKind::IntervalTooLong => "an interval is too long",
             FailureKind::TooLarge => "its subqueries would become too many joins",
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",
@@ -68,7 +73,10 @@ impl FailureKind {
 
     /// Whether PostgreSQL would raise it too.
     pub fn is_postgresqls(self) -> bool {
-        use FailureKind::{DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, OutOfMemory, TooLarge};
-        !matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | TooLarge | OutOfMemory | Internal)
+        use FailureKind::{
+            DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, IntervalTooLong, OutOfMemory, TooLarge,
+        };
+        let own = matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | IntervalTooLong | TooLarge);
+        !own && !matches!(self, OutOfMemory | Internal)
     }
 }
