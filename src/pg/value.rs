@@ -42,6 +42,11 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
     })
 }
 
+/// The same; of others those travel as they are that say themselves how long they are.
+pub fn type_or_kept(sql_type: pg_sys::Oid) -> Option<Type> {
+    type_of(sql_type).or_else(|| (Form::of_type(sql_type)? == Form::Varlena).then_some(Type::Opaque))
+}
+
 fn kind(sql_type: pg_sys::Oid) -> u8 {
     // SAFETY: a catalog lookup; what is gone is of no kind.
     unsafe { pg_sys::get_typtype(sql_type) as u8 }
@@ -107,7 +112,7 @@ pub(super) fn travels_as(sql_type: pg_sys::Oid, ty: Type) -> bool {
 ///
 /// # Safety
 ///
-/// `datum` is a value of an SQL type for which [`type_of`] gave `ty` (with whatever scale); opaque are numerics alone.
+/// `datum` is a value of an SQL type for which [`type_of`] gave `ty` (with whatever scale); opaque are varlenas.
 pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String> {
     let bits = datum.value();
     // SAFETY: where it is asked for, text, varchar, char or bytea by the caller's promise.

@@ -69,7 +69,8 @@ impl<'a> Translator<'a> {
         };
         let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
         // The least of all intervals is one of the least of each once.
-        let distinct = !aggref.aggdistinct.is_null() && !(is_extreme && typed.ty == Type::Interval);
+        let indifferent = is_extreme && typed.ty == Type::Interval;
+        let distinct = !aggref.aggdistinct.is_null() && !indifferent;
         match (&typed.scale, aggregate) {
             (_, Aggregate::Count) | (Scale::OfType, _) => {}
             (Scale::Varies(_), Aggregate::Sum | Aggregate::Avg) if distinct => {

@@ -177,7 +177,6 @@ pub fn named_locale(locale: &str) -> Expr {
 /// The order of the engine is that of the type.
 pub fn require_known_order(ty: Type) -> Attempt<()> {
     match ty {
-        Type::Bool => Err(Why::Type.of("order of booleans")),
         // It is said by the catalog.
         Type::Enum => Err(Why::Type.of("order of enums")),
         _ => Ok(()),

@@ -481,7 +481,10 @@ impl<'a> Translator<'a> {
         let ty = match value::type_of(sql_type) {
             Some(ty) => ty,
             None if node.cast::<pg_sys::Const>().is_some_and(|constant| constant.constisnull) => Type::Opaque,
-            None => return Err(type_reason(sql_type)),
+            None => {
+                let ty = value::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?;
+                return Ok(exact(self.parameter(ty, Source::Value, node.as_ptr()), ty));
+            }
         };
         let Some(constant) = node.cast::<pg_sys::Const>() else {
             let is_numeric = value::without_domain(sql_type, -1).0 == pg_sys::NUMERICOID;

@@ -77,6 +77,7 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         | FailureKind::FloatTooLarge
         | FailureKind::InfiniteDecimal
         | FailureKind::IntervalTooLong => ERRCODE_FEATURE_NOT_SUPPORTED,
+        FailureKind::Undefined => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
         FailureKind::TooLarge => ERRCODE_STATEMENT_TOO_COMPLEX,
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,

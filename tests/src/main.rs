@@ -23,6 +23,7 @@ mod interrupts;
 mod intervals;
 mod loading;
 mod locales;
+mod powers;
 mod ranges;
 mod refusals;
 mod registered;
@@ -51,6 +52,7 @@ fn main() -> std::process::ExitCode {
         ("cursors", cursors::TESTS),
         ("reuse", reuse::TESTS),
         ("intervals", intervals::TESTS),
+        ("powers", powers::TESTS),
         ("ranges", ranges::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),

@@ -56,6 +56,10 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Floor
         | Named::Trunc
         | Named::Sqrt
+        | Named::Exp
+        | Named::Ln
+        | Named::Log
+        | Named::Power
         | Named::MovedDown
         | Named::MovedUp
         | Named::BitAnd

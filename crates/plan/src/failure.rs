@@ -34,6 +34,8 @@ pub enum FailureKind {
     InfiniteDecimal,
     /// An interval with more months or days than the engine's have.
     IntervalTooLong,
+    /// What is no real number: the logarithm of zero, say.
+    Undefined,
     /// Joins that subqueries would become.
     TooLarge,
     OutOfMemory,
@@ -65,6 +67,7 @@ impl FailureKind {
             FailureKind::FloatTooLarge => "a float is too large to be summed in any order",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
             FailureKind::IntervalTooLong => "an interval is too long",
+            FailureKind::Undefined => "a result is not defined",
             FailureKind::TooLarge => "its subqueries would become too many joins",
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",
@@ -74,9 +77,10 @@ impl FailureKind {
     /// Whether PostgreSQL would raise it too.
     pub fn is_postgresqls(self) -> bool {
         use FailureKind::{
-            DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, IntervalTooLong, OutOfMemory, TooLarge,
+            DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, IntervalTooLong, OutOfMemory, TooLarge, Undefined,
         };
-        let own = matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | IntervalTooLong | TooLarge);
+        let own =
+            matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | IntervalTooLong | TooLarge | Undefined);
         !own && !matches!(self, OutOfMemory | Internal)
     }
 }

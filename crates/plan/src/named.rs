@@ -59,6 +59,11 @@ pub enum Named {
     Floor,
     Trunc,
     Sqrt,
+    Exp,
+    Ln,
+    /// To the base of the first operand, or of ten.
+    Log,
+    Power,
     /// A float moved by another one, beyond all floats an infinite one. Where opposite infinities leave open what that is,
     /// the lowest of all, or the highest.
     MovedDown,
@@ -292,6 +297,8 @@ const AVERAGE: Rule = Rule::Is(Type::Decimal128 { scale: AVERAGE_SCALE });
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
 const SEVERAL: &[FailureKind] = &[FailureKind::SeveralRows];
 const NEGATIVE: &[FailureKind] = &[FailureKind::NegativeSquareRoot];
+const UNDEFINED: &[FailureKind] =
+    &[FailureKind::Undefined, FailureKind::DecimalTooWide, FailureKind::DivisionByZero, FailureKind::FloatOverflow];
 const INFINITE: &[FailureKind] = &[FailureKind::InfiniteDecimal];
 const EPOCH: &[FailureKind] = &[FailureKind::InfiniteDecimal, FailureKind::DecimalTooWide];
 const NO_TIMESTAMP: &[FailureKind] = &[FailureKind::NoTimestamp];
@@ -401,6 +408,15 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(ToInt64, "numeric to bigint", NUMERIC, Rule::Is(Type::Int64), OUT_OF_RANGE),
         named(ToFloat, "numeric to float", NUMERIC, TO_FLOAT, OVERFLOW),
         named(Sqrt, "sqrt(float)", FLOAT, Rule::Same, NEGATIVE),
+        named(Exp, "exp(float)", FLOAT, Rule::Same, UNDEFINED),
+        named(Ln, "ln(float)", FLOAT, Rule::Same, UNDEFINED),
+        named(Log, "log(float)", FLOAT, Rule::Same, UNDEFINED),
+        named(Power, "power(float, float)", TWO_FLOATS, Rule::Same, UNDEFINED),
+        named(Sqrt, "sqrt(numeric)", NUMERIC, Rule::Same, UNDEFINED),
+        named(Exp, "exp(numeric)", NUMERIC, Rule::Same, UNDEFINED),
+        named(Ln, "ln(numeric)", NUMERIC, Rule::Same, UNDEFINED),
+        named(Log, "log(numeric, numeric)", NUMERICS, Rule::Same, UNDEFINED),
+        named(Power, "power(numeric, numeric)", NUMERICS, Rule::Same, UNDEFINED),
         named(BitAnd, "integer & integer", TWO_INTEGERS, Rule::Same, &[]),
         named(BitOr, "integer | integer", TWO_INTEGERS, Rule::Same, &[]),
         named(BitXor, "integer # integer", TWO_INTEGERS, Rule::Same, &[]),

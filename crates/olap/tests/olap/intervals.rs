@@ -65,7 +65,9 @@ pub fn call(function: Named, args: &[Value]) -> Result<Option<Literal>, Raised> 
             let seconds = whole(to_even(seconds * 1e6))?;
             let (months, days) = (years * 12 + months, weeks * 7 + days);
             let within = |part: i128| i32::try_from(part).map_err(|_| Raised);
-            (within(years * 12)?, within(weeks * 7)?, i64::try_from(seconds).map_err(|_| Raised)?);
+            within(years * 12)?;
+            within(weeks * 7)?;
+            i64::try_from(seconds).map_err(|_| Raised)?;
             [months, days, hours * 3600 * SECOND + minutes * 60 * SECOND + seconds]
         }
         Named::Span => {
@@ -140,7 +142,7 @@ fn whole(value: f64) -> Result<i128, Raised> {
 }
 
 fn scaled([months, days, time]: Parts, scale: &dyn Fn(f64) -> f64) -> Result<Literal, Raised> {
-    let integer = |value: f64| match value >= -2147483648.0 && value < 2147483648.0 {
+    let integer = |value: f64| match (-2147483648.0..2147483648.0).contains(&value) {
         true => Ok(value as i32),
         false => Err(Raised),
     };

@@ -291,7 +291,7 @@ impl Generator<'_> {
             Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
             Type::Numeric => {
                 let with_digits = [Round, Trunc].map(|function| (function, vec![ty, Type::Int32]));
-                let of_one = [Abs, Sign, Ceil, Floor, Trimmed].map(|function| (function, vec![ty]));
+                let of_one = [Abs, Sign, Ceil, Floor, Trimmed, Sqrt, Ln].map(|function| (function, vec![ty]));
                 with_digits.into_iter().chain(of_one).chain([(WholeQuotient, vec![ty, ty])]).collect()
             }
             Type::Date => vec![(TimestampToDate, vec![Type::Timestamp]), (MakeDate, vec![Type::Int32; 3])],
