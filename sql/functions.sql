@@ -1,4 +1,4 @@
--- engine: at least 53
+-- engine: at least 59
 --
 -- FUNCTIONS OF NUMBERS AND TIMES
 --
@@ -138,3 +138,24 @@ INSERT INTO moment VALUES (3001, '4714-11-24 BC', '4714-11-24 00:00:00 BC', NULL
 SELECT min(date_trunc('day', ts)), min(date_trunc('week', ts)) FROM moment WHERE id = 3001;
 SELECT min(date_trunc('year', ts)) FROM moment WHERE id = 3001;
 SELECT min(extract(year from d)), min(extract(isoyear from ts)), min(extract(week from d)), min(extract(julian from d)) FROM moment WHERE id = 3001;
+
+-- roots, logarithms and powers, as precise as PostgreSQL's
+CREATE TABLE root (id integer PRIMARY KEY, n numeric, e numeric, p numeric(12,4), f double precision, g double precision);
+INSERT INTO root VALUES
+    (1, 2, 0.5, 2.25, 2, 0.5), (2, 0.0000001234567890123456789, -3, 1.0001, 1e-5, 3), (3, 1, 1e10, 1, 1, 1e10), (4, 99999999999999999999, 2, 0.0001, 1e10, 2),
+    (5, 1.00000000000000000001, 12.345678, 12345678.9012, 10, -2), (6, NULL, NULL, NULL, NULL, NULL), (7, 1e40, -1.5, 100, 0.1, 0.1),
+    (8, 3, 40, 7, 3, 40);
+SELECT anker.mirror('root');
+SELECT anker.wait_for_mirror('root');
+SELECT * FROM (SELECT id, sqrt(n) AS a, ln(n) AS b, log(n) AS c, exp(e) AS d FROM root WHERE id <> 3 OFFSET 0) x ORDER BY id;
+SELECT * FROM (SELECT id, n ^ e AS a, power(p, 2) AS b, p ^ -3 AS c, log(2, p) AS d, sqrt(p) AS e FROM root WHERE id <> 3 OFFSET 0) x ORDER BY id;
+SELECT * FROM (SELECT id, sqrt(f) AS a, ln(f) AS b, log(f) AS c, exp(g) AS d, f ^ g AS e, power(f, 2) AS h FROM root WHERE id <> 3 OFFSET 0) x ORDER BY id;
+SELECT count(*) FROM root WHERE ln(p) > 1 AND n ^ 0.5 < 100;
+SELECT round(ln(p), 2) AS k, count(*) FROM root GROUP BY 1 ORDER BY 1;
+SELECT count(*) FROM root WHERE sqrt(n - 1) > 0;
+SELECT count(*) FROM root WHERE ln(p - 1) > 0;
+SELECT count(*) FROM root WHERE exp(n) > 0;
+SELECT count(*) FROM root WHERE (- n) ^ e > 0;
+SELECT count(*) FROM root WHERE (n - n) ^ e > 0;
+SELECT count(*) FROM root WHERE f ^ 1e300 > 0;
+SELECT count(*) FROM root WHERE ln(f - 1) > 0;

@@ -1,4 +1,4 @@
--- engine: at least 23
+-- engine: at least 42
 --
 -- INTERVALS, AND TIMES BY A PATTERN
 --
@@ -86,3 +86,37 @@ SELECT count(*) FILTER (WHERE isfinite(ts)), count(*) FILTER (WHERE isfinite(tz)
 SELECT * FROM (SELECT id, date_trunc('decade', ts) AS a, date_trunc('century', ts) AS b, date_trunc('millennium', ts) AS c,
   date_trunc('century', tz) AS d, date_part('julian', ts) AS e, date_part('second', ts) AS f, date_part('epoch', ts) AS g,
   date_part('epoch', tz) AS h, date_part('milliseconds', ts) AS i FROM meeting OFFSET 0) x ORDER BY id;
+
+-- as values: equal ones may look different, and any of them may stand for all
+CREATE TABLE lead (id integer PRIMARY KEY, v interval, n integer, f double precision, tm time);
+INSERT INTO lead VALUES
+    (1, '1 mon', 2, 0.5, '12:00'), (2, '30 days', 3, -1.5, '23:30'), (3, '720:00:00', -1, 7, '24:00'),
+    (4, '1 day', 0, 0.1, '00:00'), (5, '-1 year 2 mons -3 days 04:05:06.789', 12, 1e3, '07:07:07.7'), (6, NULL, NULL, NULL, NULL),
+    (7, '0', 5, 3, '01:00'), (8, '23:59:59.999999', 1, 1, '13:00');
+SELECT anker.mirror('lead');
+SELECT anker.wait_for_mirror('lead');
+SELECT * FROM (SELECT id, v + interval '1 day' AS a, v * f AS b, n * v AS c, v / nullif(n, 0) AS d, - v AS e FROM lead OFFSET 0) x ORDER BY id;
+SELECT * FROM (SELECT id, justify_hours(v) AS a, justify_days(v) AS b, justify_interval(v) AS c, extract(epoch FROM v) AS d,
+  date_part('month', v) AS e, tm + v AS f, tm - v AS g, tm - time '06:00' AS h FROM lead OFFSET 0) x ORDER BY id;
+SELECT * FROM (SELECT id, age(ts, '2000-02-29') AS a, age('2024-05-31', ts) AS b, age(tz, '2000-02-29') AS c, ts - tz::timestamp AS d
+  FROM meeting WHERE isfinite(ts) OFFSET 0) x ORDER BY id;
+SELECT id FROM lead WHERE v = '1 mon' ORDER BY id;
+SELECT id FROM lead WHERE v > '1 day' AND v IS DISTINCT FROM '30 days' ORDER BY id;
+SELECT justify_interval(v), count(*), sum(n) FROM lead GROUP BY v ORDER BY 1;
+SELECT justify_interval(v) FROM (SELECT DISTINCT v FROM lead) x ORDER BY 1;
+SELECT justify_interval(min(v)), justify_interval(max(v)), sum(v), avg(v), count(DISTINCT v), sum(v) FILTER (WHERE n > 100) FROM lead;
+SELECT * FROM (SELECT n % 2 AS k, avg(v) AS a, sum(v) AS s FROM lead GROUP BY 1 OFFSET 0) x ORDER BY 1;
+SELECT a.id, b.id FROM lead a JOIN lead b ON a.v = b.v AND a.id < b.id ORDER BY 1, 2;
+SELECT * FROM (SELECT id, v FROM lead ORDER BY v DESC NULLS LAST, id LIMIT 4) x ORDER BY v DESC, id;
+SELECT id, rank FROM (SELECT id, rank() OVER (ORDER BY v) FROM lead) x ORDER BY id;
+SELECT justify_interval(v) FROM (SELECT v FROM lead INTERSECT SELECT interval '1 day' * n FROM lead, generate_series(1, 3)) x ORDER BY 1;
+PREPARE longer(interval) AS SELECT count(*), justify_interval(max(v + $1)) FROM lead WHERE v > $1;
+EXECUTE longer('-1 day');
+EXECUTE longer('2000000000 months');
+SELECT sum(v * 1000000000) FROM lead WHERE id < 4;
+SELECT count(*) FROM lead WHERE v / n > '1 day';
+SELECT * FROM (SELECT id, make_interval(n, n, 0, n, 1, n, f) AS a FROM lead OFFSET 0) x ORDER BY id;
+-- longer than the engine's can be: kept and returned
+INSERT INTO lead VALUES (9, '178000000 years', 0, 0, NULL);
+SELECT v FROM lead WHERE id = 9;
+SELECT count(v) FROM lead WHERE v > '1 year';

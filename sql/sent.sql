@@ -1,4 +1,4 @@
--- engine: at least 43
+-- engine: at least 46
 --
 -- ROWS THAT POSTGRESQL SENDS ALONG
 --
@@ -212,3 +212,13 @@ DROP OWNED BY regress_reader;
 DROP VIEW barrier;
 DROP TABLE secret, shop;
 DROP ROLE regress_reader;
+
+-- what the engine only keeps, of rows that are sent along
+CREATE TABLE kept (id integer PRIMARY KEY, doc jsonb, tags text[], span int4range, v interval);
+INSERT INTO kept VALUES (0, '{"a": [1, 2.50]}', '{x,NULL}', '[1,5)', '1 mon'), (1, NULL, '{}', 'empty', '30 days'),
+    (2, to_jsonb(repeat('x', 5000)), NULL, NULL, NULL);
+SELECT k.id, left(k.doc::text, 30) AS doc, k.tags, k.span, count(*) FROM kept k JOIN sale ON shop = k.id GROUP BY k.id ORDER BY 1;
+SELECT * FROM (SELECT k.id, length(k.doc::text) AS long, k.tags[1] AS tag, k.v, s.id AS sale FROM kept k LEFT JOIN sale s ON s.id = k.id) x ORDER BY id;
+SELECT s.id, coalesce(k.doc, '{}') -> 'a' AS a FROM sale s LEFT JOIN kept k ON k.id = s.id WHERE s.id < 4 ORDER BY 1;
+SELECT count(*) FROM sale s JOIN kept k ON k.id = s.id % 3 WHERE k.doc IS NULL OR k.v = '30 days';
+SELECT count(DISTINCT k.doc) FROM sale s JOIN kept k ON k.id = s.id % 3;

@@ -1,4 +1,4 @@
--- engine: at least 30
+-- engine: at least 34
 --
 -- WINDOW RANGES
 --
@@ -123,3 +123,22 @@ SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id ROWS BETWEEN nextval('s
 SELECT is_called FROM sq;
 SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS r FROM unread) s WHERE id > 0 ORDER BY id;
 SELECT * FROM (SELECT id, rank() OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING) AS r FROM unread) s WHERE r > 0 ORDER BY id;
+
+-- intervals, times of the day, numerics of any digits
+CREATE TABLE lead (id integer PRIMARY KEY, v interval, tm time, n numeric);
+INSERT INTO lead SELECT i, (ARRAY['1 mon', '30 days', '1 day', '25:00', '-1 mon', NULL, '59 days', '0']::interval[])[i % 8 + 1],
+    time '00:00' + nullif(i * 37 % 67, 3) * interval '40 minutes',
+    (ARRAY['NaN', '0.00', '0', '1.50', '-Infinity', 'Infinity', NULL, '1e50', '-2.5']::numeric[])[i % 9 + 1]
+  FROM generate_series(1, 30) i;
+SELECT anker.mirror('lead');
+SELECT anker.wait_for_mirror('lead');
+SELECT * FROM (SELECT id, count(*) OVER w AS n, sum(id) OVER w AS s FROM lead
+  WINDOW w AS (ORDER BY v RANGE BETWEEN '1 day' PRECEDING AND '29 days' FOLLOWING)) s ORDER BY id;
+SELECT * FROM (SELECT id, count(*) OVER w AS n, sum(id) OVER w AS s FROM lead
+  WINDOW w AS (ORDER BY v DESC RANGE BETWEEN '1 mon' PRECEDING AND '1 hour' FOLLOWING EXCLUDE TIES)) s ORDER BY id;
+SELECT * FROM (SELECT id, count(*) OVER w AS n, sum(id) OVER w AS s FROM lead
+  WINDOW w AS (ORDER BY tm RANGE BETWEEN '3 mons 2 hours' PRECEDING AND '20 hours' FOLLOWING)) s ORDER BY id;
+SELECT * FROM (SELECT id, count(*) OVER w AS n, sum(id) OVER w AS s FROM lead
+  WINDOW w AS (ORDER BY n RANGE BETWEEN 1.5 PRECEDING AND 1e49 FOLLOWING)) s ORDER BY id;
+SELECT * FROM (SELECT id, count(*) OVER (ORDER BY v RANGE '-1 day' PRECEDING) AS n FROM lead) s ORDER BY id;
+SELECT * FROM (SELECT id, count(*) OVER (ORDER BY tm RANGE '-1 hour' PRECEDING) AS n FROM lead) s ORDER BY id;

@@ -111,6 +111,8 @@ fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String
             Some((1..=38, scale @ 0..=38)) => Some(Type::Decimal128 { scale: scale as u8 }),
             _ => None,
         },
+        // Kept as it is, until something is computed of it.
+        Some(Type::Interval) => None,
         Some(ty) if ty.is_text() && !session::is_utf8() => None,
         Some(Type::Char) if modifier < pg_sys::VARHDRSZ as i32 => None,
         known => known,

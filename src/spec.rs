@@ -49,12 +49,6 @@ pub enum Source {
     SessionZone,
     /// The time zone of this name.
     Zone,
-    /// Of an interval.
-    Months,
-    Days,
-    Microseconds,
-    /// What an interval compares by, in seconds.
-    Span,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -232,7 +232,7 @@ impl Column {
                 None => Value::Unchanged,
             },
             // No column is of it.
-            Type::Numeric => Value::Unholdable,
+            Type::Numeric | Type::Interval => Value::Unholdable,
             // SAFETY: a datum of type uuid: 16 bytes.
             Type::Uuid => Value::Decimal(value::uuid(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })),
             // SAFETY: a datum of type name, which lives as long as the tuple.

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
-use plan::{Element, Literal, Type};
+use plan::{Element, Interval, Literal, Type};
 use serde::{Deserialize, Serialize};
 
 use super::catalog;
@@ -27,6 +27,7 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
         pg_sys::TIMESTAMPOID => Type::Timestamp,
         pg_sys::TIMESTAMPTZOID => Type::TimestampTz,
         pg_sys::TIMEOID => Type::Time,
+        pg_sys::INTERVALOID => Type::Interval,
         pg_sys::OIDOID => Type::Oid,
         pg_sys::UUIDOID => Type::Uuid,
         pg_sys::TEXTOID | pg_sys::VARCHAROID => Type::Text,
@@ -39,6 +40,11 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
             _ => return None,
         },
     })
+}
+
+/// The same; of others those travel as they are that say themselves how long they are.
+pub fn type_or_kept(sql_type: pg_sys::Oid) -> Option<Type> {
+    type_of(sql_type).or_else(|| (Form::of_type(sql_type)? == Form::Varlena).then_some(Type::Opaque))
 }
 
 fn kind(sql_type: pg_sys::Oid) -> u8 {
@@ -171,6 +177,12 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
             let wide = 10i128.checked_pow(shift as u32).and_then(|power| value.checked_mul(power));
             Literal::Decimal(wide.filter(|&w| fits(w)).ok_or("a numeric value has too many digits")?)
         }
+        Type::Interval => {
+            // SAFETY: an interval by the caller's promise: 16 bytes.
+            let interval = Interval::of_stored(unsafe { &*datum.cast_mut_ptr::<[u8; 16]>() });
+            let number = interval.and_then(Interval::number).ok_or("an interval is longer than the engine's can be")?;
+            Literal::Decimal(number)
+        }
         // SAFETY: a uuid by the caller's promise: 16 bytes.
         Type::Uuid => Literal::Decimal(uuid(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })),
         Type::Text => Literal::Text(text(bytes())?),
@@ -210,6 +222,11 @@ pub fn shown(ty: Type, literal: &Literal) -> String {
             format!("'{}'::timestamptz", of_datum(pg_sys::F_TIMESTAMPTZ_OUT, (*time).into()))
         }
         (Type::Time, Literal::Int(time)) => format!("'{}'::time", of_datum(pg_sys::F_TIME_OUT, (*time).into())),
+        (Type::Interval, Literal::Decimal(number)) => {
+            let stored = Interval::of_number(*number).stored();
+            let text = of_datum(pg_sys::F_INTERVAL_OUT, pg_sys::Datum::from(stored.as_ptr()));
+            format!("'{text}'::interval")
+        }
         (Type::Enum, Literal::Int(label)) => {
             format!("'{}'", of_datum(pg_sys::F_ENUM_OUT, pg_sys::Oid::from(*label as u32).into()))
         }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_long};
-use std::ptr;
 
 use pgrx::prelude::*;
 use plan::{CYCLE, Clock, Zone};
@@ -188,34 +187,4 @@ fn cut_to_one_cycle(changes: &mut Vec<(i64, i32)>, length: usize) {
 
 fn irregular() -> String {
     "time zone whose rules do not repeat".into()
-}
-
-/// An interval of the server's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
-    pub months: i32,
-    pub days: i32,
-    pub microseconds: i64,
-}
-
-impl Interval {
-    /// # Safety
-    ///
-    /// `datum` is an interval.
-    pub unsafe fn of(datum: pg_sys::Datum) -> Result<Interval, String> {
-        // SAFETY: a pointer to one by the caller's promise.
-        let pg_sys::Interval { time, day, month } = unsafe { ptr::read(datum.cast_mut_ptr::<pg_sys::Interval>()) };
-        let all = |end: (i64, i32)| (time, day, month) == (end.0, end.1, end.1);
-        // From 17 on these are infinite.
-        if all((i64::MIN, i32::MIN)) || all((i64::MAX, i32::MAX)) {
-            return Err("infinite interval".into());
-        }
-        Ok(Interval { months: month, days: day, microseconds: time })
-    }
-
-    /// What it compares by, in microseconds: months have 30 days, days 24 hours.
-    pub fn span(self) -> i128 {
-        let days = i128::from(self.months) * 30 + i128::from(self.days);
-        days * i128::from(DAY) * 1_000_000 + i128::from(self.microseconds)
-    }
 }

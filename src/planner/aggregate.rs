@@ -6,7 +6,7 @@ use plan::{Agg, Expr, Literal, SortKey, Type};
 
 use super::columns::{Distinct, conversion, plain};
 use super::compare::{TextOrder, named_locale, require_known_equality};
-use super::numeric::comparable;
+use super::numeric::{comparable, comparable_type, has_images};
 use super::operators;
 use super::reason::{Attempt, Reason, Why};
 use super::translate::{Scale, Translator, Typed, cast, exact};
@@ -29,8 +29,9 @@ pub enum Translated {
         scale: Agg,
         count: Option<Agg>,
     },
-    /// The average of numerics.
+    /// The average of numerics, or of intervals.
     Average {
+        ty: Type,
         sum: Agg,
         count: Agg,
     },
@@ -71,7 +72,10 @@ impl<'a> Translator<'a> {
             (typed, Aggregate::Sum | Aggregate::Avg) if matches!(typed.scale, Scale::Varies(_)) => typed,
             (typed, _) => self.shown(typed)?,
         };
-        let distinct = !aggref.aggdistinct.is_null();
+        let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
+        // The least of all intervals is one of the least of each once.
+        let indifferent = is_extreme && typed.ty == Type::Interval;
+        let distinct = !aggref.aggdistinct.is_null() && !indifferent;
         match (&typed.scale, aggregate) {
             (_, Aggregate::Count) | (Scale::OfType, _) => {}
             (Scale::Varies(_), Aggregate::Sum | Aggregate::Avg) if distinct => {
@@ -84,14 +88,16 @@ impl<'a> Translator<'a> {
             }
             _ => return Err(Why::NumericDigits.of("aggregate of a numeric whose digits are not known")),
         }
-        if typed.ty == Type::Numeric && distinct && aggregate != Aggregate::Count {
-            return Err(Why::NumericDigits.of("DISTINCT of numeric values of different scales"));
+        if has_images(typed.ty) && distinct && aggregate != Aggregate::Count {
+            return Err(match typed.ty {
+                Type::Interval => Why::Aggregate.of("sum or average of intervals with DISTINCT"),
+                _ => Why::NumericDigits.of("DISTINCT of numeric values of different scales"),
+            });
         }
-        if (typed.ty, aggregate) == (Type::Numeric, Aggregate::Avg) {
-            let value = where_true(filter.as_ref(), typed.expr, typed.ty);
-            return Ok(Translated::Average { sum: Agg::Sum(value.clone()), count: Agg::Count(value) });
+        if has_images(typed.ty) && aggregate == Aggregate::Avg {
+            let (ty, value) = (typed.ty, where_true(filter.as_ref(), typed.expr, typed.ty));
+            return Ok(Translated::Average { ty, sum: Agg::Sum(value.clone()), count: Agg::Count(value) });
         }
-        let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
         if is_extreme && typed.ty == Type::Opaque {
             return Err(Why::Type.of(format!("order of {}", catalog::type_name(argument.sql_type()))));
         }
@@ -109,8 +115,11 @@ impl<'a> Translator<'a> {
             Some((of, false)) => Conversion::Spread { of, scale: typed.ty.scale() },
             _ => result(aggregate, typed.ty, argument)?,
         };
-        let value = if distinct { comparable(&typed) } else { typed.expr };
-        let agg = match (aggregate, where_true(filter.as_ref(), value, typed.ty)) {
+        let (value, ty) = match distinct {
+            true => (comparable(&typed), comparable_type(typed.ty)),
+            false => (typed.expr, typed.ty),
+        };
+        let agg = match (aggregate, where_true(filter.as_ref(), value, ty)) {
             (Aggregate::Count, Expr::Literal { value: Some(_), .. }) if !distinct => Some(Agg::CountStar),
             (aggregate, expr) => match (aggregate, order) {
                 (Aggregate::Min, TextOrder::InLocale(locale)) => Some(in_locale(Extreme::Min, expr, &locale)),

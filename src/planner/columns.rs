@@ -91,7 +91,7 @@ impl<'a> Columns<'a> {
         let total = |agg| Computed::Aggregate(agg, Distinct(false));
         let sum = self.plain(translator, pg_sys::NUMERICOID, ty, total(sum))?;
         let scale = self.plain(translator, pg_sys::INT4OID, Type::Int32, total(scale))?;
-        let mut result = call(pg_sys::F_ROUND_NUMERIC_INT4, &[sum, scale]);
+        let mut result = call(pg_sys::F_ROUND_NUMERIC_INT4, pg_sys::NUMERICOID, &[sum, scale]);
         if let Some(count) = count {
             let count = self.plain(translator, pg_sys::INT8OID, Type::Int64, total(count))?;
             result = quotient(result, count);
@@ -109,21 +109,30 @@ impl<'a> Columns<'a> {
     ) -> Attempt<*mut pg_sys::Node> {
         let number = self.plain(translator, pg_sys::NUMERICOID, number.ty, Computed::Value(number))?;
         let digits = self.plain(translator, pg_sys::INT4OID, digits.ty, Computed::Value(digits))?;
-        Ok(self.replace(stands_for, call(pg_sys::F_ROUND_NUMERIC_INT4, &[number, digits])))
+        let rounded = call(pg_sys::F_ROUND_NUMERIC_INT4, pg_sys::NUMERICOID, &[number, digits]);
+        Ok(self.replace(stands_for, rounded))
     }
 
-    /// An average of numerics.
+    /// An average of numerics, or of intervals.
     pub fn add_average(
         &mut self,
         translator: &mut Translator<'a>,
         stands_for: Node<'a>,
-        sum: Agg,
-        count: Agg,
+        ty: Type,
+        (sum, count): (Agg, Agg),
     ) -> Attempt<*mut pg_sys::Node> {
         let total = |agg| Computed::Aggregate(agg, Distinct(false));
-        let sum = self.plain(translator, pg_sys::NUMERICOID, Type::Numeric, total(sum))?;
+        let sql_type = if ty == Type::Interval { pg_sys::INTERVALOID } else { pg_sys::NUMERICOID };
+        let sum = self.plain(translator, sql_type, ty, total(sum))?;
         let count = self.plain(translator, pg_sys::INT8OID, Type::Int64, total(count))?;
-        Ok(self.replace(stands_for, quotient(sum, count)))
+        let average = match ty {
+            Type::Interval => {
+                let count = call(pg_sys::F_FLOAT8_INT8, pg_sys::FLOAT8OID, &[count]);
+                call(pg_sys::F_INTERVAL_DIV, pg_sys::INTERVALOID, &[sum, count])
+            }
+            _ => quotient(sum, count),
+        };
+        Ok(self.replace(stands_for, average))
     }
 
     /// Something to group by that nobody is shown.
@@ -191,7 +200,13 @@ impl<'a> Columns<'a> {
     pub fn returned(&self) -> (Vec<Expr>, Vec<ResultColumn>) {
         let (mut output, mut columns) = (Vec::new(), Vec::new());
         for column in &self.columns {
-            columns.push(ResultColumn { at: output.len() as u16, conversion: column.conversion });
+            let at = output.len() as u16;
+            if let Some((stored, form)) = stored(&column.computed) {
+                columns.push(ResultColumn { at, conversion: Conversion::Kept(form) });
+                output.push(stored.clone());
+                continue;
+            }
+            columns.push(ResultColumn { at, conversion: column.conversion });
             let returned = |expr: Expr| match column.is_numeric {
                 true => Expr::Call { function: Named::ToStored, ty: Type::Opaque, args: vec![expr] },
                 false => expr,
@@ -254,18 +269,19 @@ fn ids(translator: &mut Translator<'_>, computed: &Computed) -> Attempt<Vec<Colu
 
 /// A sum by a count.
 fn quotient(sum: *mut pg_sys::Node, count: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    call(pg_sys::F_NUMERIC_DIV, &[sum, call(pg_sys::F_NUMERIC_INT8, &[count])])
+    let count = call(pg_sys::F_NUMERIC_INT8, pg_sys::NUMERICOID, &[count]);
+    call(pg_sys::F_NUMERIC_DIV, pg_sys::NUMERICOID, &[sum, count])
 }
 
-/// A call of a function of numerics.
-fn call(function: u32, arguments: &[*mut pg_sys::Node]) -> *mut pg_sys::Node {
+/// A call of a function with a result of this type.
+fn call(function: u32, ty: pg_sys::Oid, arguments: &[*mut pg_sys::Node]) -> *mut pg_sys::Node {
     let mut list = std::ptr::null_mut();
     for argument in arguments {
         push(&mut list, *argument);
     }
     let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
     // SAFETY: makes a node.
-    unsafe { pg_sys::makeFuncExpr(function.into(), pg_sys::NUMERICOID, list, none, none, form) }.cast()
+    unsafe { pg_sys::makeFuncExpr(function.into(), ty, list, none, none, form) }.cast()
 }
 
 fn is_numeric(translator: &Translator<'_>, computed: &Computed) -> bool {
@@ -273,6 +289,17 @@ fn is_numeric(translator: &Translator<'_>, computed: &Computed) -> bool {
         Computed::Value(typed) | Computed::Key(typed) => typed.ty == Type::Numeric,
         Computed::Aggregate(agg, _) => translator.result_types(agg)[..] == [Type::Numeric],
     }
+}
+
+/// What the table keeps, if it is nothing more than that, and PostgreSQL's form of it.
+fn stored(computed: &Computed) -> Option<(&Expr, Form)> {
+    let Computed::Value(Typed { expr: Expr::Call { function, args, .. }, .. }) = computed else { return None };
+    let form = match function {
+        Named::FromStored => Form::Varlena,
+        Named::IntervalOfStored => Form::Fixed(size_of::<pg_sys::Interval>()),
+        _ => return None,
+    };
+    args.first().filter(|stored| matches!(stored, Expr::Column { .. })).zip(Some(form))
 }
 
 /// How a value of a type that needs no more than itself becomes PostgreSQL's again.

@@ -56,6 +56,10 @@ impl Comparison {
             true => TextOrder::of(self.collation)?,
             false => TextOrder::ByBytes,
         };
+        if left_ty == Type::Interval {
+            let (left, right) = (Box::new(comparable(&left)), Box::new(comparable(&right)));
+            return Ok(boolean(Expr::Cmp { op: self.op, left, right }));
+        }
         let (left, right) = (translator.comparable(left, left_ty), translator.comparable(right, right_ty));
         Ok(boolean(order.compare(self.op, left, right)))
     }
@@ -173,7 +177,6 @@ pub fn named_locale(locale: &str) -> Expr {
 /// The order of the engine is that of the type.
 pub fn require_known_order(ty: Type) -> Attempt<()> {
     match ty {
-        Type::Bool => Err(Why::Type.of("order of booleans")),
         // It is said by the catalog.
         Type::Enum => Err(Why::Type.of("order of enums")),
         _ => Ok(()),

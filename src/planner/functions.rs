@@ -108,6 +108,17 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_FLOOR_FLOAT8 | pg_sys::F_FLOOR_NUMERIC => Call(Named::Floor),
         pg_sys::F_TRUNC_FLOAT8 | pg_sys::F_DTRUNC => Call(Named::Trunc),
         pg_sys::F_SQRT_FLOAT8 | pg_sys::F_DSQRT => Call(Named::Sqrt),
+        pg_sys::F_EXP_FLOAT8 | pg_sys::F_DEXP => Call(Named::Exp),
+        pg_sys::F_LN_FLOAT8 | pg_sys::F_DLOG1 => Call(Named::Ln),
+        pg_sys::F_LOG_FLOAT8 | pg_sys::F_LOG10_FLOAT8 | pg_sys::F_DLOG10 => Call(Named::Log),
+        pg_sys::F_POW_FLOAT8_FLOAT8 | pg_sys::F_POWER_FLOAT8_FLOAT8 | pg_sys::F_DPOW => Call(Named::Power),
+        pg_sys::F_SQRT_NUMERIC | pg_sys::F_NUMERIC_SQRT => Numeric(Named::Sqrt),
+        pg_sys::F_EXP_NUMERIC | pg_sys::F_NUMERIC_EXP => Numeric(Named::Exp),
+        pg_sys::F_LN_NUMERIC | pg_sys::F_NUMERIC_LN => Numeric(Named::Ln),
+        pg_sys::F_LOG_NUMERIC_NUMERIC | pg_sys::F_NUMERIC_LOG => Numeric(Named::Log),
+        pg_sys::F_POW_NUMERIC_NUMERIC | pg_sys::F_POWER_NUMERIC_NUMERIC | pg_sys::F_NUMERIC_POWER => {
+            Numeric(Named::Power)
+        }
         pg_sys::F_ROUND_NUMERIC_INT4 => ToDigits(Named::Round),
         pg_sys::F_TRUNC_NUMERIC_INT4 => ToDigits(Named::Trunc),
         pg_sys::F_DIV => Numeric(Named::WholeQuotient),

@@ -14,7 +14,7 @@ use super::columns::{Columns, Computed, Distinct, conversion, plain};
 use super::compare::require_known_equality;
 use super::from::{From, flattened, from, simplified};
 use super::grouping_sets::Sets;
-use super::numeric::comparable;
+use super::numeric::{comparable, comparable_type, has_images};
 use super::operators;
 use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason, Why};
@@ -303,8 +303,8 @@ impl<'a, 't> Reader<'a, 't> {
             let typed = self.translator.expression(simple)?;
             let typed = self.translator.shown(typed)?;
             require_known_equality(typed.ty, simple)?;
-            if typed.ty == Type::Numeric {
-                self.numeric_key(node, simple, typed)?;
+            if has_images(typed.ty) {
+                self.key_of_images(node, simple, typed)?;
                 continue;
             }
             let conversion = conversion(typed.ty, simple)?;
@@ -314,15 +314,18 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(())
     }
 
-    /// Groups have the same number; what is shown of it are the digits that one of their rows has.
-    fn numeric_key(&mut self, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
+    /// Groups have equal values; what is shown is one that a row of theirs has.
+    fn key_of_images(&mut self, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
         if self.sets.is_some() {
-            return Err(Why::NumericDigits.of("grouping sets of numeric values of different scales"));
+            return Err(match typed.ty {
+                Type::Interval => Why::Grouping.of("grouping sets of intervals"),
+                _ => Why::NumericDigits.of("grouping sets of numeric values of different scales"),
+            });
         }
-        let key = exact(comparable(&typed), Type::Numeric);
+        let key = exact(comparable(&typed), comparable_type(typed.ty));
         self.columns.add_hidden_key(self.translator, key)?;
         let any = Computed::Aggregate(Agg::Max(typed.expr), Distinct(false));
-        self.columns.add(self.translator, node, simple, any, plain(Type::Numeric))?;
+        self.columns.add(self.translator, node, simple, any, plain(typed.ty))?;
         push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
         Ok(())
     }
@@ -375,7 +378,9 @@ impl<'a, 't> Reader<'a, 't> {
                     let computed = Computed::Aggregate(agg, distinct);
                     self.columns.add(self.translator, node, simple, computed, conversion)
                 }
-                Translated::Average { sum, count } => self.columns.add_average(self.translator, node, sum, count),
+                Translated::Average { ty, sum, count } => {
+                    self.columns.add_average(self.translator, node, ty, (sum, count))
+                }
                 Translated::Scaled { sum, ty, scale, count } => {
                     self.columns.add_scaled(self.translator, node, (sum, ty), scale, count)
                 }
@@ -484,10 +489,10 @@ impl<'a> Translator<'a> {
         for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
             let typed = self.shown(column?)?;
             require_known_equality(typed.ty, self.tree.required(entry.expr))?;
-            let id = self.column(typed.ty)?;
+            let id = self.column(comparable_type(typed.ty))?;
             keys.push(plan::Computed { column: id, expr: comparable(&typed) });
-            if typed.ty == Type::Numeric {
-                let any = self.column(Type::Numeric)?;
+            if has_images(typed.ty) {
+                let any = self.column(typed.ty)?;
                 let agg = Agg::Max(typed.expr.clone());
                 aggregates.push(plan::Aggregation { columns: vec![any], agg, distinct: false });
                 distinct.push(Ok(Typed { expr: Expr::column(any), ..typed }));

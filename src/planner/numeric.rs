@@ -72,8 +72,24 @@ impl<'a> Translator<'a> {
 
 /// What is compared of a value, or grouped by: equal ones have equal bytes.
 pub fn comparable(typed: &Typed) -> Expr {
+    let ty = comparable_type(typed.ty);
+    let call = |function| Expr::Call { function, ty, args: vec![typed.expr.clone()] };
     match typed.ty {
-        Type::Numeric => Expr::Call { function: Named::Trimmed, ty: Type::Numeric, args: vec![typed.expr.clone()] },
+        Type::Numeric => call(Named::Trimmed),
+        Type::Interval => call(Named::Span),
         _ => typed.expr.clone(),
     }
+}
+
+/// The type of that.
+pub fn comparable_type(ty: Type) -> Type {
+    match ty {
+        Type::Interval => Type::Decimal128 { scale: 6 },
+        other => other,
+    }
+}
+
+/// Whether equal values of a type may look different, so that groups of them are shown as one of theirs.
+pub fn has_images(ty: Type) -> bool {
+    matches!(ty, Type::Numeric | Type::Interval)
 }

@@ -12,6 +12,7 @@ const BOOL_FAMILY: u32 = 424;
 const BPCHAR_FAMILY: u32 = 426;
 const DATETIME_FAMILY: u32 = 434;
 const FLOAT_FAMILY: u32 = 1970;
+const INTERVAL_FAMILY: u32 = 1982;
 const INTEGER_FAMILY: u32 = 1976;
 const NUMERIC_FAMILY: u32 = 1988;
 const BYTEA_FAMILY: u32 = 428;
@@ -61,6 +62,7 @@ fn is_known(family: u32) -> bool {
             | ENUM_FAMILY
             | FLOAT_FAMILY
             | INTEGER_FAMILY
+            | INTERVAL_FAMILY
             | NUMERIC_FAMILY
             | OID_FAMILY
             | TEXT_FAMILY
@@ -85,6 +87,7 @@ pub fn common_type(family: u32, left: Type, right: Type) -> Option<(Type, Type)>
         (DATETIME_FAMILY, Date | Timestamp, Date | Timestamp) => both(Timestamp),
         (DATETIME_FAMILY, Date | Timestamp | TimestampTz, Date | Timestamp | TimestampTz) => both(TimestampTz),
         (TIME_FAMILY, Time, Time) => both(Time),
+        (INTERVAL_FAMILY, Interval, Interval) => both(Interval),
         (OID_FAMILY, Oid, Oid) => both(Oid),
         (ENUM_FAMILY, Enum, Enum) => both(Enum),
         (UUID_FAMILY, Uuid, Uuid) => both(Uuid),
@@ -154,11 +157,17 @@ pub fn function(oid: pg_sys::Oid) -> Option<Called> {
         pg_sys::F_DATE_PLI => Arith(Add, None),
         pg_sys::F_DATE_MII => Arith(Sub, None),
         pg_sys::F_DATE_MI => Arith(Sub, None),
+        pg_sys::F_TIMESTAMP_MI | pg_sys::F_TIMESTAMPTZ_MI | pg_sys::F_TIME_MI_TIME => Arith(Sub, None),
+        pg_sys::F_INTERVAL_PL | pg_sys::F_TIME_PL_INTERVAL | pg_sys::F_INTERVAL_PL_TIME => Arith(Add, None),
+        pg_sys::F_INTERVAL_MI | pg_sys::F_TIME_MI_INTERVAL => Arith(Sub, None),
+        pg_sys::F_INTERVAL_MUL | pg_sys::F_MUL_D_INTERVAL => Arith(Mul, None),
+        pg_sys::F_INTERVAL_DIV => Arith(Div, None),
         pg_sys::F_INT2UM
         | pg_sys::F_INT4UM
         | pg_sys::F_INT8UM
         | pg_sys::F_FLOAT4UM
         | pg_sys::F_FLOAT8UM
+        | pg_sys::F_INTERVAL_UM
         | pg_sys::F_NUMERIC_UMINUS => Negate,
         pg_sys::F_INT4_INT2 => CastTo(Int32),
         pg_sys::F_INT8_INT2 | pg_sys::F_INT8_INT4 | INT8_OID => CastTo(Int64),
@@ -179,8 +188,16 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
     Some(match oid.to_u32() {
         pg_sys::F_COUNT_ => Aggregate::CountStar,
         pg_sys::F_COUNT_ANY | pg_sys::F_REGR_COUNT => Aggregate::Count,
-        pg_sys::F_SUM_INT2 | pg_sys::F_SUM_INT4 | pg_sys::F_SUM_INT8 | pg_sys::F_SUM_NUMERIC => Aggregate::Sum,
-        pg_sys::F_AVG_INT2 | pg_sys::F_AVG_INT4 | pg_sys::F_AVG_INT8 | pg_sys::F_AVG_NUMERIC => Aggregate::Avg,
+        pg_sys::F_SUM_INT2
+        | pg_sys::F_SUM_INT4
+        | pg_sys::F_SUM_INT8
+        | pg_sys::F_SUM_NUMERIC
+        | pg_sys::F_SUM_INTERVAL => Aggregate::Sum,
+        pg_sys::F_AVG_INT2
+        | pg_sys::F_AVG_INT4
+        | pg_sys::F_AVG_INT8
+        | pg_sys::F_AVG_NUMERIC
+        | pg_sys::F_AVG_INTERVAL => Aggregate::Avg,
         pg_sys::F_SUM_FLOAT8 => Aggregate::Float(FloatAgg::Sum),
         pg_sys::F_AVG_FLOAT4 | pg_sys::F_AVG_FLOAT8 => Aggregate::Float(FloatAgg::Avg),
         pg_sys::F_CORR => Aggregate::Pair(PairAgg::Corr),
@@ -208,6 +225,7 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         | pg_sys::F_MIN_FLOAT8
         | pg_sys::F_MIN_DATE
         | pg_sys::F_MIN_TIME
+        | pg_sys::F_MIN_INTERVAL
         | pg_sys::F_MIN_TIMESTAMP
         | pg_sys::F_MIN_TIMESTAMPTZ
         | pg_sys::F_MIN_TEXT
@@ -221,6 +239,7 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         | pg_sys::F_MAX_FLOAT8
         | pg_sys::F_MAX_DATE
         | pg_sys::F_MAX_TIME
+        | pg_sys::F_MAX_INTERVAL
         | pg_sys::F_MAX_TIMESTAMP
         | pg_sys::F_MAX_TIMESTAMPTZ
         | pg_sys::F_MAX_TEXT

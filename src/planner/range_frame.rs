@@ -5,9 +5,10 @@
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
-use plan::{ArithOp, Expr, Literal, Named, Reach, Type, WindowFunction};
+use plan::{ArithOp, Expr, Interval, Literal, Named, Reach, Type, WindowFunction};
 
 use super::from::simplified;
+use super::numeric::comparable;
 use super::ordered::Targets;
 use super::reason::{Attempt, Reason, Why};
 use super::translate::{Translator, Typed, cast, exact};
@@ -90,6 +91,8 @@ impl<'a> Translator<'a> {
             Some(Family::Numbers) => self.range_of_numbers(column, start, end),
             Some(Family::Floats) => self.range_of_floats(column, start, end),
             Some(Family::Times) => self.range_of_times(column, start, end),
+            Some(Family::Clock) => self.range_of_intervals(column, start, end, true),
+            Some(Family::Intervals) => self.range_of_intervals(column, start, end, false),
             None => Err(unknown("window frame without an offset")),
         };
         frame.map(Some)
@@ -107,7 +110,16 @@ impl<'a> Translator<'a> {
         let end_by = end.map(|offset| self.number_of(offset)).transpose()?;
         let all = || [Some(&value), start_by.as_ref(), end_by.as_ref()].into_iter().flatten();
         if !all().all(|typed| matches!(typed.ty.kind(), Kind::Integer | Kind::Decimal)) {
-            return Err(unknown("window frame of a range of numerics of any number of digits"));
+            let number = self.numeric(value)?;
+            let mut edge = |offset: Option<Offset<'_>>, by: Option<Typed>| -> Attempt<Option<Expr>> {
+                let Some((offset, by)) = offset.zip(by) else { return Ok(None) };
+                let (left, right) = (Box::new(number.expr.clone()), Box::new(self.numeric(by)?.expr));
+                let op = if offset.minus { ArithOp::Sub } else { ArithOp::Add };
+                let moved = Expr::Arith { op, ty: Type::Numeric, left, right };
+                Ok(Some(comparable(&exact(moved, Type::Numeric))))
+            };
+            let (start, end) = (edge(start, start_by)?, edge(end, end_by)?);
+            return Ok(RangeFrame { reach: Reach { value: comparable(&number), start, end }, goes_back: false });
         }
         let ty = Type::Decimal128 { scale: all().map(|typed| typed.ty.scale()).max().unwrap_or_default() };
         let value = cast(value, ty);
@@ -168,6 +180,39 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value: value.expr, start, end }, goes_back })
     }
 
+    /// Intervals, by what they span; or times of the day, which are not moved round the clock, and by nothing but the time of
+    /// the offset.
+    fn range_of_intervals(
+        &mut self,
+        column: Node<'a>,
+        start: Option<Offset<'a>>,
+        end: Option<Offset<'a>>,
+        of_clock: bool,
+    ) -> Attempt<RangeFrame> {
+        let ty = Type::Interval;
+        let literal = |ty, value| Box::new(Expr::Literal { ty, value: Some(value) });
+        let mut value = self.expression(column)?.expr;
+        if of_clock {
+            let right = literal(Type::Time, Literal::Int(0));
+            value = Expr::Arith { op: ArithOp::Sub, ty, left: Box::new(value), right };
+        }
+        let mut edge = |offset: Offset<'a>| -> Attempt<Expr> {
+            let mut by = self
+                .constant_interval(offset.node)
+                .ok_or_else(|| unknown("window frame with an offset that is not constant"))??;
+            if of_clock {
+                by = Interval { months: 0, days: 0, ..by };
+            }
+            let number = by.number().filter(|_| by.span() >= 0);
+            let number = number.ok_or_else(|| unknown("window frame with a negative offset"))?;
+            let op = if offset.minus { ArithOp::Sub } else { ArithOp::Add };
+            let right = literal(ty, Literal::Decimal(number));
+            Ok(comparable(&exact(Expr::Arith { op, ty, left: Box::new(value.clone()), right }, ty)))
+        };
+        let (start, end) = (start.map(&mut edge).transpose()?, end.map(&mut edge).transpose()?);
+        Ok(RangeFrame { reach: Reach { value: comparable(&exact(value, ty)), start, end }, goes_back: false })
+    }
+
     /// An offset that is a constant, and not negative: otherwise PostgreSQL raises an error.
     fn number_of(&mut self, offset: Offset<'a>) -> Attempt<Typed> {
         let typed = match offset.node.tag() {
@@ -189,6 +234,8 @@ enum Family {
     Numbers,
     Floats,
     Times,
+    Clock,
+    Intervals,
 }
 
 fn family(function: pg_sys::Oid) -> Option<Family> {
@@ -207,6 +254,8 @@ fn family(function: pg_sys::Oid) -> Option<Family> {
         pg_sys::F_IN_RANGE_DATE_DATE_INTERVAL_BOOL_BOOL
         | pg_sys::F_IN_RANGE_TIMESTAMP_TIMESTAMP_INTERVAL_BOOL_BOOL
         | pg_sys::F_IN_RANGE_TIMESTAMPTZ_TIMESTAMPTZ_INTERVAL_BOOL_BOOL => Family::Times,
+        pg_sys::F_IN_RANGE_TIME_TIME_INTERVAL_BOOL_BOOL => Family::Clock,
+        pg_sys::F_IN_RANGE_INTERVAL_INTERVAL_INTERVAL_BOOL_BOOL => Family::Intervals,
         _ => return None,
     })
 }

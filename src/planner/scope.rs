@@ -186,15 +186,17 @@ impl<'a> Translator<'a> {
         let (relation, ty) = (table.relation, table.columns[at].ty);
         let numbers: Vec<i16> = table.numbers.iter().map(|columns| columns[at]).collect();
         let id = self.scanned_column(relation, Asked::Column(var.varattno), ty, &numbers)?;
-        let is_numeric = ty == Type::Opaque && value::without_domain(var.vartype, -1).0 == pg_sys::NUMERICOID;
+        let form = match (ty, value::without_domain(var.vartype, -1).0) {
+            (Type::Opaque, pg_sys::NUMERICOID) => Some((Named::FromStored, Type::Numeric)),
+            (Type::Opaque, pg_sys::INTERVALOID) => Some((Named::IntervalOfStored, Type::Interval)),
+            _ => None,
+        };
+        let column = Expr::column(id);
         self.seen_from(
             var,
-            match is_numeric {
-                true => {
-                    let args = vec![Expr::column(id)];
-                    exact(Expr::Call { function: Named::FromStored, ty: Type::Numeric, args }, Type::Numeric)
-                }
-                false => exact(Expr::column(id), ty),
+            match form {
+                Some((function, ty)) => exact(Expr::Call { function, ty, args: vec![column] }, ty),
+                None => exact(column, ty),
             },
         )
     }

@@ -181,7 +181,7 @@ impl<'a> Translator<'a> {
         let ty = match (sql_type, numeric_modifier(modifier)) {
             (pg_sys::NUMERICOID, Some((1..=38, scale @ 0..=38))) => Type::Decimal128 { scale: scale as u8 },
             (pg_sys::NUMERICOID, _) => return Err(Why::NumericDigits.of("numeric beyond 38 digits")),
-            _ => value::type_of(sql_type).ok_or_else(|| type_reason(sql_type))?,
+            _ => value::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?,
         };
         Ok(exact(self.asked_of_sender(relation, value, ty, column())?, ty))
     }

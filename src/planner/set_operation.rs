@@ -17,7 +17,7 @@ use plan::{
 
 use super::compare::require_deterministic;
 use super::level::{Level, Use, whole_level};
-use super::numeric::comparable;
+use super::numeric::{comparable, comparable_type, has_images};
 use super::reason::{Attempt, Why};
 use super::translate::{Translator, Typed, cast, exact};
 use crate::pg::tree::{Node, Tree};
@@ -143,10 +143,10 @@ impl<'a> Translator<'a> {
     fn groups(&mut self, rows: Operand, types: &[Type], counted: &[Expr]) -> Attempt<(Rel, Vec<Typed>, Vec<ColumnId>)> {
         let (mut keys, mut columns, mut aggregates, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (typed, ty) in rows.columns.into_iter().zip(types) {
-            let mut id = self.column(*ty)?;
+            let mut id = self.column(comparable_type(*ty))?;
             keys.push(Computed { column: id, expr: comparable(&typed) });
-            if *ty == Type::Numeric {
-                // Equal ones may show other digits: those of any are as good.
+            if has_images(*ty) {
+                // Any of equal ones is as good.
                 id = self.column(*ty)?;
                 let agg = Agg::Max(typed.expr.clone());
                 aggregates.push(Aggregation { columns: vec![id], agg, distinct: false });

@@ -1,21 +1,15 @@
 //! Functions and operators of points in time: of a time zone, of intervals, of patterns.
 //!
-//! A zone is a parameter: the session's is that of when the query starts. Intervals are constants or parameters, as
-//! months, days and microseconds. The difference of two points in time is an interval, but asked for a part of it, or
-//! compared, it is a number.
+//! A zone is a parameter: the session's is that of when the query starts.
 
 use pgrx::prelude::*;
-use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Literal, Named, Type, pattern};
+use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Interval, Literal, Named, Type, pattern};
 
 use super::functions::{apply, field};
-use super::reason::{Attempt, Reason, Why, operator_reason};
+use super::reason::{Attempt, Reason, Why};
 use super::translate::{Translator, Typed, boolean, cast, exact};
 use crate::pg::tree::Node;
-use crate::pg::zone::Interval;
 use crate::spec::Source;
-
-/// Intervals are compared by a number of seconds.
-const SPAN: Type = Type::Decimal128 { scale: 6 };
 
 /// What PostgreSQL's function asks for.
 #[derive(Clone, Copy)]
@@ -40,6 +34,9 @@ enum Asked {
     PartOfInterval {
         float: bool,
     },
+    /// Of points in time, in the session's zone or in any.
+    Age,
+    OfIntervals(Named),
     ToChar,
     DateBin,
     MakeDate,
@@ -67,25 +64,17 @@ fn asked(function: pg_sys::Oid) -> Option<Asked> {
         }
         pg_sys::F_EXTRACT_TEXT_INTERVAL => Asked::PartOfInterval { float: false },
         pg_sys::F_DATE_PART_TEXT_INTERVAL => Asked::PartOfInterval { float: true },
+        pg_sys::F_AGE_TIMESTAMP_TIMESTAMP | pg_sys::F_AGE_TIMESTAMPTZ_TIMESTAMPTZ => Asked::Age,
+        pg_sys::F_JUSTIFY_HOURS => Asked::OfIntervals(Named::JustifyHours),
+        pg_sys::F_JUSTIFY_DAYS => Asked::OfIntervals(Named::JustifyDays),
+        pg_sys::F_JUSTIFY_INTERVAL => Asked::OfIntervals(Named::JustifyInterval),
+        pg_sys::F_MAKE_INTERVAL => Asked::OfIntervals(Named::MakeInterval),
         pg_sys::F_TO_CHAR_TIMESTAMP_TEXT | pg_sys::F_TO_CHAR_TIMESTAMPTZ_TEXT => Asked::ToChar,
         pg_sys::F_DATE_BIN_INTERVAL_TIMESTAMP_TIMESTAMP | pg_sys::F_DATE_BIN_INTERVAL_TIMESTAMPTZ_TIMESTAMPTZ => {
             Asked::DateBin
         }
         pg_sys::F_MAKE_DATE => Asked::MakeDate,
         pg_sys::F_ISFINITE_DATE | pg_sys::F_ISFINITE_TIMESTAMP | pg_sys::F_ISFINITE_TIMESTAMPTZ => Asked::IsFinite,
-        _ => return None,
-    })
-}
-
-/// The comparison of intervals that an operator's function makes.
-fn comparison(function: pg_sys::Oid) -> Option<CmpOp> {
-    Some(match function.to_u32() {
-        pg_sys::F_INTERVAL_EQ => CmpOp::Eq,
-        pg_sys::F_INTERVAL_NE => CmpOp::Ne,
-        pg_sys::F_INTERVAL_LT => CmpOp::Lt,
-        pg_sys::F_INTERVAL_LE => CmpOp::Le,
-        pg_sys::F_INTERVAL_GT => CmpOp::Gt,
-        pg_sys::F_INTERVAL_GE => CmpOp::Ge,
         _ => return None,
     })
 }
@@ -130,9 +119,24 @@ impl<'a> Translator<'a> {
             }
             (Asked::PartOfInterval { float }, &[name, interval]) => {
                 let field = self.field_name(name, &reason)?;
-                let (a, b) = self.difference(interval).ok_or_else(&reason)??;
-                let function = if float { Named::ElapsedPart(field) } else { Named::Elapsed(field) };
-                apply(function, vec![a, b]).ok_or_else(reason)
+                let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
+                let interval = self.expression(interval)?;
+                apply(function, vec![interval]).ok_or_else(reason)
+            }
+            (Asked::Age, &[to, from]) => {
+                let mut args = vec![self.expression(to)?, self.expression(from)?];
+                let function = match args[0].ty {
+                    Type::TimestampTz => {
+                        args.push(self.session_zone());
+                        Named::AgeIn
+                    }
+                    _ => Named::Age,
+                };
+                apply(function, args).ok_or_else(reason)
+            }
+            (Asked::OfIntervals(function), arguments) => {
+                let args = arguments.iter().map(|argument| self.expression(*argument)).collect::<Attempt<_>>()?;
+                apply(function, args).ok_or_else(reason)
             }
             (Asked::ToChar, &[time, pattern]) => self.written(time, pattern, reason),
             (Asked::DateBin, &[stride, time, origin]) => {
@@ -191,8 +195,7 @@ impl<'a> Translator<'a> {
             time = exact(cast(time, Type::Timestamp), Type::Timestamp);
         }
         let in_zone = time.ty == Type::TimestampTz;
-        let mut args = vec![time];
-        args.extend(self.interval(interval)?);
+        let mut args = vec![time, self.expression(interval)?];
         let function = match (minus, in_zone) {
             (false, false) => Named::PlusInterval,
             (true, false) => Named::MinusInterval,
@@ -270,97 +273,14 @@ impl<'a> Translator<'a> {
         Ok(exact(self.parameter(Type::Text, Source::Zone, name.as_ptr()), Type::Text))
     }
 
-    /// Months, days and microseconds.
-    fn interval(&mut self, node: Node<'a>) -> Attempt<Vec<Typed>> {
-        let types = [Type::Int32, Type::Int32, Type::Int64];
-        if let Some(constant) = self.constant_interval(node) {
-            let Interval { months, days, microseconds } = constant?;
-            let values = [months.into(), days.into(), microseconds];
-            let literal = |(ty, value)| exact(Expr::Literal { ty, value: Some(Literal::Int(value)) }, ty);
-            return Ok(types.into_iter().zip(values).map(literal).collect());
-        }
-        if self.contains_more_than_values(node) || node.is_volatile() {
-            return self.multiplied(node).unwrap_or_else(|| Err(Why::Interval.of("interval that is not constant")));
-        }
-        let sources = [Source::Months, Source::Days, Source::Microseconds];
-        let parameters = types.into_iter().zip(sources);
-        Ok(parameters.map(|(ty, source)| exact(self.parameter(ty, source, node.as_ptr()), ty)).collect())
-    }
-
-    /// So many times a constant interval, for an integer; `None`: it is something else. PostgreSQL multiplies by the float
-    /// that the integer is: of months and days nothing is left over, and time is rounded.
-    fn multiplied(&mut self, node: Node<'a>) -> Option<Attempt<Vec<Typed>>> {
-        let op = node.cast::<pg_sys::OpExpr>()?;
-        let &[left, right] = &self.tree.list(op.args).collect::<Vec<Node<'a>>>()[..] else {
-            return None;
-        };
-        let (interval, factor) = match op.opfuncid.to_u32() {
-            pg_sys::F_INTERVAL_MUL => (left, right),
-            pg_sys::F_MUL_D_INTERVAL => (right, left),
-            _ => return None,
-        };
-        let cast = factor.cast::<pg_sys::FuncExpr>()?;
-        if !matches!(cast.funcid.to_u32(), pg_sys::F_FLOAT8_INT2 | pg_sys::F_FLOAT8_INT4 | pg_sys::F_FLOAT8_INT8) {
-            return None;
-        }
-        let integer = self.tree.list(cast.args).next()?;
-        let interval = self.constant_interval(interval)?;
-        Some(interval.and_then(|interval| times(self.expression(integer)?, interval)))
-    }
-
     /// `None`: it is not constant, or null.
-    pub fn constant_interval(&self, node: Node<'a>) -> Option<Attempt<Interval>> {
+    pub fn constant_interval(&mut self, node: Node<'a>) -> Option<Attempt<Interval>> {
         let constant = node.cast::<pg_sys::Const>()?;
         let is_value = constant.consttype == pg_sys::INTERVALOID && !constant.constisnull;
-        // SAFETY: an interval that is not null.
-        is_value.then(|| unsafe { Interval::of(constant.constvalue) }.map_err(|what| Why::Interval.of(what)))
-    }
-
-    /// Comparisons of intervals that are differences or values. `None`: it is no such comparison.
-    pub fn compared_intervals(&mut self, op: &'a pg_sys::OpExpr, arguments: &[Node<'a>]) -> Option<Attempt<Typed>> {
-        let compared = comparison(op.opfuncid)?;
-        let &[left, right] = arguments else {
-            return None;
-        };
-        let mut side = |node| self.span(node).unwrap_or_else(|| Err(operator_reason(op.opno)));
-        let sides = side(left).and_then(|left| Ok((left, side(right)?)));
-        Some(
-            sides
-                .map(|(left, right)| boolean(Expr::Cmp { op: compared, left: Box::new(left), right: Box::new(right) })),
-        )
-    }
-
-    /// What an interval compares by.
-    fn span(&mut self, node: Node<'a>) -> Option<Attempt<Expr>> {
-        if let Some(constant) = self.constant_interval(node) {
-            let literal = |interval: Interval| Some(Literal::Decimal(interval.span()));
-            return Some(constant.map(|interval| Expr::Literal { ty: SPAN, value: literal(interval) }));
-        }
-        if !self.contains_more_than_values(node) {
-            let is_value = !node.is_volatile() && node.sql_type() == pg_sys::INTERVALOID;
-            return is_value.then(|| Ok(self.parameter(SPAN, Source::Span, node.as_ptr())));
-        }
-        let difference = self.difference(node)?;
-        Some(difference.and_then(|(a, b)| {
-            let elapsed = apply(Named::Elapsed(Field::Epoch), vec![a, b]);
-            elapsed.map(|elapsed| elapsed.expr).ok_or_else(|| Why::Interval.of("difference of dates"))
-        }))
-    }
-
-    /// The points in time that an interval is the difference of; `None`: it is none.
-    fn difference(&mut self, node: Node<'a>) -> Option<Attempt<(Typed, Typed)>> {
-        let (function, args) = match (node.cast::<pg_sys::OpExpr>(), node.cast::<pg_sys::FuncExpr>()) {
-            (Some(op), _) => (op.opfuncid, op.args),
-            (_, Some(call)) => (call.funcid, call.args),
-            _ => return None,
-        };
-        let &[a, b] = &self.tree.list(args).collect::<Vec<Node<'a>>>()[..] else {
-            return None;
-        };
-        if !matches!(function.to_u32(), pg_sys::F_TIMESTAMP_MI | pg_sys::F_TIMESTAMPTZ_MI) {
-            return None;
-        }
-        Some(self.expression(a).and_then(|a| Ok((a, self.expression(b)?))))
+        is_value.then(|| match self.expression(node)?.expr {
+            Expr::Literal { value: Some(Literal::Decimal(number)), .. } => Ok(Interval::of_number(number)),
+            _ => Err(Why::Interval.of("interval that is not constant")),
+        })
     }
 
     fn field_name(&self, name: Node<'a>, reason: &impl Fn() -> Reason) -> Attempt<Field> {
@@ -385,20 +305,4 @@ impl<'a> Translator<'a> {
 fn calculated(op: ArithOp, left: Expr, by: i64) -> Expr {
     let right = Box::new(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(by)) });
     Expr::Arith { op, ty: Type::Int32, left: Box::new(left), right }
-}
-
-/// Months, days and microseconds, an integer's number of times.
-fn times(number: Typed, interval: Interval) -> Attempt<Vec<Typed>> {
-    let literal = |ty, value| Box::new(Expr::Literal { ty, value: Some(value) });
-    let (bigint, float) = (cast(number.clone(), Type::Int64), cast(number, Type::Float64));
-    let whole = |times: i32| {
-        let (ty, right) = (Type::Int64, literal(Type::Int64, Literal::Int(times.into())));
-        let product = Expr::Arith { op: ArithOp::Mul, ty, left: Box::new(bigint.clone()), right };
-        apply(Named::ToInt32, vec![exact(product, ty)])
-    };
-    let microseconds = literal(Type::Float64, Literal::Float(interval.microseconds as f64));
-    let (op, ty) = (ArithOp::Mul, Type::Float64);
-    let time = exact(Expr::Arith { op, ty, left: microseconds, right: Box::new(float) }, ty);
-    let parts = [whole(interval.months), whole(interval.days), apply(Named::ToInt64, vec![time])];
-    parts.into_iter().map(|part| part.ok_or_else(|| Why::Interval.of("interval times a number"))).collect()
 }

@@ -391,9 +391,6 @@ impl<'a> Translator<'a> {
 
     fn operator(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = self.tree.list(op.args).collect();
-        if let Some(compared) = self.compared_intervals(op, &arguments) {
-            return compared;
-        }
         match (Comparison::of(op.opno, op.inputcollid), &arguments[..]) {
             (Some(comparison), &[left, right]) => {
                 let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
@@ -486,7 +483,10 @@ impl<'a> Translator<'a> {
         let ty = match value::type_of(sql_type) {
             Some(ty) => ty,
             None if node.cast::<pg_sys::Const>().is_some_and(|constant| constant.constisnull) => Type::Opaque,
-            None => return Err(type_reason(sql_type)),
+            None => {
+                let ty = value::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?;
+                return Ok(exact(self.parameter(ty, Source::Value, node.as_ptr()), ty));
+            }
         };
         let Some(constant) = node.cast::<pg_sys::Const>() else {
             let is_numeric = value::without_domain(sql_type, -1).0 == pg_sys::NUMERICOID;

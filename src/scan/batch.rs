@@ -95,7 +95,7 @@ fn by_reference(conversion: Conversion) -> bool {
     match conversion {
         Conversion::Plain(ty) => {
             use Type::*;
-            matches!(ty, Decimal64 { .. } | Decimal128 { .. } | Uuid | Text | Name | Char | Bytes)
+            matches!(ty, Decimal64 { .. } | Decimal128 { .. } | Interval | Uuid | Text | Name | Char | Bytes)
         }
         Conversion::Kept(form) => !matches!(form, Form::Inline(_)),
         Conversion::Padded(_) | Conversion::Average { .. } | Conversion::Spread { .. } => true,
@@ -140,6 +140,12 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Re
             let array = array.as_primitive_opt::<Decimal128Type>().ok_or(WRONG)?;
             for &value in array.values() {
                 datums.push(arena.push_numeric(value, scale)?);
+            }
+        }
+        Type::Interval => {
+            let array = array.as_primitive_opt::<Decimal128Type>().ok_or(WRONG)?;
+            for &number in array.values() {
+                datums.push(arena.push_fixed(&plan::Interval::of_number(number).stored())?);
             }
         }
         Type::Uuid => {

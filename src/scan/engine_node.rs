@@ -22,7 +22,7 @@ use crate::pg::explain::Explain;
 use crate::pg::scan_node::{Expression, Flags, Methods, Place, ScanNode, Slot};
 use crate::pg::tree::Node;
 use crate::pg::value;
-use crate::pg::zone::{self, Interval, ServerZone};
+use crate::pg::zone::{self, ServerZone};
 use crate::reason::{Reason, Why};
 use crate::spec::{ENGINE, ScanSpec, Source};
 
@@ -190,7 +190,7 @@ fn evaluate(
         return Ok(None);
     };
     let is_text = matches!(ty, plan::Type::Text | plan::Type::Char | plan::Type::Bytes | plan::Type::Opaque);
-    // SAFETY: the planner has made the parameter of an expression of this type, or of an interval.
+    // SAFETY: the planner has made the parameter of an expression of this type.
     unsafe {
         if is_text && pg_sys::toast_raw_datum_size(datum) > LONGEST_PARAMETER {
             return Err("a value in it is longer than 1 MB".into());
@@ -201,10 +201,6 @@ fn evaluate(
                 Literal::Text(name) => Literal::Text(zone::named(&name)?),
                 _ => return Err("a time zone whose name is no text".into()),
             },
-            Source::Months => Literal::Int(Interval::of(datum)?.months.into()),
-            Source::Days => Literal::Int(Interval::of(datum)?.days.into()),
-            Source::Microseconds => Literal::Int(Interval::of(datum)?.microseconds),
-            Source::Span => Literal::Decimal(Interval::of(datum)?.span()),
         }))
     }
 }

@@ -76,7 +76,11 @@ impl Collected<'_> {
                 // SAFETY: the planner has made the column of an expression of this type.
                 false => Some(unsafe { value::literal(values[at], *ty) }?),
             };
-            let long = if let Some(Literal::Text(text)) = &value { text.len() } else { 0 };
+            let long = match &value {
+                Some(Literal::Text(text)) => text.len(),
+                Some(Literal::Bytes(bytes)) => bytes.len(),
+                _ => 0,
+            };
             self.take(VALUE_BYTES + long)?;
             self.sent.columns[at].push(value);
         }

@@ -62,9 +62,10 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         | FailureKind::BigintOutOfRange
         | FailureKind::FloatOverflow
         | FailureKind::FloatUnderflow => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-        FailureKind::DateOutOfRange | FailureKind::TimestampOutOfRange | FailureKind::NoTimestamp => {
-            ERRCODE_DATETIME_FIELD_OVERFLOW
-        }
+        FailureKind::DateOutOfRange
+        | FailureKind::TimestampOutOfRange
+        | FailureKind::NoTimestamp
+        | FailureKind::IntervalOutOfRange => ERRCODE_DATETIME_FIELD_OVERFLOW,
         FailureKind::PercentileOutOfRange => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
         FailureKind::NegativeSquareRoot => ERRCODE_INVALID_ARGUMENT_FOR_POWER_FUNCTION,
         FailureKind::PatternEndsInEscape => ERRCODE_INVALID_ESCAPE_SEQUENCE,
@@ -73,9 +74,11 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         FailureKind::SeveralRows => ERRCODE_CARDINALITY_VIOLATION,
         FailureKind::NegativeLimit => ERRCODE_INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
         FailureKind::NegativeOffset => ERRCODE_INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE,
-        FailureKind::DecimalTooWide | FailureKind::FloatTooLarge | FailureKind::InfiniteDecimal => {
-            ERRCODE_FEATURE_NOT_SUPPORTED
-        }
+        FailureKind::DecimalTooWide
+        | FailureKind::FloatTooLarge
+        | FailureKind::InfiniteDecimal
+        | FailureKind::IntervalTooLong => ERRCODE_FEATURE_NOT_SUPPORTED,
+        FailureKind::Undefined => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
         FailureKind::TooLarge => ERRCODE_STATEMENT_TOO_COMPLEX,
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,

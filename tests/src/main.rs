@@ -20,8 +20,10 @@ mod following;
 mod generated;
 mod harness;
 mod interrupts;
+mod intervals;
 mod loading;
 mod locales;
+mod powers;
 mod ranges;
 mod refusals;
 mod registered;
@@ -49,6 +51,8 @@ fn main() -> std::process::ExitCode {
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
         ("reuse", reuse::TESTS),
+        ("intervals", intervals::TESTS),
+        ("powers", powers::TESTS),
         ("ranges", ranges::TESTS),
         ("refusals", refusals::TESTS),
         ("errors", errors::TESTS),

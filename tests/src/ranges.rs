@@ -17,7 +17,8 @@ const LIVE: Duration = Duration::from_secs(60);
 
 const TABLE: &str = "
     CREATE TABLE point (id integer PRIMARY KEY, part integer, small smallint, whole integer, big bigint, price numeric(6,2),
-      single real, double double precision, day date, at timestamp, zoned timestamptz);
+      single real, double double precision, day date, at timestamp, zoned timestamptz,
+      lead interval, clock time, number numeric);
     INSERT INTO point SELECT i, i % 4,
       (ARRAY[32767, -32768, 0, i % 7, NULL])[i % 5 + 1], (ARRAY[2147483647, -2147483648, i % 11, NULL])[i % 4 + 1],
       (ARRAY[9223372036854775807, -9223372036854775808, i % 9, 3, NULL])[i % 5 + 1], nullif(i * 37 % 101, 7) * 0.25,
@@ -25,11 +26,15 @@ const TABLE: &str = "
       (ARRAY['NaN', '0', '-1.7e308', '1.7e308', '-Infinity', 'Infinity', NULL, '1.5']::float8[])[i % 8 + 1] + i % 3,
       (ARRAY[date '2024-01-27' + i % 40, 'infinity', '-infinity', NULL, '2023-12-29'])[least(i * 7 % 17, 5)],
       timestamp '2024-01-28 06:00' + nullif(i * 17 % 127, 5) * interval '5 hours 30 minutes',
-      timestamptz '2024-10-25 00:00+00' + nullif(i * 29 % 131, 5) * interval '50 minutes'
+      timestamptz '2024-10-25 00:00+00' + nullif(i * 29 % 131, 5) * interval '50 minutes',
+      (ARRAY['1 mon', '30 days', '1 day', '25:00', '-1 mon', NULL, '59 days', '0']::interval[])[i % 8 + 1],
+      time '00:00' + nullif(i * 37 % 67, 3) * interval '40 minutes',
+      (ARRAY['NaN', '0.00', '0', '1.50', '-Infinity', 'Infinity', NULL, '1e50', '-2.5', '1e-30']::numeric[])[i % 10 + 1] + i % 3
     FROM generate_series(1, 200) i;
     ANALYZE point";
 
 const NUMBERS: [&str; 6] = ["0", "1", "2", "5", "100", "32767"];
+const DECIMALS: [&str; 6] = ["0", "0.5", "1.000", "1e50", "100", "1e-30"];
 const FLOATS: [&str; 6] = ["0", "0.5", "1.7e308", "'inf'", "1e-300", "2"];
 const INTERVALS: [&str; 9] = [
     "'0'",
@@ -44,7 +49,7 @@ const INTERVALS: [&str; 9] = [
 ];
 
 fn query(dice: &mut StdRng) -> String {
-    let columns: [(&str, &[&str]); 9] = [
+    let columns: [(&str, &[&str]); 12] = [
         ("small", &NUMBERS),
         ("whole", &NUMBERS),
         ("big", &NUMBERS),
@@ -54,6 +59,9 @@ fn query(dice: &mut StdRng) -> String {
         ("day", &INTERVALS),
         ("at", &INTERVALS),
         ("zoned", &INTERVALS),
+        ("lead", &INTERVALS),
+        ("clock", &INTERVALS),
+        ("number", &DECIMALS),
     ];
     let pick = |dice: &mut StdRng, list: &[&'static str]| *list.choose(dice).expect("a list that is not empty");
     let (column, offsets) = columns[dice.random_range(0..columns.len())];

@@ -40,6 +40,12 @@ pub enum Error {
     DivisionByZero,
     /// What PostgreSQL rejects as "value overflows numeric format".
     Overflow,
+    NegativeSquareRoot,
+    LogarithmOfZero,
+    LogarithmOfNegative,
+    ZeroToNegativePower,
+    /// Of a number below zero to a power that is not whole.
+    ComplexPower,
 }
 
 impl fmt::Display for Error {
@@ -47,6 +53,11 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Error::DivisionByZero => "division by zero",
             Error::Overflow => "value overflows numeric format",
+            Error::NegativeSquareRoot => "cannot take square root of a negative number",
+            Error::LogarithmOfZero => "cannot take logarithm of zero",
+            Error::LogarithmOfNegative => "cannot take logarithm of a negative number",
+            Error::ZeroToNegativePower => "zero raised to a negative power is undefined",
+            Error::ComplexPower => "a negative number raised to a non-integer power yields a complex result",
         })
     }
 }

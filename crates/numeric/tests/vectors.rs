@@ -122,3 +122,12 @@ fn sums_and_averages() {
         }
     }
 }
+
+#[test]
+fn roots_logarithms_and_powers() {
+    for line in lines("power") {
+        let (a, b) = (value(line[0]), value(line[1]));
+        let results = [a.sqrt(), a.exp(), a.ln(), a.log(&b), a.power(&b)].map(shown);
+        assert_eq!(results, line[2..7], "{} and {}", line[0], line[1]);
+    }
+}

@@ -79,4 +79,16 @@ from (values ('1'), ('1 2'), ('1.5 2.25 -3.750'), ('0 0.000'), ('NaN 1'), ('Infi
     ('99999999999999999999999999999999999999 0.00000000000000000000000000000000000001 -0.5'), ('9999 1 9999 1 10000 -0.0001'),
     ('1.00000000000000000000 0.5 1e30'), ('100 200 300.00')) sums(values);
 
+-- Some have thousands of digits.
+select line from (
+    select a.id, b.id, pg_temp.line('power', a.t, b.t,
+        pg_temp.try('sqrt($1::numeric)', a.t), pg_temp.try('exp($1::numeric)', a.t), pg_temp.try('ln($1::numeric)', a.t),
+        pg_temp.try('log($2::numeric, $1::numeric)', a.t, b.t), pg_temp.try('$1::numeric ^ $2::numeric', a.t, b.t))
+    from number a, number b
+    where hashtext(a.t || '^' || b.t) % 14 = 0 or (b.t in ('Infinity', '-Infinity', 'NaN', '0', '1', '-1', '0.5')
+        and a.t in ('0', '1', '-1', '2', '-0.5', 'Infinity', '-Infinity', 'NaN'))
+) lines(a, b, line)
+where length(line) < 500
+order by a, b;
+
 drop table number, stored;

@@ -45,6 +45,7 @@ use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
 use crate::groups::Groups;
+use crate::interval_sum::IntervalSum;
 use crate::listed::ListOf;
 use crate::numeric_sum::NumericSum;
 use crate::observe::Observer;
@@ -58,6 +59,7 @@ enum Part<'a> {
     Count,
     Sum(SumType),
     NumericSum,
+    IntervalSum,
     Extreme(Extreme),
     InLocale(Extreme, &'static Locale),
     Float(FloatAgg),
@@ -102,6 +104,11 @@ pub fn group(
             Agg::Sum(arg) if plan.type_of(arg) == Type::Numeric => call(Part::NumericSum),
             Agg::Avg(arg) if plan.type_of(arg) == Type::Numeric => {
                 call(Part::NumericSum);
+                call(Part::Count);
+            }
+            Agg::Sum(arg) if plan.type_of(arg) == Type::Interval => call(Part::IntervalSum),
+            Agg::Avg(arg) if plan.type_of(arg) == Type::Interval => {
+                call(Part::IntervalSum);
                 call(Part::Count);
             }
             Agg::Sum(arg) if narrow(arg) => call(Part::Sum(SumType::Bigint)),
@@ -213,6 +220,7 @@ fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, V
         Part::Count => AggregateUDF::from(Count::new()),
         Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
         Part::NumericSum => AggregateUDF::from(NumericSum::new()),
+        Part::IntervalSum => AggregateUDF::from(IntervalSum::new()),
         Part::Extreme(which) => AggregateUDF::from(ExtremeOf::new(which, None)),
         Part::InLocale(which, locale) => AggregateUDF::from(ExtremeOf::new(which, Some(locale))),
         Part::Float(FloatAgg::Sum) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Sum)),
@@ -243,7 +251,8 @@ fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>
         }
         Part::Sum(_) => shape.sum(arg?, input),
         Part::Extreme(_) | Part::InLocale(..) => false,
-        Part::NumericSum | Part::Float(_) | Part::Bits(_) | Part::Spread | Part::Pair(_) | Part::Listed(_) => false,
+        Part::NumericSum | Part::IntervalSum | Part::Float(_) | Part::Bits(_) => false,
+        Part::Spread | Part::Pair(_) | Part::Listed(_) => false,
     };
     fits.then_some(shape)
 }

@@ -1,69 +1,18 @@
-//! What lies between points in time, and what is counted from one of them.
+//! What is counted from a point in time, and dates that are put together.
 
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
 use arrow_array::{ArrayRef, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 use datafusion_common::error::Result;
 use datafusion_expr::ColumnarValue;
-use plan::Field;
 use protocol::request::FailureKind;
 
-use crate::calendar::{DAY, JULIAN, SECOND, day_of};
+use crate::calendar::{JULIAN, day_of};
 use crate::error::QueryError;
 use crate::intervals::is_infinite;
-use crate::operand::{Operand, binary};
-
-const HOUR: i64 = 3600 * SECOND;
-const MINUTE: i64 = 60 * SECOND;
-
-/// A part of the difference of two points in time, in the units of its type.
-pub fn elapsed(field: Field, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
-    let (a, b) = (Operand::<Int64Type>::new(&args[0])?, Operand::<Int64Type>::new(&args[1])?);
-    let part = |a: i64, b: i64| match between(a, b) {
-        Some(microseconds) => (part(field, microseconds), false),
-        None => (0, true),
-    };
-    let why = |_, _| QueryError(FailureKind::NoTimestamp);
-    Ok(Arc::new(binary::<Int64Type, Int64Type, Int64Type, _>(&a, &b, rows, part, why)?))
-}
-
-/// The same as a float, with every digit as PostgreSQL's division gives it.
-pub fn elapsed_part(field: Field, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
-    let (a, b) = (Operand::<Int64Type>::new(&args[0])?, Operand::<Int64Type>::new(&args[1])?);
-    let part = |a: i64, b: i64| match between(a, b) {
-        Some(microseconds) => (float_part(field, microseconds), false),
-        None => (0.0, true),
-    };
-    let why = |_, _| QueryError(FailureKind::NoTimestamp);
-    Ok(Arc::new(binary::<Int64Type, Int64Type, Float64Type, _>(&a, &b, rows, part, why)?))
-}
-
-fn between(a: i64, b: i64) -> Option<i64> {
-    if is_infinite(a) || is_infinite(b) { None } else { a.checked_sub(b) }
-}
-
-/// Everything has the sign of the whole.
-fn part(field: Field, between: i64) -> i64 {
-    match field {
-        Field::Epoch => between,
-        Field::Day => between / DAY,
-        Field::Hour => between % DAY / HOUR,
-        Field::Minute => between % HOUR / MINUTE,
-        _ => between % MINUTE,
-    }
-}
-
-fn float_part(field: Field, between: i64) -> f64 {
-    let (seconds, behind) = (between % MINUTE / SECOND, (between % SECOND) as f64);
-    match field {
-        Field::Epoch => (between % DAY) as f64 / 1e6 + 86_400.0 * (between / DAY) as f64,
-        Field::Second => seconds as f64 + behind / 1e6,
-        Field::Milliseconds => seconds as f64 * 1e3 + behind / 1e3,
-        _ => part(field, between) as f64,
-    }
-}
+use crate::operand::Operand;
 
 /// Operands are times, origins, and the length of a bin.
 pub fn date_bin(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {

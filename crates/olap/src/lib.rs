@@ -14,7 +14,8 @@
 //! | `expr` | lowers expressions to DataFusion's |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
 //! | `numerics`, `numeric_sum` | numerics of any number of digits |
-//! | `calendar`, `intervals`, `differences`, `zoned`, `to_char` | points in time |
+//! | `calendar`, `differences`, `zoned`, `to_char` | points in time |
+//! | `intervals`, `interval_values`, `interval_sum` | intervals: columns, single values, sums |
 //! | `logic` | AND and OR that guard their later operands |
 //! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
 //! | `unordered` | takes from rows what DataFusion assumes of them |
@@ -59,6 +60,8 @@ mod frames;
 mod greatest;
 mod grouping_sets;
 mod groups;
+mod interval_sum;
+mod interval_values;
 mod intervals;
 mod keys;
 mod like;

@@ -34,9 +34,14 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         },
         Kind::Bool => from_bool(args, rows),
         Kind::Date | Kind::Timestamp | Kind::TimestampTz | Kind::Time => Err(unknown(function, operand)),
-        Kind::Numeric | Kind::Oid | Kind::Enum | Kind::Uuid | Kind::Text | Kind::Bytes | Kind::Opaque => {
-            Err(unknown(function, operand))
-        }
+        Kind::Numeric
+        | Kind::Interval
+        | Kind::Oid
+        | Kind::Enum
+        | Kind::Uuid
+        | Kind::Text
+        | Kind::Bytes
+        | Kind::Opaque => Err(unknown(function, operand)),
     }
 }
 
@@ -61,6 +66,17 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
         Named::Sqrt => {
             map::<Float64Type, Float64Type>(args, rows, |a| (a.sqrt(), a < 0.0), FailureKind::NegativeSquareRoot)
         }
+        Named::Exp => usual(args, rows, f64::exp),
+        Named::Ln => usual(args, rows, f64::ln),
+        Named::Log => usual(args, rows, f64::log10),
+        Named::Power => {
+            let (bases, exponents) = (Operand::<Float64Type>::new(&args[0])?, Operand::<Float64Type>::new(&args[1])?);
+            let power =
+                |a: f64, b: f64| (a.powf(b), !(a.is_finite() && b.is_finite() && is_usual(a.powf(b), a == 0.0)));
+            let why = |_, _| QueryError(FailureKind::Undefined);
+            let powers = binary::<Float64Type, Float64Type, Float64Type, _>(&bases, &exponents, rows, power, why)?;
+            Ok(Arc::new(powers))
+        }
         Named::MovedDown => pairwise::<Float64Type, Float64Type>(args, rows, |a, by| (moved(a, by, false), false)),
         Named::MovedUp => pairwise::<Float64Type, Float64Type>(args, rows, |a, by| (moved(a, by, true), false)),
         Named::ToInt16 => {
@@ -77,6 +93,16 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
         }
         other => Err(unknown(other, ty)),
     }
+}
+
+/// What the C library's function gives, which is PostgreSQL's; what is infinite, too small or undefined is the heap's.
+fn usual(args: &[ColumnarValue], rows: usize, f: fn(f64) -> f64) -> Result<ArrayRef> {
+    let checked = |a: f64| (f(a), !(a.is_finite() && is_usual(f(a), a == 1.0)));
+    map::<Float64Type, Float64Type>(args, rows, checked, FailureKind::Undefined)
+}
+
+fn is_usual(result: f64, may_be_zero: bool) -> bool {
+    result.is_normal() || may_be_zero && result == 0.0
 }
 
 fn of_decimal<A: ArrowPrimitiveType>(

@@ -57,6 +57,10 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Floor
         | Named::Trunc
         | Named::Sqrt
+        | Named::Exp
+        | Named::Ln
+        | Named::Log
+        | Named::Power
         | Named::MovedDown
         | Named::MovedUp
         | Named::BitAnd
@@ -72,13 +76,30 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::ToBool
         | Named::OnlyRow
         | Named::Average => maths::apply(function, operand, ty, args, rows),
+        Named::Extract(_) | Named::DatePart(_) if operand == Type::Interval => {
+            intervals::apply(function, operand, args, rows)
+        }
+        Named::Span
+        | Named::IntervalOfStored
+        | Named::Between
+        | Named::BetweenTimes
+        | Named::TimePlusInterval
+        | Named::TimeMinusInterval
+        | Named::IntervalSum
+        | Named::IntervalDifference
+        | Named::IntervalNegated
+        | Named::IntervalTimes
+        | Named::IntervalBy
+        | Named::JustifyHours
+        | Named::JustifyDays
+        | Named::JustifyInterval
+        | Named::MakeInterval
+        | Named::Age => intervals::apply(function, operand, args, rows),
         Named::Extract(_) | Named::DatePart(_) | Named::DateTrunc(_) | Named::TimestampToDate => {
             calendar::apply(function, &args[0], rows)
         }
         Named::Comparable => intervals::comparable(args, rows),
         Named::PlusInterval | Named::MinusInterval => intervals::shifted(function, args, rows),
-        Named::Elapsed(field) => differences::elapsed(field, args, rows),
-        Named::ElapsedPart(field) => differences::elapsed_part(field, args, rows),
         Named::DateBin => differences::date_bin(args, rows),
         Named::MakeDate => differences::make_date(args, rows),
         Named::ToChar => to_char::apply(args, rows),
@@ -89,6 +110,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::ZoneOffset
         | Named::DateTruncIn(_)
         | Named::PlusIntervalIn
-        | Named::MinusIntervalIn => Err(DataFusionError::Internal(format!("{function:?} without its zone"))),
+        | Named::MinusIntervalIn
+        | Named::AgeIn => Err(DataFusionError::Internal(format!("{function:?} without its zone"))),
     }
 }

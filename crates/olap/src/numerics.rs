@@ -63,6 +63,11 @@ fn failure(error: numeric::Error) -> QueryError {
     QueryError(match error {
         numeric::Error::DivisionByZero => FailureKind::DivisionByZero,
         numeric::Error::Overflow => FailureKind::DecimalTooWide,
+        numeric::Error::NegativeSquareRoot
+        | numeric::Error::LogarithmOfZero
+        | numeric::Error::LogarithmOfNegative
+        | numeric::Error::ZeroToNegativePower
+        | numeric::Error::ComplexPower => FailureKind::Undefined,
     })
 }
 
@@ -111,11 +116,19 @@ fn map_pairs(
     rows: usize,
     f: impl Fn(&Numeric, &Numeric) -> std::result::Result<Numeric, numeric::Error>,
 ) -> Result<ArrayRef> {
+    map_both(args, rows, |left, right| f(left, right).map_err(failure))
+}
+
+fn map_both(
+    args: &[ColumnarValue],
+    rows: usize,
+    f: impl Fn(&Numeric, &Numeric) -> Outcome<Numeric>,
+) -> Result<ArrayRef> {
     let (left, right) = (Values::of(&args[0])?, Values::of(&args[1])?);
     let mut out = Collected::with_capacity(rows);
     for row in 0..rows {
         let value = match (left.get(row)?, right.get(row)?) {
-            (Some(left), Some(right)) => Some(f(&left, &right).map_err(failure)?),
+            (Some(left), Some(right)) => Some(f(&left, &right)?),
             _ => None,
         };
         out.push(value.as_ref());
@@ -228,6 +241,14 @@ pub fn apply(function: Named, scale: u8, args: &[ColumnarValue], rows: usize) ->
             }
         },
         Named::WholeQuotient => map_pairs(args, rows, Numeric::div_trunc),
+        Named::Sqrt => map(&args[0], rows, |value| affordable(value)?.sqrt().map_err(failure)),
+        Named::Exp => map(&args[0], rows, |value| affordable_power(value, DIGITS_OF_E)?.exp().map_err(failure)),
+        Named::Ln => map(&args[0], rows, |value| affordable(value)?.ln().map_err(failure)),
+        Named::Log => map_both(args, rows, |base, value| affordable(value)?.log(affordable(base)?).map_err(failure)),
+        Named::Power => map_both(args, rows, |base, by| {
+            let digits = base.to_f64().map_or(f64::INFINITY, |base| base.abs().log10());
+            affordable(base)?.power(affordable_power(by, digits)?).map_err(failure)
+        }),
         Named::ShownWith => shown_with(scale, args, rows),
         Named::FromStored => from_stored(&args[0], rows),
         Named::ToStored => {
@@ -252,6 +273,28 @@ pub fn apply(function: Named, scale: u8, args: &[ColumnarValue], rows: usize) ->
             Ok(Arc::new(to_primitive::<Float64Type>(&args[0], rows, FailureKind::FloatOverflow, Numeric::to_f64)?))
         }
         other => Err(DataFusionError::Internal(format!("no {other:?} of numerics"))),
+    }
+}
+
+/// The time that roots, logarithms and powers take grows with the square of the digits, and nothing ends it within a batch:
+/// what is longer than this is the heap's.
+const LONGEST_SCALE: u16 = 100;
+const LONGEST_POWER: f64 = 500.0;
+const DIGITS_OF_E: f64 = std::f64::consts::LOG10_E;
+
+fn affordable(value: &Numeric) -> Outcome<&Numeric> {
+    match value.heap_bytes() == 0 && value.scale().is_none_or(|scale| scale <= LONGEST_SCALE) {
+        true => Ok(value),
+        false => Err(QueryError(FailureKind::DecimalTooWide)),
+    }
+}
+
+/// Of what has about so many digits.
+fn affordable_power(exponent: &Numeric, digits: f64) -> Outcome<&Numeric> {
+    let by = exponent.to_f64().unwrap_or(f64::INFINITY);
+    match !exponent.is_finite() || by == 0.0 || (by * digits).abs() <= LONGEST_POWER || digits == f64::NEG_INFINITY {
+        true => affordable(exponent),
+        false => Err(QueryError(FailureKind::DecimalTooWide)),
     }
 }
 

@@ -15,6 +15,8 @@ use protocol::request::FailureKind;
 
 use crate::calendar::{DAY, END, FIRST, SECOND, begin};
 use crate::computed::map;
+use crate::error::QueryError;
+use crate::interval_values::{age, number};
 use crate::intervals::{self, compared_date, is_infinite};
 
 /// `zone`: `None` if it is null.
@@ -112,6 +114,13 @@ impl Zoned {
                 let (local, instant) = (|time| times.local(time), |time| times.instant(time));
                 let minus = self.function == Named::MinusIntervalIn;
                 intervals::shift_all(args, rows, minus, local, instant)
+            }
+            Named::AgeIn => {
+                let age = |a: i64, b: i64| match is_infinite(a) || is_infinite(b) {
+                    true => Err(QueryError(FailureKind::NoTimestamp)),
+                    false => number(age(times.local(a), times.local(b), a < b)?),
+                };
+                intervals::between(args, rows, age)
             }
             other => Err(DataFusionError::Internal(format!("{other:?} asks no zone"))),
         }

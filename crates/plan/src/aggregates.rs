@@ -122,7 +122,7 @@ pub struct AggregateRow {
     pub raises: &'static [FailureKind],
 }
 
-const NUMBERS: &[Kind] = &[Kind::Integer, Kind::Decimal, Kind::Numeric];
+const SUMMED: &[Kind] = &[Kind::Integer, Kind::Decimal, Kind::Numeric, Kind::Interval];
 const SCALED: &[Kind] = &[Kind::Integer, Kind::Decimal];
 const ALL: &[Kind] = &[
     Kind::Bool,
@@ -135,6 +135,7 @@ const ALL: &[Kind] = &[
     Kind::Timestamp,
     Kind::TimestampTz,
     Kind::Time,
+    Kind::Interval,
     Kind::Oid,
     Kind::Enum,
     Kind::Uuid,
@@ -148,14 +149,19 @@ const BIGINT: Rule = Rule::Is(Type::Int64);
 const NOT_A_SHARE: &[FailureKind] = &[FailureKind::PercentileOutOfRange];
 const TOO_LARGE: &[FailureKind] = &[FailureKind::FloatTooLarge];
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
-const TOTAL: &[FailureKind] = &[FailureKind::BigintOutOfRange, FailureKind::DecimalTooWide];
+const TOTAL: &[FailureKind] = &[
+    FailureKind::BigintOutOfRange,
+    FailureKind::DecimalTooWide,
+    FailureKind::IntervalOutOfRange,
+    FailureKind::IntervalTooLong,
+];
 
 #[rustfmt::skip]
 pub const AGGREGATES: &[AggregateRow] = &[
     AggregateRow { aggregate: Aggregate::CountStar, name: "count", argument: &[], output: &[BIGINT], raises: &[] },
     AggregateRow { aggregate: Aggregate::Count, name: "count", argument: ALL, output: &[BIGINT], raises: &[] },
-    AggregateRow { aggregate: Aggregate::Sum, name: "sum", argument: NUMBERS, output: &[Rule::Total], raises: TOTAL },
-    AggregateRow { aggregate: Aggregate::Avg, name: "avg", argument: NUMBERS, output: &[Rule::Wide, BIGINT], raises: TOO_WIDE },
+    AggregateRow { aggregate: Aggregate::Sum, name: "sum", argument: SUMMED, output: &[Rule::Total], raises: TOTAL },
+    AggregateRow { aggregate: Aggregate::Avg, name: "avg", argument: SUMMED, output: &[Rule::Wide, BIGINT], raises: TOTAL },
     AggregateRow { aggregate: Aggregate::Min, name: "min", argument: ORDERED, output: &[Rule::Same], raises: &[] },
     AggregateRow { aggregate: Aggregate::Max, name: "max", argument: ORDERED, output: &[Rule::Same], raises: &[] },
     float(FloatAgg::Sum, "sum"),

@@ -24,6 +24,7 @@ pub enum Kind {
     Timestamp,
     TimestampTz,
     Time,
+    Interval,
     Oid,
     Enum,
     Uuid,
@@ -104,7 +105,7 @@ pub enum Rule {
     Is(Type),
     /// That of all operands, which are of one type.
     Same,
-    /// A Decimal128 of the operand's scale (or a numeric, of one), of the larger one, of the sum of both.
+    /// A Decimal128 of the operand's scale (or a numeric or an interval, of one), of the larger one, of the sum of both.
     Wide,
     LargerScale,
     SumOfScales,
@@ -177,6 +178,14 @@ const FLOATS: &[Takes] = &[Takes::Any(Kind::Float), Takes::Any(Kind::Float)];
 const DECIMALS: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Any(Kind::Decimal)];
 const DATE_AND_DAYS: &[Takes] = &[Takes::Any(Kind::Date), Takes::Only(Type::Int32)];
 const DATES: &[Takes] = &[Takes::Any(Kind::Date), Takes::Any(Kind::Date)];
+const TIMESTAMPS: &[Takes] = &[Takes::Any(Kind::Timestamp), Takes::Any(Kind::Timestamp)];
+const TIMESTAMPTZS: &[Takes] = &[Takes::Any(Kind::TimestampTz), Takes::Any(Kind::TimestampTz)];
+const TIMES: &[Takes] = &[Takes::Any(Kind::Time), Takes::Any(Kind::Time)];
+const TIME_AND_INTERVAL: &[Takes] = &[Takes::Any(Kind::Time), Takes::Any(Kind::Interval)];
+const INTERVAL_AND_TIME: &[Takes] = &[Takes::Any(Kind::Interval), Takes::Any(Kind::Time)];
+const INTERVALS: &[Takes] = &[Takes::Any(Kind::Interval), Takes::Any(Kind::Interval)];
+const INTERVAL_AND_FLOAT: &[Takes] = &[Takes::Any(Kind::Interval), Takes::Any(Kind::Float)];
+const FLOAT_AND_INTERVAL: &[Takes] = &[Takes::Any(Kind::Float), Takes::Any(Kind::Interval)];
 
 const OUT_OF_RANGE: &[FailureKind] =
     &[FailureKind::SmallintOutOfRange, FailureKind::IntegerOutOfRange, FailureKind::BigintOutOfRange];
@@ -196,7 +205,14 @@ const NUMERIC_QUOTIENT: &[FailureKind] = &[FailureKind::DivisionByZero, FailureK
 const NO_DATE: &[FailureKind] = &[FailureKind::DateOutOfRange];
 const NO_TIMESTAMP: &[FailureKind] = &[FailureKind::TimestampOutOfRange];
 
+const NO_DIFFERENCE: &[FailureKind] = &[FailureKind::NoTimestamp];
+const NO_INTERVAL: &[FailureKind] = &[FailureKind::IntervalOutOfRange, FailureKind::IntervalTooLong];
+const INTERVAL_QUOTIENT: &[FailureKind] =
+    &[FailureKind::DivisionByZero, FailureKind::IntervalOutOfRange, FailureKind::IntervalTooLong];
+
 const DAYS: Rule = Rule::Is(Type::Int32);
+const INTERVAL: Rule = Rule::Is(Type::Interval);
+const TIME: Rule = Rule::Is(Type::Time);
 
 #[rustfmt::skip]
 pub const FUNCTIONS: &[FunctionRow] = {
@@ -228,6 +244,18 @@ pub const FUNCTIONS: &[FunctionRow] = {
         row("date + days", Arith(Add), DATE_AND_DAYS, Function::DatePlusDays, Is(Type::Date), NO_DATE),
         row("date - days", Arith(Sub), DATE_AND_DAYS, Function::DateMinusDays, Is(Type::Date), NO_DATE),
         row("date - date", Arith(Sub), DATES, Function::DateMinusDate, DAYS, NO_DATE),
+        row("timestamp - timestamp", Arith(Sub), TIMESTAMPS, Function::Named(Named::Between), INTERVAL, NO_DIFFERENCE),
+        row("timestamptz - timestamptz", Arith(Sub), TIMESTAMPTZS, Function::Named(Named::Between), INTERVAL, NO_DIFFERENCE),
+        row("time - time", Arith(Sub), TIMES, Function::Named(Named::BetweenTimes), INTERVAL, &[]),
+        row("time + interval", Arith(Add), TIME_AND_INTERVAL, Function::Named(Named::TimePlusInterval), TIME, &[]),
+        row("interval + time", Arith(Add), INTERVAL_AND_TIME, Function::Named(Named::TimePlusInterval), TIME, &[]),
+        row("time - interval", Arith(Sub), TIME_AND_INTERVAL, Function::Named(Named::TimeMinusInterval), TIME, &[]),
+        row("interval + interval", Arith(Add), INTERVALS, Function::Named(Named::IntervalSum), INTERVAL, NO_INTERVAL),
+        row("interval - interval", Arith(Sub), INTERVALS, Function::Named(Named::IntervalDifference), INTERVAL, NO_INTERVAL),
+        row("interval * float", Arith(Mul), INTERVAL_AND_FLOAT, Function::Named(Named::IntervalTimes), INTERVAL, NO_INTERVAL),
+        row("float * interval", Arith(Mul), FLOAT_AND_INTERVAL, Function::Named(Named::IntervalTimes), INTERVAL, NO_INTERVAL),
+        row("interval / float", Arith(Div), INTERVAL_AND_FLOAT, Function::Named(Named::IntervalBy), INTERVAL, INTERVAL_QUOTIENT),
+        row("- interval", Neg, &[Takes::Any(Kind::Interval)], Function::Named(Named::IntervalNegated), INTERVAL, NO_INTERVAL),
         row("- integer", Neg, INTEGER, Function::NegInteger, Same, OUT_OF_RANGE),
         row("- real", Neg, REAL, Function::NegFloat, Same, &[]),
         row("- float", Neg, FLOAT, Function::NegFloat, Same, &[]),
@@ -301,7 +329,7 @@ impl Rule {
         Some(match self {
             Rule::Is(ty) => ty,
             Rule::Same => first,
-            Rule::Wide | Rule::Total if first == Type::Numeric => first,
+            Rule::Wide | Rule::Total if matches!(first, Type::Numeric | Type::Interval) => first,
             Rule::Wide => Type::Decimal128 { scale: first.scale() },
             Rule::LargerScale => Type::Decimal128 { scale: scales().max()? },
             Rule::SumOfScales => {

@@ -17,6 +17,7 @@ pub enum FailureKind {
     NegativeSquareRoot,
     /// The beginning of a year, say, that begins before time does.
     NoTimestamp,
+    IntervalOutOfRange,
     PatternEndsInEscape,
     NegativeSubstring,
     /// The number of a field of a text, which counts from 1.
@@ -32,6 +33,10 @@ pub enum FailureKind {
     FloatTooLarge,
     /// PostgreSQL's numeric can be infinite.
     InfiniteDecimal,
+    /// An interval with more months or days than the engine's have.
+    IntervalTooLong,
+    /// What is no real number: the logarithm of zero, say.
+    Undefined,
     /// Joins that subqueries would become.
     TooLarge,
     OutOfMemory,
@@ -52,6 +57,7 @@ impl FailureKind {
             FailureKind::TimestampOutOfRange => "date out of range for timestamp",
             FailureKind::NegativeSquareRoot => "cannot take square root of a negative number",
             FailureKind::NoTimestamp => "timestamp out of range",
+            FailureKind::IntervalOutOfRange => "interval out of range",
             FailureKind::PatternEndsInEscape => "LIKE pattern must not end with escape character",
             FailureKind::NegativeSubstring => "negative substring length not allowed",
             FailureKind::FieldZero => "field position must not be zero",
@@ -62,6 +68,8 @@ impl FailureKind {
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::FloatTooLarge => "a float is too large to be summed in any order",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
+            FailureKind::IntervalTooLong => "an interval is too long",
+            FailureKind::Undefined => "a result is not defined",
             FailureKind::TooLarge => "its subqueries would become too many joins",
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",
@@ -70,7 +78,11 @@ impl FailureKind {
 
     /// Whether PostgreSQL would raise it too.
     pub fn is_postgresqls(self) -> bool {
-        use FailureKind::{DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, OutOfMemory, TooLarge};
-        !matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | TooLarge | OutOfMemory | Internal)
+        use FailureKind::{
+            DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, IntervalTooLong, OutOfMemory, TooLarge, Undefined,
+        };
+        let own =
+            matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | IntervalTooLong | TooLarge | Undefined);
+        !own && !matches!(self, OutOfMemory | Internal)
     }
 }

@@ -59,6 +59,11 @@ pub enum Named {
     Floor,
     Trunc,
     Sqrt,
+    Exp,
+    Ln,
+    /// To the base of the first operand, or of ten.
+    Log,
+    Power,
     /// A float moved by another one, beyond all floats an infinite one. Where opposite infinities leave open what that is,
     /// the lowest of all, or the highest.
     MovedDown,
@@ -116,19 +121,39 @@ pub enum Named {
     /// In seconds east of UTC, null at the ends of time.
     ZoneOffset,
     DateTruncIn(Field),
-    /// By months, days, and microseconds, in this order. A day that its month does not have is its last one.
+    /// By months, days, and time, in this order. A day that its month does not have is its last one.
     PlusInterval,
     MinusInterval,
     /// Months and days are a zone's.
     PlusIntervalIn,
     MinusIntervalIn,
-    /// What the difference of two points in time shows: days, and the time besides.
-    Elapsed(Field),
-    /// As a float.
-    ElapsedPart(Field),
     /// Where the bin begins that a time lies in: of an origin, and bins of so many microseconds.
     DateBin,
     MakeDate,
+    /// What an interval compares by, in seconds.
+    Span,
+    /// An interval of PostgreSQL's own bytes.
+    IntervalOfStored,
+    /// Days, and the time besides.
+    Between,
+    BetweenTimes,
+    /// Round the clock.
+    TimePlusInterval,
+    TimeMinusInterval,
+    IntervalSum,
+    IntervalDifference,
+    IntervalNegated,
+    /// What is left over of months and days goes on to days and time.
+    IntervalTimes,
+    IntervalBy,
+    /// 24 hours become a day, 30 days a month.
+    JustifyHours,
+    JustifyDays,
+    JustifyInterval,
+    MakeInterval,
+    /// Years, months, days and time as the calendar counts them.
+    Age,
+    AgeIn,
     /// By a pattern that [`crate::pattern`] knows; null at the ends of time, and for an empty pattern.
     ToChar,
 }
@@ -147,6 +172,7 @@ impl Named {
                 | DateTruncIn(_)
                 | PlusIntervalIn
                 | MinusIntervalIn
+                | AgeIn
         )
     }
 }
@@ -238,13 +264,21 @@ const DATE_IN: &[Takes] = &[Takes::Any(Kind::Date), ZONE];
 const TIMESTAMP_IN: &[Takes] = &[Takes::Any(Kind::Timestamp), ZONE];
 const TIMESTAMPTZ_IN: &[Takes] = &[Takes::Any(Kind::TimestampTz), ZONE];
 const TWO_TIMESTAMPS: &[Takes] = &[Takes::Any(Kind::Timestamp), Takes::Any(Kind::Timestamp)];
-const TWO_TIMESTAMPTZS: &[Takes] = &[Takes::Any(Kind::TimestampTz), Takes::Any(Kind::TimestampTz)];
+const TWO_TIMESTAMPTZS_IN: &[Takes] = &[Takes::Any(Kind::TimestampTz), Takes::Any(Kind::TimestampTz), ZONE];
 const ZONE: Takes = Takes::Only(Type::Text);
-const MONTHS: Takes = Takes::Only(Type::Int32);
-const DAYS: Takes = Takes::Only(Type::Int32);
 const MICROSECONDS: Takes = Takes::Only(Type::Int64);
-const INTERVAL: &[Takes] = &[Takes::Any(Kind::Timestamp), MONTHS, DAYS, MICROSECONDS];
-const INTERVAL_IN: &[Takes] = &[Takes::Any(Kind::TimestampTz), MONTHS, DAYS, MICROSECONDS, ZONE];
+const INTERVAL: &[Takes] = &[Takes::Any(Kind::Interval)];
+const AND_INTERVAL: &[Takes] = &[Takes::Any(Kind::Timestamp), Takes::Any(Kind::Interval)];
+const AND_INTERVAL_IN: &[Takes] = &[Takes::Any(Kind::TimestampTz), Takes::Any(Kind::Interval), ZONE];
+const PARTS_OF_INTERVAL: &[Takes] = &[
+    Takes::Only(Type::Int32),
+    Takes::Only(Type::Int32),
+    Takes::Only(Type::Int32),
+    Takes::Only(Type::Int32),
+    Takes::Only(Type::Int32),
+    Takes::Only(Type::Int32),
+    Takes::Only(Type::Float64),
+];
 
 const BOOL: Rule = Rule::Is(Type::Bool);
 const INTEGER: Rule = Rule::Is(Type::Int32);
@@ -252,6 +286,7 @@ const TO_TEXT: Rule = Rule::Is(Type::Text);
 const TO_FLOAT: Rule = Rule::Is(Type::Float64);
 const TO_TIMESTAMP: Rule = Rule::Is(Type::Timestamp);
 const TO_TIMESTAMPTZ: Rule = Rule::Is(Type::TimestampTz);
+const TO_INTERVAL: Rule = Rule::Is(Type::Interval);
 const WHOLE: Rule = Rule::Is(Type::Decimal64 { scale: 0 });
 const WIDE_WHOLE: Rule = Rule::Is(Type::Decimal128 { scale: 0 });
 const MILLIS: Rule = Rule::Is(Type::Decimal64 { scale: 3 });
@@ -265,10 +300,15 @@ const AVERAGE: Rule = Rule::Is(Type::Decimal128 { scale: AVERAGE_SCALE });
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
 const SEVERAL: &[FailureKind] = &[FailureKind::SeveralRows];
 const NEGATIVE: &[FailureKind] = &[FailureKind::NegativeSquareRoot];
+const UNDEFINED: &[FailureKind] =
+    &[FailureKind::Undefined, FailureKind::DecimalTooWide, FailureKind::DivisionByZero, FailureKind::FloatOverflow];
 const INFINITE: &[FailureKind] = &[FailureKind::InfiniteDecimal];
 const EPOCH: &[FailureKind] = &[FailureKind::InfiniteDecimal, FailureKind::DecimalTooWide];
 const NO_TIMESTAMP: &[FailureKind] = &[FailureKind::NoTimestamp];
 const NO_INSTANT: &[FailureKind] = &[FailureKind::NoTimestamp, FailureKind::TimestampOutOfRange];
+const NO_INTERVAL: &[FailureKind] = &[FailureKind::IntervalOutOfRange, FailureKind::IntervalTooLong];
+const NO_AGE: &[FailureKind] =
+    &[FailureKind::NoTimestamp, FailureKind::IntervalOutOfRange, FailureKind::IntervalTooLong];
 const NO_DATE: &[FailureKind] = &[FailureKind::DateOutOfRange];
 const OVERFLOW: &[FailureKind] = &[FailureKind::FloatOverflow];
 const LIKE: &[FailureKind] = &[FailureKind::PatternEndsInEscape];
@@ -372,6 +412,15 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(ToInt64, "numeric to bigint", NUMERIC, Rule::Is(Type::Int64), OUT_OF_RANGE),
         named(ToFloat, "numeric to float", NUMERIC, TO_FLOAT, OVERFLOW),
         named(Sqrt, "sqrt(float)", FLOAT, Rule::Same, NEGATIVE),
+        named(Exp, "exp(float)", FLOAT, Rule::Same, UNDEFINED),
+        named(Ln, "ln(float)", FLOAT, Rule::Same, UNDEFINED),
+        named(Log, "log(float)", FLOAT, Rule::Same, UNDEFINED),
+        named(Power, "power(float, float)", TWO_FLOATS, Rule::Same, UNDEFINED),
+        named(Sqrt, "sqrt(numeric)", NUMERIC, Rule::Same, UNDEFINED),
+        named(Exp, "exp(numeric)", NUMERIC, Rule::Same, UNDEFINED),
+        named(Ln, "ln(numeric)", NUMERIC, Rule::Same, UNDEFINED),
+        named(Log, "log(numeric, numeric)", NUMERICS, Rule::Same, UNDEFINED),
+        named(Power, "power(numeric, numeric)", NUMERICS, Rule::Same, UNDEFINED),
         named(BitAnd, "integer & integer", TWO_INTEGERS, Rule::Same, &[]),
         named(BitOr, "integer | integer", TWO_INTEGERS, Rule::Same, &[]),
         named(BitXor, "integer # integer", TWO_INTEGERS, Rule::Same, &[]),
@@ -490,38 +539,44 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(DateTruncIn(Field::Second), "date_trunc('second', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
         named(DateTruncIn(Field::Milliseconds), "date_trunc('milliseconds', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
         named(DateTruncIn(Field::Microseconds), "date_trunc('microseconds', timestamptz)", TIMESTAMPTZ_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
-        named(PlusInterval, "timestamp + interval", INTERVAL, TO_TIMESTAMP, NO_TIMESTAMP),
-        named(PlusIntervalIn, "timestamptz + interval", INTERVAL_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
-        named(MinusInterval, "timestamp - interval", INTERVAL, TO_TIMESTAMP, NO_TIMESTAMP),
-        named(MinusIntervalIn, "timestamptz - interval", INTERVAL_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
-        named(Elapsed(Field::Day), "extract(day from timestamp - timestamp)", TWO_TIMESTAMPS, WHOLE, NO_TIMESTAMP),
-        named(Elapsed(Field::Hour), "extract(hour from timestamp - timestamp)", TWO_TIMESTAMPS, WHOLE, NO_TIMESTAMP),
-        named(Elapsed(Field::Minute), "extract(minute from timestamp - timestamp)", TWO_TIMESTAMPS, WHOLE, NO_TIMESTAMP),
-        named(Elapsed(Field::Second), "extract(second from timestamp - timestamp)", TWO_TIMESTAMPS, MICROS, NO_TIMESTAMP),
-        named(Elapsed(Field::Milliseconds), "extract(milliseconds from timestamp - timestamp)", TWO_TIMESTAMPS, MILLIS, NO_TIMESTAMP),
-        named(Elapsed(Field::Microseconds), "extract(microseconds from timestamp - timestamp)", TWO_TIMESTAMPS, WHOLE, NO_TIMESTAMP),
-        named(Elapsed(Field::Epoch), "extract(epoch from timestamp - timestamp)", TWO_TIMESTAMPS, MICROS, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Day), "date_part('day', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Hour), "date_part('hour', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Minute), "date_part('minute', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Second), "date_part('second', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Milliseconds), "date_part('milliseconds', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Microseconds), "date_part('microseconds', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Epoch), "date_part('epoch', timestamp - timestamp)", TWO_TIMESTAMPS, TO_FLOAT, NO_TIMESTAMP),
-        named(Elapsed(Field::Day), "extract(day from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, WHOLE, NO_TIMESTAMP),
-        named(Elapsed(Field::Hour), "extract(hour from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, WHOLE, NO_TIMESTAMP),
-        named(Elapsed(Field::Minute), "extract(minute from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, WHOLE, NO_TIMESTAMP),
-        named(Elapsed(Field::Second), "extract(second from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, MICROS, NO_TIMESTAMP),
-        named(Elapsed(Field::Milliseconds), "extract(milliseconds from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, MILLIS, NO_TIMESTAMP),
-        named(Elapsed(Field::Microseconds), "extract(microseconds from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, WHOLE, NO_TIMESTAMP),
-        named(Elapsed(Field::Epoch), "extract(epoch from timestamptz - timestamptz)", TWO_TIMESTAMPTZS, MICROS, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Day), "date_part('day', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Hour), "date_part('hour', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Minute), "date_part('minute', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Second), "date_part('second', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Milliseconds), "date_part('milliseconds', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Microseconds), "date_part('microseconds', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
-        named(ElapsedPart(Field::Epoch), "date_part('epoch', timestamptz - timestamptz)", TWO_TIMESTAMPTZS, TO_FLOAT, NO_TIMESTAMP),
+        named(PlusInterval, "timestamp + interval", AND_INTERVAL, TO_TIMESTAMP, NO_TIMESTAMP),
+        named(PlusIntervalIn, "timestamptz + interval", AND_INTERVAL_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(MinusInterval, "timestamp - interval", AND_INTERVAL, TO_TIMESTAMP, NO_TIMESTAMP),
+        named(MinusIntervalIn, "timestamptz - interval", AND_INTERVAL_IN, TO_TIMESTAMPTZ, NO_TIMESTAMP),
+        named(Span, "span(interval)", INTERVAL, Rule::Is(Type::Decimal128 { scale: 6 }), &[]),
+        named(IntervalOfStored, "interval of its bytes", &[Any(Kind::Opaque)], TO_INTERVAL, NO_INTERVAL),
+        named(Extract(Field::Millennium), "extract(millennium from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Century), "extract(century from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Decade), "extract(decade from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Year), "extract(year from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Quarter), "extract(quarter from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Month), "extract(month from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Day), "extract(day from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Hour), "extract(hour from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Minute), "extract(minute from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Second), "extract(second from interval)", INTERVAL, MICROS, &[]),
+        named(Extract(Field::Milliseconds), "extract(milliseconds from interval)", INTERVAL, MILLIS, &[]),
+        named(Extract(Field::Microseconds), "extract(microseconds from interval)", INTERVAL, WHOLE, &[]),
+        named(Extract(Field::Epoch), "extract(epoch from interval)", INTERVAL, MICROS, TOO_WIDE),
+        named(DatePart(Field::Millennium), "date_part('millennium', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Century), "date_part('century', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Decade), "date_part('decade', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Year), "date_part('year', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Quarter), "date_part('quarter', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Month), "date_part('month', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Day), "date_part('day', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Hour), "date_part('hour', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Minute), "date_part('minute', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Second), "date_part('second', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Milliseconds), "date_part('milliseconds', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Microseconds), "date_part('microseconds', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(DatePart(Field::Epoch), "date_part('epoch', interval)", INTERVAL, TO_FLOAT, &[]),
+        named(JustifyHours, "justify_hours(interval)", INTERVAL, Rule::Same, NO_INTERVAL),
+        named(JustifyDays, "justify_days(interval)", INTERVAL, Rule::Same, NO_INTERVAL),
+        named(JustifyInterval, "justify_interval(interval)", INTERVAL, Rule::Same, NO_INTERVAL),
+        named(MakeInterval, "make_interval(integer, …, float)", PARTS_OF_INTERVAL, TO_INTERVAL, NO_INTERVAL),
+        named(Age, "age(timestamp, timestamp)", TWO_TIMESTAMPS, TO_INTERVAL, NO_AGE),
+        named(AgeIn, "age(timestamptz, timestamptz)", TWO_TIMESTAMPTZS_IN, TO_INTERVAL, NO_AGE),
         named(DateBin, "date_bin(bigint, timestamp, timestamp)", &[Any(Timestamp), Any(Timestamp), MICROSECONDS], TO_TIMESTAMP, NO_TIMESTAMP),
         named(DateBin, "date_bin(bigint, timestamptz, timestamptz)", &[Any(TimestampTz), Any(TimestampTz), MICROSECONDS], TO_TIMESTAMPTZ, NO_TIMESTAMP),
         named(MakeDate, "make_date(integer, integer, integer)", THREE_INTEGERS, Rule::Is(Type::Date), NO_DATE),

@@ -20,6 +20,7 @@ use crate::catalogue::Kind;
 /// | `Time` | time | microseconds since midnight as i64 | `Int64` |
 /// | `Oid` | oid | the number as i64 | `Int64` |
 /// | `Enum` | any enum | the bits of the label's oid as i32 | `Int32` |
+/// | `Interval` | interval | nowhere | `Decimal128(38, 0)`: see [`crate::Interval`] |
 /// | `Uuid` | uuid | its bytes as a big-endian i128 with the sign flipped, whose order is theirs | `Decimal128(38, 0)` |
 /// | `Text` | text, varchar | UTF-8 bytes | `Utf8View` |
 /// | `Name` | name | UTF-8 bytes up to the first zero | `Utf8View` |
@@ -29,7 +30,8 @@ use crate::catalogue::Kind;
 ///
 /// Order of text is known only where the collation is "C"; the translator asks for no other. Here enums are ordered by their
 /// bits, and opaque values are equal and ordered by their bytes. So are numerics, whose bytes have the display scale at their
-/// end: equal ones have the same bytes once they are `Trimmed`, which the translator sees to. PostgreSQL has other ideas of both: the translator never
+/// end: equal ones have the same bytes once they are `Trimmed`, which the translator sees to; of intervals it asks their
+/// `Span`. PostgreSQL has other ideas of both: the translator never
 /// compares opaque values, and enums only for equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
@@ -46,6 +48,7 @@ pub enum Type {
     Timestamp,
     TimestampTz,
     Time,
+    Interval,
     Oid,
     Enum,
     Uuid,
@@ -93,7 +96,7 @@ impl Type {
                 Physical::Int64
             }
             Type::Float32 | Type::Float64 => Physical::Float64,
-            Type::Decimal128 { .. } | Type::Uuid => Physical::Int128,
+            Type::Decimal128 { .. } | Type::Uuid | Type::Interval => Physical::Int128,
             Type::Text | Type::Name | Type::Char => Physical::Text,
             Type::Numeric | Type::Bytes | Type::Opaque => Physical::Bytes,
         }
@@ -123,6 +126,7 @@ impl Type {
             Type::Timestamp => Kind::Timestamp,
             Type::TimestampTz => Kind::TimestampTz,
             Type::Time => Kind::Time,
+            Type::Interval => Kind::Interval,
             Type::Oid => Kind::Oid,
             Type::Enum => Kind::Enum,
             Type::Uuid => Kind::Uuid,
@@ -156,6 +160,7 @@ impl Type {
             | Type::Timestamp
             | Type::TimestampTz
             | Type::Time
+            | Type::Interval
             | Type::Oid
             | Type::Enum
             | Type::Uuid

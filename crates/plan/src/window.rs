@@ -200,8 +200,9 @@ impl WindowFunction {
                 if !agg.is_windowed() || arguments.first().is_some_and(|ty| !row.takes(*ty)) {
                     return None;
                 }
-                // How many digits a sum shows is not to be had of running totals.
-                if matches!(agg, Agg::Sum(_) | Agg::Avg(_)) && arguments == [Type::Numeric] {
+                // How many digits a sum shows is not to be had of running totals, nor are months and days of one.
+                let adds_up = matches!(agg, Agg::Sum(_) | Agg::Avg(_));
+                if adds_up && matches!(arguments, [Type::Numeric | Type::Interval]) {
                     return None;
                 }
                 row.output_types(arguments.first().copied().unwrap_or(Type::Int64)).collect()

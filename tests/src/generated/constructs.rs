@@ -55,6 +55,8 @@ const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("extract", &["extract("]),
     ("date_trunc", &["date_trunc("]),
     ("intervals", &["interval '"]),
+    ("columns of intervals", &["o_lead"]),
+    ("roots, logarithms, powers", &["sqrt(", "ln(", "power(", "log("]),
     ("time zones", &["timestamptz", "AT TIME ZONE"]),
     ("jsonb", &["-> 'a'", "->> 'a'", "p_doc"]),
     ("count", &["count("]),

@@ -10,6 +10,7 @@ pub enum Kind {
     Integer,
     Numeric,
     Date,
+    Interval,
     Text,
     Uuid,
     Enum,
@@ -100,6 +101,7 @@ impl Scope {
             Kind::Text => text_made_of(dice, name, &other),
             Kind::Date if !self.extreme && dice.chance(2) => dice.pick(&DATES).replace("{}", name),
             Kind::Date => format!("({name}::date {} {})", dice.pick(&["+", "-"]), dice.pick(&["1", "30", "365"])),
+            Kind::Interval => dice.pick(&INTERVALS).replace("{}", name),
             Kind::Integer if dice.chance(3) => self.integer_made_of(dice, name, small),
             Kind::Integer => match dice.below(10) {
                 8 | 9 => match self.column_of(dice, Kind::Text) {
@@ -121,6 +123,11 @@ impl Scope {
                     let cast = dice.pick(if self.extreme { &casts[..1] } else { &casts });
                     format!("extract({} from {}{cast})", dice.pick(&FIELDS), date.name)
                 }
+                None if dice.chance(2) => match self.column_of(dice, Kind::Interval) {
+                    Some(interval) => format!("extract({} from {})", dice.pick(&["epoch", "day"]), interval.name),
+                    None => name.clone(),
+                },
+                _ if dice.chance(3) => dice.pick(&POWERS).replace("{}", name),
                 _ => format!("{}({name})", dice.pick(&["abs", "ceil", "floor", "round", "trunc", "sign"])),
             },
             Kind::Numeric => match dice.below(10) {
@@ -157,7 +164,7 @@ impl Scope {
             1 => format!("coalesce({name}, {other})"),
             2 => format!("nullif({name}, {literal})"),
             3 | 9 if column.kind == Kind::Text => format!("nullif({name}, {other})"),
-            3 | 9 if column.kind == Kind::Enum => format!("nullif({name}, {literal})"),
+            3 | 9 if matches!(column.kind, Kind::Enum | Kind::Interval) => format!("nullif({name}, {literal})"),
             3 | 9 => format!("{}({name}, {other}, {literal})", dice.pick(&["greatest", "least"])),
             4 => format!("(CASE {name} WHEN {literal} THEN {other} WHEN {other} THEN {literal} ELSE {name} END)"),
             5 => format!("(CASE {name} WHEN {literal} THEN {other} END)"),
@@ -277,6 +284,10 @@ const DATE_CONDITIONS: [&str; 7] = [
       THEN extract(epoch from {}::timestamptz - timestamptz '2023-03-01 12:00+00') < 0 END)",
     "(isfinite({}))",
 ];
+/// Of intervals of whole days, whose equal values look the same.
+const INTERVALS: [&str; 5] =
+    ["({} + interval '2 hours')", "({} * 2)", "({} / 4)", "(- {})", "(interval '9 days' - {})"];
+const POWERS: [&str; 4] = ["sqrt(abs({}))", "round(ln(abs({}) + 1), 4)", "power({}, 2)", "log(2, abs({}) + 2)"];
 const PLACES: [&str; 7] = ["0", "1", "2", "3", "-1", "-2", "40"];
 const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
 
@@ -389,6 +400,14 @@ pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
             "date_trunc('month', {}) IS NULL",
             "coalesce({}, '2000-01-01')",
         ],
+        Kind::Interval => &[
+            "({})::text",
+            "({}) IS NULL",
+            "({}) + interval '1 hour'",
+            "extract(epoch FROM {})",
+            "coalesce({}, '0')",
+            "NOT (({}) > '2 days')",
+        ],
         Kind::Document => &["({})::text", "({}) IS NULL", "({}) -> 'a'", "(({}) ->> 'a')::integer", "jsonb_typeof({})"],
         Kind::Uuid | Kind::Enum => &["({})::text", "({}) IS NULL", "({}) = ({})", "nullif({}, {})"],
         Kind::Text => &[
@@ -421,6 +440,7 @@ pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
         Kind::Integer => dice.pick(&["(({}) < 5)", "(NOT (({}) < 5))", "(({}) NOT IN (1, 2))", "(({}) = 1)"]),
         Kind::Numeric => dice.pick(&["(({}) > 1.5)", "(NOT (({}) > 1.5))", "(({}) IS NULL)"]),
         Kind::Date => dice.pick(&["(({}) >= '2023-03-01')", "(NOT (({}) >= '2023-03-01'))"]),
+        Kind::Interval => dice.pick(&["(({}) > '2 days')", "(NOT (({}) > '2 days'))", "(({}) IS NULL)"]),
         Kind::Document => dice.pick(&["(({}) IS NULL)", "(({}) IS NOT NULL)"]),
         Kind::Uuid | Kind::Enum => dice.pick(&["(({}) IS NULL)", "(({}) = ({}))"]),
         Kind::Text => dice.pick(&["(({}) = 'a1')", "(NOT (({}) <> 'a1'))", "(({}) IN ('a1', 'b2'))"]),

@@ -2,7 +2,7 @@
 //! mirrored; and joins of its tables.
 
 use super::dice::Dice;
-use super::expressions::Kind::{Bool, Date, Document, Enum, Integer, Numeric, Text, Uuid};
+use super::expressions::Kind::{Bool, Date, Document, Enum, Integer, Interval, Numeric, Text, Uuid};
 use super::expressions::{Column, Kind, Scope};
 use super::select::From;
 use super::subqueries;
@@ -31,7 +31,8 @@ pub const SCHEMA: &str = "
     ALTER TABLE partsupp ATTACH PARTITION partsupp_high FOR VALUES FROM (17) TO (MAXVALUE);
     CREATE TABLE orders (
         o_key bigint PRIMARY KEY, o_customer integer REFERENCES customer, o_status char(1), o_total numeric,
-        o_date date NOT NULL, o_priority smallint, o_clerk text, o_token uuid, o_mood mood);
+        o_date date NOT NULL, o_priority smallint, o_clerk text, o_token uuid, o_mood mood,
+        o_lead interval);
     CREATE TABLE lineitem (
         l_order bigint REFERENCES orders, l_line integer, l_part integer NOT NULL, l_supp integer NOT NULL,
         l_qty numeric(8,2) NOT NULL, l_price numeric(12,2), l_discount numeric(4,2), l_flag char(1), l_late boolean,
@@ -52,8 +53,8 @@ pub const SCHEMA: &str = "
         FROM generate_series(1, 50) p, generate_series(0, 2) s;
     INSERT INTO orders SELECT i * 3, nullif(i * 17 % 61, 0), (ARRAY['F', 'O', 'P'])[i % 3 + 1], nullif(i * 331 % 977, 5) * 1.5,
         date '2023-01-01' + i * 3 % 250, nullif(i % 6, 5), nullif('a' || i % 9, 'a4'),
-        md5(nullif(i % 50, 3)::text)::uuid, (ARRAY['calm', 'wild', 'odd', NULL])[i % 4 + 1]::mood
-        FROM generate_series(1, 180) i;
+        md5(nullif(i % 50, 3)::text)::uuid, (ARRAY['calm', 'wild', 'odd', NULL])[i % 4 + 1]::mood,
+        nullif(i * 7 % 13, 4) * interval '1 day' FROM generate_series(1, 180) i;
     INSERT INTO lineitem SELECT o_key, l, ps_part, ps_supp, (o_key * l) % 50 + 1, nullif((o_key + l * 7) % 300, 3) * 1.25,
         nullif((o_key + l) % 11, 10) / 100.0, (ARRAY['A', 'N', 'R'])[(o_key / 3 + l) % 3 + 1], nullif((o_key / 3 + l) % 5, 4) > 2,
         o_date + (l * 11 % 40), CASE WHEN l < 4 THEN o_date + (o_key * l % 45)::integer END, (ARRAY['a1', 'b2', 'c3', NULL])[l]
@@ -87,6 +88,7 @@ const CODES: &[&str] = &["'a1'", "'b2'", "'c3'", "'a0'", "''"];
 const SIZES: &[&str] = &["1", "2", "5", "11"];
 const TRUTHS: &[&str] = &["true", "false"];
 const TOKENS: &[&str] = &["md5('1')::uuid", "'c81e728d-9d4c-2f63-6f06-7f89cc14862c'", "md5('40')::uuid"];
+const LEADS: &[&str] = &["interval '0'", "interval '3 days'", "interval '12 days'", "interval '-1 day'"];
 const MOODS: &[&str] = &["'calm'::mood", "'odd'::mood"];
 
 const SHOP: [Table; 8] = [
@@ -154,6 +156,7 @@ const SHOP: [Table; 8] = [
             ("o_priority", Integer, SIZES),
             ("o_clerk", Text, CODES),
             ("o_token", Uuid, TOKENS),
+            ("o_lead", Interval, LEADS),
             ("o_mood", Enum, MOODS),
         ],
     },
@@ -346,7 +349,7 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     // Text and enums have an order of their own, and of others there is no least.
     let (mut keys, mut items) = (Vec::new(), Vec::new());
     for &(name, kind, _) in table.columns {
-        let is_key = table.key.contains(&name) || matches!(kind, Text | Bool | Uuid | Enum | Document);
+        let is_key = table.key.contains(&name) || matches!(kind, Text | Bool | Uuid | Enum | Document | Interval);
         if is_key {
             keys.push(name);
         }
@@ -460,6 +463,7 @@ fn shown_otherwise(dice: &mut Dice, name: &str, kind: Kind) -> String {
         Numeric => dice.pick(&["{} * 2", "- {}"]),
         Bool => dice.pick(&["NOT {}", "{} = false", "{} IS TRUE"]),
         Date => "{} + 1",
+        Interval => "- {}",
         Text | Uuid | Enum | Document => return name.into(),
     };
     format!("{} AS {name}", otherwise.replace("{}", name))

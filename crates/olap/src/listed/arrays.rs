@@ -15,7 +15,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use datafusion_common::error::{DataFusionError, Result};
-use plan::{Element, Type, numeric};
+use plan::{Element, Interval, Type, numeric};
 
 use super::joined::bytes;
 use super::order::Order;
@@ -112,6 +112,10 @@ impl Writer {
             Type::Uuid => {
                 let value = values.as_primitive::<Decimal128Type>().value(at);
                 self.out.extend((value ^ i128::MIN).to_be_bytes());
+            }
+            Type::Interval => {
+                let value = values.as_primitive::<Decimal128Type>().value(at);
+                self.out.extend(Interval::of_number(value).stored());
             }
             Type::Name => {
                 let end = self.out.len() + NAME;

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use plan::{Literal, Named, Type};
 
 use crate::interpreter::{Outcome, Raised, decimal, fit, order, order_in};
+use crate::intervals;
 use crate::moments;
 use crate::numerics;
 use crate::table::Value;
@@ -25,6 +26,7 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
             };
             texts.iter().flatten().cloned().reduce(better)
         }
+        _ if intervals::knows(function, types) => intervals::call(function, args)?,
         _ if moments::knows(function) => moments::call(function, types, args)?,
         _ if numerics::knows(types) => Some(numerics::call(function, args)?),
         Named::MovedDown | Named::MovedUp => match (&args[0], &args[1]) {

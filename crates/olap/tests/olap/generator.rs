@@ -17,6 +17,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use crate::build::{call, cast};
+use crate::intervals;
 use crate::level::relation;
 use crate::locales;
 use crate::numerics;

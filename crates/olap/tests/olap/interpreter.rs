@@ -21,6 +21,7 @@ use plan::{
 
 use crate::floats;
 use crate::functions;
+use crate::intervals;
 use crate::numerics;
 use crate::table::{Row, Value};
 
@@ -331,6 +332,10 @@ impl Interpreter<'_> {
                 out.push(numerics::sum(&values)?);
                 out.extend(matches!(agg, Agg::Avg(_)).then_some(count));
             }
+            Agg::Sum(_) | Agg::Avg(_) if self.plan.type_of(arg) == Type::Interval => {
+                out.push(intervals::sum(&values)?);
+                out.extend(matches!(agg, Agg::Avg(_)).then_some(count));
+            }
             Agg::Sum(_) if agg.aggregate().row().output_types(self.plan.type_of(arg)).eq([Type::Int64]) => {
                 let sum = exact_sum(&values)?;
                 out.push(sum.map(|s| i64::try_from(s).map(Literal::Int).map_err(|_| Raised)).transpose()?);
@@ -388,6 +393,7 @@ impl Interpreter<'_> {
                 let ty = self.plan.type_of(arg);
                 Some(match (catalogue::function(Call::Neg, &[ty]).unwrap().function, value) {
                     (Function::NegNumeric, value) => numerics::negated(&value),
+                    (Function::Named(function), value) => intervals::operator(function, &[&value])?,
                     (Function::NegFloat, Literal::Float(f)) => Literal::Float(-f),
                     (Function::NegDecimal, value) => {
                         Literal::Decimal(decimal(&value).unwrap().checked_neg().ok_or(Raised)?)

@@ -9,6 +9,7 @@ mod floats;
 mod functions;
 mod generator;
 mod interpreter;
+mod intervals;
 mod level;
 mod locales;
 mod measure;

@@ -3,6 +3,7 @@
 use plan::{Field, Literal, Named, Type};
 
 use crate::interpreter::{Raised, fit};
+use crate::intervals;
 use crate::table::{Value, int};
 use crate::times::{DAY, date, lengths, part, week, weekday};
 
@@ -15,11 +16,7 @@ const END: i64 = 106_751_983 * DAY;
 /// Whether [`call`] knows it.
 pub fn knows(function: Named) -> bool {
     use Named::*;
-    function.takes_zone()
-        || matches!(
-            function,
-            Comparable | PlusInterval | MinusInterval | Elapsed(_) | ElapsedPart(_) | DateBin | MakeDate | ToChar
-        )
+    function.takes_zone() || matches!(function, Comparable | PlusInterval | MinusInterval | DateBin | MakeDate | ToChar)
 }
 
 /// A call whose operands are not null.
@@ -30,13 +27,13 @@ pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Li
         other => panic!("{other:?} is no text"),
     };
     let zone = || Zone::read(text(args.len() - 1));
+    let interval = || intervals::parts(args[1].as_ref().unwrap()).map(i64::try_from).map(Result::unwrap);
     let of_date = types[0] == Type::Date;
     let first = number(0);
     let infinite = if of_date { infinity_of_date(first) } else { infinity(first) };
     let point = |valid: Option<i64>| valid.map(|time| Some(Literal::Int(time))).ok_or(Raised);
     match function {
-        Named::Elapsed(field) => return elapsed(field, first, number(1)).map(|part| Some(Literal::Int(part))),
-        Named::ElapsedPart(field) => return elapsed_part(field, first, number(1)).map(Literal::Float).map(Some),
+        Named::AgeIn => return Ok(Some(intervals::age(first, number(1), |time| zone().shown(time))?)),
         Named::MakeDate => return made(first, number(1), number(2)).map(Some),
         Named::ZoneOffset | Named::ToChar if infinite.is_some() => return Ok(None),
         _ => {}
@@ -49,16 +46,17 @@ pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Li
     match function {
         Named::LocalTime => Ok(Some(Literal::Int(zone().shown(first)))),
         Named::ToTimestamp => point(valid(zone().shown(first))),
-        Named::ToTimestampTz => point(valid(midnight).map(|time| zone().read_local(time)).and_then(valid)),
+        Named::ToTimestampTz if of_date && valid(midnight).is_none() => Err(Raised),
+        Named::ToTimestampTz => point(valid(zone().read_local(midnight))),
         Named::Comparable => clamped(midnight),
         Named::ComparableIn if midnight >= END => clamped(midnight),
         Named::ComparableIn => clamped(zone().read_local(midnight)),
         Named::ZoneOffset => Ok(Some(Literal::Int(zone().offset(first.div_euclid(SECOND))))),
         Named::DateTruncIn(field) => point(truncated(field, first, &zone())),
-        Named::PlusInterval => point(moved(first, [number(1), number(2), number(3)], &Zone::utc())),
-        Named::MinusInterval => point(moved(first, negated([number(1), number(2), number(3)]), &Zone::utc())),
-        Named::PlusIntervalIn => point(moved(first, [number(1), number(2), number(3)], &zone())),
-        Named::MinusIntervalIn => point(moved(first, negated([number(1), number(2), number(3)]), &zone())),
+        Named::PlusInterval => point(moved(first, interval(), &Zone::utc())),
+        Named::MinusInterval => point(moved(first, negated(interval()), &Zone::utc())),
+        Named::PlusIntervalIn => point(moved(first, interval(), &zone())),
+        Named::MinusIntervalIn => point(moved(first, negated(interval()), &zone())),
         Named::DateBin => binned(first, number(1), number(2)).map(|time| Some(Literal::Int(time))),
         Named::ToChar => Ok(written(first, text(1)).map(Literal::Text)),
         other => panic!("{other:?} of a moment"),
@@ -180,10 +178,8 @@ fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Opti
     }
     if days != 0 {
         let local = zone.shown(time);
-        if days.abs() > 200_000_000 {
-            return None;
-        }
-        time = valid(zone.read_local(local + days * DAY))?;
+        let moved = i64::try_from(i128::from(local) + i128::from(days) * i128::from(DAY)).ok()?;
+        time = valid(zone.read_local(moved))?;
     }
     valid(time.checked_add(microseconds)?)
 }
@@ -210,38 +206,6 @@ fn made(year: i64, month: i64, day: i64) -> Result<Literal, Raised> {
     }
     let date = first_day(year) + lengths(year)[..month as usize - 1].iter().sum::<i64>() + day - 1;
     if (-2_451_545..2_145_031_949).contains(&date) { fit(Type::Int32, date.into()) } else { Err(Raised) }
-}
-
-fn between(a: i64, b: i64) -> Result<i64, Raised> {
-    match infinity(a).or(infinity(b)) {
-        Some(_) => Err(Raised),
-        None => a.checked_sub(b).ok_or(Raised),
-    }
-}
-
-fn elapsed(field: Field, a: i64, b: i64) -> Result<i64, Raised> {
-    let whole = between(a, b)?;
-    let size = whole.unsigned_abs() as i64;
-    let part = match field {
-        Field::Epoch => size,
-        Field::Day => size / DAY,
-        Field::Hour => size / (3600 * SECOND) % 24,
-        Field::Minute => size / (60 * SECOND) % 60,
-        Field::Second | Field::Milliseconds | Field::Microseconds => size % (60 * SECOND),
-        other => panic!("{other:?} of an interval"),
-    };
-    Ok(if whole < 0 { -part } else { part })
-}
-
-fn elapsed_part(field: Field, a: i64, b: i64) -> Result<f64, Raised> {
-    let part = elapsed(field, a, b)?;
-    let (seconds, behind) = ((part / SECOND) as f64, (part % SECOND) as f64);
-    Ok(match field {
-        Field::Second => seconds + behind / 1_000_000.0,
-        Field::Milliseconds => seconds * 1000.0 + behind / 1000.0,
-        Field::Epoch => (part % DAY) as f64 / 1_000_000.0 + (part / DAY) as f64 * 86_400.0,
-        _ => part as f64,
-    })
 }
 
 fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {

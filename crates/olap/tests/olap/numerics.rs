@@ -70,6 +70,8 @@ pub fn call(function: Named, args: &[Value]) -> Result<Literal, Raised> {
         Named::Round => checked(value.round(digits()).checked()),
         Named::Trunc => Ok(literal(&value.trunc(digits()))),
         Named::WholeQuotient => checked(value.div_trunc(&of(args[1].as_ref().unwrap()))),
+        Named::Sqrt => checked(value.sqrt()),
+        Named::Ln => checked(value.ln()),
         Named::ToText => Ok(Literal::Text(value.to_string())),
         Named::ToInt16 => integer(i16::MIN.into(), i16::MAX.into()),
         Named::ToInt32 => integer(i32::MIN.into(), i32::MAX.into()),

@@ -1,8 +1,8 @@
 //! Calls of functions in words.
 
-use super::{Text, Words, quoted};
+use super::{Text, Words};
 use crate::catalogue::name_of;
-use crate::{Expr, Field, Literal, Named};
+use crate::{Expr, Field, Named};
 
 impl Words<'_> {
     pub(super) fn call(&self, function: Named, args: &[Expr], text: &mut Text) {
@@ -19,9 +19,8 @@ impl Words<'_> {
         let Some(first) = args.first() else { return self.listed(name(function), args, text) };
         match (function, args) {
             // What only makes one form of the other.
-            (FromStored | ToStored | Trimmed | ShownWith | Comparable | ComparableIn | CharToText | Spread(_), _) => {
-                self.write(first, text)
-            }
+            (FromStored | ToStored | Trimmed | ShownWith | Comparable | ComparableIn | CharToText, _)
+            | (Spread(_) | Span | IntervalOfStored, _) => self.write(first, text),
             // With the locale.
             (UpperIn, _) => self.listed("upper", &args[..1], text),
             (LowerIn, _) => self.listed("lower", &args[..1], text),
@@ -53,22 +52,8 @@ impl Words<'_> {
                 self.separated(args, ", ", text);
                 text.push(")");
             }
-            (Elapsed(field), [later, earlier]) => {
-                text.push(&format!("EXTRACT({} FROM ", word(field)));
-                self.infix(later, " - ", earlier, text);
-                text.push(")");
-            }
-            (ElapsedPart(field), [later, earlier]) => {
-                text.push(&format!("date_part('{}', ", word(field)));
-                self.infix(later, " - ", earlier, text);
-                text.push(")");
-            }
-            (PlusInterval | PlusIntervalIn, [time, months, days, micros, ..]) => {
-                self.moved(time, " + ", [months, days, micros], text)
-            }
-            (MinusInterval | MinusIntervalIn, [time, months, days, micros, ..]) => {
-                self.moved(time, " - ", [months, days, micros], text)
-            }
+            (PlusInterval | PlusIntervalIn, [time, interval, ..]) => self.infix(time, " + ", interval, text),
+            (MinusInterval | MinusIntervalIn, [time, interval, ..]) => self.infix(time, " - ", interval, text),
             _ => self.listed(name(function), args, text),
         }
     }
@@ -76,29 +61,6 @@ impl Words<'_> {
     fn cast(&self, expr: &Expr, to: &str, text: &mut Text) {
         self.around("(", expr, ")::", text);
         text.push(to);
-    }
-
-    /// A time and an interval, whose parts are constants, or taken of one parameter, or computed each for itself.
-    fn moved(&self, time: &Expr, op: &str, parts: [&Expr; 3], text: &mut Text) {
-        self.around("(", time, op, text);
-        let constant = |expr: &Expr| match expr {
-            Expr::Literal { value: Some(Literal::Int(number)), .. } => Some(*number),
-            _ => None,
-        };
-        match parts.map(constant) {
-            [Some(months), Some(days), Some(micros)] => text.push(&interval(months, days, micros)),
-            _ if matches!(parts[0], Expr::Param { .. }) => self.write(parts[0], text),
-            constants => {
-                let named = ["months", "days", "microseconds"].into_iter().zip(parts).zip(constants);
-                text.push("make_interval(");
-                for (at, ((name, part), _)) in named.filter(|(_, constant)| *constant != Some(0)).enumerate() {
-                    text.push(if at > 0 { ", " } else { "" });
-                    self.around(&format!("{name} => "), part, "", text);
-                }
-                text.push(")");
-            }
-        }
-        text.push(")");
     }
 }
 
@@ -134,25 +96,4 @@ fn word(field: Field) -> &'static str {
         Field::Epoch => "epoch",
         Field::Julian => "julian",
     }
-}
-
-fn interval(months: i64, days: i64, micros: i64) -> String {
-    let mut parts = Vec::new();
-    let mut part = |number: i64, unit: &str| {
-        if number != 0 {
-            parts.push(format!("{number} {unit}{}", if number == 1 { "" } else { "s" }));
-        }
-    };
-    part(months / 12, "year");
-    part(months % 12, "mon");
-    part(days, "day");
-    let seconds = micros / 1_000_000;
-    part(seconds / 3600, "hour");
-    part(seconds / 60 % 60, "minute");
-    part(seconds % 60, "second");
-    part(micros % 1_000_000, "microsecond");
-    if parts.is_empty() {
-        parts.push("0 days".into());
-    }
-    format!("{}::interval", quoted(&parts.join(" ")))
 }

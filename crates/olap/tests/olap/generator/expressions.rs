@@ -257,6 +257,14 @@ impl Generator<'_> {
                 arith(op, ty, l, r)
             }
             Type::TimestampTz if self.chance(0.6) => self.of_one(ty, d).unwrap_or_else(|| self.leaf(ty)),
+            Type::Interval => self.interval(d),
+            Type::Time if self.chance(0.5) => {
+                let (l, r) = (self.expr(ty, d), self.expr(Type::Interval, d));
+                match sign {
+                    ArithOp::Add if self.chance(0.5) => arith(sign, ty, r, l),
+                    _ => arith(sign, ty, l, r),
+                }
+            }
             Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => self.leaf(ty),
             Type::Name | Type::Char | Type::Bytes | Type::Opaque => self.leaf(ty),
         }
@@ -322,7 +330,7 @@ impl Generator<'_> {
             Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
             Type::Numeric => {
                 let with_digits = [Round, Trunc].map(|function| (function, vec![ty, Type::Int32]));
-                let of_one = [Abs, Sign, Ceil, Floor, Trimmed].map(|function| (function, vec![ty]));
+                let of_one = [Abs, Sign, Ceil, Floor, Trimmed, Sqrt, Ln].map(|function| (function, vec![ty]));
                 with_digits.into_iter().chain(of_one).chain([(WholeQuotient, vec![ty, ty])]).collect()
             }
             Type::Date => vec![(TimestampToDate, vec![Type::Timestamp]), (MakeDate, vec![Type::Int32; 3])],
@@ -332,6 +340,7 @@ impl Generator<'_> {
                 let shown = [Type::Int16, Type::Int32, Type::Int64, Type::Numeric].map(|from| (ToText, vec![from]));
                 shown.into_iter().chain([(ToChar, vec![Type::Timestamp, ty])]).collect()
             }
+            Type::Interval => [JustifyHours, JustifyDays, JustifyInterval].map(|function| (function, vec![ty])).into(),
             Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => vec![],
             Type::Name | Type::Char | Type::Bytes | Type::Opaque => vec![],
         };
@@ -360,21 +369,43 @@ impl Generator<'_> {
         fits.then(|| call(function, ty, args))
     }
 
+    fn interval(&mut self, d: u32) -> Expr {
+        let ty = Type::Interval;
+        let of = |op, left: Expr, right: Expr| Expr::Arith { op, ty, left: left.into(), right: right.into() };
+        let point = *[Type::Timestamp, Type::TimestampTz, Type::Time].choose(self.rng).unwrap();
+        match self.rng.random_range(0..8) {
+            0 => Expr::Neg(self.expr(ty, d).into()),
+            1 => of(ArithOp::Sub, self.expr(point, d), self.expr(point, d)),
+            2 => of(ArithOp::Mul, self.expr(ty, d), self.expr(Type::Float64, d)),
+            3 => of(ArithOp::Mul, self.expr(Type::Float64, d), self.expr(ty, d)),
+            4 => of(ArithOp::Div, self.expr(ty, d), self.expr(Type::Float64, d)),
+            5 => of(ArithOp::Add, self.expr(ty, d), self.expr(ty, d)),
+            6 => of(ArithOp::Sub, self.expr(ty, d), self.expr(ty, d)),
+            _ => self.of_one(ty, d).unwrap_or_else(|| self.leaf(ty)),
+        }
+    }
+
     /// Functions of points in time that give this type.
     fn moments(&mut self, ty: Type, field: Field) -> Vec<(Named, Vec<Type>)> {
         use Named::*;
-        let (zone, integer) = (Type::Text, Type::Int32);
+        let (zone, interval) = (Type::Text, Type::Interval);
         let point = if self.chance(0.5) { Type::Timestamp } else { Type::TimestampTz };
         let local = if self.chance(0.5) { Type::Date } else { Type::Timestamp };
-        let interval = [integer, integer, Type::Int64];
-        let moved = |zoned: bool| {
-            let zone = if zoned { vec![zone] } else { vec![] };
-            [vec![if zoned { Type::TimestampTz } else { Type::Timestamp }], interval.to_vec(), zone].concat()
+        let moved = |zoned: bool| match zoned {
+            true => vec![Type::TimestampTz, interval, zone],
+            false => vec![Type::Timestamp, interval],
         };
+        let parts = vec![Type::Int32; 6].into_iter().chain([Type::Float64]).collect();
         match ty {
             Type::Int32 => vec![(ZoneOffset, vec![Type::TimestampTz, zone])],
-            Type::Float64 => vec![(ElapsedPart(field), vec![point; 2]), (DatePart(Field::Epoch), vec![point])],
-            Type::Decimal64 { .. } => vec![(Elapsed(field), vec![point; 2]), (Extract(Field::Epoch), vec![point])],
+            Type::Float64 => vec![(DatePart(field), vec![interval]), (DatePart(Field::Epoch), vec![point])],
+            Type::Decimal64 { .. } => vec![(Extract(field), vec![interval]), (Extract(Field::Epoch), vec![point])],
+            Type::Decimal128 { scale: 6 } => vec![(Span, vec![interval])],
+            Type::Interval => vec![
+                (MakeInterval, parts),
+                (Age, vec![Type::Timestamp; 2]),
+                (AgeIn, vec![Type::TimestampTz, Type::TimestampTz, zone]),
+            ],
             Type::Timestamp => vec![
                 (LocalTime, vec![Type::TimestampTz, zone]),
                 (ToTimestamp, vec![Type::TimestampTz, zone]),

@@ -7,7 +7,9 @@ pub(super) fn any_type(rng: &mut StdRng) -> Type {
     let wide = *[0, 2, 5, 20].choose(rng).unwrap();
     if rng.random_bool(0.25) {
         use Type::*;
-        return *[Numeric, Numeric, Float32, Time, Oid, Enum, Uuid, Name, Bytes, Opaque].choose(rng).unwrap();
+        return *[Numeric, Numeric, Interval, Interval, Float32, Time, Oid, Enum, Uuid, Name, Bytes, Opaque]
+            .choose(rng)
+            .unwrap();
     }
     *[
         Type::Bool,
@@ -88,6 +90,7 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
             })
         }
         Type::Time => Literal::Int(if extreme { 86_400_000_000 } else { small + 3 }),
+        Type::Interval => intervals::literal(intervals::any(rng, extreme)),
         Type::Oid => Literal::Int(if extreme { u32::MAX as i64 } else { small + 3 }),
         Type::Enum => int(rng, i32::MIN as i64, i32::MAX as i64),
         Type::Uuid => {

@@ -20,6 +20,7 @@ pub(super) fn arith(
     };
     match (catalogue::function(Call::Arith(op), &types).unwrap().function, left, right) {
         (Function::Numeric(op), a, b) => numerics::arithmetic(op, a, b),
+        (Function::Named(function), a, b) => intervals::operator(function, &[a, b]),
         (Function::Float(op), Literal::Float(a), Literal::Float(b)) => float(op, *a, *b).map(Literal::Float),
         (Function::Real(op), Literal::Float(a), Literal::Float(b)) => {
             real(op, *a as f32, *b as f32).map(|real| Literal::Float(real.into()))

@@ -1,0 +1,41 @@
+//! Roots, logarithms and powers: what a PostgreSQL computed is in `vectors.tsv`; here is what holds of them all.
+
+use anker_numeric::{Error, Numeric};
+
+fn value(text: &str) -> Numeric {
+    text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+#[test]
+fn roots_are_the_largest_whose_squares_are_not_larger() {
+    let mut text = String::new();
+    for i in 1..400u32 {
+        // Digits of all lengths, with nines and zeros among them.
+        text.push(char::from(b'0' + (i * i * 7 + i / 3) as u8 % 10));
+        for (number, scale) in [(format!("{i}{text}"), 0), (format!("{i}.{text}"), text.len() as i32)] {
+            let number = value(&number);
+            let root = number.sqrt().expect("not negative");
+            assert!(root.scale().is_some_and(|shown| i32::from(shown) >= scale));
+            // Half a unit to either side.
+            let unit = value(&format!("5e-{}", root.scale().expect("finite") + 1));
+            let (below, above) = (root.sub(&unit).expect("short"), root.add(&unit).expect("short"));
+            assert!(
+                below.mul(&below).expect("short") <= number && number <= above.mul(&above).expect("short"),
+                "{number}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_not_defined_is_an_error() {
+    assert_eq!(value("-1").sqrt().unwrap_err(), Error::NegativeSquareRoot);
+    assert_eq!(value("-Infinity").sqrt().unwrap_err(), Error::NegativeSquareRoot);
+    assert_eq!(value("0").ln().unwrap_err(), Error::LogarithmOfZero);
+    assert_eq!(value("-2").ln().unwrap_err(), Error::LogarithmOfNegative);
+    assert_eq!(value("2").log(&value("1")).unwrap_err(), Error::DivisionByZero);
+    assert_eq!(value("0").power(&value("-1")).unwrap_err(), Error::ZeroToNegativePower);
+    assert_eq!(value("-2").power(&value("0.5")).unwrap_err(), Error::ComplexPower);
+    assert_eq!(value("10").power(&value("200000")).unwrap_err(), Error::Overflow);
+    assert_eq!(value("7000").exp().unwrap_err(), Error::Overflow);
+}
