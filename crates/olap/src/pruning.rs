@@ -1,7 +1,6 @@
 //! Which chunks a scan need not read: those where the bounds of a column say that no row passes a condition.
 
 use colstore::TableView;
-use plan::catalogue::Kind;
 use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type};
 
 /// What conditions say of columns alone.
