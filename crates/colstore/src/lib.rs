@@ -15,6 +15,7 @@
 //! | `chunk` | how slots are cut into chunks |
 //! | `column`, `numbers`, `bitmap`, `text` | cells, in place and copied on write |
 //! | `coding` | how the numbers of a chunk are written |
+//! | `bounds` | the least and the greatest number of a chunk |
 //! | `patches` | old values in a private snapshot |
 //! | `undo` | old values, gates, floor |
 //! | `claim` | memory that waiting transactions and undo hold |
@@ -24,6 +25,7 @@ mod agenda;
 mod apply;
 mod backlog;
 mod bitmap;
+mod bounds;
 mod chunk;
 mod claim;
 mod clock;

@@ -2,6 +2,7 @@
 
 use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool, Run};
 
+use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
 use crate::coding::Coding;
 use crate::patches::{Patch, Patches};
@@ -14,6 +15,8 @@ pub struct Numbers {
     region: EpochRegion,
     /// What the writer knows of each chunk.
     chunks: Vec<Chunk>,
+    /// What readers may know.
+    bounds: Bounds,
     /// Bytes of a value.
     width: usize,
     /// Slots that there is room for.
@@ -24,7 +27,7 @@ pub struct Numbers {
 #[derive(Debug)]
 struct Chunk {
     coding: Coding,
-    /// All values that were written since it was coded lie between; empty at first.
+    /// All values that were ever written lie between; empty at first.
     low: i128,
     high: i128,
     /// It was coded anew without becoming wider: the next time it does.
@@ -46,7 +49,7 @@ impl Chunk {
 impl Numbers {
     pub fn new(pool: &Pool, width: usize) -> Numbers {
         let region = EpochRegion::automatic(pool, SHORTEST);
-        Numbers { region, chunks: Vec::new(), width, rows: 0, pool: pool.clone() }
+        Numbers { region, chunks: Vec::new(), bounds: Bounds::default(), width, rows: 0, pool: pool.clone() }
     }
 
     /// Room for so many cells: up to a chunk's, or for one more chunk.
@@ -62,6 +65,7 @@ impl Numbers {
             self.chunks.try_reserve(1).map_err(|_| refused)?;
             self.region.push_run()?;
             self.chunks.push(Chunk::EMPTY);
+            self.bounds.grow(self.chunks.len());
         }
         self.rows = rows;
         Ok(())
@@ -94,7 +98,10 @@ impl Numbers {
             self.code_with(chunk, value)?;
         }
         let known = &mut self.chunks[chunk];
-        (known.low, known.high) = (known.low.min(value), known.high.max(value));
+        if value < known.low || value > known.high {
+            (known.low, known.high) = (known.low.min(value), known.high.max(value));
+            self.bounds.widen(chunk, known.low, known.high);
+        }
         let (width, code) = (known.coding.width, known.coding.code(value).to_le_bytes());
         if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
     }
@@ -132,7 +139,7 @@ impl Numbers {
 
     pub fn snapshot(&mut self) -> Result<NumbersSnapshot, OutOfMemory> {
         let patches = Patches::new(&self.pool);
-        Ok(NumbersSnapshot { cells: self.region.snapshot()?, patches })
+        Ok(NumbersSnapshot { cells: self.region.snapshot()?, patches, bounds: self.bounds.clone() })
     }
 
     /// See [`EpochRegion::tidy`].
@@ -159,6 +166,7 @@ fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
 pub struct NumbersSnapshot {
     cells: EpochSnapshot,
     patches: Patches,
+    bounds: Bounds,
 }
 
 /// The numbers of a chunk.
@@ -172,6 +180,11 @@ pub struct CodedChunk<'a> {
 impl NumbersSnapshot {
     pub fn patch(&mut self, slot: u32, image: u128) -> Result<(), OutOfMemory> {
         self.patches.add(slot, image)
+    }
+
+    /// Between which the images of a chunk's values lie, as signed numbers; patched ones, too, which were once written.
+    pub fn bounds(&self, chunk: usize) -> (i128, i128) {
+        self.bounds.of(chunk)
     }
 
     pub fn chunk(&self, chunk: usize) -> Result<CodedChunk<'_>, OutOfMemory> {

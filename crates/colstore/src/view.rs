@@ -47,6 +47,13 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         let _ = (index, column, rows);
         Ok(None)
     }
+
+    /// Between which a column's values of a chunk lie that are not null, if that is known: integers, dates, times, and
+    /// scaled decimals. The first is greater than the second where there are none.
+    fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
+        let _ = (index, column);
+        None
+    }
 }
 
 /// Which rows a chunk has.
@@ -173,6 +180,16 @@ impl TableView for ColumnsView {
 
     fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
         array(&self.columns[self.order[column]], index, Pick::Rows(rows)).map(Some)
+    }
+
+    fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
+        let column = &self.columns[self.order[column]];
+        match &column.cells {
+            // The order of their bits is not that of the values.
+            _ if column.ty.is_float() || column.ty == Type::Uuid => None,
+            CellsSnapshot::Numbers(numbers) => Some(numbers.bounds(index)),
+            CellsSnapshot::Bits(_) | CellsSnapshot::Text(_) => None,
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `block` | inner joins, in the optimizer's order, and filters |
 //! | `outer` | all other joins |
 //! | `statistics` | what the optimizer is told of the tables |
-//! | `scan` | batches of a table view |
+//! | `scan`, `pruning` | batches of a table view; chunks that need not be read |
 //! | `expr` | lowers expressions to DataFusion's |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
 //! | `numerics`, `numeric_sum` | numerics of any number of digits |
@@ -76,6 +76,7 @@ mod observe;
 mod operand;
 mod outer;
 mod physical;
+mod pruning;
 mod reserve;
 mod results;
 mod runs;

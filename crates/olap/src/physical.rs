@@ -28,6 +28,7 @@ use crate::arrow_form::arrow_type;
 use crate::cancellation::Cancellation;
 use crate::expr::{Lowering, column_name, joined, planning};
 use crate::observe::Observer;
+use crate::pruning::Pruning;
 use crate::scan::{Filter, ViewScan};
 use crate::shared::{SharedRows, Which};
 use crate::statistics::Sampled;
@@ -155,7 +156,8 @@ impl<'a> Builder<'a> {
         let lowered = conditions.iter().map(|c| lowering.lower(c)).collect::<Result<Vec<_>, _>>()?;
         let scan = self.observer.0.then(|| (scan_step(relation, columns), view.row_count() as f64));
         let schema = Arc::new(self.schema(relation, columns, &read_ids));
-        let filter = Filter { condition: joined(BoolOp::And, lowered), columns: read, schema, scan };
+        let pruning = Pruning::of(conditions, columns, self.plan, self.params);
+        let filter = Filter { condition: joined(BoolOp::And, lowered), columns: read, schema, pruning, scan };
         let schema = self.schema(relation, columns, &kept_ids);
         let scan = Arc::new(ViewScan::filtered(view, filter, kept, schema, self.threads));
         let conditions = || conditions.iter().copied().cloned().collect();

@@ -25,6 +25,8 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Part
 use futures::stream;
 use protocol::tree::{Actual, Chunks, Operator, Step};
 
+use crate::pruning::Pruning;
+
 /// Chunks that make a partition worth its task.
 const MIN_CHUNKS: usize = 4;
 /// Chunks that are read in one go if none of their rows is wanted.
@@ -61,6 +63,7 @@ pub struct Filter {
     /// The view's columns that it reads.
     pub columns: Vec<usize>,
     pub schema: SchemaRef,
+    pub pruning: Pruning,
     /// The scan below the conditions, for who wants to be told of it, with the rows that are expected of it.
     pub scan: Option<(Step, f64)>,
 }
@@ -128,6 +131,9 @@ impl ViewScan {
 impl Source {
     /// The rows of a chunk that are wanted, if there are any.
     fn read(&self, index: usize) -> Result<Option<RecordBatch>> {
+        if self.filter.as_ref().is_some_and(|filter| filter.pruning.excludes(self.view.as_ref(), index)) {
+            return Ok(None);
+        }
         self.chunks.fetch_add(1, Ordering::Relaxed);
         let ChunkRows { count, live } = self.view.rows(index).map_err(exhausted)?;
         let live = match live {

@@ -117,6 +117,11 @@ impl TableView for Several {
         let (table, chunk) = self.chunks[index];
         self.tables[table].picked(chunk, column, rows)
     }
+
+    fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
+        let (table, chunk) = self.chunks[index];
+        self.tables[table].bounds(chunk, column)
+    }
 }
 
 /// Rows that came with a request.

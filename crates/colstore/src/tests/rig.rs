@@ -132,6 +132,16 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
             picked.to_data().validate_full().unwrap();
             let same = |(at, row): (usize, &u32)| val_of(ty, &picked, at) == val_of(ty, array, *row as usize);
             assert!(picked.len() == some.len() && some.iter().enumerate().all(same));
+            let number = |row: usize| match val_of(ty, array, row) {
+                Val::Int(number) => Some(number.into()),
+                Val::Decimal(number) => Some(number),
+                _ => None,
+            };
+            if let Some((low, high)) = view.bounds(index, column) {
+                let live = |row: &usize| chunk.live.as_ref().is_none_or(|live| live.value(*row));
+                let mut numbers = (0..chunk.rows).filter(live).filter_map(number);
+                assert!(numbers.all(|number| (low..=high).contains(&number)), "{ty:?} beyond {low} and {high}");
+            }
         }
         for row in (0..chunk.rows).filter(|&row| chunk.live.as_ref().is_none_or(|live| live.value(row))) {
             rows.push(view.types().iter().zip(&chunk.arrays).map(|(&ty, array)| val_of(ty, array, row)).collect());

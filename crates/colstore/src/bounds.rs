@@ -1,0 +1,86 @@
+//! Between which values those of each chunk lie. Readers look at them while the writer goes on: bounds only ever become
+//! wider, so they hold for every snapshot, also for values that it sees as they were before.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+/// Chunks that get their places together.
+const SEGMENT: usize = 64;
+
+/// The least and the greatest value, of one type only; the ends of 64 bits stand for all beyond.
+type Segment = [[AtomicI64; 2]; SEGMENT];
+
+#[derive(Clone, Debug, Default)]
+pub struct Bounds(Arc<RwLock<Vec<Arc<Segment>>>>);
+
+impl Bounds {
+    /// The writer's: so many chunks, without values at first.
+    pub fn grow(&self, chunks: usize) {
+        let mut segments = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        while segments.len() * SEGMENT < chunks {
+            segments.push(Arc::new([const { [AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN)] }; SEGMENT]));
+        }
+    }
+
+    /// A list that is only ever extended: whole, whatever became of another thread.
+    fn segments(&self) -> RwLockReadGuard<'_, Vec<Arc<Segment>>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writer's, before a value beyond the old bounds is written.
+    pub fn widen(&self, chunk: usize, low: i128, high: i128) {
+        let clamped = |value: i128| value.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let segments = self.segments();
+        let [own_low, own_high] = &segments[chunk / SEGMENT][chunk % SEGMENT];
+        own_low.store(clamped(low), Ordering::Relaxed);
+        own_high.store(clamped(high), Ordering::Relaxed);
+    }
+
+    /// Of a chunk that a snapshot sees; the first is greater than the second where there is no value at all.
+    pub fn of(&self, chunk: usize) -> (i128, i128) {
+        let segments = self.segments();
+        // Whoever has a snapshot was given it after its values had been written.
+        let [low, high] = &segments[chunk / SEGMENT][chunk % SEGMENT];
+        let low = match low.load(Ordering::Relaxed) {
+            i64::MIN => i128::MIN,
+            low => low.into(),
+        };
+        let high = match high.load(Ordering::Relaxed) {
+            i64::MAX => i128::MAX,
+            high => high.into(),
+        };
+        (low, high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_hold_whatever_the_values() {
+        let bounds = Bounds::default();
+        bounds.grow(100);
+        let (low, high) = bounds.of(99);
+        assert!(low > high, "no values");
+        let ends = [
+            i128::MIN,
+            i64::MIN as i128 - 1,
+            i64::MIN as i128,
+            -7,
+            0,
+            i64::MAX as i128,
+            i64::MAX as i128 + 1,
+            i128::MAX,
+        ];
+        for (at, low) in ends.into_iter().enumerate() {
+            for high in ends[at..].iter().copied() {
+                bounds.widen(70, low, high);
+                let (found_low, found_high) = bounds.of(70);
+                assert!(found_low <= low && high <= found_high, "{low} to {high}: {found_low} to {found_high}");
+            }
+        }
+        bounds.widen(3, -5, 12);
+        assert_eq!((bounds.of(3), bounds.of(69).0), ((-5, 12), i64::MAX as i128));
+    }
+}
