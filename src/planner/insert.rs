@@ -1,9 +1,11 @@
 //! INSERT … SELECT: the rows that it inserts, as a query of their own. The INSERT itself stays PostgreSQL's.
 
+use std::ffi::c_void;
+
 use pgrx::prelude::*;
 
 use super::reason::{Attempt, Why};
-use super::unwrap::reads_in_order;
+use crate::pg::symbols;
 use crate::pg::tree::{Tree, make, push};
 
 /// Whether a query inserts rows that it reads, which VALUES are not.
@@ -17,6 +19,24 @@ pub unsafe fn reads_rows(query: &pg_sys::Query) -> bool {
     let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
     query.commandType == pg_sys::CmdType::CMD_INSERT
         && entries.any(|entry| entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY)
+}
+
+/// Whether a query, or one within it, says in which order its rows come.
+unsafe fn orders_rows(query: *mut pg_sys::Query) -> bool {
+    // SAFETY: the caller's query; the walker needs no context.
+    unsafe { !(*query).sortClause.is_null() || symbols::query_tree_walker(query, is_in_order, std::ptr::null_mut(), 0) }
+}
+
+/// Owns nothing: errors jump over it.
+unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: called by PostgreSQL's walkers with null or a valid node; the tag tells its type.
+    unsafe {
+        match node.as_ref() {
+            None => false,
+            Some(tag) if tag.type_ == pg_sys::NodeTag::T_Query => orders_rows(node.cast()),
+            Some(_) => symbols::expression_tree_walker(node, is_in_order, context),
+        }
+    }
 }
 
 /// What a finished plan returns: its own rows, or those that it inserts.
@@ -47,7 +67,7 @@ pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: &pg_sys::Plan) -> Atte
     unsafe {
         let tree = Tree::new();
         // Ours would be in any order, and a default may count them.
-        if reads_in_order(&*query) && pg_sys::contain_volatile_functions((*query).targetList.cast()) {
+        if pg_sys::contain_volatile_functions((*query).targetList.cast()) && orders_rows(query) {
             return Err(Why::RowOrder.of("volatile function of rows in an order"));
         }
         let target = pg_sys::list_nth((*query).rtable, (*query).resultRelation - 1).cast::<pg_sys::RangeTblEntry>();

@@ -256,6 +256,18 @@ fn inserts_of_flagged_queries(context: &Context) -> Result<()> {
             50,
             "heap, because volatile function of rows in an order",
         ),
+        (
+            "numbered",
+            "INSERT INTO numbered (g) SELECT g + 0 FROM (SELECT g FROM t WHERE anker.olap() ORDER BY g, id) s WHERE g > 9",
+            0,
+            "heap, because volatile function of rows in an order",
+        ),
+        (
+            "numbered",
+            "INSERT INTO numbered (g) SELECT * FROM (SELECT DISTINCT ON (g) g FROM t WHERE g > 9 AND anker.olap() ORDER BY g, id) s",
+            0,
+            "heap, because volatile function of rows in an order",
+        ),
         ("numbered", "INSERT INTO numbered (id) SELECT id FROM t WHERE id > 19950 AND anker.olap()", 53, engine),
         ("checked", "INSERT INTO checked SELECT 'ab', id FROM t WHERE id <= 9 AND anker.olap()", 9, engine),
     ] {

@@ -17,9 +17,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, SchemaRef, SortOptions};
 use datafusion_common::arrow::row::{OwnedRow, Row, RowConverter, Rows, SortField};
-use datafusion_common::error::Result;
+use datafusion_common::error::{DataFusionError, Result};
 use datafusion_physical_expr::PhysicalExpr;
 use locale::Locale;
+
+use crate::pieces::are_shared_too_often;
 
 /// What rows are ordered by.
 #[derive(Clone, Debug)]
@@ -112,6 +114,9 @@ impl Form {
     }
 
     fn keys(&self, arrays: &[ArrayRef], rows: usize) -> Result<KeyRows> {
+        if rows > 1 && are_shared_too_often(arrays) {
+            return Err(DataFusionError::ResourcesExhausted("keys of texts that many rows share".into()));
+        }
         let rows = match &self.pieces {
             None => self.plain(arrays, rows)?,
             Some(pieces) => self.pieced(pieces, arrays, rows)?,

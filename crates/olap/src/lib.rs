@@ -10,6 +10,7 @@
 //! | `block` | inner joins, in the optimizer's order, and filters |
 //! | `outer` | all other joins |
 //! | `statistics` | what the optimizer is told of the tables |
+//! | `pieces` | batches cut by the bytes of their texts |
 //! | `scan`, `pruning` | batches of a table view; chunks that need not be read |
 //! | `expr` | lowers expressions to DataFusion's |
 //! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
@@ -76,6 +77,7 @@ mod observe;
 mod operand;
 mod outer;
 mod physical;
+mod pieces;
 mod pruning;
 mod reserve;
 mod results;

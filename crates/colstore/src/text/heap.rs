@@ -14,8 +14,6 @@ const SHARED_BLOCK: usize = 4 << 10;
 pub const MAX_BLOCK: usize = 1 << 20;
 /// More blocks than this (beyond those that the amount of text needs) make a heap be written anew.
 const SPARE_BLOCKS: usize = 24;
-/// Fewer dead bytes than this are not worth it.
-const MIN_DEAD: usize = 16 << 10;
 /// What frames are a multiple of.
 const GRAIN: usize = 64;
 
@@ -29,9 +27,7 @@ pub struct Place {
 #[derive(Debug, Default)]
 pub struct Heap {
     blocks: Arc<Vec<Block>>,
-    /// Bytes of records that somebody refers to, for each who does.
-    live: usize,
-    /// The same with those that nobody refers to any more.
+    /// Bytes of records, also of those that nobody refers to any more.
     written: usize,
 }
 
@@ -79,7 +75,6 @@ impl Heap {
             let extended = self.extend_open_block(text);
             debug_assert!(extended, "a new block is unshared and long enough");
         }
-        self.live += bytes;
         self.written += bytes;
         let block = self.blocks.len() - 1;
         Ok(Place { block: block as u32, offset: (self.blocks[block].used - bytes) as u32 })
@@ -107,27 +102,14 @@ impl Heap {
         true
     }
 
-    /// Nobody refers to a text of this length any more.
-    pub fn remove(&mut self, length: usize) {
-        self.live -= record_bytes(length);
+    /// Bytes of all records.
+    pub fn written(&self) -> usize {
+        self.written
     }
 
-    /// Several may refer to one record: so many bytes are referred to, each counted for everyone who does, and so many are
-    /// not.
-    pub fn count(&mut self, referred: usize, dead: usize) {
-        (self.live, self.written) = (referred, referred + dead);
-    }
-
-    /// Bytes of records that somebody refers to.
-    pub fn live(&self) -> usize {
-        self.live
-    }
-
-    /// Whether dead records, or blocks, are so many that it should be written anew.
-    pub fn is_wasteful(&self) -> bool {
-        let dead = self.written - self.live;
-        let needed_blocks = 4 * (self.live / MAX_BLOCK);
-        dead > self.live + MIN_DEAD || self.blocks.len() > needed_blocks + SPARE_BLOCKS
+    /// Whether its records lie in more blocks than they need.
+    pub fn has_many_blocks(&self) -> bool {
+        self.blocks.len() > 4 * (self.written / MAX_BLOCK) + SPARE_BLOCKS
     }
 
     pub fn blocks(&self) -> Arc<Vec<Block>> {
@@ -184,9 +166,7 @@ mod tests {
         for (text, place) in texts.iter().zip(&places) {
             assert!(heap.text(*place) == text, "{} bytes", text.len());
         }
-        assert_eq!(heap.live(), lengths.iter().map(|length| record_bytes(*length)).sum::<usize>());
-        lengths.iter().for_each(|length| heap.remove(*length));
-        assert!(heap.live() == 0 && heap.is_wasteful());
+        assert_eq!(heap.written(), lengths.iter().map(|length| record_bytes(*length)).sum::<usize>());
     }
 
     #[test]

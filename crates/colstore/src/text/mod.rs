@@ -39,6 +39,8 @@ const ROWS_PER_ENTRY: usize = 4;
 const FEW: usize = 256;
 /// A full chunk with more bytes of text is left as it is: the writer has other things to do.
 const MOST_FILLED_UP: u64 = 4 << 20;
+/// Fewer bytes that have changed are not worth a look.
+const MIN_CHANGED: usize = 16 << 10;
 /// Longest text that lies in Arrow's view of it.
 const INLINE: usize = 12;
 /// Offsets are 32 bits wide, with a sign.
@@ -115,6 +117,12 @@ struct Chunk {
     dictionary: Option<Box<Dictionary>>,
     /// All slots are taken.
     full: bool,
+    /// Slots below which some were written.
+    filled: usize,
+    /// Bytes of the heap that were of use when that was last looked at.
+    settled: usize,
+    /// Bytes that have come, or are of no use any more, since then.
+    changed: usize,
 }
 
 impl TextColumn {
@@ -136,7 +144,8 @@ impl TextColumn {
             self.chunks.try_reserve(1).map_err(|_| refused)?;
             self.region.push_run()?;
             let dictionary = Some(Box::new(Dictionary::new(&self.pool)));
-            self.chunks.push(Chunk { form: Form::Codes(0), heap: Heap::default(), dictionary, full: false });
+            let (form, heap) = (Form::Codes(0), Heap::default());
+            self.chunks.push(Chunk { form, heap, dictionary, full: false, filled: 0, settled: 0, changed: 0 });
         }
         self.rows = rows;
         Ok(())
@@ -179,14 +188,22 @@ impl TextColumn {
 
     pub fn put(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
         let (chunk, row) = split(slot);
+        self.chunks[chunk].filled = self.chunks[chunk].filled.max(row + 1);
         loop {
             let of = &mut self.chunks[chunk];
             let Some(dictionary) = &mut of.dictionary else { return self.put_place(chunk, row, text) };
             if let Some(code) = dictionary.code(text, &of.heap, &self.hasher) {
                 return self.write(chunk, row, code.into());
             }
+            // Before the new text is there: it would be one that nobody has.
+            if self.needs_a_look(chunk) {
+                self.settle(chunk)?;
+                continue;
+            }
+            let of = &mut self.chunks[chunk];
+            let Some(dictionary) = &mut of.dictionary else { continue };
             let entries = dictionary.len();
-            let most = if of.full { MOST } else { FEW.max(row / ROWS_PER_ENTRY).min(MOST) };
+            let most = if of.full { MOST } else { FEW.max(of.filled / ROWS_PER_ENTRY).min(MOST) };
             let form = Form::for_entries(entries + 1);
             if entries >= most {
                 self.make_room(chunk, most)?;
@@ -194,6 +211,7 @@ impl TextColumn {
                 self.widen(chunk, form)?;
             } else {
                 let place = of.heap.append(text, &self.pool)?;
+                of.changed += record_bytes(text.len());
                 let code = dictionary.add(place, &of.heap, &self.hasher)?;
                 return self.write(chunk, row, code.into());
             }
@@ -211,10 +229,30 @@ impl TextColumn {
         let reference = self.chunks[chunk].form.write(place).expect("the widest form holds every place");
         self.write(chunk, row, reference)?;
         let Some(length) = old else { return Ok(()) };
-        self.chunks[chunk].heap.remove(length);
-        match self.chunks[chunk].heap.is_wasteful() {
+        self.chunks[chunk].changed += record_bytes(length);
+        if self.needs_a_look(chunk) { self.settle(chunk) } else { Ok(()) }
+    }
+
+    /// Whether so much has changed that it is worth a look at how much of the heap is of use.
+    fn needs_a_look(&self, chunk: usize) -> bool {
+        let of = &self.chunks[chunk];
+        of.changed > of.settled + MIN_CHANGED || of.heap.has_many_blocks()
+    }
+
+    /// Writes the texts anew if less than half of their bytes are of use, or they lie in too many blocks.
+    fn settle(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let places: HashSet<Place> = (0..self.rows_of()).filter_map(|row| self.place(chunk, row)).collect();
+        let of = &mut self.chunks[chunk];
+        let used = places.iter().map(|place| record_bytes(of.heap.text(*place).len())).sum::<usize>();
+        (of.settled, of.changed) = (used, 0);
+        match 2 * used + MIN_CHANGED < of.heap.written() || of.heap.has_many_blocks() {
+            true if of.dictionary.is_some() => self.drop_unused(chunk),
             true => self.compact(chunk),
-            false => Ok(()),
+            false => {
+                // No sooner than when as much has come as is there.
+                of.settled = of.heap.written();
+                Ok(())
+            }
         }
     }
 
@@ -337,7 +375,7 @@ impl TextColumn {
         let mut heap = Heap::default();
         let total = texts.iter().map(|text| record_bytes(text.len())).sum::<usize>();
         for text in texts {
-            let place = heap.append_of(text, total - heap.live(), &self.pool)?;
+            let place = heap.append_of(text, total - heap.written(), &self.pool)?;
             dictionary.add(place, &heap, &self.hasher)?;
         }
         Ok((heap, dictionary))
@@ -346,14 +384,8 @@ impl TextColumn {
     /// From codes to the places that they stand for. No text is copied: rows may share one.
     fn give_up_codes(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let places: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
-        let used = self.used(chunk);
         self.refer_to(chunk, &places)?;
-        let of = &mut self.chunks[chunk];
-        let Some(dictionary) = of.dictionary.take() else { return Ok(()) };
-        let bytes = |code: usize| record_bytes(of.heap.text(dictionary.entries().place(code)).len());
-        let referred = places.iter().flatten().map(|place| record_bytes(of.heap.text(*place).len())).sum();
-        let unused = (0..used.len()).filter(|code| !used[*code]).map(bytes).sum();
-        of.heap.count(referred, unused);
+        self.chunks[chunk].dictionary = None;
         Ok(())
     }
 
@@ -362,7 +394,6 @@ impl TextColumn {
         let old: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
         let of = &self.chunks[chunk];
         let bytes = |place: &Place| record_bytes(of.heap.text(*place).len());
-        let referred = old.iter().flatten().map(bytes).sum();
         let distinct: HashSet<Place> = old.iter().flatten().copied().collect();
         let (mut heap, mut rest) = (Heap::default(), distinct.iter().map(bytes).sum());
         let mut moved = HashMap::with_capacity(distinct.len());
@@ -378,7 +409,6 @@ impl TextColumn {
             }
             places.push(Some(moved[&place]));
         }
-        heap.count(referred, 0);
         self.refer_to(chunk, &places)?;
         self.chunks[chunk].heap = heap;
         Ok(())

@@ -178,3 +178,32 @@ fn rows_share_a_long_text_when_the_dictionary_is_given_up() {
     (8000..CHUNK_ROWS).for_each(|i| assert_eq!(column.get(i as u32), text(i).as_bytes()));
     (0..4000).for_each(|i| assert_eq!(column.get(i), format!("other {i}").as_bytes()));
 }
+
+#[test]
+fn texts_that_nobody_has_any_more_do_not_pile_up() {
+    let long = |i: usize| format!("{i:07}").repeat(3000);
+    for (rows, distinct) in [(10, 10), (CHUNK_ROWS, 3), (CHUNK_ROWS, 1), (CHUNK_ROWS, 500)] {
+        let mut column = column_of((0..rows).map(|i| long(i % distinct)));
+        let before = column.bytes() as usize;
+        let mut most = 0;
+        for i in 0..3000 {
+            column.put(7, long(1000 + i).as_bytes()).unwrap();
+            most = most.max(column.bytes() as usize);
+            assert_eq!(column.get(7), long(1000 + i).as_bytes());
+        }
+        // The texts of before, those that came since as many were there, and while they are written anew as much again.
+        assert!(most < 5 * before + (1 << 20), "{rows} rows, {distinct} distinct: {before} bytes, then up to {most}");
+        // Also when they share what they had, and lose it row by row.
+        if rows == CHUNK_ROWS {
+            column.give_up_codes(0).unwrap();
+            for i in 0..3000 {
+                column.put(i as u32, long(if i % 10 == 0 { 5000 + i } else { i % distinct }).as_bytes()).unwrap();
+                most = most.max((column.bytes() as usize).saturating_sub(2 * i * record_bytes(21_000)));
+            }
+            assert!(
+                most < 5 * before + (1 << 20),
+                "{rows} rows, {distinct} distinct: {before} bytes, then up to {most}"
+            );
+        }
+    }
+}
