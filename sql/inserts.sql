@@ -1,4 +1,4 @@
--- engine: at least 20
+-- engine: at least 18
 --
 -- INSERT ... SELECT
 --

@@ -92,9 +92,10 @@ impl Seen {
         }
     }
 
-    /// Those that come too seldom, with how many there were.
+    /// Those that come too seldom, with how many there were. Chance alone may make them fewer by some standard deviations.
     pub fn rare(&self) -> Vec<String> {
-        let rare = self.counts.iter().filter(|(_, count)| *count * 100 < self.queries * SHARE);
+        let expected = (self.queries * SHARE) as f64 / 100.0;
+        let rare = self.counts.iter().filter(|(_, count)| (**count as f64) < expected - 3.0 * expected.sqrt());
         rare.map(|(name, count)| format!("{name} ({count})")).collect()
     }
 }

@@ -127,10 +127,10 @@ impl Scope {
                     Some(interval) => format!("extract({} from {})", dice.pick(&["epoch", "day"]), interval.name),
                     None => name.clone(),
                 },
-                _ if dice.chance(3) => dice.pick(&POWERS).replace("{}", name),
                 _ => format!("{}({name})", dice.pick(&["abs", "ceil", "floor", "round", "trunc", "sign"])),
             },
-            Kind::Numeric => match dice.below(10) {
+            Kind::Numeric => match dice.below(13) {
+                10..13 => dice.pick(&POWERS).replace("{}", name),
                 6 => format!("({name} / nullif({other}, 0))"),
                 7 => format!("round({name} / 3, {})", dice.pick(&["0", "1", "4"])),
                 8 => format!("({name} % {})", dice.pick(&["7", "0.25"])),
