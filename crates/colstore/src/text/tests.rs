@@ -5,6 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::view::Pick;
 
 type Model = Vec<Vec<u8>>;
 

@@ -33,6 +33,7 @@
 #![allow(unsafe_code)]
 
 mod ahead;
+mod as_region;
 mod heads;
 mod live;
 mod snapshot;
@@ -51,9 +52,8 @@ use self::heads::Heads;
 use self::live::{Live, NEVER, Retired};
 pub use self::snapshot::EpochSnapshot;
 use self::version::{LINE, Log, MAX_ENTRIES, UNBORN, Version};
-use crate::error::Error;
 use crate::pool::{FrameRef, OutOfMemory, Pool};
-use crate::region::{Label, Region, Snapshot, Usage};
+use crate::region::{Label, Usage};
 
 /// Frames below this are copied whole: a log would cost as much.
 const MIN_LOGGED: usize = 4096;
@@ -570,47 +570,4 @@ fn is_run(bytes: usize) -> bool {
 fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
     let wanted = (more * size_of::<T>()) as u64;
     list.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
-}
-
-impl Region for EpochRegion {
-    fn len(&self) -> usize {
-        self.bytes as usize
-    }
-
-    fn run_bytes(&self) -> usize {
-        EpochRegion::run_bytes(self)
-    }
-
-    fn grow(&mut self, len: usize) -> Result<(), Error> {
-        let (before, wanted) = (self.frames.len(), len.div_ceil(self.run_bytes()));
-        for _ in before..wanted {
-            if let Err(error) = self.push_run() {
-                // No snapshot has seen them. They go one by one: there may be no memory for a list.
-                self.frames.drain(before..).for_each(|fresh| drop(fresh.into_retired()));
-                self.bytes = (before * self.run_bytes) as u64;
-                return Err(error.into());
-            }
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        Ok(EpochRegion::write(self, offset, bytes)?)
-    }
-
-    fn read(&self, offset: usize, into: &mut [u8]) {
-        EpochRegion::read(self, offset, into);
-    }
-
-    fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
-        Ok(Box::new(EpochRegion::snapshot(self)?))
-    }
-
-    fn usage(&self) -> Usage {
-        EpochRegion::usage(self)
-    }
-
-    fn reason(&self) -> Option<String> {
-        self.ahead.is_some().then(|| EpochRegion::reason(self))
-    }
 }

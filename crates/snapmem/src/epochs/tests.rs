@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::region::{Region, Snapshot};
 
 type Model = Vec<u8>;
 
