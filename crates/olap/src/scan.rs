@@ -336,6 +336,7 @@ impl ExecutionPlan for ViewScan {
 
 impl DisplayAs for ViewScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ViewScan: rows={}", self.source.view.row_count())
+        write!(f, "ViewScan: rows={}", self.source.view.row_count())?;
+        self.source.filter.as_ref().map_or(Ok(()), |filter| write!(f, ", filter={}", filter.condition))
     }
 }
