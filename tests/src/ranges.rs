@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::flagged::compare;
+use crate::flagged::{Answer, compare};
 use crate::runner::{Context, ensure, tests};
 
 tests![frames_of_a_range_of_values];
@@ -94,8 +94,9 @@ fn frames_of_a_range_of_values(context: &Context) -> Result<()> {
         let zone = ["UTC", "Europe/Berlin", "America/Los_Angeles"][number as usize % 3];
         client.batch_execute(&format!("SET TimeZone = '{zone}'"))?;
         let sql = query(&mut dice);
-        compare(&mut client, &sql, false)?;
-        if number % 10 == 0 {
+        // An offset may be one that PostgreSQL refuses.
+        let is_answered = matches!(compare(&mut client, &sql, false)?, Answer::Rows(_));
+        if number % 10 == 0 && is_answered {
             let by = anker::analyzed(&mut client, &sql)?;
             ensure!(by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
         }

@@ -1,5 +1,5 @@
-//! Rows that share a long text take little as long as they refer to it, and much when it is copied for each: into keys,
-//! groups, results. So batches are cut by the bytes that their texts have, not by their rows alone.
+//! Rows that share a long text take little as long as they refer to it, and much when it is copied for each, into keys. So
+//! what is grouped is cut by the bytes that the texts have, not by rows alone, and keys that would be too large are refused.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};

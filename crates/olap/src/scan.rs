@@ -1,7 +1,6 @@
 //! Reads a [`TableView`]: each partition a range of chunks, of each chunk the rows that are there and that pass the scan's
 //! conditions. What the conditions read is read first, the other columns only of the rows that are left.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +25,6 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Part
 use futures::stream;
 use protocol::tree::{Actual, Chunks, Operator, Step};
 
-use crate::pieces::pieces;
 use crate::pruning::Pruning;
 
 /// Chunks that make a partition worth its task.
@@ -249,8 +247,6 @@ struct Reading {
     source: Arc<Source>,
     chunks: Range<usize>,
     together: Option<BatchCoalescer>,
-    /// Pieces of a batch.
-    ready: VecDeque<RecordBatch>,
 }
 
 impl Reading {
@@ -260,24 +256,21 @@ impl Reading {
             let together = BatchCoalescer::new(source.schema.clone(), CHUNK_ROWS);
             together.with_biggest_coalesce_batch_size(Some(LARGE_BATCH))
         };
-        Reading { chunks, together: is_sparse.then(coalescer), ready: VecDeque::new(), source }
+        Reading { chunks, together: is_sparse.then(coalescer), source }
     }
 
     /// The next batch; nothing yet if many chunks had no row for it, so that the query leaves its thread to others and
     /// notices that it was dropped.
     fn poll(&mut self) -> Poll<Option<Result<RecordBatch>>> {
         for _ in 0..CHUNKS_AT_ONCE {
-            if let Some(piece) = self.ready.pop_front() {
-                return Poll::Ready(Some(Ok(piece)));
-            }
             match self.next() {
-                Ok(Some(batch)) => pieces(batch, &mut |piece| self.ready.push_back(piece)),
+                Ok(Some(batch)) => return Poll::Ready(Some(Ok(batch))),
                 Ok(None) if self.chunks.is_empty() => return Poll::Ready(None),
                 Ok(None) => {}
                 Err(error) => return Poll::Ready(Some(Err(error))),
             }
         }
-        self.ready.pop_front().map_or(Poll::Pending, |piece| Poll::Ready(Some(Ok(piece))))
+        Poll::Pending
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {

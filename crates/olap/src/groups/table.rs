@@ -15,6 +15,8 @@ use datafusion_physical_plan::aggregates::{
 };
 use hashbrown::HashTable;
 
+use crate::pieces::pieces;
+
 /// What the groups are, and what is computed of each.
 pub struct Shape {
     pub like: Arc<AggregateExec>,
@@ -69,6 +71,16 @@ impl Table {
     }
 
     pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut added = Ok(());
+        pieces(batch.clone(), &mut |piece| {
+            if added.is_ok() {
+                added = self.add_piece(&piece);
+            }
+        });
+        added
+    }
+
+    fn add_piece(&mut self, batch: &RecordBatch) -> Result<()> {
         let keys = self.shape.keys(batch)?;
         let arguments = evaluate_many(&self.shape.arguments, batch)?;
         self.groups.intern(&keys, &mut self.places)?;
