@@ -94,8 +94,6 @@ fn shapes_that_run_on_the_heap(context: &Context) -> Result<()> {
             "SELECT s.* FROM u, LATERAL (SELECT sum(r) FROM t WHERE t.g = u.tid ) s WHERE anker.olap()",
             "sum(real) depends on row order",
         ),
-        ("SELECT string_agg(x, ',') FROM (SELECT x FROM t ORDER BY id) s WHERE anker.olap()", "aggregate string_agg"),
-        ("SELECT (SELECT max(id) FROM t), array_agg(id) FROM t WHERE id < 0 AND anker.olap()", "aggregate array_agg"),
         ("SELECT count(*) FROM t a JOIN t b ON a.x ILIKE b.x AND a.id < 9 WHERE anker.olap()", "operator ~~*"),
         ("SELECT count(*) FROM t a JOIN t b ON sinh(a.g) = sinh(b.g) WHERE anker.olap()", "function sinh"),
         ("SELECT count(*) FROM t TABLESAMPLE SYSTEM (100) WHERE anker.olap()", "TABLESAMPLE"),
