@@ -75,7 +75,8 @@ ALTER TABLE anker.mirrored ENABLE ALWAYS TRIGGER wake;
 -- Views
 
 CREATE FUNCTION anker.tables_info(
-    OUT relation regclass, OUT state text, OUT rows bigint, OUT bytes bigint, OUT generation bigint,
+    OUT relation regclass, OUT state text, OUT rows bigint, OUT bytes bigint, OUT index_bytes bigint,
+    OUT undo_bytes bigint, OUT generation bigint,
     OUT rebuilds bigint, OUT errors bigint, OUT reason text, OUT excluded_columns text[]
 ) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL RESTRICTED
@@ -84,6 +85,30 @@ CREATE FUNCTION anker.tables_info(
 CREATE VIEW anker.tables AS
     SELECT * FROM anker.tables_info() WHERE relation::oid IN (SELECT oid FROM pg_catalog.pg_class);
 COMMENT ON VIEW anker.tables IS 'mirrored tables of this database';
+
+CREATE FUNCTION anker.table_columns(
+    relation regclass,
+    OUT column_name text, OUT data_type text, OUT codings jsonb, OUT bytes bigint, OUT rows bigint, OUT nulls bigint,
+    OUT distinct_values bigint, OUT min text, OUT max text, OUT reason text
+) RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL RESTRICTED ROWS 20
+    AS 'MODULE_PATHNAME', 'table_columns_wrapper';
+COMMENT ON FUNCTION anker.table_columns(regclass) IS 'columns of a mirrored table in the engine';
+
+-- One request to the engine for each table: a condition on the table asks for that alone.
+CREATE VIEW anker.columns AS
+    SELECT mirrored.relation, columns.*
+    FROM anker.mirrored CROSS JOIN LATERAL anker.table_columns(mirrored.relation) AS columns;
+COMMENT ON VIEW anker.columns IS 'columns of the mirrored tables of this database';
+
+CREATE FUNCTION anker.chunks(
+    relation regclass,
+    OUT chunk bigint, OUT column_name text, OUT coding text, OUT bytes bigint, OUT slots bigint, OUT rows bigint,
+    OUT nulls bigint, OUT distinct_values bigint, OUT min text, OUT max text
+) RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'chunks_wrapper';
+COMMENT ON FUNCTION anker.chunks(regclass) IS 'columns of a mirrored table in the engine, chunk by chunk';
 
 CREATE FUNCTION anker.engine_info(
     OUT database text, OUT worker_pid integer, OUT engine_pid integer, OUT state text, OUT reason text,
@@ -107,4 +132,4 @@ CREATE VIEW anker.engine AS
 COMMENT ON VIEW anker.engine IS 'the columnar engine of this database';
 
 GRANT USAGE ON SCHEMA anker TO PUBLIC;
-GRANT SELECT ON anker.tables, anker.engine, anker.mirrored, anker.mirrored_parents TO PUBLIC;
+GRANT SELECT ON anker.tables, anker.columns, anker.engine, anker.mirrored, anker.mirrored_parents TO PUBLIC;

@@ -245,3 +245,17 @@ SELECT anker.wait_for_mirror('varied');
 SELECT * FROM varied ORDER BY id;
 DROP TYPE feeling CASCADE;
 SELECT * FROM varied ORDER BY id;
+
+-- the last column goes, and another one comes
+CREATE TABLE waning (a integer);
+ALTER TABLE waning REPLICA IDENTITY FULL;
+INSERT INTO waning VALUES (1), (2);
+SELECT anker.mirror('waning');
+SELECT anker.wait_for_mirror('waning');
+SELECT count(*) FROM waning;
+ALTER TABLE waning DROP a;
+INSERT INTO waning DEFAULT VALUES;
+SELECT count(*) FROM waning;
+ALTER TABLE waning ADD b integer DEFAULT 7;
+SELECT anker.wait_for_mirror('waning');
+SELECT b, count(*) FROM waning GROUP BY b;

@@ -35,7 +35,7 @@ EXPLAIN (COSTS OFF, FORMAT json) SELECT count(*) FROM fact WHERE anker.olap();
 EXPLAIN (COSTS OFF, FORMAT yaml) SELECT count(*) FROM dim WHERE anker.olap();
 
 -- a condition that the engine leaves to PostgreSQL
-EXPLAIN (COSTS OFF) SELECT id FROM fact WHERE kind ILIKE '%1' AND id < 10 AND anker.olap();
+EXPLAIN (COSTS OFF) SELECT id FROM fact WHERE kind ~ '(k)\1' AND id < 10 AND anker.olap();
 
 -- the first rows in the order of a locale, and, in one that is not the C library's, all rows
 EXPLAIN (COSTS OFF) SELECT id FROM fact WHERE greatest(kind, 'kind 1') = kind AND anker.olap() ORDER BY kind DESC, id LIMIT 3;
@@ -44,7 +44,7 @@ EXPLAIN (COSTS OFF) SELECT id FROM fact WHERE anker.olap() ORDER BY kind COLLATE
 -- why not
 EXPLAIN (COSTS OFF) SELECT count(*) FROM loose WHERE anker.olap();
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fact, loose WHERE fact.id = loose.id AND anker.olap();
-EXPLAIN (COSTS OFF) SELECT count(*) FROM fact a JOIN dim b ON md5(a.kind) = md5(b.name) WHERE anker.olap();
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fact a JOIN dim b ON quote_literal(a.kind) = quote_literal(b.name) WHERE anker.olap();
 EXPLAIN (COSTS OFF) SELECT count(DISTINCT kind) FROM fact WHERE anker.olap();
 EXPLAIN (COSTS OFF) SELECT count(*) FILTER (WHERE id > 3) FROM fact WHERE anker.olap();
 EXPLAIN (COSTS OFF) SELECT string_agg(kind, '') FROM (SELECT kind FROM fact WHERE anker.olap() ORDER BY id) s;
@@ -63,7 +63,7 @@ BEGIN
     -- The side that was not asked, and what depends on the machine, is left out.
     FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
         EXIT WHEN line ~ 'never executed';
-        IF line !~ 'Mechanism|Undone|Memory' THEN
+        IF line !~ 'Undone|Memory' THEN
             RETURN NEXT line;
         END IF;
     END LOOP;
@@ -108,11 +108,11 @@ SET anker.route = 'prefer';
 EXPLAIN (COSTS OFF) SELECT count(*) FROM dim;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM loose;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM dim, loose WHERE dim.id = loose.id;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM fact a JOIN dim b ON md5(a.kind) = md5(b.name);
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fact a JOIN dim b ON quote_literal(a.kind) = quote_literal(b.name);
 EXPLAIN (COSTS OFF) SELECT id FROM dim FOR UPDATE;
 SET anker.route = 'force';
 EXPLAIN (COSTS OFF) SELECT count(*) FROM dim;
-SELECT count(*) FROM fact a JOIN dim b ON md5(a.kind) = md5(b.name);
+SELECT count(*) FROM fact a JOIN dim b ON quote_literal(a.kind) = quote_literal(b.name);
 SELECT count(*) FROM loose;
 SET anker.route = 'sometimes';
 RESET anker.route;
@@ -121,6 +121,6 @@ RESET anker.route;
 SET anker.fallback = off;
 SELECT count(*) FROM dim WHERE anker.olap();
 SELECT count(*) FROM loose WHERE anker.olap();
-SELECT count(*) FROM fact a JOIN dim b ON md5(a.kind) = md5(b.name) WHERE anker.olap();
+SELECT count(*) FROM fact a JOIN dim b ON quote_literal(a.kind) = quote_literal(b.name) WHERE anker.olap();
 RESET anker.fallback;
 

@@ -1,4 +1,4 @@
--- engine: at least 22
+-- engine: at least 34
 --
 -- GROUPING SETS
 --
@@ -21,7 +21,7 @@ SELECT shop, kind, count(*) FROM sale GROUP BY shop, ROLLUP (kind) ORDER BY 1, 2
 SELECT shop, count(*) FROM sale GROUP BY GROUPING SETS ((shop), (shop), ()) ORDER BY 1, 2;
 SELECT shop, kind, count(*) FROM sale GROUP BY DISTINCT ROLLUP (shop, kind), ROLLUP (shop) ORDER BY 1, 2, 3;
 SELECT shop, kind, count(*) FROM sale GROUP BY ROLLUP (shop, kind), ROLLUP (shop) ORDER BY 1, 2, 3;
-SELECT shop, kind, pieces, count(*) FROM sale GROUP BY ROLLUP ((shop, kind), pieces) HAVING count(*) > 2 ORDER BY 1, 2, 3;
+SELECT shop, kind, pieces, count(*) FROM sale GROUP BY ROLLUP ((shop, kind), pieces) HAVING count(*) > 2 ORDER BY 1, 2, 3, 4;
 SELECT shop, sum(shop), count(shop) FROM sale GROUP BY ROLLUP (shop) ORDER BY 1, 2;
 SELECT shop + 1 AS next, grouping(shop + 1), count(*) FROM sale GROUP BY CUBE (shop + 1) ORDER BY 1, 2;
 SELECT shop, kind, count(DISTINCT pieces), sum(amount) FILTER (WHERE pieces > 2) FROM sale GROUP BY ROLLUP (shop, kind) ORDER BY 1, 2, 3;
@@ -48,3 +48,26 @@ WITH totals AS (SELECT shop, sum(pieces) AS p FROM sale GROUP BY ROLLUP (shop)) 
 SELECT shop, n FROM (SELECT shop, count(*) AS n, row_number() OVER (ORDER BY count(*), shop) AS r FROM sale GROUP BY ROLLUP (shop)) s WHERE r < 3 ORDER BY r;
 SELECT shop FROM sale GROUP BY ROLLUP (shop) UNION ALL SELECT pieces FROM sale GROUP BY CUBE (pieces) ORDER BY 1;
 SELECT id, (SELECT count(*) FROM no_sale GROUP BY GROUPING SETS ((), ())) FROM no_sale;
+
+-- by expressions, in subqueries
+SELECT sum(n), count(next) FROM (SELECT shop + 1 AS next, pieces % 2 AS odd, count(*) AS n FROM sale GROUP BY CUBE (shop + 1, pieces % 2)) s;
+SELECT * FROM (SELECT date_trunc('month', day) AS month, kind, grouping(date_trunc('month', day), kind) AS g, sum(amount) AS total
+  FROM sale GROUP BY ROLLUP (date_trunc('month', day), kind) OFFSET 0) s ORDER BY g, month, kind;
+SELECT * FROM (SELECT shop > 0 AS known, (shop > 0) IS NULL AS no, count(*) AS n FROM sale GROUP BY GROUPING SETS ((shop > 0), (kind), ()) OFFSET 0) s
+  ORDER BY known, no, n;
+SELECT * FROM (SELECT shop * 2 + 1 AS x, shop, count(*) AS n FROM sale GROUP BY ROLLUP (shop, shop * 2) HAVING count(*) > 5 OFFSET 0) s ORDER BY 1, 2, 3;
+SELECT * FROM (SELECT sum(pieces + 1) AS s, pieces + 1 AS p FROM sale GROUP BY ROLLUP (pieces + 1) OFFSET 0) s ORDER BY 2, 1;
+-- what PostgreSQL does not find once it is simplified
+SELECT count(*) FROM (SELECT NOT (shop > 0) AS x FROM sale GROUP BY GROUPING SETS ((shop > 0), ())) s;
+
+-- keys of which equal ones look different
+CREATE TABLE shades (id integer PRIMARY KEY, n numeric, v interval, g integer);
+INSERT INTO shades SELECT i, (i % 4) * 1.50, (i % 3) * interval '1 day', i % 2 FROM generate_series(1, 30) i;
+INSERT INTO shades VALUES (31, NULL, NULL, 1), (32, 'NaN', '-1 mon', NULL);
+SELECT anker.mirror('shades');
+SELECT anker.wait_for_mirror('shades');
+SELECT n, v, count(*), grouping(n, v) FROM shades GROUP BY CUBE (n, v) ORDER BY 4, 1, 2;
+SELECT g, n, sum(n), min(v) FROM shades GROUP BY ROLLUP (g, n) ORDER BY 1, 2, 3;
+SELECT s.v, s.c, s.t FROM (SELECT v, count(*) AS c, sum(v) AS t FROM shades GROUP BY GROUPING SETS ((v), ())) s ORDER BY 1, 2;
+SELECT n, count(*) FROM shades GROUP BY GROUPING SETS ((n), (g)) HAVING n > 1 OR n IS NULL ORDER BY 1, 2;
+DROP TABLE shades;

@@ -1,4 +1,4 @@
--- engine: at least 42
+-- engine: at least 49
 --
 -- INTERVALS, AND TIMES BY A PATTERN
 --
@@ -116,6 +116,11 @@ EXECUTE longer('2000000000 months');
 SELECT sum(v * 1000000000) FROM lead WHERE id < 4;
 SELECT count(*) FROM lead WHERE v / n > '1 day';
 SELECT * FROM (SELECT id, make_interval(n, n, 0, n, 1, n, f) AS a FROM lead OFFSET 0) x ORDER BY id;
+-- the greatest and the least of several
+SELECT * FROM (SELECT id, greatest(v, interval '1 mon') AS g, least(v, interval '30 days', n * interval '1 day') AS l,
+  greatest(v, NULL, tm - time '00:00') AS t FROM lead OFFSET 0) s ORDER BY id;
+SELECT count(*) FROM lead a JOIN lead b ON greatest(a.v, b.v) = a.v AND least(a.v, b.v) < interval '1 day';
+SELECT count(*), max(n) FROM (SELECT greatest(v, interval '0') AS g, count(*) AS n FROM lead GROUP BY 1 OFFSET 0) s;
 -- longer than the engine's can be: kept and returned
 INSERT INTO lead VALUES (9, '178000000 years', 0, 0, NULL);
 SELECT v FROM lead WHERE id = 9;

@@ -102,3 +102,25 @@ SELECT c_nation FROM customer UNION SELECT n_id FROM nation ORDER BY 1;
 SELECT c_id FROM customer EXCEPT SELECT o_c_id FROM orders ORDER BY 1;
 SELECT count(*) FROM (SELECT c_id FROM customer INTERSECT ALL SELECT n_id FROM nation) s;
 (SELECT max(c_id) FROM customer) UNION ALL (SELECT max(n_id) FROM nation) ORDER BY 1;
+
+-- few keys of many: rows are looked for by their keys first, also among those that were deleted or changed, or have none
+CREATE TABLE wide (id integer PRIMARY KEY, k integer, n smallint, t text);
+INSERT INTO wide SELECT i, nullif(i * 7 % 9000, 21), i % 10, 'text ' || i * 31 % 977 FROM generate_series(1, 9500) i;
+CREATE TABLE few (k integer PRIMARY KEY, name text);
+INSERT INTO few SELECT i * 700, 'name ' || i % 3 FROM generate_series(0, 12) i;
+SELECT anker.mirror(t) FROM unnest('{wide,few}'::regclass[]) t;
+SELECT anker.wait_for_mirror(t) FROM unnest('{wide,few}'::regclass[]) t;
+DELETE FROM wide WHERE id % 900 = 0;
+UPDATE wide SET k = 700 WHERE id BETWEEN 40 AND 44;
+SELECT count(*), sum(id), max(t) FROM wide JOIN few USING (k);
+SELECT count(*), sum(id) FROM wide JOIN few USING (k) WHERE n < 5;
+SELECT count(*), sum(id) FROM wide JOIN few USING (k) WHERE t LIKE '%1%' AND n <> 3 AND name <> 'name 2';
+SELECT name, count(*) FROM wide JOIN few USING (k) WHERE t > 'text 3' OR n = 0 GROUP BY name ORDER BY name;
+SELECT count(*), sum(id) FROM wide JOIN few USING (k) WHERE name = 'none';
+SELECT count(*) FROM wide w WHERE k IN (SELECT k FROM few WHERE name = 'name 1') AND t LIKE 'text%' AND n > 1;
+SELECT count(*) FROM wide w WHERE n < 3 AND NOT EXISTS (SELECT FROM few f WHERE f.k = w.k);
+SELECT count(*) FROM wide JOIN few USING (k) WHERE 100 / n > 0 AND t <> '';
+-- a row without a partner still raises what a condition of its table raises, whatever else is asked of it
+SELECT w.id FROM wide w WHERE 10 / (w.n - 9) > -100 AND EXISTS (SELECT FROM few WHERE few.k = w.k);
+SELECT w.id FROM wide w WHERE w.id > 5 AND 10 / (w.n - 9) > -100 AND EXISTS (SELECT FROM few WHERE few.k = w.k);
+SELECT f.k, c.id FROM few f LEFT JOIN (SELECT id, k FROM wide WHERE id > 5 AND 10 / (n - 9) > -100) c ON c.k = f.k;

@@ -1,4 +1,4 @@
--- engine: at least 84
+-- engine: at least 86
 --
 -- NULL AND THE THREE TRUTH VALUES
 --
@@ -75,6 +75,13 @@ SELECT id FROM truth WHERE x > ANY ('{0,1}') ORDER BY id;
 SELECT id FROM truth WHERE x = ANY ('{}') ORDER BY id;
 SELECT id FROM truth WHERE x <> ALL ('{}') ORDER BY id;
 SELECT id FROM truth WHERE x = ANY (NULL::integer[]) ORDER BY id;
+CREATE TABLE lists (id integer PRIMARY KEY, x integer, a integer[]);
+INSERT INTO lists VALUES (1, 1, '{1,2}'), (2, NULL, '{1,2}'), (3, 3, '{}'), (4, NULL, '{}'), (5, 5, NULL), (6, NULL, NULL),
+    (7, 7, '{NULL,7}'), (8, 8, '{NULL,7}'), (9, NULL, '{NULL}');
+SELECT anker.mirror('lists');
+SELECT anker.wait_for_mirror('lists');
+SELECT x, a, x = ANY (a), x <> ALL (a) FROM lists ORDER BY id;
+SELECT l.id, r.x FROM lists l LEFT JOIN lists r ON r.id = l.id AND r.x > 1 WHERE r.x <> ALL (l.a) ORDER BY l.id;
 SELECT id FROM truth WHERE x = ANY (ARRAY[y, 2]) ORDER BY id;
 SELECT id FROM truth WHERE t IN ('one', '') ORDER BY id;
 SELECT id FROM truth WHERE x BETWEEN 1 AND y ORDER BY id;

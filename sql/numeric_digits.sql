@@ -1,4 +1,4 @@
--- engine: at least 47
+-- engine: at least 56
 --
 -- NUMERICS OF ANY NUMBER OF DIGITS
 --
@@ -108,3 +108,19 @@ SELECT id, n::text, m::text, s::varchar, b::text || '!', (m / 3)::text FROM num 
 SELECT count(*), max(id) FROM num WHERE m::text LIKE '%.5%' OR s::text = '-5';
 SELECT * FROM (SELECT concat('item ', id, NULL, ': ', m) AS t FROM num) v WHERE t > 'item 5' ORDER BY t COLLATE "C";
 SELECT concat('no. ', id::text, 'x'), concat(n, n) FROM num WHERE concat(s, '') <> '1' AND id < 6 ORDER BY id;
+
+-- few values and rows without one, more rows than are written anew at once
+CREATE TABLE few_num (id integer PRIMARY KEY, n numeric, j jsonb, a integer[], v interval);
+INSERT INTO few_num SELECT i, nullif(i % 1500, 7), to_jsonb(nullif(i % 4, 1)), ARRAY[nullif(i % 3, 1)], nullif(i % 9, 2) * interval '1 day'
+    FROM generate_series(1, 150000) i;
+UPDATE few_num SET j = NULL, a = NULL WHERE id % 10 = 0;
+DELETE FROM few_num WHERE id % 10 = 1;
+SELECT anker.mirror('few_num');
+SELECT anker.wait_for_mirror('few_num');
+SELECT count(*), count(n), sum(n) FROM few_num WHERE n > 5;
+SELECT count(*) FROM few_num WHERE n IS NOT NULL;
+SELECT count(*) FROM few_num WHERE n IS NULL OR n + 1 < 3;
+SELECT count(*) FROM few_num WHERE coalesce(n, -1) < 0;
+SELECT count(*) FROM few_num WHERE j IS NULL OR j #>> '{}' = '2';
+SELECT count(*) FROM few_num WHERE a[1] = 2;
+SELECT count(*) FROM few_num WHERE a[1] IS NULL AND v > interval '3 days';

@@ -222,3 +222,17 @@ SELECT * FROM (SELECT k.id, length(k.doc::text) AS long, k.tags[1] AS tag, k.v, 
 SELECT s.id, coalesce(k.doc, '{}') -> 'a' AS a FROM sale s LEFT JOIN kept k ON k.id = s.id WHERE s.id < 4 ORDER BY 1;
 SELECT count(*) FROM sale s JOIN kept k ON k.id = s.id % 3 WHERE k.doc IS NULL OR k.v = '30 days';
 SELECT count(DISTINCT k.doc) FROM sale s JOIN kept k ON k.id = s.id % 3;
+
+-- a recursive query that is read twice
+CREATE TABLE parts (id integer PRIMARY KEY, parent integer, n integer);
+INSERT INTO parts SELECT i, nullif(i / 3, 0), i * 7 % 5 FROM generate_series(1, 40) i;
+SELECT anker.mirror('parts');
+SELECT anker.wait_for_mirror('parts');
+WITH RECURSIVE tree AS (
+    SELECT id, parent, 1 AS depth FROM parts WHERE parent IS NULL
+    UNION ALL SELECT p.id, p.parent, depth + 1 FROM parts p JOIN tree t ON p.parent = t.id)
+SELECT a.depth, count(*), sum(p.n), max(b.depth) FROM tree a JOIN tree b ON b.parent = a.id JOIN parts p ON p.id = a.id
+    GROUP BY 1 ORDER BY 1;
+WITH RECURSIVE t(n) AS (SELECT 1 UNION SELECT n + 1 FROM t WHERE n < 6)
+SELECT p.n, count(*) FROM parts p WHERE p.n IN (SELECT n FROM t) AND p.n NOT IN (SELECT n - 1 FROM t WHERE n > 3) GROUP BY 1 ORDER BY 1;
+DROP TABLE parts;

@@ -59,6 +59,40 @@ struct Again {
     deadline: Instant,
 }
 
+/// Why nothing was received.
+pub enum Lost {
+    /// What has come does not fit into this process.
+    NoMemory(String),
+    Other(String),
+}
+
+impl From<Lost> for String {
+    fn from(lost: Lost) -> String {
+        match lost {
+            Lost::NoMemory(text) | Lost::Other(text) => text,
+        }
+    }
+}
+
+impl From<String> for Lost {
+    fn from(text: String) -> Lost {
+        Lost::Other(text)
+    }
+}
+
+impl From<&str> for Lost {
+    fn from(text: &str) -> Lost {
+        Lost::Other(text.into())
+    }
+}
+
+impl From<ProtocolError> for Lost {
+    fn from(error: ProtocolError) -> Lost {
+        let text = error.to_string();
+        if let ProtocolError::NoMemory(_) = error { Lost::NoMemory(text) } else { Lost::Other(text) }
+    }
+}
+
 /// Why nothing more can be sent or received.
 enum Loss {
     /// The other end was closed.
@@ -203,11 +237,11 @@ impl Engine {
     }
 
     /// The next frame; its bytes are valid until the next call.
-    pub fn receive(&mut self, timeout: Option<Duration>) -> Result<Received<'_>, String> {
+    pub fn receive(&mut self, timeout: Option<Duration>) -> Result<Received<'_>, Lost> {
         let deadline = timeout.map(|t| Instant::now() + t);
         let mut heard = Instant::now();
         loop {
-            match self.inbox.arrived().map_err(|e| e.to_string())? {
+            match self.inbox.arrived()? {
                 Some(Kind::Alive) => continue,
                 Some(kind) => return Ok(Received::Frame(kind, self.inbox.payload())),
                 None => {}
@@ -222,7 +256,7 @@ impl Engine {
                 return Ok(Received::TimedOut);
             }
             if silent <= now {
-                return Err(self.silent());
+                return Err(self.silent().into());
             }
             let until = deadline.map_or(silent, |deadline| deadline.min(silent));
             if wait_for(pg_sys::WL_SOCKET_READABLE, Some(&self.stream), (until - now).min(WAIT)) {

@@ -61,6 +61,9 @@ pub fn describe(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
     }
 
     let (columns, excluded) = columns(relation);
+    if columns.is_empty() {
+        return refuse("a table without columns cannot be mirrored");
+    }
     let identity = identity(relation, &columns, &excluded)?;
     let layout = TableLayout { relid: relid.to_u32(), fingerprint: fingerprint(relation), columns, identity };
     Ok(Described { layout, excluded })

@@ -18,6 +18,7 @@ mod scan;
 mod settings;
 mod shared;
 mod spec;
+mod verifying;
 
 ::pgrx::pg_module_magic!(name, version);
 

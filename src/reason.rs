@@ -85,6 +85,8 @@ reasons! {
     /// The mirror did not catch up in time.
     Lag "lag",
     Busy "busy",
+    /// `anker.mechanism = fork`, and a forked process cannot answer it.
+    Mechanism "mechanism",
     Memory "memory",
     /// A value that the mirror or the engine cannot hold.
     Value "value",

@@ -32,6 +32,47 @@ pub enum FloatAggregates {
     Heap,
 }
 
+/// How the engine snapshots its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
+pub enum Mechanism {
+    /// The best that there is.
+    #[name = c"auto"]
+    Auto,
+    #[name = c"epochs"]
+    Epochs,
+    #[name = c"frames"]
+    Frames,
+    #[name = c"vm_snapshot"]
+    VmSnapshot,
+    #[name = c"mremap_cow"]
+    MremapCow,
+    #[name = c"rewired"]
+    Rewired,
+    #[name = c"scoot"]
+    Scoot,
+    #[name = c"physical"]
+    Physical,
+    /// A query forks the whole engine.
+    #[name = c"fork"]
+    Fork,
+}
+
+impl Mechanism {
+    fn name(self) -> &'static str {
+        match self {
+            Mechanism::Auto => "auto",
+            Mechanism::Epochs => "epochs",
+            Mechanism::Frames => "frames",
+            Mechanism::VmSnapshot => "vm_snapshot",
+            Mechanism::MremapCow => "mremap_cow",
+            Mechanism::Rewired => "rewired",
+            Mechanism::Scoot => "scoot",
+            Mechanism::Physical => "physical",
+            Mechanism::Fork => "fork",
+        }
+    }
+}
+
 pub static ROUTE: GucSetting<Route> = GucSetting::<Route>::new(Route::Hint);
 pub static FALLBACK: GucSetting<bool> = GucSetting::<bool>::new(true);
 pub static FLOAT_AGGREGATES: GucSetting<FloatAggregates> = GucSetting::<FloatAggregates>::new(FloatAggregates::On);
@@ -45,6 +86,7 @@ pub static UNDO_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(128);
 pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
 pub static QUERY_THREADS: GucSetting<i32> = GucSetting::<i32>::new(2);
 pub static MAX_QUERIES: GucSetting<i32> = GucSetting::<i32>::new(8);
+pub static MECHANISM: GucSetting<Mechanism> = GucSetting::<Mechanism>::new(Mechanism::Auto);
 pub static STARTUP_COST: GucSetting<f64> = GucSetting::<f64>::new(100.0);
 pub static VALUE_COST: GucSetting<f64> = GucSetting::<f64>::new(0.0001);
 pub static ROW_COST: GucSetting<f64> = GucSetting::<f64>::new(0.001);
@@ -77,6 +119,14 @@ pub fn init() {
         &FLOAT_AGGREGATES,
         GucContext::Userset,
         GucFlags::EXPLAIN,
+    );
+    GucRegistry::define_enum_guc(
+        c"anker.mechanism",
+        c"How the engine snapshots its columns.",
+        c"auto: in the best way that there is. Without one that the kernel lacks nothing is mirrored, and queries run on the heap. Takes effect when the engine starts.",
+        &MECHANISM,
+        GucContext::Sighup,
+        GucFlags::default(),
     );
     let int = |name, short, long, setting, min, max, context, unit| {
         GucRegistry::define_int_guc(name, short, long, setting, min, max, context, unit)
@@ -269,5 +319,6 @@ pub fn engine_settings() -> protocol::control::Settings {
         undo_seconds: UNDO_TIME_S.get() as u64,
         query_threads: QUERY_THREADS.get() as u32,
         max_queries: MAX_QUERIES.get() as u32,
+        mechanism: MECHANISM.get().name().into(),
     }
 }

@@ -1,7 +1,6 @@
 //! One running PostgreSQL server on a fresh data directory.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -67,6 +66,9 @@ impl Options {
     }
 }
 
+/// No server here listens on the network: this is only part of its socket's name, which lies in a directory of its own.
+const PORT: u16 = 5432;
+
 #[derive(Clone, Copy)]
 pub enum Stop {
     /// Sessions are ended, a checkpoint is written.
@@ -78,7 +80,6 @@ pub enum Stop {
 pub struct Cluster {
     server: Arc<Server>,
     directory: PathBuf,
-    port: u16,
     environment: Vec<(String, String)>,
 }
 
@@ -86,7 +87,7 @@ impl Cluster {
     pub fn start(server: &Arc<Server>, options: &Options) -> Result<Cluster> {
         let directory = server.cluster_directory()?;
         let environment = options.environment.clone();
-        let cluster = Cluster { server: server.clone(), port: free_port()?, directory, environment };
+        let cluster = Cluster { server: server.clone(), directory, environment };
         let template = server.template(options.locale, options.encoding)?;
         run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()))?;
         cluster.configure(&options.settings)?;
@@ -94,13 +95,27 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// A cluster with the data of this one, which is stopped, and with these settings beside its own.
+    pub fn copy(&self, settings: &[(&str, &str)]) -> Result<Cluster> {
+        let directory = self.server.cluster_directory()?;
+        let environment = self.environment.clone();
+        let copy = Cluster { server: self.server.clone(), directory, environment };
+        run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(self.data()).arg(copy.data()))?;
+        copy.configure(&settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect::<Vec<_>>())?;
+        copy.resume()?;
+        Ok(copy)
+    }
+
+    /// Stops the server and gives its room on the disk back.
+    pub fn discard(self) -> Result<()> {
+        self.stop(Stop::Immediate)?;
+        Ok(fs::remove_dir_all(&self.directory)?)
+    }
+
     /// Appends to `postgresql.conf`: the last line of a name wins, and what was there stays where nothing is said.
     fn configure(&self, settings: &[(String, String)]) -> Result<()> {
-        let mut conf = format!(
-            "port = {}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n",
-            self.port,
-            self.directory.display()
-        );
+        let mut conf =
+            format!("port = {PORT}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n", self.directory.display());
         for (name, value) in settings {
             conf += &format!("{name} = '{}'\n", value.replace('\'', "''"));
         }
@@ -127,9 +142,9 @@ impl Cluster {
     pub fn standby(&self) -> Result<(Cluster, String)> {
         let directory = self.server.cluster_directory()?;
         let environment = self.environment.clone();
-        let standby = Cluster { server: self.server.clone(), port: free_port()?, directory, environment };
+        let standby = Cluster { server: self.server.clone(), directory, environment };
         let mut backup = self.server.command("pg_basebackup");
-        backup.arg("-h").arg(&self.directory).args(["-U", "postgres", "-p", &self.port.to_string()]);
+        backup.arg("-h").arg(&self.directory).args(["-U", "postgres", "-p", &PORT.to_string()]);
         backup.args(["--write-recovery-conf", "--checkpoint=fast", "-D"]).arg(standby.data());
         let output = backup.output()?;
         let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -173,12 +188,12 @@ impl Cluster {
 
     /// How a person connects: `psql "<this>"`.
     pub fn conninfo(&self, database: &str) -> String {
-        format!("host={} port={} user=postgres dbname={database}", self.directory.display(), self.port)
+        format!("host={} port={PORT} user=postgres dbname={database}", self.directory.display())
     }
 
     pub fn config(&self) -> postgres::Config {
         let mut config = postgres::Config::new();
-        config.host_path(&self.directory).port(self.port).user("postgres").dbname("postgres");
+        config.host_path(&self.directory).port(PORT).user("postgres").dbname("postgres");
         config
     }
 
@@ -211,7 +226,7 @@ impl Cluster {
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        PORT
     }
 
     pub fn server(&self) -> &Arc<Server> {
@@ -258,11 +273,6 @@ impl Drop for Cluster {
             let _ = self.stop(Stop::Immediate);
         }
     }
-}
-
-/// A port that nobody listens on. Only the unix socket's name needs it: no server here listens on the network.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 pub fn tail(text: &str, lines: usize) -> String {

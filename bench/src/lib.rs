@@ -6,19 +6,24 @@
 //! |---|---|
 //! | `server` | a private, relocated copy of PostgreSQL with the freshly built extension in it |
 //! | `cluster` | one running server: initdb, start, stop, crash, log |
+//! | `databases` | databases that are made in a server and taken away, also in one that is given |
 //! | `anker` | the extension's SQL surface, as far as tests and benchmarks need it |
 //! | `tpcc` | schema, loader and clients |
 //! | `queries` | AnKer's eight queries, and the comparison of their answers |
-//! | `analyst` | a session that asks them in turn |
-//! | `sets` | queries and data that others have defined: TPC-H, CH-benCHmark, SSB |
+//! | `wire` | a client that reads what the server sends as it comes |
+//! | `stage` | a loaded database, of which every run gets a copy |
+//! | `streams` | sessions that ask queries beside transactions |
+//! | `trial` | one run of both, and what it cost |
+//! | `sets` | queries and data that others have defined: AnKer, TPC-H, CH-benCHmark, SSB |
+//! | `arguments` | what a command was told |
 //! | `rows` | random values, and COPY |
-//! | `report`, `chart` | percentiles, the JSON that the benchmarks write, a picture of it |
+//! | `report` | what the benchmarks find |
 //! | `demo`, `experiments` | what the commands run |
 
-pub mod analyst;
 pub mod anker;
-pub mod chart;
+pub mod arguments;
 pub mod cluster;
+pub mod databases;
 pub mod demo;
 pub mod experiments;
 pub mod os;
@@ -27,7 +32,13 @@ pub mod report;
 pub mod rows;
 pub mod server;
 pub mod sets;
+pub mod stage;
+pub mod streams;
 pub mod tpcc;
+pub mod trial;
+pub mod wire;
+
+pub use arguments::Output;
 
 /// Whatever goes wrong in a harness is reported to a person and ends the run.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -1,181 +1,175 @@
-//! `anker-bench demo`, `anker-bench capture`, `anker-bench queries`, `anker-bench orders`,
-//! `anker-bench lookups`: see `./demo` and `bench/run`; `anker-bench server`
-//! is a server to try things on.
+//! What `./demo` and `bench/run` call; `anker-bench server` is a server to try things on.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use anker_bench::arguments::{Arguments, OUTPUT, Parsed};
 use anker_bench::cluster::{Cluster, Options};
-use anker_bench::report::Report;
+use anker_bench::experiments::{self, Experiment, Planned};
 use anker_bench::server::{self, Server};
-use anker_bench::sets::Set;
-use anker_bench::{Result, chart, demo, experiments, os};
+use anker_bench::sets::{self, Set};
+use anker_bench::{Output, Result, anker, demo, os};
+use anker_report::Report;
+use anker_report::page::{Page, index};
 
-const USAGE: &str = "usage: anker-bench demo [--warehouses N] [--seconds N] [--clients N] [--keep]
-       anker-bench capture [--quick] [--json FILE]
-       anker-bench queries [--set anker] [--quick] [--runs N] [--json FILE] [--svg FILE]
-       anker-bench queries --set tpch|ch|ssb [--quick] [--scale N] [--runs N] [--json FILE]
-       anker-bench orders [--set tpch|ch|ssb] [--quick] [--scale N] [--orders N] [--json FILE]
-       anker-bench lookups [--quick] [--json FILE]
-       anker-bench server [NAME=VALUE ...]";
+const USAGE: &str = "usage: anker-bench EXPERIMENT ...
+       anker-bench demo [--quick] [--warehouses N] [--seconds N] [--clients N] [--keep] [--svg FILE] [OUTPUT]
+       anker-bench page REPORT [OUTPUT]    of a JSON file that an experiment has written
+       anker-bench index DIRECTORY         index.html over the reports of a directory
+       anker-bench server [--set anker|tpch|ch|ssb] [--scale N] [NAME=VALUE ...]
+experiments:
+";
+
+const MEANING: &str = "DSN: a superuser's connection string to a server with pg_anker loaded; databases named anker_bench are made there and taken away.
+";
 
 enum Command {
     Demo(demo::Options),
-    Capture {
-        quick: bool,
-        json: Option<PathBuf>,
-    },
-    Lookups {
-        quick: bool,
-        json: Option<PathBuf>,
-    },
-    Queries(Queries),
-    Orders {
-        set: &'static Set,
-        quick: bool,
-        scale: Option<f64>,
-        orders: u32,
-        json: Option<PathBuf>,
-    },
+    Experiment(&'static Experiment, Planned),
     /// With these settings, until interrupted.
-    Server(Vec<(String, String)>),
-}
-
-#[derive(Default)]
-struct Queries {
-    /// AnKer's eight, unless it says otherwise.
-    set: Option<&'static Set>,
-    quick: bool,
-    scale: Option<f64>,
-    runs: Option<u32>,
-    json: Option<PathBuf>,
-    svg: Option<PathBuf>,
+    Server {
+        settings: Vec<(String, String)>,
+        /// Loaded and mirrored.
+        set: Option<&'static Set>,
+        scale: Option<f64>,
+    },
+    /// Of a report that was written.
+    Page {
+        report: String,
+        output: Output,
+    },
+    Index(String),
 }
 
 fn main() -> ExitCode {
-    if std::env::args().skip(1).any(|argument| ["--help", "-h"].contains(&argument.as_str())) {
-        println!("{USAGE}");
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    if given.iter().any(|argument| ["--help", "-h"].contains(&argument.as_str())) {
+        print!("{}", usage());
         return ExitCode::SUCCESS;
     }
-    let command = match parse(std::env::args().skip(1)) {
-        Ok(command) => command,
-        Err(message) => {
-            eprintln!("{message}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+    match parse(given).map(run) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
             eprintln!("{}", anker_bench::describe(&*error));
             ExitCode::FAILURE
         }
+        Err(message) => {
+            eprint!("{message}\n{}", usage());
+            ExitCode::from(2)
+        }
     }
 }
 
-fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Command, String> {
+fn usage() -> String {
+    let experiments: String = experiments::ALL.iter().map(|one| format!("  {}\n", one.usage)).collect();
+    format!("{USAGE}{experiments}{OUTPUT}\n{MEANING}")
+}
+
+fn parse(given: Vec<String>) -> Parsed<Command> {
+    let mut given = given.into_iter();
     let name = given.next().ok_or("no command")?;
-    let mut options = demo::Options::default();
-    let mut queries = Queries::default();
-    let mut orders = 100;
-    let mut settings = Vec::new();
-    while let Some(argument) = given.next() {
-        let mut number = || {
-            let value = given.next().ok_or(format!("{argument} wants a number"))?;
-            value.parse().ok().filter(|n| *n > 0).ok_or(format!("{argument}: {value} is not a number above 0"))
-        };
-        match (name.as_str(), argument.as_str()) {
-            ("demo", "--warehouses") => options.warehouses = number()?,
-            ("demo", "--seconds") => options.seconds = number()?,
-            ("demo", "--clients") => options.clients = number()?,
-            ("demo", "--keep") => options.keep = true,
-            ("capture" | "lookups" | "queries" | "orders", "--quick") => queries.quick = true,
-            ("capture" | "lookups" | "queries" | "orders", "--json") => {
-                queries.json = Some(given.next().ok_or("--json wants a file")?.into())
+    match name.as_str() {
+        "demo" => demo::Options::parse(given).map(Command::Demo),
+        "server" => server_options(given),
+        "page" => {
+            let report = given.next().ok_or("page wants a report")?;
+            let (mut arguments, mut output) = (Arguments::new(given), Output::default());
+            while let Some(option) = arguments.option() {
+                if !arguments.output(&mut output)? {
+                    return Err(format!("unknown argument {option}"));
+                }
             }
-            ("queries", "--svg") => queries.svg = Some(given.next().ok_or("--svg wants a file")?.into()),
-            ("queries", "--runs") => queries.runs = Some(number()?),
-            ("queries" | "orders", "--scale") => queries.scale = Some(scale(given.next())?),
-            ("orders", "--orders") => orders = number()?,
-            ("queries" | "orders", "--set") => queries.set = set(given.next())?,
-            ("server", setting) => {
+            Ok(Command::Page { report, output })
+        }
+        "index" => given.next().map(Command::Index).ok_or("index wants a directory".to_owned()),
+        name => {
+            let experiment = Experiment::named(name).ok_or(format!("unknown command {name}"))?;
+            Ok(Command::Experiment(experiment, (experiment.plan)(given)?))
+        }
+    }
+}
+
+fn server_options(given: impl Iterator<Item = String>) -> Parsed<Command> {
+    let (mut arguments, mut settings) = (Arguments::new(given), Vec::new());
+    let (mut set, mut scale) = (None, None);
+    while let Some(option) = arguments.option() {
+        match option.as_str() {
+            "--set" => set = Some(arguments.set()?),
+            "--scale" => scale = Some(arguments.number()?),
+            setting => {
                 let (name, value) = setting.split_once('=').ok_or(format!("{setting} is not NAME=VALUE"))?;
                 settings.push((name.to_owned(), value.to_owned()));
             }
-            _ => return Err(format!("unknown argument {argument}")),
         }
     }
-    match name.as_str() {
-        "demo" => Ok(Command::Demo(options)),
-        "lookups" => Ok(Command::Lookups { quick: queries.quick, json: queries.json }),
-        "capture" => Ok(Command::Capture { quick: queries.quick, json: queries.json }),
-        "orders" => {
-            let Queries { set, quick, scale, json, .. } = queries;
-            let set = set.or_else(|| Set::named("tpch")).ok_or("no set")?;
-            Ok(Command::Orders { set, quick, scale, orders, json })
-        }
-        "queries" if queries.set.is_none() && queries.scale.is_some() => Err("--scale wants a --set".into()),
-        "queries" if queries.set.is_some() && queries.svg.is_some() => Err("--svg draws --set anker alone".into()),
-        "queries" => Ok(Command::Queries(queries)),
-        "server" => Ok(Command::Server(settings)),
-        _ => Err(format!("unknown command {name}")),
-    }
-}
-
-fn scale(given: Option<String>) -> std::result::Result<f64, String> {
-    let value = given.ok_or("--scale wants a number")?;
-    value.parse().ok().filter(|n| *n > 0.0).ok_or(format!("--scale: {value} is not a number above 0"))
-}
-
-fn set(given: Option<String>) -> std::result::Result<Option<&'static Set>, String> {
-    match given.ok_or("--set wants a name")?.as_str() {
-        "anker" => Ok(None),
-        name => Set::named(name).map(Some).ok_or(format!("--set: there is no {name}")),
-    }
+    Ok(Command::Server { settings, set, scale })
 }
 
 fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Index(directory) => write_index(Path::new(&directory)),
+        Command::Page { report, output } => page_of(Path::new(&report), &output),
+        Command::Demo(options) => {
+            options.check()?;
+            demo::run(&installed(options.keep)?, &options)
+        }
+        Command::Server { settings, set, scale } => serve(&installed(false)?, &settings, set, scale),
+        Command::Experiment(experiment, Planned { output, run }) => {
+            output.check()?;
+            let mut report = run(&installed(false)?)?;
+            shown((experiment.page)(&report), &mut report, &output)
+        }
+    }
+}
+
+/// Goes with the process, however that ends, unless it is to be kept.
+fn installed(keep: bool) -> Result<Arc<Server>> {
     server::remove_leftovers();
     let mut server = Server::install()?;
-    if matches!(&command, Command::Demo(demo::Options { keep: true, .. })) {
+    if keep {
         server.keep()?;
     }
     let home = server.home().to_owned();
     os::on_interrupt(move || server::remove(&home));
-    let server = Arc::new(server);
-    match command {
-        Command::Demo(options) => demo::run(&server, &options),
-        Command::Server(settings) => serve(&server, &settings),
-        Command::Lookups { quick, json } => write(&experiments::lookups(&server, quick)?, json),
-        Command::Capture { quick, json } => write(&experiments::capture(&server, quick)?, json),
-        Command::Queries(Queries { set: Some(set), quick, scale, runs, json, .. }) => {
-            let scale = scale.unwrap_or(if quick { set.quick_scale } else { 1.0 });
-            let runs = runs.unwrap_or(if quick { 2 } else { 3 });
-            write(&experiments::sets(&server, set, scale, runs)?, json)
-        }
-        Command::Orders { set, quick, scale, orders, json } => {
-            let scale = scale.unwrap_or(if quick { set.quick_scale } else { 1.0 });
-            write(&experiments::orders(&server, set, scale, orders)?, json)
-        }
-        Command::Queries(Queries { quick, runs, json, svg, .. }) => {
-            let report = experiments::queries(&server, quick, runs)?;
-            if let Some(path) = svg {
-                std::fs::write(&path, chart::heap_against_mirror(&report))
-                    .map_err(|e| format!("{}: {e}", path.display()))?;
-            }
-            write(&report, json)
-        }
-    }
+    Ok(Arc::new(server))
 }
 
-fn write(report: &Report, json: Option<PathBuf>) -> Result<()> {
-    json.map_or(Ok(()), |path| report.write(&path))
+/// In the terminal, and where it was asked for.
+fn shown(page: Page, report: &mut Report, output: &Output) -> Result<()> {
+    print!("{}", page.text());
+    output.write(&page, report)
 }
 
-fn serve(server: &Arc<Server>, settings: &[(String, String)]) -> Result<()> {
-    let options = settings.iter().fold(Options::default(), |options, (name, value)| options.set(name, value));
+/// The page over all reports of a directory.
+fn write_index(directory: &Path) -> Result<()> {
+    let reports = index::write(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    println!("{} leads to {reports} report(s)", directory.join("index.html").display());
+    Ok(())
+}
+
+fn page_of(path: &Path, output: &Output) -> Result<()> {
+    let mut report = Report::read(path)?;
+    let name = report.rows().first().map_or("", |row| row.experiment.as_str());
+    let page = match Experiment::named(name) {
+        Some(experiment) => (experiment.page)(&report),
+        None if name == demo::NAME => demo::page(&report),
+        None => return Err(format!("{}: no report of an experiment that is known here", path.display()).into()),
+    };
+    shown(page, &mut report, output)
+}
+
+fn serve(server: &Arc<Server>, settings: &[(String, String)], set: Option<&Set>, scale: Option<f64>) -> Result<()> {
+    let options = if set.is_some() { sets::cluster_options() } else { Options::default() };
+    let options = settings.iter().fold(options, |options, (name, value)| options.set(name, value));
     let cluster = Cluster::start(server, &options)?;
+    if let Some(set) = set {
+        set.create(&cluster.config(), scale.unwrap_or(set.scale))?;
+        let mut client = cluster.connect()?;
+        anker::create_extension(&mut client)?;
+        anker::mirror(&mut client, set.tables, Duration::from_secs(600))?;
+    }
     println!("psql \"{}\"\nlog: {}", cluster.conninfo("postgres"), cluster.log_path().display());
     loop {
         std::thread::park();

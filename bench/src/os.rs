@@ -20,6 +20,22 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
+/// Columns of the terminal that standard output is.
+pub fn terminal_width() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the call writes a winsize to the place that it is given, which is one and lives through the call.
+    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (done == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Whether this is the kernel of kernel-patch/: it has vm_snapshot, and MREMAP_COW with it.
+pub fn has_vm_snapshot() -> bool {
+    const NUMBER: libc::c_long = 548;
+    // SAFETY: a range of no bytes is refused before anything is looked at; a kernel without the call does nothing.
+    let answer = unsafe { libc::syscall(NUMBER, std::ptr::null::<u8>(), 0_usize) };
+    answer == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_interrupt(_signal: libc::c_int) {
@@ -41,14 +57,67 @@ pub fn on_interrupt(cleanup: impl FnOnce() + Send + 'static) {
     });
 }
 
+/// Linux shows times of processes in hundredths of a second on every architecture.
+const MS_PER_TICK: u64 = 10;
+
 /// CPU time that a process has used so far, user and system; `None` if there is no such process.
 pub fn cpu_time(pid: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command name, in parentheses, may hold anything; the fields are counted from behind it.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    // Linux shows these times in hundredths of a second on every architecture.
-    Some(Duration::from_millis(ticks * 10))
+    Some(Duration::from_millis(Stat::read(pid)?.own_ticks * MS_PER_TICK))
+}
+
+/// The same of a process with one thread, to the nanosecond where the kernel counts them.
+pub fn cpu_time_of_thread(pid: u32) -> Option<Duration> {
+    // on the processor: nanoseconds | waiting: nanoseconds | turns
+    let counted = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
+    let nanoseconds = counted.and_then(|counted| counted.split_ascii_whitespace().next()?.parse().ok());
+    nanoseconds.map(Duration::from_nanos).or_else(|| cpu_time(pid))
+}
+
+/// CPU time of a process, of those that it has started, and of theirs; of those that are gone too, if they were waited for.
+pub fn cpu_time_of_tree(root: u32) -> Duration {
+    let mut ticks = 0;
+    let (mut all, mut tree) = (processes(), vec![root]);
+    while let Some(pid) = tree.pop() {
+        let of = |stat: &Stat| stat.pid == pid;
+        ticks += all.iter().find(|stat| of(stat)).map_or(0, |stat| stat.own_ticks + stat.ticks_of_gone);
+        tree.extend(all.iter().filter(|stat| stat.parent == pid).map(|stat| stat.pid));
+        all.retain(|stat| !of(stat));
+    }
+    Duration::from_millis(ticks * MS_PER_TICK)
+}
+
+/// Processes that this one has started and that are there yet, dead ones that nobody has waited for among them.
+pub fn children(pid: u32) -> Vec<u32> {
+    processes().iter().filter(|stat| stat.parent == pid).map(|stat| stat.pid).collect()
+}
+
+pub fn parent(pid: u32) -> Option<u32> {
+    Stat::read(pid).map(|stat| stat.parent)
+}
+
+fn processes() -> Vec<Stat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Stat::read(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// A line of `/proc`.
+struct Stat {
+    pid: u32,
+    parent: u32,
+    own_ticks: u64,
+    ticks_of_gone: u64,
+}
+
+impl Stat {
+    fn read(pid: u32) -> Option<Stat> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The command name, in parentheses, may hold anything; the fields are counted from behind it.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let ticks = |at: usize| -> Option<u64> {
+            Some(fields.get(at)?.parse::<u64>().ok()? + fields.get(at + 1)?.parse::<u64>().ok()?)
+        };
+        Some(Stat { pid, parent: fields.get(1)?.parse().ok()?, own_ticks: ticks(11)?, ticks_of_gone: ticks(13)? })
+    }
 }
 
 /// Resident memory of a process in bytes.
@@ -79,4 +148,19 @@ pub fn open_descriptors(pid: u32) -> Option<usize> {
 pub fn alive(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_has_its_roots_time_and_more() {
+        let pid = std::process::id();
+        let own = cpu_time(pid).expect("this process is there");
+        assert!(cpu_time_of_tree(pid) >= own);
+        assert!(cpu_time_of_thread(pid).is_some() && cpu_time_of_thread(u32::MAX).is_none());
+        assert_eq!(parent(pid), Some(std::os::unix::process::parent_id()));
+        assert_eq!(cpu_time_of_tree(u32::MAX), Duration::ZERO);
+    }
 }

@@ -1,7 +1,5 @@
 //! The eight queries of AnKer's Figure 5, and the comparison of heap and mirror.
 
-use std::time::{Duration, Instant};
-
 use postgres::Client;
 
 use crate::{Result, anker};
@@ -60,6 +58,21 @@ impl Query {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Heap,
+    Mirror,
+}
+
+impl Side {
+    pub fn sql(self, query: &Query) -> String {
+        match self {
+            Side::Heap => query.heap(),
+            Side::Mirror => query.flagged(),
+        }
+    }
+}
+
 /// The answers of heap and mirror under one snapshot.
 pub struct Compared {
     pub heap: Vec<String>,
@@ -102,10 +115,8 @@ pub fn compare(client: &mut Client, query: &Query) -> Result<Compared> {
     both
 }
 
-/// Time until the last row has arrived, and the number of rows. Values travel in binary form, unread.
-pub fn timed(client: &mut Client, sql: &str) -> Result<(Duration, usize)> {
+/// How many rows a query returns; they travel in binary form, unread.
+pub fn count_rows(client: &mut Client, sql: &str) -> Result<usize> {
     use postgres::fallible_iterator::FallibleIterator;
-    let start = Instant::now();
-    let rows = client.query_raw(sql, std::iter::empty::<i32>())?.count()?;
-    Ok((start.elapsed(), rows))
+    Ok(client.query_raw(sql, std::iter::empty::<i32>())?.count()?)
 }

@@ -27,6 +27,13 @@ impl Control {
         self.socket.send(&message.encode()).map(|_| ())
     }
 
+    /// Sends what is the last word, and waits for the worker's end: it shall read that before it sees ours.
+    pub fn end_with(&self, message: &ToWorker) -> ! {
+        // A worker that is gone needs no word.
+        let _ = self.send(message);
+        watch(&self.socket)
+    }
+
     /// Starts to send what the queue gets, from a thread of its own so that a slow worker holds up nobody, and to watch
     /// for the worker's end.
     pub fn start(self) -> io::Result<Sender<ToWorker>> {
@@ -48,7 +55,7 @@ impl Control {
 }
 
 /// Nothing comes on this channel but its end.
-fn watch(socket: &UnixDatagram) {
+fn watch(socket: &UnixDatagram) -> ! {
     let mut packet = [0; 64];
     loop {
         match socket.recv(&mut packet) {

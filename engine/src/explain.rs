@@ -11,17 +11,22 @@ use protocol::request::{ExplainRequest, Failure, Refusal};
 use protocol::tree::EnginePlan;
 
 use crate::peer::Peer;
-use crate::query;
 use crate::server::{MAX_OPEN_QUERIES, Shared};
+use crate::{forked, query};
 
 /// Answers a request. An error means that the connection is of no use any more.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::Result<()> {
     let Ok(_open) = shared.open_queries.try_acquire() else {
         return peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
     };
-    match query::bind(peer, shared, &request.query, Instant::now())? {
+    if shared.forks
+        && let Err(refusal) = forked::check(&request.query.plan, &request.query.params)
+    {
+        return peer.refuse(&refusal);
+    }
+    match query::bind(peer, shared, &request.query, Instant::now(), None)? {
         Err(refusal) => peer.refuse(&refusal),
-        Ok(bound) => match outline(shared, request, bound.served.tables) {
+        Ok(bound) => match outline(shared, request, bound.tables) {
             Ok(plan) => peer.send(Kind::Plan, &plan),
             Err(failure) => peer.send(Kind::Failed, &failure),
         },
@@ -32,5 +37,5 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::
 fn outline(shared: &Shared, request: ExplainRequest, tables: Vec<Arc<dyn TableView>>) -> Result<EnginePlan, Failure> {
     let ExplainRequest { query, expected_sent } = request;
     let views = olap::expected_views(&query.plan, tables, expected_sent)?;
-    shared.olap.outline(&query.plan, &query.params, views, query::join_order(&query))
+    shared.olap.outline(&query.plan, &query.params, views, query::join_order(query.random_joins))
 }

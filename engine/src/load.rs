@@ -19,7 +19,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
     shared.writer.load(LoadStep::Begin { request, reply });
     // From here on: a loader that is gone before the answer leaves a load that has begun, or is about to.
     let mut load = Load { relid, generation, writer: &shared.writer, over: false };
-    if let Err(refusal) = verdict(peer, begun)? {
+    if let Err(refusal) = peer.verdict(begun)? {
         load.over = true;
         return Ok(peer.refuse(&refusal)?);
     }
@@ -64,7 +64,7 @@ impl Load<'_> {
         let rows = payload.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| ProtocolError::Truncated)?;
         let (reply, ended) = oneshot::channel();
         self.writer.load(LoadStep::End { relid, generation, rows, reply });
-        let end = verdict(peer, ended)?;
+        let end = peer.verdict(ended)?;
         // Steps are taken in order: a refusal of any rows is here by now.
         match refusal.try_recv().map_or(end, Err) {
             Ok(()) => {
@@ -94,15 +94,6 @@ fn discard(peer: &mut Peer) -> Result<()> {
             Some(_) => return Err(unexpected()),
         }
     }
-}
-
-fn verdict(
-    peer: &mut Peer,
-    reply: oneshot::Receiver<std::result::Result<(), Refusal>>,
-) -> Result<std::result::Result<(), Refusal>> {
-    // Without an answer the writer is gone, and soon the process.
-    let answer = peer.attend(reply).map_err(io::Error::from)?;
-    answer.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted).into())
 }
 
 fn unexpected() -> ProtocolError {

@@ -14,6 +14,7 @@ mod by_table;
 mod control;
 mod encode;
 mod explain;
+mod forked;
 mod load;
 mod log;
 mod peer;
@@ -23,6 +24,7 @@ mod room;
 mod server;
 mod stats;
 mod stream;
+mod survey;
 mod writer;
 
 use std::error::Error;
@@ -30,6 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use colstore::Mechanism;
 use control::Control;
 use protocol::control::{Settings, ToWorker};
 use protocol::env;
@@ -58,6 +61,8 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     process::settle(control.socket())?;
     let ring = Consumer::open(process::inherit(env::RING_FD)?)?;
     let settings = Settings::from_text(&std::env::var(env::SETTINGS).map_err(|e| format!("{}: {e}", env::SETTINGS))?)?;
+    let Snapshots { mechanism, forks } = snapshots(&settings.mechanism)
+        .unwrap_or_else(|reason| control.end_with(&ToWorker::NoMechanism { name: settings.mechanism.clone(), reason }));
     let path = PathBuf::from(std::env::var_os(env::SOCKET).ok_or_else(|| format!("{} is not set", env::SOCKET))?);
     let listener = server::listen(&path).map_err(|e| format!("cannot listen at {}: {e}", path.display()))?;
 
@@ -80,9 +85,10 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     // First of all messages, by the same queue as the events.
     let events = control.start()?;
     events.send(ToWorker::Hello { version: protocol::VERSION, pid: std::process::id() })?;
-    let (writer, handle) = Writer::new(ring, &settings, events, stats.clone());
+    let (writer, handle) = Writer::new(ring, &settings, mechanism, events, stats.clone());
     let shared = Shared {
-        mechanism: colstore::Store::MECHANISM.name(),
+        mechanism: mechanism.name(),
+        forks,
         writer: handle,
         olap: Arc::new(olap),
         runtime,
@@ -94,4 +100,29 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     };
     server::start(listener, Arc::new(shared))?;
     Ok(writer.run())
+}
+
+/// How queries get to see what they shall see.
+struct Snapshots {
+    /// Of the columns.
+    mechanism: Mechanism,
+    /// A query forks the whole process.
+    forks: bool,
+}
+
+const FORK: &str = "fork";
+
+/// By the setting; or why that cannot be done here.
+fn snapshots(name: &str) -> Result<Snapshots, String> {
+    if name == FORK {
+        // Without snapshots that live on, these columns are written in place: all copies are the kernel's.
+        return Ok(Snapshots { mechanism: Mechanism::Epochs, forks: true });
+    }
+    let mechanism = match name.parse() {
+        Ok(Mechanism::Auto) => Mechanism::BEST,
+        Ok(other) => other,
+        Err(unknown) => return Err(unknown.to_string()),
+    };
+    mechanism.probe().map_err(|error| error.to_string())?;
+    Ok(Snapshots { mechanism, forks: false })
 }

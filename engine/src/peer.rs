@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use protocol::frame::{self, Kind};
 use protocol::request::Refusal;
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 /// A peer that takes nothing for so long is stalled.
 const STALL: Duration = Duration::from_millis(100);
@@ -67,6 +68,20 @@ impl Peer {
         self.write(&mut [IoSlice::new(&header), IoSlice::new(payload)], stalled)
     }
 
+    /// Sends payloads of [`Kind::Arrow`] and a message behind them, at once.
+    pub fn send_rest<'a, T: Serialize>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]>,
+        kind: Kind,
+        message: &T,
+    ) -> io::Result<()> {
+        let pieces: Vec<_> = pieces.map(|piece| (frame::encode_header(Kind::Arrow, piece.len()), piece)).collect();
+        let message = frame::encode(kind, message);
+        let frames = pieces.iter().flat_map(|(header, piece)| [IoSlice::new(header), IoSlice::new(piece)]);
+        let mut parts: Vec<_> = frames.chain([IoSlice::new(&message)]).collect();
+        self.write(&mut parts, || ())
+    }
+
     pub fn refuse(&mut self, refusal: &Refusal) -> io::Result<()> {
         self.send(Kind::Refused, refusal)
     }
@@ -80,14 +95,30 @@ impl Peer {
 
     /// `taken` is called for every sign of life behind which the client had read all there was: it waits, too. One that
     /// does not leaves the next unread.
-    pub fn attend_counting<F: Future>(&mut self, wanted: F, mut taken: impl FnMut()) -> Result<F::Output, Gone> {
+    pub fn attend_counting<F: Future>(&mut self, wanted: F, taken: impl FnMut()) -> Result<F::Output, Gone> {
+        // A wait without a limit does not end before.
+        self.wait(wanted, None, taken).map(|value| value.expect("what was waited for"))
+    }
+
+    /// Waits no longer than that.
+    pub fn attend_for<F: Future>(&mut self, limit: Duration, wanted: F) -> Result<Option<F::Output>, Gone> {
+        self.wait(wanted, Some(limit), || ())
+    }
+
+    fn wait<F: Future>(
+        &mut self,
+        wanted: F,
+        limit: Option<Duration>,
+        mut taken: impl FnMut(),
+    ) -> Result<Option<F::Output>, Gone> {
         let mut wanted = pin!(wanted);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut context = Context::from_waker(&waker);
-        let mut told = Instant::now();
+        let begun = Instant::now();
+        let mut told = begun;
         loop {
             if let Poll::Ready(value) = wanted.as_mut().poll(&mut context) {
-                return Ok(value);
+                return Ok(Some(value));
             }
             if crate::process::hung_up(&self.stream) {
                 return Err(Gone);
@@ -99,8 +130,18 @@ impl Peer {
                 self.tell_alive()?;
                 told = Instant::now();
             }
-            thread::park_timeout(HANG_UP_CHECK);
+            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            thread::park_timeout(left.map_or(HANG_UP_CHECK, |left| left.min(HANG_UP_CHECK)));
         }
+    }
+
+    /// What the writer decides. Without an answer it is gone, and soon the process.
+    pub fn verdict<T>(&mut self, reply: oneshot::Receiver<Result<T, Refusal>>) -> io::Result<Result<T, Refusal>> {
+        let answer = self.attend(reply).map_err(io::Error::from)?;
+        answer.map_err(|_| ErrorKind::ConnectionAborted.into())
     }
 
     /// A client that does not read, an open cursor, finds enough to read when it comes back.
@@ -125,6 +166,29 @@ impl Peer {
     }
 }
 
+/// What a connection's own thread does for a client that waits.
+pub struct Work {
+    told: Instant,
+}
+
+impl Work {
+    pub fn new() -> Work {
+        Work { told: Instant::now() }
+    }
+
+    /// To be asked between two pieces: an error if the client is gone; one that waits for long is told that we are there.
+    pub fn goes_on(&mut self, peer: &mut Peer) -> io::Result<()> {
+        if crate::process::hung_up(&peer.stream) {
+            return Err(Gone.into());
+        }
+        if self.told.elapsed() >= frame::ALIVE_INTERVAL {
+            peer.tell_alive()?;
+            self.told = Instant::now();
+        }
+        Ok(())
+    }
+}
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -138,6 +202,45 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+
+    #[test]
+    fn who_works_notices_that_nobody_waits() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut peer = Peer::new(ours).unwrap();
+        let mut work = Work::new();
+        work.goes_on(&mut peer).unwrap();
+        work.told -= frame::ALIVE_INTERVAL;
+        work.goes_on(&mut peer).unwrap();
+        let mut told = [0; frame::HEADER];
+        theirs.read_exact(&mut told).unwrap();
+        assert_eq!(told, frame::encode_header(Kind::Alive, 0));
+        drop(theirs);
+        assert!(work.goes_on(&mut peer).is_err());
+    }
+
+    #[test]
+    fn a_wait_with_a_limit_ends_with_it_or_with_what_was_waited_for() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut peer = Peer::new(ours).unwrap();
+        assert!(matches!(peer.attend_for(Duration::from_secs(60), std::future::ready(7)), Ok(Some(7))));
+        let never = std::future::pending::<()>();
+        assert!(matches!(peer.attend_for(Duration::from_millis(1), never), Ok(None)));
+    }
+
+    #[test]
+    fn the_rest_is_frames_like_all_others() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut peer = Peer::new(ours).unwrap();
+        let pieces: [&[u8]; 3] = [b"first", b"", b"last"];
+        peer.send_rest(pieces.into_iter(), Kind::Done, &7u32).unwrap();
+        let mut payload = Vec::new();
+        for piece in pieces {
+            assert_eq!(frame::read(&mut theirs, &mut payload).unwrap(), Some(Kind::Arrow));
+            assert_eq!(payload, piece);
+        }
+        assert_eq!(frame::read(&mut theirs, &mut payload).unwrap(), Some(Kind::Done));
+        assert_eq!(frame::parse::<u32>(&payload).unwrap(), 7);
+    }
 
     #[test]
     fn a_stalled_peer_gets_everything_in_the_end_and_a_gone_one_is_noticed() {

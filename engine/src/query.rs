@@ -10,6 +10,9 @@
 //!   Done or Failed
 //! ```
 //!
+//! The end of the result and Done are one message to the kernel, and the first rows wait a moment for the others: a small
+//! result comes as a whole or, if this process is lost or a value raises an error, not at all, and the heap can answer.
+//!
 //! A client that closes the connection cancels: whenever this thread waits it looks for that. A client that does not
 //! read its result loses its place, so that open cursors neither starve other queries nor, all held by one session,
 //! wait for each other.
@@ -19,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use colstore::{TableRequest, TableView};
+use colstore::{Forked, Served, TableRequest, TableView};
 use futures::StreamExt;
 use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime};
 use plan::{Literal, Plan, RelationColumn, Type};
@@ -29,13 +32,16 @@ use protocol::tree::EnginePlan;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::encode::{Encoder, slices};
+use crate::forked::{Fork, Task, Unplanned};
 use crate::log;
 use crate::peer::{Gone, Peer};
 use crate::room::{self, LongRows};
 use crate::server::{MAX_OPEN_QUERIES, Shared};
 use crate::stats::Outcome;
-use crate::writer::{Bound, Command, ServeRequest};
+use crate::writer::{Bound, Command, ServeRequest, Tables};
 
+/// How long the first rows wait for the end of the result.
+const MOMENT: Duration = Duration::from_millis(1);
 /// Pieces of a result that may wait for the client behind the one that is being sent.
 const PIECES_AHEAD: usize = 1;
 /// A longer row, with what Arrow says about it, could not be sent in one frame.
@@ -48,30 +54,74 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Whole messages of the result.
 struct Piece {
     bytes: Vec<u8>,
+    /// Nothing comes behind it.
+    is_last: bool,
     /// Of a long row; given back when the piece was sent.
     _memory: Option<Reservation>,
 }
 
+/// Tables as a query's snapshot sees them: views, or a child that has them.
+pub struct Snapshotted {
+    pub tables: Vec<Arc<dyn TableView>>,
+    child: Option<Arc<Forked>>,
+    scanned_rows: u64,
+    undone_transactions: u64,
+    undone_changes: u64,
+    waited: Duration,
+    snapshot: Duration,
+}
+
+impl Snapshotted {
+    /// Takes back what the snapshot does not see, where that is yet to be done.
+    fn of(Bound { tables, waited, snapshot }: Bound) -> Result<Snapshotted, Refusal> {
+        let start = Instant::now();
+        Ok(match tables {
+            Tables::Columns(bound) => {
+                let Served { tables, undone_transactions, undone_changes } = bound.settle()?;
+                let scanned_rows = tables.iter().map(|table| table.row_count()).sum();
+                let snapshot = snapshot + start.elapsed();
+                Snapshotted { tables, child: None, scanned_rows, undone_transactions, undone_changes, waited, snapshot }
+            }
+            Tables::Child { child, scanned_rows, undone_transactions, undone_changes } => {
+                let (tables, child) = (Vec::new(), Some(child));
+                Snapshotted { tables, child, scanned_rows, undone_transactions, undone_changes, waited, snapshot }
+            }
+        })
+    }
+}
+
 /// How a request ends for a client that is still there.
 enum End {
-    Done(Done),
+    Done(Last, Done),
     Failed(Failure),
     Refused(Refusal),
+}
+
+/// What was not sent yet, and the memory for it.
+struct Last {
+    pieces: Vec<Piece>,
+    _room: Reservation,
 }
 
 /// Answers a request. An error means that the connection is of no use any more.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> io::Result<()> {
     shared.stats.begin();
-    let end = run(peer, shared, request);
+    let open = shared.open_queries.try_acquire();
+    let end = match &open {
+        Ok(_) => run(peer, shared, request),
+        Err(_) => Ok(End::Refused(Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 })),
+    };
     // Counted first: who has the answer finds it counted.
     shared.stats.end(match &end {
-        Ok(End::Done(_)) => Outcome::Served,
+        Ok(End::Done(..)) => Outcome::Served,
         Ok(End::Failed(_)) => Outcome::Failed,
         Ok(End::Refused(_)) => Outcome::Refused,
         Err(Gone) => Outcome::Cancelled,
     });
     match end {
-        Ok(End::Done(done)) => peer.send(Kind::Done, &done),
+        Ok(End::Done(last, done)) => {
+            peer.send_rest(last.pieces.iter().map(|piece| &piece.bytes[..]), Kind::Done, &done)
+        }
         Ok(End::Failed(failure)) => peer.send(Kind::Failed, &failure),
         Ok(End::Refused(refusal)) => peer.refuse(&refusal),
         Err(gone) => Err(gone.into()),
@@ -80,19 +130,21 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> io::Re
 
 fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, Gone> {
     let arrived = Instant::now();
-    let Ok(_open) = shared.open_queries.try_acquire() else {
-        return Ok(End::Refused(Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 }));
+    let task = match Task::of(shared, &request) {
+        Ok(task) => task,
+        Err(Unplanned::Refused(refusal)) => return Ok(End::Refused(refusal)),
+        Err(Unplanned::Failed(failure)) => return Ok(End::Failed(failure)),
     };
-    let Bound { served, waited, snapshot } = match bind(peer, shared, &request, arrived)? {
+    let bound = match bind(peer, shared, &request, arrived, task.as_ref().map(Task::fork))? {
         Ok(bound) => bound,
         Err(refusal) => return Ok(End::Refused(refusal)),
     };
     let ready = Ready {
-        mechanism: shared.mechanism.into(),
-        waited_us: micros(waited),
-        snapshot_us: micros(snapshot),
-        undone_transactions: served.undone_transactions,
-        undone_changes: served.undone_changes,
+        mechanism: task.as_ref().map_or(shared.mechanism, |_| shared.snapshots_by()).into(),
+        waited_us: micros(bound.waited),
+        snapshot_us: micros(bound.snapshot),
+        undone_transactions: bound.undone_transactions,
+        undone_changes: bound.undone_changes,
     };
     peer.send(Kind::Ready, &ready)?;
     let start = Instant::now();
@@ -101,19 +153,26 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     // The places are never closed.
     let mut place = peer.attend(shared.places.clone().acquire_owned())?.ok();
     let queued = start.elapsed();
-    let _room = match room::usual(&shared.olap) {
+    let room = match room::usual(&shared.olap) {
         Ok(room) => room,
         Err(failure) => return Ok(End::Failed(failure)),
     };
-    let scanned_rows = served.tables.iter().map(|t| t.row_count()).sum();
+    let scanned_rows = bound.scanned_rows;
+    let QueryRequest { mut plan, params, mut sent, observed, random_joins, .. } = request;
+    let mut forked = None;
+    if let (Some(task), Some(child)) = (task, bound.child) {
+        match task.answer(peer, shared, child, scanned_rows)? {
+            Ok((rest, told)) => (plan, sent, forked) = (rest.plan, vec![rest.groups], Some(told)),
+            Err(failure) => return Ok(End::Failed(failure)),
+        }
+    }
     let (pieces, result) = mpsc::channel(PIECES_AHEAD);
     let signs = Arc::<AtomicU32>::default();
     let limit = shared.settings.query_memory_bytes;
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
     let cancellation = Cancellation::default();
-    let manner = Manner { observed: request.observed, order: join_order(&request) };
-    let QueryRequest { plan, params, sent, .. } = request;
-    let work = Work { plan, params, tables: served.tables, sent, manner };
+    let manner = Manner { observed, order: join_order(random_joins) };
+    let work = Work { plan, params, tables: bound.tables, sent, manner };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
     let relayed = relay(peer, result, &mut place, &signs);
@@ -123,11 +182,16 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     }
     // Aborted or not: when the job has ended its views are released.
     let ended = shared.runtime.block_on(&mut job);
-    relayed?;
+    let pieces = relayed?;
     Ok(match ended {
         Ok(Ok((rows, plan))) => {
             let (engine_us, queued_us) = (micros(start.elapsed()), micros(queued));
-            End::Done(Done { rows, scanned_rows, engine_us, queued_us, plan: plan.map(Box::new) })
+            let plan = plan.map(|plan| match &forked {
+                Some(forked) => forked.whole(plan),
+                None => plan,
+            });
+            let last = Last { pieces, _room: room };
+            End::Done(last, Done { rows, scanned_rows, engine_us, queued_us, plan: plan.map(Box::new) })
         }
         Ok(Err(failure)) => End::Failed(failure),
         Err(e) => End::Failed(internal(match e.try_into_panic() {
@@ -137,13 +201,14 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     })
 }
 
-/// Has the writer bind the request to its column snapshot.
+/// Has the writer bind the request to its column snapshot, or fork for it.
 pub fn bind(
     peer: &mut Peer,
     shared: &Shared,
     request: &QueryRequest,
     arrived: Instant,
-) -> Result<Result<Bound, Refusal>, Gone> {
+    fork: Option<Fork>,
+) -> Result<Result<Snapshotted, Refusal>, Gone> {
     let tables = match tables(request) {
         Ok(tables) => tables,
         Err(what) => return Ok(Err(Refusal::Protocol { what: what.into() })),
@@ -155,24 +220,42 @@ pub fn bind(
         lsn: request.lsn,
         arrived,
         deadline: arrived + Duration::from_millis(request.max_wait_ms).min(LONGEST_WAIT),
+        fork,
         reply,
     }));
     // Without an answer the writer is gone, and soon the process.
-    peer.attend(answer)?.map_err(|_| Gone)
+    let bound = peer.attend(answer)?.map_err(|_| Gone)?;
+    Ok(bound.and_then(Snapshotted::of))
 }
 
-/// Passes the result on to the client as it comes.
+/// Passes the result on to the client as it comes, but for the end of it, which is returned.
 fn relay(
     peer: &mut Peer,
     mut result: mpsc::Receiver<Piece>,
     place: &mut Option<OwnedSemaphorePermit>,
     signs: &AtomicU32,
-) -> Result<(), Gone> {
+) -> Result<Vec<Piece>, Gone> {
     let taken = || _ = signs.fetch_add(1, Ordering::Relaxed);
-    while let Some(piece) = peer.attend_counting(result.recv(), taken)? {
-        peer.send_raw(Kind::Arrow, &piece.bytes, || drop(place.take()))?;
+    let mut send = |peer: &mut Peer, piece: Piece| peer.send_raw(Kind::Arrow, &piece.bytes, || drop(place.take()));
+    let mut first = None;
+    let mut begun = false;
+    loop {
+        let next = match first.is_some() {
+            true => peer.attend_for(MOMENT, result.recv())?,
+            false => Some(peer.attend_counting(result.recv(), taken)?),
+        };
+        match next {
+            Some(Some(piece)) if piece.is_last => return Ok(first.into_iter().chain([piece]).collect()),
+            Some(Some(piece)) if !begun => (begun, first) = (true, Some(piece)),
+            // Without an end it has failed.
+            Some(None) => return Ok(Vec::new()),
+            more => {
+                for piece in first.take().into_iter().chain(more.flatten()) {
+                    send(peer, piece)?;
+                }
+            }
+        }
     }
-    Ok(())
 }
 
 /// What the store is asked for, if the request makes sense.
@@ -200,8 +283,8 @@ fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
 }
 
 /// The optimizer's, unless the request is for another.
-pub fn join_order(request: &QueryRequest) -> JoinOrder {
-    request.random_joins.map_or(JoinOrder::Cheapest, JoinOrder::Random)
+pub fn join_order(random: Option<u64>) -> JoinOrder {
+    random.map_or(JoinOrder::Cheapest, JoinOrder::Random)
 }
 
 /// A plan and what it reads.
@@ -244,10 +327,11 @@ async fn execute(
             if let Some(memory) = &mut memory {
                 memory.shrink_to(bytes.len());
             }
-            slot.send(Piece { bytes, _memory: memory });
+            slot.send(Piece { bytes, is_last: false, _memory: memory });
         }
     }
-    let _ = pieces.send(Piece { bytes: encoder.finish().map_err(encoding)?, _memory: None }).await;
+    let bytes = encoder.finish().map_err(encoding)?;
+    let _ = pieces.send(Piece { bytes, is_last: true, _memory: None }).await;
     // What did not have to be read to its end counts no more.
     drop(batches);
     Ok((encoder.rows(), observation.and_then(|observation| observation.plan(true))))

@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::peer::Peer;
 use crate::stats::Stats;
 use crate::writer::{Command, WriterHandle};
-use crate::{explain, load, log, query};
+use crate::{explain, load, log, query, survey};
 
 /// Stack of every thread that walks expressions: decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
@@ -41,7 +41,10 @@ const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 /// What all connections use.
 pub struct Shared {
     pub settings: Settings,
+    /// Of the columns' snapshots.
     pub mechanism: &'static str,
+    /// Queries fork instead.
+    pub forks: bool,
     pub writer: WriterHandle,
     pub olap: Arc<olap::Runtime>,
     pub runtime: tokio::runtime::Runtime,
@@ -51,6 +54,13 @@ pub struct Shared {
     pub open_queries: Semaphore,
     pub connections: Connections,
     pub stats: Arc<Stats>,
+}
+
+impl Shared {
+    /// How a query gets its snapshot.
+    pub fn snapshots_by(&self) -> &'static str {
+        if self.forks { crate::FORK } else { self.mechanism }
+    }
 }
 
 /// As many as there may be.
@@ -164,6 +174,7 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
             Request::Query(request) => query::answer(peer, shared, *request)?,
             Request::Explain(request) => explain::answer(peer, shared, *request)?,
             Request::Load(request) => load::answer(peer, shared, request)?,
+            Request::Survey(request) => survey::answer(peer, shared, request)?,
             Request::Status => status(peer, shared)?,
         }
         place = match shared.connections.rest(peer, place) {
@@ -182,7 +193,7 @@ fn status(peer: &mut Peer, shared: &Shared) -> Result<()> {
     let store = writer.store;
     let mut status = Status {
         pid: std::process::id(),
-        mechanism: store.mechanism.into(),
+        mechanism: shared.snapshots_by().into(),
         memory_bytes: store.memory_bytes,
         memory_limit_bytes: shared.settings.memory_bytes,
         undo_bytes: store.undo_bytes,

@@ -14,14 +14,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use colstore::{Limits, Served, Store, StoreStatus, TableChanges, TableRequest};
+use colstore::{Forked, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableChanges, TableRequest};
 use plan::TableLayout;
 use protocol::Snapshot;
 use protocol::control::{Settings, ToWorker};
 use protocol::request::{LoadRequest, Refusal};
 use protocol::ring::{Consumer, Waker};
+use protocol::survey::SurveyRequest;
 use tokio::sync::oneshot;
 
+use crate::forked::Fork;
 use crate::stats::Stats;
 use crate::stream::{Sink, Stream, StreamError};
 
@@ -33,6 +35,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// What other threads ask of the writer.
 pub enum Command {
     Serve(ServeRequest),
+    Survey { request: SurveyRequest, reply: oneshot::Sender<Result<Survey, Refusal>> },
     Status(oneshot::Sender<WriterStatus>),
 }
 
@@ -43,13 +46,15 @@ pub struct ServeRequest {
     pub lsn: u64,
     pub arrived: Instant,
     pub deadline: Instant,
+    /// A child is wanted, and not the views.
+    pub fork: Option<Fork>,
     /// Closed by an asker who is gone.
     pub reply: oneshot::Sender<Result<Bound, Refusal>>,
 }
 
 /// A query bound to its column snapshot.
 pub struct Bound {
-    pub served: Served,
+    pub tables: Tables,
     pub waited: Duration,
     pub snapshot: Duration,
 }
@@ -114,6 +119,7 @@ impl Writer {
     pub fn new(
         ring: Consumer,
         settings: &Settings,
+        mechanism: Mechanism,
         events: Sender<ToWorker>,
         stats: Arc<Stats>,
     ) -> (Writer, WriterHandle) {
@@ -128,7 +134,7 @@ impl Writer {
         let writer = Writer {
             ring,
             stream: Stream::default(),
-            store: Store::new(limits),
+            store: Store::new(limits, mechanism),
             commands: command_queue,
             loads: load_queue,
             beginning: None,
@@ -160,6 +166,9 @@ impl Writer {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Serve(request) => self.waiting.push(request),
+                Command::Survey { request, reply } => {
+                    let _ = reply.send(self.store.survey(request.relid, request.fingerprint));
+                }
                 Command::Status(reply) => {
                     // An asker who is gone needs no answer, here and below.
                     let _ = reply.send(WriterStatus { store: self.store.status(), lsn: self.stream.position() });
@@ -167,6 +176,7 @@ impl Writer {
             }
         }
         self.serve_waiting();
+        self.store.settle_forks();
         busy |= self.load();
         for event in self.store.take_events() {
             // Without a receiver the process is about to end.
@@ -190,13 +200,7 @@ impl Writer {
                 continue;
             }
             let answer = if request.lsn <= reached {
-                let start = Instant::now();
-                let waited = start.duration_since(request.arrived);
-                self.store.serve(&request.snapshot, &request.tables).map(|served| Bound {
-                    served,
-                    waited,
-                    snapshot: start.elapsed(),
-                })
+                bind(&mut self.store, &request.snapshot, &request.tables, request.fork, request.arrived)
             } else {
                 Err(Refusal::TimedOut { reached, wanted: request.lsn })
             };
@@ -235,6 +239,39 @@ impl Writer {
         }
         true
     }
+}
+
+/// The tables of a bound query.
+pub enum Tables {
+    /// Of which nothing was taken back as yet.
+    Columns(colstore::Bound),
+    /// A child that has them.
+    Child { child: Arc<Forked>, scanned_rows: u64, undone_transactions: u64, undone_changes: u64 },
+}
+
+/// What is not wanted any more when this returns is not in the writer's way. A child has to find the tables as S sees them,
+/// so what S does not see is taken back before it is born.
+fn bind(
+    store: &mut Store,
+    snapshot: &Snapshot,
+    tables: &[TableRequest],
+    fork: Option<Fork>,
+    arrived: Instant,
+) -> Result<Bound, Refusal> {
+    let start = Instant::now();
+    let waited = start.duration_since(arrived);
+    let bound = store.bind(snapshot, tables)?;
+    let tables = match fork {
+        None => Tables::Columns(bound),
+        Some(Fork { mut work, reply_bytes }) => {
+            let Served { tables, undone_transactions, undone_changes } = bound.settle()?;
+            let scanned_rows = tables.iter().map(|table| table.row_count()).sum();
+            tables.iter().try_for_each(|table| work.read(&**table))?;
+            let child = store.fork(*work, reply_bytes)?;
+            Tables::Child { child, scanned_rows, undone_transactions, undone_changes }
+        }
+    };
+    Ok(Bound { tables, waited, snapshot: start.elapsed() })
 }
 
 impl Sink for Store {

@@ -10,6 +10,7 @@ source "$here/lib/kept.sh"
 source "$here/lib/programs.sh"
 source "$here/lib/selftests.sh"
 source "$here/lib/snapmem.sh"
+source "$here/lib/server.sh"
 
 store=$cache/kernel
 kernel_packages=(gcc libc6-dev make patch flex bison bc cpio gawk xz-utils kmod libelf-dev libssl-dev busybox-static

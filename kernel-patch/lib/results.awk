@@ -60,6 +60,15 @@ match($0, /^test (.*) \.\.\. (ok|FAILED|ignored|SKIPPED)/, part) {
     next
 }
 
+# pg_anker's own integration tests.
+match($0, /^(ok|FAILED|skip) +([a-z_]+::[a-z_]+)/, part) {
+    ran++
+    if (part[1] == "FAILED") failed = 1
+    result(part[1] == "FAILED" ? "FAIL" : part[1], part[2])
+    if (part[1] == "FAILED") print "        " $0
+    next
+}
+
 /^# (Starting|Totals|PASSED|FAILED)|^#  +(RUN|OK|FAIL)|^TAP version|^test result:|^@|^$/ { next }
 { remark[++remarks] = $0 }
 

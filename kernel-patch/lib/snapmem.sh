@@ -70,7 +70,7 @@ require_rows() {
     local figure=$1 mechanism
     shift
     for mechanism; do
-        if grep -q "\"figure\":\"$figure\".*\"mechanism\":\"$mechanism\"" "$found/json" 2>/dev/null; then
+        if grep -qE "\"figure\":\"$figure\".*\"(mechanism|config)\":\"$mechanism\"" "$found/json" 2>/dev/null; then
             verdict ok experiment "$figure of $mechanism"
         else
             verdict FAIL experiment "$figure of $mechanism"

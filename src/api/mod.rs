@@ -1,6 +1,7 @@
 //! SQL functions, and what DROP does to the list of mirrored tables.
 
 mod calibrate;
+mod columns;
 mod dropped;
 mod mirror;
 mod partitions;

@@ -17,6 +17,7 @@ use crate::pg::error::Error;
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
 use crate::shared::{self, TableState};
+use crate::verifying;
 
 const BUCKETS: usize = 1 << 16;
 /// Differing buckets whose rows are listed.
@@ -134,7 +135,7 @@ fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
     // What cannot be asked of the mirror must not count as equal.
     let settings = [(c"anker.route", route), (c"anker.fallback", c"off"), (c"extra_float_digits", c"3")];
     Spi::connect(|_| {
-        session::with_settings(&settings, || {
+        let ask = || {
             // SAFETY: within SPI. `read_only` makes the cursor use the active snapshot instead of one of its own; rows are
             // read before their table is freed.
             unsafe {
@@ -162,6 +163,7 @@ fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
                 }
                 pg_sys::SPI_cursor_close(portal);
             }
-        });
+        };
+        verifying::during(|| session::with_settings(&settings, ask));
     });
 }

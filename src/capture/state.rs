@@ -1,5 +1,6 @@
 //! What the views say of a worker, and how one ends itself.
 
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::pg::{compat, session};
@@ -10,6 +11,16 @@ pub fn give_up(reason: &str) -> ! {
     let database = session::database();
     set_state(database, DatabaseState::Backoff, reason);
     log!("pg_anker: capture worker of database {} ends: {reason}", database.to_u32());
+    compat::end_process(1)
+}
+
+/// As [`give_up`], over something that the administrator has asked for.
+pub fn give_up_on_setting(reason: &str, hint: &str) -> ! {
+    set_state(session::database(), DatabaseState::Backoff, reason);
+    let code = PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED;
+    ErrorReport::new(code, format!("pg_anker mirrors nothing: {reason}"), "pg_anker")
+        .set_hint(hint)
+        .report(PgLogLevel::LOG);
     compat::end_process(1)
 }
 

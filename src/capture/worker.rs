@@ -14,7 +14,7 @@ use super::follower::Follower;
 use super::outbox::Outbox;
 use super::patience;
 use super::registry::Registry;
-use super::state::{give_up, set_state};
+use super::state::{give_up, give_up_on_setting, set_state};
 use crate::client;
 use crate::load::{self, ListOrder};
 use crate::pg::decoding::{Advance, Decoder};
@@ -156,7 +156,8 @@ impl Capture {
         follower.out.poll_engine();
         while let Some(message) = follower.out.engine().next_message() {
             match message {
-                ToWorker::Hello { .. } => {}
+                // Only to begin with.
+                ToWorker::Hello { .. } | ToWorker::NoMechanism { .. } => {}
                 ToWorker::Live { relid, generation, .. } => follower.registry.live(relid, generation),
                 ToWorker::Broken { relid, generation, error, reason } => {
                     follower.registry.broken(relid, generation, error, &reason, &mut follower.out);
@@ -231,6 +232,10 @@ fn wait_for_hello(out: &mut Outbox) {
                 "the engine speaks protocol version {version}, this library {}: install both from one build",
                 protocol::VERSION
             )),
+            Some(ToWorker::NoMechanism { name, reason }) => give_up_on_setting(
+                &format!("anker.mechanism = {name} does not work here: {reason}"),
+                "Set anker.mechanism = auto in postgresql.conf and reload, or boot a kernel that has it.",
+            ),
             Some(other) => give_up(&format!("the engine began with {other:?}")),
             None if Instant::now() > deadline => give_up("the engine did not start in time"),
             None => process::sleep(5),

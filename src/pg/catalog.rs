@@ -62,6 +62,12 @@ names! {
     operator_name => format_operator,
 }
 
+/// With its length, or its digits.
+pub fn type_with_modifier(oid: pg_sys::Oid, modifier: i32) -> String {
+    // SAFETY: a C string comes back.
+    unsafe { text(pg_sys::format_type_with_typemod(oid, modifier)) }.unwrap_or_default()
+}
+
 /// As SQL wants it.
 pub fn column_name(relid: pg_sys::Oid, attnum: i16) -> String {
     // SAFETY: a C string comes back, or null where there is no such column.

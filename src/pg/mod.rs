@@ -3,10 +3,11 @@
 //! - `session`, `catalog`: this process, and what the catalog says
 //! - `attempt`: what may raise, and be a reason for the heap then
 //! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
-//! - `relation`, `rows`, `tuple`: tables and their rows
+//! - `relation`, `rows`, `tuple`, `rights`: tables, their rows, and who may read them
 //! - `zone`: time zones and intervals
 //! - `tree`, `walk`, `value`, `numeric`: what parser and planner hand around
 //! - `scan_node`, `explain`, `tuple_store`: custom scans
+//! - `delivery`: rows on their way to the client
 //! - `decoding`: following the WAL
 //! - `process`, `wait`: background workers, and sleeping in them
 //! - `memory`, `error`, `hooks`: memory contexts, errors with code and hint, hooks
@@ -21,6 +22,7 @@ pub mod catalog;
 pub mod collation;
 pub mod compat;
 pub mod decoding;
+pub mod delivery;
 pub mod error;
 pub mod explain;
 pub mod hooks;
@@ -28,6 +30,7 @@ pub mod memory;
 pub mod numeric;
 pub mod process;
 pub mod relation;
+pub mod rights;
 pub mod rows;
 pub mod scan_node;
 pub mod session;

@@ -12,6 +12,7 @@ use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 use protocol::Snapshot;
 
+use super::delivery::Delivery;
 use super::explain::Explain;
 use super::memory::{in_context, own};
 use super::relation::OpenRelation;
@@ -29,6 +30,8 @@ pub trait ScanNode: Sized + 'static {
     fn begin(place: Place<'_>, flags: Flags) -> Self;
     /// The next row. Called for each, so that nothing is guarded here that need not be.
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a>;
+    /// Where rows may go to past the executor from now on, if anywhere.
+    fn deliver(&mut self, to: Option<Delivery>);
     fn rescan(&mut self);
     fn end(&mut self);
     fn explain(&self, place: Place<'_>, out: &Explain<'_>);
@@ -178,6 +181,29 @@ unsafe extern "C-unwind" fn explain<N: ScanNode>(
         let (node, place) = parts::<N>(state);
         node.explain(place, &Explain::new(out, (*state).ss.ps.plan, ancestors));
     }
+}
+
+/// Whether it is a node of this kind.
+///
+/// # Safety
+///
+/// Null, or a started node.
+#[inline]
+pub(super) unsafe fn is_of<N: ScanNode>(state: *const pg_sys::PlanState) -> bool {
+    // SAFETY: a custom scan if its tag says so; the methods tell whose it is.
+    unsafe {
+        !state.is_null()
+            && (*state).type_ == pg_sys::NodeTag::T_CustomScanState
+            && std::ptr::eq((*state.cast::<pg_sys::CustomScanState>()).methods, &raw const N::methods().executor)
+    }
+}
+
+/// # Safety
+///
+/// A begun node of this kind, whose value nobody else borrows.
+pub(super) unsafe fn value_of<'a, N: ScanNode>(state: *mut pg_sys::PlanState) -> &'a mut N {
+    // SAFETY: by the caller's promise.
+    unsafe { parts::<N>(state.cast()).0 }
 }
 
 // -- what a node has to do with --------------------------------------------------------------------------------------
@@ -337,6 +363,18 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Counts rows that the executor has not seen.
+    pub(super) fn count_rows(self, rows: u64) {
+        // SAFETY: the state of a running query.
+        unsafe { (*self.scan().ps.state).es_processed += rows };
+    }
+
+    /// Whether its rows are what is in its slot: no condition or projection is applied to them.
+    pub fn is_bare(self) -> bool {
+        let state = &self.scan().ps;
+        state.qual.is_null() && state.ps_ProjInfo.is_null()
+    }
+
     /// What its rows consist of, and the memory that lives as long as the query.
     pub(super) fn rows_and_memory(self) -> (pg_sys::TupleDesc, pg_sys::MemoryContext) {
         (self.scan().ps.scandesc, self.estate().es_query_cxt)
@@ -431,14 +469,16 @@ impl Child {
         self.chain().take_while(|(_, _, below)| !below.is_null()).map(|(_, kind, _)| kind)
     }
 
+    /// Whether its rows are those of a node without any below, as they are.
+    pub fn is_last(&self) -> bool {
+        self.junk_filter.is_null() && self.chain().count() == 1
+    }
+
     /// The last node of the chain, if it is of this kind.
     pub fn last<N: ScanNode>(&self) -> Option<Below<N>> {
-        let (last, kind, _) = self.chain().last()?;
-        let last = last.cast::<pg_sys::CustomScanState>();
-        // SAFETY: a custom scan if its tag says so; the methods tell whose it is.
-        let is_ours = kind == pg_sys::NodeTag::T_CustomScanState
-            && unsafe { (*last).methods == &raw const N::methods().executor };
-        is_ours.then_some(Below(last, PhantomData))
+        let (last, ..) = self.chain().last()?;
+        // SAFETY: a started node.
+        unsafe { is_of::<N>(last) }.then_some(Below(last.cast(), PhantomData))
     }
 }
 

@@ -2,7 +2,7 @@
 //! where none is wanted: as callbacks they must be the server's own, and code that runs for every query or every row owns
 //! nothing that an error could not jump over.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 use pgrx::pg_sys;
 
@@ -13,6 +13,16 @@ pub(super) struct Locale {
     _provider: c_char,
     _deterministic: bool,
     pub(super) collate_is_c: bool,
+}
+
+/// How `PQcommMethods` begins.
+#[repr(C)]
+pub(super) struct ClientMethods {
+    _comm_reset: unsafe extern "C-unwind" fn(),
+    _flush: unsafe extern "C-unwind" fn() -> c_int,
+    _flush_if_writable: unsafe extern "C-unwind" fn() -> c_int,
+    _is_send_pending: unsafe extern "C-unwind" fn() -> bool,
+    pub(super) put_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize) -> c_int,
 }
 
 pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
@@ -54,6 +64,12 @@ unsafe extern "C-unwind" {
         access: pg_sys::ExecScanAccessMtd,
         recheck: pg_sys::ExecScanRecheckMtd,
     ) -> *mut pg_sys::TupleTableSlot;
+    pub(super) fn standard_ExecutorRun(
+        query: *mut pg_sys::QueryDesc,
+        direction: pg_sys::ScanDirection::Type,
+        count: u64,
+        #[cfg(not(feature = "pg18"))] once: bool,
+    );
     pub fn standard_ProcessUtility(
         statement: *mut pg_sys::PlannedStmt,
         query: *const c_char,
@@ -84,6 +100,46 @@ unsafe extern "C-unwind" {
         lockmode: pg_sys::LOCKMODE,
         parents: *mut *mut pg_sys::List,
     ) -> *mut pg_sys::List;
+
+    // Rows for the client.
+    pub(super) static PqCommMethods: *const ClientMethods;
+    pub(super) fn AllocSetContextCreateInternal(
+        parent: pg_sys::MemoryContext,
+        name: *const c_char,
+        least: usize,
+        first: usize,
+        most: usize,
+    ) -> pg_sys::MemoryContext;
+    pub(super) fn MemoryContextAllocZero(context: pg_sys::MemoryContext, size: usize) -> *mut c_void;
+    pub(super) fn MemoryContextReset(context: pg_sys::MemoryContext);
+    pub(super) fn MemoryContextDelete(context: pg_sys::MemoryContext);
+    pub(super) fn initStringInfo(string: pg_sys::StringInfo);
+    pub(super) fn enlargeStringInfo(string: pg_sys::StringInfo, more: c_int);
+    pub(super) fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, columns: c_int);
+    pub(super) fn getTypeOutputInfo(ty: pg_sys::Oid, function: *mut pg_sys::Oid, is_varlena: *mut bool);
+    pub(super) fn getTypeBinaryOutputInfo(ty: pg_sys::Oid, function: *mut pg_sys::Oid, is_varlena: *mut bool);
+    pub(super) fn fmgr_info_cxt(function: pg_sys::Oid, info: *mut pg_sys::FmgrInfo, context: pg_sys::MemoryContext);
+    pub(super) fn OutputFunctionCall(function: *mut pg_sys::FmgrInfo, value: pg_sys::Datum) -> *const c_char;
+    pub(super) fn SendFunctionCall(function: *mut pg_sys::FmgrInfo, value: pg_sys::Datum) -> *mut pg_sys::varlena;
+    pub(super) fn pg_detoast_datum_packed(value: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
+    pub(super) fn pq_sendcountedtext(
+        message: pg_sys::StringInfo,
+        text: *const c_char,
+        length: c_int,
+        #[cfg(feature = "pg15")] counts_itself: bool,
+    );
+    pub(super) safe fn pg_get_client_encoding() -> c_int;
+    pub(super) safe fn GetDatabaseEncoding() -> c_int;
+    pub(super) fn pg_localtime(seconds: *const i64, zone: *const pg_sys::pg_tz) -> *const pg_sys::pg_tm;
+    pub(super) fn pg_next_dst_boundary(
+        seconds: *const i64,
+        before: *mut c_long,
+        before_is_dst: *mut c_int,
+        boundary: *mut i64,
+        after: *mut c_long,
+        after_is_dst: *mut c_int,
+        zone: *const pg_sys::pg_tz,
+    ) -> c_int;
 
     // WAL.
     pub fn wal_segment_open(reader: *mut pg_sys::XLogReaderState, segment: u64, timeline: *mut pg_sys::TimeLineID);

@@ -65,6 +65,7 @@ tagged! {
     SortGroupClause => T_SortGroupClause,
     String => T_String,
     SubLink => T_SubLink,
+    SubPlan => T_SubPlan,
     SubqueryScan => T_SubqueryScan,
     TargetEntry => T_TargetEntry,
     TransactionStmt => T_TransactionStmt,
@@ -209,6 +210,7 @@ questions! {
     collation => exprCollation() -> pg_sys::Oid;
     is_volatile => contain_volatile_functions() -> bool;
     has_columns => contain_var_clause() -> bool;
+    returns_set => expression_returns_set() -> bool;
 }
 
 /// # Safety

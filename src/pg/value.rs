@@ -47,6 +47,23 @@ pub fn type_or_kept(sql_type: pg_sys::Oid) -> Option<Type> {
     type_of(sql_type).or_else(|| (Form::of_type(sql_type)? == Form::Varlena).then_some(Type::Opaque))
 }
 
+/// Whether equal values of a type that the engine only keeps have equal bytes.
+pub fn has_one_image(sql_type: pg_sys::Oid) -> bool {
+    matches!(
+        without_domain(sql_type, -1).0,
+        pg_sys::BITOID
+            | pg_sys::CHAROID
+            | pg_sys::CIDROID
+            | pg_sys::INETOID
+            | pg_sys::MACADDROID
+            | pg_sys::MACADDR8OID
+            | pg_sys::MONEYOID
+            | pg_sys::PG_LSNOID
+            | pg_sys::TIMETZOID
+            | pg_sys::VARBITOID
+    )
+}
+
 fn kind(sql_type: pg_sys::Oid) -> u8 {
     // SAFETY: a catalog lookup; what is gone is of no kind.
     unsafe { pg_sys::get_typtype(sql_type) as u8 }
@@ -204,24 +221,54 @@ pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
     text(unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }.to_bytes().to_vec())
 }
 
+/// What an output function makes of a datum.
+///
+/// # Safety
+///
+/// The datum is of the function's type.
+unsafe fn output(function: u32, datum: pg_sys::Datum) -> String {
+    // SAFETY: by the caller's promise; a C string comes back.
+    unsafe { catalog::text(pg_sys::OidOutputFunctionCall(function.into(), datum)) }.unwrap_or_default()
+}
+
+/// What PostgreSQL shows of a date or a time.
+fn time_text(ty: Type, number: i64) -> Option<String> {
+    let (function, datum) = match ty {
+        Type::Date => (pg_sys::F_DATE_OUT, pg_sys::Datum::from(number as i32)),
+        Type::Timestamp => (pg_sys::F_TIMESTAMP_OUT, number.into()),
+        Type::TimestampTz => (pg_sys::F_TIMESTAMPTZ_OUT, number.into()),
+        Type::Time => (pg_sys::F_TIME_OUT, number.into()),
+        _ => return None,
+    };
+    // SAFETY: the number is what a value of the type is.
+    Some(unsafe { output(function, datum) })
+}
+
+/// What PostgreSQL shows of a value that is a number to the mirror; `None`: it is not known, or the value has no order.
+/// The ends of 64 bits stand for all beyond, too.
+pub fn number_text(ty: Type, number: i128) -> Option<String> {
+    let short = number.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    match ty {
+        Type::Int16 | Type::Int32 | Type::Int64 | Type::Oid => Some(short.to_string()),
+        Type::Decimal64 { scale } => Some(plan::words::decimal(short.into(), scale)),
+        Type::Decimal128 { scale } => {
+            let is_known = (i128::from(i64::MIN) + 1..i128::from(i64::MAX)).contains(&number);
+            is_known.then(|| plan::words::decimal(number, scale))
+        }
+        other => time_text(other, short),
+    }
+}
+
 /// What PostgreSQL shows of a literal that is neither a number, nor a text, nor a truth value.
 pub fn shown(ty: Type, literal: &Literal) -> String {
-    let of_datum = |function: u32, datum: pg_sys::Datum| {
-        // SAFETY: an output function of the type that the callers below have a value of; a C string comes back.
-        let text = unsafe { catalog::text(pg_sys::OidOutputFunctionCall(function.into(), datum)) };
-        text.unwrap_or_default()
-    };
+    // SAFETY: an output function of the type that the callers below have a value of.
+    let of_datum = |function: u32, datum: pg_sys::Datum| unsafe { output(function, datum) };
+    let of_time = |number: i64| time_text(ty, number).unwrap_or_default();
     match (ty, literal) {
-        (Type::Date, Literal::Int(days)) => {
-            format!("'{}'::date", of_datum(pg_sys::F_DATE_OUT, pg_sys::Datum::from(*days as i32)))
-        }
-        (Type::Timestamp, Literal::Int(time)) => {
-            format!("'{}'::timestamp", of_datum(pg_sys::F_TIMESTAMP_OUT, (*time).into()))
-        }
-        (Type::TimestampTz, Literal::Int(time)) => {
-            format!("'{}'::timestamptz", of_datum(pg_sys::F_TIMESTAMPTZ_OUT, (*time).into()))
-        }
-        (Type::Time, Literal::Int(time)) => format!("'{}'::time", of_datum(pg_sys::F_TIME_OUT, (*time).into())),
+        (Type::Date, Literal::Int(days)) => format!("'{}'::date", of_time(*days)),
+        (Type::Timestamp, Literal::Int(time)) => format!("'{}'::timestamp", of_time(*time)),
+        (Type::TimestampTz, Literal::Int(time)) => format!("'{}'::timestamptz", of_time(*time)),
+        (Type::Time, Literal::Int(time)) => format!("'{}'::time", of_time(*time)),
         (Type::Interval, Literal::Decimal(number)) => {
             let stored = Interval::of_number(*number).stored();
             let text = of_datum(pg_sys::F_INTERVAL_OUT, pg_sys::Datum::from(stored.as_ptr()));

@@ -98,6 +98,12 @@ impl<'a> Translator<'a> {
             let (ty, value) = (typed.ty, where_true(filter.as_ref(), typed.expr, typed.ty));
             return Ok(Translated::Average { ty, sum: Agg::Sum(value.clone()), count: Agg::Count(value) });
         }
+        if is_extreme && typed.ty == Type::Enum {
+            let value = exact(where_true(filter.as_ref(), typed.expr, typed.ty), typed.ty);
+            let last = aggregate == Aggregate::Max;
+            let agg = self.first_label(value, argument.sql_type(), last);
+            return Ok(Translated::Column(agg, Distinct(false), plain(Type::Enum)));
+        }
         if is_extreme && typed.ty == Type::Opaque {
             return Err(Why::Type.of(format!("order of {}", catalog::type_name(argument.sql_type()))));
         }
@@ -113,7 +119,7 @@ impl<'a> Translator<'a> {
         }
         let conversion = match operators::spread(aggref.aggfnoid) {
             Some((of, false)) => Conversion::Spread { of, scale: typed.ty.scale() },
-            _ => result(aggregate, typed.ty, argument)?,
+            _ => result(self, aggregate, typed.ty, argument)?,
         };
         let (value, ty) = match distinct {
             true => (comparable(&typed), comparable_type(typed.ty)),
@@ -240,10 +246,15 @@ pub fn unknown(aggref: &pg_sys::Aggref) -> Reason {
 }
 
 /// How an aggregate's result is made of the engine's.
-fn result(aggregate: Aggregate, argument: Type, node: Node<'_>) -> Attempt<Conversion> {
+fn result<'a>(
+    translator: &Translator<'a>,
+    aggregate: Aggregate,
+    argument: Type,
+    node: Node<'a>,
+) -> Attempt<Conversion> {
     match aggregate {
         Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
-        Aggregate::Min | Aggregate::Max => conversion(argument, node),
+        Aggregate::Min | Aggregate::Max => conversion(translator, argument, node),
         Aggregate::CountStar
         | Aggregate::Count
         | Aggregate::Sum

@@ -1,6 +1,7 @@
 //! The columns of the engine's result, as the upper query sees them.
 
 use pgrx::prelude::*;
+use plan::catalogue::Spread;
 use plan::{AVERAGE_SCALE, Agg, Aggregation, ArithOp, ColumnId, Expr, Literal, Named, Type};
 
 use super::reason::{Attempt, Why, type_reason};
@@ -140,6 +141,19 @@ impl<'a> Columns<'a> {
         self.plain(translator, pg_sys::NUMERICOID, key.ty, Computed::Key(key)).map(drop)
     }
 
+    /// An aggregate that other columns are computed of.
+    pub fn add_hidden_aggregate(
+        &mut self,
+        translator: &mut Translator<'a>,
+        sql_type: pg_sys::Oid,
+        ty: Type,
+        agg: Agg,
+    ) -> Attempt<ColumnId> {
+        self.plain(translator, sql_type, ty, Computed::Aggregate(agg, Distinct(false)))?;
+        let added = self.columns.last().and_then(|column| column.ids.first().copied());
+        added.ok_or_else(|| Why::Aggregate.of("aggregate of an unknown form"))
+    }
+
     fn replace(&mut self, stands_for: Node<'a>, by: *mut pg_sys::Node) -> *mut pg_sys::Node {
         self.replacements.push(Replacement { stands_for, by });
         by
@@ -228,7 +242,10 @@ impl<'a> Columns<'a> {
             (Computed::Key(typed), &[id]) => Ok(Typed { expr: Expr::column(id), ..typed.clone() }),
             (Computed::Aggregate(agg, _), &[id]) => Ok(exact(Expr::column(id), translator.result_types(agg)[0])),
             (Computed::Aggregate(Agg::Avg(_), _), &[sum, count]) => Ok(average(sum, count)),
-            (Computed::Aggregate(Agg::Spread(_), _), &[difference, count]) => spread(column, difference, count),
+            (Computed::Aggregate(Agg::Spread(_), _), &[difference, count]) => match column.conversion {
+                Conversion::Spread { of, scale } => Ok(spread(of, scale, difference, count)),
+                _ => Err(Why::Aggregate.of("aggregate of an unknown form")),
+            },
             _ => Err(Why::Aggregate.of("aggregate of an unknown form")),
         };
         self.columns.iter().map(read).collect()
@@ -246,14 +263,11 @@ pub fn average(sum: ColumnId, count: ColumnId) -> Typed {
     Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Shown(quotient) }
 }
 
-/// Variance or standard deviation of integers or numerics.
-fn spread(column: &Column, difference: ColumnId, count: ColumnId) -> Attempt<Typed> {
-    let Conversion::Spread { of, scale } = column.conversion else {
-        return Err(Why::Aggregate.of("aggregate of an unknown form"));
-    };
+/// Variance or standard deviation of integers, or of numerics with so many digits behind the point.
+pub fn spread(of: Spread, scale: u8, difference: ColumnId, count: ColumnId) -> Typed {
     let scale = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(2 * i64::from(scale))) };
     let args = vec![Expr::column(difference), Expr::column(count), scale];
-    Ok(exact(Expr::Call { function: Named::Spread(of), ty: Type::Numeric, args }, Type::Numeric))
+    exact(Expr::Call { function: Named::Spread(of), ty: Type::Numeric, args }, Type::Numeric)
 }
 
 /// The plan's columns that hold what is computed.
@@ -308,12 +322,16 @@ pub fn plain(ty: Type) -> Conversion {
 }
 
 /// How a value of an expression becomes PostgreSQL's again. char(n) travels without its blanks: who shows it must know n.
-pub fn conversion(ty: Type, node: Node<'_>) -> Attempt<Conversion> {
-    let (sql_type, modifier) = value::without_domain(node.sql_type(), node.type_modifier());
-    match (ty, modifier - pg_sys::VARHDRSZ as i32) {
-        (Type::Char, ..0) => Err(Why::Type.of("character without length")),
-        (Type::Char, length) => Ok(Conversion::Padded(length as u32)),
-        (Type::Opaque, _) => Form::of_type(sql_type).map(Conversion::Kept).ok_or_else(|| type_reason(sql_type)),
-        (other, _) => Ok(plain(other)),
+pub fn conversion<'a>(translator: &Translator<'a>, ty: Type, node: Node<'a>) -> Attempt<Conversion> {
+    match ty {
+        Type::Char => match translator.char_length(node) {
+            Some(length) => Ok(Conversion::Padded(length)),
+            None => Err(Why::Type.of("character without length")),
+        },
+        Type::Opaque => {
+            let (sql_type, _) = value::without_domain(node.sql_type(), node.type_modifier());
+            Form::of_type(sql_type).map(Conversion::Kept).ok_or_else(|| type_reason(sql_type))
+        }
+        other => Ok(plain(other)),
     }
 }

@@ -6,16 +6,13 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::numeric::comparable;
 use super::operators;
-use super::reason::{Attempt, Why, operator_reason, type_reason};
-use super::translate::{Translator, Typed, boolean, constant_literal, exact};
+use super::reason::{Attempt, Why, operator_reason};
+use super::translate::{Translator, Typed, boolean};
 use crate::pg::catalog;
 use crate::pg::collation::libc_locale;
 use crate::pg::compat::ordered_by_bytes;
 use crate::pg::tree::Node;
 use crate::pg::value;
-
-/// Lists longer than this stay with PostgreSQL, which hashes them.
-const MAX_LIST: usize = 1000;
 
 /// A comparison operator of the whitelist, and the collation that it is called with.
 pub struct Comparison {
@@ -23,13 +20,19 @@ pub struct Comparison {
     family: u32,
     op: CmpOp,
     collation: pg_sys::Oid,
+    /// The type of its left side.
+    operand: pg_sys::Oid,
 }
 
 impl Comparison {
     /// `None`: the operator means something else, or nothing that the engine knows.
-    pub fn of(operator: pg_sys::Oid, collation: pg_sys::Oid) -> Option<Comparison> {
+    pub fn of(operator: pg_sys::Oid, collation: pg_sys::Oid, left: Node<'_>) -> Option<Comparison> {
         let (family, op) = operators::comparison(operator)?;
-        Some(Comparison { operator, family, op, collation })
+        Some(Comparison { operator, family, op, collation, operand: left.sql_type() })
+    }
+
+    pub fn op(&self) -> CmpOp {
+        self.op
     }
 
     pub fn between(&self, translator: &mut Translator<'_>, left: Typed, right: Typed) -> Attempt<Typed> {
@@ -45,8 +48,12 @@ impl Comparison {
         let equality = matches!(self.op, CmpOp::Eq | CmpOp::Ne);
         let (left_ty, right_ty) =
             operators::common_type(self.family, left.ty, right.ty).ok_or_else(|| operator_reason(self.operator))?;
-        if !equality {
-            require_known_order(left_ty)?;
+        if !equality && left_ty == Type::Enum {
+            let (left, right) = (translator.rank(left, self.operand), translator.rank(right, self.operand));
+            return Ok(boolean(Expr::Cmp { op: self.op, left: Box::new(left.expr), right: Box::new(right.expr) }));
+        }
+        if !equality && left_ty == Type::Opaque {
+            return Err(operator_reason(self.operator));
         }
         let order = match left_ty.is_text() {
             true if equality => {
@@ -65,42 +72,39 @@ impl Comparison {
     }
 }
 
+impl Comparison {
+    /// The same with another operator of its family.
+    fn with(&self, op: CmpOp) -> Comparison {
+        Comparison { op, ..*self }
+    }
+}
+
 impl<'a> Translator<'a> {
-    /// `x = ANY (list)` as OR, `x <> ALL (list)` as AND, for a constant list.
-    pub fn list_comparison(&mut self, node: &'a pg_sys::ScalarArrayOpExpr) -> Attempt<Typed> {
-        let comparison = Comparison::of(node.opno, node.inputcollid).ok_or_else(|| operator_reason(node.opno))?;
-        let arguments: Vec<Node<'a>> = self.tree.list(node.args).collect();
-        let &[left, array] = &arguments[..] else {
-            return Err(operator_reason(node.opno));
-        };
-        let left = self.expression(left)?;
-        let array = array
-            .cast::<pg_sys::Const>()
-            .ok_or_else(|| Why::Expression.of("comparison with an array that is not constant"))?;
-        if array.constisnull {
-            return Ok(boolean(Expr::Literal { ty: Type::Bool, value: None }));
-        }
-        // SAFETY: a not-null constant of an array type.
-        let (element_type, elements) = unsafe { elements(array.constvalue) };
-        if elements.len() > MAX_LIST {
-            return Err(Why::TooLarge.of(format!("list of more than {MAX_LIST} values")));
-        }
-        let ty = value::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
-        let mut args = Vec::with_capacity(elements.len());
-        for element in elements {
-            let right = match element {
-                None => exact(Expr::Literal { ty, value: None }, ty),
-                // SAFETY: an element is of the array's element type.
-                Some(datum) => unsafe { constant_literal(datum, ty) }?,
+    /// `(a, b) < (c, d)`: the first values that differ decide; where one of them is null nothing is known.
+    pub fn row_comparison(&mut self, node: &'a pg_sys::RowCompareExpr) -> Attempt<Typed> {
+        let (lefts, rights) = (self.tree.list(node.largs), self.tree.list(node.rargs));
+        let operators = self.tree.oids(node.opnos).zip(self.tree.oids(node.inputcollids));
+        let columns: Vec<_> = operators.zip(lefts.zip(rights)).collect();
+        let mut behind: Option<Expr> = None;
+        for ((operator, collation), (left, right)) in columns.into_iter().rev() {
+            let comparison = Comparison::of(operator, collation, left).ok_or_else(|| operator_reason(operator))?;
+            let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
+            let strict = match comparison.op {
+                CmpOp::Lt | CmpOp::Le => CmpOp::Lt,
+                CmpOp::Gt | CmpOp::Ge => CmpOp::Gt,
+                CmpOp::Eq | CmpOp::Ne => return Err(operator_reason(operator)),
             };
-            args.push(comparison.between(self, left.clone(), right)?.expr);
+            behind = Some(match behind {
+                None => comparison.between(self, left, right)?.expr,
+                Some(behind) => {
+                    let decided = comparison.with(strict).between(self, left.clone(), right.clone())?.expr;
+                    let equal = comparison.with(CmpOp::Eq).between(self, left, right)?.expr;
+                    let then = Expr::Bool { op: BoolOp::And, args: vec![equal, behind] };
+                    Expr::Bool { op: BoolOp::Or, args: vec![decided, then] }
+                }
+            });
         }
-        let op = if node.useOr { BoolOp::Or } else { BoolOp::And };
-        Ok(boolean(match args.len() {
-            0 => Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(!node.useOr)) },
-            1 => args.remove(0),
-            _ => Expr::Bool { op, args },
-        }))
+        behind.map(boolean).ok_or_else(|| Why::Expression.of("comparison of rows without columns"))
     }
 }
 
@@ -127,6 +131,16 @@ pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
     } else {
         Err(Why::Collation.of("nondeterministic collation"))
     }
+}
+
+/// The locale of the C library by which letters change their case; `None`: only ASCII's do.
+pub fn letters_of(collation: pg_sys::Oid) -> Attempt<Option<String>> {
+    if collation == pg_sys::C_COLLATION_OID {
+        return Ok(None);
+    }
+    let locale = libc_locale(collation)
+        .ok_or_else(|| Why::Collation.of("letters of a collation that is not the C library's"))?;
+    Ok((!matches!(&locale.letters[..], "C" | "POSIX")).then_some(locale.letters))
 }
 
 /// How text is ordered.
@@ -174,39 +188,12 @@ pub fn named_locale(locale: &str) -> Expr {
     Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) }
 }
 
-/// The order of the engine is that of the type.
-pub fn require_known_order(ty: Type) -> Attempt<()> {
-    match ty {
-        // It is said by the catalog.
-        Type::Enum => Err(Why::Type.of("order of enums")),
-        _ => Ok(()),
-    }
-}
-
 /// Equal values are those that are equal to the engine.
 pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
     match ty {
+        Type::Opaque if value::has_one_image(node.sql_type()) => Ok(()),
         Type::Opaque => Err(Why::Type.of(format!("equality of {}", catalog::type_name(node.sql_type())))),
         ty if ty.is_text() => require_deterministic(node.collation()),
         _ => Ok(()),
-    }
-}
-
-/// Element type and elements of an array.
-///
-/// # Safety
-///
-/// `datum` is a not-null array.
-unsafe fn elements(datum: pg_sys::Datum) -> (pg_sys::Oid, Vec<Option<pg_sys::Datum>>) {
-    // SAFETY: an array by the caller's promise; deconstruct_array fills all three.
-    unsafe {
-        let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
-        let element = (*array).elemtype;
-        let (mut length, mut by_value, mut align) = (0, false, 0);
-        pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
-        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
-        pg_sys::deconstruct_array(array, element, length as i32, by_value, align, &mut values, &mut nulls, &mut count);
-        let all = (0..count as usize).map(|i| (!*nulls.add(i)).then(|| *values.add(i))).collect();
-        (element, all)
     }
 }

@@ -1,15 +1,16 @@
-//! CASE, COALESCE, NULLIF, GREATEST, LEAST, IS DISTINCT FROM.
+//! CASE, COALESCE, NULLIF, GREATEST, LEAST, IS DISTINCT FROM, and where comparisons of rows are found.
 //!
 //! They bring several values to one type. For numerics PostgreSQL does not: each shows its own digits behind the point.
 //! Here such values get the largest scale among them, and an expression goes along that says whose scale it is.
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
-use plan::{CmpOp, Expr, Literal, Named, Type};
+use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::compare::{Comparison, TextOrder, named_locale};
+use super::numeric::{comparable, has_images};
 use super::reason::{Attempt, Why, node_reason, operator_reason};
-use super::translate::{Scale, Translator, Typed, boolean, cast};
+use super::translate::{Scale, Translator, Typed, boolean, cast, exact};
 use crate::pg::catalog::type_name;
 use crate::pg::tree::{Node, Tagged};
 
@@ -30,6 +31,8 @@ tagged! {
     CaseWhen => T_CaseWhen,
     CoalesceExpr => T_CoalesceExpr,
     MinMaxExpr => T_MinMaxExpr,
+    RowCompareExpr => T_RowCompareExpr,
+    SubscriptingRef => T_SubscriptingRef,
 }
 
 impl<'a> Translator<'a> {
@@ -43,6 +46,10 @@ impl<'a> Translator<'a> {
             Ok(self.unified(args)?.made_by(Expr::Coalesce))
         } else if let Some(extreme) = node.cast::<pg_sys::MinMaxExpr>() {
             self.extreme(extreme)
+        } else if let Some(subscript) = node.cast::<pg_sys::SubscriptingRef>() {
+            self.element_at(subscript)
+        } else if let Some(rows) = node.cast::<pg_sys::RowCompareExpr>() {
+            self.row_comparison(rows)
         } else {
             match node.tag() {
                 // SAFETY: these two are operator expressions by another name.
@@ -97,6 +104,9 @@ impl<'a> Translator<'a> {
     fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
         let all = self.all(node.args)?;
         let unified = self.unified(all)?;
+        if has_images(unified.ty) || unified.ty == Type::Enum {
+            return self.extreme_of_images(node, unified);
+        }
         let locale = match unified.ty.is_text() {
             true => TextOrder::of(node.inputcollid)?.locale(),
             false => None,
@@ -118,6 +128,26 @@ impl<'a> Translator<'a> {
         let expr = Expr::Call { function, ty, args };
         // Which of two equal values it is depends on their place, and so does what it shows.
         Ok(Typed { expr, ty, scale: if exact_scale { Scale::OfType } else { Scale::Unknown } })
+    }
+
+    /// Of values that are not compared as they are: the first one, in whose place comes each that is beyond it.
+    fn extreme_of_images(&mut self, node: &pg_sys::MinMaxExpr, unified: Unified) -> Attempt<Typed> {
+        let ty = unified.ty;
+        let op = if node.op == pg_sys::MinMaxOp::IS_GREATEST { CmpOp::Gt } else { CmpOp::Lt };
+        let mut key = |expr: &Expr| match ty {
+            Type::Enum => Box::new(self.rank(exact(expr.clone(), ty), node.minmaxtype).expr),
+            _ => Box::new(comparable(&exact(expr.clone(), ty))),
+        };
+        let mut exprs = unified.exprs.into_iter();
+        let mut extreme = exprs.next().ok_or_else(|| Why::Expression.of("GREATEST or LEAST of nothing"))?;
+        for expr in exprs {
+            check_repeated(&exact(extreme.clone(), ty), 3)?;
+            let is_null = Expr::IsNull { arg: Box::new(extreme.clone()), negated: false };
+            let is_beyond = Expr::Cmp { op, left: key(&expr), right: key(&extreme) };
+            let condition = Expr::Bool { op: BoolOp::Or, args: vec![is_null, is_beyond] };
+            extreme = Expr::Case { branches: vec![(condition, expr)], otherwise: Box::new(extreme) };
+        }
+        Ok(exact(extreme, ty))
     }
 
     /// Null only where both sides are: `(a <> b)`, and where that is null, whether one side alone is.
@@ -152,7 +182,8 @@ impl<'a> Translator<'a> {
         let [left, right] = <[Typed; 2]>::try_from(arguments).map_err(|_| operator_reason(op.opno))?;
         check_repeated(&left, 2)?;
         check_repeated(&right, 2)?;
-        let comparison = Comparison::of(op.opno, op.inputcollid).ok_or_else(|| operator_reason(op.opno))?;
+        let node = self.tree.list(op.args).next().ok_or_else(|| operator_reason(op.opno))?;
+        let comparison = Comparison::of(op.opno, op.inputcollid, node).ok_or_else(|| operator_reason(op.opno))?;
         let equal = comparison.between(self, left.clone(), right.clone())?;
         match equal.expr {
             Expr::Cmp { op: CmpOp::Eq, .. } => Ok((left, right, equal)),

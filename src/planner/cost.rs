@@ -98,7 +98,7 @@ unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_
     let (mut plan, mut cost_above, mut times, mut groups, mut sorted) = (top, 0.0, 1.0, above.groups, false);
     // SAFETY: a plan's child, or null.
     while let Some(below) = unsafe { plan.lefttree.as_ref() } {
-        let own = (plan.total_cost - below.total_cost).max(0.0);
+        let own = (plan.total_cost - below.total_cost - of_subqueries(tree, plan)).max(0.0);
         match plan.type_ {
             T_Sort | T_IncrementalSort => {
                 sorted = true;
@@ -123,6 +123,12 @@ unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_
         cost_above += 2.0 * session::cpu_operator_cost() * returned * returned.max(2.0).log2();
     }
     Boundary { returned, cost_above }
+}
+
+/// What a node's cost has in it for queries that are computed before it: the engine does that.
+fn of_subqueries(tree: Tree<'_>, plan: &pg_sys::Plan) -> f64 {
+    let subqueries = tree.list_of::<pg_sys::SubPlan>(plan.initPlan);
+    subqueries.map(|subquery| subquery.startup_cost + subquery.per_call_cost).sum()
 }
 
 fn is_partial(plan: &pg_sys::Plan) -> bool {

@@ -5,6 +5,7 @@
 use pgrx::prelude::*;
 use plan::{Expr, JoinKind, Rel};
 
+use super::level::subqueries_last;
 use super::reason::{Attempt, Why};
 use super::translate::Translator;
 use crate::pg::compat;
@@ -57,7 +58,7 @@ impl<'a> Reader<'a, '_> {
     unsafe fn restricted(&mut self, item: Node<'a>) -> Attempt<Rel> {
         // SAFETY: by the caller's promise.
         let From { mut rel, conjuncts } = unsafe { self.closed(item)? };
-        for conjunct in conjuncts {
+        for conjunct in subqueries_last(&conjuncts) {
             rel = self.translator.restricted(rel, conjunct)?;
         }
         Ok(rel)
@@ -158,7 +159,7 @@ fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::Rang
         // SAFETY: a subquery's entry has its query, which belongs to the tree.
         pg_sys::RTEKind::RTE_SUBQUERY => translator.subquery(index, unsafe { &*entry.subquery }),
         pg_sys::RTEKind::RTE_CTE => translator.with_query(index, entry),
-        pg_sys::RTEKind::RTE_FUNCTION => Err(Why::FromItem.of("function in FROM")),
+        pg_sys::RTEKind::RTE_FUNCTION => translator.function_rows(index, entry),
         pg_sys::RTEKind::RTE_VALUES => translator.values(index, entry),
         _ => Err(Why::FromItem.of("something that is not a table in FROM")),
     }

@@ -1,14 +1,12 @@
 //! The whitelist of functions that the plan calls by their name, and of the operators behind which they stand.
 
 use pgrx::prelude::*;
-use plan::catalogue::{self, Call, Kind};
-use plan::regular::as_like;
-use plan::{Expr, Field, Literal, Named, Type, numeric_modifier};
+use plan::catalogue::{self, Call};
+use plan::{ArithOp, Expr, Field, Literal, Named, Type, numeric_modifier};
 
-use super::compare::{named_locale, require_deterministic};
-use super::reason::{Attempt, Reason, Why, node_reason};
+use super::compare::{letters_of, named_locale, require_deterministic};
+use super::reason::{Attempt, Reason, Why};
 use super::translate::{Translator, Typed, boolean, cast, exact};
-use crate::pg::collation::libc_locale;
 use crate::pg::tree::Node;
 
 /// Its name in C has the type in it from PostgreSQL 18 on.
@@ -29,10 +27,13 @@ enum Meaning {
     AnyCaseLike {
         negated: bool,
     },
-    /// A regular expression, if LIKE can say what it says.
     Regular {
         negated: bool,
+        any_case: bool,
     },
+    /// The part of a text that matches a regular expression.
+    MatchedPart,
+    Replaced,
     /// Knows the letters of the collation.
     Letters(Named),
     /// Of a numeric, to so many digits.
@@ -43,6 +44,14 @@ enum Meaning {
     ToPrecision,
     /// One text of all that is not null.
     Together,
+    /// The same with the first between them.
+    TogetherBy,
+    /// A varchar cut to a length.
+    Cut,
+    /// What a text says by a pattern.
+    DateBy,
+    /// In which of several parts of a range a numeric lies.
+    Bucket,
     /// The first argument names a part of the second.
     OfField(fn(Field) -> Named),
 }
@@ -56,8 +65,16 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_BPCHARNLIKE => PaddedLike { negated: true },
         pg_sys::F_TEXTICLIKE => AnyCaseLike { negated: false },
         pg_sys::F_TEXTICNLIKE => AnyCaseLike { negated: true },
-        pg_sys::F_TEXTREGEXEQ => Regular { negated: false },
-        pg_sys::F_TEXTREGEXNE => Regular { negated: true },
+        pg_sys::F_BPCHARICLIKE => AnyCaseLike { negated: false },
+        pg_sys::F_BPCHARICNLIKE => AnyCaseLike { negated: true },
+        pg_sys::F_TEXTREGEXEQ | pg_sys::F_BPCHARREGEXEQ | pg_sys::F_REGEXP_LIKE_TEXT_TEXT => {
+            Regular { negated: false, any_case: false }
+        }
+        pg_sys::F_TEXTREGEXNE | pg_sys::F_BPCHARREGEXNE => Regular { negated: true, any_case: false },
+        pg_sys::F_SUBSTRING_TEXT_TEXT => MatchedPart,
+        pg_sys::F_REGEXP_REPLACE_TEXT_TEXT_TEXT | pg_sys::F_REGEXP_REPLACE_TEXT_TEXT_TEXT_TEXT => Replaced,
+        pg_sys::F_TEXTICREGEXEQ | pg_sys::F_BPCHARICREGEXEQ => Regular { negated: false, any_case: true },
+        pg_sys::F_TEXTICREGEXNE | pg_sys::F_BPCHARICREGEXNE => Regular { negated: true, any_case: true },
         pg_sys::F_STARTS_WITH => ByBytes(Named::StartsWith),
         pg_sys::F_LENGTH_TEXT
         | pg_sys::F_CHAR_LENGTH_TEXT
@@ -76,6 +93,15 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_POSITION_TEXT_TEXT | pg_sys::F_STRPOS => ByBytes(Named::Position),
         pg_sys::F_TEXTCAT => Call(Named::Concat),
         pg_sys::F_CONCAT => Together,
+        pg_sys::F_CONCAT_WS => TogetherBy,
+        pg_sys::F_VARCHAR_VARCHAR_INT4_BOOL => Cut,
+        pg_sys::F_ARRAY_LENGTH => Call(Named::DimensionOf),
+        pg_sys::F_CARDINALITY => Call(Named::Cardinality),
+        pg_sys::F_TRANSLATE => Call(Named::Translate),
+        pg_sys::F_CHR => Call(Named::Chr),
+        pg_sys::F_MD5_TEXT => Call(Named::Md5),
+        pg_sys::F_INITCAP => Letters(Named::Initcap),
+        pg_sys::F_TO_DATE => DateBy,
         pg_sys::F_REPLACE => ByBytes(Named::Replace),
         pg_sys::F_BTRIM_TEXT | pg_sys::F_BTRIM_TEXT_TEXT => Call(Named::Trim),
         pg_sys::F_LTRIM_TEXT | pg_sys::F_LTRIM_TEXT_TEXT => Call(Named::TrimLeft),
@@ -111,6 +137,16 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_EXP_FLOAT8 | pg_sys::F_DEXP => Call(Named::Exp),
         pg_sys::F_LN_FLOAT8 | pg_sys::F_DLOG1 => Call(Named::Ln),
         pg_sys::F_LOG_FLOAT8 | pg_sys::F_LOG10_FLOAT8 | pg_sys::F_DLOG10 => Call(Named::Log),
+        pg_sys::F_CBRT | pg_sys::F_DCBRT => Call(Named::Cbrt),
+        pg_sys::F_SIN => Call(Named::Sin),
+        pg_sys::F_COS => Call(Named::Cos),
+        pg_sys::F_TAN => Call(Named::Tan),
+        pg_sys::F_ASIN => Call(Named::Asin),
+        pg_sys::F_ACOS => Call(Named::Acos),
+        pg_sys::F_ATAN => Call(Named::Atan),
+        pg_sys::F_ATAN2 => Call(Named::Atan2),
+        pg_sys::F_RADIANS => Call(Named::Radians),
+        pg_sys::F_DEGREES => Call(Named::Degrees),
         pg_sys::F_POW_FLOAT8_FLOAT8 | pg_sys::F_POWER_FLOAT8_FLOAT8 | pg_sys::F_DPOW => Call(Named::Power),
         pg_sys::F_SQRT_NUMERIC | pg_sys::F_NUMERIC_SQRT => Numeric(Named::Sqrt),
         pg_sys::F_EXP_NUMERIC | pg_sys::F_NUMERIC_EXP => Numeric(Named::Exp),
@@ -142,11 +178,16 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         | pg_sys::F_INT4_BOOL => Call(Named::ToInt32),
         pg_sys::F_INT8_FLOAT4 | pg_sys::F_INT8_FLOAT8 | pg_sys::F_INT8_NUMERIC => Call(Named::ToInt64),
         pg_sys::F_FLOAT8_NUMERIC => Call(Named::ToFloat),
+        pg_sys::F_NUMERIC_FLOAT4 | pg_sys::F_NUMERIC_FLOAT8 => Call(Named::ToNumeric),
+        pg_sys::F_TEXT_BOOL => Call(Named::ToText),
         pg_sys::F_BOOL_INT4 => Call(Named::ToBool),
         pg_sys::F_EXTRACT_TEXT_DATE | pg_sys::F_EXTRACT_TEXT_TIMESTAMP => OfField(Named::Extract),
         pg_sys::F_DATE_PART_TEXT_TIMESTAMP => OfField(Named::DatePart),
         pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMP => OfField(Named::DateTrunc),
         pg_sys::F_DATE_TIMESTAMP => Call(Named::TimestampToDate),
+        pg_sys::F_TIME_TIMESTAMP => Call(Named::TimestampToTime),
+        pg_sys::F_TO_TIMESTAMP_FLOAT8 => Call(Named::FromEpoch),
+        pg_sys::F_WIDTH_BUCKET_NUMERIC_NUMERIC_NUMERIC_INT4 => Bucket,
         _ => return None,
     })
 }
@@ -182,16 +223,37 @@ impl<'a> Translator<'a> {
                 Err(Why::Function.of(format!("{} of a number of characters that is not constant", reason())))
             }
             Meaning::Call(function) => apply(function, args).ok_or_else(reason),
-            Meaning::Together => {
-                let empty = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(String::new())) };
-                let mut all = exact(empty.clone(), Type::Text);
-                for arg in args {
-                    let text = if arg.ty == Type::Text { arg } else { self.as_text(arg).ok_or_else(&reason)? };
-                    let present = exact(Expr::Coalesce(vec![text.expr, empty.clone()]), Type::Text);
-                    all = apply(Named::Concat, vec![all, present]).ok_or_else(&reason)?;
-                }
-                Ok(all)
+            Meaning::Together => self.together(arguments, args, None).ok_or_else(reason),
+            Meaning::TogetherBy => {
+                let delimiter = args.remove(0);
+                self.together(&arguments[1..], args, Some(delimiter)).ok_or_else(reason)
             }
+            Meaning::Cut => {
+                let number = |at: usize| match &args[at].expr {
+                    Expr::Literal { value: Some(Literal::Int(number)), .. } => Some(*number),
+                    Expr::Literal { value: Some(Literal::Bool(truth)), .. } => Some(i64::from(*truth)),
+                    _ => None,
+                };
+                // One that is not explicit raises an error where it would cut something.
+                let length = number(1).zip(number(2)).filter(|(_, explicit)| *explicit == 1).map(|(length, _)| length);
+                let length = length.map(|length| length - pg_sys::VARHDRSZ as i64).filter(|length| *length > 0);
+                let length = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(length.ok_or_else(&reason)?)) };
+                args.truncate(1);
+                args.push(exact(length, Type::Int32));
+                apply(Named::Left, args).ok_or_else(reason)
+            }
+            Meaning::DateBy => {
+                let pattern = args.pop().map(|pattern| pattern.expr);
+                let Some(Expr::Literal { value: Some(Literal::Text(pattern)), .. }) = pattern else {
+                    return Err(reason());
+                };
+                // What is written otherwise the engine does not read.
+                match pattern.eq_ignore_ascii_case("YYYY-MM-DD") {
+                    true => apply(Named::ReadDate, args).ok_or_else(reason),
+                    false => Err(reason().and(format!(" with pattern \"{pattern}\""))),
+                }
+            }
+            Meaning::Bucket => self.bucket(args, reason),
             Meaning::ToDigits(function) => {
                 let is_whole = matches!(args[1].expr, Expr::Literal { value: Some(Literal::Int(0)), .. });
                 if is_whole && args[0].ty != Type::Numeric {
@@ -238,69 +300,67 @@ impl<'a> Translator<'a> {
             }
             Meaning::PaddedLike { negated } => {
                 require_deterministic(collation)?;
-                let padded = arguments.first().zip(args.first().cloned()).and_then(|(node, arg)| padded(*node, arg));
-                args[0] = padded.ok_or_else(|| Why::Type.of("LIKE of a character without length"))?;
+                self.pad_first(arguments, &mut args)?;
                 let like = apply(Named::Like, args).ok_or_else(reason)?;
                 Ok(if negated { negation(like) } else { like })
             }
             Meaning::AnyCaseLike { negated } => {
-                if collation != pg_sys::C_COLLATION_OID {
-                    return Err(Why::Collation.of(format!("{} in a collation other than \"C\"", reason())));
-                }
-                let lower = |arg: Typed| match arg.expr {
-                    Expr::Literal { ty, value: Some(Literal::Text(text)) } => {
-                        let lower = Some(Literal::Text(text.to_ascii_lowercase()));
-                        Some(exact(Expr::Literal { ty, value: lower }, ty))
-                    }
-                    _ => apply(Named::Lower, vec![arg]),
-                };
-                let lowered: Option<Vec<Typed>> = args.into_iter().map(lower).collect();
-                let like = lowered.and_then(|args| apply(Named::Like, args)).ok_or_else(reason)?;
+                let like = self.like_in_any_case(collation, arguments, args, reason)?;
                 Ok(if negated { negation(like) } else { like })
             }
-            Meaning::Regular { negated } => {
-                require_deterministic(collation)?;
-                let Some(Expr::Literal { value: Some(Literal::Text(text)), .. }) = args.get(1).map(|arg| &arg.expr)
-                else {
-                    return Err(reason());
-                };
-                let like =
-                    as_like(text).ok_or_else(|| Why::Function.of(format!("{} with pattern \"{text}\"", reason())))?;
-                let like = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(like)) };
-                args[1] = exact(like, Type::Text);
-                let like = apply(Named::Like, args).ok_or_else(reason)?;
-                Ok(if negated { negation(like) } else { like })
+            Meaning::Regular { negated, any_case } => {
+                let matches = self.regular(any_case, collation, arguments, args, reason)?;
+                Ok(if negated { negation(matches) } else { matches })
             }
+            Meaning::MatchedPart => self.matched_part(collation, args, reason),
+            Meaning::Replaced => self.replaced(collation, args, reason),
             Meaning::Letters(function) => {
-                if collation == pg_sys::C_COLLATION_OID {
-                    return apply(function, args).ok_or_else(reason);
-                }
-                let locale = libc_locale(collation)
-                    .ok_or_else(|| Why::Collation.of("upper or lower case that is not the C library's"))?;
-                let in_locale = if function == Named::Upper { Named::UpperIn } else { Named::LowerIn };
-                args.push(exact(named_locale(&locale.letters), Type::Text));
+                let Some(locale) = letters_of(collation)? else { return apply(function, args).ok_or_else(reason) };
+                let in_locale = match function {
+                    Named::Upper => Named::UpperIn,
+                    Named::Initcap => Named::InitcapIn,
+                    _ => Named::LowerIn,
+                };
+                args.push(exact(named_locale(&locale), Type::Text));
                 apply(in_locale, args).ok_or_else(reason)
             }
         }
     }
-}
 
-impl<'a> Translator<'a> {
-    /// A conversion by a type's output and input functions.
-    pub fn converted(&mut self, node: Node<'a>, conversion: &'a pg_sys::CoerceViaIO) -> Attempt<Typed> {
-        let is_text = matches!(conversion.resulttype, pg_sys::TEXTOID | pg_sys::VARCHAROID);
-        let arg = self.expression(self.tree.required(conversion.arg))?;
-        self.as_text(arg).filter(|_| is_text).ok_or_else(|| node_reason(node))
+    /// All that is not null as one text, with `delimiter` between them. `None`: something else than text is among it.
+    fn together(&mut self, nodes: &[Node<'a>], args: Vec<Typed>, delimiter: Option<Typed>) -> Option<Typed> {
+        let empty = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(String::new())) };
+        let mut all = exact(empty.clone(), Type::Text);
+        for (node, arg) in nodes.iter().zip(args) {
+            let text = match arg.ty {
+                Type::Text => arg,
+                Type::Char => self.padded(*node, arg)?,
+                // Here it is `t` or `f`.
+                Type::Bool => return None,
+                _ => self.as_text(arg, node.sql_type())?,
+            };
+            let text = match &delimiter {
+                None => text,
+                Some(delimiter) => apply(Named::Concat, vec![delimiter.clone(), text])?,
+            };
+            let present = exact(Expr::Coalesce(vec![text.expr, empty.clone()]), Type::Text);
+            all = apply(Named::Concat, vec![all, present])?;
+        }
+        let Some(delimiter) = delimiter else { return Some(all) };
+        // Without the one in front of the first.
+        let length = apply(Named::Length, vec![delimiter])?;
+        let one = Box::new(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(1)) });
+        let behind = Expr::Arith { op: ArithOp::Add, ty: Type::Int32, left: Box::new(length.expr), right: one };
+        apply(Named::Substring, vec![all, exact(behind, Type::Int32)])
     }
 
-    /// A number as text; `None`: something else.
-    fn as_text(&mut self, typed: Typed) -> Option<Typed> {
-        let typed = match typed.ty.kind() {
-            Kind::Integer => typed,
-            Kind::Decimal | Kind::Numeric => self.numeric(typed).ok()?,
-            _ => return None,
-        };
-        apply(Named::ToText, vec![typed])
+    /// A char(n) with its blanks, as text.
+    pub fn padded(&self, node: Node<'a>, arg: Typed) -> Option<Typed> {
+        let length = self.char_length(node)?;
+        let integer = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(length.into())) };
+        let blank = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(" ".into())) };
+        let text = apply(Named::CharToText, vec![arg])?;
+        apply(Named::PadRight, vec![text, exact(integer, Type::Int32), exact(blank, Type::Text)])
     }
 }
 
@@ -341,17 +401,8 @@ pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     Some(exact(Expr::Call { function, ty, args }, ty))
 }
 
-fn negation(condition: Typed) -> Typed {
+pub fn negation(condition: Typed) -> Typed {
     boolean(Expr::Not(Box::new(condition.expr)))
-}
-
-/// A char(n) with its blanks, as text.
-fn padded(node: Node<'_>, arg: Typed) -> Option<Typed> {
-    let width = node.type_modifier() - pg_sys::VARHDRSZ as i32;
-    let integer = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(width as i64)) };
-    let blank = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(" ".into())) };
-    let text = apply(Named::CharToText, vec![arg]).filter(|_| width > 0)?;
-    apply(Named::PadRight, vec![text, exact(integer, Type::Int32), exact(blank, Type::Text)])
 }
 
 /// Whether it is a constant beyond the smallest integer.

@@ -1,12 +1,14 @@
 //! GROUPING SETS, ROLLUP and CUBE: which of the keys of GROUP BY make groups together.
 
+use std::ffi::c_void;
+
 use pgrx::prelude::*;
-use plan::{Aggregation, CmpOp, ColumnId, Computed, Expr, GroupingSets, Literal, Rel, Type};
+use plan::{Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, Literal, Rel, Type};
 
 use super::reason::{Attempt, Why};
 use super::translate::{Translator, Typed, exact};
 use crate::pg::tree::{Node, Tree};
-use crate::pg::walk::expanded_grouping_sets;
+use crate::pg::walk::{expanded_grouping_sets, mutate_children};
 
 /// More sets than this read their input too often.
 const MOST_SETS: i32 = 64;
@@ -64,5 +66,48 @@ impl Sets {
         };
         let branches = (0..).zip(&self.sets).map(branch).collect();
         Ok(exact(Expr::Case { branches, otherwise: Box::new(integer(0)) }, Type::Int32))
+    }
+}
+
+impl Sets {
+    /// A value of the groups of those sets that have a key; null in the others.
+    pub fn where_set_has(&self, clause: u32, value: Expr, ty: Type) -> Expr {
+        let is_number = |(number, _): (i64, &Vec<u32>)| Expr::Cmp {
+            op: CmpOp::Eq,
+            left: Box::new(Expr::column(self.number)),
+            right: Box::new(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(number)) }),
+        };
+        let having = (0..).zip(&self.sets).filter(|(_, set)| set.contains(&clause));
+        let has = Expr::Bool { op: BoolOp::Or, args: having.map(is_number).collect() };
+        Expr::Case { branches: vec![(has, value)], otherwise: Box::new(Expr::Literal { ty, value: None }) }
+    }
+}
+
+/// Whether PostgreSQL finds the keys, simplified, wherever an expression above the groups reads their columns. It simplifies
+/// the expression first: where it does not find them then, they are not null in the sets without them.
+pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
+    let context = (&raw const keys).cast_mut().cast();
+    // SAFETY: an expression, which is copied; the context is what `without_keys` expects.
+    unsafe { !pg_sys::contain_var_clause(without_keys(node.as_ptr(), context)) }
+}
+
+/// A copy with nulls for the keys, and for what is computed of the rows of a group.
+///
+/// # Safety
+///
+/// `node` is null or a valid expression, `context` the keys.
+#[pg_guard]
+unsafe extern "C-unwind" fn without_keys(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise, which `mutate_children` keeps.
+    unsafe {
+        if node.is_null() {
+            return node;
+        }
+        let keys = *context.cast::<&[Node<'_>]>();
+        let is_of_group = matches!((*node).type_, pg_sys::NodeTag::T_Aggref | pg_sys::NodeTag::T_GroupingFunc);
+        if is_of_group || keys.iter().any(|key| pg_sys::equal(key.as_ptr(), node.cast())) {
+            return pg_sys::makeNullConst(pg_sys::exprType(node), -1, pg_sys::InvalidOid).cast();
+        }
+        mutate_children(node, without_keys, context)
     }
 }

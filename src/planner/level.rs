@@ -13,7 +13,7 @@ use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_
 use super::columns::{Columns, Computed, Distinct, conversion, plain};
 use super::compare::require_known_equality;
 use super::from::{From, flattened, from, simplified};
-use super::grouping_sets::Sets;
+use super::grouping_sets::{Sets, reads_keys_alone};
 use super::numeric::{comparable, comparable_type, has_images};
 use super::operators;
 use super::ordered::{Targets, is_limited};
@@ -93,7 +93,7 @@ pub unsafe fn open_level<'a>(
     query: &'a pg_sys::Query,
     purpose: Use,
 ) -> Attempt<Opened<'a>> {
-    check_shape(query)?;
+    check_shape(query, purpose)?;
     // What is above the columns is PostgreSQL's, but a subquery there would read tables.
     let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
     if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
@@ -124,9 +124,8 @@ pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
     let order_wanted = std::mem::take(&mut translator.order_wanted);
     // SAFETY: the subquery is a part of the query, whose relations are all locked.
     let opened = unsafe { open_level(translator, query, purpose)? };
-    let mut scope = Scope::of(query);
-    scope.add_subquery(1, opened.columns.read_by_engine(translator));
-    translator.scopes.push(scope);
+    let columns = opened.columns.read_by_engine(translator);
+    translator.scopes.push(Scope::above(query, columns));
     let level = closed(translator, opened, query, purpose, order_wanted);
     translator.scopes.pop();
     level
@@ -144,7 +143,7 @@ fn closed<'a>(
     let tree = translator.tree;
     // SAFETY: null or an expression over the scope's columns, which nobody changes.
     let conjuncts = unsafe { tree.list(pg_sys::make_ands_implicit(simplified(quals).cast())) };
-    for conjunct in conjuncts {
+    for conjunct in subqueries_last(&conjuncts.collect::<Vec<_>>()) {
         rel = translator.restricted(rel, conjunct)?;
     }
     let (limited, ordered) = (is_limited(query), Targets::of(tree, targets));
@@ -172,12 +171,12 @@ fn closed<'a>(
     Ok(Level { rel, columns, order })
 }
 
-fn check_shape(query: &pg_sys::Query) -> Attempt<()> {
+fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
     let reasons = [
         (query.commandType != pg_sys::CmdType::CMD_SELECT, Why::Statement, "WITH query that changes data"),
         (!query.rowMarks.is_null() || query.hasForUpdate, Why::Statement, "row locks"),
         (query.hasModifyingCTE, Why::Statement, "WITH query that changes data"),
-        (query.hasTargetSRFs, Why::Function, "set-returning function in the select list"),
+        (query.hasTargetSRFs && !purpose.is_query(), Why::Function, "set-returning function in the select list"),
         (
             !query.havingQual.is_null()
                 && !query.hasAggs
@@ -226,7 +225,7 @@ impl<'a, 't> Reader<'a, 't> {
         };
         let (rel, residual) = reader.restricted(rel, &conjuncts)?;
         if reader.grouped {
-            reader.keys(target_list.cast())?;
+            reader.keys(target_list.cast(), having)?;
         }
         let targets = reader.above(target_list)?;
         // SAFETY: a list of expressions.
@@ -243,7 +242,7 @@ impl<'a, 't> Reader<'a, 't> {
     /// they only take away rows. A join condition left above would make the engine compute a cross product: no.
     fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, *mut pg_sys::List)> {
         let mut residual = std::ptr::null_mut();
-        for &conjunct in conjuncts {
+        for conjunct in subqueries_last(conjuncts) {
             let may_stay = self.purpose.is_query()
                 && !self.grouped
                 && !has_subquery(conjunct)
@@ -282,8 +281,9 @@ impl<'a, 't> Reader<'a, 't> {
     }
 
     /// The GROUP BY expressions become the first columns.
-    fn keys(&mut self, target_list: *mut pg_sys::List) -> Attempt<()> {
+    fn keys(&mut self, target_list: *mut pg_sys::List, having: *mut pg_sys::Node) -> Attempt<()> {
         let tree = self.translator.tree;
+        let mut simple_keys = Vec::new();
         for clause in tree.list_of::<pg_sys::SortGroupClause>(self.query.groupClause) {
             let wanted = clause.tleSortGroupRef;
             let entry = tree
@@ -292,40 +292,46 @@ impl<'a, 't> Reader<'a, 't> {
                 .ok_or_else(|| Why::Grouping.of("GROUP BY of an unknown expression"))?;
             let node = tree.required(entry.expr);
             let simple = self.simple(node);
-            // PostgreSQL simplifies what stands around another expression before it looks for the key in it: where it does
-            // not find it, it is not null in the sets without it.
-            if self.sets.is_some() && node.cast::<pg_sys::Var>().is_none() {
-                return Err(Why::Grouping.of("grouping sets of more than columns"));
-            }
-            if !simple.has_columns() {
-                return Err(Why::Grouping.of("GROUP BY a constant"));
+            simple_keys.push(simple);
+            if !simple.has_columns() && self.sets.is_some() {
+                return Err(Why::Grouping.of("grouping sets of a constant"));
             }
             let typed = self.translator.expression(simple)?;
             let typed = self.translator.shown(typed)?;
             require_known_equality(typed.ty, simple)?;
             if has_images(typed.ty) {
-                self.key_of_images(node, simple, typed)?;
+                self.key_of_images(wanted, node, simple, typed)?;
                 continue;
             }
-            let conversion = conversion(typed.ty, simple)?;
+            let conversion = conversion(self.translator, typed.ty, simple)?;
             self.columns.add(self.translator, node, simple, Computed::Key(typed), conversion)?;
             push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
+        }
+        let is_column = |key: &Node<'_>| key.cast::<pg_sys::Var>().is_some();
+        if self.sets.is_some() && !simple_keys.iter().all(is_column) {
+            let shown = tree.list_of::<pg_sys::TargetEntry>(target_list).map(|entry| tree.required(entry.expr));
+            let above: Vec<Node<'a>> = shown.chain(tree.node(having)).collect();
+            if !above.into_iter().all(|node| reads_keys_alone(self.simple(node), &simple_keys)) {
+                return Err(Why::Grouping.of("grouping sets of an expression that stands otherwise elsewhere"));
+            }
         }
         Ok(())
     }
 
     /// Groups have equal values; what is shown is one that a row of theirs has.
-    fn key_of_images(&mut self, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
-        if self.sets.is_some() {
-            return Err(match typed.ty {
-                Type::Interval => Why::Grouping.of("grouping sets of intervals"),
-                _ => Why::NumericDigits.of("grouping sets of numeric values of different scales"),
-            });
-        }
-        let key = exact(comparable(&typed), comparable_type(typed.ty));
+    fn key_of_images(&mut self, clause: u32, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
+        let ty = typed.ty;
+        let key = exact(comparable(&typed), comparable_type(ty));
         self.columns.add_hidden_key(self.translator, key)?;
-        let any = Computed::Aggregate(Agg::Max(typed.expr), Distinct(false));
-        self.columns.add(self.translator, node, simple, any, plain(typed.ty))?;
+        let any = Agg::Max(typed.expr);
+        let any = match &self.sets {
+            None => Computed::Aggregate(any, Distinct(false)),
+            Some(sets) => {
+                let any = self.columns.add_hidden_aggregate(self.translator, simple.sql_type(), ty, any)?;
+                Computed::Value(exact(sets.where_set_has(clause, Expr::column(any), ty), ty))
+            }
+        };
+        self.columns.add(self.translator, node, simple, any, plain(ty))?;
         push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
         Ok(())
     }
@@ -400,7 +406,7 @@ impl<'a, 't> Reader<'a, 't> {
             if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
                 return self.columns_of_digits(node, typed, self.grouped).map(Some);
             }
-            let conversion = conversion(typed.ty, node)?;
+            let conversion = conversion(self.translator, typed.ty, node)?;
             let computed = if self.grouped { Computed::Key(typed) } else { Computed::Value(typed) };
             return self.columns.add(self.translator, node, node, computed, conversion).map(Some);
         }
@@ -408,7 +414,7 @@ impl<'a, 't> Reader<'a, 't> {
             pg_sys::NodeTag::T_GroupingFunc if self.grouped => {
                 let sets = self.sets.as_ref().ok_or_else(|| Why::Grouping.of("GROUPING without grouping sets"))?;
                 let typed = sets.grouping(self.translator.tree, node)?;
-                let conversion = conversion(typed.ty, node)?;
+                let conversion = conversion(self.translator, typed.ty, node)?;
                 self.columns.add(self.translator, node, node, Computed::Value(typed), conversion).map(Some)
             }
             pg_sys::NodeTag::T_SubLink => self.subquery(node).map(Some),
@@ -446,7 +452,7 @@ impl<'a, 't> Reader<'a, 't> {
         if !typed.has_exact_scale() {
             return self.columns_of_digits(node, typed, false);
         }
-        let conversion = conversion(typed.ty, node)?;
+        let conversion = conversion(self.translator, typed.ty, node)?;
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
     }
 
@@ -517,6 +523,13 @@ fn key_of(keys: &[plan::Computed]) -> impl Fn(ColumnId) -> Option<Expr> {
 
 pub fn is_grouped(query: &pg_sys::Query) -> bool {
     query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null()
+}
+
+/// Conditions with those in front that have no subquery: a subquery is computed for what the others leave.
+pub fn subqueries_last<'a>(conjuncts: &[Node<'a>]) -> Vec<Node<'a>> {
+    let (mut last, mut all): (Vec<_>, Vec<_>) = conjuncts.iter().copied().partition(|conjunct| has_subquery(*conjunct));
+    all.append(&mut last);
+    all
 }
 
 fn has_subquery(node: Node<'_>) -> bool {

@@ -45,7 +45,7 @@ impl<'a> Translator<'a> {
                 (vec![where_true(value), delimiter], None, conversion)
             }
             Listing::Array => {
-                let element = element(aggref.aggtype, &value, node)?;
+                let element = element(self, aggref.aggtype, &value, node)?;
                 let value = match value.ty {
                     Type::Numeric => stored(value),
                     _ => value,
@@ -54,11 +54,11 @@ impl<'a> Translator<'a> {
                 (vec![where_true(value), belongs], Some(element), Conversion::Kept(Form::Varlena))
             }
             Listing::Discrete | Listing::Continuous => {
-                let conversion = conversion(value.ty, node)?;
+                let conversion = conversion(self, value.ty, node)?;
                 (vec![where_true(value), self.share(aggref)?], None, conversion)
             }
             Listing::Mode => {
-                let conversion = conversion(value.ty, node)?;
+                let conversion = conversion(self, value.ty, node)?;
                 (vec![where_true(value)], None, conversion)
             }
         };
@@ -98,7 +98,7 @@ impl<'a> Translator<'a> {
         let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("array of nothing"))??;
         let value = self.shown(value)?;
         let array = value::array_of(node.sql_type()).ok_or_else(|| Why::Type.of("array of arrays"))?;
-        let element = element(array, &value, node)?;
+        let element = element(self, array, &value, node)?;
         let arguments = vec![in_array(value), all()];
         let listed = Listed::new(Listing::Array, arguments, order.unwrap_or_default(), Some(element));
         let column = self.column(Type::Opaque)?;
@@ -131,9 +131,9 @@ fn stored(value: Typed) -> Typed {
 }
 
 /// What an array of these values is one of.
-fn element(array: pg_sys::Oid, value: &Typed, node: Node<'_>) -> Attempt<Element> {
+fn element<'a>(translator: &Translator<'a>, array: pg_sys::Oid, value: &Typed, node: Node<'a>) -> Attempt<Element> {
     let element = value::element_of(array).ok_or_else(|| Why::Type.of("array of an unknown type"))?;
-    match conversion(value.ty, node)? {
+    match conversion(translator, value.ty, node)? {
         Conversion::Padded(characters) => Ok(Element { padded: characters, ..element }),
         _ => Ok(element),
     }

@@ -5,12 +5,14 @@
 //! - `pull_up`: simple views and subqueries; `unwrap`: a query that only reads one
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
 //! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
-//! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES
+//! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES; `unfolded`: functions
+//!   in FROM
 //! - `grouping_sets`: GROUPING SETS, ROLLUP, CUBE, GROUPING()
 //! - `ordered`: LIMIT and OFFSET of subqueries, and of the query itself as far as the engine can see to it; `window`:
-//!   window functions of subqueries
-//! - `translate`: expressions, with `compare` for comparisons, `conditional` for CASE and its kin, `aggregate` for
-//!   aggregates, `operators`, `functions` and `times` for the whitelist
+//!   window functions of subqueries, `window_function` which they are
+//! - `translate`: expressions, with `compare` for comparisons, `lists` for those with the elements of an array, `conditional`
+//!   for CASE and its kin, `aggregate` for aggregates; `operators`, `functions`, `matching` (patterns), `conversions` (to text
+//!   and from it), `documents` (jsonb), `enums` and `times` for the whitelist
 //! - `numeric`: numbers that show their own digits
 //! - `reason`: what EXPLAIN says otherwise
 //! - `nodes`: the plan tree that comes out
@@ -18,10 +20,14 @@
 mod aggregate;
 mod arrival;
 mod by_key;
+mod char_length;
 mod columns;
 mod compare;
 mod conditional;
+mod conversions;
 mod cost;
+mod documents;
+mod enums;
 mod flag;
 mod from;
 mod functions;
@@ -30,6 +36,8 @@ mod hook;
 mod insert;
 mod level;
 mod listed;
+mod lists;
+mod matching;
 mod nodes;
 mod numeric;
 mod operators;
@@ -45,8 +53,10 @@ mod split;
 mod subquery;
 mod times;
 mod translate;
+mod unfolded;
 mod unwrap;
 mod values;
 mod window;
+mod window_function;
 
 pub use hook::init;

@@ -104,6 +104,7 @@ pub unsafe fn engine_side(
                 | pg_sys::NodeTag::T_IncrementalSort
                 | pg_sys::NodeTag::T_Limit
                 | pg_sys::NodeTag::T_Material
+                | pg_sys::NodeTag::T_ProjectSet
                 | pg_sys::NodeTag::T_Result
                 | pg_sys::NodeTag::T_Sort
                 | pg_sys::NodeTag::T_Unique

@@ -4,7 +4,7 @@
 //! number becomes a [`Type::Numeric`], once its digits matter.
 
 use plan::catalogue::{self, Call, Kind};
-use plan::{ArithOp, Expr, Named, Type};
+use plan::{ArithOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::reason::{Attempt, Reason, Why};
 use super::translate::{Scale, Translator, Typed, cast, exact};
@@ -64,9 +64,60 @@ impl<'a> Translator<'a> {
         Ok(exact(expr, Type::Numeric))
     }
 
+    /// `width_bucket`, of a range and a number of parts that are constant: the quotient of what lies below the value, as
+    /// PostgreSQL computes it.
+    pub fn bucket(&mut self, args: Vec<Typed>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
+        let [value, low, high, parts] = <[Typed; 4]>::try_from(args).map_err(|_| reason())?;
+        let (Some(first), Some(last)) = (constant(&low), constant(&high)) else { return Err(reason()) };
+        let count = match parts.expr {
+            Expr::Literal { value: Some(Literal::Int(count @ 1..=1_000_000)), .. } => count,
+            _ => return Err(reason()),
+        };
+        let (low_scale, high_scale) = (u32::from(low.ty.scale()), u32::from(high.ty.scale()));
+        let scaled = |number: i128, by: u32| 10i128.checked_pow(by).and_then(|power| number.checked_mul(power));
+        // What is no number is an error, and a decimal is none of those.
+        let ascends = scaled(first, high_scale).zip(scaled(last, low_scale)).is_some_and(|(a, b)| a < b);
+        if value.ty.kind() != Kind::Decimal || !ascends {
+            return Err(reason());
+        }
+        let integer = |n: i64| Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(n)) };
+        let decimal = |n: i64| {
+            let ty = Type::Decimal128 { scale: 0 };
+            exact(Expr::Literal { ty, value: Some(Literal::Decimal(n.into())) }, ty)
+        };
+        let is_at_least = |value: &Typed, bound: &Typed| Expr::Cmp {
+            op: CmpOp::Ge,
+            left: Box::new(value.expr.clone()),
+            right: Box::new(bound.expr.clone()),
+        };
+        let (beyond, below) = (is_at_least(&value, &high), Expr::Not(Box::new(is_at_least(&value, &low))));
+        let is_null = Expr::IsNull { arg: Box::new(value.expr.clone()), negated: false };
+        let part = self.arithmetic(ArithOp::Sub, None, value, low.clone(), &reason)?;
+        let part = self.numeric_arithmetic(ArithOp::Mul, part, decimal(count))?;
+        let whole = self.arithmetic(ArithOp::Sub, None, high, low, &reason)?;
+        let quotient = self.numeric_arithmetic(ArithOp::Div, exact(part, Type::Numeric), whole)?;
+        let floor = Expr::Call { function: Named::Floor, ty: Type::Numeric, args: vec![quotient] };
+        let number = Expr::Call { function: Named::ToInt32, ty: Type::Int32, args: vec![floor] };
+        // Rounded up it would be one too many.
+        let number = Expr::Call { function: Named::Least, ty: Type::Int32, args: vec![number, integer(count - 1)] };
+        let one_more =
+            Expr::Arith { op: ArithOp::Add, ty: Type::Int32, left: Box::new(number), right: Box::new(integer(1)) };
+        let null = Expr::Literal { ty: Type::Int32, value: None };
+        let branches = vec![(is_null, null), (below, integer(0)), (beyond, integer(count + 1))];
+        Ok(exact(Expr::Case { branches, otherwise: Box::new(one_more) }, Type::Int32))
+    }
+
     /// A value that is shown.
     pub fn shown(&mut self, typed: Typed) -> Attempt<Typed> {
         if typed.has_exact_scale() { Ok(typed) } else { self.numeric(typed) }
+    }
+}
+
+/// A decimal that is written down.
+fn constant(typed: &Typed) -> Option<i128> {
+    match typed.expr {
+        Expr::Literal { value: Some(Literal::Decimal(number)), .. } => Some(number),
+        _ => None,
     }
 }
 

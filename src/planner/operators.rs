@@ -22,6 +22,17 @@ const TEXT_FAMILY: u32 = 1994;
 const TIME_FAMILY: u32 = 1996;
 const UUID_FAMILY: u32 = 2968;
 
+// Those of types of which no more is known than that equal values have equal bytes.
+const BIT_FAMILY: u32 = 423;
+const CHAR_FAMILY: u32 = 429;
+const LSN_FAMILY: u32 = 3253;
+const MACADDR_FAMILY: u32 = 1984;
+const MACADDR8_FAMILY: u32 = 3371;
+const MONEY_FAMILY: u32 = 2099;
+const NETWORK_FAMILY: u32 = 1974;
+const TIMETZ_FAMILY: u32 = 2000;
+const VARBIT_FAMILY: u32 = 2002;
+
 // Whatever has "oid" in its name is an oid to pgrx, be it the oid of a function.
 const INT8_OID: u32 = pg_sys::F_INT8_OID.to_u32();
 const MIN_OID: u32 = pg_sys::F_MIN_OID.to_u32();
@@ -68,6 +79,22 @@ fn is_known(family: u32) -> bool {
             | TEXT_FAMILY
             | TIME_FAMILY
             | UUID_FAMILY
+    ) || has_one_image(family)
+}
+
+/// Whether values are equal if their bytes are.
+fn has_one_image(family: u32) -> bool {
+    matches!(
+        family,
+        BIT_FAMILY
+            | CHAR_FAMILY
+            | LSN_FAMILY
+            | MACADDR_FAMILY
+            | MACADDR8_FAMILY
+            | MONEY_FAMILY
+            | NETWORK_FAMILY
+            | TIMETZ_FAMILY
+            | VARBIT_FAMILY
     )
 }
 
@@ -95,6 +122,7 @@ pub fn common_type(family: u32, left: Type, right: Type) -> Option<(Type, Type)>
         (TEXT_FAMILY, Text | Name, Text | Name) => both(Text),
         (BPCHAR_FAMILY, Char, Char) => both(Char),
         (BYTEA_FAMILY, Bytes, Bytes) => both(Bytes),
+        (family, Opaque, Opaque) if has_one_image(family) => both(Opaque),
         _ => None,
     }
 }
@@ -228,6 +256,7 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         | pg_sys::F_MIN_INTERVAL
         | pg_sys::F_MIN_TIMESTAMP
         | pg_sys::F_MIN_TIMESTAMPTZ
+        | pg_sys::F_MIN_ANYENUM
         | pg_sys::F_MIN_TEXT
         | pg_sys::F_MIN_BPCHAR => Aggregate::Min,
         pg_sys::F_MAX_INT2
@@ -242,6 +271,7 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         | pg_sys::F_MAX_INTERVAL
         | pg_sys::F_MAX_TIMESTAMP
         | pg_sys::F_MAX_TIMESTAMPTZ
+        | pg_sys::F_MAX_ANYENUM
         | pg_sys::F_MAX_TEXT
         | pg_sys::F_MAX_BPCHAR => Aggregate::Max,
         _ => {

@@ -6,7 +6,7 @@
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
-use super::compare::{TextOrder, require_known_order};
+use super::compare::TextOrder;
 use super::from::simplified;
 use super::level::Opened;
 use super::numeric::comparable;
@@ -141,7 +141,11 @@ impl<'a> Translator<'a> {
                 true => TextOrder::of(node.collation())?.locale(),
                 false => None,
             };
-            keys.push(SortKey { expr: comparable(&typed), locale, descending, nulls_first: clause.nulls_first });
+            let expr = match typed.ty {
+                Type::Enum => self.rank(typed, node.sql_type()).expr,
+                _ => comparable(&typed),
+            };
+            keys.push(SortKey { expr, locale, descending, nulls_first: clause.nulls_first });
         }
         Ok(keys)
     }
@@ -150,13 +154,12 @@ impl<'a> Translator<'a> {
     /// done with. Nothing above the engine may take rows away, or need more of them.
     pub fn limit_query(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> bool {
         let filtered = self.tree.node(opened.quals).is_some_and(|quals| !is_true(quals));
-        let rows_change = query.hasWindowFuncs || !query.distinctClause.is_null() || filtered;
+        let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;
         if rows_change || query.limitCount.is_null() {
             return false;
         }
-        let mut scope = Scope::of(query);
-        scope.add_subquery(1, opened.columns.read_by_engine(self));
-        self.scopes.push(scope);
+        let columns = opened.columns.read_by_engine(self);
+        self.scopes.push(Scope::above(query, columns));
         let known = self.params_so_far();
         let top = self.top_of_query(query, Targets::of(self.tree, opened.targets));
         self.scopes.pop();
@@ -199,9 +202,6 @@ fn is_descending(operator: pg_sys::Oid, typed: &Typed) -> Attempt<bool> {
         operators::comparison(operator).ok_or_else(|| Why::Operator.of("ORDER BY an operator that is not known"))?;
     if operators::common_type(family, typed.ty, typed.ty) != Some((typed.ty, typed.ty)) {
         return Err(Why::Operator.of("ORDER BY an operator of another type"));
-    }
-    if typed.ty == Type::Enum {
-        require_known_order(typed.ty)?;
     }
     match op {
         CmpOp::Lt => Ok(false),

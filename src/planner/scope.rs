@@ -16,6 +16,8 @@ use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
 /// A level; those around it come before it in [`Translator`]'s list.
 pub struct Scope<'a> {
     pub query: &'a pg_sys::Query,
+    /// Its only item is what the columns of the query's level have become.
+    is_above: bool,
     items: Vec<Item>,
     /// In which the rows of the only item come, if a subquery has put them in one and it was asked for.
     pub order: Option<Vec<SortKey>>,
@@ -54,7 +56,19 @@ struct Table {
 
 impl<'a> Scope<'a> {
     pub fn of(query: &'a pg_sys::Query) -> Scope<'a> {
-        Scope { query, items: Vec::new(), order: None }
+        Scope { query, is_above: false, items: Vec::new(), order: None }
+    }
+
+    /// That of the expressions above a level's columns.
+    pub fn above(query: &'a pg_sys::Query, columns: Vec<Attempt<Typed>>) -> Scope<'a> {
+        let mut scope = Scope { is_above: true, ..Scope::of(query) };
+        scope.add_subquery(1, columns);
+        scope
+    }
+
+    /// The query, if it is the one that columns refer to.
+    pub fn own_query(&self) -> Option<&'a pg_sys::Query> {
+        (!self.is_above).then_some(self.query)
     }
 
     pub fn add_subquery(&mut self, index: i32, columns: Vec<Attempt<Typed>>) {

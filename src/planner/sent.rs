@@ -116,7 +116,7 @@ impl<'a> Translator<'a> {
             return Err(reason);
         }
         let is_query = matches!(entry.rtekind, pg_sys::RTEKind::RTE_SUBQUERY | pg_sys::RTEKind::RTE_CTE);
-        if is_query && (self.repeated || self.is_used_again(with)) {
+        if is_query && (self.repeated || self.is_used_again(with)) && !gives_same_rows(self.tree, entry, with) {
             // Its rows could be other ones the second time.
             return Err(reason);
         }
@@ -309,6 +309,47 @@ fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
     use pg_sys::RTEKind::*;
     let known = matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE);
     known && entry.tablesample.is_null()
+}
+
+/// Whether an item's rows are the same whenever they are computed under one snapshot, as far as this is seen at once: nothing
+/// in it depends on the order of rows, or chooses among equal ones that look different.
+fn gives_same_rows(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
+    let of_with = with.map_or(std::ptr::null_mut(), |query| query.cteList);
+    // SAFETY: null or the query of an entry.
+    let own = unsafe { entry.subquery.cast_const().as_ref() };
+    own.is_none_or(|query| is_settled(tree, query)) && are_settled(tree, of_with)
+}
+
+fn are_settled(tree: Tree<'_>, with: *mut pg_sys::List) -> bool {
+    let mut all = tree.list_of::<pg_sys::CommonTableExpr>(with);
+    all.all(|cte| tree.required(cte.ctequery).cast::<pg_sys::Query>().is_some_and(|query| is_settled(tree, query)))
+}
+
+fn is_settled(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    let chooses = query.hasAggs
+        || query.hasWindowFuncs
+        || query.hasSubLinks
+        || query.hasDistinctOn
+        || !query.limitCount.is_null()
+        || !query.limitOffset.is_null()
+        || !query.groupClause.is_null()
+        || !query.groupingSets.is_null();
+    let one_of_equal = |entry: &pg_sys::TargetEntry| {
+        let (ty, _) = value::without_domain(tree.required(entry.expr).sql_type(), -1);
+        value::type_of(ty).is_some_and(|ty| ty.is_float() || matches!(ty, Type::Interval | Type::Decimal128 { .. }))
+            || value::type_of(ty).is_none() && !value::has_one_image(ty)
+    };
+    let is_union = !query.setOperations.is_null() || !query.distinctClause.is_null();
+    let mut targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList);
+    let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
+    let chooses = chooses || is_union && targets.any(one_of_equal);
+    !chooses
+        && are_settled(tree, query.cteList)
+        && entries.all(|entry| {
+            // SAFETY: null or the query of an entry.
+            let subquery = unsafe { entry.subquery.cast_const().as_ref() };
+            entry.tablesample.is_null() && subquery.is_none_or(|query| is_settled(tree, query))
+        })
 }
 
 fn is_volatile(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {

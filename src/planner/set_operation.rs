@@ -9,18 +9,20 @@
 //! ```
 
 use pgrx::prelude::*;
-use plan::catalogue::Kind;
+use plan::catalogue::{self, Kind};
 use plan::{
-    Agg, Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, Frame, Literal, Over, Part, Rel, Type, WindowCall,
-    WindowFunction,
+    Agg, Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, Frame, Literal, Named, Over, Part, Rel, Type,
+    WindowCall, WindowFunction,
 };
 
 use super::compare::require_deterministic;
+use super::functions::apply;
 use super::level::{Level, Use, whole_level};
 use super::numeric::{comparable, comparable_type, has_images};
 use super::reason::{Attempt, Why};
 use super::translate::{Translator, Typed, cast, exact};
 use crate::pg::tree::{Node, Tree};
+use crate::pg::value;
 
 /// The rows of an operand.
 struct Operand {
@@ -89,14 +91,25 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Both operands, whose numerics are of one type and show the digits that they have.
+    /// Both operands, whose numerics are of one type and show the digits that they have, as integers beside them do, and
+    /// whose times are the session's where one side has a zone.
     fn showing_digits(&mut self, mut left: Operand, mut right: Operand) -> Attempt<(Operand, Operand)> {
-        let is_number = |typed: &Typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric);
+        let is_numeric = |typed: &Typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric);
+        let is_number = |typed: &Typed| is_numeric(typed) || typed.ty.kind() == Kind::Integer;
         for (left, right) in left.columns.iter_mut().zip(&mut right.columns) {
             let alike = left.ty == right.ty && left.has_exact_scale() && right.has_exact_scale();
-            if !alike && is_number(left) && is_number(right) {
+            let are_numbers = is_number(left) && is_number(right) && (is_numeric(left) || is_numeric(right));
+            if !alike && are_numbers {
                 *left = self.numeric(left.clone())?;
                 *right = self.numeric(right.clone())?;
+            }
+            let (left_ty, right_ty) = (left.ty, right.ty);
+            for (one, other) in [(left, right_ty), (right, left_ty)] {
+                if matches!(one.ty, Type::Date | Type::Timestamp) && other == Type::TimestampTz {
+                    let zone = self.session_zone();
+                    let zoned = apply(Named::ToTimestampTz, vec![one.clone(), zone]);
+                    *one = zoned.ok_or_else(|| Why::SetOperation.of("set operation of different types"))?;
+                }
             }
         }
         Ok((left, right))
@@ -173,7 +186,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The types of the result's columns: the same on both sides, or the wider integer.
+/// The types of the result's columns: the same on both sides, or the one that the other side's values become.
 fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
     let integer = |ty: Type| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64);
     let common = |(left, right): (&Typed, &Typed)| match (left.ty, right.ty) {
@@ -182,6 +195,8 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
         }
         (a, b) if a == b => Ok(a),
         (a, b) if integer(a) && integer(b) => Ok(if a.slot_bytes() > b.slot_bytes() { a } else { b }),
+        (a, b) if becomes(a, b) => Ok(b),
+        (a, b) if becomes(b, a) => Ok(a),
         // Each value is shown with the scale that it has.
         _ => Err(Why::SetOperation.of("set operation of different types")),
     };
@@ -191,10 +206,22 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
     }
 }
 
+/// Whether PostgreSQL makes a value of the one type one of the other where both meet, and what that is needs nothing else.
+fn becomes(from: Type, to: Type) -> bool {
+    let is_wider = match to {
+        Type::Float64 => matches!(from, Type::Int16 | Type::Int32 | Type::Int64 | Type::Float32),
+        Type::Float32 => matches!(from, Type::Int16 | Type::Int32 | Type::Int64),
+        Type::Timestamp => from == Type::Date,
+        _ => false,
+    };
+    is_wider && catalogue::cast(from, to).is_some()
+}
+
 /// Whether equal values are the same to PostgreSQL, so that any of them may stand for all.
 fn require_one_image(tree: Tree<'_>, operation: &pg_sys::SetOperationStmt, types: &[Type]) -> Attempt<()> {
-    for (ty, collation) in types.iter().zip(tree.oids(operation.colCollations)) {
-        if *ty == Type::Opaque {
+    let collations = tree.oids(operation.colTypes).zip(tree.oids(operation.colCollations));
+    for (ty, (sql_type, collation)) in types.iter().zip(collations) {
+        if *ty == Type::Opaque && !value::has_one_image(sql_type) {
             return Err(Why::SetOperation.of("set operation of values whose equality the engine does not know"));
         }
         if ty.is_text() {

@@ -18,7 +18,25 @@ use super::level::{Level, Use, level_or_sent, whole_level};
 use super::ordered::is_limited;
 use super::reason::{Attempt, Why};
 use super::translate::{Pending, Translator, Typed, boolean};
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Tree};
+
+/// The WITH query of a level that an item of FROM refers to.
+pub fn named_query<'a>(
+    tree: Tree<'a>,
+    level: &'a pg_sys::Query,
+    entry: &pg_sys::RangeTblEntry,
+) -> Attempt<(&'a pg_sys::CommonTableExpr, &'a pg_sys::Query)> {
+    let named = |cte: &&'a pg_sys::CommonTableExpr| {
+        // SAFETY: both names are C strings.
+        unsafe { CStr::from_ptr(cte.ctename) == CStr::from_ptr(entry.ctename) }
+    };
+    let unknown = || Why::Expression.of("unknown WITH query");
+    let cte = tree.list_of::<pg_sys::CommonTableExpr>(level.cteList).find(named).ok_or_else(unknown)?;
+    if cte.cterecursive {
+        return Err(Why::Recursion.of("WITH RECURSIVE"));
+    }
+    Ok((cte, tree.required(cte.ctequery).cast::<pg_sys::Query>().ok_or_else(unknown)?))
+}
 
 impl<'a> Translator<'a> {
     /// A subquery in FROM, which becomes item `index` of the innermost scope.
@@ -34,20 +52,7 @@ impl<'a> Translator<'a> {
             .len()
             .checked_sub(entry.ctelevelsup as usize + 1)
             .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
-        let named = |cte: &&'a pg_sys::CommonTableExpr| {
-            // SAFETY: both names are C strings.
-            unsafe { CStr::from_ptr(cte.ctename) == CStr::from_ptr(entry.ctename) }
-        };
-        let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(self.scopes[level].query.cteList);
-        let cte = all.find(named).ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
-        if cte.cterecursive {
-            return Err(Why::Recursion.of("WITH RECURSIVE"));
-        }
-        let query = self
-            .tree
-            .required(cte.ctequery)
-            .cast::<pg_sys::Query>()
-            .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
+        let (cte, query) = named_query(self.tree, self.scopes[level].query, entry)?;
         // It sees what is around the level that it belongs to.
         let inner = self.scopes.split_off(level + 1);
         let rows = self.repeating(cte.cterefcount > 1, |translator| translator.rows(query));
@@ -208,6 +213,7 @@ impl<'a> Translator<'a> {
     pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, unknown_is_false: bool) -> Attempt<Typed> {
         let (decisive, found): (fn(Expr) -> Expr, bool) = match link.subLinkType {
             pg_sys::SubLinkType::EXPR_SUBLINK => return self.scalar_subquery(link),
+            pg_sys::SubLinkType::ROWCOMPARE_SUBLINK => return self.compared_row(link),
             pg_sys::SubLinkType::ARRAY_SUBLINK => return self.array_of_rows(link),
             pg_sys::SubLinkType::EXISTS_SUBLINK => {
                 let list = self.list(link)?;
@@ -269,54 +275,78 @@ impl<'a> Translator<'a> {
 
     /// A subquery that is one value.
     fn scalar_subquery(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
+        let mut row = self.row_of(link)?.into_iter();
+        row.next().ok_or_else(|| Why::Subquery.of("subquery without a column"))
+    }
+
+    /// `(a, b) = (SELECT …)`, with any comparison.
+    fn compared_row(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
+        let row = self.row_of(link)?.into_iter().map(Ok).collect();
+        let around = std::mem::replace(&mut self.compared, row);
+        let compared = self.expression(self.tree.required(link.testexpr));
+        self.compared = around;
+        compared
+    }
+
+    /// The columns of a subquery that is one row; nulls if it has none.
+    fn row_of(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Vec<Typed>> {
         let query = self
             .tree
             .required(link.subselect)
             .cast::<pg_sys::Query>()
             .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let Level { rel, columns, .. } = level_or_sent(self, query, Use::Value)?;
-        let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("subquery without a column"))??;
+        let values = columns.into_iter().collect::<Attempt<Vec<Typed>>>()?;
         let is_total = query.hasAggs && query.groupClause.is_null() && query.groupingSets.is_null();
         if !is_total || is_limited(query) || query.hasTargetSRFs {
-            return self.only_row(rel, value);
+            return self.only_row(rel, values);
         }
         if query.havingQual.is_null() {
             self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
-            return Ok(value);
+            return Ok(values);
         }
         let mut computed = Vec::new();
-        let value = self.as_column(value, &mut computed)?;
+        let values = values.into_iter().map(|value| self.as_column(value, &mut computed));
+        let values = values.collect::<Attempt<Vec<Typed>>>()?;
         self.pending.push(Pending { kind: JoinKind::Left, rel: rel.map(computed), conditions: Vec::new() });
-        Ok(value)
+        Ok(values)
     }
 
-    /// The value of the only row, null if there is none. Whether there are more is asked where the value is used.
-    fn only_row(&mut self, rel: Rel, Typed { expr, ty, scale }: Typed) -> Attempt<Typed> {
+    /// The values of the only row, null if there is none. Whether there are more is asked where a value is used.
+    fn only_row(&mut self, rel: Rel, row: Vec<Typed>) -> Attempt<Vec<Typed>> {
         let mut aggregates = Vec::new();
         let mut least = |expr: Expr, ty: Type| -> Attempt<Expr> {
             let column = self.column(ty)?;
             aggregates.push(Aggregation { columns: vec![column], agg: Agg::Min(expr), distinct: false });
             Ok(Expr::column(column))
         };
-        let scale = scale.named(&mut least)?;
         let number = |n| Expr::Literal { ty: Type::Int16, value: Some(Literal::Int(n)) };
-        let value = match ty {
-            // There is no least truth.
-            Type::Bool => {
-                let branches = vec![(expr.clone(), number(1)), (Expr::Not(Box::new(expr)), number(0))];
-                let otherwise = Box::new(Expr::Literal { ty: Type::Int16, value: None });
-                Expr::equal(least(Expr::Case { branches, otherwise }, Type::Int16)?, number(1))
-            }
-            ty => least(expr, ty)?,
-        };
+        let mut values = Vec::with_capacity(row.len());
+        for Typed { expr, ty, scale } in row {
+            let scale = scale.named(&mut least)?;
+            let value = match ty {
+                // There is no least truth.
+                Type::Bool => {
+                    let branches = vec![(expr.clone(), number(1)), (Expr::Not(Box::new(expr)), number(0))];
+                    let otherwise = Box::new(Expr::Literal { ty: Type::Int16, value: None });
+                    Expr::equal(least(Expr::Case { branches, otherwise }, Type::Int16)?, number(1))
+                }
+                ty => least(expr, ty)?,
+            };
+            values.push(Typed { expr: value, ty, scale });
+        }
         let rows = self.column(Type::Int64)?;
         aggregates.push(Aggregation { columns: vec![rows], agg: Agg::CountStar, distinct: false });
         let rel = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
         self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
         let one = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
         let only = Expr::Call { function: Named::OnlyRow, ty: Type::Int64, args: vec![Expr::column(rows)] };
-        let otherwise = Box::new(Expr::Literal { ty, value: None });
-        Ok(Typed { expr: Expr::Case { branches: vec![(Expr::equal(only, one), value)], otherwise }, ty, scale })
+        let is_there = Expr::equal(only, one);
+        for Typed { expr, ty, .. } in &mut values {
+            let otherwise = Box::new(Expr::Literal { ty: *ty, value: None });
+            *expr = Expr::Case { branches: vec![(is_there.clone(), expr.clone())], otherwise };
+        }
+        Ok(values)
     }
 }
 

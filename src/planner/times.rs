@@ -30,6 +30,14 @@ enum Asked {
     Moved {
         minus: bool,
     },
+    ToTime,
+    /// A time of the day as an interval, and its parts.
+    SinceMidnight,
+    PartOfTime {
+        float: bool,
+    },
+    /// A date and a time of that day.
+    AtTime,
     /// A part of an interval.
     PartOfInterval {
         float: bool,
@@ -50,6 +58,11 @@ fn asked(function: pg_sys::Oid) -> Option<Asked> {
         pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMPTZ | pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT => Asked::Begin,
         pg_sys::F_DATE_TIMESTAMPTZ => Asked::ToDate,
         pg_sys::F_TIMESTAMP_TIMESTAMPTZ => Asked::ToTimestamp,
+        pg_sys::F_TIME_TIMESTAMPTZ => Asked::ToTime,
+        pg_sys::F_INTERVAL_TIME => Asked::SinceMidnight,
+        pg_sys::F_EXTRACT_TEXT_TIME => Asked::PartOfTime { float: false },
+        pg_sys::F_DATE_PART_TEXT_TIME => Asked::PartOfTime { float: true },
+        pg_sys::F_DATETIME_PL => Asked::AtTime,
         pg_sys::F_TIMESTAMPTZ_TIMESTAMP | pg_sys::F_TIMESTAMPTZ_DATE => Asked::ToTimestampTz,
         pg_sys::F_TIMEZONE_TEXT_TIMESTAMPTZ => Asked::AtZone(Named::ToTimestamp),
         pg_sys::F_TIMEZONE_TEXT_TIMESTAMP => Asked::AtZone(Named::ToTimestampTz),
@@ -107,6 +120,27 @@ impl<'a> Translator<'a> {
                 let local = self.local_time(time)?;
                 apply(Named::TimestampToDate, vec![local]).ok_or_else(reason)
             }
+            (Asked::ToTime, &[time]) => {
+                let local = self.local_time(time)?;
+                apply(Named::TimestampToTime, vec![local]).ok_or_else(reason)
+            }
+            (Asked::SinceMidnight, &[time]) => self.since_midnight(time),
+            (Asked::PartOfTime { float }, &[name, time]) => {
+                let field = self.field_name(name, &reason)?;
+                use Field::{Epoch, Hour, Microseconds, Milliseconds, Minute, Second};
+                if !matches!(field, Hour | Minute | Second | Milliseconds | Microseconds | Epoch) {
+                    return Err(reason());
+                }
+                let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
+                let interval = self.since_midnight(time)?;
+                apply(function, vec![interval]).ok_or_else(reason)
+            }
+            (Asked::AtTime, &[date, time]) => {
+                let date = self.expression(date)?;
+                let midnight = exact(cast(date, Type::Timestamp), Type::Timestamp);
+                let interval = self.since_midnight(time)?;
+                apply(Named::PlusInterval, vec![midnight, interval]).ok_or_else(reason)
+            }
             (Asked::ToTimestamp, &[time]) => self.in_session(Named::ToTimestamp, time, reason),
             (Asked::ToTimestampTz, &[time]) => self.in_session(Named::ToTimestampTz, time, reason),
             (Asked::AtZone(function), &[zone, time]) => {
@@ -157,6 +191,13 @@ impl<'a> Translator<'a> {
             (Asked::IsFinite, &[time]) => self.is_finite(time),
             _ => Err(reason()),
         }
+    }
+
+    fn since_midnight(&mut self, time: Node<'a>) -> Attempt<Typed> {
+        let time = self.expression(time)?;
+        let (left, ty) = (Box::new(time.expr), Type::Interval);
+        let right = Box::new(Expr::Literal { ty: Type::Time, value: Some(Literal::Int(0)) });
+        Ok(exact(Expr::Arith { op: ArithOp::Sub, ty, left, right }, ty))
     }
 
     fn part(&mut self, float: bool, name: Node<'a>, time: Node<'a>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
@@ -255,7 +296,7 @@ impl<'a> Translator<'a> {
         Expr::Call { function, ty: to, args }
     }
 
-    fn session_zone(&mut self) -> Typed {
+    pub fn session_zone(&mut self) -> Typed {
         let known = self.session_zone_so_far();
         let zone = known.unwrap_or_else(|| {
             // SAFETY: makes a node; nobody looks at its value.

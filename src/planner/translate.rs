@@ -185,6 +185,9 @@ impl<'a> Translator<'a> {
         for left in around {
             left.visit(&mut |rel| {
                 found |= rel.aggregates().iter().any(|a| a.agg.is_inexact() || a.agg.shows_row_order());
+                if let Rel::Window { calls, .. } = rel {
+                    found |= calls.iter().any(|call| call.function.is_inexact());
+                }
             });
         }
         found
@@ -214,8 +217,16 @@ impl<'a> Translator<'a> {
         self.params.len()
     }
 
-    /// A new parameter.
+    /// A parameter: the one that there is for such a value already, or a new one.
     pub fn parameter(&mut self, ty: Type, source: Source, expr: *mut pg_sys::Node) -> Expr {
+        let node = self.tree.required(expr);
+        let is_known = |(at, known): (usize, Node<'_>)| {
+            let same = (self.params[at], self.sources[at]) == (ty, source) && known.equals(node);
+            same.then_some(Expr::Param { index: at as u16 })
+        };
+        if let Some(known) = self.tree.list(self.param_exprs).enumerate().find_map(is_known) {
+            return known;
+        }
         let index = self.params.len() as u16;
         self.params.push(ty);
         self.sources.push(source);
@@ -290,6 +301,10 @@ impl<'a> Translator<'a> {
         match rel {
             Rel::Scan { relation, .. } => ids(&self.scanned[*relation as usize]),
             Rel::Filter { input, .. } | Rel::Top { input, .. } => self.columns_of(input),
+            Rel::Unfold { input, unfold } => {
+                let made = [unfold.column].into_iter().chain(unfold.number);
+                self.columns_of(input).into_iter().chain(made).collect()
+            }
             Rel::Window { input, calls, .. } => {
                 let computed = calls.iter().flat_map(|call| call.columns.iter().copied());
                 self.columns_of(input).into_iter().chain(computed).collect()
@@ -383,7 +398,7 @@ impl<'a> Translator<'a> {
         } else if let Some(conversion) = node.cast::<pg_sys::CoerceViaIO>() {
             self.converted(node, conversion)
         } else if let Some(list) = node.cast::<pg_sys::ScalarArrayOpExpr>() {
-            self.list_comparison(list)
+            self.list_comparison(list, unknown_is_false)
         } else {
             self.conditional(node)
         }
@@ -391,7 +406,8 @@ impl<'a> Translator<'a> {
 
     fn operator(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = self.tree.list(op.args).collect();
-        match (Comparison::of(op.opno, op.inputcollid), &arguments[..]) {
+        let comparison = arguments.first().and_then(|left| Comparison::of(op.opno, op.inputcollid, *left));
+        match (comparison, &arguments[..]) {
             (Some(comparison), &[left, right]) => {
                 let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
                 comparison.between(self, left, right)
@@ -401,7 +417,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Of a comparison.
-    fn compared_operand(&mut self, node: Node<'a>) -> Attempt<Typed> {
+    pub fn compared_operand(&mut self, node: Node<'a>) -> Attempt<Typed> {
         self.is_operand = node.cast::<pg_sys::Var>().is_some();
         let operand = self.expression(node);
         self.is_operand = false;
@@ -419,6 +435,7 @@ impl<'a> Translator<'a> {
             Some(called) => self.call(called, arguments, reason),
             None => (self.of_time(function, arguments, &reason))
                 .or_else(|| self.named(function, collation, arguments, &reason))
+                .or_else(|| self.of_document(function, arguments, &reason))
                 .unwrap_or_else(|| Err(reason())),
         }
     }
@@ -471,6 +488,9 @@ impl<'a> Translator<'a> {
     fn value(&mut self, node: Node<'a>) -> Attempt<Typed> {
         if node.is_volatile() {
             return Err(Why::Volatile.of("volatile function"));
+        }
+        if node.returns_set() {
+            return Err(Why::Function.of("set-returning function"));
         }
         let sql_type = node.sql_type();
         if let Some(constant) = node.cast::<pg_sys::Const>().filter(|_| sql_type == pg_sys::UNKNOWNOID) {

@@ -15,14 +15,15 @@ const MAX_ROWS: usize = 200;
 impl<'a> Translator<'a> {
     /// The rows become item `index` of the innermost scope.
     pub fn values(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
-        let rows: Vec<_> = self.tree.list(entry.values_lists).collect();
+        // A row without values is a list that PostgreSQL leaves out.
+        let rows: Vec<_> = self.tree.pointers(entry.values_lists).collect();
         if rows.len() > MAX_ROWS {
             return Err(Why::TooLarge.of(format!("VALUES of more than {MAX_ROWS} rows")));
         }
         let mut typed: Vec<Vec<Typed>> = Vec::new();
         for row in rows {
             let waiting = self.pending.len();
-            let row: Vec<Node<'a>> = self.tree.list(row.as_ptr::<pg_sys::List>()).collect();
+            let row: Vec<Node<'a>> = self.tree.list(row.cast()).collect();
             // SAFETY: an expression of the query; simplified it is a new tree, which nobody changes.
             let simple = |node: &Node<'a>| self.tree.required(unsafe { simplified(node.as_ptr()) });
             let row: Vec<Node<'a>> = row.iter().map(simple).collect();

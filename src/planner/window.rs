@@ -1,17 +1,16 @@
 //! Window functions of subqueries; those of the query itself PostgreSQL computes.
 
 use pgrx::prelude::*;
-use plan::{Agg, Bound, Exclude, Expr, Frame, Literal, Over, Rel, Type, Unit, WindowCall, WindowFunction};
+use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, Type, Unit, WindowCall};
 
-use super::aggregate::Translated;
 use super::compare::require_known_equality;
 use super::from::simplified;
 use super::numeric::comparable;
 use super::ordered::Targets;
 use super::reason::{Attempt, Why};
-use super::translate::{Scale, Translator, Typed};
-use crate::pg::catalog::function_name;
-use crate::pg::tree::{Node, make, push};
+use super::translate::{Translator, Typed};
+use super::window_function::unknown;
+use crate::pg::tree::Node;
 
 /// A window function of the level that is being translated, and its value.
 #[derive(Clone)]
@@ -80,7 +79,7 @@ impl<'a> Translator<'a> {
             let func = function
                 .cast::<pg_sys::WindowFunc>()
                 .ok_or_else(|| Why::WindowFunction.of("unknown window function"))?;
-            let (function_of, ty, scale) = self.window_function(func)?;
+            let (function_of, value) = self.window_function(func)?;
             // Of a function that reads no frame, too, PostgreSQL evaluates the offsets, and looks for the edges.
             let (range, bounds) = (range.as_ref().map_err(Clone::clone)?, frame.clone()?);
             let (frame, reach) = match (function_of.reads_frame(), range) {
@@ -93,16 +92,10 @@ impl<'a> Translator<'a> {
                 }
                 (false, _) => (Frame::ALL, None),
             };
-            let types = match &function_of {
-                WindowFunction::Aggregate(agg) => self.result_types(agg),
-                _ => vec![ty],
-            };
+            let arguments: Vec<Type> = function_of.arguments().into_iter().map(|e| self.type_of(e)).collect();
+            let types = function_of.types(&arguments).ok_or_else(|| unknown(func))?;
             let columns = types.into_iter().map(|ty| self.column(ty)).collect::<Attempt<Vec<_>>>()?;
-            let value = match (&function_of, &columns[..]) {
-                (WindowFunction::Aggregate(Agg::Avg(_)), &[sum, count]) => super::columns::average(sum, count),
-                (_, &[column]) => Typed { expr: Expr::column(column), ty, scale },
-                _ => return Err(Why::WindowFunction.of("window function of an unknown form")),
-            };
+            let value = value.of(&columns)?;
             self.windows.push(Computed { call: *function, value });
             calls.push(WindowCall { columns, function: function_of, frame, reach });
         }
@@ -126,102 +119,6 @@ impl<'a> Translator<'a> {
             keys.push(comparable(&typed));
         }
         Ok(keys)
-    }
-
-    /// What a function is, and type and scale of its value.
-    fn window_function(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Type, Scale)> {
-        use WindowFunction::*;
-        if func.winagg {
-            let agg = self.window_aggregate(func)?;
-            let ty = self
-                .result_types(&agg)
-                .first()
-                .copied()
-                .ok_or_else(|| Why::Aggregate.of("aggregate without a result"))?;
-            return Ok((Aggregate(agg), ty, Scale::OfType));
-        }
-        let arguments: Vec<Node<'a>> = self.tree.list(func.args).collect();
-        let (rank, share) = ((Type::Int64, Scale::OfType), (Type::Float64, Scale::OfType));
-        let with = |function, (ty, scale)| Ok((function, ty, scale));
-        let name = || Why::WindowFunction.of(format!("window function {}", function_name(func.winfnoid)));
-        let shifted = |this: &mut Self, forth: bool| {
-            let (&value, rest) = arguments.split_first().ok_or_else(name)?;
-            let value = this.expression(value)?;
-            let value = this.shown(value)?;
-            let by = rest.first().map_or(Ok(1), |by| this.constant(*by))?;
-            let otherwise = rest.get(1).map(|node| this.expression(*node)).transpose()?;
-            let of_one_form = |other: &Typed| {
-                let is_null = matches!(other.expr, Expr::Literal { value: None, .. });
-                is_null || other.ty == value.ty && other.has_exact_scale() && value.has_exact_scale()
-            };
-            if !otherwise.iter().all(of_one_form) {
-                return Err(Why::WindowFunction.of("lag or lead with another value of another form"));
-            }
-            let otherwise = otherwise.map(|other| match other.expr {
-                Expr::Literal { value: None, .. } => Expr::Literal { ty: value.ty, value: None },
-                expr => expr,
-            });
-            let by = if forth { by } else { -by };
-            Ok((Shifted { value: value.expr, by, otherwise }, value.ty, value.scale))
-        };
-        match func.winfnoid.to_u32() {
-            pg_sys::F_ROW_NUMBER => with(RowNumber, rank),
-            pg_sys::F_RANK_ => with(Rank, rank),
-            pg_sys::F_DENSE_RANK_ => with(DenseRank, rank),
-            pg_sys::F_PERCENT_RANK_ => with(PercentRank, share),
-            pg_sys::F_CUME_DIST_ => with(CumeDist, share),
-            pg_sys::F_NTILE => {
-                let buckets = self.constant(*arguments.first().ok_or_else(name)?)?;
-                let buckets = u32::try_from(buckets).ok().filter(|buckets| *buckets > 0).ok_or_else(name)?;
-                with(Ntile(buckets), (Type::Int32, Scale::OfType))
-            }
-            pg_sys::F_LAG_ANYELEMENT
-            | pg_sys::F_LAG_ANYELEMENT_INT4
-            | pg_sys::F_LAG_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE => shifted(self, false),
-            pg_sys::F_LEAD_ANYELEMENT
-            | pg_sys::F_LEAD_ANYELEMENT_INT4
-            | pg_sys::F_LEAD_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE => shifted(self, true),
-            pg_sys::F_FIRST_VALUE | pg_sys::F_LAST_VALUE | pg_sys::F_NTH_VALUE => {
-                let value = self.expression(*arguments.first().ok_or_else(name)?)?;
-                let value = self.shown(value)?;
-                let form = (value.ty, value.scale);
-                match func.winfnoid.to_u32() {
-                    pg_sys::F_FIRST_VALUE => with(First(value.expr), form),
-                    pg_sys::F_LAST_VALUE => with(Last(value.expr), form),
-                    _ => {
-                        let number = self.constant(*arguments.get(1).ok_or_else(name)?)?;
-                        let number = u32::try_from(number).ok().filter(|number| *number > 0).ok_or_else(name)?;
-                        with(Nth(value.expr, number), form)
-                    }
-                }
-            }
-            _ => Err(name()),
-        }
-    }
-
-    /// An aggregate over a frame.
-    fn window_aggregate(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<Agg> {
-        let aggref = make::<pg_sys::Aggref>();
-        aggref.aggfnoid = func.winfnoid;
-        aggref.aggtype = func.wintype;
-        aggref.inputcollid = func.inputcollid;
-        aggref.aggfilter = func.aggfilter;
-        aggref.aggstar = func.winstar;
-        aggref.aggkind = b'n' as _;
-        for (number, argument) in (1..).zip(self.tree.list(func.args)) {
-            // SAFETY: makes a node around an expression.
-            let entry = unsafe { pg_sys::makeTargetEntry(argument.as_ptr(), number, std::ptr::null_mut(), false) };
-            push(&mut aggref.args, entry);
-        }
-        match self.aggregate(aggref, Vec::new())? {
-            Translated::Column(agg, distinct, _) if !distinct.0 && self.is_windowed(&agg) => Ok(agg),
-            _ => Err(Why::WindowFunction.of(format!("window function {}", function_name(func.winfnoid)))),
-        }
-    }
-
-    fn is_windowed(&self, agg: &Agg) -> bool {
-        let arguments: Vec<Type> = agg.arguments().iter().map(|e| self.type_of(e)).collect();
-        WindowFunction::Aggregate(agg.clone()).types(&arguments).is_some()
     }
 
     /// A number that is written down.

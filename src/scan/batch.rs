@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 use plan::Type;
 
 use super::spread;
+use crate::client::Lost;
 use crate::pg::value::{self, Form};
 use crate::spec::{Conversion, ResultColumn};
 use plan::catalogue::Spread;
@@ -42,7 +43,7 @@ struct Arena {
 
 impl Batch {
     /// Takes over a batch; an error means that the engine sent something else than was agreed.
-    pub fn load(&mut self, batch: &RecordBatch, columns: &[ResultColumn]) -> Result<(), String> {
+    pub fn load(&mut self, batch: &RecordBatch, columns: &[ResultColumn]) -> Result<(), Lost> {
         self.rows = batch.num_rows();
         self.next = 0;
         self.arena.clear();
@@ -51,7 +52,10 @@ impl Batch {
             values.datums.clear();
             values.nulls.clear();
             let array = batch.columns().get(column.at as usize).ok_or("the engine sent too few columns")?;
-            values.nulls.extend((0..array.len()).map(|row| array.is_null(row)));
+            match array.nulls() {
+                Some(valid) => values.nulls.extend(valid.iter().map(|is_valid| !is_valid)),
+                None => values.nulls.resize(array.len(), false),
+            }
             match column.conversion {
                 Conversion::Plain(ty) => plain(array.as_ref(), ty, values, &mut self.arena)?,
                 Conversion::Kept(form) => kept(array.as_ref(), form, values, &mut self.arena)?,
@@ -91,6 +95,16 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// The rows that are left, but for the last: their values, and whether they are null.
+    pub fn rows_ahead(&mut self) -> impl ExactSizeIterator<Item = impl Iterator<Item = (usize, bool)>> {
+        let last = self.rows.saturating_sub(1).max(self.next);
+        let rows = std::mem::replace(&mut self.next, last)..last;
+        let columns = &self.columns;
+        rows.map(move |row| columns.iter().map(move |column| (column.datums[row], column.nulls[row])))
+    }
+}
+
 fn by_reference(conversion: Conversion) -> bool {
     match conversion {
         Conversion::Plain(ty) => {
@@ -102,7 +116,7 @@ fn by_reference(conversion: Conversion) -> bool {
     }
 }
 
-fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Result<(), String> {
+fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Result<(), Lost> {
     const WRONG: &str = "the engine sent a column of another type";
     let datums = &mut out.datums;
     match ty {
@@ -178,7 +192,7 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Re
 }
 
 /// What the engine has kept as PostgreSQL gave it.
-fn kept(array: &dyn Array, form: Form, out: &mut Values, arena: &mut Arena) -> Result<(), String> {
+fn kept(array: &dyn Array, form: Form, out: &mut Values, arena: &mut Arena) -> Result<(), Lost> {
     let array = array.as_binary_view_opt().ok_or("the engine sent a column of another type")?;
     for row in 0..array.len() {
         // A null's view may hold anything.
@@ -187,7 +201,7 @@ fn kept(array: &dyn Array, form: Form, out: &mut Values, arena: &mut Arena) -> R
             (Form::Varlena, bytes) => arena.push(bytes.unwrap_or_default(), 0)?,
             (_, None) => 0,
             (Form::Fixed(length) | Form::Inline(length), Some(bytes)) if bytes.len() != length => {
-                return Err(format!("the engine sent a value of {} instead of {length} bytes", bytes.len()));
+                return Err(format!("the engine sent a value of {} instead of {length} bytes", bytes.len()).into());
             }
             (Form::Fixed(_), Some(bytes)) => arena.push_fixed(bytes)?,
             (Form::Inline(_), Some(bytes)) => inline(bytes)?,
@@ -197,18 +211,18 @@ fn kept(array: &dyn Array, form: Form, out: &mut Values, arena: &mut Arena) -> R
 }
 
 /// The datum of a value that lies in it, as it is read from a tuple.
-fn inline(bytes: &[u8]) -> Result<usize, String> {
+fn inline(bytes: &[u8]) -> Result<usize, Lost> {
     Ok(match *bytes {
         [a] => a as i8 as usize,
         [a, b] => i16::from_ne_bytes([a, b]) as usize,
         [a, b, c, d] => i32::from_ne_bytes([a, b, c, d]) as usize,
         [a, b, c, d, e, f, g, h] => usize::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        _ => return Err(format!("the engine sent a value of {} bytes", bytes.len())),
+        _ => return Err(format!("the engine sent a value of {} bytes", bytes.len()).into()),
     })
 }
 
 /// char(n): with blanks up to n characters.
-fn padded(array: &dyn Array, width: usize, out: &mut Values, arena: &mut Arena) -> Result<(), String> {
+fn padded(array: &dyn Array, width: usize, out: &mut Values, arena: &mut Arena) -> Result<(), Lost> {
     let array = array.as_string_view_opt().ok_or("the engine sent a column of another type")?;
     for row in 0..array.len() {
         let text = if array.is_null(row) { "" } else { array.value(row) };
@@ -218,13 +232,7 @@ fn padded(array: &dyn Array, width: usize, out: &mut Values, arena: &mut Arena) 
     Ok(())
 }
 
-fn averages(
-    sums: &dyn Array,
-    counts: &dyn Array,
-    scale: u8,
-    out: &mut Values,
-    arena: &mut Arena,
-) -> Result<(), String> {
+fn averages(sums: &dyn Array, counts: &dyn Array, scale: u8, out: &mut Values, arena: &mut Arena) -> Result<(), Lost> {
     let sums = sums.as_primitive_opt::<Decimal128Type>().ok_or("the engine sent a sum of another type")?;
     let counts = counts.as_primitive_opt::<Int64Type>().ok_or("the engine sent a count of another type")?;
     let (mut sum, mut count) = (Arena::default(), Arena::default());
@@ -259,7 +267,7 @@ fn spreads(
     (of, scale): (Spread, u8),
     out: &mut Values,
     arena: &mut Arena,
-) -> Result<(), String> {
+) -> Result<(), Lost> {
     let differences = differences.as_string_view_opt().ok_or("the engine sent a variance of another type")?;
     let counts = counts.as_primitive_opt::<Int64Type>().ok_or("the engine sent a count of another type")?;
     for row in 0..differences.len() {
@@ -284,18 +292,18 @@ impl Arena {
         self.words.clear();
     }
 
-    fn push_numeric(&mut self, value: i128, scale: u8) -> Result<usize, String> {
+    fn push_numeric(&mut self, value: i128, scale: u8) -> Result<usize, Lost> {
         self.push(numeric::encode(value, scale).bytes(), 0)
     }
 
     /// Appends a varlena with a four-byte header; returns its offset in words.
     #[inline]
-    fn push(&mut self, bytes: &[u8], blanks: usize) -> Result<usize, String> {
+    fn push(&mut self, bytes: &[u8], blanks: usize) -> Result<usize, Lost> {
         const HEADER: usize = pg_sys::VARHDRSZ;
         let offset = self.words.len();
         let size = HEADER + bytes.len() + blanks;
         if size > Self::LONGEST {
-            return Err(format!("the engine sent a value of {size} bytes"));
+            return Err(format!("the engine sent a value of {size} bytes").into());
         }
         self.make(size)?;
         // SAFETY: the words were just made; `size` bytes fit into them.
@@ -309,7 +317,7 @@ impl Arena {
     }
 
     /// Appends a value of fixed length; returns its offset in words.
-    fn push_fixed(&mut self, bytes: &[u8]) -> Result<usize, String> {
+    fn push_fixed(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
         let offset = self.words.len();
         self.make(bytes.len())?;
         for (word, bytes) in self.words[offset..].iter_mut().zip(bytes.chunks(size_of::<u64>())) {
@@ -322,9 +330,9 @@ impl Arena {
 
     /// Room for so many bytes behind all others.
     #[inline]
-    fn make(&mut self, size: usize) -> Result<(), String> {
+    fn make(&mut self, size: usize) -> Result<(), Lost> {
         let words = size.div_ceil(size_of::<u64>());
-        self.words.try_reserve(words).map_err(|_| "no memory for the engine's rows")?;
+        self.words.try_reserve(words).map_err(|_| Lost::NoMemory("no memory for the engine's rows".into()))?;
         self.words.resize(self.words.len() + words, 0);
         Ok(())
     }

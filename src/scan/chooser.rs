@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 
 use super::engine_node::EngineNode;
 use super::trouble::Trouble;
+use crate::pg::delivery::Delivery;
 use crate::pg::explain::Explain;
 use crate::pg::scan_node::{Below, Child, Flags, Methods, Place, ScanNode, Slot};
 use crate::pg::session;
@@ -33,6 +34,8 @@ pub struct Chooser {
     active: Option<Side>,
     /// Why it is the heap.
     reason: Option<Reason>,
+    /// Where rows may go to past the executor.
+    delivery: Option<Delivery>,
     /// What the planner compared for a query that did not ask for the engine, so that the heap is never an error.
     unasked: Option<Unasked>,
 }
@@ -65,8 +68,16 @@ impl ScanNode for Chooser {
         let reason = plan_is_heaps.then(|| reason(&mut told));
         let unasked = told.next().and_then(Node::string).map(|cost| Unasked { other_cost: cost.parse().ok() });
         let is_unasked = unasked.is_some();
-        let mut chooser =
-            Chooser { flags, engine_side: None, leaf: None, heap: None, active: None, reason: None, unasked };
+        let mut chooser = Chooser {
+            flags,
+            engine_side: None,
+            leaf: None,
+            heap: None,
+            active: None,
+            reason: None,
+            delivery: None,
+            unasked,
+        };
         // A plan from before the setting was changed.
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, Why::RouteOff.of("anker.route is off"));
@@ -86,9 +97,16 @@ impl ScanNode for Chooser {
         if self.active.is_none() {
             self.choose(place);
         }
+        if self.delivery.is_some() {
+            self.deliver_ahead();
+        }
         let side = self.active().expect("a chosen side");
         // SAFETY: neither this frame nor the callback around it owns anything.
         unsafe { side.next(place) }
+    }
+
+    fn deliver(&mut self, to: Option<Delivery>) {
+        self.delivery = to;
     }
 
     fn rescan(&mut self) {
@@ -151,6 +169,20 @@ impl Chooser {
         match primed.expect("the engine was asked") {
             Ok(()) => self.activate(place, Side::Engine),
             Err(trouble) => self.use_heap(place, trouble),
+        }
+    }
+
+    /// Sends what is there of the engine's rows, but for one, if nothing is to be done to them.
+    #[inline]
+    fn deliver_ahead(&mut self) {
+        let is_engines =
+            matches!(self.active, Some(Side::Engine)) && self.engine_side.as_ref().is_some_and(Child::is_last);
+        if let (true, Some(delivery), Some(leaf)) = (is_engines, &mut self.delivery, &mut self.leaf) {
+            // SAFETY: the executor runs it only below this node, whose callback has not come to that.
+            let (node, place) = unsafe { leaf.parts() };
+            if delivery.has_begun() && place.is_bare() {
+                node.deliver_ahead(place, delivery);
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use crate::pg::catalog::relation_name;
 use crate::pg::scan_node::Place;
 use crate::pg::{session, wal};
 use crate::reason::{Reason, Why};
-use crate::{settings, shared};
+use crate::{settings, shared, verifying};
 
 /// The engine's answers beyond `anker.max_wait` may take so much longer.
 const GRACE: Duration = Duration::from_secs(2);
@@ -43,6 +43,7 @@ impl Question<'_> {
             max_wait_ms,
             observed: false,
             random_joins: settings::random_joins(),
+            verifies: verifying::now(),
         })
     }
 
@@ -190,6 +191,7 @@ fn why_refused(refusal: &Refusal) -> Why {
         Refusal::TimedOut { .. } => Why::Lag,
         Refusal::TooManyQueries { .. } => Why::Busy,
         Refusal::OutOfMemory { .. } => Why::Memory,
+        Refusal::NotForked { .. } => Why::Mechanism,
         Refusal::Version { .. } | Refusal::Protocol { .. } => Why::Engine,
     }
 }

@@ -18,6 +18,7 @@ use super::sent;
 use super::trouble::Trouble;
 use crate::pg::attempt::attempt;
 use crate::pg::catalog::relation_name;
+use crate::pg::delivery::Delivery;
 use crate::pg::explain::Explain;
 use crate::pg::scan_node::{Expression, Flags, Methods, Place, ScanNode, Slot};
 use crate::pg::tree::Node;
@@ -66,6 +67,8 @@ impl ScanNode for EngineNode {
         // SAFETY: the result's columns are those of the plan, and a row stays in place until the next one is asked for.
         unsafe { place.store(|values, nulls| result.next_row(values, nulls)) }
     }
+
+    fn deliver(&mut self, _to: Option<Delivery>) {}
 
     fn rescan(&mut self) {
         if !self.result.as_mut().is_none_or(EngineResult::rewind) {
@@ -167,6 +170,13 @@ impl EngineNode {
         let must_be_all = self.flags.rewind() || self.spec.plan.may_fail_late();
         let result = self.result.as_mut().ok_or_else(|| "engine was not asked".to_string())?;
         if must_be_all || reads_ahead { result.fetch(place, must_be_all) } else { result.begin() }
+    }
+
+    /// Sends the rows that have come, but for the last.
+    pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
+        if let Some(result) = &mut self.result {
+            result.deliver_ahead(place, delivery);
+        }
     }
 
     /// Lets go of the engine and its rows.

@@ -19,8 +19,11 @@ mod sent;
 mod spread;
 mod trouble;
 
+use crate::pg::delivery::deliver_rows_of;
+
 /// While the library is loaded.
 pub fn init() {
     chooser::METHODS.register();
     engine_node::METHODS.register();
+    deliver_rows_of::<chooser::Chooser>();
 }

@@ -150,7 +150,10 @@ impl Tree<'_> {
             self.told(operator);
         }
         self.details(operator);
-        if let Some(Actual { memory_bytes, disk_bytes, chunks, .. }) = &operator.actual {
+        if let Some(Actual { memory_bytes, disk_bytes, chunks, without_partner, .. }) = &operator.actual {
+            if *without_partner > 0 {
+                self.out.number(c"Rows Removed by Join Filter", *without_partner);
+            }
             if *memory_bytes > 0 {
                 self.out.memory(c"Memory Usage", *memory_bytes);
             }
@@ -237,6 +240,9 @@ impl Tree<'_> {
                     }
                 }
             }
+            Step::Unfold { list } => {
+                self.out.property(c"Function Call", &self.words.list(list));
+            }
             Step::Window { over, functions } => {
                 self.list(c"Partition Key", over.partition.iter().map(|key| self.words.expression(key)));
                 self.list(c"Sort Key", over.order.iter().map(|key| self.words.sort_key(key)));
@@ -266,6 +272,8 @@ impl Tree<'_> {
             Step::Top { order, .. } if order.is_empty() => "Limit",
             Step::Top { range, .. } if range.count.is_none() => "Sort",
             Step::Top { .. } => "Top-N",
+            Step::Unfold { list } if list.outer => "Unfold Left",
+            Step::Unfold { .. } => "Unfold",
             Step::Window { .. } => "Window",
         }
     }

@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use super::batch::Batch;
 use super::conversation::Conversation;
 use super::trouble::Trouble;
+use crate::pg::delivery::Delivery;
 use crate::pg::scan_node::Place;
 use crate::pg::session;
 use crate::pg::tuple_store::TupleStore;
@@ -138,6 +139,14 @@ impl EngineResult {
                 Ok(false) => return false,
                 Err(trouble) => trouble.raise(),
             }
+        }
+    }
+
+    /// Sends the rows of the current batch, but for the last, past the executor.
+    pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
+        if !matches!(self.kept, Some(Kept::Tuples(_))) {
+            // SAFETY: the result's columns are those of the plan. Neither this frame nor those above it own anything.
+            unsafe { delivery.send(place, self.batch.rows_ahead()) };
         }
     }
 

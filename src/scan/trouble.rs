@@ -4,6 +4,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use protocol::request::{Failure, FailureKind};
 
+use crate::client::Lost;
 use crate::reason::{Reason, Why};
 
 /// Why the engine's answer did not come.
@@ -23,6 +24,7 @@ impl Trouble {
                 let why = match failure.kind {
                     FailureKind::OutOfMemory => Why::Memory,
                     FailureKind::TooLarge => Why::TooLarge,
+                    FailureKind::Forked => Why::Mechanism,
                     FailureKind::Internal => Why::Engine,
                     kind if kind.is_postgresqls() => Why::Error,
                     _ => Why::Value,
@@ -36,13 +38,26 @@ impl Trouble {
     pub fn raise(self) -> ! {
         let (code, message) = match self {
             Trouble::Reason(reason) => {
-                (PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, format!("columnar engine: {reason}"))
+                let code = match reason.why {
+                    Why::Memory => PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY,
+                    _ => PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                };
+                (code, format!("columnar engine: {reason}"))
             }
             Trouble::Failure(failure) if failure.kind.is_postgresqls() => (code(failure.kind), failure.message),
             Trouble::Failure(failure) => (code(failure.kind), format!("columnar engine: {}", failure.message)),
         };
         ErrorReport::new(code, message, "raise").report(PgLogLevel::ERROR);
         unreachable!("ERROR does not return")
+    }
+}
+
+impl From<Lost> for Trouble {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::NoMemory(what) => Trouble::Reason(Why::Memory.of(what)),
+            Lost::Other(what) => what.into(),
+        }
     }
 }
 
@@ -77,10 +92,16 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         FailureKind::DecimalTooWide
         | FailureKind::FloatTooLarge
         | FailureKind::InfiniteDecimal
-        | FailureKind::IntervalTooLong => ERRCODE_FEATURE_NOT_SUPPORTED,
+        | FailureKind::IntervalTooLong
+        | FailureKind::UnknownStyle => ERRCODE_FEATURE_NOT_SUPPORTED,
+        FailureKind::TextUnread => ERRCODE_INVALID_TEXT_REPRESENTATION,
+        FailureKind::NoArray => ERRCODE_INVALID_PARAMETER_VALUE,
+        FailureKind::NoCharacter => ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         FailureKind::Undefined => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-        FailureKind::TooLarge => ERRCODE_STATEMENT_TOO_COMPLEX,
+        FailureKind::TooLarge | FailureKind::Forked => ERRCODE_STATEMENT_TOO_COMPLEX,
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
+        FailureKind::BucketsNotPositive => ERRCODE_INVALID_ARGUMENT_FOR_NTILE,
+        FailureKind::NthNotPositive => ERRCODE_INVALID_ARGUMENT_FOR_NTH_VALUE,
         FailureKind::Internal => ERRCODE_INTERNAL_ERROR,
     }
 }

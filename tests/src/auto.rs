@@ -54,6 +54,8 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "SELECT name, sum(x) FROM t JOIN u USING (g) GROUP BY name ORDER BY 2 DESC LIMIT 3",
         "SELECT count(*) FROM t WHERE s LIKE '%9%'",
         "SELECT g, sum(x) FROM t a WHERE x > (SELECT avg(x) FROM t b WHERE b.g = a.g) GROUP BY g",
+        "WITH r AS (SELECT g, sum(x) AS s FROM t GROUP BY g)
+         SELECT name, s FROM u JOIN r USING (g) WHERE s = (SELECT max(s) FROM r) ORDER BY name",
     ] {
         chosen(&mut client, sql, true)?;
     }

@@ -128,10 +128,10 @@ fn killed_engine_under_pgbench(context: &Context) -> Result<()> {
 fn crashed_engine_under_tpcc(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     let scale = Scale::small(1);
-    tpcc::create(&cluster, scale)?;
+    tpcc::create(&cluster.config(), scale)?;
     tpcc::identify_history(&mut client)?;
     anker::mirror(&mut client, &tpcc::TABLES, BACK)?;
-    let clients = Clients::start(&cluster, Workload { scale, clients: 3, synchronous_commit: false })?;
+    let clients = Clients::start(&cluster.config(), Workload::of(scale, 3))?;
     for signal in [os::SIGSEGV, os::SIGKILL, os::SIGTERM].into_iter().take(context.size(3, 1) as usize) {
         for query in &bench::queries::ANKER {
             same(&mut client, &query.flagged())?;
@@ -163,8 +163,8 @@ fn killed_engine_while_it_answers(context: &Context) -> Result<()> {
                     let mut client = cluster.connect()?;
                     while !done.load(Ordering::Relaxed) {
                         let sql = "SELECT id, g, v FROM t WHERE anker.olap()";
-                        match bench::queries::timed(&mut client, sql) {
-                            Ok((_, rows)) => ensure!(rows == 200_000, "{rows} rows instead of 200000"),
+                        match bench::queries::count_rows(&mut client, sql) {
+                            Ok(rows) => ensure!(rows == 200_000, "{rows} rows instead of 200000"),
                             Err(error) => {
                                 let code = error.downcast_ref::<postgres::Error>().and_then(|e| e.code().cloned());
                                 ensure!(code.is_some(), "connection lost: {error}");

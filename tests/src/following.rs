@@ -76,10 +76,14 @@ impl Ddl {
         ];
         let sql = CHANGES[self.done % CHANGES.len()];
         self.done += 1;
-        match client.batch_execute(sql) {
-            // Deadlocks with the writers, and values that a writer has made too large for the type.
-            Err(e) if e.code().is_some_and(|c| ["40P01", "22003"].contains(&c.code())) => Ok(()),
-            other => Ok(other.map_err(|e| format!("{sql}: {}", bench::describe(&e)))?),
+        loop {
+            match client.batch_execute(sql) {
+                // A deadlock with the writers: later changes build on this one.
+                Err(e) if e.code().is_some_and(|c| c.code() == "40P01") => client.batch_execute("ROLLBACK")?,
+                // Values that a writer has made too large for the type.
+                Err(e) if e.code().is_some_and(|c| c.code() == "22003") => return Ok(()),
+                other => return Ok(other.map_err(|e| format!("{sql}: {}", bench::describe(&e)))?),
+            }
         }
     }
 }

@@ -23,11 +23,11 @@ const INCONSISTENT: &str = "
 fn tpcc_rows_agree_with_each_other_before_and_after_clients(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().unset("shared_preload_libraries"))?;
     let scale = Scale::small(2);
-    tpcc::create(&cluster, scale)?;
+    tpcc::create(&cluster.config(), scale)?;
     let mut client = cluster.connect()?;
     let mut inconsistent = || client.query_one(INCONSISTENT, &[]).map(|row| row.get::<_, i64>(0));
     ensure!(inconsistent()? == 0, "loaded rows are inconsistent");
-    let clients = Clients::start(&cluster, Workload { scale, clients: 4, synchronous_commit: false })?;
+    let clients = Clients::start(&cluster.config(), Workload::of(scale, 4))?;
     std::thread::sleep(Duration::from_secs(2));
     let totals = clients.stop();
     ensure!(totals.errors.is_empty(), "errors: {:?}", totals.errors);

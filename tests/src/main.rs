@@ -11,18 +11,26 @@ mod answers;
 mod auto;
 mod backups;
 mod chaos;
+mod chunks;
+mod columns;
 mod cursors;
+mod delivery;
 mod errors;
+mod experiments;
 mod explain;
 mod faults;
 mod flagged;
 mod following;
+mod forking;
 mod generated;
+mod hammerdb;
 mod harness;
 mod interrupts;
 mod intervals;
 mod loading;
 mod locales;
+mod mechanisms;
+mod patched_kernel;
 mod powers;
 mod ranges;
 mod refusals;
@@ -44,12 +52,16 @@ fn main() -> std::process::ExitCode {
         ("harness", harness::TESTS),
         ("tpcc", tpcc_live::TESTS),
         ("sets", sets::TESTS),
+        ("hammerdb", hammerdb::TESTS),
         ("zones", zones::TESTS),
         ("answers", answers::TESTS),
         ("auto", auto::TESTS),
         ("generated", generated::TESTS),
+        ("chunks", chunks::TESTS),
+        ("columns", columns::TESTS),
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
+        ("delivery", delivery::TESTS),
         ("reuse", reuse::TESTS),
         ("intervals", intervals::TESTS),
         ("powers", powers::TESTS),
@@ -64,10 +76,14 @@ fn main() -> std::process::ExitCode {
         ("registered", registered::TESTS),
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
+        ("mechanisms", mechanisms::TESTS),
+        ("forking", forking::TESTS),
+        ("patched_kernel", patched_kernel::TESTS),
         ("locales", locales::TESTS),
         ("loading", loading::TESTS),
         ("faults", faults::TESTS),
         ("backups", backups::TESTS),
+        ("experiments", experiments::TESTS),
         ("regress", regress::TESTS),
     ])
 }

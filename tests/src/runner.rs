@@ -38,6 +38,24 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
+/// What a test returns as its error if it cannot run here, and why.
+#[derive(Debug)]
+pub struct Skipped(pub &'static str);
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Skipped {}
+
+enum Verdict {
+    Passed,
+    Skipped(String),
+    Failed(String),
+}
+
 /// What a test may use.
 pub struct Context {
     pub quick: bool,
@@ -58,6 +76,11 @@ impl Context {
         let cluster = Arc::new(Cluster::start(&self.server, options)?);
         self.clusters.borrow_mut().push(cluster.clone());
         Ok(cluster)
+    }
+
+    /// For what makes its clusters itself.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
     }
 
     /// A cluster with the extension created in database `postgres`, and a session there.
@@ -146,30 +169,38 @@ pub fn main(modules: &[(&str, &[Test])]) -> ExitCode {
     let home = server.home().to_owned();
     os::on_interrupt(move || server::remove(&home));
 
-    let mut failed = 0;
+    let (mut passed, mut failed, mut skipped) = (0, 0, skipped.len());
     for (name, test) in &chosen {
         let start = Instant::now();
-        let result = run(test, &server, &arguments);
+        let verdict = run(test, &server, &arguments);
         let seconds = start.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => println!("ok     {name} ({seconds:.1} s)"),
-            Err(why) => {
+        match verdict {
+            Verdict::Passed => {
+                passed += 1;
+                println!("ok     {name} ({seconds:.1} s)");
+            }
+            Verdict::Skipped(why) => {
+                skipped += 1;
+                println!("skip   {name}: {why}");
+            }
+            Verdict::Failed(why) => {
                 failed += 1;
                 println!("FAILED {name} ({seconds:.1} s): {why}");
             }
         }
     }
-    println!("{} passed, {failed} failed, {} skipped", chosen.len() - failed, skipped.len());
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(test: &Test, server: &Arc<Server>, arguments: &Arguments) -> std::result::Result<(), String> {
+fn run(test: &Test, server: &Arc<Server>, arguments: &Arguments) -> Verdict {
     let &Arguments { quick, queries, seed, .. } = arguments;
     let context = Context { quick, queries, seed, server: server.clone(), clusters: RefCell::default() };
     // The servers are stopped and dropped whatever happened in the test.
     let outcome = catch_unwind(AssertUnwindSafe(|| (test.run)(&context)));
     let mut why = match outcome {
         Ok(Ok(())) => String::new(),
+        Ok(Err(error)) if error.is::<Skipped>() => return Verdict::Skipped(error.to_string()),
         Ok(Err(error)) => describe(&*error),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
@@ -184,5 +215,5 @@ fn run(test: &Test, server: &Arc<Server>, arguments: &Arguments) -> std::result:
             why += &format!("\n  end of the server log:\n{}", tail(&cluster.log(), 25));
         }
     }
-    if why.is_empty() { Ok(()) } else { Err(why) }
+    if why.is_empty() { Verdict::Passed } else { Verdict::Failed(why) }
 }

@@ -27,7 +27,7 @@ fn ssb_queries_are_the_engines(context: &Context) -> Result<()> {
 fn answered_alike(context: &Context, set: &str, queries: usize) -> Result<()> {
     let set = Set::named(set).ok_or("no such set")?;
     let cluster = context.cluster_with(&sets::cluster_options())?;
-    set.create(&cluster, set.quick_scale)?;
+    set.create(&cluster.config(), set.quick_scale)?;
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
     anker::mirror(&mut client, set.tables, LIVE)?;

@@ -15,6 +15,8 @@ use crate::runner::{Context, ensure, tests};
 tests![
     more_groups_than_memory,
     orders_and_windows_beyond_memory,
+    joins_beyond_memory,
+    rows_that_stream_out_of_a_join_on_disk,
     no_disk_or_too_little_of_it_is_a_matter_for_the_heap,
     two_queries_share_memory_and_disk,
     a_query_that_ends_early_leaves_nothing,
@@ -86,12 +88,51 @@ fn orders_and_windows_beyond_memory(context: &Context) -> Result<()> {
     Ok(())
 }
 
+const JOIN: &str =
+    "SELECT count(*), sum(a.n), min(b.t), max(a.t) FROM big a JOIN big b ON a.k = b.k WHERE anker.olap()";
+
+fn joins_beyond_memory(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context, "96MB", "1GB", ROWS)?;
+    client.batch_execute("SET enable_nestloop = off")?;
+    for sql in [
+        JOIN,
+        "SELECT count(*), count(b.id), sum(b.n) FROM big a LEFT JOIN big b ON a.t = b.t AND a.id < b.id WHERE anker.olap()",
+        "SELECT count(*), count(a.id), count(b.id), min(b.t) FROM big a FULL JOIN big b ON a.k = b.id AND a.t = b.t
+         WHERE anker.olap()",
+        "SELECT count(*), sum(k), min(t) FROM big a WHERE EXISTS (SELECT FROM big b WHERE b.t = a.t AND b.k <> a.k)
+         AND anker.olap()",
+        "SELECT count(*), sum(k), min(t) FROM big a WHERE NOT EXISTS (SELECT FROM big b WHERE b.t = a.t AND b.n < a.n)
+         AND anker.olap()",
+        "SELECT count(*), sum(a.k) FROM big a JOIN big b USING (t, n) JOIN big c ON c.id = b.id WHERE anker.olap()",
+    ] {
+        let bytes = spilled(&mut client, sql)?;
+        ensure!(bytes > 0, "{sql}: nothing was put on disk");
+    }
+    let shown = anker::text_rows(&mut client, &format!("EXPLAIN (ANALYZE) {JOIN}"))?.join("\n");
+    ensure!(shown.contains("Hash Join") && shown.contains("Disk: "), "{shown}");
+    Ok(())
+}
+
+fn rows_that_stream_out_of_a_join_on_disk(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context, "24MB", "1GB", 300_000)?;
+    for kind in ["JOIN", "LEFT JOIN", "FULL JOIN"] {
+        let sql = format!(
+            "SELECT a.id, a.t, b.id, b.n FROM big a {kind} big b ON a.t = b.t AND a.f <= b.f WHERE anker.olap()"
+        );
+        let bytes = spilled(&mut client, &sql)?;
+        ensure!(bytes > 0, "{sql}: nothing was put on disk");
+    }
+    Ok(())
+}
+
 fn no_disk_or_too_little_of_it_is_a_matter_for_the_heap(context: &Context) -> Result<()> {
     for (disk, reason) in [("0", "memory"), ("1MB", "anker.query_disk")] {
         let (_cluster, mut client) = cluster(context, "16MB", disk, 400_000)?;
-        let by = anker::analyzed(&mut client, GROUPS)?.unwrap_or_default();
-        ensure!(by.starts_with("heap") && by.to_lowercase().contains(reason), "{disk}: answered by {by}");
-        same(&mut client, GROUPS)?;
+        for sql in [GROUPS, JOIN] {
+            let by = anker::analyzed(&mut client, sql)?.unwrap_or_default();
+            ensure!(by.starts_with("heap") && by.to_lowercase().contains(reason), "{disk}: answered by {by}");
+            same(&mut client, sql)?;
+        }
         let spilled = anker::counter(&mut client, "spilled_bytes")?;
         ensure!((disk == "0") == (spilled == 0), "{disk}: {spilled} bytes on disk");
     }
@@ -135,13 +176,15 @@ fn a_query_that_ends_early_leaves_nothing(context: &Context) -> Result<()> {
     let (cluster, mut client) = cluster(context, "128MB", "1GB", ROWS)?;
     let engine = anker::engine_pid(&mut client)?;
     let mut session = cluster.connect()?;
-    for milliseconds in [50, 150, 300, 500] {
-        session.batch_execute(&format!("SET statement_timeout = {milliseconds}"))?;
-        if let Err(error) = session.simple_query(GROUPS) {
-            ensure!(error.code() == Some(&SqlState::QUERY_CANCELED), "{}", bench::describe(&error));
+    for sql in [GROUPS, JOIN] {
+        for milliseconds in [50, 150, 300, 500] {
+            session.batch_execute(&format!("SET statement_timeout = {milliseconds}"))?;
+            if let Err(error) = session.simple_query(sql) {
+                ensure!(error.code() == Some(&SqlState::QUERY_CANCELED), "{}", bench::describe(&error));
+            }
+            let gone = wait_until(LIVE, || Ok(disk_bytes(engine)? == 0))?;
+            ensure!(gone, "after {milliseconds} ms: {} bytes are left on disk", disk_bytes(engine)?);
         }
-        let gone = wait_until(LIVE, || Ok(disk_bytes(engine)? == 0))?;
-        ensure!(gone, "after {milliseconds} ms: {} bytes are left on disk", disk_bytes(engine)?);
     }
     ensure!(anker::counter(&mut client, "queries_cancelled")? > 0, "no query was cancelled");
     ensure!(spilled(&mut client, GROUPS)? > 0, "nothing was put on disk");

@@ -15,10 +15,10 @@ const LIVE: Duration = Duration::from_secs(60);
 fn eight_queries_beside_transactions(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     let scale = Scale::small(2);
-    tpcc::create(&cluster, scale)?;
+    tpcc::create(&cluster.config(), scale)?;
     tpcc::identify_history(&mut client)?;
     anker::mirror(&mut client, &tpcc::TABLES, LIVE)?;
-    let clients = Clients::start(&cluster, Workload { scale, clients: 3, synchronous_commit: true })?;
+    let clients = Clients::start(&cluster.config(), Workload { synchronous_commit: true, ..Workload::of(scale, 3) })?;
     for round in 0..context.size(20, 4) {
         for query in &queries::ANKER {
             same(&mut client, &query.flagged()).map_err(|e| format!("round {round}, {}: {e}", query.name))?;

@@ -1,11 +1,17 @@
 //! What a benchmark run found, in the one form that all of them write:
 //! `{"meta": {...}, "rows": [{"experiment", "figure", "mechanism" or "config" or "query", "params", "value", "unit"}]}`.
 
+pub mod found;
+mod histogram;
+pub mod page;
+
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+pub use histogram::Histogram;
 
 /// One figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -73,6 +79,13 @@ impl Report {
 
     pub fn set_meta(&mut self, key: &str, value: impl Into<Value>) {
         self.meta[key] = value.into();
+    }
+
+    /// The machine, in a line.
+    pub fn machine(&self) -> String {
+        let words = |key: &str| self.meta[key].as_str().map_or(self.meta[key].to_string(), str::to_owned);
+        let load = words("load_at_start");
+        format!("{}, {} cores, Linux {}, load {load} at the start.", words("cpu"), words("cores"), words("kernel"))
     }
 
     pub fn push(&mut self, row: Row) {

@@ -3,8 +3,8 @@
 use anker_report::{Report, rounded};
 use serde_json::json;
 
-use crate::experiments::view::Found;
-use crate::page::Grid;
+use anker_report::found::Found;
+use anker_report::page::Grid;
 
 /// Mechanisms that a kernel offers which nobody had to patch, and that are not what we compare with.
 const STOCK: [&str; 5] = ["rewired", "scoot", "frames", "epochs", "auto"];
@@ -62,7 +62,7 @@ pub fn grid(report: &Report) -> Grid {
     }
     let singles = Found::new(report, "writes").figure("single_write_worst");
     let mut cells = vec![None, None];
-    cells.extend(mechanisms.iter().map(|name| singles.mechanism(name).value().map(|us| format!("{} µs", rounded(us)))));
+    cells.extend(mechanisms.iter().map(|name| singles.subject(name).value().map(|us| format!("{} µs", rounded(us)))));
     cells.push(None);
     grid.row("worst single of those writes", cells);
     grid
@@ -72,9 +72,9 @@ type ValueOf<'a> = Box<dyn Fn(&str) -> Option<f64> + 'a>;
 
 fn bars(report: &Report) -> Vec<(Bar, ValueOf<'_>)> {
     let create = Found::new(report, "table1").figure("create_1_of_n").with("modified_pages", &json!(0));
-    let (fork, fork_columns) = (create.mechanism("fork").value(), create.mechanism("fork_columns").value());
+    let (fork, fork_columns) = (create.subject("fork").value(), create.subject("fork_columns").value());
     let write = Found::new(report, "writes").figure("write_10000");
-    let write_forked = write.mechanism("fork_columns").value();
+    let write_forked = write.subject("fork_columns").value();
     let read = Found::new(report, "read").figure("read_rate");
     let read_written = read.with("snapshot", &json!("after_10000_writes"));
     let read = read.with("snapshot", &json!("fresh"));
@@ -87,20 +87,20 @@ fn bars(report: &Report) -> Vec<(Bar, ValueOf<'_>)> {
     vec![
         (
             more("one column: faster than whole-process fork", 1000.0, 10_000.0),
-            Box::new(move |name| Some(fork? / creation.mechanism(name).value()?)),
+            Box::new(move |name| Some(fork? / creation.subject(name).value()?)),
         ),
         (
             more("one column: faster than column-granular fork", 50.0, 500.0),
-            Box::new(move |name| Some(fork_columns? / create.mechanism(name).value()?)),
+            Box::new(move |name| Some(fork_columns? / create.subject(name).value()?)),
         ),
         (
             more("snapshot and 10,000 writes: faster than column-granular fork", 2.0, 5.0),
-            Box::new(move |name| Some(write_forked? / write.mechanism(name).value()?)),
+            Box::new(move |name| Some(write_forked? / write.subject(name).value()?)),
         ),
-        (share("read rate of a plain array's"), Box::new(move |name| read.mechanism(name).value())),
+        (share("read rate of a plain array's"), Box::new(move |name| read.subject(name).value())),
         (
             share("the same, 10,000 writes since an older snapshot"),
-            Box::new(move |name| read_written.mechanism(name).value()),
+            Box::new(move |name| read_written.subject(name).value()),
         ),
         (
             Bar {
@@ -110,7 +110,7 @@ fn bars(report: &Report) -> Vec<(Bar, ValueOf<'_>)> {
                 better: Better::Less,
                 unit: " MB",
             },
-            Box::new(move |name| memory.mechanism(name).value()),
+            Box::new(move |name| memory.subject(name).value()),
         ),
         (
             Bar {
@@ -120,7 +120,7 @@ fn bars(report: &Report) -> Vec<(Bar, ValueOf<'_>)> {
                 better: Better::Less,
                 unit: "",
             },
-            Box::new(move |name| cycle.mechanism(name).values().into_iter().reduce(f64::max)),
+            Box::new(move |name| cycle.subject(name).values().into_iter().reduce(f64::max)),
         ),
     ]
 }

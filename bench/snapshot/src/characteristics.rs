@@ -3,8 +3,8 @@
 use anker_report::{Report, rounded};
 use serde_json::json;
 
-use crate::experiments::view::Found;
-use crate::page::{Grid, order};
+use anker_report::found::Found;
+use anker_report::page::{Grid, order};
 
 /// Mechanism, granularity (what is snapshotted; what is copied), portability, usability.
 const QUALITIES: [(&str, &str, &str, &str); 10] = [
@@ -40,7 +40,7 @@ pub fn grid(report: &Report) -> Grid {
     let mut qualities = QUALITIES;
     qualities.sort_by_key(|(name, ..)| order(name));
     for (name, granularity, portability, usability) in qualities {
-        let measured = |of: &Found, per: f64| of.mechanism(name).value().map(|value| rounded(value / per));
+        let measured = |of: &Found, per: f64| of.subject(name).value().map(|value| rounded(value / per));
         let mut cells = vec![measured(&create, 1e-3), measured(&write, 1.0), measured(&throughput, 1e3)];
         cells.extend([granularity, portability, usability].map(|quality| Some(quality.to_owned())));
         grid.row(name, cells);

@@ -4,8 +4,8 @@ use anker_report::{Report, rounded};
 use serde_json::json;
 
 use crate::experiments::turns;
-use crate::experiments::view::Found;
-use crate::page::Grid;
+use anker_report::found::Found;
+use anker_report::page::Grid;
 
 /// A row for each claim, with what is wanted and what was found: the median of the rounds, and what half of them lie
 /// between. None if it was not measured, as where the kernel has no vm_snapshot.
@@ -14,7 +14,7 @@ pub fn grid(report: &Report) -> Option<Grid> {
     let sizes = &found.row()?.params;
     let most = found.params("modified_pages").iter().filter_map(|pages| pages.as_u64()).find(|&pages| pages > 0);
     let ratio = |mechanism: &str, modified: Option<u64>| {
-        let row = found.with("modified_pages", &json!(modified?)).mechanism(mechanism).row()?;
+        let row = found.with("modified_pages", &json!(modified?)).subject(mechanism).row()?;
         let quartile = |name: &str| row.params[name].as_f64();
         Some([row.number()?, quartile("lower_quartile")?, quartile("upper_quartile")?])
     };

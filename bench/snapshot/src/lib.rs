@@ -8,17 +8,19 @@
 //! | `table`, `query` | columns under one mechanism, and what is read from their snapshots |
 //! | `distribution`, `clock`, `proc`, `noise` | where updates go; time; what the system says; how quiet it is |
 //! | `experiments` | a file each |
-//! | `bars`, `kernel_calls`, `characteristics`, `page` | what must be shown; six characteristics; tables and plots |
+//! | `bars`, `kernel_calls`, `characteristics` | what must be shown; six characteristics |
+//! | `about`, `document` | where a report was measured; tables and plots of a document |
 
+pub mod about;
 pub mod bars;
 pub mod characteristics;
 pub mod clock;
 pub mod distribution;
+pub mod document;
 pub mod experiments;
 pub mod kernel_calls;
 pub mod noise;
 pub mod options;
-pub mod page;
 pub mod proc;
 pub mod query;
 pub mod session;

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anker_bench_snapshot::experiments::{self, ALL};
 use anker_bench_snapshot::options::{Options, USAGE};
-use anker_bench_snapshot::page::{self, Grid, Section};
 use anker_bench_snapshot::session::Session;
-use anker_bench_snapshot::{Result, bars, characteristics, kernel_calls, worker};
+use anker_bench_snapshot::{Result, about, bars, characteristics, document, kernel_calls, worker};
 use anker_report::Report;
+use anker_report::page::Page;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -43,26 +43,15 @@ fn run(options: Options) -> Result<()> {
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         opened.map_err(|e| format!("{}: {e}", path.display()))?;
     }
-    let report = match &options.from {
+    let mut report = match &options.from {
         Some(path) => Report::read(path)?,
         None => measure(options.clone()),
     };
-    let mut overview = vec![
-        ("What it must show", bars::grid(&report)),
-        ("The thesis' six characteristics", characteristics::grid(&report)),
-    ];
-    overview.extend(kernel_calls::grid(&report).map(|grid| ("One column by vm_snapshot", grid)));
-    let sections = experiments::sections(&report);
-    show(&report, &overview, &sections);
-    if let Some(path) = &options.json {
-        report.write(path)?;
-    }
-    if let Some(path) = &options.html {
-        std::fs::write(path, page::html(&report, &overview, &sections))
-            .map_err(|e| format!("{}: {e}", path.display()))?;
-    }
+    let page = page(&report);
+    print!("{}", page.text());
+    page.write(&mut report, options.json.as_deref(), options.html.as_deref())?;
     if let Some(directory) = &options.docs {
-        page::document::update(directory, &report, &overview, &sections)?;
+        document::update(directory, &report, &page)?;
     }
     Ok(())
 }
@@ -78,16 +67,17 @@ fn measure(options: Options) -> Report {
     session.finish()
 }
 
-fn titled(grid: &Grid) -> String {
-    if grid.title.is_empty() { grid.text() } else { format!("{}\n{}", grid.title, grid.text()) }
-}
-
-/// The tables, in the terminal.
-fn show(report: &Report, overview: &[(&str, Grid)], sections: &[Section]) {
-    page::about(report).iter().for_each(|line| println!("{line}"));
-    overview.iter().for_each(|(heading, grid)| println!("\n{heading}\n{}", titled(grid)));
-    for section in sections {
-        println!("{}\n{}\n{}\n", section.title, section.claim, section.here);
-        section.grids.iter().for_each(|grid| println!("{}", titled(grid)));
+fn page(report: &Report) -> Page {
+    let mut overview = vec![
+        ("What it must show".to_owned(), bars::grid(report)),
+        ("The thesis' six characteristics".to_owned(), characteristics::grid(report)),
+    ];
+    overview.extend(kernel_calls::grid(report).map(|grid| ("One column by vm_snapshot".to_owned(), grid)));
+    Page {
+        title: "Snapshots of memory, by mechanism".to_owned(),
+        about: about::lines(report),
+        overview,
+        sections: experiments::sections(report),
+        left_out: about::not_measured(report),
     }
 }

@@ -4,23 +4,61 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anker_report::found::Found;
+use anker_report::page::{Grid, Page, Plot, Scale, Section, Series};
+use anker_report::{Report, median, percentile, rounded};
 use postgres::{Client, Statement};
 use serde_json::json;
 
-use crate::cluster::{Cluster, Options};
-use crate::report::{Report, percentile};
+use crate::arguments::{Arguments, Parsed};
+use crate::cluster::{Cluster, Options as Settings};
+use crate::report::Findings;
 use crate::server::Server;
-use crate::{Result, anker, os};
+use crate::{Output, Result, anker, os};
 
+pub const USAGE: &str = "lookups [--quick] [--rounds N] [OUTPUT]";
+
+const NAME: &str = "lookups";
 const ROWS: i32 = 100_000;
-/// Of each kind in a round: long enough for a clock of processes that ticks a hundred times a second.
-const SECONDS: f64 = 1.0;
+const BARE: &str = "no library";
+const HINT: &str = "hint";
+const AUTO: &str = "auto";
 
-pub fn lookups(server: &Arc<Server>, quick: bool) -> Result<Report> {
-    let rounds = if quick { 10 } else { 40 };
-    let mut report = Report::new("lookups", json!({"rows": ROWS, "rounds": rounds, "seconds": SECONDS}));
-    let bare = Cluster::start(server, &Options::default().unset("shared_preload_libraries"))?;
-    let with = Cluster::start(server, &Options::default())?;
+pub struct Options {
+    rounds: u32,
+    /// Of each kind in a round: long enough for a clock of processes that ticks a hundred times a second, if there is no other.
+    seconds: f64,
+    pub output: Output,
+}
+
+impl Options {
+    pub fn parse(given: impl Iterator<Item = String>) -> Parsed<Options> {
+        let mut arguments = Arguments::new(given);
+        let (mut quick, mut rounds, mut output) = (false, None, Output::default());
+        while let Some(option) = arguments.option() {
+            match option.as_str() {
+                "--quick" => quick = true,
+                "--rounds" => rounds = Some(arguments.number()?),
+                "--dsn" => {
+                    return Err("--dsn: lookups compares servers with pg_anker and without; it needs its own".into());
+                }
+                _ if arguments.output(&mut output)? => {}
+                _ => return Err(format!("unknown argument {option}")),
+            }
+        }
+        let rounds = rounds.unwrap_or(if quick { 5 } else { 40 });
+        Ok(Options { rounds, seconds: if quick { 0.3 } else { 1.0 }, output })
+    }
+}
+
+pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
+    let mut findings = Findings::new(NAME);
+    for (key, value) in [("rows", json!(ROWS)), ("rounds", json!(options.rounds)), ("seconds", json!(options.seconds))]
+    {
+        findings.report.set_meta(key, value);
+    }
+    let bare = Cluster::start(server, &Settings::default().unset("shared_preload_libraries"))?;
+    let with = Cluster::start(server, &Settings::default())?;
     for cluster in [&bare, &with] {
         let mut client = cluster.connect()?;
         client.batch_execute(&format!(
@@ -32,41 +70,95 @@ pub fn lookups(server: &Arc<Server>, quick: bool) -> Result<Report> {
     let mut client = with.connect()?;
     anker::create_extension(&mut client)?;
     anker::mirror(&mut client, &["pgbench_accounts"], Duration::from_secs(120))?;
-    report.meta("postgresql", client.query_one("SHOW server_version", &[])?.get::<_, String>(0));
+    findings.report.set_meta("postgresql", client.query_one("SHOW server_version", &[])?.get::<_, String>(0));
     drop(client);
 
     for protocol in [Protocol::Simple, Protocol::Prepared] {
+        eprintln!("{} statements, {} rounds", protocol.name(), options.rounds);
         let mut sessions = [
-            Session::begin("no library", &bare, None, protocol)?,
-            Session::begin("hint", &with, Some("hint"), protocol)?,
-            Session::begin("auto", &with, Some("auto"), protocol)?,
+            Session::begin(BARE, &bare, None, protocol)?,
+            Session::begin(HINT, &with, Some(HINT), protocol)?,
+            Session::begin(AUTO, &with, Some(AUTO), protocol)?,
         ];
-        for round in 0..rounds {
+        for round in 0..options.rounds as usize {
+            let params = json!({ "round": round + 1, "protocol": protocol.name() });
             // Whoever comes first does so in turns.
             for at in 0..sessions.len() {
                 let turn = (at + round) % sessions.len();
-                sessions[turn].ask()?;
+                let session = &mut sessions[turn];
+                let (cpu, time) = session.ask(options.seconds)?;
+                findings.row("cpu", session.name, &params, cpu, "us");
+                findings.row("time", session.name, &params, time, "us");
             }
         }
-        let name = protocol.name();
-        let [bare, hint, auto] = &sessions[..] else { return Err("three sessions are compared".into()) };
-        for (session, base) in [(hint, bare), (auto, hint)] {
-            let config = format!("{}, {name}", session.name);
-            compared(&mut report, "cpu", &config, &session.cpu, &base.cpu, base.name);
-            compared(&mut report, "time", &config, &session.time, &base.time, base.name);
-        }
-        report.config("us_per_lookup", &format!("{}, {name}", bare.name), percentile(&bare.time, 0.5), "us");
     }
-    Ok(report)
+    Ok(findings.report)
 }
 
-/// The median of what a round took of what it took in the other session, and where half of the rounds lie.
-fn compared(report: &mut Report, what: &str, config: &str, these: &[f64], those: &[f64], base: &str) {
-    let ratios: Vec<f64> = these.iter().zip(those).map(|(a, b)| a / b).collect();
-    let unit = format!("of {base}");
-    report.config(&format!("{what}_ratio"), config, percentile(&ratios, 0.5), &unit);
-    report.config(&format!("{what}_ratio_p25"), config, percentile(&ratios, 0.25), &unit);
-    report.config(&format!("{what}_ratio_p75"), config, percentile(&ratios, 0.75), &unit);
+pub fn page(report: &Report) -> Page {
+    let (found, meta) = (Found::new(report, NAME), report.meta());
+    let about = format!(
+        "pgbench's -S: one row of {} by its key, one after the other; {} rounds of {} s each, in which sessions take turns.          PostgreSQL {}.",
+        meta["rows"],
+        meta["rounds"],
+        meta["seconds"],
+        meta["postgresql"].as_str().unwrap_or_default()
+    );
+    let protocols = found.params("protocol").into_iter();
+    let sections = protocols.filter_map(|name| Some(section(&found.with("protocol", &name), name.as_str()?)));
+    Page {
+        title: "What a row by its key pays for pg_anker".into(),
+        about: vec![report.machine(), about],
+        sections: sections.collect(),
+        ..Page::default()
+    }
+}
+
+/// Whom each is compared with: what the library costs, and what `auto` costs beside it.
+const BASES: [(&str, &str); 2] = [(HINT, BARE), (AUTO, HINT)];
+
+fn section(found: &Found, protocol: &str) -> Section {
+    let mut grid = Grid::new("Medians of the rounds; ratios of the same round, with the middle half of them");
+    ["CPU of the backend, µs", "time, µs", "compared with", "CPU", "time"].iter().for_each(|h| grid.column(h));
+    let mut here = Vec::new();
+    for name in found.subjects() {
+        let typical = |figure: &str| Some(rounded(median(&found.figure(figure).subject(&name).values())));
+        let base = BASES.iter().find(|(of, _)| *of == name).map(|(_, base)| *base);
+        let ratio = |figure: &str| Some(middle(&ratios(&found.figure(figure), &name, base?)));
+        grid.row(&name, vec![typical("cpu"), typical("time"), base.map(str::to_owned), ratio("cpu"), ratio("time")]);
+        if let (Some(base), Some(cpu)) = (base, ratio("cpu")) {
+            here.push(format!("{protocol}, {name}: {cpu} of the backend's CPU of {base}"));
+        }
+    }
+    let mut plot = Plot::lines(&format!("CPU of a row, {protocol}, µs"), "round", Scale::Linear, Scale::Linear);
+    for name in found.subjects() {
+        plot.add(Series::new(&name, found.figure("cpu").subject(&name).points("round")));
+    }
+    Section {
+        id: if protocol == "simple" { "simple" } else { "prepared" },
+        title: format!("Statements: {protocol}"),
+        claim: "Who asks for a row by its key pays next to nothing for a library that could answer other queries.".into(),
+        here: here.join("; "),
+        notes: vec![
+            "no library: a server without pg_anker. hint: queries have to ask for the engine. auto: each query is looked at, and              this one is seen to be the heap's before it is planned."
+                .into(),
+        ],
+        grids: vec![grid],
+        plots: vec![plot.named(&format!("{NAME}-{protocol}"))],
+    }
+}
+
+fn ratios(found: &Found, this: &str, that: &str) -> Vec<f64> {
+    let of = |name: &str, round| found.subject(name).with("round", round).value();
+    let rounds = found.params("round");
+    let ratios = rounds.iter().filter_map(|round| Some(of(this, round)? / of(that, round)?));
+    // A clock that ticks may not have ticked.
+    ratios.filter(|ratio| ratio.is_finite()).collect()
+}
+
+fn middle(ratios: &[f64]) -> String {
+    let at = |share| percentile(ratios, share);
+    format!("{:.3} ({:.3} to {:.3})", at(0.5), at(0.25), at(0.75))
 }
 
 #[derive(Clone, Copy)]
@@ -92,9 +184,6 @@ struct Session {
     statement: Option<Statement>,
     /// The next row.
     aid: i32,
-    /// Microseconds for a row, of each round: of the backend's processor, and of the client's clock.
-    cpu: Vec<f64>,
-    time: Vec<f64>,
 }
 
 impl Session {
@@ -108,25 +197,23 @@ impl Session {
             Protocol::Simple => None,
             Protocol::Prepared => Some(client.prepare("SELECT abalance FROM pgbench_accounts WHERE aid = $1")?),
         };
-        let (cpu, time) = (Vec::new(), Vec::new());
-        let mut session = Session { name, client, pid: pid as u32, statement, aid: 0, cpu, time };
+        let mut session = Session { name, client, pid: pid as u32, statement, aid: 0 };
         // What is loaded and cached with the first ones.
         (0..1000).try_for_each(|_| session.look_up())?;
         Ok(session)
     }
 
-    fn ask(&mut self) -> Result<()> {
-        let before = os::cpu_time(self.pid).ok_or("the backend is gone")?;
+    /// Microseconds for a row: of the backend's processor, and of the client's clock.
+    fn ask(&mut self, seconds: f64) -> Result<(f64, f64)> {
+        let before = os::cpu_time_of_thread(self.pid).ok_or("the backend is gone")?;
         let (start, mut asked) = (Instant::now(), 0.0);
-        while start.elapsed().as_secs_f64() < SECONDS {
+        while start.elapsed().as_secs_f64() < seconds {
             (0..100).try_for_each(|_| self.look_up())?;
             asked += 100.0;
         }
         let time = start.elapsed();
-        let spent = os::cpu_time(self.pid).ok_or("the backend is gone")? - before;
-        self.cpu.push(spent.as_secs_f64() * 1e6 / asked);
-        self.time.push(time.as_secs_f64() * 1e6 / asked);
-        Ok(())
+        let spent = os::cpu_time_of_thread(self.pid).ok_or("the backend is gone")? - before;
+        Ok((spent.as_secs_f64() * 1e6 / asked, time.as_secs_f64() * 1e6 / asked))
     }
 
     fn look_up(&mut self) -> Result<()> {
@@ -140,5 +227,25 @@ impl Session {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_compared_with_what_it_adds_to() {
+        let mut findings = Findings::new(NAME);
+        for (round, cpu) in [(1, [10.0, 11.0, 11.0]), (2, [20.0, 22.0, 44.0])] {
+            for (name, cpu) in [BARE, HINT, AUTO].into_iter().zip(cpu) {
+                findings.row("cpu", name, &json!({ "round": round, "protocol": "simple" }), cpu, "us");
+                findings.row("time", name, &json!({ "round": round, "protocol": "simple" }), cpu, "us");
+            }
+        }
+        let page = page(&findings.report);
+        let here = &page.sections[0].here;
+        assert!(here.contains("simple, hint: 1.100 (1.100 to 1.100) of the backend's CPU of no library"), "{here}");
+        assert!(here.contains("auto: 1.000 (1.000 to 2.000) of the backend's CPU of hint"), "{here}");
     }
 }

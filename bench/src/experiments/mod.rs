@@ -1,13 +1,86 @@
-//! The benchmarks: each makes a cluster, measures, and returns its figures.
+//! The benchmarks: each makes a cluster, or is given one, measures, and returns its figures; another function makes a page of them.
 
-mod capture;
-mod lookups;
-mod orders;
-mod queries;
-mod sets;
+pub mod capture;
+pub mod ch;
+pub mod freshness;
+pub mod hammerdb;
+pub mod htap;
+pub mod load;
+pub mod lookups;
+mod mechanisms;
+mod memory;
+mod must;
+pub mod orders;
+pub mod phases;
+pub mod queries;
+mod side_by_side;
+pub mod thesis;
 
-pub use capture::capture;
-pub use lookups::lookups;
-pub use orders::orders;
-pub use queries::queries;
-pub use sets::sets;
+use std::sync::Arc;
+
+use anker_report::Report;
+use anker_report::page::Page;
+
+use crate::arguments::Parsed;
+use crate::server::Server;
+use crate::{Output, Result};
+
+/// One of the benchmarks, as commands know it.
+pub struct Experiment {
+    pub name: &'static str,
+    pub usage: &'static str,
+    pub page: fn(&Report) -> Page,
+    pub plan: fn(std::vec::IntoIter<String>) -> Parsed<Planned>,
+}
+
+/// What was asked for.
+pub struct Planned {
+    pub output: Output,
+    pub run: Box<Run>,
+}
+
+/// Returns what was found.
+pub type Run = dyn FnOnce(&Arc<Server>) -> Result<Report>;
+
+macro_rules! experiments {
+    ($($module:ident),* $(,)?) => {
+        /// Modules with `USAGE`, `Options`, `run` and `page`.
+        pub const ALL: &[Experiment] = &[$(Experiment {
+            name: stringify!($module),
+            usage: $module::USAGE,
+            page: $module::page,
+            plan: |given| {
+                let mut options = $module::Options::parse(given)?;
+                let output = std::mem::take(&mut options.output);
+                Ok(Planned { output, run: Box::new(move |server| $module::run(server, &options)) })
+            },
+        }),*];
+    };
+}
+
+experiments![htap, ch, freshness, thesis, hammerdb, capture, load, lookups, queries, orders, phases];
+
+impl Experiment {
+    pub fn named(name: &str) -> Option<&'static Experiment> {
+        ALL.iter().find(|experiment| experiment.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_experiment_is_quick_if_asked_and_says_what_it_does_not_know() {
+        for experiment in ALL {
+            let plan = |words: &[&str]| {
+                (experiment.plan)(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>().into_iter())
+            };
+            let quick = plan(&["--quick", "--json", "a.json", "--svg-dir", "docs"]);
+            let output = quick.map(|planned| planned.output).unwrap_or_default();
+            assert!(output.json.is_some() && output.svg_dir.is_some(), "{}", experiment.name);
+            assert!(plan(&["--nonsense"]).is_err() && plan(&["--json"]).is_err(), "{}", experiment.name);
+            assert!(experiment.usage.starts_with(experiment.name) && experiment.usage.contains("[OUTPUT]"));
+        }
+    }
+}

@@ -2,15 +2,17 @@
 
 use std::fmt::Write as _;
 
+use postgres::{Config, NoTls};
+
 use super::Set;
 use crate::Result;
-use crate::cluster::Cluster;
 use crate::rows::{Rows, copy};
 use crate::tpcc::{self, Scale, Workload};
 
 pub const SET: Set = Set {
     name: "ch",
     tables: &["customer", "new_order", "orders", "order_line", "item", "stock", "supplier", "nation", "region"],
+    scale: 1.0,
     quick_scale: 1.0,
     scale_is: "warehouses",
     create,
@@ -92,16 +94,20 @@ const SUPPLIERS: u32 = 10_000;
 /// Transactions for a warehouse, before anything is asked: without them no stock is ordered and no customer has a balance.
 const TRANSACTIONS: u32 = 2000;
 
-fn create(cluster: &Cluster, warehouses: f64) -> Result<()> {
+fn create(config: &Config, warehouses: f64) -> Result<()> {
     if warehouses.fract() != 0.0 {
         return Err(format!("{warehouses} warehouses: not a whole number").into());
     }
-    let scale = Scale::standard(warehouses as u32);
-    tpcc::create(cluster, scale)?;
-    let workload = Workload { scale, clients: 1, synchronous_commit: false };
-    tpcc::run_transactions(cluster, workload, TRANSACTIONS * scale.warehouses)?;
+    populate(config, Scale::standard(warehouses as u32))
+}
 
-    let mut client = cluster.connect()?;
+/// At any scale.
+pub fn populate(config: &Config, scale: Scale) -> Result<()> {
+    tpcc::create(config, scale)?;
+    let workload = Workload::of(scale, 1);
+    tpcc::run_transactions(config, workload, TRANSACTIONS * scale.warehouses)?;
+
+    let mut client = config.connect(NoTls)?;
     client.batch_execute(include_str!("ch_tables.sql"))?;
     let mut rows = Rows::seeded(0);
     copy(&mut client, "COPY region FROM STDIN", REGIONS.iter().enumerate(), |out, (key, name)| {

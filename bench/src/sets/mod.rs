@@ -1,33 +1,36 @@
-//! Sets of analytic queries that others have defined, with their data: TPC-H, CH-benCHmark, the Star Schema Benchmark.
+//! Sets of analytic queries that others have defined, with their data: AnKer's eight, TPC-H, CH-benCHmark, the Star Schema Benchmark.
 
+mod anker;
 mod ch;
-pub mod duckdb;
+pub mod peers;
 mod ssb;
 mod tpch;
 mod whole;
 
-use postgres::Client;
 use postgres::error::SqlState;
+use postgres::{Client, Config, NoTls};
 
+pub use ch::populate as populate_ch;
 pub use whole::{Answered, answered};
 
-use crate::cluster::{Cluster, Options};
+use crate::cluster::Options;
 use crate::queries::Compared;
-use crate::{Result, anker};
+use crate::{Result, anker as extension};
 
 pub struct Set {
     pub name: &'static str,
     /// The tables that its queries read.
     pub tables: &'static [&'static str],
-    /// The scale of a quick run.
+    /// The scale if none is wanted, and that of a quick run.
+    pub scale: f64,
     pub quick_scale: f64,
     /// What the scale is a number of, for the report.
     pub scale_is: &'static str,
-    create: fn(&Cluster, f64) -> Result<()>,
+    create: fn(&Config, f64) -> Result<()>,
     sql: fn(f64) -> String,
 }
 
-pub const SETS: [&Set; 3] = [&tpch::SET, &ch::SET, &ssb::SET];
+pub const SETS: [&Set; 4] = [&anker::SET, &tpch::SET, &ch::SET, &ssb::SET];
 
 pub struct Query {
     pub name: String,
@@ -40,9 +43,9 @@ impl Set {
     }
 
     /// Tables with their rows, keys, indexes and statistics.
-    pub fn create(&self, cluster: &Cluster, scale: f64) -> Result<()> {
-        (self.create)(cluster, scale)?;
-        Ok(cluster.connect()?.batch_execute("VACUUM ANALYZE")?)
+    pub fn create(&self, config: &Config, scale: f64) -> Result<()> {
+        (self.create)(config, scale)?;
+        Ok(config.connect(NoTls)?.batch_execute("VACUUM ANALYZE")?)
     }
 
     pub fn queries(&self, scale: f64) -> Vec<Query> {
@@ -95,7 +98,7 @@ pub fn compare(client: &mut Client, query: &Query) -> Result<Option<Compared>> {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
     let mut rows = |route: Route| -> Result<Vec<String>> {
         client.batch_execute(route.setting())?;
-        anker::text_rows(client, &query.sql)
+        extension::text_rows(client, &query.sql)
     };
     let both = rows(Route::Off).and_then(|heap| Ok(Compared { heap, mirror: rows(Route::Prefer)? }));
     client.batch_execute("ROLLBACK")?;
@@ -123,6 +126,7 @@ mod tests {
         let numbered: Vec<String> = (1..=22).map(|n| format!("Q{n}")).collect();
         assert_eq!(of(&tpch::SET), numbered);
         assert_eq!(of(&ch::SET), numbered);
+        assert_eq!(of(&anker::SET), numbered[..8]);
         assert_eq!(of(&ssb::SET).join(" "), "Q1.1 Q1.2 Q1.3 Q2.1 Q2.2 Q2.3 Q3.1 Q3.2 Q3.3 Q3.4 Q4.1 Q4.2 Q4.3");
         for query in SETS.iter().flat_map(|set| set.queries(1.0)) {
             assert!(query.sql.starts_with("SELECT") || query.sql.starts_with("WITH"), "{}", query.sql);

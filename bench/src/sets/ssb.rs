@@ -2,16 +2,16 @@
 
 use std::fmt::{self, Write as _};
 
-use postgres::Client;
+use postgres::{Client, Config, NoTls};
 
 use super::Set;
 use crate::Result;
-use crate::cluster::Cluster;
 use crate::rows::{Rows, copy};
 
 pub const SET: Set = Set {
     name: "ssb",
     tables: &["customer", "supplier", "part", "date", "lineorder"],
+    scale: 1.0,
     quick_scale: 0.05,
     scale_is: "scale factor",
     create,
@@ -71,9 +71,9 @@ impl Counts {
     }
 }
 
-fn create(cluster: &Cluster, scale: f64) -> Result<()> {
+fn create(config: &Config, scale: f64) -> Result<()> {
     let counts = Counts::of(scale);
-    let mut client = cluster.connect()?;
+    let mut client = config.connect(NoTls)?;
     client.batch_execute(include_str!("ssb_tables.sql"))?;
     dimensions(&mut client, &counts)?;
     facts(&mut client, &counts)?;

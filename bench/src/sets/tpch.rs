@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use postgres::Client;
+use postgres::{Client, Config, NoTls};
 use tpchgen::csv::{CustomerCsv, LineItemCsv, NationCsv, OrderCsv, PartCsv, PartSuppCsv, RegionCsv, SupplierCsv};
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
@@ -10,12 +10,12 @@ use tpchgen::generators::{
 };
 
 use super::Set;
-use crate::cluster::Cluster;
 use crate::{Result, rows};
 
 pub const SET: Set = Set {
     name: "tpch",
     tables: &["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"],
+    scale: 1.0,
     quick_scale: 0.05,
     scale_is: "scale factor",
     create,
@@ -27,14 +27,14 @@ fn queries(scale: f64) -> String {
     include_str!("tpch.sql").replace("{fraction}", &format!("{:.10}", 0.0001 / scale))
 }
 
-fn create(cluster: &Cluster, scale: f64) -> Result<()> {
-    let mut client = cluster.connect()?;
+fn create(config: &Config, scale: f64) -> Result<()> {
+    let mut client = config.connect(NoTls)?;
     client.batch_execute(include_str!("tpch_tables.sql"))?;
     // The lines of the orders are more than all the rest.
     std::thread::scope(|scope| {
         let lines = scope.spawn(|| -> Result<()> {
             let rows = LineItemGenerator::new(scale, 1, 1);
-            copy(&mut cluster.connect()?, "lineitem", rows.iter().map(LineItemCsv::new))
+            copy(&mut config.connect(NoTls)?, "lineitem", rows.iter().map(LineItemCsv::new))
         });
         others(&mut client, scale)?;
         lines.join().map_err(|_| "a loader panicked")?

@@ -3,22 +3,21 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use postgres::Client;
+use postgres::{Client, Config, NoTls};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::Scale;
 use crate::Result;
-use crate::cluster::Cluster;
 use crate::rows::{self, Rows};
 
 const LOADERS: u32 = 2;
 const STARTED: &str = "2024-01-01 00:00:00+00";
 
 /// Fills the tables of [`super::create_schema`].
-pub fn load(cluster: &Cluster, scale: Scale) -> Result<()> {
-    let mut client = cluster.connect()?;
+pub fn load(config: &Config, scale: Scale) -> Result<()> {
+    let mut client = config.connect(NoTls)?;
     let mut rows = Rows::seeded(0);
     copy(&mut client, "item", scale.items, |out, i| {
         let (name, data) = (rows.text(14, 24), rows.data());
@@ -27,7 +26,7 @@ pub fn load(cluster: &Cluster, scale: Scale) -> Result<()> {
     let next = AtomicU32::new(1);
     std::thread::scope(|scope| {
         let loader = || -> Result<()> {
-            let mut client = cluster.connect()?;
+            let mut client = config.connect(NoTls)?;
             client.batch_execute("SET synchronous_commit = off")?;
             loop {
                 match next.fetch_add(1, Ordering::Relaxed) {

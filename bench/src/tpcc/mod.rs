@@ -2,11 +2,14 @@
 
 mod clients;
 mod load;
+mod session;
+mod workload;
 
-pub use clients::{Clients, Totals, Workload, run_transactions};
+pub use clients::{Clients, Totals, run_transactions};
 pub use load::load;
+pub use workload::{Access, Isolation, Kind, Mix, Pace, Workload};
 
-use postgres::Client;
+use postgres::{Client, Config, NoTls};
 
 use crate::Result;
 
@@ -51,10 +54,15 @@ pub fn identify_history(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute("ALTER TABLE history REPLICA IDENTITY FULL")?)
 }
 
+/// A table for the numbers of numbered transactions ([`Workload::numbered`]); clients add their rows.
+pub fn numbers(client: &mut Client) -> Result<()> {
+    Ok(client.batch_execute(include_str!("numbers.sql"))?)
+}
+
 /// A database with the whole of TPC-C in it.
-pub fn create(cluster: &crate::cluster::Cluster, scale: Scale) -> Result<()> {
-    let mut client = cluster.connect()?;
+pub fn create(config: &Config, scale: Scale) -> Result<()> {
+    let mut client = config.connect(NoTls)?;
     create_schema(&mut client)?;
-    load(cluster, scale)?;
+    load(config, scale)?;
     finish_schema(&mut client)
 }

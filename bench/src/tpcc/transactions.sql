@@ -92,3 +92,14 @@ BEGIN
     END LOOP;
     RETURN delivered;
 END $$;
+
+-- Items of the last twenty orders of a district of which there is little left.
+CREATE FUNCTION tpcc_stock_level(w integer, d integer, threshold integer) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    next_order integer; low bigint;
+BEGIN
+    SELECT d_next_o_id INTO next_order FROM district WHERE d_w_id = w AND d_id = d;
+    SELECT count(DISTINCT s_i_id) INTO low FROM order_line JOIN stock ON s_i_id = ol_i_id AND s_w_id = w
+    WHERE ol_w_id = w AND ol_d_id = d AND ol_o_id >= next_order - 20 AND ol_o_id < next_order AND s_quantity < threshold;
+    RETURN low;
+END $$;

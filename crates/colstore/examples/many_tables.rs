@@ -1,8 +1,8 @@
-//! What thousands of small tables cost: `cargo run --release -p anker-colstore --example many_tables [rows] [tables]`.
+//! What thousands of small tables cost: `cargo run --release -p anker-colstore --example many_tables [rows] [tables] [mechanism]`.
 
 use std::time::Instant;
 
-use anker_colstore::{Limits, Store};
+use anker_colstore::{Limits, Mechanism, Store};
 use plan::{Identity, MirrorColumn, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::{Value, write_value};
@@ -57,10 +57,13 @@ fn resident() -> u64 {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
-    let (rows, tables) = (arguments.next().unwrap_or(0), arguments.next().unwrap_or(10_000));
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |usual| arguments.next().map_or(usual, |text| text.parse::<u32>().expect("a number"));
+    let (rows, tables) = (number(0), number(10_000));
+    let mechanism = arguments.next().map_or(Mechanism::BEST, |text| text.parse().expect("a mechanism"));
     let before = resident();
-    let mut store = Store::new(Limits { memory_bytes: 64 << 30, undo_bytes: 256 << 20, undo_seconds: 300 });
+    let limits = Limits { memory_bytes: 64 << 30, undo_bytes: 256 << 20, undo_seconds: 300 };
+    let mut store = Store::new(limits, mechanism);
     (1..=tables).for_each(|relid| load(&mut store, relid, rows as i64));
     let each = |bytes: u64| bytes as f64 / tables as f64 / 1024.0;
     let (resident, counted) = (each(resident() - before), each(store.status().memory_bytes));

@@ -1,10 +1,10 @@
-//! How fast the store loads, applies and serves: `cargo run --release -p anker-colstore --example speed [rows]`.
+//! How fast the store loads, applies and serves: `cargo run --release -p anker-colstore --example speed [rows] [mechanism]`.
 //!
 //! Throughput is given per second of CPU time, so that a busy machine does not matter much.
 
 use std::time::{Duration, Instant};
 
-use anker_colstore::{Limits, Store, TableChanges, TableRequest};
+use anker_colstore::{Limits, Mechanism, Store, TableChanges, TableRequest};
 use plan::{Identity, MirrorColumn, RelationColumn, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::{StreamMessage, Value, write_value};
@@ -33,12 +33,29 @@ fn row(types: &[Type], key: i64, seed: i64, out: &mut Vec<u8>) {
                 text = format!("text number {n} is somewhat long");
                 Value::Text(text.as_bytes())
             }
+            // As many random letters as TPC-C's stock has: an update does not change them.
+            Type::Name => {
+                text = letters(key.wrapping_mul(31) + i as i64);
+                Value::Text(text.as_bytes())
+            }
             Type::Char => Value::Text(b"short"),
             Type::Float64 => Value::Float(n as f64),
             _ => Value::Int(n),
         };
         write_value(out, ty, value);
     }
+}
+
+fn letters(seed: i64) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .";
+    let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut letter = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(LETTERS[(state >> 40) as usize % 64])
+    };
+    (0..24).map(|_| letter()).collect()
 }
 
 /// CPU time of this thread (Linux).
@@ -98,14 +115,19 @@ fn per_second(count: u64, time: Duration) -> f64 {
 }
 
 fn main() {
-    let rows: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(6_000_000);
-    let shapes: [(&str, &[Type]); 2] = [
+    let mut arguments = std::env::args().skip(1);
+    let rows: u64 = arguments.next().map_or(6_000_000, |text| text.parse().expect("a number of rows"));
+    let mechanism = arguments.next().map_or(Mechanism::BEST, |text| text.parse().expect("a mechanism"));
+    let stock = [&[Type::Int64, Type::Int32, Type::Int16][..], &[Type::Name; 11]].concat();
+    let shapes: [(&str, &[Type]); 3] = [
+        ("stock", &stock),
         ("narrow", &[Type::Int64, Type::Int32, Type::Decimal64 { scale: 2 }, Type::Date]),
         ("wide", &[Type::Int64, Type::Int32, Type::Text, Type::Char, Type::Float64, Type::Timestamp, Type::Text]),
     ];
     for (name, types) in shapes {
         let layout = layout(types);
-        let mut store = Store::new(Limits { memory_bytes: 16 << 30, undo_bytes: 256 << 20, undo_seconds: 300 });
+        let limits = Limits { memory_bytes: 16 << 30, undo_bytes: 256 << 20, undo_seconds: 300 };
+        let mut store = Store::new(limits, mechanism);
         let loaded = load(&mut store, &layout, rows);
         let status = store.status();
         let bytes = status.memory_bytes as f64 / rows as f64;

@@ -5,7 +5,7 @@ use protocol::change::{RowReader, StreamMessage};
 
 use crate::backlog::Transaction;
 use crate::column::Cell;
-use crate::rows::{Fault, Rows};
+use crate::rows::{Fault, Rows, undecodable};
 use crate::undo::{OpWriter, Undo};
 
 /// A big transaction becomes several entries of the undo, so that none has to be built in one piece.
@@ -69,7 +69,7 @@ fn change<'a>(
                 }
             }
             let slot = rows.locate(key).ok_or(Fault::RowMissing)?;
-            rows.update(slot, row, ops)
+            rows.update(slot, row, old_key.is_none(), ops)
         }
         StreamMessage::Delete { key: bytes, .. } => {
             read_key(bytes, types, rows.identity(), key)?;
@@ -82,21 +82,17 @@ fn change<'a>(
 
 fn read_row<'a>(bytes: &'a [u8], types: &[Type], row: &mut Vec<Option<Cell<'a>>>) -> Result<(), Fault> {
     let mut reader = RowReader::new(bytes);
-    read_cells(&mut reader, types, row)?;
+    row.clear();
+    for &ty in types {
+        row.push(read_cell(&mut reader, ty)?);
+    }
     at_end(&reader)
 }
 
-/// The next row of several.
-pub fn read_cells<'a>(
-    reader: &mut RowReader<'a>,
-    types: &[Type],
-    row: &mut Vec<Option<Cell<'a>>>,
-) -> Result<(), Fault> {
-    row.clear();
-    for &ty in types {
-        row.push(Cell::from_value(ty, reader.next(ty).map_err(undecodable)?).map_err(undecodable)?);
-    }
-    Ok(())
+/// The next cell of a row; `None`: unchanged.
+#[inline]
+pub fn read_cell<'a>(reader: &mut RowReader<'a>, ty: Type) -> Result<Option<Cell<'a>>, Fault> {
+    Cell::from_value(ty, reader.next(ty).map_err(undecodable)?).map_err(undecodable)
 }
 
 fn read_key<'a>(bytes: &'a [u8], types: &[Type], identity: &[usize], key: &mut Vec<Cell<'a>>) -> Result<(), Fault> {
@@ -112,10 +108,6 @@ fn read_key<'a>(bytes: &'a [u8], types: &[Type], identity: &[usize], key: &mut V
 
 fn at_end(reader: &RowReader<'_>) -> Result<(), Fault> {
     if reader.remaining().is_empty() { Ok(()) } else { Err(undecodable("a row is longer than its columns")) }
-}
-
-fn undecodable(what: impl ToString) -> Fault {
-    Fault::Undecodable(what.to_string())
 }
 
 /// Walks messages that stand one behind the other, each with its length.

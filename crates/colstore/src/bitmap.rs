@@ -1,6 +1,6 @@
 //! One bit per slot: liveness, validity, and columns of type boolean.
 
-use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool};
+use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool};
 
 use crate::chunk::{CHUNK_ROWS, split};
 
@@ -9,14 +9,14 @@ const SHORTEST_RUN: usize = 64;
 
 #[derive(Debug)]
 pub struct Bitmap {
-    region: EpochRegion,
+    region: Extents,
     /// What the bits of a new chunk are.
     initial: bool,
 }
 
 impl Bitmap {
-    pub fn new(pool: &Pool, initial: bool) -> Bitmap {
-        Bitmap { region: EpochRegion::automatic(pool, SHORTEST_RUN), initial }
+    pub fn new(pool: &Pool, mechanism: Mechanism, initial: bool) -> Bitmap {
+        Bitmap { region: Extents::new(pool, mechanism, SHORTEST_RUN), initial }
     }
 
     /// Room for as many bits: a longer first run, or more of them.
@@ -31,9 +31,9 @@ impl Bitmap {
         }
         let (bytes, run_bytes) = (self.bytes() as usize, self.region.run_bytes());
         while self.initial && filled < bytes {
-            let end = (filled / run_bytes + 1) * run_bytes;
-            self.region.write(filled, &[0xff; CHUNK_ROWS / 8][..end - filled])?;
-            filled = end;
+            let (run, within) = (filled / run_bytes, filled % run_bytes);
+            self.region.write_in(run, within, &[0xff; CHUNK_ROWS / 8][within..run_bytes])?;
+            filled = (run + 1) * run_bytes;
         }
         Ok(())
     }
@@ -55,11 +55,16 @@ impl Bitmap {
         Ok(())
     }
 
-    pub fn snapshot(&mut self) -> Result<EpochSnapshot, OutOfMemory> {
+    /// Of one chunk: all runs have the same length.
+    pub fn bytes_of(&self, chunk: usize) -> u64 {
+        if chunk < self.region.run_count() { self.region.run_bytes() as u64 } else { 0 }
+    }
+
+    pub fn snapshot(&mut self) -> Result<ExtentsSnapshot, OutOfMemory> {
         self.region.snapshot()
     }
 
-    /// See [`EpochRegion::tidy`].
+    /// See [`Extents::tidy`].
     pub fn tidy(&mut self, runs: usize) -> usize {
         self.region.tidy(runs)
     }
@@ -74,11 +79,11 @@ impl Bitmap {
 }
 
 /// Writes a bit of a private snapshot of a bitmap; returns whether it changed.
-pub fn patch(snapshot: &mut EpochSnapshot, slot: u32, bit: bool) -> Result<bool, OutOfMemory> {
+pub fn patch(snapshot: &mut ExtentsSnapshot, slot: u32, bit: bool) -> Result<bool, OutOfMemory> {
     let (chunk, byte, mask) = place(slot);
     let byte = chunk * CHUNK_ROWS / 8 + byte;
     let mut old = [0];
-    snapshot.read(byte, &mut old);
+    snapshot.read(byte, &mut old)?;
     let changes = (old[0] & mask != 0) != bit;
     if changes {
         snapshot.patch(byte, &[old[0] ^ mask])?;

@@ -45,6 +45,11 @@ impl Coding {
         Some(Coding { width, base })
     }
 
+    /// What codes count from.
+    pub fn base(self) -> i64 {
+        self.base
+    }
+
     /// Whether a value has a code. `full`: bytes of a value.
     #[inline]
     pub fn holds(self, value: i128, full: usize) -> bool {
@@ -62,6 +67,24 @@ impl Coding {
     #[inline]
     pub fn value(self, code: u128) -> u128 {
         code.wrapping_add(i128::from(self.base) as u128)
+    }
+
+    /// The least and the greatest value that has a code. `full`: bytes of a value.
+    pub fn values(self, full: usize) -> (i128, i128) {
+        match self.width == full {
+            true => (i128::MIN >> (128 - 8 * full), i128::MAX >> (128 - 8 * full)),
+            false => (self.base.into(), i128::from(self.base) + largest_code(self.width)),
+        }
+    }
+
+    /// For people. `full`: bytes of a value.
+    pub fn in_words(self, full: Option<usize>) -> String {
+        match self.width {
+            0 => "constant".into(),
+            width if Some(width) == full => format!("{width} bytes"),
+            1 => "offsets of 1 byte".into(),
+            width => format!("offsets of {width} bytes"),
+        }
     }
 
     pub fn label(self) -> Label {
@@ -97,6 +120,26 @@ impl Coding {
         }
     }
 
+    /// The values of a chunk's first rows as signed numbers, into memory that is there. `full`: bytes of a value.
+    pub fn read(self, codes: &[u8], full: usize, values: &mut [i128]) {
+        let base = i128::from(self.base);
+        let plus = |code: u64| base + i128::from(code);
+        match self.width {
+            0 => values.fill(base),
+            // Codes of this width are the values themselves.
+            width if width == full => match width {
+                2 => each_value(codes, values, |code| i16::from_le_bytes(*code).into()),
+                4 => each_value(codes, values, |code| i32::from_le_bytes(*code).into()),
+                8 => each_value(codes, values, |code| i64::from_le_bytes(*code).into()),
+                _ => each_value(codes, values, |code| i128::from_le_bytes(*code)),
+            },
+            1 => each_value(codes, values, |[code]: &[u8; 1]| plus((*code).into())),
+            2 => each_value(codes, values, |code| plus(u16::from_le_bytes(*code).into())),
+            4 => each_value(codes, values, |code| plus(u32::from_le_bytes(*code).into())),
+            _ => each_value(codes, values, |code| plus(u64::from_le_bytes(*code))),
+        }
+    }
+
     /// The values of a chunk's rows.
     pub fn decode<T: Number>(self, codes: &[u8], pick: Pick<'_>) -> Vec<T> {
         let base = T::of_base(self.base);
@@ -112,12 +155,28 @@ impl Coding {
     }
 }
 
+/// Rows that are decoded together if one follows the other.
+const BLOCK: usize = 16;
+
 #[inline]
 fn decoded<const N: usize, T>(codes: &[u8], pick: Pick<'_>, value: impl Fn([u8; N]) -> T) -> Vec<T> {
     let codes = codes.as_chunks::<N>().0;
     match pick {
         Pick::First(rows) => codes[..rows].iter().map(|code| value(*code)).collect(),
-        Pick::Rows(rows) => rows.iter().map(|row| value(codes[*row as usize])).collect(),
+        Pick::Rows(rows) => {
+            let mut values = Vec::with_capacity(rows.len());
+            let (blocks, others) = rows.as_chunks::<BLOCK>();
+            for block in blocks {
+                let first = block[0] as usize;
+                // Where most rows are wanted, mostly one follows the other.
+                match block[BLOCK - 1] as usize == first + BLOCK - 1 {
+                    true => values.extend(codes[first..first + BLOCK].iter().map(|code| value(*code))),
+                    false => values.extend(block.iter().map(|row| value(codes[*row as usize]))),
+                }
+            }
+            values.extend(others.iter().map(|row| value(codes[*row as usize])));
+            values
+        }
     }
 }
 
@@ -130,6 +189,10 @@ fn each<const M: usize, const N: usize>(from: &[u8], into: &mut [[u8; N]], code:
     for (from, into) in from.as_chunks().0.iter().zip(into) {
         *into = code(from);
     }
+}
+
+fn each_value<const N: usize>(codes: &[u8], values: &mut [i128], value: impl Fn(&[u8; N]) -> i128) {
+    codes.as_chunks().0.iter().zip(values).for_each(|(code, place)| *place = value(code));
 }
 
 /// What Arrow has an array of. Floats are the integers of their bits.
@@ -222,6 +285,24 @@ mod tests {
                 }
                 other = next;
             }
+        }
+    }
+
+    #[test]
+    fn wanted_rows_are_decoded() {
+        let values: Vec<i128> = (0..200).map(|row| row * row % 251).collect();
+        let coding = Coding::covering(0, 250, 8);
+        let codes = written(coding, &values);
+        let wanted: [Vec<u32>; 5] = [
+            vec![],
+            (0..200).collect(),
+            (0..200).filter(|row| row % 40 != 7).collect(),
+            (0..200).step_by(3).collect(),
+            (5..21).chain([22, 199]).collect(),
+        ];
+        for rows in wanted {
+            let expected: Vec<i64> = rows.iter().map(|row| values[*row as usize] as i64).collect();
+            assert_eq!(coding.decode::<i64>(&codes, Pick::Rows(&rows)), expected);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use plan::{Physical, Type};
 use protocol::change::Value;
-use snapmem::{EpochSnapshot, OutOfMemory, Pool, Run};
+use snapmem::{ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run};
 
 use crate::bitmap::{self, Bitmap};
 use crate::numbers::{Numbers, NumbersSnapshot};
@@ -16,7 +16,7 @@ pub enum Cell<'a> {
     Poison,
     /// Integers, floats, decimals and booleans: the low bytes in the column's width, the others zero.
     Fixed(u128),
-    /// Valid UTF-8 in columns of text; any bytes in those of bytes.
+    /// Any bytes: what becomes part of a column of text is looked at first ([`Column::check`]).
     Text(&'a [u8]),
 }
 
@@ -30,7 +30,7 @@ pub enum BadValue {
 }
 
 impl<'a> Cell<'a> {
-    /// `None`: unchanged.
+    /// `None`: unchanged. Whether a text is one is not looked at: most of those that come with an update are there already.
     #[inline]
     pub fn from_value(ty: Type, value: Value<'a>) -> Result<Option<Cell<'a>>, BadValue> {
         Ok(Some(match value {
@@ -47,9 +47,7 @@ impl<'a> Cell<'a> {
             Value::Float(f) => Cell::Fixed(f.to_bits() as u128),
             Value::Decimal(d) => Cell::Fixed(d as u128),
             Value::Text(bytes) => match ty.physical() {
-                Physical::Bytes => Cell::Text(bytes),
-                Physical::Text if std::str::from_utf8(bytes).is_ok() => Cell::Text(bytes),
-                Physical::Text => return Err(BadValue::NotUtf8),
+                Physical::Bytes | Physical::Text => Cell::Text(bytes),
                 _ => return Err(BadValue::Type),
             },
         }))
@@ -66,6 +64,7 @@ pub struct Column {
     poison: Option<Poison>,
     /// Slots that there is room for.
     rows: usize,
+    mechanism: Mechanism,
     pool: Pool,
 }
 
@@ -84,13 +83,14 @@ enum Cells {
 }
 
 impl Column {
-    pub fn new(ty: Type, pool: &Pool) -> Column {
+    /// `is_key`: whether [`Column::get`] will be asked for.
+    pub fn new(ty: Type, pool: &Pool, mechanism: Mechanism, is_key: bool) -> Column {
         let cells = match (ty.physical(), ty.slot_bytes()) {
-            (Physical::Text | Physical::Bytes, _) => Cells::Text(TextColumn::new(pool)),
-            (_, Some(width)) => Cells::Numbers(Numbers::new(pool, width)),
-            (_, None) => Cells::Bits(Bitmap::new(pool, false)),
+            (Physical::Text | Physical::Bytes, _) => Cells::Text(TextColumn::new(pool, mechanism, !is_key)),
+            (_, Some(width)) => Cells::Numbers(Numbers::new(pool, mechanism, width)),
+            (_, None) => Cells::Bits(Bitmap::new(pool, mechanism, false)),
         };
-        Column { ty, cells, valid: None, poison: None, rows: 0, pool: pool.clone() }
+        Column { ty, cells, valid: None, poison: None, rows: 0, mechanism, pool: pool.clone() }
     }
 
     /// Room for so many slots: up to a chunk's, or for one more chunk.
@@ -110,17 +110,54 @@ impl Column {
         Ok(())
     }
 
+    /// What a slot has, unless it is a value.
+    #[inline]
+    fn no_value(&self, slot: u32) -> Option<Cell<'static>> {
+        match &self.valid {
+            Some(valid) if !valid.get(slot) => Some(if self.is_poisoned(slot) { Cell::Poison } else { Cell::Null }),
+            _ => None,
+        }
+    }
+
+    /// Of a column of a key.
     #[inline]
     pub fn get(&self, slot: u32) -> Cell<'_> {
-        if let Some(valid) = &self.valid
-            && !valid.get(slot)
-        {
-            return if self.is_poisoned(slot) { Cell::Poison } else { Cell::Null };
-        }
-        match &self.cells {
+        self.no_value(slot).unwrap_or_else(|| match &self.cells {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
             Cells::Numbers(numbers) => Cell::Fixed(numbers.get(slot)),
             Cells::Text(text) => Cell::Text(text.get(slot)),
+        })
+    }
+
+    /// Whether a slot has this.
+    #[inline]
+    pub fn has(&self, slot: u32, cell: Cell<'_>) -> bool {
+        match (&self.cells, cell, self.no_value(slot)) {
+            (_, cell, Some(no_value)) => cell == no_value,
+            (Cells::Bits(bits), Cell::Fixed(image), None) => bits.get(slot) == (image != 0),
+            (Cells::Numbers(numbers), Cell::Fixed(image), None) => numbers.get(slot) == image,
+            (Cells::Text(column), Cell::Text(text), None) => column.stored(slot).is(text),
+            _ => false,
+        }
+    }
+
+    /// What a slot has. A text that is not there as it is comes into `buffer`.
+    pub fn read<'a>(&'a self, slot: u32, buffer: &'a mut Vec<u8>) -> Cell<'a> {
+        self.no_value(slot).unwrap_or_else(|| match &self.cells {
+            Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
+            Cells::Numbers(numbers) => Cell::Fixed(numbers.get(slot)),
+            Cells::Text(text) => Cell::Text(text.stored(slot).read(buffer)),
+        })
+    }
+
+    /// Whether what comes from outside may become part of the column.
+    #[inline]
+    pub fn check(&self, cell: Cell<'_>) -> Result<(), BadValue> {
+        match cell {
+            Cell::Text(text) if self.ty.physical() == Physical::Text && std::str::from_utf8(text).is_err() => {
+                Err(BadValue::NotUtf8)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -137,6 +174,36 @@ impl Column {
             // The bytes below a null do not matter.
             _ => Ok(()),
         }
+    }
+
+    /// Puts several cells into slots, within a chunk, that were never used.
+    pub fn fill(&mut self, first: u32, cells: &[Cell<'_>]) -> Result<(), OutOfMemory> {
+        for (slot, cell) in (first..).zip(cells) {
+            if matches!(cell, Cell::Null | Cell::Poison) {
+                self.set_valid(slot, false)?;
+                self.set_poisoned(slot, *cell == Cell::Poison)?;
+            }
+        }
+        let image = |cell: &Cell<'_>| match cell {
+            Cell::Fixed(image) => Some(*image),
+            _ => None,
+        };
+        match &mut self.cells {
+            Cells::Numbers(numbers) => return numbers.put_all(first, cells.iter().map(image)),
+            Cells::Bits(bits) => {
+                for (slot, cell) in (first..).zip(cells) {
+                    bits.set(slot, *cell == Cell::Fixed(1))?;
+                }
+            }
+            Cells::Text(text) => {
+                for (slot, cell) in (first..).zip(cells) {
+                    if let Cell::Text(bytes) = cell {
+                        text.put(slot, bytes)?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -162,7 +229,7 @@ impl Column {
     }
 
     fn new_bitmap(&self, initial: bool) -> Result<Bitmap, OutOfMemory> {
-        let mut bitmap = Bitmap::new(&self.pool, initial);
+        let mut bitmap = Bitmap::new(&self.pool, self.mechanism, initial);
         bitmap.grow(self.rows)?;
         Ok(bitmap)
     }
@@ -200,7 +267,7 @@ impl Column {
         Ok(ColumnSnapshot { ty: self.ty, cells, valid, poison })
     }
 
-    /// See [`EpochRegion::tidy`].
+    /// See [`Extents::tidy`].
     pub fn tidy(&mut self, runs: usize) -> usize {
         let cells = match &mut self.cells {
             Cells::Bits(bits) => bits.tidy(runs),
@@ -209,6 +276,14 @@ impl Column {
         };
         let poison = self.poison.as_mut().map(|poison| &mut poison.bits);
         cells + self.valid.iter_mut().chain(poison).map(|bits| bits.tidy(runs)).sum::<usize>()
+    }
+
+    /// See [`TextColumn::tidy_rest`].
+    pub fn tidy_rest(&mut self, now_ms: u64) -> bool {
+        match &mut self.cells {
+            Cells::Text(text) => text.tidy_rest(now_ms),
+            Cells::Bits(_) | Cells::Numbers(_) => false,
+        }
     }
 
     pub fn is_tidy(&self) -> bool {
@@ -232,24 +307,37 @@ impl Column {
     }
 }
 
+impl Column {
+    /// Of one chunk.
+    pub fn bytes_of(&self, chunk: usize) -> u64 {
+        let cells = match &self.cells {
+            Cells::Bits(bits) => bits.bytes_of(chunk),
+            Cells::Numbers(numbers) => numbers.bytes_of(chunk),
+            Cells::Text(text) => text.bytes_of(chunk),
+        };
+        let poison = self.poison.as_ref().map(|poison| &poison.bits);
+        cells + self.valid.iter().chain(poison).map(|bits| bits.bytes_of(chunk)).sum::<u64>()
+    }
+}
+
 /// A column as it was. Who made it may patch it before others see it.
 #[derive(Debug)]
 pub struct ColumnSnapshot {
     pub ty: Type,
     pub cells: CellsSnapshot,
-    valid: Option<EpochSnapshot>,
+    valid: Option<ExtentsSnapshot>,
     poison: Option<PoisonSnapshot>,
 }
 
 #[derive(Debug)]
 struct PoisonSnapshot {
-    bits: EpochSnapshot,
+    bits: ExtentsSnapshot,
     count: u64,
 }
 
 #[derive(Debug)]
 pub enum CellsSnapshot {
-    Bits(EpochSnapshot),
+    Bits(ExtentsSnapshot),
     Numbers(NumbersSnapshot),
     Text(TextSnapshot),
 }
@@ -292,10 +380,26 @@ impl ColumnSnapshot {
         self.poison.as_ref().is_some_and(|poison| poison.count > 0)
     }
 
+    /// See [`TextSnapshot::look_only`].
+    pub fn look_only(&mut self) {
+        if let CellsSnapshot::Text(text) = &mut self.cells {
+            text.look_only();
+        }
+    }
+
     /// No more patches.
     pub fn seal(&mut self) {
         if let CellsSnapshot::Text(text) = &mut self.cells {
             text.seal();
+        }
+    }
+
+    /// How a chunk is written, in words.
+    pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
+        match &self.cells {
+            CellsSnapshot::Bits(_) => Ok("bits".into()),
+            CellsSnapshot::Numbers(numbers) => Ok(numbers.chunk(chunk)?.coding.in_words(self.ty.slot_bytes())),
+            CellsSnapshot::Text(text) => text.coding(chunk),
         }
     }
 

@@ -169,10 +169,11 @@ impl KeyIndex {
         let others = self.charge.bytes() - self.shard_bytes;
         self.charge.set(others + self.shard_bytes + wanted)?;
         let rehash = |&slot: &u32| self::hash(&self.hasher, key_of(slot));
-        let grown = shard.try_reserve(shard.capacity() + 1, rehash);
+        // The next size is the doubled one.
+        let grown = shard.try_reserve(1, rehash);
         self.shard_bytes += shard.allocation_size() as u64 - before;
         self.charge.set(others + self.shard_bytes)?;
-        grown.map_err(|_| OutOfMemory { wanted, limit: self.pool.limit() })
+        grown.map_err(|_| OutOfMemory::Limit { wanted, limit: self.pool.limit() })
     }
 
     /// An entry for `slot` in the chains.
@@ -185,7 +186,7 @@ impl KeyIndex {
         let wanted = (length - next.len()) as u64 * SLOT_BYTES;
         self.charge.set(self.charge.bytes() + wanted)?;
         let limit = self.pool.limit();
-        next.try_reserve_exact(length - next.len()).map_err(|_| OutOfMemory { wanted, limit })?;
+        next.try_reserve_exact(length - next.len()).map_err(|_| OutOfMemory::Limit { wanted, limit })?;
         next.resize(length, END);
         Ok(())
     }

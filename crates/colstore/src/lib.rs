@@ -15,11 +15,16 @@
 //! | `chunk` | how slots are cut into chunks |
 //! | `column`, `numbers`, `bitmap`, `text` | cells, in place and copied on write |
 //! | `coding` | how the numbers of a chunk are written |
+//! | `integers` | the integers of a chunk, 64 bits each |
+//! | `fastest` | loops compiled for each set of instructions |
 //! | `bounds` | the least and the greatest number of a chunk |
 //! | `patches` | old values in a private snapshot |
+//! | `select`, `short` | which rows have certain values, told from codes |
 //! | `undo` | old values, gates, floor |
+//! | `coded`, `forks` | columns for forked children, and those children |
 //! | `claim` | memory that waiting transactions and undo hold |
 //! | `serve`, `view`, `zero_copy` | a table as S sees it, as Arrow arrays |
+//! | `survey` | what its columns look like |
 
 mod agenda;
 mod apply;
@@ -29,13 +34,20 @@ mod bounds;
 mod chunk;
 mod claim;
 mod clock;
+mod coded;
 mod coding;
 mod column;
+pub mod fastest;
+mod forks;
 mod index;
+mod integers;
 mod numbers;
 mod patches;
 mod rows;
+mod select;
 mod serve;
+mod short;
+mod survey;
 mod table;
 mod text;
 mod undo;
@@ -52,22 +64,30 @@ use plan::{RelationColumn, TableLayout};
 use protocol::Snapshot;
 use protocol::control::ToWorker;
 use protocol::request::{LoadRequest, Refusal, TableStatus};
-use snapmem::{Mechanism, Pool};
+use snapmem::Pool;
 
 use agenda::Agenda;
 use backlog::Transaction;
 use clock::{Clock, Delays};
+use forks::Forks;
 use rows::Fault;
+use serve::BoundTable;
 use table::Table;
 
 pub use chunk::CHUNK_ROWS;
-pub use snapmem::OutOfMemory;
+pub use coded::{Coded, LONG_TEXT, SHORT_TEXT, number_of_text, text_of_number};
+pub use forks::{Forked, NoAnswer};
+pub use integers::Integers;
+pub use select::Distinct;
+pub use snapmem::{Errand, Mechanism, OutOfMemory};
+pub use survey::Survey;
 pub use view::{Chunk, Rows as ChunkRows, TableView};
 
 /// All mirrored tables of a database. One thread owns it; views may go to any thread.
 #[derive(Debug)]
 pub struct Store {
     limits: Limits,
+    mechanism: Mechanism,
     pool: Pool,
     tables: HashMap<u32, Table>,
     agenda: Agenda,
@@ -79,6 +99,7 @@ pub struct Store {
     changes_applied: u64,
     /// Every view holds a clone.
     alive: Arc<()>,
+    forks: Forks,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +122,24 @@ pub struct TableRequest {
     pub relid: u32,
     pub fingerprint: u64,
     pub columns: Vec<RelationColumn>,
+}
+
+/// The tables of a request, of which nothing has been taken back as yet.
+#[derive(Debug)]
+pub struct Bound(Vec<BoundTable>);
+
+impl Bound {
+    /// Makes the tables what S sees of them: for the thread of who asks, which may be any.
+    pub fn settle(self) -> Result<Served, Refusal> {
+        let mut served = Served { tables: Vec::new(), undone_transactions: 0, undone_changes: 0 };
+        for table in self.0 {
+            let past = table.settle()?;
+            served.tables.push(Arc::new(past.view));
+            served.undone_transactions += past.undone_transactions;
+            served.undone_changes += past.undone_changes;
+        }
+        Ok(served)
+    }
 }
 
 /// The tables of a request, all as S sees them.
@@ -126,13 +165,14 @@ pub struct StoreStatus {
 }
 
 impl Store {
-    /// How columns are snapshotted.
-    pub const MECHANISM: Mechanism = Mechanism::Epochs;
-
-    pub fn new(limits: Limits) -> Store {
+    /// With columns that are snapshotted by a mechanism, which was found to work here ([`Mechanism::probe`]).
+    pub fn new(limits: Limits, mechanism: Mechanism) -> Store {
+        let pool = Pool::new(limits.memory_bytes);
         Store {
             limits,
-            pool: Pool::new(limits.memory_bytes),
+            mechanism,
+            forks: Forks::new(&pool),
+            pool,
             tables: HashMap::new(),
             agenda: Agenda::default(),
             visits: 0,
@@ -147,7 +187,7 @@ impl Store {
     /// `StreamMessage::Watch`: a new, empty table that is loading.
     pub fn watch(&mut self, generation: u64, layout: TableLayout) {
         self.retire(layout.relid);
-        self.tables.insert(layout.relid, Table::new(generation, layout, &self.pool));
+        self.tables.insert(layout.relid, Table::new(generation, layout, &self.pool, self.mechanism));
     }
 
     /// `StreamMessage::Retire`. Views that are alive keep their rows.
@@ -210,6 +250,7 @@ impl Store {
         let Some(table) = self.tables.get_mut(&relid) else { return false };
         let applied = table.apply_some(snapshot, now_ms);
         table.note_in(&mut self.agenda);
+        self.forks.settle();
         match applied {
             Ok(applied) => {
                 self.changes_applied += applied.changes;
@@ -298,35 +339,62 @@ impl Store {
     }
 
     /// The caller has made sure that the stream's position is at or beyond the request's L.
-    pub fn serve(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Served, Refusal> {
+    pub fn bind(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Bound, Refusal> {
         for request in tables {
             let relid = request.relid;
             self.tables.get(&relid).ok_or(Refusal::NotMirrored { relid })?.check(request, snapshot)?;
         }
-        let mut served = Served { tables: Vec::new(), undone_transactions: 0, undone_changes: 0 };
+        let s = Arc::new(snapshot.clone());
+        let mut bound = Bound(Vec::with_capacity(tables.len()));
         for request in tables {
             while self.apply_some(request.relid, snapshot) {}
             let relid = request.relid;
             let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
-            let past = table.view(request, snapshot, &self.alive)?;
-            served.tables.push(Arc::new(past.view));
-            served.undone_transactions += past.undone_transactions;
-            served.undone_changes += past.undone_changes;
+            let table_of_request = table.bind(request, &s, &self.alive);
+            table.note_in(&mut self.agenda);
+            bound.0.push(table_of_request?);
         }
-        Ok(served)
+        Ok(bound)
+    }
+
+    /// Both steps at once.
+    pub fn serve(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Served, Refusal> {
+        self.bind(snapshot, tables)?.settle()
+    }
+
+    /// A table's columns as they are now, to be looked at elsewhere.
+    pub fn survey(&mut self, relid: u32, fingerprint: u64) -> Result<Survey, Refusal> {
+        let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
+        table.survey(fingerprint, &self.alive)
+    }
+
+    /// Forks this process for what is to be done with views that [`Store::serve`] has given; these may go then, as the child
+    /// has all that there is now. See [`Errand`] for what it may do.
+    pub fn fork(&mut self, errand: impl Errand, reply_bytes: usize) -> Result<Arc<Forked>, Refusal> {
+        let out_of_memory = |error: snapmem::Error| Refusal::OutOfMemory { what: error.to_string() };
+        self.forks.fork(errand, reply_bytes).map_err(out_of_memory)
+    }
+
+    /// Children cost memory with all that is written: to be called again and again.
+    pub fn settle_forks(&mut self) {
+        self.forks.settle();
     }
 
     /// For a writer with nothing else to do: work now that spares queries some later. Returns whether there was any.
     pub fn tidy(&mut self) -> bool {
-        let mut worked = false;
+        let now_ms = self.clock.millis();
         for relid in self.agenda.untidy() {
             self.visits += 1;
             if let Some(table) = self.tables.get_mut(&relid) {
-                worked |= table.tidy();
+                let worked = table.tidy(now_ms);
                 table.note_in(&mut self.agenda);
+                if worked {
+                    // Something else may have come up.
+                    return true;
+                }
             }
         }
-        worked
+        false
     }
 
     /// A table with a fault is given up; the others go on.
@@ -353,12 +421,12 @@ impl Store {
         let mut tables: Vec<TableStatus> = self.tables.values().map(Table::status).collect();
         tables.sort_by_key(|table| table.relid);
         StoreStatus {
-            mechanism: Self::MECHANISM.name(),
+            mechanism: self.mechanism.name(),
             memory_bytes: self.pool.used(),
             undo_bytes: self.agenda.undo_bytes(),
             undo_transactions: live().map(|live| live.undo.len() as u64).sum(),
             pending_transactions: self.tables.values().map(Table::pending).sum(),
-            live_snapshots: Arc::strong_count(&self.alive) as u64 - 1,
+            live_snapshots: Arc::strong_count(&self.alive) as u64 - 1 + self.forks.len() as u64,
             copied_bytes: self.pool.copied(),
             transactions_applied: self.delays.total(),
             changes_applied: self.changes_applied,

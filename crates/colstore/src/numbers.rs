@@ -1,6 +1,6 @@
 //! Cells of equal width: integers, floats, decimals. Each chunk is a run of its own coding.
 
-use snapmem::{EpochRegion, EpochSnapshot, OutOfMemory, Pool, Run};
+use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run};
 
 use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
@@ -9,10 +9,12 @@ use crate::patches::{Patch, Patches};
 
 /// The shortest run.
 const SHORTEST: usize = 64;
+/// Codes that are written together, where several come.
+const WRITTEN_AT_ONCE: usize = 64;
 
 #[derive(Debug)]
 pub struct Numbers {
-    region: EpochRegion,
+    region: Extents,
     /// What the writer knows of each chunk.
     chunks: Vec<Chunk>,
     /// What readers may know.
@@ -37,9 +39,9 @@ struct Chunk {
 impl Chunk {
     const EMPTY: Chunk = Chunk { coding: Coding::NOTHING, low: i128::MAX, high: i128::MIN, moved: false };
 
-    /// A coding that holds the value, too.
-    fn coding_with(&self, value: i128, width: usize) -> Coding {
-        let (low, high) = (self.low.min(value), self.high.max(value));
+    /// A coding that holds values from `low` to `high`, too.
+    fn coding_with(&self, low: i128, high: i128, width: usize) -> Coding {
+        let (low, high) = (self.low.min(low), self.high.max(high));
         let coding = Coding::covering(low, high, width);
         let wide_enough = coding.width > self.coding.width || !self.moved && coding.width == self.coding.width;
         if wide_enough || self.low > self.high { coding } else { self.coding.wider(low, high, width) }
@@ -47,8 +49,8 @@ impl Chunk {
 }
 
 impl Numbers {
-    pub fn new(pool: &Pool, width: usize) -> Numbers {
-        let region = EpochRegion::automatic(pool, SHORTEST);
+    pub fn new(pool: &Pool, mechanism: Mechanism, width: usize) -> Numbers {
+        let region = Extents::new(pool, mechanism, SHORTEST);
         Numbers { region, chunks: Vec::new(), bounds: Bounds::default(), width, rows: 0, pool: pool.clone() }
     }
 
@@ -61,7 +63,7 @@ impl Numbers {
             }
         }
         while self.chunks.len() * CHUNK_ROWS < rows {
-            let refused = OutOfMemory { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
+            let refused = OutOfMemory::Limit { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
             self.chunks.try_reserve(1).map_err(|_| refused)?;
             self.region.push_run()?;
             self.chunks.push(Chunk::EMPTY);
@@ -91,26 +93,82 @@ impl Numbers {
     #[inline]
     pub fn put(&mut self, slot: u32, image: u128) -> Result<(), OutOfMemory> {
         let (chunk, row) = split(slot);
-        let unused = 128 - 8 * self.width;
-        let value = (image << unused) as i128 >> unused;
-        let known = &self.chunks[chunk];
-        if known.low > known.high || !known.coding.holds(value, self.width) {
-            self.code_with(chunk, value)?;
-        }
-        let known = &mut self.chunks[chunk];
-        if value < known.low || value > known.high {
-            (known.low, known.high) = (known.low.min(value), known.high.max(value));
-            self.bounds.widen(chunk, known.low, known.high);
-        }
-        let (width, code) = (known.coding.width, known.coding.code(value).to_le_bytes());
+        let value = value_of(image, self.width);
+        self.prepare(chunk, value, value)?;
+        let coding = self.chunks[chunk].coding;
+        let (width, code) = (coding.width, coding.code(value).to_le_bytes());
         if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
     }
 
-    /// Codes a chunk so that it can hold a value that it cannot hold yet.
-    #[cold]
-    fn code_with(&mut self, chunk: usize, value: i128) -> Result<(), OutOfMemory> {
+    /// Puts several, within a chunk; `None` may be anything.
+    pub fn put_all(
+        &mut self,
+        first: u32,
+        images: impl Iterator<Item = Option<u128>> + Clone,
+    ) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(first);
+        let width = self.width;
+        let values = images.map(|image| image.map(|image| value_of(image, width)));
+        let ends = |(low, high): (i128, i128), value: i128| (low.min(value), high.max(value));
+        let (low, high) = values.clone().flatten().fold((i128::MAX, i128::MIN), ends);
+        if low > high {
+            return Ok(());
+        }
+        self.prepare(chunk, low, high)?;
+        let values = values.map(|value| value.unwrap_or(low));
+        match self.chunks[chunk].coding.width {
+            0 => Ok(()),
+            1 => self.write_codes::<1>(chunk, row, values),
+            2 => self.write_codes::<2>(chunk, row, values),
+            4 => self.write_codes::<4>(chunk, row, values),
+            8 => self.write_codes::<8>(chunk, row, values),
+            _ => self.write_codes::<16>(chunk, row, values),
+        }
+    }
+
+    fn write_codes<const N: usize>(
+        &mut self,
+        chunk: usize,
+        mut row: usize,
+        values: impl Iterator<Item = i128>,
+    ) -> Result<(), OutOfMemory> {
+        let coding = self.chunks[chunk].coding;
+        let (mut codes, mut count) = ([[0; N]; WRITTEN_AT_ONCE], 0);
+        for value in values {
+            codes[count].copy_from_slice(&coding.code(value).to_le_bytes()[..N]);
+            count += 1;
+            if count == WRITTEN_AT_ONCE {
+                self.region.write_in(chunk, row * N, codes.as_flattened())?;
+                (row, count) = (row + count, 0);
+            }
+        }
+        match count {
+            0 => Ok(()),
+            _ => self.region.write_in(chunk, row * N, codes[..count].as_flattened()),
+        }
+    }
+
+    /// Makes a chunk ready for values from `low` to `high`.
+    #[inline]
+    fn prepare(&mut self, chunk: usize, low: i128, high: i128) -> Result<(), OutOfMemory> {
         let known = &self.chunks[chunk];
-        let (old, new) = (known.coding, known.coding_with(value, self.width));
+        let holds = |value| known.coding.holds(value, self.width);
+        if known.low > known.high || !holds(low) || !holds(high) {
+            self.code_with(chunk, low, high)?;
+        }
+        let known = &mut self.chunks[chunk];
+        if low < known.low || high > known.high {
+            (known.low, known.high) = (known.low.min(low), known.high.max(high));
+            self.bounds.widen(chunk, known.low, known.high);
+        }
+        Ok(())
+    }
+
+    /// Codes a chunk so that it can hold values that it cannot hold yet.
+    #[cold]
+    fn code_with(&mut self, chunk: usize, low: i128, high: i128) -> Result<(), OutOfMemory> {
+        let known = &self.chunks[chunk];
+        let (old, new) = (known.coding, known.coding_with(low, high, self.width));
         self.code_anew(chunk, new, self.rows.min(CHUNK_ROWS))?;
         self.chunks[chunk].moved = new.width == old.width;
         Ok(())
@@ -142,7 +200,7 @@ impl Numbers {
         Ok(NumbersSnapshot { cells: self.region.snapshot()?, patches, bounds: self.bounds.clone() })
     }
 
-    /// See [`EpochRegion::tidy`].
+    /// See [`Extents::tidy`].
     pub fn tidy(&mut self, runs: usize) -> usize {
         self.region.tidy(runs)
     }
@@ -154,6 +212,18 @@ impl Numbers {
     pub fn bytes(&self) -> u64 {
         self.region.bytes()
     }
+
+    /// Of one chunk.
+    pub fn bytes_of(&self, chunk: usize) -> u64 {
+        (self.chunks[chunk].coding.width * self.rows.min(CHUNK_ROWS)).max(SHORTEST) as u64
+    }
+}
+
+/// The number that is an image's low bytes.
+#[inline]
+fn value_of(image: u128, width: usize) -> i128 {
+    let unused = 128 - 8 * width;
+    (image << unused) as i128 >> unused
 }
 
 #[inline]
@@ -164,7 +234,7 @@ fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
 /// Numbers as they were, and private patches to them, which need not fit into the coding of their chunk.
 #[derive(Debug)]
 pub struct NumbersSnapshot {
-    cells: EpochSnapshot,
+    cells: ExtentsSnapshot,
     patches: Patches,
     bounds: Bounds,
 }
@@ -199,6 +269,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::tests::rig::mechanisms;
     use crate::view::Pick;
 
     /// By slot, the images, their bytes beyond the width zero.
@@ -231,10 +302,13 @@ mod tests {
 
     #[test]
     fn numbers_equal_a_plain_vector() {
-        for (seed, width) in [2, 4, 8, 16].into_iter().cycle().take(12).enumerate() {
+        let widths = |mechanism| [2, 4, 8, 16].map(|width| (width, mechanism));
+        let best = [Mechanism::BEST; 2].into_iter();
+        let cases = best.chain(mechanisms()).flat_map(widths);
+        for (seed, (width, mechanism)) in cases.enumerate() {
             let pool = Pool::new(1 << 30);
             let mut rnd = StdRng::seed_from_u64(seed as u64);
-            let (mut numbers, mut model) = (Numbers::new(&pool, width), Model::new());
+            let (mut numbers, mut model) = (Numbers::new(&pool, mechanism, width), Model::new());
             let (mut room, mut held) = (0, Vec::new());
             for _ in 0..60_000 {
                 let slot = match rnd.random_range(0..5) {
@@ -244,6 +318,21 @@ mod tests {
                 if slot == room {
                     room = if room < CHUNK_ROWS { (room * 4).clamp(64, CHUNK_ROWS) } else { room + CHUNK_ROWS };
                     numbers.grow(room).unwrap();
+                }
+                if slot == model.len() && rnd.random_bool(0.2) {
+                    // Several together.
+                    let most = (room - slot).min(CHUNK_ROWS - slot % CHUNK_ROWS).min(200);
+                    let count = rnd.random_range(1..=most);
+                    let mut some = || rnd.random_bool(0.9).then(|| image_of(some_value(&mut rnd, slot, width), width));
+                    let images: Vec<Option<u128>> = (0..count).map(|_| some()).collect();
+                    numbers.put_all(slot as u32, images.iter().copied()).unwrap();
+                    let known = |(at, image): (usize, &Option<u128>)| {
+                        let found = numbers.get((slot + at) as u32);
+                        assert!(image.is_none_or(|image| image == found));
+                        found
+                    };
+                    model.extend(images.iter().enumerate().map(known));
+                    continue;
                 }
                 let image = image_of(some_value(&mut rnd, slot, width), width);
                 numbers.put(slot as u32, image).unwrap();
@@ -276,7 +365,7 @@ mod tests {
 
     /// Bytes a value, of rows that were written one after the other.
     fn bytes_a_value(values: impl Iterator<Item = i128>) -> f64 {
-        let mut numbers = Numbers::new(&Pool::new(1 << 30), 8);
+        let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, 8);
         let mut count = 0;
         for (slot, value) in values.enumerate() {
             if slot % CHUNK_ROWS == 0 {
@@ -302,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_chunk_is_coded_anew_a_few_times_only() {
-        let mut numbers = Numbers::new(&Pool::new(1 << 30), 8);
+        let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, 8);
         numbers.grow(CHUNK_ROWS).unwrap();
         let mut codings = std::collections::HashSet::new();
         let mut changes = 0;

@@ -25,7 +25,7 @@ impl Patches {
 
     pub fn add(&mut self, slot: u32, image: u128) -> Result<(), OutOfMemory> {
         let (chunk, row) = split(slot);
-        let refused = |bytes: usize| OutOfMemory { wanted: bytes as u64, limit: self.pool.limit() };
+        let refused = |bytes: usize| OutOfMemory::Limit { wanted: bytes as u64, limit: self.pool.limit() };
         self.of.try_reserve(1).map_err(|_| refused(size_of::<Vec<Patch>>()))?;
         let patches = self.of.entry(chunk).or_default();
         if patches.len() == patches.capacity() {

@@ -3,8 +3,8 @@
 //! A row keeps its slot from insert to delete, whatever changes. A deleted row's cells stay in place until its undo is
 //! discarded ([`Rows::release`]); only then may the slot hold another row.
 
-use plan::{Identity, TableLayout};
-use snapmem::{Charge, OutOfMemory, Pool};
+use plan::{Identity, MirrorColumn, TableLayout};
+use snapmem::{Charge, Mechanism, OutOfMemory, Pool};
 
 use crate::bitmap::Bitmap;
 use crate::chunk::{CHUNK_ROWS, SMALLEST_CHUNK, split};
@@ -59,18 +59,22 @@ pub struct Rows {
     index: KeyIndex,
     /// Positions of the identity's columns.
     identity: Vec<usize>,
+    /// For texts that are not there as they are.
+    buffer: Vec<u8>,
     pool: Pool,
 }
 
 impl Rows {
-    pub fn new(layout: &TableLayout, pool: &Pool) -> Rows {
-        let identity = match &layout.identity {
+    pub fn new(layout: &TableLayout, pool: &Pool, mechanism: Mechanism) -> Rows {
+        let identity: Vec<usize> = match &layout.identity {
             Identity::Key(positions) => positions.iter().map(|&position| position as usize).collect(),
             Identity::Full => (0..layout.columns.len()).collect(),
         };
+        let column =
+            |(at, column): (usize, &MirrorColumn)| Column::new(column.ty, pool, mechanism, identity.contains(&at));
         Rows {
-            columns: layout.columns.iter().map(|column| Column::new(column.ty, pool)).collect(),
-            live: Bitmap::new(pool, false),
+            columns: layout.columns.iter().enumerate().map(column).collect(),
+            live: Bitmap::new(pool, mechanism, false),
             live_counts: Vec::new(),
             slots: 0,
             room: 0,
@@ -79,14 +83,17 @@ impl Rows {
             free_charge: pool.charge(),
             index: KeyIndex::new(pool, layout.identity == Identity::Full),
             identity,
+            buffer: Vec::new(),
             pool: pool.clone(),
         }
     }
 
-    /// Merges what was written beside the columns while snapshots were alive, some of it; returns whether there was any.
-    pub fn tidy(&mut self) -> bool {
+    /// Merges what was written beside the columns while snapshots were alive, some of it, or writes a chunk of a column in
+    /// a better way; returns whether there was anything to do.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
         let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
-        columns + self.live.tidy(TIDY_RUNS) > 0
+        let merged = columns + self.live.tidy(TIDY_RUNS) > 0;
+        merged || self.columns.iter_mut().any(|column| column.tidy_rest(now_ms))
     }
 
     /// Whether [`Rows::tidy`] would find nothing, now and as long as nothing is written.
@@ -113,11 +120,39 @@ impl Rows {
         };
         for (column, cell) in self.columns.iter_mut().zip(row) {
             let cell = cell.ok_or_else(|| Fault::Undecodable("a new row lacks a value".into()))?;
+            column.check(cell).map_err(undecodable)?;
             column.put(slot, cell)?;
         }
         self.enter(slot)?;
         self.set_live(slot, true)?;
         Ok(slot)
+    }
+
+    /// Appends so many rows, whose cells are given column by column, to a table of which no row was ever deleted.
+    pub fn append_all(&mut self, columns: &[Vec<Cell<'_>>], count: usize) -> Result<(), Fault> {
+        let mut done = 0;
+        while done < count {
+            if self.slots as usize == self.room {
+                self.grow()?;
+            }
+            let first = self.slots;
+            let in_chunk = CHUNK_ROWS - first as usize % CHUNK_ROWS;
+            let more = (count - done).min(in_chunk).min(self.room - first as usize);
+            // The greatest number ends chains in the index.
+            let behind = first.checked_add(more as u32).ok_or(Fault::TooManyRows)?;
+            for (column, cells) in self.columns.iter_mut().zip(columns) {
+                let cells = &cells[done..done + more];
+                cells.iter().try_for_each(|cell| column.check(*cell)).map_err(undecodable)?;
+                column.fill(first, cells)?;
+            }
+            self.slots = behind;
+            for slot in first..behind {
+                self.enter(slot)?;
+                self.set_live(slot, true)?;
+            }
+            done += more;
+        }
+        Ok(())
     }
 
     pub fn delete(&mut self, slot: u32, undo: &mut OpWriter) -> Result<(), Fault> {
@@ -133,10 +168,16 @@ impl Rows {
         Ok(())
     }
 
-    /// Writes the cells that differ; `None` stands for the one that is there.
-    pub fn update(&mut self, slot: u32, row: &[Option<Cell<'_>>], undo: &mut OpWriter) -> Result<(), Fault> {
-        let differs = |&&column: &&usize| row[column].is_some_and(|cell| self.columns[column].get(slot) != cell);
-        let moves = self.identity.iter().find(differs).is_some();
+    /// Writes the cells that differ; `None` stands for the one that is there. `same_key`: those of the identity do not.
+    pub fn update(
+        &mut self,
+        slot: u32,
+        row: &[Option<Cell<'_>>],
+        same_key: bool,
+        undo: &mut OpWriter,
+    ) -> Result<(), Fault> {
+        let differs = |&&column: &&usize| row[column].is_some_and(|cell| !self.columns[column].has(slot, cell));
+        let moves = !same_key && self.identity.iter().find(differs).is_some();
         if moves {
             self.leave(slot)?;
         }
@@ -144,10 +185,10 @@ impl Rows {
         undo.update(slot);
         for (i, (column, cell)) in self.columns.iter_mut().zip(row).enumerate() {
             let Some(cell) = *cell else { continue };
-            let old = column.get(slot);
-            if old != cell {
+            if !column.has(slot, cell) {
                 changed = true;
-                undo.old(i, old);
+                column.check(cell).map_err(undecodable)?;
+                undo.old(i, column.read(slot, &mut self.buffer));
                 column.put(slot, cell)?;
             }
         }
@@ -169,7 +210,7 @@ impl Rows {
             let wanted = (more * size_of::<u32>()) as u64;
             self.free_charge.set(self.free_charge.bytes() + wanted)?;
             let limit = self.pool.limit();
-            self.free.try_reserve_exact(more).map_err(|_| OutOfMemory { wanted, limit })?;
+            self.free.try_reserve_exact(more).map_err(|_| OutOfMemory::Limit { wanted, limit })?;
         }
         self.free.push(slot);
         Ok(())
@@ -242,6 +283,15 @@ impl Rows {
         let columns: u64 = self.columns.iter().map(Column::bytes).sum();
         columns + self.live.bytes() + self.index.bytes() + self.free_charge.bytes()
     }
+
+    pub fn index_bytes(&self) -> u64 {
+        self.index.bytes()
+    }
+}
+
+/// What came cannot be right.
+pub fn undecodable(what: impl ToString) -> Fault {
+    Fault::Undecodable(what.to_string())
 }
 
 fn key<'a>(columns: &'a [Column], identity: &'a [usize], slot: u32) -> impl Iterator<Item = Cell<'a>> {

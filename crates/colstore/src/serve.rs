@@ -1,5 +1,8 @@
 //! A table exactly as a snapshot S sees it.
 //!
+//! The writer takes the snapshot of the columns, and hands out with it what has to be taken back; that is done by who asked
+//! ([`Bound::settle`]), so that old snapshots do not hold the writer up.
+//!
 //! The columns hold what has been applied. In a private snapshot of the columns asked for, everything applied that S
 //! does not see is taken back, newest first: inserted rows are masked out, deleted ones are shown again, old values put
 //! back.
@@ -14,16 +17,36 @@ use std::sync::Arc;
 use plan::Identity;
 use protocol::Snapshot;
 use protocol::request::Refusal;
-use snapmem::{EpochSnapshot, OutOfMemory};
+use snapmem::{ExtentsSnapshot, OutOfMemory};
 
 use crate::TableRequest;
 use crate::bitmap;
-use crate::chunk::split;
-use crate::column::ColumnSnapshot;
+use crate::chunk::{CHUNK_ROWS, split};
+use crate::column::{Column, ColumnSnapshot};
 use crate::rows::Rows;
-use crate::table::Table;
-use crate::undo::{Op, Undo};
+use crate::survey::{Survey, Surveyed};
+use crate::table::{Live, Table};
+use crate::undo::{Entry, Op};
 use crate::view::ColumnsView;
+
+/// Columns of a table as they were when they were asked for, and what S may not see of them.
+#[derive(Debug)]
+pub struct BoundTable {
+    past: Past,
+    /// Newest first.
+    undo: Vec<Entry>,
+    s: Arc<Snapshot>,
+    /// Equal rows are interchangeable.
+    full: bool,
+    relid: u32,
+    /// Of the columns asked for.
+    attnums: Vec<i16>,
+    /// Where the columns asked for are among those of the snapshot.
+    order: Vec<usize>,
+    key: Option<Vec<usize>>,
+    slots: usize,
+    alive: Arc<()>,
+}
 
 /// A view, and what had to be taken back for it.
 pub struct ServedTable {
@@ -57,25 +80,66 @@ impl Table {
     }
 
     /// Everything that S sees must have been applied.
-    pub fn view(&mut self, request: &TableRequest, s: &Snapshot, alive: &Arc<()>) -> Result<ServedTable, Refusal> {
+    pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, alive: &Arc<()>) -> Result<BoundTable, Refusal> {
         let positions = self.positions(request)?;
         let (relid, full, width) = (self.layout.relid, self.layout.identity == Identity::Full, self.types.len());
+        let attnums = positions.iter().map(|&position| self.layout.columns[position].attnum).collect();
+        let key = key(&self.layout.identity, &positions);
         let live = self.live_mut()?;
-        if full && inverts_slots(&live.undo, s) {
+        let past = Past::new(&mut live.rows, &positions, width).map_err(out_of_memory)?;
+        // Where equal rows are interchangeable, what S sees matters, too.
+        let undo = live.undo.recent(s).filter(|entry| full || !s.sees(entry.xid)).cloned().collect();
+        let order = positions.iter().filter_map(|&position| past.wanted[position]).collect();
+        let (slots, s, alive) = (live.rows.slots as usize, s.clone(), alive.clone());
+        self.is_read(&positions);
+        Ok(BoundTable { past, undo, s, full, relid, attnums, order, key, slots, alive })
+    }
+}
+
+impl BoundTable {
+    /// Takes back what S does not see.
+    pub fn settle(self) -> Result<ServedTable, Refusal> {
+        let BoundTable { mut past, undo, s, full, relid, attnums, order, key, slots, alive } = self;
+        if full && inverts_slots(&undo, &s) {
             return Err(Refusal::SnapshotTooOld { relid });
         }
-        let out_of_memory = |error: OutOfMemory| Refusal::OutOfMemory { what: error.to_string() };
-        let mut past = Past::new(&mut live.rows, &positions, width).map_err(out_of_memory)?;
-        past.take_back(&live.undo, s).map_err(out_of_memory)?;
-        let slots = live.rows.slots as usize;
-        match past.poisoned_column() {
-            Some(position) => Err(Refusal::UnholdableValue { relid, attnum: self.layout.columns[position].attnum }),
-            None => {
-                let key = key(&self.layout.identity, &positions);
-                Ok(past.into_served(&positions, key, slots, alive))
-            }
+        past.take_back(&undo, &s).map_err(out_of_memory)?;
+        let poisoned = order.iter().position(|&index| past.columns[index].is_poisoned());
+        if let Some(column) = poisoned {
+            return Err(Refusal::UnholdableValue { relid, attnum: attnums[column] });
         }
+        let Past { columns, live, live_counts, undone_transactions, undone_changes, .. } = past;
+        let view = ColumnsView::new(columns, order, key, live, live_counts, slots, alive);
+        Ok(ServedTable { view, undone_transactions, undone_changes })
     }
+}
+
+impl Table {
+    /// The columns as they are now: nothing is applied for it, and nothing taken back.
+    pub fn survey(&mut self, fingerprint: u64, alive: &Arc<()>) -> Result<Survey, Refusal> {
+        let relid = self.layout.relid;
+        if fingerprint != self.layout.fingerprint {
+            return Err(Refusal::FingerprintDiffers { relid });
+        }
+        let numbers: Vec<i16> = self.layout.columns.iter().map(|column| column.attnum).collect();
+        let Live { rows, .. } = self.live_mut()?;
+        let chunks = (rows.slots as usize).div_ceil(CHUNK_ROWS);
+        let surveyed = |(attnum, column): (i16, &mut Column)| {
+            let bytes = (0..chunks).map(|chunk| column.bytes_of(chunk)).collect();
+            let mut cells = column.snapshot()?;
+            cells.look_only();
+            Ok(Surveyed { attnum, cells, bytes })
+        };
+        let found = numbers.into_iter().zip(&mut rows.columns).map(surveyed).collect::<Result<_, OutOfMemory>>();
+        let live = found.and_then(|columns| Ok((columns, rows.live.snapshot()?)));
+        let (columns, live) = live.map_err(out_of_memory)?;
+        let (live_counts, slots) = (rows.live_counts.clone(), rows.slots as usize);
+        Ok(Survey { columns, live, live_counts, slots, _alive: alive.clone() })
+    }
+}
+
+fn out_of_memory(error: OutOfMemory) -> Refusal {
+    Refusal::OutOfMemory { what: error.to_string() }
 }
 
 /// Where the key is among the columns at `positions`, if all of it is.
@@ -84,13 +148,11 @@ fn key(identity: &Identity, positions: &[usize]) -> Option<Vec<usize>> {
     key.iter().map(|&column| positions.iter().position(|&position| position == column as usize)).collect()
 }
 
-/// Whether S sees a change of a slot, but not an earlier one of the same slot.
-fn inverts_slots(undo: &Undo, s: &Snapshot) -> bool {
-    let recent = undo.recent(s);
-    let Some(oldest_unseen) = recent.clone().rev().position(|entry| !s.sees(entry.xid)) else { return false };
-    let behind = recent.clone().count() - oldest_unseen;
+/// Whether S sees a change of a slot, but not an earlier one of the same slot. Entries come newest first.
+fn inverts_slots(undo: &[Entry], s: &Snapshot) -> bool {
+    let Some(oldest_unseen) = undo.iter().rposition(|entry| !s.sees(entry.xid)) else { return false };
     let mut seen = HashSet::new();
-    recent.take(behind).any(|entry| {
+    undo[..=oldest_unseen].iter().any(|entry| {
         let mut slots = entry.ops_newest_first().map(|op| op.slot());
         if s.sees(entry.xid) {
             seen.extend(slots);
@@ -101,12 +163,12 @@ fn inverts_slots(undo: &Undo, s: &Snapshot) -> bool {
 }
 
 /// A private snapshot on its way back to S.
+#[derive(Debug)]
 struct Past {
-    /// Position in the layout, and the column.
-    columns: Vec<(usize, ColumnSnapshot)>,
+    columns: Vec<ColumnSnapshot>,
     /// By position in the layout: where in `columns`.
     wanted: Vec<Option<usize>>,
-    live: EpochSnapshot,
+    live: ExtentsSnapshot,
     live_counts: Vec<u32>,
     undone_transactions: u64,
     undone_changes: u64,
@@ -120,7 +182,7 @@ impl Past {
             // A column may be asked for twice.
             if wanted[position].is_none() {
                 wanted[position] = Some(columns.len());
-                columns.push((position, rows.columns[position].snapshot()?));
+                columns.push(rows.columns[position].snapshot()?);
             }
         }
         let live_counts = rows.live_counts.clone();
@@ -128,9 +190,9 @@ impl Past {
         Ok(Past { columns, wanted, live, live_counts, undone_transactions: 0, undone_changes: 0 })
     }
 
-    fn take_back(&mut self, undo: &Undo, s: &Snapshot) -> Result<(), OutOfMemory> {
+    fn take_back(&mut self, undo: &[Entry], s: &Snapshot) -> Result<(), OutOfMemory> {
         let mut last = None;
-        for entry in undo.recent(s).filter(|entry| !s.sees(entry.xid)) {
+        for entry in undo.iter().filter(|entry| !s.sees(entry.xid)) {
             if last.replace(entry.xid) != Some(entry.xid) {
                 self.undone_transactions += 1;
             }
@@ -146,7 +208,7 @@ impl Past {
         match op {
             Op::Insert { slot } => {
                 self.show(slot, false)?;
-                for (_, column) in &mut self.columns {
+                for column in &mut self.columns {
                     column.patch_poisoned(slot, false)?;
                 }
             }
@@ -154,14 +216,14 @@ impl Past {
                 self.show(slot, true)?;
                 for position in poisoned.as_chunks::<2>().0 {
                     if let Some(index) = self.wanted[u16::from_le_bytes(*position) as usize] {
-                        self.columns[index].1.patch_poisoned(slot, true)?;
+                        self.columns[index].patch_poisoned(slot, true)?;
                     }
                 }
             }
             Op::Update { slot, old } => {
                 for (position, cell) in old {
                     if let Some(index) = self.wanted[position] {
-                        self.columns[index].1.patch(slot, cell)?;
+                        self.columns[index].patch(slot, cell)?;
                     }
                 }
             }
@@ -175,20 +237,5 @@ impl Past {
             *count = if live { *count + 1 } else { *count - 1 };
         }
         Ok(())
-    }
-
-    /// A column with a value, in some row that S sees, that its layout cannot hold.
-    fn poisoned_column(&self) -> Option<usize> {
-        self.columns.iter().find(|(_, column)| column.is_poisoned()).map(|(position, _)| *position)
-    }
-
-    fn into_served(self, positions: &[usize], key: Option<Vec<usize>>, slots: usize, alive: &Arc<()>) -> ServedTable {
-        let order = positions.iter().filter_map(|&position| self.wanted[position]).collect();
-        let columns = self.columns.into_iter().map(|(_, column)| column).collect();
-        ServedTable {
-            view: ColumnsView::new(columns, order, key, self.live, self.live_counts, slots, alive.clone()),
-            undone_transactions: self.undone_transactions,
-            undone_changes: self.undone_changes,
-        }
     }
 }

@@ -15,17 +15,20 @@ use plan::{TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::RowReader;
 use protocol::request::{Refusal, TableStatus};
-use snapmem::{OutOfMemory, Pool};
+use snapmem::{Mechanism, OutOfMemory, Pool};
 
 use crate::agenda::{Agenda, Note};
-use crate::apply::{apply, read_cells};
+use crate::apply::{apply, read_cell};
 use crate::backlog::{Backlog, Transaction};
-use crate::rows::{Fault, Rows};
+use crate::column::Cell;
+use crate::rows::{Fault, Rows, undecodable};
 use crate::undo::{Op, Undo};
 
 /// Bytes of transactions that are applied in one go: a long backlog must not become as much undo before some of it can
 /// be discarded.
 const APPLY_BYTES: u64 = 16 << 20;
+/// Rows of a load that are put into the columns together.
+const LOADED_AT_ONCE: usize = 512;
 
 #[derive(Debug)]
 pub struct Table {
@@ -39,6 +42,7 @@ pub struct Table {
     /// Written to since the columns were last found tidy.
     untidy: bool,
     state: State,
+    mechanism: Mechanism,
     pool: Pool,
 }
 
@@ -74,8 +78,27 @@ pub struct Applied {
     pub changes: u64,
 }
 
+/// Rows one behind the other, as in `frame::Kind::Rows`: some at a time, column by column.
+fn load(rows: &mut Rows, types: &[Type], bytes: &[u8]) -> Result<(), Fault> {
+    let mut reader = RowReader::new(bytes);
+    let mut columns: Vec<Vec<Cell<'_>>> = types.iter().map(|_| Vec::with_capacity(LOADED_AT_ONCE)).collect();
+    while !reader.remaining().is_empty() {
+        let mut count = 0;
+        while count < LOADED_AT_ONCE && !reader.remaining().is_empty() {
+            for (ty, column) in types.iter().zip(&mut columns) {
+                let cell = read_cell(&mut reader, *ty)?;
+                column.push(cell.ok_or_else(|| undecodable("a new row lacks a value"))?);
+            }
+            count += 1;
+        }
+        rows.append_all(&columns, count)?;
+        columns.iter_mut().for_each(Vec::clear);
+    }
+    Ok(())
+}
+
 impl Table {
-    pub fn new(generation: u64, layout: TableLayout, pool: &Pool) -> Table {
+    pub fn new(generation: u64, layout: TableLayout, pool: &Pool, mechanism: Mechanism) -> Table {
         let types = layout.columns.iter().map(|column| column.ty).collect();
         let backlog = Backlog::new(pool);
         Table {
@@ -87,6 +110,7 @@ impl Table {
             backlog,
             untidy: false,
             state: State::Waiting,
+            mechanism,
             pool: pool.clone(),
         }
     }
@@ -156,16 +180,22 @@ impl Table {
         Ok(())
     }
 
-    /// Merges some of what was written beside the columns while snapshots were alive; returns whether there was any to
-    /// merge.
-    pub fn tidy(&mut self) -> bool {
+    /// Does some of what can wait: see [`Rows::tidy`]. Returns whether there was anything to do.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
         let State::Live(live) = &mut self.state else {
             self.untidy = false;
             return false;
         };
-        let worked = live.rows.tidy();
+        let worked = live.rows.tidy(now_ms);
         self.untidy = !live.rows.is_tidy();
         worked
+    }
+
+    /// Somebody reads the columns at `positions`, which may call for another way to write them.
+    pub fn is_read(&mut self, positions: &[usize]) {
+        if let State::Live(live) = &self.state {
+            self.untidy |= positions.iter().any(|position| !live.rows.columns[*position].is_tidy());
+        }
     }
 
     /// Tells the agenda: to be called after anything that may have changed what it has to know.
@@ -194,7 +224,7 @@ impl Table {
     pub fn load_begin(&mut self, snapshot: Snapshot) -> Result<(), Refusal> {
         match self.state {
             State::Waiting => {
-                let rows = Rows::new(&self.layout, &self.pool);
+                let rows = Rows::new(&self.layout, &self.pool, self.mechanism);
                 self.state = State::Loading { snapshot: Arc::new(snapshot), rows };
                 Ok(())
             }
@@ -204,14 +234,7 @@ impl Table {
 
     pub fn load_rows(&mut self, bytes: &[u8]) -> Result<Result<(), Fault>, Refusal> {
         let State::Loading { rows, .. } = &mut self.state else { return Err(self.not_loading()) };
-        let mut reader = RowReader::new(bytes);
-        let mut row = Vec::with_capacity(self.types.len());
-        while !reader.remaining().is_empty() {
-            if let Err(fault) = read_cells(&mut reader, &self.types, &mut row).and_then(|()| rows.insert(&row)) {
-                return Ok(Err(fault));
-            }
-        }
-        Ok(Ok(()))
+        Ok(load(rows, &self.types, bytes))
     }
 
     /// Returns the number of rows that the table goes live with.
@@ -252,10 +275,11 @@ impl Table {
     }
 
     pub fn status(&self) -> TableStatus {
-        let (rows, bytes, undo_bytes) = match &self.state {
-            State::Live(live) => (live.rows.count, live.rows.bytes(), live.undo.bytes()),
-            State::Loading { rows, .. } => (rows.count, rows.bytes(), 0),
-            State::Waiting | State::Broken => (0, 0, 0),
+        let of_rows = |rows: &Rows| (rows.count, rows.bytes(), rows.index_bytes());
+        let ((rows, bytes, index_bytes), undo_bytes) = match &self.state {
+            State::Live(live) => (of_rows(&live.rows), live.undo.bytes()),
+            State::Loading { rows, .. } => (of_rows(rows), 0),
+            State::Waiting | State::Broken => ((0, 0, 0), 0),
         };
         TableStatus {
             relid: self.layout.relid,
@@ -263,6 +287,7 @@ impl Table {
             live: matches!(self.state, State::Live(_)),
             rows,
             bytes,
+            index_bytes,
             undo_bytes,
             changes_applied: self.changes_applied,
         }

@@ -26,8 +26,8 @@ use crate::column::Cell;
 
 /// A gate is kept as a mark at most this often; closer ones replace each other.
 const MARK_MILLIS: u64 = 250;
-/// What the allocator keeps beside an allocation, roughly.
-const ALLOCATION_BYTES: u64 = 16;
+/// What stands beside the operations, with what the allocator keeps, roughly.
+const ALLOCATION_BYTES: u64 = 32;
 
 #[derive(Debug)]
 pub struct Undo {
@@ -39,11 +39,12 @@ pub struct Undo {
     claim: Claim,
 }
 
-#[derive(Debug)]
+/// Clones share the operations.
+#[derive(Clone, Debug)]
 pub struct Entry {
     pub xid: u64,
     pub applied_ms: u64,
-    ops: Box<[u8]>,
+    ops: Arc<[u8]>,
 }
 
 #[derive(Debug)]

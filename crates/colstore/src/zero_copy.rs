@@ -20,7 +20,7 @@ pub fn buffer(run: Run, bytes: usize) -> Buffer {
 /// An array over views that a text column wrote.
 ///
 /// Arrow would check every view and every byte again, for every query. What it would find is ensured where text enters:
-/// `Cell::from_value` lets only UTF-8 pass, and `text.rs` writes a view together with the bytes it refers to.
+/// `Column::check` lets only UTF-8 pass, and `text` writes a view together with the bytes it refers to.
 pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> StringViewArray {
     let views = ScalarBuffer::new(views, 0, rows);
     // SAFETY: every view refers to whole, valid UTF-8 texts inside `blocks`, as explained above; a null's view is

@@ -8,13 +8,15 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_ulong};
 use std::sync::{Mutex, OnceLock};
 
 unsafe extern "C" {
     fn strcoll_l(a: *const c_char, b: *const c_char, locale: libc::locale_t) -> c_int;
     fn towupper_l(c: u32, locale: libc::locale_t) -> u32;
     fn towlower_l(c: u32, locale: libc::locale_t) -> u32;
+    fn wctype_l(name: *const c_char, locale: libc::locale_t) -> c_ulong;
+    fn iswctype_l(c: u32, class: c_ulong, locale: libc::locale_t) -> c_int;
 }
 
 /// A locale for text in UTF-8, which stays as long as the process.
@@ -84,6 +86,14 @@ impl Locale {
     }
 }
 
+impl Locale {
+    /// Whether it is a character of a class, `alpha` for example.
+    pub fn is(&self, c: char, class: &CStr) -> bool {
+        // SAFETY: a C string; any number may be asked, and of a class that there is none of nothing is.
+        unsafe { iswctype_l(c.into(), wctype_l(class.as_ptr(), self.0), self.0) != 0 }
+    }
+}
+
 /// Texts of PostgreSQL have no zero.
 fn terminated<'a>(text: &str, room: &'a mut Vec<u8>) -> &'a CStr {
     room.clear();
@@ -103,6 +113,8 @@ mod tests {
         texts.sort_by(|a, b| locale.compare(a, b, &mut Scratch::default()));
         assert_eq!(texts, ["", "Z", "a", "a b", "ab", "b", "é", "中"]);
         assert_eq!((locale.upper('ä'), locale.lower('Ä'), locale.upper('ß')), ('Ä', 'ä', 'ß'));
+        assert!(locale.is('ä', c"alpha") && locale.is('9', c"digit") && !locale.is('ä', c"digit"));
+        assert!(!locale.is('a', c"no such class"));
     }
 
     #[test]

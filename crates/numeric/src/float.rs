@@ -31,6 +31,15 @@ impl Numeric {
 
     /// As PostgreSQL casts it: the 15 digits that `%.15g` shows.
     pub fn from_f64(value: f64) -> Numeric {
+        Numeric::from_digits_of(value, 15)
+    }
+
+    /// As PostgreSQL casts a real: the 6 digits that `%.6g` shows.
+    pub fn from_f32(value: f32) -> Numeric {
+        Numeric::from_digits_of(value.into(), 6)
+    }
+
+    fn from_digits_of(value: f64, shown: usize) -> Numeric {
         if value.is_nan() {
             return Numeric::NAN;
         }
@@ -39,7 +48,7 @@ impl Numeric {
         }
         let mut text = Text::default();
         // The room is enough for any.
-        let _ = write!(text, "{:.14e}", value.abs());
+        let _ = write!(text, "{:.*e}", shown - 1, value.abs());
         let (digits, exponent) = text.as_str().split_once('e').unwrap_or(("0", "0"));
         let exponent: i64 = exponent.parse().unwrap_or(0);
         let digits = digits.trim_end_matches('0');

@@ -1,10 +1,11 @@
 //! Grouping: keys and aggregates over rows, in one phase or, with several partitions, in two.
 //!
 //! ```text
-//!  integer keys        DenseGroups -> as below, where it stands for Aggregate(Partial)
+//!  of a scan           FusedGroups -> as below, where it stands for others
+//!  integer keys        DenseGroups -> as below, where it stands for PartialGroups
 //!  one partition       Aggregate(Single)
 //!  no keys             Aggregate(Partial) -> one partition -> Aggregate(Final)
-//!  keys                Aggregate(Partial) -> partitions by hash of the keys -> Aggregate(FinalPartitioned)
+//!  keys                PartialGroups -> partitions by hash of the keys -> Aggregate(FinalPartitioned)
 //!  distinct values,    one partition, or partitions by hash of the keys -> Aggregate(Single)
 //!  lists
 //! ```
@@ -44,12 +45,14 @@ use crate::extreme::ExtremeOf;
 use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
 use crate::float_sum::{self, FloatTotal};
-use crate::groups::Groups;
+use crate::fused::{self, Compiler, FusedGroups};
+use crate::groups::{Groups, PartialGroups};
 use crate::interval_sum::IntervalSum;
 use crate::listed::ListOf;
 use crate::numeric_sum::NumericSum;
-use crate::observe::Observer;
+use crate::observe::{self, Observer};
 use crate::physical::Stage;
+use crate::scan::Direct;
 use crate::sum::{ExactSum, SumType};
 use crate::unordered::unordered;
 
@@ -151,20 +154,25 @@ pub fn group(
         .map(|key| Ok((lowering.key(&key.expr)?, column_name(key.column))))
         .collect::<Result<_, Failure>>()?;
     let mut dense = Shape::new(key_columns.iter().map(|(key, _)| key.clone()).collect(), &schema);
+    let direct = observe::direct(&input);
+    let mut fused =
+        direct.as_ref().and_then(|direct| Compiler::new(keys.iter().map(|key| &key.expr), lowering, direct));
     let mut functions = Vec::new();
     let in_one_place = calls.0.iter().any(|call| call.distinct || matches!(call.part, Part::Listed(_)));
     for (i, call) in calls.0.iter().enumerate() {
         let (function, args) = function(call, lowering)?;
         let first = args.first().filter(|_| !call.arguments.is_empty()).cloned();
+        fused = fused.filter(|_| !in_one_place).and_then(|fused| with_fused(fused, call, first.clone()));
         dense = dense.filter(|_| !in_one_place).and_then(|dense| with_call(dense, call.part, first, &schema));
         let call = AggregateExprBuilder::new(Arc::new(function), args).schema(schema.clone());
         let alias = if in_order { column_name(columns[keys.len() + i]) } else { format!("a{i}") };
         functions.push(Arc::new(call.alias(alias).build().map_err(planning)?));
     }
     let group_by = PhysicalGroupBy::new_single(key_columns);
+    let fused = fused.map(Compiler::shape).zip(direct);
     let grouped = match in_one_place {
         true => single_phase(group_by, functions, input),
-        false => aggregate(group_by, functions, dense, input, observer),
+        false => aggregate(group_by, functions, dense, fused, input, observer),
     };
     let grouped = grouped.map_err(planning)?;
     if in_order {
@@ -257,10 +265,21 @@ fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>
     fits.then_some(shape)
 }
 
+/// The same for what is computed straight from the codes of a scan.
+fn with_fused<'a>(fused: Compiler<'a>, call: &Call<'a>, arg: Option<Arc<dyn PhysicalExpr>>) -> Option<Compiler<'a>> {
+    match (call.part, &call.arguments[..]) {
+        (Part::Count, []) => fused.count_rows(),
+        (Part::Count, [expr]) => fused.count(expr),
+        (Part::Sum(_), [expr]) => fused.sum(expr, arg?),
+        _ => None,
+    }
+}
+
 fn aggregate(
     group_by: PhysicalGroupBy,
     functions: Vec<Arc<AggregateFunctionExpr>>,
     dense: Option<Shape>,
+    fused: Option<(fused::Shape, Direct)>,
     input: Arc<dyn ExecutionPlan>,
     observer: Observer,
 ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
@@ -270,14 +289,19 @@ fn aggregate(
         let filters = vec![None; functions.len()];
         AggregateExec::try_new(mode, group_by, functions.clone(), filters, input, schema.clone())
     };
-    if partitions == 1 && dense.is_none() {
+    if partitions == 1 && dense.is_none() && fused.is_none() {
         return last(stage(AggregateMode::Single, group_by, input)?);
     }
     let final_keys = group_by.as_final();
-    let general = stage(AggregateMode::Partial, group_by, input)?;
-    let partial = observer.part(match dense {
-        Some(shape) => Arc::new(DenseGroups::new(shape, general)),
-        None => Arc::new(general),
+    let like = stage(AggregateMode::Partial, group_by, input)?;
+    let partial: Arc<dyn ExecutionPlan> = match dense {
+        Some(shape) => Arc::new(DenseGroups::new(shape, like)?),
+        None if final_keys.is_empty() => Arc::new(like),
+        None => Arc::new(PartialGroups::new(like)?),
+    };
+    let partial = observer.part(match fused {
+        Some((shape, direct)) => Arc::new(FusedGroups::new(shape, direct, partial)),
+        None => partial,
     });
     if final_keys.is_empty() || partitions == 1 {
         return last(stage(AggregateMode::Final, final_keys, one_partition(partial))?);

@@ -67,7 +67,7 @@ fn neutral(of: BitAgg) -> i64 {
     }
 }
 
-fn combined(of: BitAgg, a: i64, b: i64) -> i64 {
+pub fn combined(of: BitAgg, a: i64, b: i64) -> i64 {
     match of {
         BitAgg::BoolAnd | BitAgg::And => a & b,
         BitAgg::BoolOr | BitAgg::Or => a | b,
@@ -76,7 +76,7 @@ fn combined(of: BitAgg, a: i64, b: i64) -> i64 {
 }
 
 /// The values as integers of 64 bits: true has them all set.
-fn widened(array: &ArrayRef) -> Result<Vec<i64>> {
+pub fn widened(array: &ArrayRef) -> Result<Vec<i64>> {
     match array.data_type() {
         DataType::Boolean => Ok(array.as_boolean().values().iter().map(|bit| -i64::from(bit)).collect()),
         number => for_number!(number, T => {
@@ -86,7 +86,7 @@ fn widened(array: &ArrayRef) -> Result<Vec<i64>> {
 }
 
 /// The other way round. The bits beyond an integer's own follow its sign in whatever was made of them.
-fn narrowed(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+pub fn narrowed(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
     Ok(match data_type {
         DataType::Boolean => Arc::new(BooleanArray::new(values.iter().map(|bits| *bits != 0).collect(), nulls)),
         DataType::Int16 => Arc::new(Int16Array::new(values.iter().map(|bits| *bits as i16).collect(), nulls)),

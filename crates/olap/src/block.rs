@@ -13,13 +13,11 @@
 
 use std::sync::Arc;
 
-use datafusion_common::error::Result as DataFusionResult;
-use datafusion_common::{JoinType, NullEquality};
+use datafusion_common::JoinType;
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::filter::FilterExecBuilder;
-use datafusion_physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
-use datafusion_physical_plan::repartition::RepartitionExec;
-use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion_physical_plan::joins::CrossJoinExec;
 use optimizer::join_order::{self, Classes, MAX_RELATIONS, Node, Owners, Pair, Statistics, Tree};
 use plan::{BoolOp, CmpOp, ColumnId, Expr, JoinKind, Rel};
 use protocol::request::Failure;
@@ -28,11 +26,10 @@ use protocol::tree::{Join, Method, Step};
 use crate::aggregate::one_partition;
 use crate::error::internal;
 use crate::expr::{joined, planning};
+use crate::join::{self, Given};
+use crate::join_keys::Partners;
 use crate::physical::{Builder, Stage, cooperative};
 use crate::statistics::FiltersOnly;
-
-/// Build sides beyond this many rows are split between the threads, where that is possible.
-const SHARED_BUILD_ROWS: f64 = 200_000.0;
 
 struct Block<'a, 'b> {
     builder: &'a Builder<'b>,
@@ -41,6 +38,14 @@ struct Block<'a, 'b> {
     pending: Vec<&'a Expr>,
     /// What is read above the block.
     needed: &'a [ColumnId],
+    /// Some condition may raise an error, which is then raised for rows without partners, too.
+    raises: bool,
+}
+
+/// The side of a join that is put into a hash table.
+struct Build {
+    stage: Stage,
+    partners: Partners,
 }
 
 /// Filters that can be applied.
@@ -50,16 +55,32 @@ struct Ready<'a> {
     safe: Vec<&'a Expr>,
 }
 
+/// What is joined, and by what.
+pub struct Parts<'a> {
+    pub relations: Vec<&'a Rel>,
+    /// Those of several relations are equalities only where they are not in `classes`.
+    pub conditions: Vec<&'a Expr>,
+    pub classes: Classes<'a>,
+    pub owners: Owners,
+}
+
+impl<'a> Parts<'a> {
+    pub fn of(rel: &'a Rel) -> Parts<'a> {
+        let (mut relations, mut conditions) = (Vec::new(), Vec::new());
+        gather(rel, &mut relations, &mut conditions);
+        let owners = Owners::new(&relations.iter().map(|rel| rel.columns()).collect::<Vec<_>>());
+        let classes = Classes::extract(&mut conditions, &owners);
+        Parts { relations, conditions, classes, owners }
+    }
+}
+
 impl Builder<'_> {
     /// The rows of an operator that is a scan, a filter or an inner join.
     pub fn block(&self, rel: &Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
-        let (mut relations, mut conditions) = (Vec::new(), Vec::new());
-        gather(rel, &mut relations, &mut conditions);
+        let Parts { relations, conditions, classes, owners } = Parts::of(rel);
         if relations.len() > MAX_RELATIONS {
             return Err(internal(format!("{} relations are more than can be joined", relations.len())));
         }
-        let owners = Owners::new(&relations.iter().map(|rel| rel.columns()).collect::<Vec<_>>());
-        let classes = Classes::extract(&mut conditions, &owners);
         // Two relations can be joined in one order only.
         let filters = FiltersOnly(&self.statistics);
         let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &filters };
@@ -67,8 +88,14 @@ impl Builder<'_> {
         let tree = join_order::order(&known, &classes, &conditions, &owners, statistics, self.order);
         let implied: Vec<Expr> =
             (0..relations.len() as u16).flat_map(|rel| classes.within(rel)).map(equality).collect();
-        let pending = conditions.into_iter().chain(&implied).collect();
-        Block { builder: self, relations, pending, needed }.assemble(&tree, &[])
+        let pending: Vec<&Expr> = conditions.into_iter().chain(&implied).collect();
+        let raises = pending.iter().any(|condition| condition.can_raise());
+        let mut block = Block { builder: self, relations, pending, needed, raises };
+        match raises {
+            // A row that is left out for want of a partner above would raise nothing.
+            true => self.with_partners_of(&[], || block.assemble(&tree, &[])),
+            false => block.assemble(&tree, &[]),
+        }
     }
 }
 
@@ -104,10 +131,12 @@ impl<'a> Block<'a, '_> {
             },
             Node::Join { build, probe, keys } => {
                 let read: Vec<&Expr> = keys.iter().flat_map(|&(a, b)| [a, b]).chain(above.iter().copied()).collect();
-                let build_rows = build.rows;
                 let build = self.assemble(build, &read)?;
-                let probe = self.assemble(probe, &read)?;
-                let joined = self.join(build, probe, keys, build_rows, above, tree.rows)?;
+                let partners = if self.raises { Partners::default() } else { self.builder.partners(keys) };
+                let builder = self.builder;
+                let probe = builder.below_join(&partners.of_columns(), || self.assemble(probe, &read))?;
+                let build = Build { stage: build, partners };
+                let joined = self.join(build, probe, keys, above, tree.rows)?;
                 self.filter(joined, above, tree.rows)
             }
         }
@@ -117,7 +146,8 @@ impl<'a> Block<'a, '_> {
     fn scan(&mut self, relation: u16, columns: &[ColumnId], above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
         let Ready { raising, safe } = self.ready(columns);
         let still_read = [&raising, above].concat();
-        let stage = match safe.is_empty() {
+        let has_partners = !self.builder.key_tests(columns).is_empty();
+        let stage = match safe.is_empty() && !has_partners {
             true => self.builder.scan(relation, columns),
             false => {
                 let kept = self.read(columns, &still_read);
@@ -183,16 +213,15 @@ impl<'a> Block<'a, '_> {
     /// `rows`: how many are expected when all filters are applied that can be.
     fn join(
         &mut self,
-        build: Stage,
+        Build { stage: build, partners }: Build,
         probe: Stage,
         keys: &[Pair<'a>],
-        build_rows: f64,
         above: &[&Expr],
         rows: f64,
     ) -> Result<Stage, Failure> {
-        let compared = self.pending.iter().filter_map(|f| compared_sides(f, &build, &probe));
+        let compared = self.pending.iter().filter_map(|f| compared_sides(f, &build.columns, &probe.columns));
         let keys: Vec<Pair<'a>> = keys.iter().copied().chain(compared).collect();
-        self.pending.retain(|f| compared_sides(f, &build, &probe).is_none());
+        self.pending.retain(|f| compared_sides(f, &build.columns, &probe.columns).is_none());
         let columns: Vec<ColumnId> = build.columns.iter().chain(&probe.columns).copied().collect();
         let method = if keys.is_empty() { Method::NestedLoop } else { Method::Hash };
         let mut stage = if keys.is_empty() {
@@ -200,7 +229,8 @@ impl<'a> Block<'a, '_> {
         } else {
             let read = self.read(&columns, above);
             let kept: Vec<usize> = (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect();
-            Stage { plan: self.hash_join(&keys, build, probe, build_rows, kept)?, columns: read }
+            let build = Build { stage: build, partners };
+            Stage { plan: self.hash_join(&keys, build, probe, kept)?, columns: read }
         };
         let is_filtered = self.pending.iter().any(|filter| stage.has(filter));
         stage.plan = self.builder.observer.operator(stage.plan, || {
@@ -214,26 +244,17 @@ impl<'a> Block<'a, '_> {
     fn hash_join(
         &self,
         keys: &[Pair<'_>],
-        build: Stage,
+        Build { stage: build, partners }: Build,
         probe: Stage,
-        build_rows: f64,
         kept: Vec<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
         let on = self.builder.join_keys(keys, &build, &probe)?;
-        let partitions = probe.plan.output_partitioning().partition_count();
-        // The exchange needs memory as long as it runs. A result that streams must not fail on that half way.
-        let shared = partitions > 1 && build_rows > SHARED_BUILD_ROWS && self.builder.complete;
-        let (build, probe, mode) = if shared {
-            let (build_keys, probe_keys) = on.iter().cloned().unzip();
-            let build = by_hash(build.plan, build_keys, partitions).map_err(planning)?;
-            let probe = by_hash(probe.plan, probe_keys, partitions).map_err(planning)?;
-            (build, probe, PartitionMode::Partitioned)
-        } else {
-            (one_partition(build.plan), probe.plan, PartitionMode::CollectLeft)
-        };
-        let nulls = NullEquality::NullEqualsNothing;
-        let join = HashJoinExec::try_new(build, probe, on, None, &JoinType::Inner, Some(kept), mode, nulls, false);
-        Ok(cooperative(join.map_err(planning)?))
+        let of_build = build.columns.len();
+        let given = |at: usize| if at < of_build { Given::Build(at) } else { Given::Probe(at - of_build) };
+        let build = partners.noted(build, &on);
+        let output = kept.into_iter().map(given).collect();
+        let join = join::Join { kind: JoinType::Inner, on, filter: None, output, mark: None };
+        Ok(Arc::new(join.of(build.plan, probe.plan).map_err(planning)?))
     }
 }
 
@@ -254,9 +275,12 @@ impl Builder<'_> {
 }
 
 /// The sides of an equality between two stages.
-pub fn compared_sides<'a>(filter: &'a Expr, build: &Stage, probe: &Stage) -> Option<Pair<'a>> {
+pub fn compared_sides<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<Pair<'a>> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = filter else { return None };
-    let of = |expr: &Expr, stage: &Stage| !expr.columns().is_empty() && stage.has(expr);
+    let of = |expr: &Expr, side: &[ColumnId]| {
+        let read = expr.columns();
+        !read.is_empty() && read.iter().all(|id| side.contains(id))
+    };
     if of(left, build) && of(right, probe) {
         Some((left, right))
     } else if of(left, probe) && of(right, build) {
@@ -264,12 +288,4 @@ pub fn compared_sides<'a>(filter: &'a Expr, build: &Stage, probe: &Stage) -> Opt
     } else {
         None
     }
-}
-
-fn by_hash(
-    plan: Arc<dyn ExecutionPlan>,
-    keys: Vec<Arc<dyn PhysicalExpr>>,
-    partitions: usize,
-) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-    Ok(Arc::new(RepartitionExec::try_new(plan, Partitioning::Hash(keys, partitions))?))
 }

@@ -32,6 +32,7 @@ pub fn apply(function: Named, arg: &ColumnarValue, rows: usize) -> Result<ArrayR
         Named::DatePart(field) => Ok(times.date_part(field)),
         Named::DateTrunc(field) => times.truncated(field),
         Named::TimestampToDate => Ok(times.dates()),
+        Named::TimestampToTime => Ok(times.times()),
         other => Err(DataFusionError::Internal(format!("{other:?} is no function of time"))),
     }
 }
@@ -94,7 +95,8 @@ impl Times {
 
     fn extract(&self, field: Field) -> Result<ArrayRef> {
         let finite = self.finite();
-        if field.moves_on() && finite.as_ref().map(NullBuffer::null_count) != self.nulls().map(NullBuffer::null_count) {
+        let nulls = |nulls: Option<&NullBuffer>| nulls.map_or(0, NullBuffer::null_count);
+        if field.moves_on() && nulls(finite.as_ref()) != nulls(self.nulls()) {
             return Err(QueryError(FailureKind::InfiniteDecimal).into());
         }
         if let (Times::Timestamps(timestamps), Field::Epoch) = (self, field) {
@@ -163,6 +165,13 @@ impl Times {
             Some(error) => Err(error.into()),
             None => Ok(Arc::new(Int64Array::new(values.into(), self.nulls().cloned()))),
         }
+    }
+
+    /// Of the day, in microseconds.
+    fn times(&self) -> ArrayRef {
+        let is_known = |row| self.nulls().is_none_or(|nulls| nulls.is_valid(row)) && self.infinity(row) == 0;
+        let times = (0..self.len()).map(|row| is_known(row).then(|| self.get(row).1));
+        Arc::new(times.collect::<PrimitiveArray<Int64Type>>())
     }
 
     fn dates(&self) -> ArrayRef {
@@ -275,6 +284,16 @@ pub fn day_of(year: i64, month: i64, day: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mask_without_nulls_makes_no_time_infinite() {
+        let year = |day, nulls| Times::Dates(Int32Array::new(vec![day].into(), nulls)).extract(Field::Year);
+        for nulls in [None, Some(NullBuffer::new_valid(1)), Some(NullBuffer::new_null(1))] {
+            assert!(year(0, nulls).is_ok());
+        }
+        assert!(year(i32::MAX, None).is_err() && year(i32::MAX, Some(NullBuffer::new_valid(1))).is_err());
+        assert!(year(i32::MAX, Some(NullBuffer::new_null(1))).is_ok());
+    }
 
     #[test]
     fn days_and_their_names() {

@@ -1,4 +1,4 @@
-//! Ends joins that look at many pairs of rows before they give one.
+//! Ends joins that look at many pairs of rows before they give one, and window functions that look at many rows for each.
 //!
 //! Who drops a query's stream ends it at the next batch. A join may be long until then, but it evaluates its condition
 //! often: that is where it is told.
@@ -22,6 +22,14 @@ pub struct Cancellation(Arc<AtomicBool>);
 impl Cancellation {
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// An error once the query is cancelled.
+    pub fn check(&self) -> Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(DataFusionError::Execution("cancelled".into())),
+            false => Ok(()),
+        }
     }
 
     /// The condition, or an error once the query is cancelled.
@@ -60,9 +68,7 @@ impl PhysicalExpr for Observed {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        if self.cancellation.0.load(Ordering::Relaxed) {
-            return Err(DataFusionError::Execution("cancelled".into()));
-        }
+        self.cancellation.check()?;
         self.condition.evaluate(batch)
     }
 

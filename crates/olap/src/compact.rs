@@ -45,13 +45,18 @@ pub fn compact(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 }
 
 fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().map(|column| match column.data_type() {
+    let columns = batch.columns().iter().map(lean).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
+}
+
+/// The same values, copied where they hold on to much more than they are.
+pub fn lean(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
         DataType::Utf8View => without_others(column.as_string_view(), column),
         DataType::BinaryView => without_others(column.as_binary_view(), column),
         _ => column.clone(),
-    });
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options)?)
+    }
 }
 
 fn without_others<T: ByteViewType + ?Sized>(values: &GenericByteViewArray<T>, column: &ArrayRef) -> ArrayRef {

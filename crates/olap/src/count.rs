@@ -11,7 +11,7 @@ use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
 
-use crate::sum::included;
+use crate::sum::{FEW_GROUPS, LANES, included};
 
 /// Counts the rows in which its argument is not null: all of them, for a constant.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -88,6 +88,19 @@ impl Accumulator for Total {
 
 struct PerGroup(Vec<i64>);
 
+impl PerGroup {
+    /// Of few groups the same one comes again and again, and each addition would wait for the one before.
+    fn count_in_lanes(&mut self, groups: &[usize]) {
+        let mut lanes = [[0i64; LANES]; FEW_GROUPS];
+        for (row, group) in groups.iter().enumerate() {
+            lanes[group % FEW_GROUPS][row % LANES] += 1;
+        }
+        for (count, lanes) in self.0.iter_mut().zip(lanes) {
+            *count += lanes.iter().sum::<i64>();
+        }
+    }
+}
+
 impl GroupsAccumulator for PerGroup {
     fn update_batch(
         &mut self,
@@ -98,6 +111,7 @@ impl GroupsAccumulator for PerGroup {
     ) -> Result<()> {
         self.0.resize(total_groups, 0);
         match included(values[0].logical_nulls().as_ref(), filter) {
+            None if total_groups <= FEW_GROUPS => self.count_in_lanes(groups),
             None => groups.iter().for_each(|&group| self.0[group] += 1),
             Some(included) => included.valid_indices().for_each(|row| self.0[groups[row]] += 1),
         }

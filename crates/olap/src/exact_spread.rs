@@ -67,7 +67,7 @@ impl AggregateUDFImpl for ExactSpread {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Moments {
+pub struct Moments {
     count: i64,
     sum: i128,
     /// The sum of squares is both of these: nearly all additions stay within the narrow one.
@@ -77,7 +77,7 @@ struct Moments {
 
 impl Moments {
     #[inline]
-    fn add(&mut self, value: i128) -> Result<()> {
+    pub fn add(&mut self, value: i128) -> Result<()> {
         self.count += 1;
         self.sum = self.sum.checked_add(value).ok_or_else(too_wide)?;
         let Some(square) = value.checked_mul(value) else {
@@ -95,6 +95,16 @@ impl Moments {
         Ok(())
     }
 
+    /// Takes back a value that was added.
+    pub fn remove(&mut self, value: i128) -> Result<()> {
+        let wide = i256::from_i128(value);
+        let square = wide.checked_mul(wide).ok_or_else(too_wide)?;
+        self.count -= 1;
+        self.sum = self.sum.checked_sub(value).ok_or_else(too_wide)?;
+        self.wide_squares = self.wide_squares.checked_sub(square).ok_or_else(too_wide)?;
+        Ok(())
+    }
+
     fn squares(&self) -> Result<i256> {
         self.wide_squares.checked_add(i256::from_i128(self.narrow_squares)).ok_or_else(too_wide)
     }
@@ -106,7 +116,8 @@ impl Moments {
         Ok(())
     }
 
-    fn result(&self) -> Result<Option<String>> {
+    /// `None`: no values.
+    pub fn result(&self) -> Result<Option<String>> {
         if self.count == 0 {
             return Ok(None);
         }

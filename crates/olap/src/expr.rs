@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use arrow_schema::{Field, Schema};
 use datafusion_common::error::DataFusionError;
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::Operator;
@@ -13,7 +14,7 @@ use datafusion_physical_expr::expressions::{
     BinaryExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
 };
 use plan::catalogue::{self, Call, Function, Kind};
-use plan::{ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type, Zone};
+use plan::{ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Named, Plan, Type, Zone};
 use protocol::request::Failure;
 
 use crate::arrow_form::{arrow_type, scalar};
@@ -21,6 +22,7 @@ use crate::computed::{IntegerType, Kernel, computed};
 use crate::conditional::{Part, case, coalesce};
 use crate::error::internal;
 use crate::logic::guarded;
+use crate::membership::with_lists;
 use crate::numbers::{decimals, floats};
 use crate::zoned::zoned;
 
@@ -84,6 +86,16 @@ impl Lowering<'_> {
     pub fn key(&self, expr: &Expr) -> Result<Physical, Failure> {
         let key = self.lower(expr)?;
         Ok(if self.plan.type_of(expr).is_float() { canonical_float(key) } else { key })
+    }
+
+    /// A key that is equal for values that PostgreSQL takes for equal, whatever they look like.
+    pub fn image_key(&self, expr: &Expr) -> Result<Physical, Failure> {
+        let (function, ty) = match self.plan.type_of(expr) {
+            ty @ Type::Numeric => (Named::Trimmed, ty),
+            Type::Interval => (Named::Span, Type::Decimal128 { scale: 6 }),
+            _ => return self.key(expr),
+        };
+        self.lower(&Expr::Call { function, ty, args: vec![expr.clone()] })
     }
 
     /// A key that is compared with one of type `other`: both sides get the same physical type and scale.
@@ -155,8 +167,15 @@ impl Lowering<'_> {
         Ok(computed(kernel(Call::Cast(to.kind()), &[from], to)?, vec![physical]))
     }
 
+    /// That of the rows.
+    fn schema(&self) -> Schema {
+        let field = |id: &ColumnId| Field::new(column_name(*id), arrow_type(self.plan.columns[id.0 as usize]), true);
+        Schema::new(self.columns.iter().map(field).collect::<Vec<_>>())
+    }
+
     fn logic(&self, op: BoolOp, args: &[Expr]) -> Result<Physical, Failure> {
         let physical: Vec<Physical> = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
+        let physical = with_lists(op, physical, &self.schema()).map_err(planning)?;
         if args.iter().skip(1).any(Expr::can_raise) {
             return Ok(guarded(op, physical));
         }

@@ -67,6 +67,6 @@ fn joins_or_groups(rel: &Rel) -> bool {
         Rel::Filter { input, .. } | Rel::Map { input, .. } => joins_or_groups(input),
         Rel::Union { inputs, .. } => inputs.iter().any(|part| joins_or_groups(&part.rel)),
         Rel::Join { .. } | Rel::Apply { .. } | Rel::Aggregate { .. } => true,
-        Rel::GroupingSets { .. } | Rel::Top { .. } | Rel::Window { .. } => true,
+        Rel::GroupingSets { .. } | Rel::Top { .. } | Rel::Window { .. } | Rel::Unfold { .. } => true,
     }
 }

@@ -59,25 +59,29 @@ impl AggregateUDFImpl for IntervalSum {
 }
 
 /// Wide enough for as many intervals as there can be rows.
-#[derive(Clone, Copy, Debug)]
-struct Total {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Total {
     months: i64,
     days: i64,
     microseconds: i128,
 }
 
 fn with(total: Option<Total>, addend: i128) -> Option<Total> {
-    let Interval { months, days, microseconds } = Interval::of_number(addend);
-    let Total { months: m, days: d, microseconds: us } = total.unwrap_or(Total { months: 0, days: 0, microseconds: 0 });
-    Some(Total {
-        months: m + i64::from(months),
-        days: d + i64::from(days),
-        microseconds: us + i128::from(microseconds),
-    })
+    Some(total.unwrap_or_default().plus(addend, 1))
 }
 
 impl Total {
-    fn sum(self) -> Outcome<i128> {
+    /// With an interval added, or taken back.
+    pub fn plus(self, addend: i128, times: i8) -> Total {
+        let Interval { months, days, microseconds } = Interval::of_number(addend);
+        Total {
+            months: self.months + i64::from(months) * i64::from(times),
+            days: self.days + i64::from(days) * i64::from(times),
+            microseconds: self.microseconds + i128::from(microseconds) * i128::from(times),
+        }
+    }
+
+    pub fn sum(self) -> Outcome<i128> {
         let months = i32::try_from(self.months).map_err(|_| out_of_range())?;
         let days = i32::try_from(self.days).map_err(|_| out_of_range())?;
         let microseconds = i64::try_from(self.microseconds).map_err(|_| out_of_range())?;

@@ -1,6 +1,6 @@
 //! Runs a [`plan::Plan`] over store views on DataFusion, with PostgreSQL's semantics.
 //!
-//! DataFusion provides the operators: filter, hash join, hash aggregation, exchange between threads, memory pool. What a
+//! DataFusion provides operators: filter, hash aggregation, exchange between threads, memory pool. What a
 //! value means is decided here: decimals reach it as plain integers, and all arithmetic, float comparison and summation
 //! goes through this crate's own functions.
 //!
@@ -9,6 +9,8 @@
 //! | `physical` | puts the operators together |
 //! | `block` | inner joins, in the optimizer's order, and filters |
 //! | `outer` | all other joins |
+//! | `join` | joins by equal keys: the operator |
+//! | `join_keys` | what scans are told of joins above them |
 //! | `statistics` | what the optimizer is told of the tables |
 //! | `pieces` | batches cut by the bytes of their texts |
 //! | `scan`, `pruning` | batches of a table view; chunks that need not be read |
@@ -23,22 +25,28 @@
 //! | `compact` | batches that share memory with others, before an exchange |
 //! | `grouping_sets` | grouping by several sets of keys |
 //! | `dense` | grouping by integers that take few values |
+//! | `fused` | sums and counts straight from the codes of a scan |
 //! | `groups` | grouping with less memory than the groups take |
 //! | `top`, `first_of_groups` | the first rows in an order |
-//! | `windows`, `frames`, `windowed` | window functions: the operator, what rows they look at, their values |
+//! | `windows`, `frames`, `edges` | window functions: the operator, what rows they look at |
+//! | `windowed`, `totals`, `tree` | their values: what is added up over frames, what is the least there |
 //! | `sort`, `runs`, `sorter` | rows in an order: the operator, in memory, with the help of a disk |
+//! | `forked` | scans with groups in a forked child, by a program of their own |
 //! | `shared` | rows that are computed once and read several times |
 //! | `spill` | rows on disk |
+//! | `bytes` | what rows take |
 //! | `results` | the stream of result batches |
 //! | `observe` | what EXPLAIN is told |
-//! | `cancellation` | ends joins that are long without a result |
+//! | `cancellation` | ends joins and window functions that are long without a result |
 //! | `reserve` | memory of queries outside of the operators |
 //! | `error` | errors and their meaning |
 
 mod aggregate;
+mod arrays;
 mod arrow_form;
 mod bits;
 mod block;
+mod bytes;
 mod calendar;
 mod cancellation;
 mod compact;
@@ -48,7 +56,9 @@ mod count;
 mod dense;
 mod differences;
 mod distinct;
+mod documents;
 mod edges;
+mod enums;
 mod error;
 mod exact_spread;
 mod expr;
@@ -57,18 +67,24 @@ mod first_of_groups;
 mod float_pairs;
 mod float_spread;
 mod float_sum;
+mod forked;
 mod frames;
+mod fused;
 mod greatest;
 mod grouping_sets;
 mod groups;
 mod interval_sum;
 mod interval_values;
 mod intervals;
+mod join;
+mod join_keys;
 mod keys;
 mod like;
 mod listed;
 mod logic;
 mod maths;
+mod md5;
+mod membership;
 mod named;
 mod numbers;
 mod numeric_sum;
@@ -78,7 +94,9 @@ mod operand;
 mod outer;
 mod physical;
 mod pieces;
-mod pruning;
+mod read;
+mod regular;
+mod relation;
 mod reserve;
 mod results;
 mod runs;
@@ -91,11 +109,16 @@ mod spill;
 mod statistics;
 mod sum;
 mod texts;
+mod thinned;
 mod to_char;
 mod top;
+mod totals;
+mod tree;
+mod unfold;
 mod unordered;
 mod windowed;
 mod windows;
+mod written;
 mod zoned;
 
 use std::path::PathBuf;
@@ -117,6 +140,7 @@ use crate::error::internal;
 use crate::spill::{Disk, Pool, Share, Spill};
 
 pub use cancellation::Cancellation;
+pub use forked::{Forking, Rest, Work};
 pub use observe::Observation;
 pub use optimizer::join_order::Choice as JoinOrder;
 pub use reserve::Reservation;

@@ -14,6 +14,7 @@ use plan::{Named, Type};
 use protocol::request::FailureKind;
 
 use crate::arrow_form::RAW_DECIMAL;
+use crate::calendar::{END, FIRST};
 use crate::computed::map;
 use crate::error::QueryError;
 use crate::numbers::decimals::{self, Slot};
@@ -69,6 +70,25 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
         Named::Exp => usual(args, rows, f64::exp),
         Named::Ln => usual(args, rows, f64::ln),
         Named::Log => usual(args, rows, f64::log10),
+        Named::Cbrt => of_angle(args, rows, f64::cbrt),
+        Named::Sin => of_angle(args, rows, f64::sin),
+        Named::Cos => of_angle(args, rows, f64::cos),
+        Named::Tan => of_angle(args, rows, f64::tan),
+        Named::Asin => of_angle(args, rows, f64::asin),
+        Named::Acos => of_angle(args, rows, f64::acos),
+        Named::Atan => of_angle(args, rows, f64::atan),
+        Named::Radians => of_angle(args, rows, |a| a * RADIANS),
+        Named::Degrees => of_angle(args, rows, |a| a / RADIANS),
+        Named::Atan2 => {
+            let (ys, xs) = (Operand::<Float64Type>::new(&args[0])?, Operand::<Float64Type>::new(&args[1])?);
+            let angle = |y: f64, x: f64| {
+                let angle = y.atan2(x);
+                (angle, !(y.is_finite() && x.is_finite() && (angle.is_normal() || angle == 0.0 && y == 0.0)))
+            };
+            let why = |_, _| QueryError(FailureKind::Undefined);
+            Ok(Arc::new(binary::<Float64Type, Float64Type, Float64Type, _>(&ys, &xs, rows, angle, why)?))
+        }
+        Named::FromEpoch => map::<Float64Type, Int64Type>(args, rows, from_epoch, FailureKind::NoTimestamp),
         Named::Power => {
             let (bases, exponents) = (Operand::<Float64Type>::new(&args[0])?, Operand::<Float64Type>::new(&args[1])?);
             let power =
@@ -99,6 +119,36 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
 fn usual(args: &[ColumnarValue], rows: usize, f: fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| (f(a), !(a.is_finite() && is_usual(f(a), a == 1.0)));
     map::<Float64Type, Float64Type>(args, rows, checked, FailureKind::Undefined)
+}
+
+/// What PostgreSQL takes a degree for.
+#[allow(clippy::excessive_precision, clippy::approx_constant)]
+const RADIANS: f64 = 0.0174532925199432957692;
+
+/// The same of functions that are zero at zero, or at one.
+fn of_angle(args: &[ColumnarValue], rows: usize, f: fn(f64) -> f64) -> Result<ArrayRef> {
+    let checked = |a: f64| {
+        let result = f(a);
+        (result, !(a.is_finite() && (result.is_normal() || result == 0.0 && (a == 0.0 || a == 1.0))))
+    };
+    map::<Float64Type, Float64Type>(args, rows, checked, FailureKind::Undefined)
+}
+
+/// Seconds since 1970 as microseconds since 2000, and whether there is no such point in time.
+fn from_epoch(seconds: f64) -> (i64, bool) {
+    const DAY: f64 = 86_400.0;
+    /// Days of 1970, and of the last timestamp's end, from Julian day 0.
+    const UNIX: f64 = 2_440_588.0;
+    const LAST: f64 = 109_203_528.0;
+    match seconds {
+        f64::INFINITY => (i64::MAX, false),
+        f64::NEG_INFINITY => (i64::MIN, false),
+        _ if !(-DAY * UNIX..DAY * (LAST - UNIX)).contains(&seconds) => (0, true),
+        _ => {
+            let micros = ((seconds - 10_957.0 * DAY) * 1e6).round_ties_even();
+            (micros as i64, !(FIRST as f64..END as f64).contains(&micros))
+        }
+    }
 }
 
 fn is_usual(result: f64, may_be_zero: bool) -> bool {

@@ -3,16 +3,30 @@
 use arrow_array::ArrayRef;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::ColumnarValue;
-use plan::catalogue::Extreme;
+use plan::catalogue::{Extreme, Kind};
 use plan::{Named, Type};
 
 use crate::greatest::{extreme_in_locale, extreme_of};
-use crate::{calendar, differences, exact_spread, intervals, maths, numerics, texts, to_char};
+use crate::{
+    arrays, calendar, differences, documents, enums, exact_spread, intervals, maths, numerics, read, texts, to_char,
+    written,
+};
 
 /// A function's result, of type `ty`, for `rows` rows; its first operand is of type `operand`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match function {
         _ if operand == Type::Numeric => numerics::apply(function, 0, args, rows),
+        Named::ToText if !matches!(operand.kind(), Kind::Integer | Kind::Decimal) => {
+            written::apply(operand, args, rows)
+        }
+        Named::ToTextBy => written::apply(operand, args, rows),
+        Named::ReadDate | Named::ReadTimestamp | Named::ReadUuid => read::apply(function, ty, args, rows),
+        Named::ToBool | Named::ToInt16 | Named::ToInt32 | Named::ToInt64 | Named::ToFloat | Named::ToNumeric
+            if operand.is_text() =>
+        {
+            read::apply(function, ty, args, rows)
+        }
+        Named::ToNumeric => numerics::from_floats(operand == Type::Float32, args, rows),
         Named::FromStored
         | Named::ToStored
         | Named::Trimmed
@@ -26,6 +40,16 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         Named::GreatestIn => extreme_in_locale(Extreme::Max, args, rows),
         Named::LeastIn => extreme_in_locale(Extreme::Min, args, rows),
         Named::Like
+        | Named::Matches
+        | Named::MatchesAnyCase
+        | Named::MatchedPart
+        | Named::ReplacedMatch
+        | Named::ReplacedMatches
+        | Named::Initcap
+        | Named::InitcapIn
+        | Named::Translate
+        | Named::Chr
+        | Named::Md5
         | Named::StartsWith
         | Named::Length
         | Named::OctetLength
@@ -61,6 +85,17 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Ln
         | Named::Log
         | Named::Power
+        | Named::Cbrt
+        | Named::Sin
+        | Named::Cos
+        | Named::Tan
+        | Named::Asin
+        | Named::Acos
+        | Named::Atan
+        | Named::Atan2
+        | Named::Radians
+        | Named::Degrees
+        | Named::FromEpoch
         | Named::MovedDown
         | Named::MovedUp
         | Named::BitAnd
@@ -95,9 +130,29 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::JustifyInterval
         | Named::MakeInterval
         | Named::Age => intervals::apply(function, operand, args, rows),
-        Named::Extract(_) | Named::DatePart(_) | Named::DateTrunc(_) | Named::TimestampToDate => {
-            calendar::apply(function, &args[0], rows)
-        }
+        Named::Extract(_)
+        | Named::DatePart(_)
+        | Named::DateTrunc(_)
+        | Named::TimestampToDate
+        | Named::TimestampToTime => calendar::apply(function, &args[0], rows),
+        Named::Member(_)
+        | Named::Element(_)
+        | Named::Step(_)
+        | Named::MemberText(_)
+        | Named::ElementText(_)
+        | Named::StepText(_)
+        | Named::WholeText(_)
+        | Named::Shown
+        | Named::TypeOf(_)
+        | Named::ArrayLength(_)
+        | Named::HasKey
+        | Named::NumberOf => documents::apply(function, ty, args, rows),
+        Named::DimensionOf => arrays::length(args, rows),
+        Named::Cardinality => arrays::cardinality(args, rows),
+        Named::ElementAt => arrays::element_at(ty, args, rows),
+        Named::IsElement => arrays::has_element(operand, args, rows),
+        Named::Rank => enums::ranks(args, rows),
+        Named::Label => enums::labels(args, rows),
         Named::Comparable => intervals::comparable(args, rows),
         Named::PlusInterval | Named::MinusInterval => intervals::shifted(function, args, rows),
         Named::DateBin => differences::date_bin(args, rows),
@@ -111,6 +166,8 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::DateTruncIn(_)
         | Named::PlusIntervalIn
         | Named::MinusIntervalIn
+        | Named::ToTextIn
+        | Named::ReadTimestampIn
         | Named::AgeIn => Err(DataFusionError::Internal(format!("{function:?} without its zone"))),
     }
 }

@@ -152,11 +152,21 @@ pub mod decimals {
         (value, overflow | (value.unsigned_abs() >= LIMIT))
     }
 
+    /// Mostly both have 64 bits: their product is one instruction, and there is room for it.
+    #[inline(always)]
+    fn product(a: i128, b: i128) -> (i128, bool) {
+        let (short_a, short_b) = (a as i64, b as i64);
+        match i128::from(short_a) == a && i128::from(short_b) == b {
+            true => (i128::from(short_a) * i128::from(short_b), false),
+            false => a.overflowing_mul(b),
+        }
+    }
+
     /// `a * 10^digits`, given `power(digits)`.
     pub fn rescale<A: Slot>(a: A, power: Option<i128>) -> (i128, bool) {
         match power {
             Some(1) => (a.wide(), false),
-            Some(p) => a.wide().overflowing_mul(p),
+            Some(p) => product(a.wide(), p),
             None => (0, a.wide() != 0),
         }
     }
@@ -188,7 +198,7 @@ pub mod decimals {
             // At most 2^126, which has 38 digits.
             return (a.wide() * b.wide(), false);
         }
-        let (product, over) = a.wide().overflowing_mul(b.wide());
+        let (product, over) = product(a.wide(), b.wide());
         bounded(product, over)
     }
 
@@ -325,6 +335,18 @@ mod tests {
     use std::cmp::Ordering;
 
     use super::*;
+
+    #[test]
+    fn products_of_any_width_are_exact_or_fail() {
+        let edges = [0, 1, -1, 7, i64::MAX as i128, i64::MIN as i128, i64::MAX as i128 + 1, i64::MIN as i128 - 1];
+        let large = [10i128.pow(19), -(10i128.pow(19)), 10i128.pow(37), 10i128.pow(38) - 1, i128::MAX, i128::MIN];
+        let all: Vec<i128> = edges.into_iter().chain(large).collect();
+        for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))) {
+            let exact = a.checked_mul(b).filter(|product| product.unsigned_abs() < 10u128.pow(38));
+            let (product, failed) = decimals::mul(a, b);
+            assert_eq!((!failed).then_some(product), exact, "{a} * {b}");
+        }
+    }
 
     #[test]
     fn integers() {

@@ -59,7 +59,7 @@ pub fn decoded(key: &[u8]) -> Outcome<Numeric> {
     Numeric::from_key(key).ok_or(QueryError(FailureKind::Internal))
 }
 
-fn failure(error: numeric::Error) -> QueryError {
+pub fn failure(error: numeric::Error) -> QueryError {
     QueryError(match error {
         numeric::Error::DivisionByZero => FailureKind::DivisionByZero,
         numeric::Error::Overflow => FailureKind::DecimalTooWide,
@@ -209,6 +209,17 @@ where
     T::Native: Slot,
 {
     array.as_primitive::<T>().iter().map(|value| value.map(Slot::wide)).collect()
+}
+
+/// Of floats, with the digits that they are sure of.
+pub fn from_floats(of_reals: bool, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let floats = args[0].to_array(rows)?;
+    let mut out = Collected::with_capacity(rows);
+    for float in floats.as_primitive::<Float64Type>() {
+        let numeric = |float: f64| if of_reals { Numeric::from_f32(float as f32) } else { Numeric::from_f64(float) };
+        out.push(float.map(numeric).as_ref());
+    }
+    Ok(out.finish())
 }
 
 /// Rounded to so many digits.

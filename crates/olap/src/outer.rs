@@ -12,12 +12,12 @@
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
-use datafusion_common::{JoinSide, JoinType, NullEquality};
+use datafusion_common::{JoinSide, JoinType};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::joins::NestedLoopJoinExec;
 use datafusion_physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use datafusion_physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, PartitionMode};
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use optimizer::join_order::Pair;
 use plan::{BoolOp, ColumnId, Expr, JoinKind, Rel};
@@ -29,6 +29,8 @@ use crate::arrow_form::arrow_type;
 use crate::block::compared_sides;
 use crate::error::internal;
 use crate::expr::{column_name, joined, planning};
+use crate::join::{self, Given};
+use crate::join_keys::Partners;
 use crate::logic::guarded;
 use crate::physical::{Builder, Stage, columns_of, cooperative};
 
@@ -47,12 +49,20 @@ impl Builder<'_> {
         read.extend(needed);
         let of = |rel: &Rel| rel.columns().into_iter().filter(|id| read.contains(id)).collect::<Vec<_>>();
         let left_builds = self.statistics.rows(left) < self.statistics.rows(right);
-        let (left, right) = (self.stage(left, &of(left))?, self.stage(right, &of(right))?);
-        let (build, probe) = if left_builds { (left, right) } else { (right, left) };
         let join_type = join_type(kind, left_builds)?;
-
-        let keys: Vec<Pair<'_>> = conditions.iter().filter_map(|c| compared_sides(c, &build, &probe)).collect();
-        let others: Vec<&Expr> = conditions.iter().filter(|c| compared_sides(c, &build, &probe).is_none()).collect();
+        let (build, probe) = if left_builds { (left, right) } else { (right, left) };
+        let build = self.stage(build, &of(build))?;
+        let keys = |probe: &[ColumnId]| -> Vec<Pair<'_>> {
+            conditions.iter().filter_map(|c| compared_sides(c, &build.columns, probe)).collect()
+        };
+        let partners = match leaves_out_probe(join_type) && !conditions.iter().any(Expr::can_raise) {
+            true => self.partners(&keys(&probe.columns())),
+            false => Partners::default(),
+        };
+        let probe = self.below_join(&partners.of_columns(), || self.stage(probe, &of(probe)))?;
+        let keys = keys(&probe.columns);
+        let others: Vec<&Expr> =
+            conditions.iter().filter(|c| compared_sides(c, &build.columns, &probe.columns).is_none()).collect();
         let about = || {
             let join = Join {
                 method: if keys.is_empty() { Method::NestedLoop } else { Method::Hash },
@@ -64,30 +74,34 @@ impl Builder<'_> {
             (Step::Join(join), Some(rows()))
         };
         let filter = self.join_filter(others.clone(), &build, &probe, keys.is_empty())?;
-        let columns: Vec<ColumnId> = match (kind, join_type) {
-            (JoinKind::Mark(mark), JoinType::LeftMark) => [&build.columns[..], &[mark]].concat(),
-            (JoinKind::Mark(mark), _) => [&probe.columns[..], &[mark]].concat(),
-            (_, JoinType::LeftSemi | JoinType::LeftAnti) => build.columns.clone(),
-            (_, JoinType::RightSemi | JoinType::RightAnti) => probe.columns.clone(),
-            _ => build.columns.iter().chain(&probe.columns).copied().collect(),
+        let of_build = (0..build.columns.len()).map(|at| (build.columns[at], Given::Build(at)));
+        let of_probe = (0..probe.columns.len()).map(|at| (probe.columns[at], Given::Probe(at)));
+        let mark = match kind {
+            JoinKind::Mark(mark) => Some(mark),
+            _ => None,
         };
-        let kept: Vec<usize> = (0..columns.len()).filter(|i| needed.contains(&columns[*i])).collect();
-        let columns: Vec<ColumnId> = kept.iter().map(|i| columns[*i]).collect();
+        let marks = mark.map(|mark| (mark, Given::Mark));
+        let all: Vec<(ColumnId, Given)> = match join_type {
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => of_build.chain(marks).collect(),
+            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => of_probe.chain(marks).collect(),
+            _ => of_build.chain(of_probe).collect(),
+        };
+        let kept: Vec<usize> = (0..all.len()).filter(|i| needed.contains(&all[*i].0)).collect();
+        let columns: Vec<ColumnId> = kept.iter().map(|i| all[*i].0).collect();
         let on = self.join_keys(&keys, &build, &probe)?;
-        let build = one_partition(build.plan);
-        let plan: Arc<dyn ExecutionPlan> = if on.is_empty() {
-            let join = NestedLoopJoinExec::try_new(build, probe.plan, filter, &join_type, Some(kept));
-            cooperative(join.map_err(planning)?)
-        } else {
-            let (mode, nulls) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
-            let join = HashJoinExec::try_new(build, probe.plan, on, filter, &join_type, Some(kept), mode, nulls, false);
-            cooperative(join.map_err(planning)?)
-        };
-        let plan = self.observer.operator(plan, about);
-        match kind {
-            JoinKind::Mark(_) => renamed(plan, columns),
-            _ => Ok(Stage { plan, columns }),
+        let build = partners.noted(build, &on).plan;
+        if on.is_empty() {
+            let join = NestedLoopJoinExec::try_new(one_partition(build), probe.plan, filter, &join_type, Some(kept));
+            let plan = self.observer.operator(cooperative(join.map_err(planning)?), about);
+            return match mark {
+                Some(_) => renamed(plan, columns),
+                None => Ok(Stage { plan, columns }),
+            };
         }
+        let output = kept.iter().map(|i| all[*i].1).collect();
+        let join = join::Join { kind: join_type, on, filter, output, mark: mark.map(column_name) };
+        let join = Arc::new(join.of(build, probe.plan).map_err(planning)?);
+        Ok(Stage { plan: self.observer.operator(join, about), columns })
     }
 
     /// The conditions that are no keys, over the columns that they read. Those that can raise an error come last, where
@@ -137,6 +151,15 @@ fn renamed(plan: Arc<dyn ExecutionPlan>, columns: Vec<ColumnId>) -> Result<Stage
     });
     let plan = ProjectionExec::try_new(own, plan).map_err(planning)?;
     Ok(Stage { plan: Arc::new(plan), columns })
+}
+
+/// Whether rows of the probe side that have no partner do not come out of a join.
+fn leaves_out_probe(join: JoinType) -> bool {
+    match join {
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::RightSemi => true,
+        JoinType::Inner => true,
+        JoinType::Right | JoinType::RightAnti | JoinType::RightMark | JoinType::Full => false,
+    }
 }
 
 fn join_type(kind: JoinKind, left_builds: bool) -> Result<JoinType, Failure> {

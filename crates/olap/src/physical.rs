@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema};
+use arrow_schema::Schema;
 use colstore::TableView;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::ExecutionPlan;
@@ -19,17 +19,15 @@ use datafusion_physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::union::UnionExec;
 use optimizer::Common;
-use plan::{Aggregation, BoolOp, ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
+use plan::{Aggregation, ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
 use protocol::request::{Failure, FailureKind};
 use protocol::tree::Step;
 
 use crate::aggregate::{self, one_partition};
-use crate::arrow_form::arrow_type;
 use crate::cancellation::Cancellation;
-use crate::expr::{Lowering, column_name, joined, planning};
+use crate::expr::{Lowering, column_name, planning};
+use crate::join_keys::JoinKeys;
 use crate::observe::Observer;
-use crate::pruning::Pruning;
-use crate::scan::{Filter, ViewScan};
 use crate::shared::{SharedRows, Which};
 use crate::statistics::Sampled;
 use crate::{JoinOrder, Manner};
@@ -43,16 +41,16 @@ pub struct Stage {
 pub struct Builder<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Option<Literal>],
-    views: &'a [Arc<dyn TableView>],
-    threads: usize,
+    pub views: &'a [Arc<dyn TableView>],
+    pub threads: usize,
     pub statistics: Sampled<'a>,
-    /// Nobody sees a row before the last one was read.
-    pub complete: bool,
     pub cancellation: &'a Cancellation,
     pub observer: Observer,
     /// Of joins.
     pub order: JoinOrder,
     pub common: Common<'a>,
+    /// Keys for which joins above what is being put together have partners, and which of its columns they are.
+    pub partners: RefCell<Vec<(ColumnId, Arc<JoinKeys>)>>,
     /// Each with its number.
     pub shared: RefCell<HashMap<Which, (u16, Arc<SharedRows>)>>,
 }
@@ -68,11 +66,10 @@ pub fn build(
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
     let root = &plan.root;
     let observer = Observer(observed);
-    let complete = plan.ends_with_groups() || plan.may_fail_late();
     let statistics = Sampled::new(plan, params, views);
-    let (common, shared) = (Common::of(plan), RefCell::default());
+    let (common, partners, shared) = (Common::of(plan), RefCell::default(), RefCell::default());
     let builder =
-        Builder { plan, params, views, threads, statistics, complete, cancellation, observer, order, common, shared };
+        Builder { plan, params, views, threads, statistics, cancellation, observer, order, common, partners, shared };
     let stage = builder.stage(root, &columns_of(&plan.output))?;
     if plan.output.iter().cloned().eq(stage.columns.iter().copied().map(Expr::column)) {
         return Ok(stage.plan);
@@ -93,10 +90,17 @@ impl<'a> Builder<'a> {
 
     /// The rows of `rel` with those of its columns that are `needed`, or more.
     pub fn stage(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
-        match self.common(rel, needed)? {
-            Some(stage) => Ok(stage),
-            None => self.alone(rel, needed),
+        if let Some(stage) = self.common(rel, needed)? {
+            return Ok(stage);
         }
+        // Of other operators a row that is missing changes the others, or the columns are not those of their inputs.
+        let is_transparent = match rel {
+            Rel::Scan { .. } | Rel::Filter { .. } | Rel::Map { .. } => true,
+            Rel::Join { conditions, .. } => !conditions.iter().any(Expr::can_raise),
+            _ => false,
+        };
+        let columns = if is_transparent { rel.columns() } else { Vec::new() };
+        self.with_partners_of(&columns, || self.alone(rel, needed))
     }
 
     /// The same, for nobody else.
@@ -125,52 +129,9 @@ impl<'a> Builder<'a> {
             }
             Rel::GroupingSets { input, grouping } => self.grouping_sets(input, grouping),
             Rel::Top { input, keys, order, range } => self.top(input, keys, order, range, needed),
+            Rel::Unfold { input, unfold } => self.unfold(input, unfold, needed, || self.statistics.rows(rel)),
             Rel::Window { input, over, calls } => self.window(input, over, calls, needed),
         }
-    }
-
-    pub fn scan(&self, relation: u16, columns: &[ColumnId]) -> Stage {
-        let view = self.views[relation as usize].clone();
-        let rows = view.row_count() as f64;
-        let scan = Arc::new(ViewScan::new(view, self.schema(relation, columns, columns), self.threads));
-        let plan = self.observer.operator(scan, || (scan_step(relation, columns), Some(rows)));
-        Stage { plan, columns: columns.to_vec() }
-    }
-
-    /// A scan of the rows that pass conditions which raise no error, with those of its columns that are `kept`. `rows`: how
-    /// many are expected, if that is known.
-    pub fn filtered_scan(
-        &self,
-        relation: u16,
-        columns: &[ColumnId],
-        conditions: &[&Expr],
-        kept: &[ColumnId],
-        rows: Option<f64>,
-    ) -> Result<Stage, Failure> {
-        let view = self.views[relation as usize].clone();
-        let places = |wanted: &[ColumnId]| (0..columns.len()).filter(|at| wanted.contains(&columns[*at])).collect();
-        let place_ids = |places: &[usize]| places.iter().map(|at| columns[*at]).collect::<Vec<_>>();
-        let (read, kept): (Vec<usize>, Vec<usize>) = (places(&columns_of(conditions.iter().copied())), places(kept));
-        let (read_ids, kept_ids) = (place_ids(&read), place_ids(&kept));
-        let lowering = self.lowering(&read_ids);
-        let lowered = conditions.iter().map(|c| lowering.lower(c)).collect::<Result<Vec<_>, _>>()?;
-        let scan = self.observer.0.then(|| (scan_step(relation, columns), view.row_count() as f64));
-        let schema = Arc::new(self.schema(relation, columns, &read_ids));
-        let pruning = Pruning::of(conditions, columns, self.plan, self.params);
-        let filter = Filter { condition: joined(BoolOp::And, lowered), columns: read, schema, pruning, scan };
-        let schema = self.schema(relation, columns, &kept_ids);
-        let scan = Arc::new(ViewScan::filtered(view, filter, kept, schema, self.threads));
-        let conditions = || conditions.iter().copied().cloned().collect();
-        let plan = self.observer.operator(scan, || (Step::Filter { conditions: conditions() }, rows));
-        Ok(Stage { plan, columns: kept_ids })
-    }
-
-    /// Of the `wanted` ones of a relation's columns.
-    fn schema(&self, relation: u16, columns: &[ColumnId], wanted: &[ColumnId]) -> Schema {
-        let all = columns.iter().zip(&self.plan.relations[relation as usize].columns);
-        let fields = all.filter(|(id, _)| wanted.contains(id));
-        let fields = fields.map(|(id, ty)| Field::new(column_name(*id), arrow_type(*ty), true));
-        Schema::new(fields.collect::<Vec<_>>())
     }
 
     /// `rows`: how many groups are expected.
@@ -237,10 +198,6 @@ impl<'a> Builder<'a> {
         let plan = ProjectionExec::try_new(projected, input.plan).map_err(planning)?;
         Ok(Stage { plan: self.observer.output(Arc::new(plan)), columns })
     }
-}
-
-fn scan_step(relation: u16, columns: &[ColumnId]) -> Step {
-    Step::Scan { relation, first: columns.first().copied() }
 }
 
 impl Stage {

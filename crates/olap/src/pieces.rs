@@ -29,7 +29,7 @@ pub fn are_shared_too_often(arrays: &[ArrayRef]) -> bool {
 }
 
 /// The lengths of all texts together.
-fn bytes_of_texts(arrays: &[ArrayRef]) -> usize {
+pub fn bytes_of_texts(arrays: &[ArrayRef]) -> usize {
     let lengths = |views: &[u128]| views.iter().map(|view| *view as u32 as usize).sum::<usize>();
     let bytes = |array: &ArrayRef| match array.data_type() {
         DataType::Utf8View => lengths(array.as_string_view().views()),

@@ -74,7 +74,7 @@ impl<'a> Builder<'a> {
         let (number, rows) = match known {
             Some(known) => known,
             None => {
-                let Stage { plan, columns: made } = self.alone(rel, columns)?;
+                let Stage { plan, columns: made } = self.with_partners_of(&[], || self.alone(rel, columns))?;
                 let place = |id: &ColumnId| {
                     let at = made.iter().position(|other| other == id);
                     at.ok_or_else(|| internal(format!("column {id:?} is not there to be shared")))

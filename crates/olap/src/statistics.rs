@@ -12,10 +12,11 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
 use colstore::{ChunkRows, TableView};
-use optimizer::join_order::{Relation, Statistics};
+use optimizer::join_order::{self, Choice, MAX_RELATIONS, Relation, Statistics};
 use plan::{BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel};
 
 use crate::arrow_form::arrow_type;
+use crate::block::Parts;
 use crate::expr::{Lowering, column_name, joined};
 use crate::scan::some_rows;
 
@@ -27,6 +28,8 @@ const ROWS: usize = 256;
 /// The share of rows that a filter leaves, and that of those which have a partner.
 const FILTERED: f64 = 0.3;
 const PARTNERED: f64 = 0.5;
+/// Elements of a list.
+const UNFOLDED: f64 = 4.0;
 /// Rows of a group.
 const GROUPED: f64 = 10.0;
 
@@ -40,6 +43,8 @@ pub struct Sampled<'a> {
     scans: Vec<Scan<'a>>,
     /// Rows of each relation, once somebody has asked for them.
     samples: RefCell<HashMap<u16, Option<RecordBatch>>>,
+    /// Different values of each relation's columns, once somebody has asked for them.
+    distinct: RefCell<HashMap<(u16, usize), f64>>,
 }
 
 struct Scan<'a> {
@@ -69,7 +74,7 @@ impl<'a> Sampled<'a> {
                 scans.push(Scan { relation: *relation, columns });
             }
         });
-        Sampled { plan, params, views, places, scans, samples: RefCell::default() }
+        Sampled { plan, params, views, places, scans, samples: RefCell::default(), distinct: RefCell::default() }
     }
 
     /// Tries conditions on a sample. One that raises an error tells nothing.
@@ -108,6 +113,11 @@ impl<'a> Sampled<'a> {
 
     /// How many rows an operator gives: exact for a table.
     pub fn rows(&self, rel: &Rel) -> f64 {
+        if let Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. } = rel
+            && let Some(rows) = self.joined_rows(rel)
+        {
+            return rows;
+        }
         match rel {
             Rel::Scan { relation, .. } => self.views[*relation as usize].row_count() as f64,
             Rel::Filter { input, conditions } => {
@@ -116,6 +126,7 @@ impl<'a> Sampled<'a> {
             }
             Rel::Row => 1.0,
             Rel::Map { input, .. } | Rel::Window { input, .. } => self.rows(input),
+            Rel::Unfold { input, .. } => self.rows(input) * UNFOLDED,
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.rows(left) * PARTNERED,
             Rel::Join { kind: JoinKind::Mark(_), left, .. } | Rel::Apply { left, .. } => self.rows(left),
             Rel::Join { conditions, left, right, .. } if conditions.is_empty() => self.rows(left) * self.rows(right),
@@ -135,6 +146,19 @@ impl<'a> Sampled<'a> {
         }
     }
 
+    /// What the order of its joins goes by, and what the largest relation has, in the middle between the two: joins often
+    /// have more rows than was expected of them, and the side that is taken for the smaller one must fit into memory.
+    fn joined_rows(&self, rel: &Rel) -> Option<f64> {
+        let Parts { relations, conditions, classes, owners } = Parts::of(rel);
+        if !(2..=MAX_RELATIONS).contains(&relations.len()) {
+            return None;
+        }
+        let known: Vec<_> = relations.iter().map(|rel| self.relation(rel)).collect();
+        let tree = join_order::order(&known, &classes, &conditions, &owners, self, Choice::Quick);
+        let largest = tree.largest_scan();
+        Some(if tree.rows < largest { (tree.rows.max(1.0) * largest).sqrt() } else { tree.rows })
+    }
+
     /// How many groups its rows are, if there are keys.
     pub fn groups(&self, rel: &Rel) -> f64 {
         (self.rows(rel) / GROUPED).max(1.0)
@@ -151,7 +175,8 @@ impl<'a> Sampled<'a> {
                 self.key(input)
             }
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_), left, .. } => self.key(left),
-            Rel::Row | Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } | Rel::GroupingSets { .. } => None,
+            Rel::Row | Rel::Join { .. } | Rel::Apply { .. } | Rel::Union { .. } => None,
+            Rel::GroupingSets { .. } | Rel::Unfold { .. } => None,
             Rel::Aggregate { keys, .. } => Some(keys.iter().map(|key| key.column).collect()),
         }
     }
@@ -165,10 +190,11 @@ impl Statistics for Sampled<'_> {
         };
         let Expr::Column { id } = column else { return None };
         let &(scan, at) = self.places.get(id)?;
-        let view = &self.views[self.scans[scan].relation as usize];
+        let relation = self.scans[scan].relation;
+        let view = &self.views[relation as usize];
         Some(match view.key() == Some(&[at]) {
             true => view.row_count() as f64,
-            false => sampled(view.as_ref(), at),
+            false => *self.distinct.borrow_mut().entry((relation, at)).or_insert_with(|| sampled(view.as_ref(), at)),
         })
     }
 
@@ -241,7 +267,63 @@ fn image(array: &ArrayRef, row: usize, hasher: &RandomState) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::Int64Array;
+    use colstore::{Chunk, OutOfMemory};
+    use plan::{Relation, RelationColumn, Type};
+
     use super::*;
+
+    /// One chunk of numbers.
+    #[derive(Debug)]
+    struct Numbers(Vec<i64>);
+
+    impl TableView for Numbers {
+        fn types(&self) -> &[Type] {
+            &[Type::Int64]
+        }
+
+        fn row_count(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn chunk_count(&self) -> usize {
+            1
+        }
+
+        fn chunk(&self, _: usize) -> Result<Chunk, OutOfMemory> {
+            let numbers: ArrayRef = Arc::new(Int64Array::from(self.0.clone()));
+            Ok(Chunk { rows: self.0.len(), arrays: vec![numbers], live: None })
+        }
+    }
+
+    /// How many rows are expected of an inner join of two tables by their only columns.
+    fn joined_rows(left: Vec<i64>, right: Vec<i64>) -> f64 {
+        let number = RelationColumn { attnum: 1, ty: Type::Int64 };
+        let scan = |relation| Rel::Scan { relation, columns: vec![ColumnId(relation)] };
+        let [a, b] = [0, 1].map(|id| Expr::column(ColumnId(id)));
+        let plan = Plan {
+            relations: vec![Relation::of_table(1, &[number]), Relation::of_table(2, &[number])],
+            columns: vec![Type::Int64; 2],
+            params: vec![],
+            root: scan(0).join(JoinKind::Inner, scan(1), vec![Expr::equal(a.clone(), b)]),
+            output: vec![a],
+        };
+        let views: [Arc<dyn TableView>; 2] = [Arc::new(Numbers(left)), Arc::new(Numbers(right))];
+        Sampled::new(&plan, &[], &views).rows(&plan.root)
+    }
+
+    #[test]
+    fn joined_rows_go_by_the_keys() {
+        // Each row has a hundred partners.
+        let tens = || (0..1000).map(|i| i / 100).collect::<Vec<i64>>();
+        let many = joined_rows(tens(), tens());
+        assert!((90_000.0..110_000.0).contains(&many), "{many}");
+        // At most ten rows are expected of a thousand, but it is not relied on.
+        let few = joined_rows((0..1000).collect(), (0..10).collect());
+        assert!((50.0..500.0).contains(&few), "{few}");
+    }
 
     #[test]
     fn few_values_are_counted_and_many_extrapolated() {

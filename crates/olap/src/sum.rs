@@ -183,6 +183,10 @@ impl Accumulator for Total {
     }
 }
 
+/// So many groups are summed, and counted, in lanes.
+pub const FEW_GROUPS: usize = 16;
+pub const LANES: usize = 4;
+
 /// The sums of groups.
 struct GroupTotals {
     result: SumType,
@@ -194,6 +198,11 @@ struct GroupTotals {
 impl GroupTotals {
     fn add<T: Summand>(&mut self, values: &ArrayRef, groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
         let values = values.as_primitive::<T>();
+        let included = included(values.nulls(), filter);
+        let in_lanes = included.is_none() && self.sums.len() <= FEW_GROUPS && groups.len() > FEW_GROUPS * LANES;
+        if in_lanes && self.add_in_lanes::<T>(values.values(), groups).is_some() {
+            return Ok(());
+        }
         let mut overflow = false;
         let mut add = |group: usize, value: T::Native| {
             let (sum, over) = self.sums[group].overflowing_add(T::widen(value));
@@ -201,11 +210,31 @@ impl GroupTotals {
             self.seen[group] = true;
             overflow |= over;
         };
-        match included(values.nulls(), filter) {
+        match included {
             None => groups.iter().zip(values.values()).for_each(|(&group, &value)| add(group, value)),
             Some(included) => included.valid_indices().for_each(|row| add(groups[row], values.value(row))),
         }
         if overflow { Err(too_wide()) } else { Ok(()) }
+    }
+
+    /// Of few groups the same one comes again and again, and each addition would wait for the one before. `None`: a lane has
+    /// no room for its sum, and nothing was added.
+    fn add_in_lanes<T: Summand>(&mut self, values: &[T::Native], groups: &[usize]) -> Option<()> {
+        let mut lanes = [([0i128; LANES], [false; LANES]); FEW_GROUPS];
+        let mut overflow = false;
+        for (row, (group, value)) in groups.iter().zip(values).enumerate() {
+            let ((sums, seen), lane) = (&mut lanes[group % FEW_GROUPS], row % LANES);
+            let (sum, over) = sums[lane].overflowing_add(T::widen(*value));
+            (sums[lane], seen[lane]) = (sum, true);
+            overflow |= over;
+        }
+        let together = |(own, (sums, _)): (&i128, &([i128; LANES], _))| {
+            sums.iter().try_fold(*own, |total, sum| total.checked_add(*sum))
+        };
+        let totals = self.sums.iter().zip(&lanes).map(together).collect::<Option<Vec<i128>>>();
+        self.sums = totals.filter(|_| !overflow)?;
+        self.seen.iter_mut().zip(lanes).for_each(|(own, (_, seen))| *own |= seen.contains(&true));
+        Some(())
     }
 
     fn take(&mut self, emit_to: EmitTo) -> Decimal128Array {
@@ -272,4 +301,36 @@ pub fn states_of_rows(values: &ArrayRef, filter: Option<&BooleanArray>) -> Resul
         Ok(Arc::new(Decimal128Array::new(sums.into(), nulls).with_data_type(RAW_DECIMAL)))
     }
     for_number!(values.data_type(), T => widened::<T>(values, filter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_few_groups_are_those_of_many() {
+        let value = |row: usize| (row as i128 * 7919 - 30_000).pow(3);
+        for (groups, rows) in [(1, 8192), (4, 8191), (FEW_GROUPS, 200), (FEW_GROUPS + 1, 5000), (3, 7)] {
+            let sums = || GroupTotals { result: SumType::Decimal, sums: vec![], seen: vec![] };
+            let values: ArrayRef = Arc::new(Decimal128Array::from_iter_values((0..rows).map(value)));
+            let of: Vec<usize> = (0..rows).map(|row| row * row % groups / 2).collect();
+            let (mut together, mut alone) = (sums(), sums());
+            for _ in 0..3 {
+                together.update_batch(std::slice::from_ref(&values), &of, None, groups).unwrap();
+                for (row, group) in of.iter().enumerate() {
+                    alone.update_batch(&[values.slice(row, 1)], &[*group], None, groups).unwrap();
+                }
+            }
+            assert_eq!(together.take(EmitTo::All), alone.take(EmitTo::All));
+        }
+        let mut full = GroupTotals { result: SumType::Decimal, sums: vec![], seen: vec![] };
+        let most: ArrayRef = Arc::new(Decimal128Array::from_iter_values(vec![i128::MAX / 100; 8192]));
+        assert!(full.update_batch(&[most], &[0; 8192], None, 1).is_err());
+        // Each lane alone has no room, but they are taken from each other.
+        let mut even = GroupTotals { result: SumType::Decimal, sums: vec![], seen: vec![] };
+        let most = (0..8192).map(|row| if row % 2 == 0 { i128::MAX / 100 } else { -(i128::MAX / 100) });
+        let most: ArrayRef = Arc::new(Decimal128Array::from_iter_values(most));
+        even.update_batch(&[most], &[0; 8192], None, 1).unwrap();
+        assert_eq!(even.sums, [0]);
+    }
 }

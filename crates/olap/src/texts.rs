@@ -11,12 +11,15 @@ use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
 use locale::{Locale, Scratch};
+use plan::regular::{self, Parsed};
 use plan::{Named, Type};
 use protocol::request::FailureKind;
 
 use crate::arrow_form::arrow_type;
 use crate::error::{QueryError, known_locale};
 use crate::like::{Pattern, find};
+use crate::md5;
+use crate::regular::{Automaton, Finder, Letters};
 
 /// What the results of one call for one batch may take.
 const MAX_BYTES: usize = 64 << 20;
@@ -99,6 +102,44 @@ impl Call {
         let two = self.args.len() > 1;
         match function {
             Named::Like => self.like(),
+            Named::Matches => self.regular(false),
+            Named::MatchesAnyCase => self.regular(true),
+            Named::MatchedPart => self.matched_parts(),
+            Named::ReplacedMatch => self.replaced_matches(false),
+            Named::ReplacedMatches => self.replaced_matches(true),
+            Named::Initcap => self.texts(|row, out| {
+                let mut is_within = false;
+                out.push_each(self.text(0, row).chars().map(|c| {
+                    let c = if is_within { c.to_ascii_lowercase() } else { c.to_ascii_uppercase() };
+                    is_within = c.is_ascii_alphanumeric();
+                    c
+                }))
+            }),
+            Named::InitcapIn => {
+                let locale = self.locale()?;
+                self.texts(|row, out| {
+                    let mut is_within = false;
+                    out.push_each(self.text(0, row).chars().map(|c| {
+                        let c = if is_within { locale.lower(c) } else { locale.upper(c) };
+                        is_within = locale.is(c, c"alnum");
+                        c
+                    }))
+                })
+            }
+            Named::Translate => self.texts(|row, out| {
+                let (from, to) = (self.text(1, row), self.text(2, row));
+                let at = |c: char| from.chars().position(|other| other == c);
+                out.push_each(self.text(0, row).chars().filter_map(|c| match at(c) {
+                    None => Some(c),
+                    Some(at) => to.chars().nth(at),
+                }))
+            }),
+            Named::Chr => self.texts(|row, out| {
+                let code = u32::try_from(self.integer(0, row)).ok().filter(|code| *code > 0);
+                let character = code.and_then(char::from_u32).ok_or(QueryError(FailureKind::NoCharacter))?;
+                out.push(character.encode_utf8(&mut [0; 4]))
+            }),
+            Named::Md5 => self.texts(|row, out| out.push(&md5::hex(self.text(0, row).as_bytes()))),
             Named::StartsWith => self.booleans(|row| Ok(self.text(0, row).starts_with(self.text(1, row)))),
             Named::Length => self.integers(|row| length(self.text(0, row)) as i32),
             Named::OctetLength => self.integers(|row| self.text(0, row).len() as i32),
@@ -226,6 +267,55 @@ impl Call {
             }
             _ => self.booleans(|row| Pattern::new(self.text(1, row)).matches(self.text(0, row))),
         }
+    }
+
+    /// A regular expression, which the plan's check has found to be constant.
+    fn expression(&self, any_case: bool) -> Result<(Parsed, Letters)> {
+        let wrong = || DataFusionError::Internal("a regular expression that is not known".into());
+        let (Some(Values::Text(expression)), Some(Values::Text(letters))) = (self.args.get(1), self.args.last()) else {
+            return Err(wrong());
+        };
+        Ok((regular::parse(expression, any_case).ok_or_else(wrong)?, Letters::of_text(letters)?))
+    }
+
+    fn finder(&self) -> Result<Finder> {
+        let (parsed, letters) = self.expression(false)?;
+        let unknown = || DataFusionError::Internal("a part of a match that is not known".into());
+        Finder::new(&parsed, letters).ok_or_else(unknown)
+    }
+
+    fn regular(&self, any_case: bool) -> Result<ArrayRef> {
+        let (parsed, letters) = self.expression(any_case)?;
+        let mut automaton = Automaton::new(&parsed, letters);
+        let matches = |row| self.is_valid(row) && automaton.matches(self.text(0, row));
+        let values = BooleanBuffer::collect_bool(self.rows, matches);
+        Ok(Arc::new(BooleanArray::new(values, self.nulls.clone())))
+    }
+
+    fn matched_parts(&self) -> Result<ArrayRef> {
+        let mut finder = self.finder()?;
+        let mut result = StringViewBuilder::with_capacity(self.rows);
+        for row in 0..self.rows {
+            result.append_option(if self.is_valid(row) { finder.part(self.text(0, row))? } else { None });
+        }
+        Ok(Arc::new(result.finish()))
+    }
+
+    fn replaced_matches(&self, all: bool) -> Result<ArrayRef> {
+        let mut finder = self.finder()?;
+        let mut result = StringViewBuilder::with_capacity(self.rows);
+        let mut room = Room { text: String::new(), left: MAX_BYTES };
+        for row in 0..self.rows {
+            if !self.is_valid(row) {
+                result.append_null();
+                continue;
+            }
+            room.text.clear();
+            finder.replaced(self.text(0, row), self.text(2, row), all, &mut room.text)?;
+            room.took(room.text.len())?;
+            result.append_value(&room.text);
+        }
+        Ok(Arc::new(result.finish()))
     }
 
     fn trimmed(&self, row: usize, has_set: bool, start: bool, end: bool) -> &str {

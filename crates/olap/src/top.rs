@@ -3,7 +3,7 @@
 //! ```text
 //!  no order          one partition -> GlobalLimit
 //!  an order          Sort(first n) of each partition -> one partition -> Sort(first n) -> GlobalLimit
-//!  of each group     partitions by hash of the keys -> Sort -> FirstOfGroups
+//!  of each group     Thinned -> partitions by hash of the keys -> Sort -> FirstOfGroups
 //! ```
 
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use crate::keys::SortColumn;
 use crate::physical::{Builder, Stage, columns_of};
 use crate::runs::Wanted;
 use crate::sort::{Sort, sort_columns};
+use crate::thinned::Thinned;
 
 /// A range of rows, as far as this machine can count.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +63,13 @@ impl Builder<'_> {
         } else if keys.is_empty() {
             limited(self.first(plan, sorted_by, section), section)
         } else {
+            let keys: Vec<SortColumn> = grouped_by.iter().cloned().map(SortColumn::any).collect();
+            let wanted = Wanted { rows: section.offset.saturating_add(section.count), ties: section.ties };
+            let plan = match wanted.rows {
+                usize::MAX => plan,
+                _ => self.observer.part(Arc::new(Thinned::new(plan, keys[..].into(), sorted_by[..].into(), wanted))),
+            };
             let plan = by_hash(plan, &grouped_by)?;
-            let keys: Vec<SortColumn> = grouped_by.into_iter().map(SortColumn::any).collect();
             let sorted = Arc::new(Sort::new(plan, [&keys[..], &sorted_by].concat(), ALL));
             Arc::new(FirstOfGroups::new(self.observer.part(sorted), keys, sorted_by, section))
         };

@@ -29,6 +29,7 @@ use protocol::tree::Step;
 
 use crate::aggregate::{locale, one_partition};
 use crate::arrow_form::arrow_type;
+use crate::cancellation::Cancellation;
 use crate::edges::{Framed, Reach};
 use crate::error::internal;
 use crate::expr::{Lowering, column_name};
@@ -38,7 +39,8 @@ use crate::physical::{Builder, Stage, columns_of};
 use crate::runs::Wanted;
 use crate::sort::{Sort, sort_columns};
 use crate::top::by_hash;
-use crate::windowed::Call;
+use crate::totals::Total;
+use crate::windowed::{Call, Which};
 
 impl Builder<'_> {
     pub fn window(
@@ -74,7 +76,8 @@ impl Builder<'_> {
             own.iter().map(|id| Field::new(column_name(*id), arrow_type(self.plan.type_of(&Expr::column(*id))), true));
         let fields: Vec<Field> = fields.collect();
         columns.extend(own);
-        let windows = Arc::new(Windows::new(sorted, partition, order, made, fields));
+        let cancellation = self.cancellation.clone();
+        let windows = Arc::new(Windows::new(sorted, partition, order, made, fields, cancellation));
         let plan = self.observer.operator(windows, || {
             let functions = calls.iter().map(|call| call.function.clone()).collect();
             (Step::Window { over: Box::new(over.clone()), functions }, Some(self.statistics.rows(input)))
@@ -88,10 +91,22 @@ fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Ve
     let framed = framed(call, over, lowering)?;
     let frame = || framed.clone();
     let lower = |expr: &Expr| lowering.lower(expr);
-    let nth = |value, at, from_end| Ok::<_, Failure>(Call::Nth { value: lower(value)?, at, from_end, frame: frame() });
-    let sum = |arg: &Expr, narrow| Ok::<_, Failure>(Call::Sum { arg: lower(arg)?, narrow, frame: frame() });
+    let nth = |value, which| Ok::<_, Failure>(Call::Nth { value: lower(value)?, which, frame: frame() });
+    let total = |arg: &Expr, of| Ok::<_, Failure>(Call::Total { arg: lower(arg)?, of, frame: frame() });
+    let count = |arg: &Expr| Ok::<_, Failure>(Call::Count { arg: Some(lower(arg)?), frame: frame() });
     let extreme = |arg: &Expr, locale, which| {
-        Ok::<_, Failure>(Call::Extreme { arg: lower(arg)?, key: lowering.key(arg)?, locale, which, frame: frame() })
+        Ok::<_, Failure>(Call::Extreme {
+            arg: lower(arg)?,
+            key: lowering.image_key(arg)?,
+            locale,
+            which,
+            frame: frame(),
+        })
+    };
+    let sum_of = |arg: &Expr| match lowering.plan.type_of(arg) {
+        Type::Numeric => Total::Numerics,
+        Type::Interval => Total::Intervals,
+        _ => Total::Integers { narrow: false },
     };
     Ok(vec![match &call.function {
         WindowFunction::RowNumber => Call::RowNumber,
@@ -99,26 +114,32 @@ fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Ve
         WindowFunction::DenseRank => Call::DenseRank,
         WindowFunction::PercentRank => Call::PercentRank,
         WindowFunction::CumeDist => Call::CumeDist,
-        WindowFunction::Ntile(buckets) => Call::Ntile(*buckets),
-        WindowFunction::Shifted { value, by, otherwise } => {
-            Call::Shifted { value: lower(value)?, by: *by, otherwise: otherwise.as_ref().map(lower).transpose()? }
-        }
-        WindowFunction::First(value) => nth(value, 0, false)?,
-        WindowFunction::Last(value) => nth(value, 0, true)?,
-        WindowFunction::Nth(value, number) => nth(value, *number as usize - 1, false)?,
+        WindowFunction::Ntile(buckets) => Call::Ntile(lower(buckets)?),
+        WindowFunction::Shifted { value, by, back, otherwise } => Call::Shifted {
+            value: lower(value)?,
+            by: lower(by)?,
+            back: *back,
+            otherwise: otherwise.as_ref().map(lower).transpose()?,
+        },
+        WindowFunction::First(value) => nth(value, Which::First)?,
+        WindowFunction::Last(value) => nth(value, Which::Last)?,
+        WindowFunction::Nth(value, number) => nth(value, Which::Number(lower(number)?))?,
+        WindowFunction::SumOfReals(arg) => total(arg, Total::Reals)?,
         WindowFunction::Aggregate(agg) => match agg {
             Agg::CountStar => Call::Count { arg: None, frame: frame() },
-            Agg::Count(arg) => Call::Count { arg: Some(lower(arg)?), frame: frame() },
+            Agg::Count(arg) => count(arg)?,
             Agg::Sum(arg) => {
-                sum(arg, agg.aggregate().row().output_types(lowering.plan.type_of(arg)).eq([Type::Int64]))?
+                let narrow = agg.aggregate().row().output_types(lowering.plan.type_of(arg)).eq([Type::Int64]);
+                total(arg, if narrow { Total::Integers { narrow } } else { sum_of(arg) })?
             }
-            Agg::Avg(arg) => return Ok(vec![sum(arg, false)?, Call::Count { arg: Some(lower(arg)?), frame: frame() }]),
+            Agg::Avg(arg) => return Ok(vec![total(arg, sum_of(arg))?, count(arg)?]),
+            Agg::Spread(arg) => return Ok(vec![total(arg, Total::Spread)?, count(arg)?]),
+            Agg::Float(of, arg) => total(arg, Total::Floats(*of))?,
+            Agg::Bits(of, arg) => total(arg, Total::Bits(*of))?,
             Agg::Min(arg) => extreme(arg, None, Extreme::Min)?,
             Agg::Max(arg) => extreme(arg, None, Extreme::Max)?,
             Agg::InLocale(which, pair) => extreme(&pair[0], Some(locale(&pair[1])?), *which)?,
-            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) | Agg::Listed(_) => {
-                return Err(internal(format!("{agg:?} over a window")));
-            }
+            Agg::Pair(..) | Agg::Listed(_) => return Err(internal(format!("{agg:?} over a window"))),
         },
     }])
 }
@@ -145,6 +166,7 @@ struct Windows {
     order: Arc<[SortColumn]>,
     calls: Arc<[Call]>,
     fields: Vec<Field>,
+    cancellation: Cancellation,
     properties: Arc<PlanProperties>,
 }
 
@@ -156,6 +178,7 @@ impl Windows {
         order: Vec<SortColumn>,
         calls: Vec<Call>,
         fields: Vec<Field>,
+        cancellation: Cancellation,
     ) -> Windows {
         let own = input.schema().fields().iter().map(|field| Field::clone(field)).collect::<Vec<_>>();
         let schema = Schema::new([own, fields.clone()].concat());
@@ -167,7 +190,8 @@ impl Windows {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let properties = Arc::new(properties);
-        Windows { input, partition: partition.into(), order: order.into(), calls: calls.into(), fields, properties }
+        let (partition, order, calls) = (partition.into(), order.into(), calls.into());
+        Windows { input, partition, order, calls, fields, cancellation, properties }
     }
 }
 
@@ -178,6 +202,7 @@ struct Collector {
     partition: Keys,
     order: Keys,
     calls: Arc<[Call]>,
+    cancellation: Cancellation,
     waiting: Vec<RecordBatch>,
     rows: usize,
     /// The partition of the last row.
@@ -231,7 +256,7 @@ impl Collector {
         let layout = Layout::new(&batch, &self.partition, &self.order)?;
         let mut columns = batch.columns().to_vec();
         for call in self.calls.iter() {
-            columns.push(call.evaluate(&batch, &layout)?);
+            columns.push(call.evaluate(&batch, &layout, &self.cancellation)?);
         }
         self.reservation.free();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -266,7 +291,8 @@ impl ExecutionPlan for Windows {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let (partition, order, calls) = (self.partition.to_vec(), self.order.to_vec(), self.calls.to_vec());
-        Ok(Arc::new(Windows::new(children.remove(0), partition, order, calls, self.fields.clone())))
+        let (fields, cancellation) = (self.fields.clone(), self.cancellation.clone());
+        Ok(Arc::new(Windows::new(children.remove(0), partition, order, calls, fields, cancellation)))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -278,6 +304,7 @@ impl ExecutionPlan for Windows {
             input_schema,
             schema: schema.clone(),
             calls: self.calls.clone(),
+            cancellation: self.cancellation.clone(),
             waiting: Vec::new(),
             rows: 0,
             last: None,

@@ -18,6 +18,7 @@ use crate::computed::map;
 use crate::error::QueryError;
 use crate::interval_values::{age, number};
 use crate::intervals::{self, compared_date, is_infinite};
+use crate::{read, written};
 
 /// `zone`: `None` if it is null.
 pub fn zoned(
@@ -103,6 +104,8 @@ impl Zoned {
             Named::ComparableIn => {
                 map::<Int64Type, Int64Type>(args, rows, |time| (compared(times.instant(time)), false), never)
             }
+            Named::ToTextIn => written::zoned(args, rows, |second| times.clock.offset(second)),
+            Named::ReadTimestampIn => read::instants(args, rows, |local| times.instant(local)),
             Named::ZoneOffset => times.offsets(args, rows),
             Named::DateTruncIn(field) => {
                 if begin(field, 0, 0).is_none() {

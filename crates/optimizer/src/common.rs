@@ -40,7 +40,7 @@ fn is_worth_keeping(rel: &Rel) -> bool {
     match rel {
         Rel::Aggregate { .. } | Rel::GroupingSets { .. } | Rel::Top { .. } | Rel::Window { .. } => true,
         Rel::Scan { .. } | Rel::Row | Rel::Filter { .. } | Rel::Map { .. } | Rel::Union { .. } => false,
-        Rel::Join { .. } | Rel::Apply { .. } => false,
+        Rel::Unfold { .. } | Rel::Join { .. } | Rel::Apply { .. } => false,
     }
 }
 

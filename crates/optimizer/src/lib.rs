@@ -17,6 +17,8 @@ use plan::Plan;
 
 /// The same rows, without applications, and with conditions as far down as they may go.
 pub fn optimized(plan: Plan) -> Plan {
+    // What a subquery is computed for shall be no more than the conditions around it leave.
+    let plan = Plan { root: simplify::simplified(plan.root), ..plan };
     let plan = unnest::unnested(plan);
     Plan { root: simplify::simplified(plan.root), ..plan }
 }

@@ -4,6 +4,7 @@
 //! A condition that can raise an error goes no further down than through inner joins: another operator in between might
 //! have taken away the row that it raises on.
 
+use plan::catalogue::{self, Call};
 use plan::{BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Named, Part, Rel, Type};
 
 /// The same rows, with conditions as far down as they may go.
@@ -14,7 +15,17 @@ pub fn simplified(rel: Rel) -> Rel {
 /// `rel`, of whose rows only those are wanted for which all `conditions` are true.
 fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
     match rel {
-        Rel::Scan { .. } | Rel::Row | Rel::Apply { .. } => rel.filter(conditions),
+        Rel::Scan { .. } | Rel::Row => rel.filter(conditions),
+        Rel::Apply { kind, left, right, conditions: own } => {
+            let left_columns = left.columns();
+            let (mut left_only, above) =
+                divided(conditions, |c| kind != JoinKind::Full && !c.can_raise() && reads_only(c, &left_columns));
+            if kind != JoinKind::Full {
+                left_only.extend(some_values(&left, &above));
+            }
+            let (left, right) = (pushed(*left, left_only), pushed(*right, Vec::new()));
+            left.apply(kind, right, own).filter(above)
+        }
         Rel::Filter { input, conditions: own } => {
             conditions.extend(own);
             pushed(*input, conditions)
@@ -52,6 +63,11 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             });
             Rel::Top { input: Box::new(pushed(*input, below)), keys, order, range }.filter(above)
         }
+        Rel::Unfold { input, unfold } => {
+            let visible = input.columns();
+            let (below, above) = divided(conditions, |c| !c.can_raise() && reads_only(c, &visible));
+            Rel::Unfold { input: Box::new(pushed(*input, below)), unfold }.filter(above)
+        }
         Rel::Window { input, over, calls } => {
             let (below, above) = divided(conditions, |c| {
                 !c.can_raise()
@@ -72,6 +88,21 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
         }
         Rel::Join { kind, left, right, conditions: own } => outer(kind, *left, *right, own, conditions),
     }
+}
+
+/// What conditions say of the columns to which outer joins below add nulls: that there are values.
+fn some_values(rel: &Rel, conditions: &[Expr]) -> Vec<Expr> {
+    let mut added = Vec::new();
+    rel.visit(&mut |rel| match rel {
+        Rel::Join { kind: JoinKind::Left, right, .. } => added.extend(right.columns()),
+        Rel::Join { kind: JoinKind::Full, left, right, .. } => added.extend([left.columns(), right.columns()].concat()),
+        _ => {}
+    });
+    let visible = rel.columns();
+    added.retain(|id| visible.contains(id) && conditions.iter().any(|c| rejects_nulls(c, &[*id])));
+    added.sort_unstable();
+    added.dedup();
+    added.into_iter().map(|id| Expr::IsNull { arg: Box::new(Expr::column(id)), negated: true }).collect()
 }
 
 /// A join that is not inner; `above` are conditions on its rows.
@@ -199,16 +230,14 @@ fn is_null_with(expr: &Expr, columns: &[ColumnId]) -> bool {
     match expr {
         Expr::Column { id } => columns.contains(id),
         Expr::Literal { value, .. } => value.is_none(),
-        Expr::Param { .. }
-        | Expr::IsNull { .. }
-        | Expr::Bool { .. }
-        | Expr::Call { .. }
-        | Expr::Case { .. }
-        | Expr::Coalesce(_) => false,
+        Expr::Param { .. } | Expr::IsNull { .. } | Expr::Bool { .. } | Expr::Case { .. } | Expr::Coalesce(_) => false,
         Expr::Cmp { left, right, .. } | Expr::Arith { left, right, .. } => {
             is_null_with(left, columns) || is_null_with(right, columns)
         }
         Expr::Neg(arg) | Expr::Not(arg) | Expr::Cast { arg, .. } => is_null_with(arg, columns),
+        Expr::Call { function, args, .. } => {
+            catalogue::is_strict(Call::Named(*function)) && args.iter().any(|arg| is_null_with(arg, columns))
+        }
     }
 }
 
@@ -248,6 +277,17 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_nulls_fail_unless_they_take_them() {
+        let asked = |function| {
+            let call = Expr::Call { function, ty: Type::Int64, args: vec![column(3), column(0)] };
+            simplified(left_join().filter(vec![Expr::equal(call, column(1))]))
+        };
+        let is_inner = |rel: &Rel| matches!(rel, Rel::Join { kind: JoinKind::Inner, .. });
+        assert!(is_inner(&asked(Named::Position)));
+        assert!(!is_inner(&asked(Named::Greatest)));
+    }
+
+    #[test]
     fn a_condition_that_nulls_pass_stays_above() {
         let asked = left_join().filter(vec![is_null(3)]);
         assert_eq!(simplified(asked.clone()), asked);
@@ -264,6 +304,36 @@ mod tests {
             vec![Expr::equal(column(0), column(2))],
         );
         assert_eq!(simplified(left_join().filter(vec![positive(1)])), expected);
+    }
+
+    #[test]
+    fn what_a_subquery_is_computed_for_are_the_rows_that_conditions_leave() {
+        let both = |conditions| scan(0, &[0, 1]).join(JoinKind::Inner, scan(1, &[2, 3]), conditions);
+        let first = |input: Rel| {
+            let count = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
+            let range = Box::new(plan::Range { count: Some(count), ..plan::Range::default() });
+            Rel::Top { input: input.into(), keys: vec![], order: vec![], range }
+        };
+        let right = || first(scan(2, &[4]).filter(vec![Expr::equal(column(4), column(3))]));
+        let equal = || Expr::equal(column(0), column(2));
+        for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::Semi] {
+            let asked = both(vec![]).apply(kind, right(), vec![]).filter(vec![equal(), positive(0)]);
+            let left = scan(0, &[0, 1]).filter(vec![positive(0)]);
+            let left = left.join(JoinKind::Inner, scan(1, &[2, 3]), vec![equal()]);
+            assert_eq!(simplified(asked), left.apply(kind, right(), vec![]));
+        }
+        let asked = both(vec![]).apply(JoinKind::Inner, right(), vec![]).filter(vec![positive(4)]);
+        assert_eq!(simplified(asked.clone()), asked);
+    }
+
+    #[test]
+    fn a_comparison_with_a_subquery_makes_an_outer_join_below_it_inner() {
+        let scalar = || scan(2, &[4]).filter(vec![Expr::equal(column(4), column(0))]);
+        let compared = || vec![Expr::equal(column(2), column(4))];
+        let rel = left_join().apply(JoinKind::Left, scalar(), vec![]).filter(compared());
+        let Rel::Filter { input, .. } = simplified(rel) else { panic!() };
+        let Rel::Apply { left, .. } = *input else { panic!() };
+        assert!(matches!(*left, Rel::Join { kind: JoinKind::Inner, .. }), "{left:?}");
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub enum Rule {
     SumOfScales,
     /// The sum of integers of up to 32 bits is a bigint, all others are decimals.
     Total,
+    /// That of the last operand, whose value is no matter.
+    Last,
     /// Said by the expression: a type of the call's kind, that holds all values of the operand.
     Said,
 }
@@ -163,6 +165,11 @@ pub(crate) const fn of_all_in_locale(
     result: Type,
 ) -> FunctionRow {
     FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Is(result), &[]) }
+}
+
+/// A condition on a value and an array. Of an array without elements it is known what holds even for a null.
+pub(crate) const fn of_array(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
+    FunctionRow { strict: false, ..named(function, name, operands, Rule::Is(Type::Bool), &[]) }
 }
 
 const INTEGER: &[Takes] = &[Takes::Any(Kind::Integer)];
@@ -322,6 +329,12 @@ pub fn can_raise(call: Call) -> bool {
     FUNCTIONS.iter().chain(NAMED).any(|row| row.call == call && !row.raises.is_empty())
 }
 
+/// Whether a call of a null is null, whatever the types of its operands.
+pub fn is_strict(call: Call) -> bool {
+    let mut rows = FUNCTIONS.iter().chain(NAMED).filter(|row| row.call == call).peekable();
+    rows.peek().is_some() && rows.all(|row| row.strict)
+}
+
 impl Rule {
     pub(crate) fn apply(self, operands: &[Type]) -> Option<Type> {
         let first = *operands.first()?;
@@ -329,6 +342,7 @@ impl Rule {
         Some(match self {
             Rule::Is(ty) => ty,
             Rule::Same => first,
+            Rule::Last => *operands.last()?,
             Rule::Wide | Rule::Total if matches!(first, Type::Numeric | Type::Interval) => first,
             Rule::Wide => Type::Decimal128 { scale: first.scale() },
             Rule::LargerScale => Type::Decimal128 { scale: scales().max()? },

@@ -5,8 +5,8 @@
 
 use crate::catalogue::{self, Call, Kind};
 use crate::{
-    Agg, Aggregation, Bound, ColumnId, Expr, Frame, JoinKind, Literal, Over, Physical, Plan, Rel, SortKey, Type, Unit,
-    WindowCall,
+    Agg, Aggregation, Bound, ColumnId, Expr, Frame, JoinKind, List, Literal, Over, Physical, Plan, Rel, SortKey, Type,
+    Unit, WindowCall,
 };
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
@@ -121,6 +121,23 @@ impl Checker<'_> {
                     if !is_value || self.type_of(number, &[])? != Type::Int64 {
                         return Err(format!("not a number of rows: {number:?}"));
                     }
+                }
+            }
+            Rel::Unfold { input, unfold } => {
+                let visible = self.rel(input, depth)?;
+                let arguments = unfold.arguments.iter().map(|e| self.type_of(e, &visible));
+                let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+                let ty = *self.plan.columns.get(unfold.column.0 as usize).ok_or("no such column")?;
+                let is_zero = |e: &Expr| matches!(e, Expr::Literal { value: Some(Literal::Int(0)) | None, .. });
+                let has_step = |e: &Expr| matches!(e, Expr::Literal { .. }) && !is_zero(e);
+                if !unfold.list.takes(&arguments, ty)
+                    || unfold.list == List::Series && !unfold.arguments.last().is_some_and(has_step)
+                {
+                    return Err("a list of other values".into());
+                }
+                self.make(unfold.column, ty)?;
+                if let Some(number) = unfold.number {
+                    self.make(number, Type::Int64)?;
                 }
             }
             Rel::Window { input, over, calls } => {
@@ -297,6 +314,9 @@ impl Checker<'_> {
                     return Err(wrong("operands and result do not fit"));
                 }
                 let is_constant = |arg: &Expr| matches!(arg, Expr::Param { .. } | Expr::Literal { .. });
+                if function.takes_regular() && !args[1..].iter().all(is_constant) {
+                    return Err(wrong("a regular expression that is not constant"));
+                }
                 if function.takes_zone() && !args.last().is_some_and(is_constant) {
                     return Err(wrong("a zone that is not constant"));
                 }

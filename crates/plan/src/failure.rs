@@ -27,6 +27,9 @@ pub enum FailureKind {
     NegativeLimit,
     NegativeOffset,
     PercentileOutOfRange,
+    /// Of window functions.
+    BucketsNotPositive,
+    NthNotPositive,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
     DecimalTooWide,
     /// A float whose sum with others could be an overflow in one order of rows and not in another.
@@ -37,8 +40,18 @@ pub enum FailureKind {
     IntervalTooLong,
     /// What is no real number: the logarithm of zero, say.
     Undefined,
+    /// A text that is no value of a type, or one in another form than those that the engine reads.
+    TextUnread,
+    /// A setting wants values to be shown otherwise than the engine shows them.
+    UnknownStyle,
+    /// A code that is no character's.
+    NoCharacter,
+    /// A document that has no length, since it is no array.
+    NoArray,
     /// Joins that subqueries would become.
     TooLarge,
+    /// `anker.mechanism = fork`: the forked process could not answer.
+    Forked,
     OutOfMemory,
     Internal,
 }
@@ -65,12 +78,19 @@ impl FailureKind {
             FailureKind::NegativeLimit => "LIMIT must not be negative",
             FailureKind::NegativeOffset => "OFFSET must not be negative",
             FailureKind::PercentileOutOfRange => "percentile value is not between 0 and 1",
+            FailureKind::BucketsNotPositive => "argument of ntile must be greater than zero",
+            FailureKind::NthNotPositive => "argument of nth_value must be greater than zero",
             FailureKind::DecimalTooWide => "a numeric result has more than 38 digits",
             FailureKind::FloatTooLarge => "a float is too large to be summed in any order",
             FailureKind::InfiniteDecimal => "a numeric result is infinite",
             FailureKind::IntervalTooLong => "an interval is too long",
             FailureKind::Undefined => "a result is not defined",
+            FailureKind::TextUnread => "a text is not of a form that the engine reads",
+            FailureKind::UnknownStyle => "values are shown in a style that the engine does not know",
+            FailureKind::NoArray => "cannot get array length of what is no array",
+            FailureKind::NoCharacter => "requested character is not valid",
             FailureKind::TooLarge => "its subqueries would become too many joins",
+            FailureKind::Forked => "the forked process could not answer",
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",
         }
@@ -79,10 +99,22 @@ impl FailureKind {
     /// Whether PostgreSQL would raise it too.
     pub fn is_postgresqls(self) -> bool {
         use FailureKind::{
-            DecimalTooWide, FloatTooLarge, InfiniteDecimal, Internal, IntervalTooLong, OutOfMemory, TooLarge, Undefined,
+            DecimalTooWide, FloatTooLarge, Forked, InfiniteDecimal, Internal, IntervalTooLong, NoArray, NoCharacter,
+            OutOfMemory, TextUnread, TooLarge, Undefined, UnknownStyle,
         };
-        let own =
-            matches!(self, DecimalTooWide | FloatTooLarge | InfiniteDecimal | IntervalTooLong | TooLarge | Undefined);
-        !own && !matches!(self, OutOfMemory | Internal)
+        let own = matches!(
+            self,
+            DecimalTooWide
+                | FloatTooLarge
+                | InfiniteDecimal
+                | IntervalTooLong
+                | NoArray
+                | NoCharacter
+                | TextUnread
+                | TooLarge
+                | Undefined
+                | UnknownStyle
+        );
+        !own && !matches!(self, Forked | OutOfMemory | Internal)
     }
 }

@@ -20,6 +20,7 @@ pub mod pattern;
 pub mod regular;
 mod rel;
 mod types;
+mod unfold;
 mod window;
 pub mod words;
 mod zone;
@@ -30,9 +31,10 @@ pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
 pub use failure::FailureKind;
 pub use interval::Interval;
 pub use listed::{Direction, Element, Listed, Listing};
-pub use named::{AVERAGE_SCALE, Field};
+pub use named::{AVERAGE_SCALE, Document, Field};
 pub use rel::{Aggregation, ColumnId, Computed, GroupingSets, JoinKind, Part, Range, Rel, SortKey};
 pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type, numeric_modifier};
+pub use unfold::{List, Unfold};
 pub use window::{Bound, Exclude, Frame, Over, Reach, Unit, WindowCall, WindowFunction};
 pub use words::Meaning;
 pub use zone::{CYCLE, Clock, Zone};
@@ -153,7 +155,8 @@ impl Plan {
         let is_complete = |rel: &Rel| {
             matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } | Rel::Apply { .. })
         };
-        rel.visit(&mut |rel| any |= raises(rel) || is_complete(rel));
+        let unfolds = |rel: &Rel| matches!(rel, Rel::Unfold { unfold, .. } if unfold.list.can_raise());
+        rel.visit(&mut |rel| any |= raises(rel) || is_complete(rel) || unfolds(rel));
         any
     }
 
@@ -183,6 +186,7 @@ fn is_complete_first(rel: &Rel) -> bool {
         | Rel::Join { .. }
         | Rel::Apply { .. }
         | Rel::Union { .. }
+        | Rel::Unfold { .. }
         | Rel::Window { .. } => false,
     }
 }

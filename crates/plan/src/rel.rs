@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agg, Expr, Over, WindowCall};
+use crate::{Agg, Expr, Over, Unfold, WindowCall};
 
 /// A column of the plan, whichever operator makes it: its place in [`crate::Plan::columns`], which has its type. No two
 /// operators make the same one.
@@ -36,6 +36,8 @@ pub enum Rel {
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
     /// The same rows with what window functions make of the rows around them.
     Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
+    /// Each row once for each element of a list that is computed of it.
+    Unfold { input: Box<Rel>, unfold: Box<Unfold> },
 }
 
 /// What [`Rel::GroupingSets`] makes: for each set the groups of [`Rel::Aggregate`] by its keys, where all other keys are null.
@@ -174,6 +176,12 @@ impl Rel {
                 columns.extend(calls.iter().flat_map(|call| &call.columns));
                 columns
             }
+            Rel::Unfold { input, unfold } => {
+                let mut columns = input.columns();
+                columns.push(unfold.column);
+                columns.extend(unfold.number);
+                columns
+            }
             Rel::Join { kind, left, right, .. } | Rel::Apply { kind, left, right, .. } => {
                 let mut columns = left.columns();
                 match kind {
@@ -202,6 +210,7 @@ impl Rel {
             | Rel::Aggregate { input, .. }
             | Rel::GroupingSets { input, .. }
             | Rel::Top { input, .. }
+            | Rel::Unfold { input, .. }
             | Rel::Window { input, .. } => vec![input],
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => vec![left, right],
             Rel::Union { inputs, .. } => inputs.iter().map(|part| &part.rel).collect(),
@@ -242,6 +251,7 @@ impl Rel {
                 let order = order.iter().map(|key| &key.expr);
                 keys.iter().chain(order).chain(&range.offset).chain(&range.count).collect()
             }
+            Rel::Unfold { unfold, .. } => unfold.arguments.iter().collect(),
             Rel::Window { over, calls, .. } => {
                 let arguments = calls.iter().flat_map(WindowCall::expressions);
                 over.expressions().chain(arguments).collect()
@@ -269,6 +279,7 @@ impl Rel {
                 let order = order.iter_mut().map(|key| &mut key.expr);
                 keys.iter_mut().chain(order).chain(&mut range.offset).chain(&mut range.count).collect()
             }
+            Rel::Unfold { unfold, .. } => unfold.arguments.iter_mut().collect(),
             Rel::Window { over, calls, .. } => {
                 let arguments = calls.iter_mut().flat_map(WindowCall::expressions_mut);
                 over.expressions_mut().chain(arguments).collect()
@@ -285,6 +296,7 @@ impl Rel {
             Rel::Join { kind: JoinKind::Mark(mark), .. } | Rel::Apply { kind: JoinKind::Mark(mark), .. } => vec![*mark],
             Rel::Join { .. } | Rel::Apply { .. } => vec![],
             Rel::Aggregate { .. } | Rel::GroupingSets { .. } => self.columns(),
+            Rel::Unfold { unfold, .. } => [unfold.column].into_iter().chain(unfold.number).collect(),
             Rel::Window { calls, .. } => calls.iter().flat_map(|call| &call.columns).copied().collect(),
         }
     }
@@ -305,6 +317,7 @@ impl Rel {
                 let keys = grouping.keys.iter_mut().map(|key| &mut key.column);
                 keys.chain([&mut grouping.number]).chain(results).collect()
             }
+            Rel::Unfold { unfold, .. } => [&mut unfold.column].into_iter().chain(&mut unfold.number).collect(),
             Rel::Window { calls, .. } => calls.iter_mut().flat_map(|call| &mut call.columns).collect(),
         }
     }
@@ -319,6 +332,7 @@ impl Rel {
             | Rel::Aggregate { input, .. }
             | Rel::GroupingSets { input, .. }
             | Rel::Top { input, .. }
+            | Rel::Unfold { input, .. }
             | Rel::Window { input, .. } => input.visit_mut(f),
             Rel::Join { left, right, .. } | Rel::Apply { left, right, .. } => {
                 left.visit_mut(f);

@@ -25,7 +25,7 @@ impl Over {
     }
 }
 
-/// A window function with its columns: [`Agg::Avg`] makes two, all others one.
+/// A window function with its columns: [`Agg::Avg`] and [`Agg::Spread`] make two, all others one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowCall {
     pub columns: Vec<ColumnId>,
@@ -79,21 +79,26 @@ pub enum WindowFunction {
     PercentRank,
     /// Float64: the rows up to the last peer, of all.
     CumeDist,
-    /// Int32, from 1: so many buckets, as even as they can be, the larger ones first. At least one.
-    Ntile(u32),
-    /// The value so many rows further on; beyond the partition's end the other one, of this row, or null.
+    /// Int32, from 1: so many buckets, as even as they can be, the larger ones first. Their number, at least one, says the
+    /// first row of the partition in which it is not null; the rows before that one are in none.
+    Ntile(Expr),
+    /// The value so many rows further on, or back; beyond the partition's end the other one, of this row, or null. Null where
+    /// it is not known how many.
     Shifted {
         value: Expr,
-        by: i64,
+        by: Expr,
+        back: bool,
         otherwise: Option<Expr>,
     },
     /// Of the frame's first row.
     First(Expr),
     Last(Expr),
     /// Of the frame's row with this number, from 1.
-    Nth(Expr, u32),
-    /// Over the frame.
+    Nth(Expr, Expr),
+    /// Over the frame. Sums of floats are made row by row, from the first one of the frame on.
     Aggregate(Agg),
+    /// The sum of reals over the frame, rounded to a real row by row.
+    SumOfReals(Expr),
 }
 
 /// Rows of the partition around the current one.
@@ -146,8 +151,16 @@ impl Frame {
 impl WindowFunction {
     /// Whether it looks at the frame.
     pub fn reads_frame(&self) -> bool {
-        use WindowFunction::{Aggregate, First, Last, Nth};
-        matches!(self, First(_) | Last(_) | Nth(..) | Aggregate(_))
+        use WindowFunction::{Aggregate, First, Last, Nth, SumOfReals};
+        matches!(self, First(_) | Last(_) | Nth(..) | Aggregate(_) | SumOfReals(_))
+    }
+
+    /// Whether its last digits depend on the order of the rows.
+    pub fn is_inexact(&self) -> bool {
+        match self {
+            WindowFunction::Aggregate(agg) => agg.is_inexact(),
+            function => matches!(function, WindowFunction::SumOfReals(_)),
+        }
     }
 
     pub fn arguments(&self) -> Vec<&Expr> {
@@ -156,10 +169,13 @@ impl WindowFunction {
             | WindowFunction::Rank
             | WindowFunction::DenseRank
             | WindowFunction::PercentRank
-            | WindowFunction::CumeDist
-            | WindowFunction::Ntile(_) => vec![],
-            WindowFunction::Shifted { value, otherwise, .. } => [value].into_iter().chain(otherwise).collect(),
-            WindowFunction::First(value) | WindowFunction::Last(value) | WindowFunction::Nth(value, _) => vec![value],
+            | WindowFunction::CumeDist => vec![],
+            WindowFunction::Shifted { value, by, otherwise, .. } => [value, by].into_iter().chain(otherwise).collect(),
+            WindowFunction::Nth(value, number) => vec![value, number],
+            WindowFunction::Ntile(value)
+            | WindowFunction::First(value)
+            | WindowFunction::Last(value)
+            | WindowFunction::SumOfReals(value) => vec![value],
             WindowFunction::Aggregate(agg) => agg.arguments().iter().collect(),
         }
     }
@@ -170,10 +186,13 @@ impl WindowFunction {
             | WindowFunction::Rank
             | WindowFunction::DenseRank
             | WindowFunction::PercentRank
-            | WindowFunction::CumeDist
-            | WindowFunction::Ntile(_) => vec![],
-            WindowFunction::Shifted { value, otherwise, .. } => [value].into_iter().chain(otherwise).collect(),
-            WindowFunction::First(value) | WindowFunction::Last(value) | WindowFunction::Nth(value, _) => vec![value],
+            | WindowFunction::CumeDist => vec![],
+            WindowFunction::Shifted { value, by, otherwise, .. } => [value, by].into_iter().chain(otherwise).collect(),
+            WindowFunction::Nth(value, number) => vec![value, number],
+            WindowFunction::Ntile(value)
+            | WindowFunction::First(value)
+            | WindowFunction::Last(value)
+            | WindowFunction::SumOfReals(value) => vec![value],
             WindowFunction::Aggregate(agg) => agg.arguments_mut().iter_mut().collect(),
         }
     }
@@ -183,26 +202,16 @@ impl WindowFunction {
         Some(match self {
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => vec![Type::Int64],
             WindowFunction::PercentRank | WindowFunction::CumeDist => vec![Type::Float64],
-            WindowFunction::Ntile(buckets) => {
-                (*buckets > 0).then_some(())?;
-                vec![Type::Int32]
+            WindowFunction::Ntile(_) => are_counts(arguments).then(|| vec![Type::Int32])?,
+            WindowFunction::First(_) | WindowFunction::Last(_) => arguments.to_vec(),
+            WindowFunction::Nth(..) | WindowFunction::Shifted { .. } => {
+                let (ty, [by, otherwise @ ..]) = arguments.split_first()? else { return None };
+                (are_counts(&[*by]) && otherwise.iter().all(|other| other == ty)).then(|| vec![*ty])?
             }
-            WindowFunction::Nth(_, 0) => return None,
-            WindowFunction::Shifted { .. }
-            | WindowFunction::First(_)
-            | WindowFunction::Last(_)
-            | WindowFunction::Nth(..) => {
-                let ty = *arguments.first()?;
-                arguments.iter().all(|other| *other == ty).then(|| vec![ty])?
-            }
+            WindowFunction::SumOfReals(_) => (arguments == [Type::Float32]).then(|| vec![Type::Float32])?,
             WindowFunction::Aggregate(agg) => {
                 let row = agg.aggregate().row();
                 if !agg.is_windowed() || arguments.first().is_some_and(|ty| !row.takes(*ty)) {
-                    return None;
-                }
-                // How many digits a sum shows is not to be had of running totals, nor are months and days of one.
-                let adds_up = matches!(agg, Agg::Sum(_) | Agg::Avg(_));
-                if adds_up && matches!(arguments, [Type::Numeric | Type::Interval]) {
                     return None;
                 }
                 row.output_types(arguments.first().copied().unwrap_or(Type::Int64)).collect()
@@ -221,8 +230,16 @@ impl Agg {
             | Agg::Avg(_)
             | Agg::Min(_)
             | Agg::Max(_)
-            | Agg::InLocale(..) => true,
-            Agg::Float(..) | Agg::Bits(..) | Agg::Spread(_) | Agg::Pair(..) | Agg::Listed(_) => false,
+            | Agg::InLocale(..)
+            | Agg::Float(..)
+            | Agg::Bits(..)
+            | Agg::Spread(_) => true,
+            Agg::Pair(..) | Agg::Listed(_) => false,
         }
     }
+}
+
+/// Whether these are numbers that rows, or groups of them, may be counted by.
+fn are_counts(types: &[Type]) -> bool {
+    types.iter().all(|ty| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64))
 }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum ToWorker {
     /// First message: the engine is up and listens.
     Hello { version: u32, pid: u32 },
+    /// First and last message: columns cannot be snapshotted in this way here (`anker.mechanism`).
+    NoMechanism { name: String, reason: String },
     /// The load of this generation is complete: the table serves queries.
     Live { relid: u32, generation: u64, rows: u64 },
     /// The mirror of this table was given up; it has to be watched and loaded anew.
@@ -45,6 +47,8 @@ pub struct Settings {
     pub query_threads: u32,
     /// Queries that run at once, others queue (`anker.max_queries`).
     pub max_queries: u32,
+    /// How columns are snapshotted (`anker.mechanism`); `auto`: in the best way that there is.
+    pub mechanism: String,
 }
 
 impl Default for Settings {
@@ -57,6 +61,7 @@ impl Default for Settings {
             undo_seconds: 60,
             query_threads: 2,
             max_queries: 8,
+            mechanism: "auto".into(),
         }
     }
 }
@@ -65,14 +70,15 @@ impl Settings {
     pub fn to_text(&self) -> String {
         format!(
             "memory_bytes={}\nquery_memory_bytes={}\nquery_disk_bytes={}\nundo_bytes={}\nundo_seconds={}\n\
-             query_threads={}\nmax_queries={}\n",
+             query_threads={}\nmax_queries={}\nmechanism={}\n",
             self.memory_bytes,
             self.query_memory_bytes,
             self.query_disk_bytes,
             self.undo_bytes,
             self.undo_seconds,
             self.query_threads,
-            self.max_queries
+            self.max_queries,
+            self.mechanism
         )
     }
 
@@ -81,6 +87,10 @@ impl Settings {
         let mut settings = Settings::default();
         for line in text.lines().filter(|l| !l.is_empty()) {
             let (key, value) = line.split_once('=').ok_or_else(|| format!("not a setting: {line:?}"))?;
+            if key == "mechanism" {
+                settings.mechanism = value.into();
+                continue;
+            }
             let number: u64 = value.parse().map_err(|_| format!("not a number: {line:?}"))?;
             match key {
                 "memory_bytes" => settings.memory_bytes = number,
@@ -103,7 +113,9 @@ mod tests {
 
     #[test]
     fn settings_survive_the_round_trip() {
-        let settings = Settings { memory_bytes: 5, query_disk_bytes: 0, query_threads: 3, ..Settings::default() };
+        let (query_disk_bytes, mechanism) = (0, "scoot".into());
+        let settings =
+            Settings { memory_bytes: 5, query_disk_bytes, query_threads: 3, mechanism, ..Settings::default() };
         assert_eq!(Settings::from_text(&settings.to_text()).unwrap(), settings);
         assert!(Settings::from_text("speed=1").is_err());
         assert!(Settings::from_text("undo_bytes=many").is_err());

@@ -44,12 +44,14 @@ pub enum Kind {
     Alive = 13,
     /// [`crate::tree::EnginePlan`]
     Plan = 14,
+    /// [`crate::survey::TableSurvey`]
+    Survey = 15,
 }
 
 impl Kind {
     pub fn from_u8(byte: u8) -> Result<Kind> {
         use Kind::*;
-        [Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan]
+        [Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan, Survey]
             .into_iter()
             .find(|k| *k as u8 == byte)
             .ok_or(ProtocolError::UnknownTag(byte))

@@ -4,7 +4,7 @@
 //!  capture worker ==ring (memfd)==> engine        StreamMessage: decoded transactions, gates, positions, watches
 //!  capture worker <--socketpair---- engine        control::ToWorker: a table went live, a table must be rebuilt
 //!  loader         ---unix socket--> engine        Request::Load, rows, LoadEnd
-//!  backend        ---unix socket--> engine        Request::Query, Request::Explain, Request::Status
+//!  backend        ---unix socket--> engine        Request::{Query, Explain, Survey, Status}
 //! ```
 //!
 //! The crate knows neither PostgreSQL nor the engine's columns. [`VERSION`] changes whenever any message changes its
@@ -16,11 +16,12 @@ pub mod frame;
 pub mod request;
 pub mod ring;
 pub mod snapshot;
+pub mod survey;
 pub mod tree;
 
 pub use snapshot::Snapshot;
 
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 9;
 
 /// Environment of the engine process: descriptor numbers and settings that it is started with.
 pub mod env {

@@ -6,8 +6,8 @@
 //!        or Ready, Arrow*, Done                   loader: Rows*, LoadEnd
 //!        or Ready, Arrow*, Failed                 engine: Loaded or Refused
 //!
-//!  backend: Hello, Request::Explain
-//!  engine:  Refused, Failed or Plan
+//!  backend: Hello, Request::Explain               backend: Hello, Request::Survey
+//!  engine:  Refused, Failed or Plan               engine:  Refused or Survey
 //! ```
 //!
 //! Each Arrow frame holds whole messages of one Arrow IPC stream. Wherever a client waits, Alive frames may come in
@@ -20,6 +20,7 @@ use plan::{Literal, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::Snapshot;
+use crate::survey::SurveyRequest;
 use crate::tree::EnginePlan;
 
 /// First message on a connection.
@@ -33,6 +34,7 @@ pub enum Request {
     Query(Box<QueryRequest>),
     Explain(Box<ExplainRequest>),
     Load(LoadRequest),
+    Survey(SurveyRequest),
     Status,
 }
 
@@ -55,6 +57,8 @@ pub struct QueryRequest {
     pub observed: bool,
     /// Joins in an order that this number decides, and not in that which promises most.
     pub random_joins: Option<u64>,
+    /// Whether the mirror is compared with the heap: of an engine that forks the rows themselves are wanted, too.
+    pub verifies: bool,
 }
 
 /// How a query would be run.
@@ -151,6 +155,10 @@ pub enum Refusal {
     OutOfMemory {
         what: String,
     },
+    /// The engine forks (`anker.mechanism`), and a child cannot answer it.
+    NotForked {
+        what: String,
+    },
     Protocol {
         what: String,
     },
@@ -180,6 +188,9 @@ impl Refusal {
             Refusal::TimedOut { .. } => "mirror did not catch up within anker.max_wait".into(),
             Refusal::TooManyQueries { limit } => format!("engine has {limit} queries open, as many as it takes"),
             Refusal::OutOfMemory { what } => format!("engine is at its memory limit (anker.memory): {what}"),
+            Refusal::NotForked { what } => {
+                format!("anker.mechanism = fork answers plain groups of one table alone, and not this: {what}")
+            }
             Refusal::Protocol { what } => format!("engine did not understand the request: {what}"),
         }
     }
@@ -231,6 +242,8 @@ pub struct TableStatus {
     pub rows: u64,
     /// Columns, bitmaps, text, key index.
     pub bytes: u64,
+    /// Of these, the key index.
+    pub index_bytes: u64,
     pub undo_bytes: u64,
     pub changes_applied: u64,
 }

@@ -1,6 +1,6 @@
 //! The engine's plan for a query, as EXPLAIN shows it: what runs, not what was asked for.
 
-use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Meaning, Over, Range, SortKey, WindowFunction};
+use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Meaning, Over, Range, SortKey, Unfold, WindowFunction};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,8 @@ pub struct Actual {
     pub disk_bytes: u64,
     /// Of a scan.
     pub chunks: Option<Chunks>,
+    /// Rows that a scan left out since a join above has no partner for them.
+    pub without_partner: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +81,10 @@ pub enum Step {
         keys: Vec<Expr>,
         order: Vec<SortKey>,
         range: Box<Range>,
+    },
+    /// Each row once for each element of its list.
+    Unfold {
+        list: Box<Unfold>,
     },
     Window {
         over: Box<Over>,

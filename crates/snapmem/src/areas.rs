@@ -1,4 +1,4 @@
-//! A count of the kernel's mapped areas (VMAs) that rewiring uses up.
+//! A count of the kernel's mapped areas (VMAs) that mechanisms use up.
 
 use std::fs;
 use std::io;

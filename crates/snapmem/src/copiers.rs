@@ -48,7 +48,9 @@ impl Copiers {
         pool.cushioned()?;
         let mut copies = Vec::new();
         let bytes = (frames.len() * size_of::<OnceLock<FrameRef>>()) as u64;
-        copies.try_reserve_exact(frames.len()).map_err(|_| OutOfMemory { wanted: bytes, limit: pool.limit() })?;
+        copies
+            .try_reserve_exact(frames.len())
+            .map_err(|_| OutOfMemory::Limit { wanted: bytes, limit: pool.limit() })?;
         copies.resize_with(frames.len(), OnceLock::new);
         let large = frames.iter().map(|frame| frame.len()).sum::<usize>() > STREAMED;
         let mut job = Arc::new(Job {

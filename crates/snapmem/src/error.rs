@@ -27,6 +27,19 @@ pub enum Error {
     Unavailable(&'static str),
 }
 
+/// For who does not care which of the two could not be had.
+impl From<Error> for OutOfMemory {
+    fn from(error: Error) -> OutOfMemory {
+        let refused = |call, errno, hint| OutOfMemory::System { call, errno, hint };
+        match error {
+            Error::OutOfMemory(refused) => refused,
+            Error::System { call, source, hint } => refused(call, source.raw_os_error().unwrap_or(libc::ENOMEM), hint),
+            Error::Unavailable(why) => refused("the snapshot mechanism", libc::ENOSYS, why),
+            Error::ChildEnded(_) => refused("the snapshot's process", libc::ESRCH, ""),
+        }
+    }
+}
+
 impl Error {
     /// The last call's error, read from `errno`.
     pub(crate) fn last(call: &'static str, hint: &'static str) -> Error {

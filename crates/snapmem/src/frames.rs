@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::pool::{Charge, FrameRef, OutOfMemory, Pool};
-use crate::region::{Region, Run, Snapshot, Usage, locate};
+use crate::region::{InPlace, Region, Run, Snapshot, Usage, locate};
 
 /// A growable table of frames, each one run.
 #[derive(Debug)]
@@ -99,6 +99,14 @@ impl Region for FramesRegion {
             shared_bytes: (shared * self.run_bytes) as u64,
             copied_bytes: self.copied_bytes,
         }
+    }
+}
+
+impl InPlace for FramesRegion {
+    #[inline]
+    fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8] {
+        let (run, within) = locate(self.len(), self.run_bytes, offset, len);
+        &self.frames[run].frame[within..within + len]
     }
 }
 
@@ -183,5 +191,5 @@ impl OwnedFrame {
 
 fn reserve<T>(frames: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
     let wanted = (more * size_of::<T>()) as u64;
-    frames.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
+    frames.try_reserve(more).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })
 }

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::areas::Areas;
 use crate::error::Error;
 use crate::history::History;
 use crate::paged::{PagedSnapshot, Pages, Space, grown, pages, require_pages, reserve};
 use crate::pool::{Alive, Charge, Pool};
-use crate::region::{Region, Snapshot, Usage, locate};
+use crate::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::sys::{Mapping, PAGE};
 
 /// Makes a copy-on-write copy of the first bytes of a mapping.
@@ -31,6 +32,7 @@ pub(crate) struct KernelCowRegion {
     /// For each page the number of the last snapshot before its content came to be.
     born: Vec<u64>,
     duplicate: Duplicate,
+    areas: Areas,
     shared: Arc<Shared>,
     pool: Pool,
     copied_bytes: u64,
@@ -74,6 +76,7 @@ impl KernelCowRegion {
             run_bytes,
             born: Vec::new(),
             duplicate,
+            areas: Areas::default(),
             shared: Arc::new(Shared { newest: AtomicU64::new(0), state: Mutex::new(state) }),
             pool: pool.clone(),
             copied_bytes: 0,
@@ -86,7 +89,9 @@ impl KernelCowRegion {
         reserve(&mut self.born, (len - self.len) / PAGE, &self.pool)?;
         let missing = self.space.missing(len, self.run_bytes);
         if missing > 0 {
-            self.space.push(Mapping::anonymous(missing)?);
+            let areas = self.areas.count();
+            self.areas.set(areas + 1)?;
+            self.space.push(Mapping::anonymous(missing).inspect_err(|_| self.areas.restore(areas))?);
         }
         Ok(())
     }
@@ -147,6 +152,8 @@ impl Region for KernelCowRegion {
     }
 
     fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
+        let mut areas = Areas::default();
+        areas.set(self.areas.count())?;
         let mut space = Space::default();
         for (mapping, _, bytes) in self.space.parts(0..self.len) {
             space.push((self.duplicate)(mapping, bytes)?);
@@ -155,7 +162,7 @@ impl Region for KernelCowRegion {
         let number = state.history.begin();
         self.shared.newest.store(number, Ordering::Release);
         drop(state);
-        let pages = Duplicated { space, number, shared: self.shared.clone() };
+        let pages = Duplicated { space, number, shared: self.shared.clone(), _areas: areas };
         let alive = Alive::new(&self.pool, &self.live);
         Ok(Box::new(PagedSnapshot::new(pages, self.len, self.run_bytes, &self.pool, alive)))
     }
@@ -169,6 +176,15 @@ impl Region for KernelCowRegion {
             shared_bytes: (shared * PAGE) as u64,
             copied_bytes: self.copied_bytes,
         }
+    }
+}
+
+impl InPlace for KernelCowRegion {
+    #[inline]
+    fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8] {
+        locate(self.len, self.run_bytes, offset, len);
+        // SAFETY: only the writer changes the region's pages, and the region is borrowed.
+        unsafe { self.space.bytes(offset, len) }
     }
 }
 
@@ -190,6 +206,7 @@ struct Duplicated {
     space: Space,
     number: u64,
     shared: Arc<Shared>,
+    _areas: Areas,
 }
 
 // SAFETY: nothing writes to the duplicate, and the kernel keeps what is written to the region out of it.
@@ -261,26 +278,31 @@ mod tests {
 
     #[test]
     fn equals_a_plain_vector() {
+        let _others_may = testing::AREAS.read();
         testing::equals_a_model(RUN, region);
     }
 
     #[test]
     fn survives_whatever_fails() {
+        let _others_may = testing::AREAS.read();
         testing::survives_refusals(RUN, region);
     }
 
     #[test]
     fn refuses_to_grow_without_end() {
+        let _others_may = testing::AREAS.read();
         testing::refuses_to_grow_without_end(RUN, region);
     }
 
     #[test]
     fn returns_all_memory() {
+        let _others_may = testing::AREAS.read();
         testing::returns_all_memory(RUN, region);
     }
 
     #[test]
     fn a_copy_is_claimed_until_nobody_sees_it() {
+        let _others_may = testing::AREAS.read();
         let pool = Pool::new(1 << 20);
         let mut region = region(&pool);
         region.grow(RUN).unwrap();

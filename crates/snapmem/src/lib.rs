@@ -13,6 +13,7 @@ mod areas;
 mod copiers;
 mod epochs;
 mod error;
+mod extents;
 mod fork;
 mod frames;
 mod history;
@@ -28,6 +29,7 @@ mod pool;
 mod region;
 mod rewired;
 mod scoot;
+mod slabs;
 mod streaming;
 mod sys;
 #[cfg(test)]
@@ -36,7 +38,8 @@ mod vm_snapshot;
 
 pub use epochs::{EpochRegion, EpochSnapshot};
 pub use error::Error;
-pub use fork::{ForkMemory, ForkSnapshot, ForkView, Job, Pages};
+pub use extents::{Extents, ExtentsSnapshot};
+pub use fork::{Errand, ForkMemory, ForkSnapshot, ForkView, ForkedErrand, Job, Pages};
 pub use lazy::LazyRegion;
 pub use mechanism::{Mechanism, UnknownMechanism};
 pub use physical::PhysicalRegion;
@@ -46,3 +49,4 @@ pub use rewired::RewiredRegion;
 pub use scoot::ScootRegion;
 #[doc(hidden)]
 pub use sys::faults;
+pub use sys::page_faults;

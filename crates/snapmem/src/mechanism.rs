@@ -9,10 +9,14 @@ use crate::frames::FramesRegion;
 use crate::paged::probe_files;
 use crate::physical::PhysicalRegion;
 use crate::pool::Pool;
-use crate::region::Region;
+use crate::region::{InPlace, Region};
 use crate::rewired::RewiredRegion;
 use crate::scoot::ScootRegion;
+use crate::sys::PAGE;
 use crate::{mremap_cow, vm_snapshot};
+
+/// The shortest run of the mechanisms that do not work on pages.
+const LINE: usize = 64;
 
 /// How a region is snapshotted. `fork` is not among them: its snapshot is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +42,9 @@ impl Mechanism {
         Mechanism::Epochs,
         Mechanism::Auto,
     ];
+
+    /// The best that there is: it works everywhere, and nowhere measured was another better (docs/snapshots.md).
+    pub const BEST: Mechanism = Mechanism::Epochs;
 
     pub fn name(self) -> &'static str {
         match self {
@@ -66,7 +73,20 @@ impl Mechanism {
     /// pages at least 4096.
     pub fn region(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn Region>, Error> {
         self.probe()?;
-        if !run_bytes.is_power_of_two() || !(64..=1 << 32).contains(&run_bytes) {
+        Ok(self.in_place(pool, run_bytes)?)
+    }
+
+    /// The shortest runs that there are.
+    pub(crate) fn least_run(self) -> usize {
+        match self {
+            Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => LINE,
+            Mechanism::Rewired | Mechanism::Scoot | Mechanism::VmSnapshot | Mechanism::MremapCow => PAGE,
+        }
+    }
+
+    /// As [`Mechanism::region`], of one that was found to work here.
+    pub(crate) fn in_place(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn InPlace>, Error> {
+        if !run_bytes.is_power_of_two() || !(LINE..=1 << 32).contains(&run_bytes) {
             return Err(Error::Unavailable("runs have a power of two of bytes, from 64 to 4 GiB"));
         }
         Ok(match self {

@@ -96,6 +96,18 @@ impl Space {
         unsafe { ptr::copy_nonoverlapping(mapping.part(at, into.len()), into.as_mut_ptr(), into.len()) };
     }
 
+    /// Bytes within one piece, where they are.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are readable, and nobody writes to them or maps anything else there while the slice lives.
+    #[inline]
+    pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        let (mapping, at) = self.at(offset);
+        // SAFETY: `part` checks the range; the caller vouches for the rest.
+        unsafe { std::slice::from_raw_parts(mapping.part(at, len), len) }
+    }
+
     /// # Safety
     ///
     /// The bytes are writable and nobody else reads or writes them meanwhile.
@@ -110,7 +122,7 @@ impl Space {
 /// A region's new length: whole runs, and never less than before.
 pub(crate) fn grown(before: usize, len: usize, run_bytes: usize, pool: &Pool) -> Result<usize, Error> {
     let rounded = len.checked_next_multiple_of(run_bytes);
-    let refused = OutOfMemory { wanted: len as u64, limit: pool.limit() };
+    let refused = OutOfMemory::Limit { wanted: len as u64, limit: pool.limit() };
     Ok(rounded.ok_or(refused)?.max(before))
 }
 
@@ -123,7 +135,7 @@ pub(crate) fn pages(offset: usize, bytes: usize) -> Range<usize> {
 /// Room for `more` elements, or an error where `push` would abort.
 pub(crate) fn reserve<T>(elements: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), Error> {
     let wanted = (more * size_of::<T>()) as u64;
-    Ok(elements.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })?)
+    Ok(elements.try_reserve(more).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })?)
 }
 
 /// What keeps a snapshot's pages.

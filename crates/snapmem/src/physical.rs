@@ -12,7 +12,7 @@ use crate::copiers::Copiers;
 use crate::error::Error;
 use crate::paged::reserve;
 use crate::pool::{Alive, FrameRef, Pool};
-use crate::region::{Region, Run, Snapshot, Usage, locate};
+use crate::region::{InPlace, Region, Run, Snapshot, Usage, locate};
 
 /// Frames, each one run, that nobody else ever holds.
 #[derive(Debug)]
@@ -94,6 +94,14 @@ impl Region for PhysicalRegion {
             shared_bytes: 0,
             copied_bytes: self.copied_bytes,
         }
+    }
+}
+
+impl InPlace for PhysicalRegion {
+    #[inline]
+    fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8] {
+        let (run, within) = locate(self.len(), self.run_bytes, offset, len);
+        &self.frames[run][within..within + len]
     }
 }
 

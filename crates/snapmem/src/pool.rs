@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::region::Run;
+use crate::slabs;
 
 /// Alignment of every frame: a cache line, and what Arrow asks for.
 const ALIGN: usize = 64;
@@ -28,12 +30,20 @@ const MAX_WARM: u64 = 256 << 20;
 /// them, Rust aborts.
 const CUSHION: usize = 16 << 10;
 
-/// The pool's limit is reached, or the system has no memory to give.
+/// There is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no room for {wanted} bytes more within the limit of {limit} bytes")]
-pub struct OutOfMemory {
-    pub wanted: u64,
-    pub limit: u64,
+pub enum OutOfMemory {
+    /// The pool's limit is reached, or the system has no memory to give.
+    #[error("no room for {wanted} bytes more within the limit of {limit} bytes")]
+    Limit { wanted: u64, limit: u64 },
+    /// The system refused a call that a mechanism needs: for memory, mapped areas, open files.
+    #[error("{call} failed: {}{}{hint}", io::Error::from_raw_os_error(*errno), if hint.is_empty() { "" } else { "; " })]
+    System {
+        call: &'static str,
+        errno: i32,
+        /// What the administrator can do, or nothing.
+        hint: &'static str,
+    },
 }
 
 /// Where all memory comes from; clones are the same pool.
@@ -137,7 +147,7 @@ impl Pool {
     }
 
     /// Counts bytes that the system, or a mechanism outside the pool, copied because a snapshot shared them.
-    pub(crate) fn count_copied(&self, bytes: u64) {
+    pub fn count_copied(&self, bytes: u64) {
         self.0.copied.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -173,8 +183,8 @@ impl Shared {
         if there { Ok(()) } else { Err(self.refusal(CUSHION as u64)) }
     }
 
-    /// A block and whether it is fresh, that is, all zeros. After a fresh one the cushion is still there; used ones cost
-    /// the system nothing, and looking for the cushion can make an allocator tidy up.
+    /// A block and whether it is all zeros. After a fresh one the cushion is still there; warm ones cost the system
+    /// nothing, and looking for the cushion can make an allocator tidy up.
     fn take(&self, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
         if let Some(class) = class(bytes) {
             let mut warm = self.warm.lock();
@@ -184,8 +194,8 @@ impl Shared {
             }
         }
         self.reserve(bytes as u64)?;
-        match Block::zeroed(bytes) {
-            Some(block) if self.cushioned().is_ok() => Ok((block, true)),
+        match Block::new(bytes) {
+            Some(block) if self.cushioned().is_ok() => Ok(block),
             _ => {
                 self.release(bytes as u64);
                 Err(self.refusal(bytes as u64))
@@ -241,7 +251,7 @@ impl Shared {
     }
 
     fn refusal(&self, wanted: u64) -> OutOfMemory {
-        OutOfMemory { wanted, limit: self.limit }
+        OutOfMemory::Limit { wanted, limit: self.limit }
     }
 }
 
@@ -414,12 +424,15 @@ impl Block {
         Layout::from_size_align(bytes, ALIGN).ok().filter(|layout| layout.size() > 0)
     }
 
-    /// `None` if the system has no memory to give.
-    fn zeroed(bytes: usize) -> Option<Block> {
+    /// A block and whether it is all zeros; `None` if the system has no memory to give.
+    fn new(bytes: usize) -> Option<(Block, bool)> {
+        if slabs::are_for(bytes) {
+            return slabs::take(bytes).map(|(start, is_zero)| (Block { start, bytes }, is_zero));
+        }
         let layout = Block::layout(bytes)?;
         // SAFETY: the layout's size is not zero; a null result becomes `None`.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Block { start, bytes })
+        Some((Block { start, bytes }, true))
     }
 }
 
@@ -443,8 +456,11 @@ impl DerefMut for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if let Some(layout) = Block::layout(self.bytes) {
-            // SAFETY: allocated in `zeroed` with this very layout, and not used after.
+        if slabs::are_for(self.bytes) {
+            // SAFETY: taken in `new` with this very size, and not used after.
+            unsafe { slabs::give_back(self.start, self.bytes) };
+        } else if let Some(layout) = Block::layout(self.bytes) {
+            // SAFETY: allocated in `new` with this very layout, and not used after.
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
@@ -462,7 +478,7 @@ mod tests {
         let frame = pool.frame(1 << 19).unwrap();
         assert_eq!(frame.as_ptr() as usize % ALIGN, 0);
         let refused = pool.frame(64).unwrap_err();
-        assert_eq!(refused, OutOfMemory { wanted: 64, limit: 1 << 20 });
+        assert_eq!(refused, OutOfMemory::Limit { wanted: 64, limit: 1 << 20 });
         assert!(charge.set((1 << 19) + 1).is_err());
         assert_eq!((charge.bytes(), pool.used()), (1 << 19, 1 << 20));
         drop((frame, charge));

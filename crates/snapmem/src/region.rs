@@ -86,6 +86,16 @@ pub trait Snapshot: Send + Sync + Debug {
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 }
 
+/// A region whose bytes can be looked at where they are.
+pub(crate) trait InPlace: Region {
+    /// Bytes that lie within one line of 64.
+    ///
+    /// # Panics
+    ///
+    /// If they do not lie within one run of the region.
+    fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8];
+}
+
 /// What the owner of a region has noted of a run, for readers of the run to know what its bytes mean.
 pub type Label = u128;
 
@@ -129,6 +139,12 @@ impl Run {
     #[allow(unsafe_code)]
     pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Run {
         Run { start, bytes, owner }
+    }
+
+    /// The first bytes of it.
+    pub(crate) fn shortened(self, bytes: usize) -> Run {
+        assert!(bytes <= self.bytes);
+        Run { bytes, ..self }
     }
 
     /// What keeps the bytes alive.

@@ -30,7 +30,7 @@ use crate::history::History;
 use crate::page_file::PageFile;
 use crate::paged::{PagedSnapshot, Pages, Space, grown, pages, require_pages, reserve};
 use crate::pool::{Alive, KeepsWarm, Pool};
-use crate::region::{Region, Snapshot, Usage, locate};
+use crate::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::sys::{FilePages, Mapping, MemFd, PAGE};
 
 /// A region whose pages lie anywhere in a file.
@@ -252,6 +252,15 @@ impl Region for RewiredRegion {
             shared_bytes: (shared * PAGE) as u64,
             copied_bytes: self.copied_bytes,
         }
+    }
+}
+
+impl InPlace for RewiredRegion {
+    #[inline]
+    fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8] {
+        locate(self.len, self.run_bytes, offset, len);
+        // SAFETY: only the writer changes the region's pages, and the region is borrowed.
+        unsafe { self.space.bytes(offset, len) }
     }
 }
 

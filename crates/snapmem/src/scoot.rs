@@ -38,10 +38,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::areas::Areas;
 use crate::error::Error;
 use crate::paged::{PagedSnapshot, Pages, Space, grown, pages, require_pages, reserve};
 use crate::pool::{Alive, Charge, Pool};
-use crate::region::{Region, Snapshot, Usage, locate};
+use crate::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::sys::{FilePages, Mapping, MemFd, PAGE};
 
 /// A region that lies in a file, in one piece.
@@ -54,6 +55,7 @@ pub struct ScootRegion {
     parted: Vec<u64>,
     /// Snapshots taken so far.
     taken: u64,
+    areas: Areas,
     file: Arc<File>,
     live: Arc<Live>,
     pool: Pool,
@@ -96,6 +98,7 @@ impl ScootRegion {
             run_bytes,
             parted: Vec::new(),
             taken: 0,
+            areas: Areas::default(),
             file,
             live: Arc::default(),
             pool: pool.clone(),
@@ -110,7 +113,10 @@ impl ScootRegion {
         let (room, missing) = (self.space.room(), self.space.missing(len, self.run_bytes));
         if missing > 0 {
             self.file.fd.set_len(room + missing)?;
-            self.space.push(Mapping::file(&self.file.fd, room, missing, FilePages::Shared)?);
+            let areas = self.areas.count();
+            self.areas.set(areas + 1)?;
+            let mapping = Mapping::file(&self.file.fd, room, missing, FilePages::Shared);
+            self.space.push(mapping.inspect_err(|_| self.areas.restore(areas))?);
         }
         Ok(())
     }
@@ -189,6 +195,8 @@ impl Region for ScootRegion {
     }
 
     fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
+        let mut areas = Areas::default();
+        areas.set(self.areas.count())?;
         let (mut space, mut offset) = (Space::default(), 0);
         for (_, _, bytes) in self.space.parts(0..self.len) {
             space.push(Mapping::file(&self.file.fd, offset, bytes, FilePages::Private)?);
@@ -202,7 +210,7 @@ impl Region for ScootRegion {
         duplicates.push(Duplicate { number, space: space.clone(), charge: self.pool.charge() });
         self.live.newest.store(number, Ordering::Release);
         drop(duplicates);
-        let pages = ScootPages { space, number, live: self.live.clone(), _file: self.file.clone() };
+        let pages = ScootPages { space, number, live: self.live.clone(), _file: self.file.clone(), _areas: areas };
         let alive = Alive::new(&self.pool, &self.alive);
         Ok(Box::new(PagedSnapshot::new(pages, self.len, self.run_bytes, &self.pool, alive)))
     }
@@ -219,6 +227,15 @@ impl Region for ScootRegion {
     }
 }
 
+impl InPlace for ScootRegion {
+    #[inline]
+    fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8] {
+        locate(self.len, self.run_bytes, offset, len);
+        // SAFETY: only the writer changes the region's pages, and the region is borrowed.
+        unsafe { self.space.bytes(offset, len) }
+    }
+}
+
 /// A snapshot's private mapping of the file.
 #[derive(Debug)]
 struct ScootPages {
@@ -226,6 +243,7 @@ struct ScootPages {
     number: u64,
     live: Arc<Live>,
     _file: Arc<File>,
+    _areas: Areas,
 }
 
 // SAFETY: a page is written in the file only after every live snapshot that reads it there has a copy.
@@ -264,27 +282,32 @@ mod tests {
 
     #[test]
     fn equals_a_plain_vector() {
+        let _others_may = testing::AREAS.read();
         testing::equals_a_model(RUN, |pool| Box::new(region(pool)));
     }
 
     #[test]
     fn survives_whatever_fails() {
+        let _others_may = testing::AREAS.read();
         testing::survives_refusals(RUN, |pool| Box::new(region(pool)));
     }
 
     #[test]
     fn refuses_to_grow_without_end() {
+        let _others_may = testing::AREAS.read();
         testing::refuses_to_grow_without_end(RUN, |pool| Box::new(region(pool)));
     }
 
     #[test]
     fn returns_all_memory() {
+        let _others_may = testing::AREAS.read();
         testing::returns_all_memory(RUN, |pool| Box::new(region(pool)));
     }
 
     /// Where the plain recipe loses writes.
     #[test]
     fn every_generation_keeps_its_own_content() {
+        let _others_may = testing::AREAS.read();
         let pool = Pool::new(1 << 20);
         let mut region = region(&pool);
         region.grow(RUN).unwrap();

@@ -19,6 +19,8 @@ use crate::error::Error;
 pub(crate) const PAGE: usize = 4096;
 
 const MEMORY: &str = "the system has no memory or address space left, or vm.max_map_count mappings are in use";
+/// Descriptors left to others, if so many are a small part of the limit.
+const SPARE_FILES: u64 = 4096;
 const FILES: &str = "raise the limit of open files (ulimit -n)";
 
 /// Whether the system's pages have [`PAGE`] bytes.
@@ -112,6 +114,20 @@ impl Mapping {
         file: Option<(&MemFd, usize)>,
     ) -> Result<Mapping, Error> {
         faults::check("mmap", MEMORY)?;
+        // SAFETY: as the caller says.
+        unsafe { Mapping::map_at(start, bytes, protection, flags, file) }
+    }
+
+    /// # Safety
+    ///
+    /// As `map`.
+    unsafe fn map_at(
+        start: *mut u8,
+        bytes: usize,
+        protection: c_int,
+        flags: c_int,
+        file: Option<(&MemFd, usize)>,
+    ) -> Result<Mapping, Error> {
         let (fd, offset) = file.map_or((-1, 0), |(file, offset)| (file.0.as_raw_fd(), offset));
         // SAFETY: the caller vouches for the range that a fixed mapping replaces; any other takes free address space.
         let start = unsafe { libc::mmap(start.cast(), bytes, protection, flags, fd, offset as libc::off_t) };
@@ -138,6 +154,33 @@ impl Mapping {
         let mapping = Mapping::unbacked(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         mapping.advise(libc::MADV_HUGEPAGE, "this kernel has no transparent huge pages")?;
         Ok(mapping)
+    }
+
+    /// Private memory of zeros that begins at a multiple of its size, a power of two; in a huge page, if the kernel has
+    /// one to give. No call of a mechanism: memory as an allocator has it.
+    pub fn aligned(bytes: usize, is_huge: bool) -> Result<Mapping, Error> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping where the kernel finds room touches no memory of ours.
+        let mut whole = unsafe { Mapping::map_at(ptr::null_mut(), 2 * bytes, protection, flags, None)? };
+        // The upper part: what is mapped next lies below, and the kernel keeps neighbours as one mapping.
+        let before = match whole.start.as_ptr().align_offset(bytes) {
+            0 => bytes,
+            before => before,
+        };
+        let (start, end) = (whole.part(before, bytes), whole.part(before + bytes, 0));
+        let rest = Range { start: end as usize, bytes: bytes - before };
+        let ahead = Range { start: whole.start.as_ptr() as usize, bytes: before };
+        for part in [ahead, rest] {
+            if part.bytes > 0 {
+                LEFT_OVER.unmap(part);
+            }
+        }
+        (whole.start, whole.bytes) = (NonNull::new(start).expect("nothing is mapped at zero"), bytes);
+        let advice = if is_huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        // SAFETY: advice about our own mapping. Its failure means that the kernel has no huge pages anyway.
+        unsafe { libc::madvise(start.cast(), bytes, advice) };
+        Ok(whole)
     }
 
     /// Memory of zeros that stays common with forked children.
@@ -236,6 +279,17 @@ impl Range {
     }
 }
 
+/// How many descriptors may be in use before the mechanisms leave what is left to the rest of the process, which could not
+/// even be talked to without.
+fn descriptors() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes to a structure of ours.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
+        0 => limit.rlim_cur - (limit.rlim_cur / 4).min(SPARE_FILES),
+        _ => u64::MAX,
+    }
+}
+
 /// A file without a name that lives in memory.
 #[derive(Debug)]
 pub(crate) struct MemFd(OwnedFd);
@@ -249,7 +303,16 @@ impl MemFd {
             return Err(Error::last("memfd_create", FILES));
         }
         // SAFETY: a descriptor that was just opened, and that nobody else knows.
-        Ok(MemFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let file = MemFd(unsafe { OwnedFd::from_raw_fd(fd) });
+        // The lowest number that is free.
+        if fd as u64 >= descriptors() {
+            return Err(Error::System {
+                call: "memfd_create",
+                source: io::Error::from_raw_os_error(libc::EMFILE),
+                hint: FILES,
+            });
+        }
+        Ok(file)
     }
 
     /// Changes the file's length; what is added costs nothing until it is touched.
@@ -300,6 +363,17 @@ pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: as above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
     started
+}
+
+/// How many pages this thread has made the kernel provide so far, copies among them.
+pub fn page_faults() -> u64 {
+    // SAFETY: all-zero is a valid structure, which is ours to write to.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    usage.ru_minflt as u64
 }
 
 /// Lets tests make any single system call fail. It is always there, so that what is tested is what is shipped; beside a

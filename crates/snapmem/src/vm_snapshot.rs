@@ -46,6 +46,7 @@ mod tests {
     /// With the call the whole mechanism is tested, without it that it says so.
     #[test]
     fn works_or_says_why_not() {
+        let _others_may = testing::AREAS.read();
         match probe() {
             Ok(()) => testing::all(RUN, |pool| Box::new(region(pool, RUN).unwrap())),
             Err(error) => assert_eq!(error.to_string(), "this kernel has no vm_snapshot: see kernel-patch/"),

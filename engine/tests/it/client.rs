@@ -160,6 +160,7 @@ pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
         max_wait_ms: 20_000,
         observed: false,
         random_joins: None,
+        verifies: false,
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Instant;
 
 use protocol::change::StreamMessage;
-use protocol::control::Settings;
+use protocol::control::{Settings, ToWorker};
 use protocol::env;
 use protocol::frame::{self, Kind};
 use protocol::request::{Hello, Refusal, Request};
@@ -54,6 +54,27 @@ fn signals_are_those_of_a_process_of_its_own() {
     worker.client().status();
     worker.signal(libc::SIGTERM);
     assert_eq!(worker.wait_for_exit().signal(), Some(libc::SIGTERM));
+}
+
+#[test]
+fn the_setting_says_how_columns_are_snapshotted() {
+    for mechanism in ["auto", "epochs", "frames", "physical", "rewired", "scoot"] {
+        let mut worker = Worker::start(&Settings { mechanism: mechanism.into(), ..Settings::default() });
+        worker.mirror(1, 1, (0..1000).map(account));
+        let wanted = if mechanism == "auto" { "epochs" } else { mechanism };
+        assert_eq!(worker.client().status().mechanism, wanted);
+    }
+}
+
+#[test]
+fn a_mechanism_that_is_not_there_is_its_only_word() {
+    let settings = Settings { mechanism: "magic".into(), ..Settings::default() };
+    let mut worker = Worker::start_raw(&settings.to_text(), |_| {});
+    let reason = "no snapshot mechanism is called \"magic\"".into();
+    assert_eq!(worker.event(), ToWorker::NoMechanism { name: "magic".into(), reason });
+    // Not before that was read.
+    worker.hang_up();
+    assert_eq!(worker.wait_for_exit().code(), Some(0));
 }
 
 #[test]

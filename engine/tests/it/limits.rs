@@ -22,7 +22,7 @@ fn a_table_beyond_the_memory_limit_is_given_up_and_the_others_stay() {
     worker.watch(2, 2);
     let (snapshot, _) = worker.now();
     let mut load = Load::begin(worker.client(), 2, 2, snapshot).unwrap();
-    (0..1_000_000).for_each(|id| load.row(&account(id)));
+    (0..4_000_000).for_each(|id| load.row(&account(id)));
     assert!(load.end().is_err());
     match worker.event() {
         ToWorker::Broken { relid: 2, generation: 2, error: false, .. } => {}

@@ -21,7 +21,7 @@ pub enum Kind {
 impl Kind {
     /// Whether the engine knows the order of values, too.
     pub fn is_ordered(self) -> bool {
-        !matches!(self, Kind::Enum | Kind::Document)
+        self != Kind::Document
     }
 }
 
@@ -94,6 +94,14 @@ impl Scope {
         match column.kind {
             Kind::Bool => format!("(NOT {name})"),
             Kind::Uuid | Kind::Enum | Kind::Document => name.clone(),
+            Kind::Text if dice.chance(8) => {
+                let kind = dice.pick(&[Kind::Date, Kind::Enum, Kind::Uuid, Kind::Bool, Kind::Interval]);
+                self.column_of(dice, kind).map_or(name.clone(), |column| format!("{}::text", column.name))
+            }
+            Kind::Text if dice.chance(8) => match self.column_of(dice, Kind::Document) {
+                Some(document) => format!("({} ->> {})", document.name, dice.pick(&["'a'", "'b'", "'c'", "0"])),
+                None => text_made_of(dice, name, &other),
+            },
             Kind::Text if dice.chance(8) => match self.column_of(dice, Kind::Date) {
                 Some(date) => format!("to_char({}, {})", date.name, dice.pick(&TIME_PATTERNS)),
                 None => text_made_of(dice, name, &other),
@@ -108,7 +116,10 @@ impl Scope {
                     Some(text) => number_of_text(dice, &text.name),
                     None => format!("({name} - {small})"),
                 },
-                0 => format!("({name} + {small})"),
+                0 => match self.column_of(dice, Kind::Document).filter(|_| dice.chance(3)) {
+                    Some(document) => format!("({} ->> 'a')::integer", document.name),
+                    None => format!("({name} + {small})"),
+                },
                 1 => format!("({small} - {name})"),
                 2 => format!("({name} * {small})"),
                 3 => format!("({name} % {})", dice.pick(&["2", "3", "7"])),
@@ -227,7 +238,7 @@ impl Scope {
             return dice.pick(&["({})", "(NOT {})", "({} = false)", "({} IS NULL)"]).replace("{}", name);
         }
         if column.kind == Kind::Document {
-            return dice.pick(&["({} IS NULL)", "({} IS NOT NULL)"]).replace("{}", name);
+            return dice.pick(&DOCUMENT_CONDITIONS).replace("{}", name);
         }
         if column.kind == Kind::Text && dice.chance(3) {
             return text_condition(dice, name);
@@ -237,10 +248,13 @@ impl Scope {
         }
         let ordered = column.kind.is_ordered();
         let comparison = if ordered { dice.pick(&COMPARISONS) } else { dice.pick(&COMPARISONS[..2]) };
-        match dice.below(13) {
+        match dice.below(14) {
             6 => format!("({name} IS {} DISTINCT FROM {literal})", dice.pick(&["", "NOT"])),
             0 => format!("({name} IS {} NULL)", dice.pick(&["", "NOT"])),
-            1 => format!("({name} {} ({literal}, {}))", dice.pick(&["IN", "NOT IN"]), dice.pick(column.literals)),
+            1 => {
+                let more: Vec<&str> = (0..dice.pick(&[1, 1, 3, 7])).map(|_| dice.pick(column.literals)).collect();
+                format!("({name} {} ({literal}, {}))", dice.pick(&["IN", "NOT IN"]), more.join(", "))
+            }
             2 if ordered => format!("({name} BETWEEN {literal} AND {})", dice.pick(column.literals)),
             3 if ordered && !self.extreme => format!("({} {comparison} {literal})", self.computed(dice, &column)),
             4 => match self.column_of(dice, column.kind) {
@@ -255,6 +269,20 @@ impl Scope {
                     dice.pick(column.literals)
                 )
             }
+            8 => match self.column_of(dice, column.kind) {
+                // Rows are put in order column by column.
+                Some(other) if ordered => {
+                    let second = self.column(dice);
+                    let (own, others) = (dice.pick(second.literals), dice.pick(column.literals));
+                    let comparison = if second.kind.is_ordered() { comparison } else { "=" };
+                    format!(
+                        "(ROW({name}, {}) {comparison} ROW({}, {own}))",
+                        second.name,
+                        dice.pick(&[&other.name[..], others])
+                    )
+                }
+                _ => format!("({name} {comparison} {literal})"),
+            },
             _ => format!("({name} {comparison} {literal})"),
         }
     }
@@ -287,6 +315,26 @@ const DATE_CONDITIONS: [&str; 7] = [
 /// Of intervals of whole days, whose equal values look the same.
 const INTERVALS: [&str; 5] =
     ["({} + interval '2 hours')", "({} * 2)", "({} / 4)", "(- {})", "(interval '9 days' - {})"];
+const DOCUMENT_CONDITIONS: [&str; 6] = [
+    "({} IS NULL)",
+    "({} IS NOT NULL)",
+    "({} ->> 'a' = '1')",
+    "({} ? 'b')",
+    "(jsonb_typeof({} -> 'a') = 'number')",
+    "(({} ->> 'a')::integer < 3)",
+];
+const EXPRESSIONS: [&str; 10] = [
+    "'^a'",
+    "'[a-c][0-9]+$'",
+    "'(a|b)1'",
+    "'\\d'",
+    "'^.{2}$'",
+    "'[[:alpha:]]{2}'",
+    "'x|^$'",
+    "'\\s$'",
+    "'É'",
+    "'(?i)A1'",
+];
 const POWERS: [&str; 4] = ["sqrt(abs({}))", "round(ln(abs({}) + 1), 4)", "power({}, 2)", "log(2, abs({}) + 2)"];
 const PLACES: [&str; 7] = ["0", "1", "2", "3", "-1", "-2", "40"];
 const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
@@ -338,7 +386,9 @@ fn text_condition(dice: &mut Dice, name: &str) -> String {
         "'long%9_'",
     ];
     let pattern = dice.pick(&patterns);
-    match dice.below(5) {
+    match dice.below(8) {
+        5 => format!("({name} {} {})", dice.pick(&["~", "!~", "~*", "!~*"]), dice.pick(&EXPRESSIONS)),
+        6 | 7 => format!("({name} {} {})", dice.pick(&["ILIKE", "NOT ILIKE"]), pattern.to_uppercase()),
         0 => format!("({name} NOT LIKE {pattern})"),
         1 => format!("starts_with({name}, {})", dice.pick(&PIECES)),
         2 => format!("(left({name}, 1) = {})", dice.pick(&PIECES)),

@@ -11,7 +11,7 @@
 
 mod alternatives;
 mod constructs;
-mod dice;
+pub mod dice;
 mod expressions;
 pub mod hostile;
 mod lists;

@@ -74,9 +74,11 @@ impl From {
         let mut keys = dice.some(3, |dice| self.key(dice));
         let mut items = Vec::new();
         let depends = !self.keyed.is_empty() && dice.chance(5);
-        // What depends on a key may not be there in every set. More than columns the heap groups by itself.
+        // What depends on a key may not be there in every set. Parts and simplified forms of a key that is no column
+        // PostgreSQL takes from any row there.
         let sets = !depends && dice.chance(10);
-        if sets {
+        let whole = sets && dice.chance(2);
+        if sets && !whole {
             keys = dice.some(3, |dice| {
                 let column = self.scope.column(dice);
                 Expression { sql: column.name, kind: column.kind }
@@ -93,11 +95,12 @@ impl From {
             });
         }
         items.extend(dice.some(5, |dice| match dice.below(6) {
+            0..3 if whole => dice.pick(&keys).sql,
             0 | 1 => form_of(dice, &keys),
             2 => condition_on(dice, &keys),
             _ => self.aggregate_form(dice),
         }));
-        if dice.chance(6) {
+        if !whole && dice.chance(6) {
             items.push(self.window(dice, &keys));
         }
         let mut rest = format!("FROM {} WHERE {}", self.sql, self.filter(dice, None));
@@ -111,6 +114,7 @@ impl From {
         };
         if dice.chance(3) {
             let having = match dice.below(4) {
+                _ if whole => self.aggregate_condition(dice),
                 0 => self.aggregate_condition(dice),
                 1 => format!("{} OR {}", condition_on(dice, &keys), self.aggregate_condition(dice)),
                 _ => condition_on(dice, &keys),

@@ -411,19 +411,39 @@ fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
         let own = table.key.contains(&name) || !dice.chance(2);
         items.push(match kind {
             // Of values as far away, whichever rows have them.
-            Integer | Numeric if !own && values.is_some() && !dice.chance(3) => {
+            Integer | Numeric if !own && values.is_some() && dice.chance(2) => {
                 let function = dice.pick(&["min", "max", "sum"]);
                 let range = values.as_deref().unwrap_or_default();
                 format!("{function}({name}) OVER ({part} ORDER BY {by}{direction} {range}) AS {name}")
             }
             // Numbers that only peers could exchange.
-            Integer if !own && dice.chance(2) => {
+            Integer if !own && dice.chance(3) => {
                 let rank = dice.pick(&["rank()", "dense_rank()", "count(*)"]);
                 format!("{rank} OVER ({part} ORDER BY {by}{direction}) AS {name}")
             }
-            Integer | Numeric if !own => {
-                let function = dice.pick(&["min", "max", "first_value", "last_value", "lag", "lead"]);
+            Numeric if !own && dice.chance(3) => {
+                let function = dice.pick(&["sum", "avg", "stddev", "var_pop"]);
                 format!("{function}({name}) OVER ({part} ORDER BY {by}{direction}, {key} {frame}) AS {name}")
+            }
+            Integer | Numeric if !own => {
+                let number =
+                    dice.pick(&table.columns.iter().filter(|c| c.1 == Integer).map(|c| c.0).collect::<Vec<_>>());
+                let call = dice.pick(&[
+                    "min({})",
+                    "max({})",
+                    "lag({})",
+                    "lead({})",
+                    "lag({}, ({n} % 3)::integer)",
+                    "lead({}, ({n} % 5)::integer, {})",
+                    "lag({}, 2, 0)",
+                    "nth_value({}, 1 + abs({n} % 3)::integer)",
+                    "first_value({})",
+                    "lead({}, 1, {})",
+                    "nth_value({}, 2)",
+                    "last_value({})",
+                ]);
+                let call = call.replace("{n}", number).replace("{}", name);
+                format!("{call} OVER ({part} ORDER BY {by}{direction}, {key} {frame}) AS {name}")
             }
             _ => name.to_string(),
         });

@@ -30,6 +30,9 @@ pub fn array(dice: &mut Dice, outer: &Scope) -> String {
 
 /// An item of FROM that reads those before it, with its columns.
 pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
+    if dice.chance(2) {
+        return list(dice, outer);
+    }
     let (table, inner) = shop::inner_table(dice, "lq");
     let mut conditions = correlation(dice, outer, &inner);
     let is_total = dice.chance(2) || conditions.is_empty();
@@ -49,6 +52,27 @@ pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     let join = dice.pick(&["CROSS", "LEFT", "LEFT"]);
     let on = if join == "LEFT" { " ON true" } else { "" };
     (format!(" {join} JOIN LATERAL (SELECT {items} FROM {table} lq WHERE {conditions}) AS lat{on}"), columns)
+}
+
+/// The elements of a list that a row makes.
+fn list(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
+    let element = |kind, literals| vec![Column { name: "lat.e".into(), kind, literals }];
+    let (call, columns) = match outer.column_of(dice, Kind::Integer) {
+        Some(number) if dice.chance(2) => {
+            let call = format!("generate_series(1, least({}::bigint, 3))", number.name);
+            (call, element(Kind::Integer, &["1", "2", "3"]))
+        }
+        _ => match outer.column_of(dice, Kind::Text) {
+            Some(text) => {
+                let call = format!("unnest(string_to_array({}, {}))", text.name, dice.pick(&["'1'", "'a'"]));
+                (call, element(Kind::Text, &["'a'", "''", "'1'"]))
+            }
+            None => ("generate_series(1, 2)".into(), element(Kind::Integer, &["1", "2", "3"])),
+        },
+    };
+    let join = dice.pick(&["CROSS", "CROSS", "LEFT"]);
+    let on = if join == "LEFT" { " ON true" } else { "" };
+    (format!(" {join} JOIN LATERAL {call} AS lat(e){on}"), columns)
 }
 
 /// A condition with a subquery, somewhere in it.

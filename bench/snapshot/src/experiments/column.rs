@@ -12,16 +12,16 @@ use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::view::Found;
 use crate::Result;
 use crate::clock::{self, Tick};
 use crate::distribution::PAGE;
-use crate::page::{Grid, Section};
 use crate::proc;
 use crate::query::{Query, sum};
 use crate::session::Session;
 use crate::table::{Answer as Read, Table, Taken, initial};
 use crate::worker::{Job, Work, Worker};
+use anker_report::found::Found;
+use anker_report::page::{Grid, Section};
 
 pub const FIRST_WRITE: &str = "first_write";
 pub const READ: &str = "read";
@@ -325,8 +325,8 @@ pub fn read_section(report: &Report) -> Section {
     ] {
         grid.column(column);
     }
-    for mechanism in found.mechanisms() {
-        let of = found.mechanism(&mechanism);
+    for mechanism in found.subjects() {
+        let of = found.subject(&mechanism);
         let read = |figure: &str, state: &str| of.figure(figure).with("snapshot", &json!(state)).value();
         let values = [
             read("plain_gb_per_s", "fresh"),

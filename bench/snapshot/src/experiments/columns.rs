@@ -8,15 +8,16 @@ use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::view::{Found, column_params};
+use super::common::column_params;
 use crate::Result;
 use crate::clock::{self, Tick};
 use crate::distribution::PAGE;
-use crate::page::{Grid, Section};
 use crate::proc;
 use crate::session::Session;
 use crate::table::{Subject, Table};
 use crate::worker::{Job, Work, Worker};
+use anker_report::found::Found;
+use anker_report::page::{Grid, Section};
 
 pub const TABLE1: &str = "table1";
 pub const WRITES: &str = "writes";
@@ -267,8 +268,8 @@ pub fn section(report: &Report) -> Section {
         for modified in &columns {
             grid.column(&format!("{modified} pages modified"));
         }
-        for mechanism in found.figure(&figure).mechanisms() {
-            let of = found.figure(&figure).mechanism(&mechanism);
+        for mechanism in found.figure(&figure).subjects() {
+            let of = found.figure(&figure).subject(&mechanism);
             let cells = columns.iter().map(|modified| {
                 of.with("modified_pages", modified).row().map(|row| {
                     let time = row.number().map(rounded).unwrap_or_default();

@@ -7,13 +7,14 @@ use anker_report::{Report, percentile, rounded};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::view::{Found, counted};
+use super::common::counted;
 use crate::Result;
 use crate::clock::Tick;
-use crate::page::{Plot, Scale, Section, Series};
 use crate::session::Session;
 use crate::table::Subject;
 use crate::worker::{Job, Work, Worker};
+use anker_report::found::Found;
+use anker_report::page::{Plot, Scale, Section, Series};
 
 pub const NAME: &str = "copy_rate";
 

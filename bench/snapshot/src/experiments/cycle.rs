@@ -8,14 +8,14 @@ use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::view::Found;
 use crate::Result;
 use crate::clock::Tick;
 use crate::distribution::{Distribution, Updates};
-use crate::page::{Grid, Scale, Section};
 use crate::session::Session;
 use crate::table::{Subject, Table, Taken};
 use crate::worker::{Job, Work, Worker};
+use anker_report::found::Found;
+use anker_report::page::{Grid, Scale, Section};
 
 pub const NAME: &str = "cycle";
 
@@ -181,9 +181,9 @@ pub fn section(report: &Report) -> Section {
         for distribution in Distribution::ALL {
             grid.column(distribution.name());
         }
-        for mechanism in of.mechanisms() {
+        for mechanism in of.subjects() {
             let cell = |distribution: Distribution| {
-                let row = of.mechanism(&mechanism).with("distribution", &json!(distribution.name()));
+                let row = of.subject(&mechanism).with("distribution", &json!(distribution.name()));
                 row.value().map(|ratio| format!("{ratio:.2}"))
             };
             grid.row(&mechanism, Distribution::ALL.map(cell).into());
@@ -232,7 +232,7 @@ fn here(ratios: &Found) -> String {
         format!("with {updates} updates {}", if names.is_empty() { "nowhere".to_owned() } else { names.join(", ") })
     };
     let wins: Vec<_> = ratios.params("updates").iter().map(forks).collect();
-    let auto = ratios.mechanism("auto").values();
+    let auto = ratios.subject("auto").values();
     let (least, most) = auto.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &ratio| (a.min(ratio), b.max(ratio)));
     let auto = if auto.is_empty() {
         String::new()

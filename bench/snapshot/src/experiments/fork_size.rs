@@ -5,15 +5,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use snapmem::{ForkMemory, Pages};
 
-use super::view::{Found, counted};
+use super::common::counted;
 use crate::Result;
 use crate::clock::Tick;
 use crate::distribution::PAGE;
-use crate::page::{Plot, Scale, Section, Series};
 use crate::proc;
 use crate::session::Session;
 use crate::table::Subject;
 use crate::worker::{Job, Work, Worker};
+use anker_report::found::Found;
+use anker_report::page::{Plot, Scale, Section, Series};
 
 pub const NAME: &str = "fork_size";
 

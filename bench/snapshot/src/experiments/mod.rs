@@ -2,6 +2,7 @@
 
 mod column;
 mod columns;
+pub mod common;
 mod copy_rate;
 mod cycle;
 mod fork_size;
@@ -10,16 +11,15 @@ mod sequence;
 mod thesis;
 mod tpch;
 pub mod turns;
-pub mod view;
 mod ycsb;
 
 use anker_report::Report;
 use serde_json::json;
 
 use crate::Result;
-use crate::page::Section;
 use crate::session::Session;
 use crate::worker::{self, Job, Work};
+use anker_report::page::Section;
 
 pub struct Experiment {
     pub name: &'static str,

@@ -7,15 +7,15 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::view::Found;
 use crate::Result;
 use crate::clock::{self, Tick};
 use crate::distribution::PAGE;
-use crate::page::{Grid, Scale, Section};
 use crate::proc;
 use crate::session::Session;
 use crate::table::Table;
 use crate::worker::{Job, Work, Worker};
+use anker_report::found::Found;
+use anker_report::page::{Grid, Scale, Section};
 
 pub const NAME: &str = "sequence";
 
@@ -145,8 +145,8 @@ pub fn section(report: &Report) -> Section {
     {
         grid.column(column);
     }
-    for mechanism in found.mechanisms() {
-        let of = found.mechanism(&mechanism);
+    for mechanism in found.subjects() {
+        let of = found.subject(&mechanism);
         let values = |figure: &str| of.figure(figure).values();
         let (create, write) = (values("sequence_create"), values("sequence_write"));
         grid.row(
@@ -163,9 +163,9 @@ pub fn section(report: &Report) -> Section {
     }
     let create = found.figure("sequence_create");
     let created: Vec<_> = create
-        .mechanisms()
+        .subjects()
         .into_iter()
-        .map(|name| format!("{name} {}", rounded(median(&create.mechanism(&name).values()))))
+        .map(|name| format!("{name} {}", rounded(median(&create.subject(&name).values()))))
         .collect();
     Section {
         id: NAME,

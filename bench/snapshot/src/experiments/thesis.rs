@@ -4,9 +4,9 @@ use anker_report::{Report, rounded};
 use serde_json::{Value, json};
 
 use super::oltp::{Course, bucket_start};
-use super::view::Found;
-use crate::page::{Grid, Heat, Plot, Scale, Section};
 use crate::session::Session;
+use anker_report::found::Found;
+use anker_report::page::{Grid, Plot, Scale, Section};
 
 /// `detailed`: the distribution of latencies, too.
 pub fn rows(session: &mut Session, experiment: &str, name: &str, params: &Value, course: &Course, detailed: bool) {
@@ -91,8 +91,9 @@ pub fn section(report: &Report, experiment: &'static str, param: &str) -> Sectio
         }
     }
     let density = found.figure("oltp_density").with("size_mb", &largest);
-    for mechanism in density.mechanisms() {
-        let plot = heat(&density.mechanism(&mechanism), &mechanism, &largest);
+    for mechanism in density.subjects() {
+        let title = format!("{mechanism}, {largest} MB: transactions by time, µs");
+        let plot = density.subject(&mechanism).heat(&title, AT, "latency_us").small();
         section.plots.push(plot.named(&format!("{experiment}-density-{mechanism}")));
     }
     let of = found.with("size_mb", &largest);
@@ -136,18 +137,6 @@ fn summary(of_size: &Found, size: &Value, param: &str) -> Grid {
     );
     grid.column("throughput, 1,000/s");
     let throughput = of.figure("throughput");
-    grid.extend(|mechanism| throughput.mechanism(mechanism).value().map(|value| rounded(value / 1e3)));
+    grid.extend(|mechanism| throughput.subject(mechanism).value().map(|value| rounded(value / 1e3)));
     grid
-}
-
-/// Where the latencies lie over time: slow band and fast band.
-fn heat(of: &Found, mechanism: &str, size: &Value) -> Plot {
-    let cell = |at: &Value| {
-        let of = of.with("at_ms", at);
-        let x = at.as_f64().unwrap_or(0.0);
-        of.points("latency_us").into_iter().map(move |(y, count)| (x, y, count)).collect::<Vec<_>>()
-    };
-    let cells = of.params("at_ms").iter().flat_map(cell).collect();
-    let title = format!("{mechanism}, {size} MB: transactions by time, µs");
-    Plot::heat(&title, "ms since the snapshot", Heat { mechanism: mechanism.to_owned(), cells }).small()
 }

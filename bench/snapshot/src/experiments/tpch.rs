@@ -9,11 +9,11 @@ use serde_json::json;
 use super::oltp::{self, Course};
 use super::thesis;
 use crate::Result;
-use crate::page::Section;
 use crate::query::{LINE_STATUSES, Query, RETURN_FLAGS, SHIP_DATES, lineitem};
 use crate::session::Session;
 use crate::table::Table;
 use crate::worker::{Job, Work, Worker};
+use anker_report::page::Section;
 
 pub const NAME: &str = "tpch";
 

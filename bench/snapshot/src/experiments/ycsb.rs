@@ -10,11 +10,11 @@ use super::oltp::{self, Course};
 use super::thesis;
 use crate::Result;
 use crate::distribution::Keys;
-use crate::page::Section;
 use crate::query::Query;
 use crate::session::Session;
 use crate::table::Table;
 use crate::worker::{Job, Work, Worker};
+use anker_report::page::Section;
 
 pub const NAME: &str = "ycsb";
 

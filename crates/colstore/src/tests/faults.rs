@@ -5,9 +5,10 @@ use protocol::Snapshot;
 use protocol::change::StreamMessage;
 use protocol::control::ToWorker;
 use protocol::request::Refusal;
+use snapmem::faults;
 
 use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
-use crate::{Limits, TableChanges};
+use crate::{Limits, Mechanism, TableChanges};
 
 /// Two tables, the first with a long row among others; `changes` break the first.
 fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
@@ -220,4 +221,43 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
     (0..5000).for_each(|_| _ = rig.commit(&bytes));
     assert!(!rig.broken().1);
     assert!(rig.store.status().memory_bytes < 2 << 20);
+}
+
+/// A system that has no mapped areas or files left, say: whichever call it refuses, the table is given up without an error,
+/// or the query is refused, and all works again later.
+#[test]
+fn a_call_that_the_system_refuses_a_mechanism_costs_a_table_or_a_query() {
+    let (layout, rows) = (simple(1), [simple_row(1, 1, "one"), simple_row(2, 2, "two")]);
+    for mechanism in [Mechanism::Rewired, Mechanism::Scoot] {
+        let (mut tables, mut queries) = (0, 0);
+        for call in 0..100 {
+            let mut rig = Rig::on(mechanism, LIMITS);
+            let request = rig.watch(&layout);
+            rig.store.load_begin(&request).unwrap();
+            let bytes: Vec<u8> = rows.iter().flat_map(|row| rig::encode_row(&layout, row)).collect();
+            let armed = faults::fail_call(call);
+            let loaded = rig.store.load_rows(1, 1, &bytes).and_then(|()| rig.store.load_end(1, 1, 2));
+            let now = rig.now();
+            let served = loaded.is_ok().then(|| rig.serve(&layout, &now));
+            drop(armed);
+            match (loaded, served) {
+                (Err(refusal), _) => {
+                    tables += 1;
+                    let (_, error, reason) = rig.broken();
+                    assert!(!error && reason.contains("failed: Cannot allocate memory"), "{reason}");
+                    assert_eq!(refusal, Refusal::OutOfMemory { what: reason });
+                    assert_eq!(rig.store.status().memory_bytes, 0);
+                    rig.load(&layout, &rows);
+                }
+                (Ok(()), Some(Err(Refusal::OutOfMemory { what }))) => {
+                    queries += 1;
+                    assert!(what.contains("failed: Cannot allocate memory"), "{what}");
+                }
+                (Ok(()), Some(Err(other))) => panic!("{other:?}"),
+                (Ok(()), _) => {}
+            }
+            assert_eq!(rig.rows(&layout), rows);
+        }
+        assert!(tables > 5 && queries > 2, "{mechanism}: {tables} tables, {queries} queries");
+    }
 }

@@ -3,5 +3,6 @@ mod heap;
 mod limits;
 mod many;
 mod model;
-mod rig;
+pub mod rig;
+mod survey;
 mod views;

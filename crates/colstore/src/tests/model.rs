@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 
 use super::heap::{Pg, Proc};
 use super::rig::{self, Row, Val};
-use crate::{Limits, Store, TableView};
+use crate::{Limits, Mechanism, Store, TableView};
 
 const TABLES: usize = 5;
 
@@ -109,12 +109,12 @@ impl Kept {
     }
 }
 
-fn run(seed: u64, steps: usize) -> Outcome {
+fn run(seed: u64, steps: usize, mechanism: Mechanism) -> Outcome {
     let mut rnd = StdRng::seed_from_u64(seed);
     let rnd = &mut rnd;
     let undo_bytes = if rnd.random_bool(0.5) { 1 << 30 } else { rnd.random_range(0..4000) };
     let undo_seconds = if rnd.random_bool(0.5) { 3600 } else { rnd.random_range(0..20) };
-    let store = Store::new(Limits { memory_bytes: 1 << 30, undo_bytes, undo_seconds });
+    let store = Store::new(Limits { memory_bytes: 1 << 30, undo_bytes, undo_seconds }, mechanism);
     let mut pg = Pg::new(layouts());
     let mut capture = Capture { store, sent: 0, watched: vec![None; TABLES], loaded: vec![false; TABLES] };
     let mut held: Vec<(Snapshot, usize)> = Vec::new();
@@ -204,7 +204,8 @@ fn random_columns(layout: &TableLayout, rnd: &mut StdRng) -> Vec<usize> {
     (0..rnd.random_range(0..=count)).map(|_| rnd.random_range(0..count)).collect()
 }
 
-/// `ANKER_MODEL_SEED` replays one seed, `ANKER_MODEL_RUNS` sets how many are tried.
+/// `ANKER_MODEL_SEED` replays one seed, `ANKER_MODEL_RUNS` sets how many are tried with the engine's usual mechanism, and a
+/// tenth of them with each other one.
 #[test]
 fn every_served_snapshot_equals_the_heap() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -212,11 +213,14 @@ fn every_served_snapshot_equals_the_heap() {
         Some(seed) => seed..seed + 1,
         None => 0..number("ANKER_MODEL_RUNS").unwrap_or(3000),
     };
+    let tenth = seeds.start..seeds.end.min(seeds.start + (seeds.end - seeds.start).div_ceil(10));
+    let others = rig::mechanisms().filter(|mechanism| *mechanism != Mechanism::BEST);
+    let others = others.flat_map(|mechanism| tenth.clone().map(move |seed| (mechanism, seed)));
     let mut total = Outcome::default();
-    for seed in seeds.clone() {
-        let result = std::panic::catch_unwind(|| run(seed, 400));
+    for (mechanism, seed) in seeds.clone().map(|seed| (Mechanism::BEST, seed)).chain(others) {
+        let result = std::panic::catch_unwind(|| run(seed, 400, mechanism));
         let outcome = result.unwrap_or_else(|panic| {
-            eprintln!("replay with ANKER_MODEL_SEED={seed}");
+            eprintln!("on {mechanism}, replay with ANKER_MODEL_SEED={seed}");
             std::panic::resume_unwind(panic)
         });
         total.served += outcome.served;

@@ -11,7 +11,7 @@ use protocol::change::{CHANGE_HEAD, StreamMessage, Value, changed_table, write_v
 use protocol::control::ToWorker;
 use protocol::request::{LoadRequest, Refusal};
 
-use crate::{Limits, Store, TableChanges, TableRequest, TableView};
+use crate::{Coded, Limits, Mechanism, Store, TableChanges, TableRequest, TableView};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Val {
@@ -132,6 +132,8 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
             picked.to_data().validate_full().unwrap();
             let same = |(at, row): (usize, &u32)| val_of(ty, &picked, at) == val_of(ty, array, *row as usize);
             assert!(picked.len() == some.len() && some.iter().enumerate().all(same));
+            check_selection(view.as_ref(), index, column, array);
+            check_coded(view.as_ref(), index, column, array);
             let number = |row: usize| match val_of(ty, array, row) {
                 Val::Int(number) => Some(number.into()),
                 Val::Decimal(number) => Some(number),
@@ -150,6 +152,79 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
     assert_eq!(rows.len() as u64, view.row_count());
     rows.sort();
     rows
+}
+
+/// What is told from codes is what the values say.
+fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
+    let ty = view.types()[column];
+    let rows = view.rows(index).unwrap();
+    let is_live = |row: &usize| rows.live.as_ref().is_none_or(|live| live.value(*row));
+    let values: Vec<Val> = (0..rows.count).map(|row| val_of(ty, array, row)).collect();
+    let some: Vec<u32> = (0..rows.count as u32).filter(|row| row % 5 != 2).collect();
+    if let Some((low, high)) = view.bounds(index, column).filter(|(low, high)| low <= high) {
+        let number = |row: usize| match values[row] {
+            Val::Int(number) => Some(number.into()),
+            Val::Decimal(number) => Some(number),
+            _ => None,
+        };
+        let third = (high / 3).wrapping_sub(low / 3);
+        for range in [low..=high, low + third..=high - third, low..=low, i128::MIN..=high - 1, high..=i128::MAX] {
+            if let Some(found) = view.within(index, column, range.clone()).unwrap() {
+                let same = |row: usize| found.value(row) == number(row).is_some_and(|number| range.contains(&number));
+                assert!((0..rows.count).filter(is_live).all(same), "{ty:?} within {range:?}");
+            }
+        }
+    }
+    if let Some(distinct) = view.distinct(index, column).unwrap() {
+        distinct.values.to_data().validate_full().unwrap();
+        let known: Vec<Val> = (0..distinct.values.len()).map(|at| val_of(ty, &distinct.values, at)).collect();
+        assert!(known.last() == Some(&Val::Null) && known.iter().filter(|value| **value == Val::Null).count() == 1);
+        for odd in [0, 1] {
+            let found = distinct.rows_of(&(0..known.len()).map(|at| at % 2 == odd).collect());
+            let at = |row: usize| known.iter().position(|value| *value == values[row]);
+            let same = |row: usize| at(row).is_some_and(|at| found.value(row) == (at % 2 == odd));
+            assert!((0..rows.count).filter(is_live).all(same), "{ty:?} by its distinct values");
+        }
+        let (mut all, mut others) = (vec![7; rows.count], vec![7; some.len()]);
+        distinct.places(None, &mut all);
+        distinct.places(Some(&some), &mut others);
+        let same = |row: usize| usize::from(all[row]) < distinct.count() && known[usize::from(all[row])] == values[row];
+        assert!((0..rows.count).filter(is_live).all(same), "{ty:?} by places");
+        assert!(some.iter().zip(others).all(|(row, place)| place == all[*row as usize]), "{ty:?} by some places");
+    }
+    if let Some(integers) = view.integers(index, column).unwrap() {
+        let (mut all, mut others) = (vec![7; rows.count / 2], vec![7; some.len()]);
+        integers.read(rows.count - all.len(), &mut all);
+        integers.pick(&some, &mut others);
+        let same = |row: usize, found: i64| match values[row] {
+            Val::Int(number) => (integers.low..=integers.high).contains(&found) && number == found,
+            Val::Decimal(number) => (integers.low..=integers.high).contains(&found) && number == found.into(),
+            _ => integers.valid.as_ref().is_some_and(|valid| !valid.value(row)),
+        };
+        let all = (rows.count - all.len()..).zip(all).filter(|(row, _)| is_live(row));
+        let some = some.iter().map(|row| *row as usize).zip(others).filter(|(row, _)| is_live(row));
+        assert!(all.chain(some).all(|(row, found)| same(row, found)), "{ty:?} as integers");
+    }
+    let valid = view.valid(index, column).unwrap();
+    let is_valid = |row: usize| valid.as_ref().is_none_or(|valid| valid.value(row));
+    assert!((0..rows.count).filter(is_live).all(|row| is_valid(row) == (values[row] != Val::Null)));
+}
+
+/// What a child would read is what the array has.
+fn check_coded(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
+    let ty = view.types()[column];
+    let (coded, wanted) = (view.coded(index, column).unwrap(), Coded::of(ty, array));
+    assert_eq!(coded.is_some(), !matches!(ty.physical(), Physical::Float64 | Physical::Bytes), "{ty:?}");
+    let rows = view.rows(index).unwrap();
+    let read = |coded: Coded| {
+        let (mut values, mut valid) = (vec![0; rows.count], vec![false; rows.count]);
+        coded.read(&mut values, &mut valid);
+        // Of a row that is not there anything may be said, and below a null.
+        let is_live = |row: usize| rows.live.as_ref().is_none_or(|live| live.value(row));
+        let each = values.into_iter().zip(valid).enumerate().filter(|(row, _)| is_live(*row));
+        each.map(|(_, (value, valid))| valid.then_some(value)).collect::<Vec<Option<i128>>>()
+    };
+    assert_eq!(coded.map(read), wanted.map(read), "{ty:?}");
 }
 
 fn val_of(ty: Type, array: &ArrayRef, row: usize) -> Val {
@@ -171,6 +246,11 @@ fn val_of(ty: Type, array: &ArrayRef, row: usize) -> Val {
     }
 }
 
+/// Those that this kernel has.
+pub fn mechanisms() -> impl Iterator<Item = Mechanism> {
+    Mechanism::ALL.into_iter().filter(|mechanism| mechanism.probe().is_ok())
+}
+
 /// A store with tables that were loaded under a snapshot that sees transactions below 10.
 pub struct Rig {
     pub store: Store,
@@ -181,7 +261,11 @@ pub const LIMITS: Limits = Limits { memory_bytes: 1 << 30, undo_bytes: 1 << 30, 
 
 impl Rig {
     pub fn new(limits: Limits) -> Rig {
-        Rig { store: Store::new(limits), xid: 10 }
+        Rig::on(Mechanism::BEST, limits)
+    }
+
+    pub fn on(mechanism: Mechanism, limits: Limits) -> Rig {
+        Rig { store: Store::new(limits, mechanism), xid: 10 }
     }
 
     /// Watches a table.

@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use plan::{Identity, Type};
 
 use super::rig::{self, LIMITS, Rig, Row, Val, simple, simple_row};
-use crate::CHUNK_ROWS;
+use crate::{CHUNK_ROWS, Limits};
 
 fn many_rows(count: i64) -> Vec<Row> {
     (0..count).map(|key| simple_row(key, key % 100, &format!("the text of row {key}"))).collect()
@@ -65,6 +65,9 @@ fn what_is_written_as_arrow_has_it_is_not_copied() {
             1 => (row[0], row[1]) = (Val::Int(i64::MAX - number as i64), Val::Int(i32::MAX.into())),
             _ => {}
         }
+        // Of too many characters to be packed.
+        let character = |at: usize| char::from(b'!' + ((number * 7 + at * 13) % 90) as u8);
+        row[2] = Val::Text((0..30).map(character).collect());
     }
     rig.load(&layout, &rows);
     let now = rig.now();
@@ -186,4 +189,41 @@ fn a_transaction_counts_once_whatever_it_touches() {
         [(1, 1, true), (2, 1, true)]
     );
     assert!(status.tables[0].bytes > 0 && status.memory_bytes > status.tables[0].bytes);
+}
+
+/// Whatever becomes of the undo, the slots and the texts meanwhile.
+#[test]
+fn what_is_taken_back_later_is_what_was_there_before() {
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { undo_bytes: 100 << 10, ..LIMITS });
+    let rows = many_rows(10_000);
+    rig.load(&layout, &rows);
+    let before = rig.now();
+    let change = |rig: &mut Rig, rows: &mut Vec<Row>, step: i64| {
+        let (at, mut changes) = ((step * 7919) as usize % rows.len(), Vec::new());
+        let new = simple_row(1_000_000 + step, step, &format!("a text of step {step}"));
+        rig::delete(&layout, &rows[at], &mut changes);
+        rig::insert(&layout, &new, &mut changes);
+        rows[at] = new;
+        let at = (step * 104_729) as usize % rows.len();
+        let mut new = rows[at].clone();
+        new[2] = Val::Text(format!("another text of step {step}"));
+        rig::update(&layout, &rows[at], &new, &[], &mut changes);
+        rows[at] = new;
+        rig.commit(&changes);
+        rig.gate();
+    };
+    let mut now = rows.clone();
+    (0..200).for_each(|step| change(&mut rig, &mut now, step));
+    let columns: Vec<usize> = (0..layout.columns.len()).collect();
+    let bound = rig.store.bind(&before, &[rig::request(&layout, &columns)]).unwrap();
+    (200..5000).for_each(|step| change(&mut rig, &mut now, step));
+    assert!(rig.serve(&layout, &before).is_err(), "the undo is gone");
+    let served = bound.settle().unwrap();
+    assert_eq!((served.undone_transactions, served.undone_changes), (200, 600));
+    let mut rows = rows;
+    rows.sort();
+    assert_eq!(rig::rows_of(&served.tables[0]), rows);
+    now.sort();
+    assert_eq!(rig.rows(&layout), now);
 }

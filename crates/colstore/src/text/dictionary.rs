@@ -75,7 +75,7 @@ impl Dictionary {
         let hash = |code: &u16, entries: &Entries| hasher.hash_one(heap.text(entries.place(*code as usize)));
         let before = self.codes.allocation_size();
         let entries = &self.entries;
-        let refused = |wanted: usize| OutOfMemory { wanted: wanted as u64, limit: self.limit };
+        let refused = |wanted: usize| OutOfMemory::Limit { wanted: wanted as u64, limit: self.limit };
         self.codes.try_reserve(1, |code| hash(code, entries)).map_err(|_| refused(2 * before))?;
         let more = self.codes.allocation_size() - before;
         self.charge.set(self.charge.bytes() + more as u64)?;

@@ -102,6 +102,36 @@ impl Heap {
         true
     }
 
+    /// One block of texts without records, one behind the other.
+    pub fn of_block(bytes: &[u8], pool: &Pool) -> Result<Heap, OutOfMemory> {
+        let mut heap = Heap { written: bytes.len(), ..Heap::default() };
+        if !bytes.is_empty() {
+            let mut frame = pool.frame(bytes.len().next_multiple_of(GRAIN))?;
+            if let Some(room) = frame.get_mut() {
+                room[..bytes.len()].copy_from_slice(bytes);
+            }
+            heap.blocks = Arc::new(vec![Block { frame, used: bytes.len() }]);
+        }
+        Ok(heap)
+    }
+
+    /// The bytes of a heap that was made of one block, or of none.
+    #[inline]
+    pub fn only_block(&self) -> &[u8] {
+        self.blocks.first().map_or(&[], Block::bytes)
+    }
+
+    /// A heap of some of the blocks, numbered anew.
+    pub fn with_blocks(&self, kept: &[u32]) -> Heap {
+        let blocks: Vec<Block> = kept.iter().map(|block| self.blocks[*block as usize].clone()).collect();
+        Heap { written: blocks.iter().map(|block| block.used).sum(), blocks: Arc::new(blocks) }
+    }
+
+    /// Bytes of a block's records.
+    pub fn block_bytes(&self, block: u32) -> usize {
+        self.blocks[block as usize].used
+    }
+
     /// Bytes of all records.
     pub fn written(&self) -> usize {
         self.written

@@ -1,36 +1,61 @@
 //! Against a plain vector.
 
+use std::collections::HashSet;
+
 use arrow_array::BinaryViewArray;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::tests::rig::mechanisms;
 use crate::view::Pick;
 
 type Model = Vec<Vec<u8>>;
 
-fn read(snapshot: &TextSnapshot, chunk: usize, rows: usize) -> BinaryViewArray {
-    let views = snapshot.views(chunk, Pick::First(rows)).unwrap();
+fn read(snapshot: &TextSnapshot, chunk: usize, pick: Pick<'_>) -> BinaryViewArray {
+    let (views, blocks) = snapshot.texts(chunk, pick).unwrap();
     // As Arrow checks them.
-    BinaryViewArray::try_new(arrow_buffer::ScalarBuffer::new(views, 0, rows), snapshot.buffers(chunk), None).unwrap()
+    BinaryViewArray::try_new(arrow_buffer::ScalarBuffer::new(views, 0, pick.len()), blocks, None).unwrap()
+}
+
+fn text_of(column: &TextColumn, slot: usize) -> Vec<u8> {
+    column.stored(slot as u32).read(&mut b"anything".to_vec()).to_vec()
 }
 
 fn check(snapshot: &TextSnapshot, model: &Model) {
     for (chunk, want) in model.chunks(CHUNK_ROWS).enumerate() {
-        let found = read(snapshot, chunk, want.len());
+        let found = read(snapshot, chunk, Pick::First(want.len()));
         let first = want.iter().enumerate().position(|(row, want)| found.value(row) != want);
         assert_eq!(first, None, "chunk {chunk}");
+        let some: Vec<u32> = (chunk as u32 % 5..want.len() as u32).step_by(7).collect();
+        let found = read(snapshot, chunk, Pick::Rows(&some));
+        let first = some.iter().enumerate().position(|(at, row)| found.value(at) != want[*row as usize]);
+        assert_eq!(first, None, "chunk {chunk}, some rows");
     }
 }
 
 /// How many distinct texts there are, and how long they are, changes by and by.
 fn some_text(rnd: &mut StdRng, slot: usize) -> Vec<u8> {
-    let distinct = [1, 3, 200, 257, 1000, 3000, u32::MAX][(slot / 4000 + rnd.random_range(0..2)) % 7];
+    let kind = slot / CHUNK_ROWS % 4;
+    let distinct = match kind {
+        0 | 1 => [1, 3, 200, 257, 1000, 3000, u32::MAX][(slot / 4000 + rnd.random_range(0..2)) % 7],
+        _ => u32::MAX,
+    };
     let number = rnd.random_range(0..distinct);
-    let length = [0, 5, 12, 13, 100, 1000][number as usize % 6];
+    let length = match kind {
+        3 => 24,
+        _ => [0, 5, 12, 13, 100, 1000][number as usize % 6],
+    };
     let mut text = number.to_le_bytes().repeat(length / 4 + 1);
     text.truncate(length.max(usize::from(distinct > 6) * 4));
-    if rnd.random_bool(0.0005) {
+    if kind > 0 {
+        // Of few different characters.
+        text.iter_mut().for_each(|byte| *byte = b"0123456789abcdefghijkl-xyzABCDEF"[usize::from(*byte) % 32]);
+    }
+    if kind == 2 && rnd.random_bool(0.01) {
+        text.extend("ž§".bytes());
+    }
+    if kind < 2 && rnd.random_bool(0.0005) {
         text = text.repeat(2000);
     }
     text
@@ -38,15 +63,19 @@ fn some_text(rnd: &mut StdRng, slot: usize) -> Vec<u8> {
 
 #[test]
 fn texts_equal_a_plain_vector() {
-    for seed in 0..6 {
+    let best = [Mechanism::BEST; 5].into_iter();
+    let mut codings = HashSet::new();
+    for (seed, mechanism) in (0..).zip(best.chain(mechanisms())) {
         let pool = Pool::new(4 << 30);
         let mut rnd = StdRng::seed_from_u64(seed);
-        let (mut column, mut model) = (TextColumn::new(&pool), Model::new());
-        let (mut room, mut held) = (0, Vec::new());
+        let (mut column, mut model) = (TextColumn::new(&pool, mechanism, true), Model::new());
+        let (mut room, mut held, mut now_ms) = (0, Vec::new(), 0);
         for _ in 0..60_000 {
             let slot = match rnd.random_range(0..5) {
                 0..3 => model.len(),
-                _ => rnd.random_range(0..=model.len()),
+                // Now and then all over it, mostly in one place: other chunks come to rest.
+                _ if rnd.random_bool(0.001) => rnd.random_range(0..=model.len()),
+                _ => rnd.random_range(0..=model.len().min(CHUNK_ROWS)),
             };
             if slot == room {
                 room = if room < CHUNK_ROWS { (room * 4).clamp(64, CHUNK_ROWS) } else { room + CHUNK_ROWS };
@@ -54,16 +83,21 @@ fn texts_equal_a_plain_vector() {
             }
             let text = some_text(&mut rnd, slot);
             column.put(slot as u32, &text).unwrap();
-            assert_eq!(column.get(slot as u32), &text);
+            assert_eq!(text_of(&column, slot), text);
+            assert!(column.stored(slot as u32).is(&text) && !column.stored(slot as u32).is(b"another text"));
             match model.get_mut(slot) {
                 Some(old) => *old = text,
                 None => model.push(text),
             }
             if rnd.random_bool(0.02) {
-                let slot = rnd.random_range(0..model.len());
+                let slot = rnd.random_range(0..model.len().min(CHUNK_ROWS));
                 column.forget(slot as u32).unwrap();
                 // What it holds then is nobody's business.
-                model[slot] = column.get(slot as u32).to_vec();
+                model[slot] = text_of(&column, slot);
+            }
+            now_ms += 20;
+            if rnd.random_bool(0.05) {
+                column.tidy_rest(now_ms);
             }
             if rnd.random_bool(0.001) {
                 let (mut snapshot, mut seen) = (column.snapshot().unwrap(), model.clone());
@@ -78,20 +112,22 @@ fn texts_equal_a_plain_vector() {
             if held.len() > 4 {
                 let (snapshot, seen) = held.swap_remove(rnd.random_range(0..held.len()));
                 check(&snapshot, &seen);
+                codings.extend((0..seen.len() / CHUNK_ROWS).map(|chunk| snapshot.coding(chunk).unwrap()));
             }
         }
-        let forms: std::collections::HashSet<usize> = column.chunks.iter().map(|chunk| chunk.form.width()).collect();
-        assert!(forms.contains(&4) && forms.len() > 1, "{forms:?}");
         check(&column.snapshot().unwrap(), &model);
         held.iter().for_each(|(snapshot, seen)| check(snapshot, seen));
         drop((held, column));
         assert_eq!(pool.used(), 0);
     }
+    let forms = ["places", "dictionary", "in rows, lengths", "in rows, of one length"];
+    assert!(forms.iter().all(|form| codings.iter().any(|coding| coding.starts_with(form))), "{codings:?}");
+    assert!(codings.iter().any(|coding| coding.ends_with("bits a character")), "{codings:?}");
 }
 
 /// Of texts that were written one after the other.
 fn column_of(texts: impl Iterator<Item = String>) -> TextColumn {
-    let mut column = TextColumn::new(&Pool::new(1 << 30));
+    let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, true);
     for (slot, text) in texts.enumerate() {
         if slot % CHUNK_ROWS == 0 {
             column.grow(slot + CHUNK_ROWS).unwrap();
@@ -115,8 +151,12 @@ fn texts_take_the_bytes_that_they_need() {
     assert!(bytes_a_text((0..rows).map(|i| format!("one of seven texts: {}", i % 7))) < 1.1);
     // At first nearly all of them differ.
     assert!(bytes_a_text((0..rows).map(|i| format!("Clerk#{:09}", i % 1000))) < 6.0);
-    // All of them: the place and the length beside each.
-    assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}"))) < 27.0 + 5.1);
+    // All of them, but of few characters and of one length; of several lengths; of many characters.
+    assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}"))) < 14.1);
+    assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}{}", "x".repeat(i % 2)))) < 14.5 + 1.6);
+    let mixed =
+        |i: usize| (32..127).map(|c: u8| char::from(32 + (c as usize * 7 + i * 31) as u8 % 95)).collect::<String>();
+    assert!(bytes_a_text((0..rows).map(|i| format!("{}{i:07}", &mixed(i)[..20]))) < 27.1);
 }
 
 #[test]
@@ -153,11 +193,11 @@ fn many_long_texts_need_wider_places() {
     assert_eq!(Form::Places(8).read(Form::Places(8).write(far).unwrap()), far);
     let mut column = column_of((0..300).map(|i| format!("some text {i}")));
     column.give_up_codes(0).unwrap();
-    let before: Vec<Vec<u8>> = (0..300).map(|slot| column.get(slot).to_vec()).collect();
+    let before: Vec<Vec<u8>> = (0..300).map(|slot| text_of(&column, slot)).collect();
     column.widen(0, Form::Places(8)).unwrap();
     column.put(7, b"after").unwrap();
-    (0..300).filter(|slot| *slot != 7).for_each(|slot| assert_eq!(column.get(slot), before[slot as usize]));
-    assert_eq!((column.get(7), column.chunks[0].form), (&b"after"[..], Form::Places(8)));
+    (0..300).filter(|slot| *slot != 7).for_each(|slot| assert_eq!(text_of(&column, slot), before[slot]));
+    assert_eq!((text_of(&column, 7), column.chunks[0].form), (b"after".to_vec(), Form::Places(8)));
 }
 
 #[test]
@@ -172,12 +212,12 @@ fn rows_share_a_long_text_when_the_dictionary_is_given_up() {
     let chunk = &column.chunks[0];
     assert_eq!(chunk.form, Form::Places(4));
     assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
-    (4000..CHUNK_ROWS).for_each(|i| assert_eq!(column.get(i as u32), text(i).as_bytes()));
+    (4000..CHUNK_ROWS).for_each(|i| assert_eq!(text_of(&column, i), text(i).as_bytes()));
     // Nor when it is written anew.
     (4000..8000).for_each(|i| column.put(i, b"short").unwrap());
     assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
-    (8000..CHUNK_ROWS).for_each(|i| assert_eq!(column.get(i as u32), text(i).as_bytes()));
-    (0..4000).for_each(|i| assert_eq!(column.get(i), format!("other {i}").as_bytes()));
+    (8000..CHUNK_ROWS).for_each(|i| assert_eq!(text_of(&column, i), text(i).as_bytes()));
+    (0..4000).for_each(|i| assert_eq!(text_of(&column, i), format!("other {i}").as_bytes()));
 }
 
 #[test]
@@ -190,7 +230,7 @@ fn texts_that_nobody_has_any_more_do_not_pile_up() {
         for i in 0..3000 {
             column.put(7, long(1000 + i).as_bytes()).unwrap();
             most = most.max(column.bytes() as usize);
-            assert_eq!(column.get(7), long(1000 + i).as_bytes());
+            assert_eq!(text_of(&column, 7), long(1000 + i).as_bytes());
         }
         // The texts of before, those that came since as many were there, and while they are written anew as much again.
         assert!(most < 5 * before + (1 << 20), "{rows} rows, {distinct} distinct: {before} bytes, then up to {most}");
@@ -207,4 +247,133 @@ fn texts_that_nobody_has_any_more_do_not_pile_up() {
             );
         }
     }
+}
+
+/// A column of two chunks at rest, its texts, and the time.
+fn at_rest() -> (TextColumn, Vec<String>, u64) {
+    let texts: Vec<String> = (0..2 * CHUNK_ROWS).map(|i| format!("text of the row {i}, {:x}", i * i)).collect();
+    let column = column_of(texts.iter().cloned());
+    assert!((0..2).all(|chunk| column.chunks[chunk].form == Form::Rows(1)));
+    (column, texts, 0)
+}
+
+fn rounds(column: &mut TextColumn, now_ms: &mut u64, rounds: u64) -> usize {
+    let mut written = 0;
+    for _ in 0..rounds {
+        *now_ms += 2500;
+        while column.tidy_rest(*now_ms) {
+            written += 1;
+        }
+    }
+    written
+}
+
+fn is_packed(column: &TextColumn, chunk: usize) -> bool {
+    column.chunks[chunk].sequence.as_ref().is_some_and(|sequence| sequence.packing.is_some())
+}
+
+#[test]
+fn a_chunk_that_is_written_to_rests_again_when_it_is_quiet() {
+    let (mut column, mut texts, mut now_ms) = at_rest();
+    let before = column.bytes();
+    assert!(column.is_tidy() && rounds(&mut column, &mut now_ms, 10) == 0);
+    let mut waited = Vec::new();
+    for turn in 0..4 {
+        texts[77] = format!("another {turn}");
+        column.put(77, texts[77].as_bytes()).unwrap();
+        assert!(matches!(column.chunks[0].form, Form::Places(_)) && column.chunks[1].form == Form::Rows(1));
+        assert!(!column.is_tidy() && column.bytes() > before);
+        waited.push((1..1000).find(|_| rounds(&mut column, &mut now_ms, 1) > 0).unwrap());
+        assert!(is_packed(&column, 0) && column.is_tidy() && column.bytes() < before + 1000);
+    }
+    assert!(waited.is_sorted() && waited[3] > 2 * waited[0], "{waited:?}");
+    // One that is written to again and again does not.
+    for turn in 0..100 {
+        texts[77] = format!("once more {turn}");
+        column.put(77, texts[77].as_bytes()).unwrap();
+        assert_eq!(rounds(&mut column, &mut now_ms, 1), 0);
+    }
+    (0..texts.len()).for_each(|slot| assert_eq!(text_of(&column, slot), texts[slot].as_bytes()));
+    check(&column.snapshot().unwrap(), &texts.into_iter().map(String::into_bytes).collect());
+}
+
+#[test]
+fn chunks_that_are_read_often_are_not_packed() {
+    let (mut column, texts, mut now_ms) = at_rest();
+    let model: Model = texts.into_iter().map(String::into_bytes).collect();
+    // A few rows are not often.
+    let snapshot = column.snapshot().unwrap();
+    snapshot.texts(0, Pick::Rows(&[7])).unwrap();
+    assert!(!column.is_tidy());
+    assert!(rounds(&mut column, &mut now_ms, 1) == 0 && is_packed(&column, 0));
+    check(&snapshot, &model);
+    assert_eq!(rounds(&mut column, &mut now_ms, 1), 2);
+    assert!(!is_packed(&column, 0) && !is_packed(&column, 1) && !column.is_tidy());
+    check(&column.snapshot().unwrap(), &model);
+    check(&snapshot, &model);
+    // They stay so for as long as somebody comes now and then.
+    for _ in 0..50 {
+        column.snapshot().unwrap().texts(0, Pick::Rows(&[7])).unwrap();
+        assert_eq!(rounds(&mut column, &mut now_ms, 1), 0);
+    }
+    assert_eq!(rounds(&mut column, &mut now_ms, 40), 2);
+    assert!(is_packed(&column, 0) && is_packed(&column, 1) && column.is_tidy());
+    check(&column.snapshot().unwrap(), &model);
+}
+
+#[test]
+fn where_memory_is_scarce_what_is_read_often_stays_packed() {
+    let (mut column, texts, mut now_ms) = at_rest();
+    let model: Model = texts.into_iter().map(String::into_bytes).collect();
+    let mut others = column.pool.charge();
+    others.set(column.pool.room() - (200 << 20)).unwrap();
+    check(&column.snapshot().unwrap(), &model);
+    assert!(rounds(&mut column, &mut now_ms, 2) == 0 && is_packed(&column, 0));
+    others.set(0).unwrap();
+    check(&column.snapshot().unwrap(), &model);
+    assert!(rounds(&mut column, &mut now_ms, 1) == 2 && !is_packed(&column, 0));
+    // What is plain is packed when there is no room for it any more.
+    others.set(column.pool.room() - (200 << 20)).unwrap();
+    assert!(rounds(&mut column, &mut now_ms, 1) == 2 && is_packed(&column, 0));
+}
+
+#[test]
+fn keys_never_rest() {
+    let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, false);
+    column.grow(CHUNK_ROWS).unwrap();
+    (0..CHUNK_ROWS).for_each(|slot| column.put(slot as u32, format!("key {slot}").as_bytes()).unwrap());
+    column.grow(2 * CHUNK_ROWS).unwrap();
+    assert_eq!(column.chunks[0].form, Form::Places(4));
+    (0..CHUNK_ROWS).for_each(|slot| assert_eq!(column.get(slot as u32), format!("key {slot}").as_bytes()));
+}
+
+#[test]
+fn long_texts_are_moved_a_few_at_a_time() {
+    let long = |i: usize| format!("{i:09}").repeat(4000);
+    let rows = 1000;
+    let mut column = column_of((0..rows).map(long));
+    let before = column.bytes();
+    let mut held = column.snapshot().unwrap();
+    let (mut model, mut longest): (Vec<usize>, _) = ((0..rows).collect(), 0);
+    for i in 0..5 * rows {
+        let row = i * 7919 % rows;
+        model[row] = i + rows;
+        let blocks: HashSet<_> = column.chunks[0].heap.blocks().iter().map(|block| block.bytes().as_ptr()).collect();
+        column.put(row as u32, long(model[row]).as_bytes()).unwrap();
+        let moved = column.chunks[0].heap.blocks();
+        let moved: usize =
+            moved.iter().filter(|b| !blocks.contains(&b.bytes().as_ptr())).map(|b| b.bytes().len()).sum();
+        longest = longest.max(moved);
+        assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
+        if i % 500 == 0 {
+            (0..rows).for_each(|row| assert_eq!(text_of(&column, row), long(model[row]).as_bytes()));
+            check(&held, &(0..rows).map(|row| held_text(&held, row)).collect());
+            held = column.snapshot().unwrap();
+        }
+    }
+    assert!(longest < 4 << 20, "{longest} bytes in one go");
+}
+
+fn held_text(snapshot: &TextSnapshot, row: usize) -> Vec<u8> {
+    read(snapshot, 0, Pick::Rows(&[row as u32])).value(0).to_vec()
 }

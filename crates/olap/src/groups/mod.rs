@@ -12,7 +12,13 @@
 //! Rows go to disk, never states of groups, and no result is given before the last part was grouped: whatever a query can
 //! fail by, it fails by before its first row.
 
+mod indexed;
 mod level;
+mod packed;
+mod partial;
+mod remembered;
+#[cfg(test)]
+mod same;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,9 +39,11 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use self::level::{Level, Results, slices};
-use self::table::Shape;
+pub use self::partial::{PartialGroups, states};
+pub use self::table::{Shape, group_values};
 use crate::spill::{Means, blocking, paced};
 
+#[derive(Debug)]
 pub struct Groups {
     shape: Arc<Shape>,
     properties: Arc<PlanProperties>,
@@ -52,12 +60,6 @@ impl Groups {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         Ok(Groups { shape: Arc::new(Shape::of(Arc::new(like))?), properties: Arc::new(properties) })
-    }
-}
-
-impl fmt::Debug for Groups {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Groups").field("like", &self.shape.like).finish()
     }
 }
 
@@ -83,11 +85,8 @@ impl ExecutionPlan for Groups {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let child = children.pop().ok_or_else(|| DataFusionError::Internal("Groups has one child".into()))?;
-        let like = &self.shape.like;
-        let (keys, functions) = (like.group_expr().clone(), like.aggr_expr().to_vec());
-        let filters = like.filter_expr().to_vec();
-        let like = AggregateExec::try_new(*like.mode(), keys, functions, filters, child, like.input_schema())?;
-        Ok(Arc::new(Groups::new(like)?))
+        let (shape, properties) = (Arc::new(self.shape.over(child)?), self.properties.clone());
+        Ok(Arc::new(Groups { shape, properties }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::SchemaRef;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::hash_utils::{QualityRandomState, create_hashes};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
@@ -15,9 +16,13 @@ use datafusion_physical_plan::aggregates::{
 };
 use hashbrown::HashTable;
 
+use super::indexed::indexed;
+use super::packed::packed;
+use super::remembered::remembered;
 use crate::pieces::pieces;
 
 /// What the groups are, and what is computed of each.
+#[derive(Debug)]
 pub struct Shape {
     pub like: Arc<AggregateExec>,
     arguments: Vec<Vec<Arc<dyn PhysicalExpr>>>,
@@ -28,6 +33,15 @@ impl Shape {
         let keys = like.group_expr().num_group_exprs();
         let arguments = aggregate_expressions(like.aggr_expr(), like.mode(), keys)?;
         Ok(Shape { like, arguments })
+    }
+
+    /// The same of other rows.
+    pub fn over(&self, input: Arc<dyn ExecutionPlan>) -> Result<Shape> {
+        let like = &self.like;
+        let (keys, functions) = (like.group_expr().clone(), like.aggr_expr().to_vec());
+        let filters = like.filter_expr().to_vec();
+        let like = AggregateExec::try_new(*like.mode(), keys, functions, filters, input, like.input_schema())?;
+        Shape::of(Arc::new(like))
     }
 
     fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
@@ -50,6 +64,18 @@ fn hashes(keys: &[ArrayRef], rows: usize, seed: u64) -> Result<Vec<u64>> {
     Ok(hashes)
 }
 
+/// Finds the groups of keys with these types.
+pub fn group_values(keys: SchemaRef) -> Result<Box<dyn GroupValues>> {
+    if let Some(indexed) = indexed(&keys) {
+        return Ok(indexed);
+    }
+    let general = match packed(&keys) {
+        Some(packed) => packed,
+        None => new_group_values(keys.clone(), &GroupOrdering::None)?,
+    };
+    Ok(remembered(general, &keys))
+}
+
 pub struct Table {
     shape: Arc<Shape>,
     groups: Box<dyn GroupValues>,
@@ -64,7 +90,7 @@ pub type Hashes = HashTable<u64>;
 impl Table {
     pub fn new(shape: Arc<Shape>) -> Result<Table> {
         let keys = shape.like.group_expr().group_schema(&shape.like.input().schema())?;
-        let groups = new_group_values(keys, &GroupOrdering::None)?;
+        let groups = group_values(keys)?;
         let accumulators = shape.like.aggr_expr().iter().map(|function| function.create_groups_accumulator());
         let accumulators = accumulators.collect::<Result<_>>()?;
         Ok(Table { shape, groups, accumulators, places: Vec::new() })
@@ -126,6 +152,30 @@ impl Table {
             }
         }
         Ok(known)
+    }
+
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Of all groups, which are gone afterwards.
+    pub fn states(&mut self) -> Result<RecordBatch> {
+        let mut columns = self.groups.emit(EmitTo::All)?;
+        self.groups.clear_shrink(0);
+        for accumulator in &mut self.accumulators {
+            columns.extend(accumulator.state(EmitTo::All)?);
+        }
+        Ok(RecordBatch::try_new(self.shape.like.schema(), columns)?)
+    }
+
+    /// As if each row were a group.
+    pub fn states_of_rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns = self.shape.keys(batch)?;
+        let arguments = evaluate_many(&self.shape.arguments, batch)?;
+        for (accumulator, arguments) in self.accumulators.iter().zip(&arguments) {
+            columns.extend(accumulator.convert_to_state(arguments, None)?);
+        }
+        Ok(RecordBatch::try_new(self.shape.like.schema(), columns)?)
     }
 
     /// A row for each group.

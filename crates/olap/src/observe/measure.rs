@@ -54,6 +54,17 @@ impl Meter {
         self.most_memory.fetch_max(all, Ordering::Relaxed);
     }
 
+    /// Measures work that gives so many rows, as if the stream that asks for it asked another one.
+    pub fn spent<T>(&self, work: impl FnOnce() -> T, rows: impl FnOnce(&T) -> u64) -> T {
+        let start = Instant::now();
+        let done = work();
+        let taken = start.elapsed().as_nanos() as u64;
+        self.nanoseconds.fetch_add(taken, Ordering::Relaxed);
+        WITHIN.set(WITHIN.get().saturating_add(taken));
+        self.rows.fetch_add(rows(&done), Ordering::Relaxed);
+        done
+    }
+
     /// The same stream, measured.
     pub fn measured(self: &Arc<Meter>, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
         Box::pin(Measured { rows, meter: self.clone() })

@@ -25,9 +25,9 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Plan
 use plan::{ColumnId, Meaning};
 use protocol::tree::{Actual, Chunks, EnginePlan, Method, Operator, Step};
 
-use self::measure::Meter;
-pub use self::measure::tally;
-use crate::scan::ViewScan;
+pub use self::measure::{Meter, tally};
+use crate::join::HashJoin;
+use crate::scan::{Direct, ViewScan};
 
 /// Whether the query that is put together is observed.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +118,14 @@ impl DisplayAs for Observed {
     }
 }
 
+/// A scan, for an operator that reads its chunks by itself.
+pub fn direct(plan: &Arc<dyn ExecutionPlan>) -> Option<Direct> {
+    match plan.downcast_ref::<Observed>() {
+        Some(Observed { plan, meter, .. }) => Some(Direct::new(plan.downcast_ref()?, Some(meter.clone()))),
+        None => Some(Direct::new(plan.downcast_ref()?, None)),
+    }
+}
+
 /// An observed plan.
 pub struct Observation {
     plan: Arc<dyn ExecutionPlan>,
@@ -147,6 +155,7 @@ struct Below {
     /// Time of what works for it.
     nanoseconds: u64,
     chunks: Option<Chunks>,
+    without_partner: u64,
 }
 
 fn take_longer(operator: &mut Operator, more: u64) {
@@ -184,6 +193,7 @@ impl Below {
                     memory_bytes: meter.most_memory(),
                     disk_bytes: meter.most_disk(),
                     chunks: below.chunks,
+                    without_partner: below.without_partner,
                 });
                 let (step, expected_rows) = (step.clone(), *expected_rows);
                 let operator = Operator { step, expected_rows, actual, inputs: below.operators };
@@ -198,6 +208,10 @@ impl Below {
                 Some(below) => self.operators.push(below),
                 None => self.chunks = Some(scan.chunks()),
             }
+            self.without_partner = scan.without_partner();
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoin>() {
+            self.nanoseconds += join.nanoseconds();
         }
         // Of an exchange, whose threads nobody asks.
         let spent = plan.metrics().and_then(|metrics| metrics.sum_by_name("repartition_time"));

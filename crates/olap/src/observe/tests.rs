@@ -129,7 +129,9 @@ fn what_runs_is_what_is_shown_and_counted_in_all_threads() {
         assert_eq!(of(group).rows, every as u64);
         assert_eq!([of(join), of(hash), of(filter)].map(|actual| actual.rows), [limit as u64; 3]);
         let all = |chunks: u64| Some(Chunks { read: chunks, of: chunks });
-        assert_eq!((of(wide).rows, of(wide).chunks), (20 * CHUNK_ROWS as u64, all(20)));
+        // The scan that probes leaves out the rows that have no partner, and counts them.
+        assert_eq!((of(wide).rows, of(wide).chunks), (limit as u64, all(20)));
+        assert_eq!(of(wide).without_partner, 20 * CHUNK_ROWS as u64 - limit as u64);
         assert_eq!((of(narrow).rows, of(narrow).chunks), (10 * CHUNK_ROWS as u64, all(10)));
         assert_eq!(narrow.expected_rows, Some((10 * CHUNK_ROWS) as f64));
         // The rows of the build side, eight bytes each, are the join's, but shown with what holds them.

@@ -13,6 +13,7 @@ use futures::{Stream, stream};
 
 use super::blocking;
 use super::disk::{Account, Inflow, Outflow, PAGE, Pages};
+use crate::bytes::bytes_of;
 use crate::compact::owned;
 
 /// Memory of a [`Sink`] beside the batch that it writes.
@@ -54,33 +55,71 @@ pub struct Stored {
 impl Stored {
     /// The rows in the order in which they were written, in batches of at least so many if there are; between two of them
     /// others get their turn.
-    pub fn batches(self, rows: usize) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    pub fn batches(self, rows: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+        self.batches_within(rows, usize::MAX)
+    }
+
+    /// The same, but that a batch with so many bytes has rows enough.
+    pub fn batches_within(self, rows: usize, bytes: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let Stored { schema, pages } = self;
-        stream::try_unfold((None, Some(pages)), move |(reader, pages)| {
-            let schema = schema.clone();
-            async move {
-                tokio::task::yield_now().await;
-                blocking(|| {
-                    let mut reader = match (reader, pages) {
-                        (None, Some(pages)) => StreamReader::try_new(Inflow::new(pages), None)?,
-                        (Some(reader), _) => reader,
-                        (None, None) => return Ok(None),
-                    };
-                    let batch = next(&mut reader, &schema, rows)?;
-                    Ok(batch.map(|batch| (batch, (Some(reader), None))))
-                })
-            }
-        })
+        batches(Inflow::new(pages), schema, rows, bytes)
+    }
+
+    /// To be read several times.
+    pub fn kept(self) -> Kept {
+        Kept { schema: self.schema, pages: Arc::new(self.pages) }
     }
 }
 
+/// Batches that stay on disk as long as somebody has them.
+pub struct Kept {
+    schema: SchemaRef,
+    pages: Arc<Pages>,
+}
+
+impl Kept {
+    /// As those of [`Stored`].
+    pub fn batches_within(&self, rows: usize, bytes: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+        batches(Inflow::of_kept(self.pages.clone()), self.schema.clone(), rows, bytes)
+    }
+}
+
+fn batches(
+    inflow: Inflow,
+    schema: SchemaRef,
+    rows: usize,
+    bytes: usize,
+) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+    stream::try_unfold((None, Some(inflow)), move |(reader, inflow)| {
+        let schema = schema.clone();
+        async move {
+            tokio::task::yield_now().await;
+            blocking(|| {
+                let mut reader = match (reader, inflow) {
+                    (None, Some(inflow)) => StreamReader::try_new(inflow, None)?,
+                    (Some(reader), _) => reader,
+                    (None, None) => return Ok(None),
+                };
+                let batch = next(&mut reader, &schema, rows, bytes)?;
+                Ok(batch.map(|batch| (batch, (Some(reader), None))))
+            })
+        }
+    })
+}
+
 /// The next batches as one.
-fn next(reader: &mut StreamReader<Inflow>, schema: &SchemaRef, rows: usize) -> Result<Option<RecordBatch>> {
+fn next(
+    reader: &mut StreamReader<Inflow>,
+    schema: &SchemaRef,
+    rows: usize,
+    bytes: usize,
+) -> Result<Option<RecordBatch>> {
     let mut batches = Vec::new();
-    let mut count = 0;
-    while count < rows {
+    let (mut count, mut size) = (0, 0);
+    while count < rows && size < bytes {
         let Some(batch) = reader.next().transpose()? else { break };
         count += batch.num_rows();
+        size += bytes_of(&batch);
         batches.push(batch);
     }
     let batch = match batches.len() {

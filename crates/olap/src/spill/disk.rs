@@ -184,32 +184,60 @@ impl Write for Outflow {
     }
 }
 
-/// Gives the bytes again, and each page back as soon as it was read.
+/// Gives the bytes again.
 pub struct Inflow {
-    pages: Pages,
+    source: Source,
     buffer: Vec<u8>,
     /// How much of the buffer was given.
     given: usize,
 }
 
+enum Source {
+    /// The last page is the next one; each is given back as soon as it was read.
+    Once(Pages),
+    /// Others may read the pages, too.
+    Kept { pages: Arc<Pages>, next: usize },
+}
+
 impl Inflow {
     pub fn new(mut pages: Pages) -> Inflow {
         pages.numbers.reverse();
-        Inflow { pages, buffer: Vec::new(), given: 0 }
+        Inflow { source: Source::Once(pages), buffer: Vec::new(), given: 0 }
+    }
+
+    pub fn of_kept(pages: Arc<Pages>) -> Inflow {
+        Inflow { source: Source::Kept { pages, next: 0 }, buffer: Vec::new(), given: 0 }
+    }
+
+    /// Reads the next page, if there is one.
+    fn turn(&mut self) -> io::Result<bool> {
+        match &mut self.source {
+            Source::Once(pages) => {
+                let Some(&page) = pages.numbers.last() else { return Ok(false) };
+                let length = pages.length.min(PAGE as u64);
+                self.buffer.resize(length as usize, 0);
+                pages.account.read(page, &mut self.buffer)?;
+                pages.numbers.pop();
+                pages.length -= length;
+                pages.account.give_back(page);
+            }
+            Source::Kept { pages, next } => {
+                let Some(&page) = pages.numbers.get(*next) else { return Ok(false) };
+                let length = (pages.length - (*next * PAGE) as u64).min(PAGE as u64);
+                self.buffer.resize(length as usize, 0);
+                pages.account.read(page, &mut self.buffer)?;
+                *next += 1;
+            }
+        }
+        self.given = 0;
+        Ok(true)
     }
 }
 
 impl Read for Inflow {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        if self.given == self.buffer.len() {
-            let Some(&page) = self.pages.numbers.last() else { return Ok(0) };
-            let length = self.pages.length.min(PAGE as u64);
-            self.buffer.resize(length as usize, 0);
-            self.pages.account.read(page, &mut self.buffer)?;
-            self.given = 0;
-            self.pages.numbers.pop();
-            self.pages.length -= length;
-            self.pages.account.give_back(page);
+        if self.given == self.buffer.len() && !self.turn()? {
+            return Ok(0);
         }
         let given = bytes.len().min(self.buffer.len() - self.given);
         bytes[..given].copy_from_slice(&self.buffer[self.given..][..given]);

@@ -25,10 +25,10 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use futures::stream::{BoxStream, StreamExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-pub use self::batches::{SINK_BYTES, Sink, Stored};
+pub use self::batches::{Kept, SINK_BYTES, Sink, Stored};
 pub use self::disk::{Account, Disk, Tally};
 use self::paced::Paced;
-pub use self::pool::Pool;
+pub use self::pool::{FIRST_PHASE, Pool};
 pub use self::room::{Room, Share};
 use crate::observe;
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// DataFusion's first phase of grouping: it hands on what it has when it gets no more, which takes others some memory.
-const FIRST_PHASE: &str = "PartialHashAggregateStream";
+/// The first phase of grouping: it hands on what it has when it gets no more, which takes others some memory.
+pub const FIRST_PHASE: &str = "PartialGroups";
 
 /// DataFusion's exchange: it takes what comes, and it cannot do with less.
 const EXCHANGE: &str = "RepartitionExec";

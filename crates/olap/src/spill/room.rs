@@ -40,6 +40,16 @@ impl Room {
         Room { reservation, share, taken: 0 }
     }
 
+    /// What it has taken.
+    pub fn bytes(&self) -> usize {
+        self.reservation.size()
+    }
+
+    /// What it gets in any case, if there is any.
+    pub fn least_bytes(&self) -> usize {
+        self.share.minimum
+    }
+
     /// Takes so much in all, unless that is more than its part.
     #[must_use]
     pub fn try_resize(&mut self, bytes: usize) -> bool {

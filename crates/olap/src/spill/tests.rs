@@ -113,6 +113,32 @@ async fn batches_come_back_bit_by_bit() {
     assert_eq!(account.disk.pages_in_use(), 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_is_read_as_often_as_wanted() {
+    let (account, schema) = (account(1000), schema());
+    let whole = batch(&schema, 0, 5000);
+    let mut sink = Sink::new(account.clone(), &schema).unwrap();
+    (0..50).for_each(|at| sink.write(&whole.slice(at * 100, 100)).unwrap());
+    let kept = sink.finish().unwrap().kept();
+    let pages = account.disk.pages_in_use();
+    // As soon as there are so many bytes there are rows enough.
+    for (bytes, least) in [(usize::MAX, 8), (12_000, 9)] {
+        let back: Vec<_> = kept.batches_within(640, bytes).try_collect().await.unwrap();
+        assert!(back.len() >= least && back.len() < 50, "{}", back.len());
+        let (mut from, bits) = (0, |batch: &RecordBatch| format!("{batch:?}"));
+        for batch in &back {
+            assert_eq!(bits(batch), bits(&whole.slice(from, batch.num_rows())));
+            from += batch.num_rows();
+        }
+        assert_eq!((from, account.disk.pages_in_use()), (5000, pages));
+    }
+    let mut half_read = std::pin::pin!(kept.batches_within(100, usize::MAX));
+    half_read.next().await.unwrap().unwrap();
+    drop(kept);
+    assert_eq!(half_read.try_collect::<Vec<_>>().await.unwrap().len(), 49);
+    assert_eq!(account.disk.pages_in_use(), 0);
+}
+
 #[tokio::test]
 async fn rows_without_columns_and_no_rows_are_kept_too() {
     let (account, schema) = (account(10), Arc::new(Schema::empty()));
@@ -159,7 +185,7 @@ fn one_operator_leaves_room_for_others() {
 #[test]
 fn first_phases_have_a_part_of_their_own() {
     let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(1000));
-    let phase = || MemoryConsumer::new("PartialHashAggregateStream[0]").register(&pool);
+    let phase = || MemoryConsumer::new("PartialGroups").register(&pool);
     let (first, second) = (phase(), phase());
     first.try_grow(100).unwrap();
     assert!(second.try_grow(51).is_err());

@@ -1,7 +1,7 @@
 //! What aggregates of floats are, by exact sums; the engine, as PostgreSQL, comes near to that in any order of rows.
 
 use plan::catalogue::{FloatAgg, MAX_SUMMED, PairAgg, Spread};
-use plan::{Literal, Plan};
+use plan::{Literal, Plan, Rel};
 
 use crate::interpreter::Raised;
 use crate::table::{Row, Value};
@@ -115,7 +115,12 @@ fn products(a: &[f64], b: &[f64]) -> f64 {
 /// Whether the plan has aggregates whose last digits depend on the order of rows.
 pub fn are_summed(plan: &Plan) -> bool {
     let mut found = false;
-    plan.root.visit(&mut |rel| found |= rel.aggregates().iter().any(|aggregation| aggregation.agg.is_inexact()));
+    plan.root.visit(&mut |rel| {
+        found |= rel.aggregates().iter().any(|aggregation| aggregation.agg.is_inexact());
+        if let Rel::Window { calls, .. } = rel {
+            found |= calls.iter().any(|call| call.function.is_inexact());
+        }
+    });
     found
 }
 

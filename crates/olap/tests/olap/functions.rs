@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use plan::{Literal, Named, Type};
 
+use crate::conversions;
 use crate::interpreter::{Outcome, Raised, decimal, fit, order, order_in};
 use crate::intervals;
 use crate::moments;
@@ -26,6 +27,7 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
             };
             texts.iter().flatten().cloned().reduce(better)
         }
+        _ if conversions::knows(function, types) => conversions::call(function, types, args)?,
         _ if intervals::knows(function, types) => intervals::call(function, args)?,
         _ if moments::knows(function) => moments::call(function, types, args)?,
         _ if numerics::knows(types) => Some(numerics::call(function, args)?),
@@ -76,9 +78,41 @@ fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
         }
         Named::Sqrt if a < 0.0 => return Err(Raised),
         Named::Sqrt => a.sqrt(),
+        Named::Cbrt | Named::Sin | Named::Cos | Named::Tan | Named::Asin | Named::Acos | Named::Atan => {
+            let result = match function {
+                Named::Cbrt => a.cbrt(),
+                Named::Sin => a.sin(),
+                Named::Cos => a.cos(),
+                Named::Tan => a.tan(),
+                Named::Asin => a.asin(),
+                Named::Acos => a.acos(),
+                _ => a.atan(),
+            };
+            let is_zero = result == 0.0 && (a == 0.0 || a == 1.0);
+            if !a.is_finite() || !(result.is_normal() || is_zero) {
+                return Err(Raised);
+            }
+            result
+        }
+        Named::FromEpoch => return from_epoch(a),
         Named::ToInt16 | Named::ToInt32 | Named::ToInt64 => return integer(),
         other => panic!("{other:?} of a float"),
     }))
+}
+
+/// Seconds since 1970.
+fn from_epoch(seconds: f64) -> Result<Literal, Raised> {
+    let days_to_2000 = (1970..2000).map(|year| if year % 4 == 0 { 366.0 } else { 365.0 }).sum::<f64>();
+    match seconds {
+        _ if seconds == f64::INFINITY => Ok(Literal::Int(i64::MAX)),
+        _ if seconds == f64::NEG_INFINITY => Ok(Literal::Int(i64::MIN)),
+        _ => {
+            let micros = ((seconds - days_to_2000 * 86_400.0) * 1e6).round_ties_even();
+            // 4714-11-24 BC to 294276-12-31.
+            let is_there = (-211_813_488e9..9_223_371_331_200e6).contains(&micros);
+            if is_there { Ok(Literal::Int(micros as i64)) } else { Err(Raised) }
+        }
+    }
 }
 
 /// Of an integer, or of a decimal in its units.

@@ -1,6 +1,8 @@
 //! Random tables and random plans over them.
 
+mod conversions;
 mod expressions;
+mod lists;
 mod values;
 
 use std::sync::Arc;
@@ -9,8 +11,8 @@ use colstore::TableView;
 use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg, Spread};
 use plan::{
     Agg, Aggregation, ArithOp, BoolOp, Bound, CmpOp, ColumnId, Computed, Element, Exclude, Expr, Field, Frame,
-    GroupingSets, JoinKind, Listed, Listing, Literal, Named, Over, Part, Plan, Range, Reach, Rel, SortKey, Type, Unit,
-    WindowCall, WindowFunction, catalogue,
+    GroupingSets, JoinKind, List, Listed, Listing, Literal, Named, Over, Part, Plan, Range, Reach, Rel, SortKey, Type,
+    Unfold, Unit, WindowCall, WindowFunction, catalogue,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -104,7 +106,7 @@ impl Generator<'_> {
         };
         while depth > 0 && self.chance(0.4) {
             self.visible = rel.columns();
-            rel = match self.rng.random_range(0..7) {
+            rel = match self.rng.random_range(0..8) {
                 0 | 1 => {
                     let conditions = (0..self.rng.random_range(1..3)).map(|_| self.expr(Type::Bool, 3)).collect();
                     rel.filter(conditions)
@@ -115,6 +117,7 @@ impl Generator<'_> {
                 }
                 4 => self.top(rel),
                 5 => self.window(rel),
+                6 => self.unfold(rel),
                 _ => self.group(rel),
             };
         }
@@ -272,6 +275,25 @@ impl Generator<'_> {
         Rel::Top { input: Box::new(input), keys, order, range: Box::new(range) }
     }
 
+    /// Few elements of each row's list.
+    fn unfold(&mut self, input: Rel) -> Rel {
+        let (list, arguments, ty) = if self.chance(0.5) {
+            let ty = *[Type::Int32, Type::Int64].choose(self.rng).unwrap();
+            let number = |n| Expr::Literal { ty, value: Some(Literal::Int(n)) };
+            let bounded =
+                |e: Expr| call(Named::Least, ty, vec![call(Named::Greatest, ty, vec![e, number(-3)]), number(3)]);
+            let (from, to) = (bounded(self.expr(ty, 1)), bounded(self.expr(ty, 1)));
+            (List::Series, vec![from, to, number(*[1, 1, 2, -1].choose(self.rng).unwrap())], ty)
+        } else {
+            let delimiter = *[" ", "a", "%", "ab"].choose(self.rng).unwrap();
+            let delimiter = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(delimiter.into())) };
+            (List::Fields, vec![self.expr(Type::Text, 1), delimiter], Type::Text)
+        };
+        let (column, number) = (self.column(ty), self.chance(0.5).then(|| self.column(Type::Int64)));
+        let unfold = Box::new(Unfold { list, arguments, column, number, outer: self.chance(0.3) });
+        Rel::Unfold { input: Box::new(input), unfold }
+    }
+
     /// Window functions over rows that nothing but equal ones leaves in any order.
     fn window(&mut self, input: Rel) -> Rel {
         let partition = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
@@ -285,8 +307,9 @@ impl Generator<'_> {
 
     fn window_call(&mut self, order: &[SortKey]) -> WindowCall {
         use WindowFunction::*;
-        let number = self.rng.random_range(1..5);
-        let function = match self.rng.random_range(0..14) {
+        let number = Some(Literal::Int(self.rng.random_range(1..5))).filter(|_| !self.chance(0.1));
+        let number = Expr::Literal { ty: Type::Int32, value: number };
+        let function = match self.rng.random_range(0..15) {
             0 => RowNumber,
             1 => Rank,
             2 => DenseRank,
@@ -296,11 +319,16 @@ impl Generator<'_> {
             6 | 7 => {
                 let ty = any_type(self.rng);
                 let otherwise = if self.chance(0.5) { Some(self.expr(ty, 1)) } else { None };
-                Shifted { value: self.expr(ty, 1), by: self.rng.random_range(-3..=3), otherwise }
+                let by = match self.chance(0.5) {
+                    true => Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(self.rng.random_range(-3..=3))) },
+                    false => self.expr(Type::Int32, 1),
+                };
+                Shifted { value: self.expr(ty, 1), by, back: self.chance(0.5), otherwise }
             }
             8 => First(self.any_expr()),
             9 => Last(self.any_expr()),
             10 => Nth(self.any_expr(), number),
+            11 => SumOfReals(self.expr(Type::Float32, 1)),
             _ => loop {
                 let agg = self.aggregate();
                 let types: Vec<Type> = agg.arguments().iter().map(|e| self.case.plan.type_of(e)).collect();

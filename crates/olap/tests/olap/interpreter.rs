@@ -15,15 +15,15 @@ use std::cmp::Ordering;
 use arrow_buffer::i256;
 use plan::catalogue::{self, BitAgg, Call, Extreme, Function};
 use plan::{
-    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Named, Plan,
-    Rel, Type, WindowFunction,
+    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, JoinKind, List, Literal, Named,
+    Plan, Rel, Type, Unfold, WindowCall, WindowFunction,
 };
 
 use crate::floats;
 use crate::functions;
 use crate::intervals;
 use crate::numerics;
-use crate::table::{Row, Value};
+use crate::table::{Row, Value, int};
 
 pub use self::lists::ELEMENT;
 use self::values::*;
@@ -127,7 +127,47 @@ impl Interpreter<'_> {
             Rel::GroupingSets { input, grouping } => self.grouping_sets(&self.rel(input), grouping),
             Rel::Top { input, keys, order, range } => self.top(self.rel(input), keys, order, range),
             Rel::Window { input, over, calls } => self.window(self.rel(input), over, calls),
+            Rel::Unfold { input, unfold } => {
+                let Rows { columns, tuples } = self.rel(input);
+                let tuples = tuples.iter().flat_map(|tuple| self.unfolded(&columns, tuple, unfold)).collect();
+                Rows { columns: rel.columns(), tuples }
+            }
         }
+    }
+
+    /// A row for each element of its list.
+    fn unfolded(&self, columns: &[ColumnId], tuple: &Tuple, unfold: &Unfold) -> Vec<Tuple> {
+        let values: Vec<Outcome> = unfold.arguments.iter().map(|e| self.eval(e, columns, &tuple.values)).collect();
+        let with = |element: Outcome, number: Outcome, doubtful: bool| {
+            let more = [element].into_iter().chain(unfold.number.map(|_| number));
+            Tuple { values: tuple.values.iter().cloned().chain(more).collect(), doubtful: tuple.doubtful | doubtful }
+        };
+        let Ok(values) = values.into_iter().collect::<Result<Vec<Value>, Raised>>() else {
+            return vec![with(Err(Raised), Err(Raised), true)];
+        };
+        let text = |value: &Value| match value {
+            Some(Literal::Text(text)) => text.clone(),
+            other => panic!("{other:?} is no text"),
+        };
+        let all: Vec<Value> = match (unfold.list, values.iter().any(Option::is_none)) {
+            (_, true) => vec![],
+            (List::Series, _) => {
+                let [from, to, by] = [0, 1, 2].map(|at| i128::from(int(values[at].as_ref().unwrap())));
+                let numbers =
+                    (0..).map(|step| from + step * by).take_while(|n| if by > 0 { *n <= to } else { *n >= to });
+                numbers.map(|number| Some(Literal::Int(number as i64))).collect()
+            }
+            (List::Fields, _) if text(&values[0]).is_empty() => vec![],
+            (List::Fields, _) => {
+                let fields = text(&values[0]).split(&text(&values[1])).map(str::to_owned).collect::<Vec<_>>();
+                fields.into_iter().map(|field| Some(Literal::Text(field))).collect()
+            }
+            (other, _) => panic!("{other:?} is not generated"),
+        };
+        if all.is_empty() && unfold.outer {
+            return vec![with(Ok(None), Ok(None), false)];
+        }
+        (1..).zip(all).map(|(number, value)| with(Ok(value), Ok(Some(Literal::Int(number))), false)).collect()
     }
 
     /// The right side anew for each row of the left one.

@@ -2,11 +2,14 @@
 
 mod build;
 mod conditional;
+mod conversions;
 mod dense;
 mod directed;
 mod float_bounds;
 mod floats;
+mod forked;
 mod functions;
+mod fused;
 mod generator;
 mod interpreter;
 mod intervals;
@@ -20,5 +23,6 @@ mod random;
 mod ranges;
 mod runtime;
 mod shared;
+mod stored;
 mod table;
 mod times;

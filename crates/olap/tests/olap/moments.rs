@@ -16,7 +16,8 @@ const END: i64 = 106_751_983 * DAY;
 /// Whether [`call`] knows it.
 pub fn knows(function: Named) -> bool {
     use Named::*;
-    function.takes_zone() || matches!(function, Comparable | PlusInterval | MinusInterval | DateBin | MakeDate | ToChar)
+    function.takes_zone() && !matches!(function, ToTextIn | ReadTimestampIn)
+        || matches!(function, Comparable | PlusInterval | MinusInterval | DateBin | MakeDate | ToChar)
 }
 
 /// A call whose operands are not null.
@@ -81,7 +82,7 @@ fn valid(time: i64) -> Option<i64> {
 
 /// The numbers of a zone's description: offset of the beginning, for reading local times, whether it repeats back and
 /// ahead, and then each change.
-struct Zone {
+pub struct Zone {
     first: i64,
     first_local: i64,
     repeats: [bool; 2],
@@ -93,7 +94,7 @@ impl Zone {
         Zone { first: 0, first_local: 0, repeats: [false; 2], changes: vec![] }
     }
 
-    fn read(text: &str) -> Zone {
+    pub fn read(text: &str) -> Zone {
         let numbers: Vec<i64> = text.split(' ').map(|number| number.parse().unwrap()).collect();
         let mut at = 0;
         let changes = numbers[5..].chunks(2).map(|change| {
@@ -115,7 +116,7 @@ impl Zone {
         self.changes.iter().rev().find(|(change, _)| *change <= at).map_or(first, |(_, offset)| *offset)
     }
 
-    fn offset(&self, at: i64) -> i64 {
+    pub fn offset(&self, at: i64) -> i64 {
         self.offset_from(self.first, at)
     }
 
@@ -125,7 +126,7 @@ impl Zone {
 
     /// Of the offsets of before and after, the one that shows this local time. If both do, it is the later; if none does,
     /// the clocks have passed over it, and it is the earlier. No two changes are near each other.
-    fn read_local(&self, local: i64) -> i64 {
+    pub fn read_local(&self, local: i64) -> i64 {
         let second = local.div_euclid(SECOND);
         let offset = |at: i64| self.offset_from(self.first_local, at);
         let (before, after) = (offset(second - 2 * 86_400), offset(second + 2 * 86_400));

@@ -2,9 +2,12 @@
 
 use std::cmp::Ordering;
 
-use plan::{Bound, ColumnId, Exclude, Expr, Frame, Literal, Over, Range, SortKey, Unit, WindowCall, WindowFunction};
+use plan::{
+    Agg, Bound, ColumnId, Exclude, Expr, Frame, Literal, Named, Over, Range, SortKey, Type, Unit, WindowCall,
+    WindowFunction,
+};
 
-use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order_in, same_row};
+use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order, order_in, same_row};
 use crate::table::{Row, Value};
 
 /// A row, behind what its place depends on: the order, and what breaks ties.
@@ -171,7 +174,8 @@ impl Interpreter<'_> {
             WindowFunction::PercentRank => float(first_peer as f64 / (rows.len() - 1) as f64),
             WindowFunction::CumeDist => float(behind_peers as f64 / rows.len() as f64),
             WindowFunction::Ntile(buckets) => {
-                let buckets = *buckets as usize;
+                let Some(Literal::Int(buckets)) = value(buckets, at)? else { return Ok(vec![None]) };
+                let buckets = buckets as usize;
                 let size = |bucket: usize| rows.len() / buckets + usize::from(bucket < rows.len() % buckets);
                 let mut end = 0;
                 int((0..buckets)
@@ -182,8 +186,9 @@ impl Interpreter<'_> {
                     .count()
                     + 1)
             }
-            WindowFunction::Shifted { value: expr, by, otherwise } => {
-                let there = at as i128 + *by as i128;
+            WindowFunction::Shifted { value: expr, by, back, otherwise } => {
+                let Some(Literal::Int(by)) = value(by, at)? else { return Ok(vec![None]) };
+                let there = at as i128 + i128::from(if *back { -by } else { by });
                 match usize::try_from(there).ok().filter(|there| *there < rows.len()) {
                     Some(there) => Ok(vec![value(expr, there)?]),
                     None => Ok(vec![otherwise.as_ref().map_or(Ok(None), |expr| value(expr, at))?]),
@@ -191,7 +196,40 @@ impl Interpreter<'_> {
             }
             WindowFunction::First(expr) => one(frame.first(), expr),
             WindowFunction::Last(expr) => one(frame.last(), expr),
-            WindowFunction::Nth(expr, number) => one(frame.get(*number as usize - 1), expr),
+            WindowFunction::Nth(expr, number) => match value(number, at)? {
+                Some(Literal::Int(number)) => one(frame.get(number as usize - 1), expr),
+                _ => Ok(vec![None]),
+            },
+            WindowFunction::SumOfReals(expr) => {
+                let mut sum: Option<f32> = None;
+                for row in frame {
+                    if let Some(Literal::Float(addend)) = value(expr, *row)? {
+                        let more = sum.map_or(addend as f32, |sum| sum + addend as f32);
+                        let was_finite = addend.is_finite() && sum.is_none_or(f32::is_finite);
+                        if was_finite && more.is_infinite() {
+                            return Err(Raised);
+                        }
+                        sum = Some(more);
+                    }
+                }
+                Ok(vec![sum.map(|sum| Literal::Float(sum.into()))])
+            }
+            WindowFunction::Aggregate(agg @ (Agg::Min(arg) | Agg::Max(arg))) => {
+                let image = image(arg, self.plan.type_of(arg));
+                let mut best: Option<(Literal, Value)> = None;
+                for row in frame {
+                    let Some(key) = value(&image, *row)? else { continue };
+                    // The last one of equal ones.
+                    let is_better = best.as_ref().is_none_or(|(best, _)| match agg {
+                        Agg::Min(_) => order(&key, best).is_le(),
+                        _ => order(&key, best).is_ge(),
+                    });
+                    if is_better {
+                        best = Some((key, value(arg, *row)?));
+                    }
+                }
+                Ok(vec![best.and_then(|(_, value)| value)])
+            }
             WindowFunction::Aggregate(agg) => {
                 let members: Vec<&Tuple> = frame.iter().map(|row| rows[*row]).collect();
                 let mut out = Row::new();
@@ -266,4 +304,14 @@ fn in_frame(frame: &Frame, peers: &[usize], [starts, ends]: &[Vec<usize>; 2], at
         Exclude::Ties => peers[row] == peers[at] && row != at,
     };
     starts && ends && !left_out
+}
+
+/// What PostgreSQL compares of a value: equal ones may look different.
+fn image(value: &Expr, ty: Type) -> Expr {
+    let (function, ty) = match ty {
+        Type::Numeric => (Named::Trimmed, ty),
+        Type::Interval => (Named::Span, Type::Decimal128 { scale: 6 }),
+        _ => return value.clone(),
+    };
+    Expr::Call { function, ty, args: vec![value.clone()] }
 }

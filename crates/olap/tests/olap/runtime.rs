@@ -78,7 +78,7 @@ fn equalities_become_hash_joins_that_the_largest_relation_streams_through() {
     plan.output = vec![column(0, 0)];
     let views: Vec<_> = [1, 50, 3].map(|chunks| numbers(chunks).0).into();
     let text = engine(2).explain(&plan.plan(), &[], views.clone()).unwrap();
-    assert_eq!(text.matches("HashJoinExec").count(), 2, "{text}");
+    assert_eq!(text.matches("HashJoin").count(), 2, "{text}");
     assert!(!text.contains("CrossJoinExec"), "{text}");
     let last = text.lines().last().unwrap();
     assert!(last.contains(&format!("rows={}", 50 * CHUNK_ROWS)), "{text}");
@@ -87,7 +87,7 @@ fn equalities_become_hash_joins_that_the_largest_relation_streams_through() {
 
     plan.filters.pop();
     let text = engine(2).explain(&plan.plan(), &[], views).unwrap();
-    assert_eq!((text.matches("HashJoinExec").count(), text.matches("CrossJoinExec").count()), (1, 1), "{text}");
+    assert_eq!((text.matches("HashJoin").count(), text.matches("CrossJoinExec").count()), (1, 1), "{text}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn small_relations_are_joined_among_themselves_first() {
         let scan = text.lines().find(|line| line.contains(&format!("rows={}", rows * CHUNK_ROWS))).unwrap();
         scan.len() - scan.trim_start().len()
     };
-    assert!(depth(50) < depth(10) && depth(10) == depth(5), "{text}");
+    assert!(depth(50) < depth(10).min(depth(5)), "{text}");
     let told = tokio_runtime().block_on(rows(&engine(2), &plan, &[], &views)).unwrap();
     assert_eq!(told, vec![vec![int(3)]]);
 }
@@ -120,28 +120,24 @@ fn filters_run_where_the_rows_are_scanned() {
     };
     let pairs = Made { types: vec![BIG, BIG], chunks: 8, read: Arc::default(), make: chunk };
     let text = engine(2).explain(&plan.plan(), &[], vec![Arc::new(pairs), numbers(8).0]).unwrap();
-    let (join, filter) = (text.find("HashJoinExec").unwrap(), text.find("filter=x1@0 = 3").unwrap());
+    let (join, filter) = (text.find("HashJoin").unwrap(), text.find("filter=x1@0 = 3").unwrap());
     assert!(join < filter && !text.contains("FilterExec"), "{text}");
 }
 
 #[test]
-fn large_builds_are_shared_between_threads() {
+fn large_builds_are_one_table_of_all_threads() {
     let mut plan = plan_over(&[&[BIG], &[BIG]]);
     plan.filters = vec![equal(column(0, 0), column(1, 0))];
     plan.grouping = grouping(vec![], vec![Agg::CountStar, Agg::Sum(column(1, 0))]);
     let views = vec![numbers(60).0, numbers(40).0];
     let text = engine(2).explain(&plan.plan(), &[], views.clone()).unwrap();
-    assert!(text.contains("mode=Partitioned"), "{text}");
+    assert!(!text.contains("Repartition"), "{text}");
     let count = (40 * CHUNK_ROWS) as i64;
     let sum = (count as i128) * (count as i128 - 1) / 2;
     for threads in [1, 2, 3] {
         let told = tokio_runtime().block_on(rows(&engine(threads), &plan, &[], &views)).unwrap();
         assert_eq!(told, vec![vec![int(count), decimal(sum)]]);
     }
-    // A result that streams does without: its exchange could run out of memory half way.
-    plan.grouping = None;
-    let text = engine(2).explain(&plan.plan(), &[], views).unwrap();
-    assert!(text.contains("mode=CollectLeft") && !text.contains("Repartition"), "{text}");
 }
 
 #[test]

@@ -53,11 +53,23 @@ pub enum Node<'a> {
     },
 }
 
+impl Tree<'_> {
+    /// The rows of the relation that has most of them, filtered.
+    pub fn largest_scan(&self) -> f64 {
+        match &self.node {
+            Node::Scan(_) => self.rows,
+            Node::Join { build, probe, .. } => build.largest_scan().max(probe.largest_scan()),
+        }
+    }
+}
+
 /// Which tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     #[default]
     Cheapest,
+    /// The pair with the fewest rows comes first, however few relations there are: enough to know how many rows they give.
+    Quick,
     /// Any that joins what equalities connect, another one for each number: to see how good the cheapest one is.
     Random(u64),
 }
@@ -76,6 +88,7 @@ pub fn order<'a>(
     let components = graph.components();
     let mut parts: Vec<Part<'a>> = match choice {
         Choice::Cheapest => components.iter().map(|component| connected(&graph, component)).collect(),
+        Choice::Quick => components.iter().map(|component| greedy(&graph, component)).collect(),
         Choice::Random(seed) => {
             let mut dice = Dice::new(seed);
             components.iter().map(|component| random::connected(&graph, component, &mut dice)).collect()

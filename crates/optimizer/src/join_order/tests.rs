@@ -287,3 +287,14 @@ fn random_orders_join_each_relation_once_and_what_is_connected() {
     assert!(different.len() > 80, "{} of 100 are different", different.len());
     assert_eq!(trees, (0..100).map(|seed| query.ordered(Choice::Random(seed)).0).collect::<Vec<_>>());
 }
+
+#[test]
+fn the_quick_order_gives_as_many_rows() {
+    let query = Query::over(&[CUSTOMER, ORDERS, LINEITEM, SUPPLIER, NATION, REGION]).filter(
+        "c.custkey = o.custkey, l.orderkey = o.orderkey, l.suppkey = s.suppkey, c.nationkey = s.nationkey, \
+         s.nationkey = n.nationkey, n.regionkey = r.regionkey",
+    );
+    let rows = |choice| query.ordered(choice).1.last().unwrap().0;
+    let (quick, cheapest) = (rows(Choice::Quick), rows(Choice::Cheapest));
+    assert!((quick / cheapest - 1.0).abs() < 1e-6, "{quick} {cheapest}");
+}

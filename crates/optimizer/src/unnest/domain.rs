@@ -44,6 +44,11 @@ impl Unnesting<'_> {
                 keys.extend(ids.iter().copied().map(Expr::column));
                 (Rel::Top { input: Box::new(input), keys, order, range }, ids)
             }
+            Rel::Unfold { input, mut unfold } => {
+                let (input, ids) = self.dependent(*input, domain);
+                domain.replace(unfold.arguments.iter_mut(), &ids);
+                (Rel::Unfold { input: Box::new(input), unfold }, ids)
+            }
             Rel::Window { input, mut over, mut calls } => {
                 let (input, ids) = self.dependent(*input, domain);
                 let arguments = calls.iter_mut().flat_map(WindowCall::expressions_mut);
@@ -104,8 +109,10 @@ impl Unnesting<'_> {
             let (right, ids) = self.dependent(right, domain);
             return (left.join(kind, right, conditions), ids);
         }
+        let own = right.columns();
         let (left, ids) = self.dependent(left, domain);
         let (right, others) = self.dependent(right, domain);
+        domain.compare_on_right(&mut conditions, &own, &others);
         domain.replace(conditions.iter_mut(), &ids);
         conditions.extend(self.same(&ids, &others));
         (left.join(kind, right, conditions), ids)
@@ -188,11 +195,31 @@ impl Unnesting<'_> {
 }
 
 impl Domain<'_> {
+    /// Has what conditions compare with columns of the right side, `own`, on that side, where the domain's values are
+    /// `ids`: it is asked of each of its rows then, and not of every pair.
+    pub fn compare_on_right(&self, conditions: &mut [Expr], own: &[ColumnId], ids: &[ColumnId]) {
+        let known = |e: &Expr| e.columns().iter().all(|id| own.contains(id) || self.outer.contains(id));
+        let on_right = |e: &Expr| known(e) && expr_reads(e, own) && only_compares(e, self.outer);
+        self.replace(conditions.iter_mut().filter(|c| on_right(c)), ids);
+    }
+
     fn replace<'e>(&self, exprs: impl Iterator<Item = &'e mut Expr>, ids: &[ColumnId]) {
         let with = |id: ColumnId| {
             let at = self.outer.iter().position(|outer| *outer == id)?;
             Some(Expr::column(ids[at]))
         };
         exprs.for_each(|e| e.replace_columns(&with));
+    }
+}
+
+/// Whether an expression cannot raise, and does no more with columns than to compare them: equal values are the same to
+/// it, even if they look different.
+fn only_compares(expr: &Expr, columns: &[ColumnId]) -> bool {
+    let is_operand = |e: &Expr| matches!(e, Expr::Column { .. }) || !expr_reads(e, columns);
+    match expr {
+        _ if expr.can_raise() => false,
+        Expr::Cmp { left, right, .. } => is_operand(left) && is_operand(right),
+        Expr::Bool { args, .. } => args.iter().all(|arg| only_compares(arg, columns)),
+        other => !expr_reads(other, columns),
     }
 }

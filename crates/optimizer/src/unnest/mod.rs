@@ -69,6 +69,7 @@ impl Unnesting<'_> {
                 let order = if range.ties { order } else { total(order, &input) };
                 Rel::Top { input, keys, order, range }
             }
+            Rel::Unfold { input, unfold } => Rel::Unfold { input: Box::new(self.rel(*input)), unfold },
             Rel::Window { input, mut over, calls } => {
                 let input = Box::new(self.rel(*input));
                 over.ties = total(over.ties, &input);
@@ -97,6 +98,20 @@ impl Unnesting<'_> {
             Rel::Map { input, computed } if kind == JoinKind::Inner => {
                 self.apply(kind, left, *input, Vec::new()).map(computed).filter(conditions)
             }
+            // The list of a row of the left side.
+            Rel::Unfold { input, unfold } if kind == JoinKind::Inner => {
+                let input = match *input {
+                    Rel::Row => left,
+                    input => self.apply(kind, left, input, Vec::new()),
+                };
+                Rel::Unfold { input: Box::new(input), unfold }.filter(conditions)
+            }
+            Rel::Unfold { input, mut unfold }
+                if kind == JoinKind::Left && *input == Rel::Row && conditions.is_empty() =>
+            {
+                unfold.outer = true;
+                Rel::Unfold { input: Box::new(left), unfold }
+            }
             right => match self.grouped(kind, left, right, conditions) {
                 Ok(joined) => joined,
                 Err(parts) => self.by_domain(kind, *parts),
@@ -108,7 +123,9 @@ impl Unnesting<'_> {
     fn by_domain(&mut self, kind: JoinKind, Sides { left, right, mut conditions }: Sides) -> Rel {
         let outer: Vec<ColumnId> = left.columns().into_iter().filter(|id| reads(&right, &[*id])).collect();
         let domain = Domain { left: &left, outer: &outer };
+        let own = right.columns();
         let (right, values) = self.dependent(right, &domain);
+        domain.compare_on_right(&mut conditions, &own, &values);
         conditions.extend(self.same(&outer, &values));
         left.join(kind, right, conditions)
     }

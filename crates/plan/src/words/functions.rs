@@ -26,6 +26,36 @@ impl Words<'_> {
             (LowerIn, _) => self.listed("lower", &args[..1], text),
             (GreatestIn, _) => self.listed("greatest", &args[..args.len() - 1], text),
             (LeastIn, _) => self.listed("least", &args[..args.len() - 1], text),
+            (InitcapIn, _) => self.listed("initcap", &args[..1], text),
+            (Matches, [left, right, _]) => self.infix(left, " ~ ", right, text),
+            (MatchesAnyCase, [left, right, _]) => self.infix(left, " ~* ", right, text),
+            (MatchedPart, [.., _]) => self.listed("substring", &args[..args.len() - 1], text),
+            (ReplacedMatch | ReplacedMatches, [.., _]) => self.listed("regexp_replace", &args[..args.len() - 1], text),
+            (ToText | ToTextBy | ToTextIn, _) => self.cast(first, "text", text),
+            (ToNumeric, _) => self.cast(first, "numeric", text),
+            (ReadDate, _) => self.cast(first, "date", text),
+            (ReadTimestamp, _) => self.cast(first, "timestamp", text),
+            (ReadTimestampIn, _) => self.cast(first, "timestamptz", text),
+            (ReadUuid, _) => self.cast(first, "uuid", text),
+            (Member(_) | Element(_), [left, right]) => self.infix(left, " -> ", right, text),
+            (MemberText(_) | ElementText(_), [left, right]) => self.infix(left, " ->> ", right, text),
+            (Step(_), [left, right]) => self.infix(left, " #> ", right, text),
+            (StepText(_), [left, right]) => self.infix(left, " #>> ", right, text),
+            (HasKey, [left, right]) => self.infix(left, " ? ", right, text),
+            (WholeText(_) | Shown, _) => self.cast(first, "text", text),
+            (IsElement, [left, right, ..]) => {
+                self.infix(left, " = ANY (", right, text);
+                text.push(")");
+            }
+            (ElementAt, [array, place, ..]) => {
+                self.write(array, text);
+                text.push("[");
+                self.write(place, text);
+                text.push("]");
+            }
+            (Rank, _) => self.write(first, text),
+            (Label, _) => self.cast(first, "text", text),
+            (NumberOf, _) => self.cast(first, "numeric", text),
             (Like, [left, right]) => self.infix(left, " LIKE ", right, text),
             (Concat, [left, right]) => self.infix(left, " || ", right, text),
             (BitAnd, [left, right]) => self.infix(left, " & ", right, text),
@@ -41,6 +71,7 @@ impl Words<'_> {
             (ToFloat, _) => self.cast(first, "double precision", text),
             (ToBool, _) => self.cast(first, "boolean", text),
             (Fitted, _) => self.cast(first, "numeric", text),
+            (TimestampToTime, _) => self.cast(first, "time", text),
             (TimestampToDate, _) => self.cast(first, "date", text),
             (ToTimestamp | LocalTime, [_]) => self.cast(first, "timestamp", text),
             (ToTimestampTz, [_]) => self.cast(first, "timestamptz", text),

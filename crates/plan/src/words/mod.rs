@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, JoinKind, Listed, Listing, Literal, Named, Rel, SortKey,
-    Type, WindowFunction,
+    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, JoinKind, List, Listed, Listing, Literal, Named, Rel,
+    SortKey, Type, Unfold, WindowFunction,
 };
 
 /// A text that comes to this is cut off.
@@ -42,6 +42,11 @@ pub enum Meaning {
     Window {
         function: WindowFunction,
         part: u8,
+    },
+    /// Of a row's list, or its number.
+    Element {
+        unfold: Unfold,
+        of_number: bool,
     },
     /// Whether a row has a partner.
     Mark,
@@ -92,6 +97,11 @@ pub fn meanings(root: &Rel) -> Vec<(ColumnId, Meaning)> {
                     |(part, id): (u8, &ColumnId)| (*id, Meaning::Window { function: call.function.clone(), part });
                 all.extend((0..).zip(&call.columns).map(part));
             }
+        }
+        Rel::Unfold { unfold, .. } => {
+            let elements = |of_number| Meaning::Element { unfold: (**unfold).clone(), of_number };
+            all.push((unfold.column, elements(false)));
+            all.extend(unfold.number.map(|number| (number, elements(true))));
         }
         Rel::Row | Rel::Filter { .. } | Rel::Join { .. } | Rel::Apply { .. } | Rel::Top { .. } => {}
     });
@@ -193,6 +203,21 @@ impl<'a> Words<'a> {
 
     pub fn window_function(&self, function: &WindowFunction) -> String {
         self.written(|text| self.write_window(function, text))
+    }
+
+    pub fn list(&self, unfold: &Unfold) -> String {
+        self.written(|text| self.write_list(unfold, text))
+    }
+
+    fn write_list(&self, Unfold { list, arguments, .. }: &Unfold, text: &mut Text) {
+        let name = match list {
+            List::Series => "generate_series",
+            List::Elements(_) => "unnest",
+            List::Documents(_) => "jsonb_array_elements",
+            List::Texts(_) => "jsonb_array_elements_text",
+            List::Fields => "string_to_table",
+        };
+        self.listed(name, arguments, text);
     }
 
     fn written(&self, write: impl FnOnce(&mut Text)) -> String {
@@ -312,11 +337,17 @@ impl<'a> Words<'a> {
                 }
                 _ => self.write_aggregate(agg, *distinct, text),
             },
-            Some(Meaning::Window { function: WindowFunction::Aggregate(Agg::Avg(arg)), part }) => {
-                let part = if *part == 0 { Agg::Sum(arg.clone()) } else { Agg::Count(arg.clone()) };
+            Some(Meaning::Window { function: WindowFunction::Aggregate(agg), part }) => {
+                let part = match (agg, part) {
+                    (Agg::Avg(arg), 0) => Agg::Sum(arg.clone()),
+                    (Agg::Avg(arg) | Agg::Spread(arg), 1) => Agg::Count(arg.clone()),
+                    (agg, _) => agg.clone(),
+                };
                 self.write_window(&WindowFunction::Aggregate(part), text);
             }
             Some(Meaning::Window { function, .. }) => self.write_window(function, text),
+            Some(Meaning::Element { unfold, of_number: false }) => self.write_list(unfold, text),
+            Some(Meaning::Element { of_number: true, .. }) => text.push("ordinality"),
             Some(Meaning::Mark) => text.push("has a match"),
             Some(Meaning::GroupingSet) => text.push("grouping set"),
             None => text.push(MORE),
@@ -386,21 +417,15 @@ impl<'a> Words<'a> {
             WindowFunction::DenseRank => text.push("dense_rank("),
             WindowFunction::PercentRank => text.push("percent_rank("),
             WindowFunction::CumeDist => text.push("cume_dist("),
-            WindowFunction::Ntile(buckets) => text.push(&format!("ntile({buckets}")),
-            WindowFunction::Shifted { value, by, otherwise } => {
-                arguments(if *by > 0 { "lead" } else { "lag" }, &[value], text);
-                text.push(&format!(", {}", by.unsigned_abs()));
-                if let Some(otherwise) = otherwise {
-                    text.push(", ");
-                    self.write(otherwise, text);
-                }
+            WindowFunction::Ntile(buckets) => arguments("ntile", &[buckets], text),
+            WindowFunction::Shifted { value, by, back, otherwise } => {
+                let all: Vec<&Expr> = [value, by].into_iter().chain(otherwise).collect();
+                arguments(if *back { "lag" } else { "lead" }, &all, text);
             }
             WindowFunction::First(value) => arguments("first_value", &[value], text),
             WindowFunction::Last(value) => arguments("last_value", &[value], text),
-            WindowFunction::Nth(value, number) => {
-                arguments("nth_value", &[value], text);
-                text.push(&format!(", {number}"));
-            }
+            WindowFunction::Nth(value, number) => arguments("nth_value", &[value, number], text),
+            WindowFunction::SumOfReals(value) => arguments("sum", &[value], text),
             WindowFunction::Aggregate(agg) => {
                 self.write_aggregate(agg, false, text);
                 return text.push(" OVER (...)");
@@ -448,7 +473,8 @@ fn tested_for_null(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-fn decimal(unscaled: i128, scale: u8) -> String {
+/// A scaled integer with its point.
+pub fn decimal(unscaled: i128, scale: u8) -> String {
     let (digits, scale) = (unscaled.unsigned_abs().to_string(), usize::from(scale));
     let padded = format!("{digits:0>width$}", width = scale + 1);
     let (whole, fraction) = padded.split_at(padded.len() - scale);

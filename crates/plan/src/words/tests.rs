@@ -98,9 +98,9 @@ fn conditions_and_orders_are_told() {
     assert_eq!(words.sort_key(&key(false, false)), "t.a");
     assert_eq!(words.sort_key(&key(true, true)), "t.a DESC");
     assert_eq!(words.sort_key(&key(true, false)), "t.a DESC NULLS LAST");
-    let lag = WindowFunction::Shifted { value: column(0), by: -2, otherwise: Some(int(7)) };
+    let lag = WindowFunction::Shifted { value: column(0), by: int(2), back: true, otherwise: Some(int(7)) };
     assert_eq!(words.window_function(&lag), "lag(t.a, 2, 7) OVER (...)");
-    assert_eq!(words.window_function(&WindowFunction::Ntile(4)), "ntile(4) OVER (...)");
+    assert_eq!(words.window_function(&WindowFunction::Ntile(int(4))), "ntile(4) OVER (...)");
     let locale = Agg::InLocale(crate::catalogue::Extreme::Min, Box::new([column(1), text("C.utf8")]));
     let min = Aggregation { columns: vec![ColumnId(20)], agg: locale, distinct: false };
     assert_eq!(words.aggregate(&min), "min(t.b)");

@@ -2,7 +2,7 @@
 
 use super::EpochRegion;
 use crate::error::Error;
-use crate::region::{Region, Snapshot, Usage};
+use crate::region::{InPlace, Region, Snapshot, Usage};
 
 impl Region for EpochRegion {
     fn len(&self) -> usize {
@@ -44,5 +44,13 @@ impl Region for EpochRegion {
 
     fn reason(&self) -> Option<String> {
         self.ahead.is_some().then(|| EpochRegion::reason(self))
+    }
+}
+
+impl InPlace for EpochRegion {
+    #[inline]
+    fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8] {
+        let run_bytes = EpochRegion::run_bytes(self);
+        self.bytes_in(offset / run_bytes, offset % run_bytes, len)
     }
 }

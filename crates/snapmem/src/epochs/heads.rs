@@ -74,7 +74,7 @@ impl Heads {
             // SAFETY: the layout has a size.
             let memory = unsafe { alloc_zeroed(layout) };
             if memory.is_null() {
-                return Err(OutOfMemory { wanted: layout.size() as u64, limit: pool.limit() });
+                return Err(OutOfMemory::Limit { wanted: layout.size() as u64, limit: pool.limit() });
             }
             self.parts[part].store(memory.cast(), Ordering::Release);
         }

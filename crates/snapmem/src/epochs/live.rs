@@ -109,7 +109,7 @@ impl Live {
     pub fn begin(&self, epoch: u64, pool: &Pool) -> Result<(), OutOfMemory> {
         let mut snapshots = self.snapshots.lock();
         let wanted = size_of::<Entry>() as u64;
-        snapshots.try_reserve(1).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })?;
+        snapshots.try_reserve(1).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })?;
         snapshots.push(Entry { epoch, kept: Vec::new() });
         self.newest.store(epoch, Ordering::Release);
         Ok(())
@@ -136,7 +136,9 @@ impl Live {
     pub fn reserve(&self, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
         let wanted = (more * size_of::<Retired>()) as u64;
         match self.snapshots.lock().last_mut() {
-            Some(newest) => newest.kept.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() }),
+            Some(newest) => {
+                newest.kept.try_reserve(more).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })
+            }
             None => Ok(()),
         }
     }

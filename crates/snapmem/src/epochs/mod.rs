@@ -310,7 +310,7 @@ impl EpochRegion {
             return Ok(false);
         }
         if frame.log.is_none() {
-            let refused = OutOfMemory { wanted: size_of::<u32>() as u64, limit: self.pool.limit() };
+            let refused = OutOfMemory::Limit { wanted: size_of::<u32>() as u64, limit: self.pool.limit() };
             self.logged.try_reserve(1).map_err(|_| refused)?;
             frame.log = Some(Box::new(Log::new(frame.base.len() / LINE, &self.pool)?));
             if !std::mem::replace(&mut frame.listed, true) {
@@ -563,11 +563,12 @@ fn pieces(within: usize, len: usize) -> impl Iterator<Item = Piece> {
     })
 }
 
-fn is_run(bytes: usize) -> bool {
+/// Whether a run may have so many bytes.
+pub(crate) fn is_run(bytes: usize) -> bool {
     bytes.is_power_of_two() && (LINE..=1 << 32).contains(&bytes)
 }
 
 fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
     let wanted = (more * size_of::<T>()) as u64;
-    list.try_reserve(more).map_err(|_| OutOfMemory { wanted, limit: pool.limit() })
+    list.try_reserve(more).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })
 }

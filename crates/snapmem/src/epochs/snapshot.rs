@@ -151,7 +151,7 @@ impl EpochSnapshot {
         if bytes.is_empty() {
             return Ok(());
         }
-        let refused = OutOfMemory { wanted: bytes.len() as u64, limit: self.pool.limit() };
+        let refused = OutOfMemory::Limit { wanted: bytes.len() as u64, limit: self.pool.limit() };
         self.patched.try_reserve(1).map_err(|_| refused)?;
         if let Some(Patched::Later(patches)) = self.patched.get_mut(&run) {
             patches.try_reserve(bytes.len().div_ceil(PATCH_BYTES)).map_err(|_| refused)?;

@@ -62,7 +62,7 @@ impl Version {
         // SAFETY: a version has a size.
         let memory = unsafe { alloc(Layout::new::<Version>()) }.cast::<Version>();
         let wanted = size_of::<Version>() as u64;
-        let memory = NonNull::new(memory).ok_or(OutOfMemory { wanted, limit: pool.limit() })?;
+        let memory = NonNull::new(memory).ok_or(OutOfMemory::Limit { wanted, limit: pool.limit() })?;
         // SAFETY: fresh memory of the right layout.
         unsafe { memory.write(version) };
         Ok(memory)
@@ -255,7 +255,7 @@ impl Log {
         while self.segments.len() * SEGMENT_LINES < self.len + entries {
             self.segments
                 .try_reserve(1)
-                .map_err(|_| OutOfMemory { wanted: SEGMENT_BYTES as u64, limit: pool.limit() })?;
+                .map_err(|_| OutOfMemory::Limit { wanted: SEGMENT_BYTES as u64, limit: pool.limit() })?;
             let frame = pool.any_frame(SEGMENT_BYTES)?;
             let segment = frame.start().as_ptr().cast::<Segment>();
             // SAFETY: the frame is ours, as large as a segment and aligned; entries beyond `len` are never read. Who

@@ -108,6 +108,15 @@ impl Child {
         }
     }
 
+    /// Ends the child, if it has not been found dead, without waiting for that.
+    pub fn signal_to_end(&self) {
+        let state = self.state.lock();
+        if let State::Running(pid) = *state {
+            // SAFETY: a child of ours that nobody has waited for: they would have to have the lock.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    }
+
     /// An error if the child has ended; it is reaped then.
     pub fn check(&self, board: &Board) -> Result<(), Error> {
         let mut state = self.state.lock();

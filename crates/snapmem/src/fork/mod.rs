@@ -10,12 +10,13 @@
 //! MADV_DONTFORK, the regions that nobody asked for stay out, so that the price is by column.
 //!
 //! A snapshot being another process, there are no runs to point into: this is for comparison, and has an interface of
-//! its own.
+//! its own. [`ForkedErrand`] is the same for memory that lies anywhere in the process: all of it is forked.
 
 #![allow(unsafe_code)]
 
 mod board;
 mod child;
+mod errand;
 mod ledger;
 mod snapshot;
 
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use self::board::Board;
 use self::child::Child;
 pub use self::child::{ForkView, Job};
+pub use self::errand::{Errand, ForkedErrand};
 use self::ledger::Ledger;
 pub use self::snapshot::ForkSnapshot;
 use crate::error::Error;
@@ -217,7 +219,7 @@ impl ForkRegion {
     fn map(&mut self, bytes: usize, pages: Pages, pool: &Pool) -> Result<(), Error> {
         let words = (bytes / PAGE).div_ceil(64);
         let more = words - self.private.len();
-        let refused = |_| OutOfMemory { wanted: (more * size_of::<u64>()) as u64, limit: pool.limit() };
+        let refused = |_| OutOfMemory::Limit { wanted: (more * size_of::<u64>()) as u64, limit: pool.limit() };
         self.private.try_reserve(more).map_err(refused)?;
         match &mut self.memory {
             Some(memory) => memory.grow(bytes)?,

@@ -5,6 +5,7 @@
 //! SNAPMEM_SEED=7 only those with that seed.
 
 mod common;
+mod errands;
 mod fork;
 mod harness;
 mod lazy;
@@ -47,7 +48,7 @@ const LAZY: [Property; 1] =
     [("what_is_neither_read_nor_written_costs_nothing", lazy::what_is_neither_read_nor_written_costs_nothing)];
 
 /// For snapshots that are processes.
-const FORK: [(&str, fn()); 13] = [
+const FORK: [(&str, fn()); 17] = [
     ("equals_plain_vectors_in_small_pages", fork::equals_plain_vectors_in_small_pages),
     ("equals_plain_vectors_in_huge_pages", fork::equals_plain_vectors_in_huge_pages),
     ("sums_hold_while_the_writer_runs_flat_out", fork::sums_hold_while_the_writer_runs_flat_out),
@@ -61,6 +62,10 @@ const FORK: [(&str, fn()); 13] = [
     ("fork_failing_says_what_to_do", fork::fork_failing_says_what_to_do),
     ("memory_returns_after_10_000_snapshots", fork::memory_returns_after_10_000_snapshots),
     ("an_old_child_is_charged_for_no_more_than_it_shares", fork::an_old_child_is_charged_for_no_more_than_it_shares),
+    ("a_child_has_what_the_parent_had_and_keeps_it", errands::a_child_has_what_the_parent_had_and_keeps_it),
+    ("children_that_end_are_errors", errands::children_that_end_are_errors),
+    ("a_reply_is_never_longer_than_its_room", errands::a_reply_is_never_longer_than_its_room),
+    ("calls_that_fail_leave_nothing_behind", errands::calls_that_fail_leave_nothing_behind),
 ];
 
 fn main() -> ExitCode {

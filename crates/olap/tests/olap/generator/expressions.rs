@@ -166,6 +166,11 @@ impl Generator<'_> {
         if self.chance(0.2) {
             return self.choice(ty, d);
         }
+        if self.chance(0.06)
+            && let Some(expr) = self.converted(ty, d)
+        {
+            return expr;
+        }
         if self.chance(0.2)
             && let Some(expr) = self.of_one(ty, d)
         {
@@ -265,7 +270,8 @@ impl Generator<'_> {
                     _ => arith(sign, ty, l, r),
                 }
             }
-            Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => self.leaf(ty),
+            Type::Time => self.of_one(ty, d).unwrap_or_else(|| self.leaf(ty)),
+            Type::TimestampTz | Type::Oid | Type::Enum | Type::Uuid => self.leaf(ty),
             Type::Name | Type::Char | Type::Bytes | Type::Opaque => self.leaf(ty),
         }
     }
@@ -310,7 +316,7 @@ impl Generator<'_> {
                 (ToInt32, vec![Type::Bool]),
             ],
             Type::Int64 => [float, decimal, Type::Numeric].map(|operand| (ToInt64, vec![operand])).into(),
-            Type::Float64 => [Abs, Sign, Round, Ceil, Floor, Trunc, Sqrt]
+            Type::Float64 => [Abs, Sign, Round, Ceil, Floor, Trunc, Sqrt, Cbrt, Sin, Cos, Tan, Asin, Acos, Atan]
                 .map(|function| (function, vec![ty]))
                 .into_iter()
                 .chain([
@@ -341,7 +347,9 @@ impl Generator<'_> {
                 shown.into_iter().chain([(ToChar, vec![Type::Timestamp, ty])]).collect()
             }
             Type::Interval => [JustifyHours, JustifyDays, JustifyInterval].map(|function| (function, vec![ty])).into(),
-            Type::TimestampTz | Type::Time | Type::Oid | Type::Enum | Type::Uuid => vec![],
+            Type::TimestampTz => vec![(FromEpoch, vec![Type::Float64])],
+            Type::Time => vec![(TimestampToTime, vec![Type::Timestamp])],
+            Type::Oid | Type::Enum | Type::Uuid => vec![],
             Type::Name | Type::Char | Type::Bytes | Type::Opaque => vec![],
         };
         let moments = self.moments(ty, field);
@@ -427,7 +435,7 @@ impl Generator<'_> {
     }
 
     /// Clocks that are put forward and back at the times that values are near to, and far away.
-    fn zone(&mut self) -> Expr {
+    pub(super) fn zone(&mut self) -> Expr {
         let cycle = plan::CYCLE;
         let zones = [
             "0 0 0 0 0".to_string(),
@@ -575,12 +583,14 @@ impl Generator<'_> {
             10 if self.chance(0.3) => {
                 call(Named::StartsWith, Type::Bool, vec![self.expr(Type::Text, depth), self.expr(Type::Text, depth)])
             }
+            10 if self.chance(0.3) => self.matched(depth),
             10 => call(Named::Like, Type::Bool, vec![self.expr(Type::Text, depth), self.pattern()]),
             0 => Expr::Not(self.expr(Type::Bool, depth).into()),
             1 => {
                 let ty = any_type(self.rng);
                 Expr::IsNull { arg: self.expr(ty, depth).into(), negated: self.chance(0.5) }
             }
+            2 if self.chance(0.5) => self.list(depth),
             2..=4 => {
                 let op = if self.chance(0.5) { BoolOp::And } else { BoolOp::Or };
                 let args = (0..self.rng.random_range(0..4)).map(|_| self.expr(Type::Bool, depth)).collect();

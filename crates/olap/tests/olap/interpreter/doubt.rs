@@ -23,6 +23,7 @@ impl Interpreter<'_> {
                 raising.extend(aggregates.iter().filter(may).flat_map(|a| &a.columns));
             }
             Rel::GroupingSets { .. } => raising.extend(rel.columns()),
+            Rel::Unfold { unfold, .. } => raising.push(unfold.column),
             Rel::Window { calls, .. } => raising.extend(calls.iter().flat_map(|call| &call.columns)),
             Rel::Join { kind, .. } => is_outer |= *kind != JoinKind::Inner,
             Rel::Apply { .. } => is_outer = true,
@@ -90,6 +91,18 @@ impl Interpreter<'_> {
         }
         if rel.expressions().iter().any(|e| e.can_raise() && (grouped || self.raises_on(e, &columns, &tuples))) {
             return true;
+        }
+        if let Rel::Window { calls, .. } = rel {
+            let nearly_infinite = |outcome| matches!(outcome, Ok(Some(Literal::Float(f))) if f64::abs(f) > 1e37);
+            let may_overflow = |call: &WindowCall| match &call.function {
+                WindowFunction::SumOfReals(e) => {
+                    grouped || tuples.iter().any(|t| nearly_infinite(self.eval(e, &columns, t)))
+                }
+                _ => false,
+            };
+            if calls.iter().any(may_overflow) {
+                return true;
+            }
         }
         // The order in which a sum is built up is open, and so is which rows an early sum has.
         let aggregates: Vec<&Agg> = match rel {
@@ -171,6 +184,7 @@ impl Interpreter<'_> {
             }
             // What a window makes of other rows is not known.
             Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } => vec![],
+            Rel::Unfold { .. } => vec![],
         };
         tuples.push(nulls);
         (columns, tuples)

@@ -131,7 +131,11 @@ pub(super) fn cast(from: Type, to: Type, value: Literal) -> Result<Literal, Rais
 
 pub(super) fn has_groups(rel: &Rel) -> bool {
     let mut found = false;
-    rel.visit(&mut |rel| found |= matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. }));
+    rel.visit(&mut |rel| {
+        let made =
+            matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } | Rel::Unfold { .. });
+        found |= made;
+    });
     found
 }
 

@@ -1,0 +1,70 @@
+//! The page that leads to all reports of a directory.
+
+use std::fmt::Write;
+use std::io;
+use std::path::Path;
+
+use super::{escaped, head};
+use crate::Report;
+
+/// Writes `index.html` beside the reports (JSON) of a directory; returns how many it leads to. Other files are left out.
+pub fn write(directory: &Path) -> io::Result<usize> {
+    let mut reports = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
+        if let (Some(name), Some("json")) = (name, path.extension().and_then(|extension| extension.to_str()))
+            && let Ok(report) = Report::read(&path)
+        {
+            let has_page = path.with_extension("html").exists();
+            reports.push((name, report, has_page));
+        }
+    }
+    reports.sort_by(|a, b| a.0.cmp(&b.0));
+    std::fs::write(directory.join("index.html"), html(&reports))?;
+    Ok(reports.len())
+}
+
+fn html(reports: &[(String, Report, bool)]) -> String {
+    let mut page = head("Benchmarks of pg_anker");
+    for (name, report, has_page) in reports {
+        let title = escaped(report.meta()["title"].as_str().unwrap_or(name));
+        let name = escaped(name);
+        let title = if *has_page { format!("<a href=\"{name}.html\">{title}</a>") } else { title };
+        let _ = writeln!(page, "<h2>{title}</h2>");
+        let headlines = report.meta()["headlines"].as_array().map_or(&[][..], Vec::as_slice);
+        for line in headlines.iter().filter_map(|line| line.as_str()) {
+            let _ = writeln!(page, "<p class=\"claim\">{}</p>", escaped(line));
+        }
+        let _ = writeln!(
+            page,
+            "<p class=\"note\">{} {} figures: <a href=\"{name}.json\">{name}.json</a></p>",
+            escaped(&report.machine()),
+            report.rows().len()
+        );
+    }
+    page + "</body></html>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_found_and_other_files_left_out() {
+        let directory = std::env::temp_dir().join(format!("anker-index-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut report = Report::new();
+        report.set_meta("title", "a <title>");
+        report.set_meta("headlines", vec!["twice as fast"]);
+        report.write(&directory.join("one.json")).unwrap();
+        std::fs::write(directory.join("one.html"), "").unwrap();
+        Report::new().write(&directory.join("two.json")).unwrap();
+        std::fs::write(directory.join("other.json"), "[]").unwrap();
+        assert_eq!(write(&directory).unwrap(), 2);
+        let html = std::fs::read_to_string(directory.join("index.html")).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(html.contains("<a href=\"one.html\">a &lt;title&gt;</a>") && html.contains("twice as fast"), "{html}");
+        assert!(html.contains("<h2>two</h2>") && !html.contains("other"));
+    }
+}

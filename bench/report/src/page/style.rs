@@ -1,0 +1,90 @@
+//! How things look, in light and in dark.
+
+/// Mechanisms in the order in which they are shown, and their colours, which can be told apart on light and on dark.
+const MECHANISMS: [(&str, &str); 10] = [
+    ("fork", "#e0524f"),
+    ("fork_columns", "#f2994a"),
+    ("physical", "#8e8e93"),
+    ("rewired", "#b57edc"),
+    ("scoot", "#c8a415"),
+    ("vm_snapshot", "#1fa187"),
+    ("mremap_cow", "#73b839"),
+    ("frames", "#5aa9e6"),
+    ("epochs", "#2f6fed"),
+    ("auto", "#e255a1"),
+];
+
+/// A mechanism's place among all; others come last.
+pub fn order(mechanism: &str) -> usize {
+    MECHANISMS.iter().position(|(name, _)| *name == mechanism).unwrap_or(MECHANISMS.len())
+}
+
+/// Other things that are shown in several plots.
+const SIDES: [(&str, &str); 8] = [
+    ("no queries", "#8e8e93"),
+    ("heap", "#f2994a"),
+    ("heap, serializable", "#e0524f"),
+    ("heap, repeatable read", "#f2994a"),
+    ("heap, read committed", "#c8a415"),
+    ("mirror", "#2f6fed"),
+    ("DuckDB", "#c8a415"),
+    ("Hyper", "#73b839"),
+];
+
+/// A mechanism's or a side's colour, that of what comes before a comma, or that of the place among other things.
+pub fn color(name: &str, place: usize) -> &'static str {
+    let known = |name: &str| MECHANISMS.iter().chain(&SIDES).find(|(known, _)| *known == name);
+    let first = name.split_once(',').and_then(|(first, _)| known(first));
+    known(name).or(first).unwrap_or(&MECHANISMS[place % MECHANISMS.len()]).1
+}
+
+/// What lines are drawn with beside colour: forks are dashed, and variants that share a colour dotted.
+pub fn dash(name: &str) -> &'static str {
+    match () {
+        _ if is_variant(name) => " stroke-dasharray=\"2 3\"",
+        _ if name.starts_with("fork") => " stroke-dasharray=\"6 3\"",
+        _ => "",
+    }
+}
+
+/// The same of bars.
+pub fn shade(name: &str) -> &'static str {
+    if is_variant(name) { " opacity=\"0.55\"" } else { "" }
+}
+
+/// What is SERIALIZABLE beside the engine stands next to the same at another level.
+fn is_variant(name: &str) -> bool {
+    name.split_once(", ").is_some_and(|(of, level)| level == "serializable" && of != "heap")
+}
+
+/// Colours that plots refer to.
+pub const COLORS: &str = ":root{color-scheme:light dark;--ink:#1d1d1f;--soft:#6e6e73;--line:#dddde2;--paper:#fff}
+@media (prefers-color-scheme:dark){:root{--ink:#eceef1;--soft:#a0a4ab;--line:#3a3d43;--paper:#16181c}}
+";
+
+pub const PLOT: &str = "svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .soft{fill:var(--soft)}
+svg .title{font-weight:600}svg .grid{stroke:var(--line)}svg .paper{fill:var(--paper)}
+";
+
+pub const PAGE: &str =
+    "body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif;max-width:1180px;
+margin:2rem auto;padding:0 1rem}h1{font-size:1.6rem}h2{margin-top:3rem;font-size:1.25rem}h3{font-size:1rem}
+.claim{border-left:3px solid var(--soft);padding-left:.8rem}.note{color:var(--soft);font-size:.9rem}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.88rem}
+th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid var(--line)}tr th:first-child{text-align:left}
+.plots{display:flex;flex-wrap:wrap;gap:1rem}.plots svg{max-width:100%;height:auto}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mechanism_at_two_levels_has_one_colour_and_two_looks() {
+        let (one, other) = ("scoot, serializable", "scoot, read committed");
+        assert_eq!(color(one, 0), color(other, 1));
+        assert_ne!((dash(one), shade(one)), (dash(other), shade(other)));
+        assert_eq!((dash("heap, serializable"), shade("heap, serializable")), ("", ""));
+        assert_ne!(color("heap, serializable", 0), color("heap, read committed", 0));
+    }
+}

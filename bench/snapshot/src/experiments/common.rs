@@ -1,0 +1,19 @@
+//! Words and parameters that several experiments have.
+
+use serde_json::{Value, json};
+
+use crate::session::Session;
+
+/// "1 thread", "2 threads".
+pub fn counted(number: &Value, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// What all rows about columns have in common.
+pub fn column_params(session: &Session) -> Value {
+    json!({
+        "columns": session.options.columns,
+        "column_mb": session.options.column_bytes() >> 20,
+        "run_kb": session.options.run_kb,
+    })
+}

@@ -1,0 +1,178 @@
+//! Where HammerDB's database is: in a private cluster, which starts anew for each run with the settings of that, or in a
+//! server of somebody, whose settings stay as they are.
+//!
+//! A minute of TPC-C adds half as many orders as five warehouses begin with. So the database is built once and never
+//! run on: every run has a fresh copy of it, and finds the same rows, indexes without gaps and no dead rows.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use postgres::config::{Host, SslMode};
+use postgres::{Client, Config, NoTls};
+use rand::Rng;
+
+use super::Configuration;
+use super::installation::{Installation, Setting};
+use crate::cluster::{Cluster, Options};
+use crate::databases::Databases;
+use crate::server::Server;
+use crate::{Result, anker};
+
+/// The user that HammerDB makes, and the database that it builds.
+pub const USER: &str = "anker_hammerdb";
+const BUILT: &str = "anker_hammerdb";
+/// The copy for one run.
+const COPY: &str = "anker_hammerdb_run";
+
+pub struct Place {
+    databases: Databases,
+    /// The private one.
+    cluster: Option<Cluster>,
+    password: String,
+    /// The user was made here.
+    ours: Cell<bool>,
+}
+
+impl Place {
+    pub fn private(server: &Arc<Server>) -> Result<Place> {
+        // As without pg_anker, and vacuumed as often as elsewhere; its own settings count from when it is loaded.
+        let options = Options::default()
+            .unset("shared_preload_libraries")
+            .unset("autovacuum_naptime")
+            .set("wal_level", "replica")
+            .set("synchronous_commit", "off")
+            .set("shared_buffers", "2GB")
+            .set("anker.memory", "6GB");
+        let cluster = Cluster::start(server, &options)?;
+        let databases = Databases::of(cluster.config());
+        Ok(Place { databases, cluster: Some(cluster), password: password(), ours: Cell::new(false) })
+    }
+
+    /// The server of a connection string, which a superuser has to give; it must have pg_anker loaded.
+    pub fn given(dsn: &str) -> Result<Place> {
+        let databases = Databases::given(dsn)?;
+        Ok(Place { databases, cluster: None, password: password(), ours: Cell::new(false) })
+    }
+
+    pub fn is_private(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// What is set that matters.
+    pub fn described(&self) -> &'static str {
+        if self.is_private() {
+            "synchronous_commit off, fsync off, shared_buffers 2GB"
+        } else {
+            "a server that was given"
+        }
+    }
+
+    /// Builds the database.
+    pub fn build(&self, hammerdb: &Installation, warehouses: u32) -> Result<()> {
+        [BUILT, COPY].iter().try_for_each(|name| self.databases.refuse_taken(name))?;
+        if self.connect()?.query_opt("SELECT FROM pg_roles WHERE rolname = $1", &[&USER])?.is_some() {
+            return Err(format!("there is a role {USER} already; if a run has left it, drop it").into());
+        }
+        self.ours.set(true);
+        self.databases.adopt(BUILT);
+        hammerdb.build(&self.settings(BUILT)?, warehouses)?;
+        // The copies have nothing left to tidy up.
+        Ok(self.config(BUILT).connect(NoTls)?.batch_execute("VACUUM (FREEZE, ANALYZE)")?)
+    }
+
+    /// A fresh copy of the database in a server with the settings of this configuration; how a superuser connects to it.
+    pub fn prepare(&self, configuration: &Configuration) -> Result<Config> {
+        if let Some(cluster) = &self.cluster {
+            load_library(cluster, configuration.library)?;
+        }
+        let config = self.databases.copy(BUILT, COPY, Some(USER))?;
+        if configuration.library {
+            anker::create_extension(&mut config.connect(NoTls)?)?;
+        }
+        Ok(config)
+    }
+
+    /// Takes the copy away.
+    pub fn discard(&self) -> Result<()> {
+        self.databases.discard(COPY)
+    }
+
+    /// What HammerDB has to know to build the database, or to run on the copy.
+    fn settings(&self, database: &str) -> Result<Vec<Setting>> {
+        let admin = self.databases.admin();
+        let host = match admin.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => return Err("the connection string has no host".into()),
+        };
+        let superuser = admin.get_user().ok_or("the connection string has no user")?;
+        let maintenance = admin.get_dbname().unwrap_or(superuser);
+        let password = admin.get_password().map_or("none".into(), String::from_utf8_lossy);
+        let sslmode = match admin.get_ssl_mode() {
+            SslMode::Disable => "disable",
+            SslMode::Require => "require",
+            _ => "prefer",
+        };
+        Ok(vec![
+            ("host", host),
+            ("port", admin.get_ports().first().map_or(5432, |port| *port).to_string()),
+            ("sslmode", sslmode.into()),
+            ("superuser", superuser.into()),
+            ("superuserpass", password.into_owned()),
+            ("defaultdbase", maintenance.into()),
+            ("user", USER.into()),
+            ("pass", self.password.clone()),
+            ("dbase", database.into()),
+            ("storedprocs", "true".into()),
+        ])
+    }
+
+    pub fn settings_of_a_run(&self) -> Result<Vec<Setting>> {
+        self.settings(COPY)
+    }
+
+    /// The server's first process, if it can be looked at.
+    pub fn postmaster(&self) -> Result<Option<u32>> {
+        self.databases.postmaster()
+    }
+
+    pub fn connect(&self) -> Result<Client> {
+        self.databases.connect()
+    }
+
+    fn config(&self, database: &str) -> Config {
+        self.databases.config(database)
+    }
+}
+
+impl Drop for Place {
+    /// Leaves nothing in a server that goes on.
+    fn drop(&mut self) {
+        if self.cluster.is_some() || !self.ours.get() {
+            return;
+        }
+        let gone = [COPY, BUILT]
+            .iter()
+            .try_for_each(|name| self.databases.discard(name))
+            .and_then(|()| Ok(self.connect()?.batch_execute(&format!("DROP ROLE IF EXISTS {USER}"))?));
+        if let Err(error) = gone {
+            eprintln!("databases {BUILT}, {COPY} or role {USER} are left: {}", crate::describe(&*error));
+        }
+    }
+}
+
+/// Restarts the server with or without pg_anker, for each run, so that each begins alike.
+fn load_library(cluster: &Cluster, yes: bool) -> Result<()> {
+    let mut client = cluster.connect()?;
+    for (name, value) in [("shared_preload_libraries", "pg_anker"), ("wal_level", "logical")] {
+        let what = if yes { format!("SET {name} = '{value}'") } else { format!("RESET {name}") };
+        client.batch_execute(&format!("ALTER SYSTEM {what}"))?;
+    }
+    drop(client);
+    cluster.restart()
+}
+
+/// Nobody has to know it: the user of that name goes with the database.
+fn password() -> String {
+    format!("{:032x}", rand::rng().random::<u128>())
+}

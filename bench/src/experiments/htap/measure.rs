@@ -1,0 +1,151 @@
+//! One run of one configuration, and its rows.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Configuration, Options, Side};
+use crate::experiments::side_by_side;
+use crate::queries::{self, ANKER};
+use crate::report::Findings;
+use crate::stage::Stage;
+use crate::streams::{Order, Plan};
+use crate::tpcc::{self, Access, Pace, Scale, Workload};
+use crate::trial::{Checked, Trial};
+use crate::{Result, anker};
+
+/// What a run is for.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Part {
+    /// Figures 6 and 7, and a column of Table 2.
+    Mixed,
+    /// Figure 8 (a) and (b).
+    TransactionStreams,
+    /// Figure 8 (c).
+    QueryStreams,
+}
+
+impl Part {
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Mixed => "mixed",
+            Part::TransactionStreams => "transaction streams",
+            Part::QueryStreams => "query streams",
+        }
+    }
+}
+
+/// What is the same for all configurations.
+pub struct Conditions {
+    part: Part,
+    workload: Workload,
+    /// Streams of queries.
+    sessions: u32,
+    every: Duration,
+    quiet: Duration,
+    measured: Duration,
+}
+
+/// Whether a query was the engine's: 1, or 0 where its mechanism cannot answer it.
+pub const BY_ENGINE: &str = "query of the engine";
+/// Threads that answer queries, in the paper.
+const SESSIONS: u32 = 2;
+/// Clients beside a varying number of streams of queries, in the paper.
+const CLIENTS: u32 = 2;
+
+impl Conditions {
+    pub fn usual(options: &Options, scale: Scale, access: Access) -> Conditions {
+        let pace = options.rate.map_or(Pace::Closed, Pace::Rate);
+        let workload = Workload { mix: options.mix, access, pace, ..Workload::of(scale, options.clients) };
+        let measured = Duration::from_secs(options.seconds.into()).saturating_sub(options.quiet());
+        let measured = measured.max(Duration::from_secs(1));
+        let (every, quiet) = (options.every(), options.quiet());
+        Conditions { part: Part::Mixed, workload, sessions: SESSIONS, every, quiet, measured }
+    }
+
+    /// A third of the time: there are many of these. Each stream of queries asks as often as two do elsewhere together.
+    pub fn scaling(options: &Options, scale: Scale, part: Part, streams: u32) -> Conditions {
+        let usual = Conditions::usual(options, scale, Access::Uniform);
+        let (clients, sessions) =
+            if part == Part::TransactionStreams { (streams, SESSIONS) } else { (CLIENTS, streams) };
+        let every = if part == Part::QueryStreams { usual.every / streams } else { usual.every };
+        let workload = Workload { clients, ..usual.workload };
+        let measured = (usual.measured / 3).max(Duration::from_secs(1));
+        Conditions { part, workload, sessions, every, measured, ..usual }
+    }
+
+    /// For who waits.
+    pub fn told(&self) -> String {
+        let Workload { clients, access, scale, .. } = self.workload;
+        let (warehouses, access, sessions) = (scale.warehouses, access.name(), self.sessions);
+        format!("{warehouses} warehouse(s), {access}, {clients} clients, {sessions} streams of queries")
+    }
+
+    fn params(&self, round: usize) -> Value {
+        json!({
+            "part": self.part.name(), "round": round, "access": self.workload.access.name(),
+            "warehouses": self.workload.scale.warehouses, "clients": self.workload.clients, "streams": self.sessions,
+        })
+    }
+}
+
+pub fn one(
+    stage: &Stage,
+    configuration: &Configuration,
+    conditions: &Conditions,
+    round: usize,
+    findings: &mut Findings,
+) -> Result<()> {
+    let (mirrored, database) = match &configuration.side {
+        Side::Engine(mechanism) => (true, stage.mirrored_by(mechanism, &tpcc::TABLES)?),
+        Side::Heap | Side::Nowhere => (false, stage.bare()?),
+    };
+    let mut by_engine = Vec::new();
+    let outcome = Trial {
+        database: &database,
+        workload: Workload { isolation: configuration.isolation, ..conditions.workload },
+        queries: plan(configuration, conditions),
+        quiet: conditions.quiet,
+        measured: conditions.measured,
+        mirrored,
+    }
+    .run(|client| {
+        let mut checked = Checked::default();
+        for query in ANKER.iter().filter(|_| mirrored) {
+            checked.note(query.name, &queries::compare(client, query)?);
+            by_engine.push((query.name, anker::analyzed(client, &query.flagged())?.as_deref() == Some("engine")));
+        }
+        Ok(checked)
+    })?;
+    database.discard()?;
+    for (query, by_engine) in by_engine {
+        let mut params = conditions.params(round);
+        params["query"] = json!(query);
+        findings.row(BY_ENGINE, &configuration.name, &params, u8::from(by_engine), "");
+    }
+    let names = ANKER.map(|query| query.name);
+    side_by_side::rows(&outcome, &configuration.name, &names, &conditions.params(round), findings);
+    outcome.checked.refuse()
+}
+
+/// Of the mirror the snapshot is asked for at READ COMMITTED, whatever the clients run at: SERIALIZABLE transactions that
+/// may write are the heap's.
+fn plan(configuration: &Configuration, conditions: &Conditions) -> Option<Plan> {
+    const SEED: u64 = 1 << 40;
+    let (queries, isolation) = match configuration.side {
+        Side::Nowhere => return None,
+        Side::Heap => (ANKER.map(|query| query.heap()), configuration.isolation),
+        Side::Engine(_) => (ANKER.map(|query| query.flagged()), tpcc::Isolation::ReadCommitted),
+    };
+    Some(Plan {
+        queries: queries.into(),
+        order: Order::Random,
+        seed: SEED,
+        sessions: conditions.sessions,
+        every: conditions.every,
+        isolation,
+        route: "",
+        snapshots: matches!(configuration.side, Side::Engine(_)),
+        numbers: 0,
+    })
+}

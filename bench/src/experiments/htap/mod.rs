@@ -1,0 +1,251 @@
+//! AnKer's section 6: transactions and the eight queries side by side, on the heap at each isolation level and in the
+//! engine, by each of its mechanisms.
+//!
+//! Each run has a copy of the loaded database to itself; configurations take turns, and each round begins with another.
+
+mod measure;
+mod show;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anker_report::Report;
+use anker_report::page::Page;
+use serde_json::json;
+
+use crate::arguments::{Arguments, Parsed};
+use crate::cluster;
+use crate::experiments::mechanisms::{self, Mechanisms, Wanted};
+use crate::experiments::side_by_side::ALONE;
+use crate::report::Findings;
+use crate::server::Server;
+use crate::stage::{Place, Stage};
+use crate::tpcc::{self, Access, Isolation, Mix, Scale};
+use crate::{Output, Result};
+
+use measure::{Conditions, Part};
+
+pub const USAGE: &str =
+    "htap [--quick] [--warehouses N[,N...]] [--seconds N] [--rounds N] [--clients N] [--access uniform|skewed|both]
+            [--mix anker|full] [--mechanisms all|NAME,...] [--levels serializable|read-committed|both] [--rate N]
+            [--streams N,N...] [--dsn DSN] [OUTPUT]";
+
+const NAME: &str = "htap";
+
+pub struct Options {
+    pub quick: bool,
+    /// Figures 6 to 8 are of the last one.
+    pub warehouses: Vec<u32>,
+    pub seconds: u32,
+    pub rounds: u32,
+    pub clients: u32,
+    pub access: Vec<Access>,
+    pub mix: Mix,
+    /// Transactions a second; else as many as can be.
+    pub rate: Option<f64>,
+    /// Of the engine.
+    pub mechanisms: Wanted,
+    /// Of transactions beside the engine.
+    pub levels: Vec<Isolation>,
+    /// Numbers of streams of Figure 8; none: it is left out.
+    pub streams: Vec<u32>,
+    /// Another server than a private one.
+    pub dsn: Option<String>,
+    pub output: Output,
+}
+
+/// Where the queries are answered.
+#[derive(Clone, PartialEq)]
+enum Side {
+    /// None are asked.
+    Nowhere,
+    Heap,
+    /// By this mechanism.
+    Engine(String),
+}
+
+struct Configuration {
+    name: String,
+    side: Side,
+    isolation: Isolation,
+}
+
+fn configurations(mechanisms: &[String], levels: &[Isolation]) -> Vec<Configuration> {
+    use Isolation::{ReadCommitted, RepeatableRead, Serializable};
+    let one = |of: &str, side: Side, isolation: Isolation| {
+        let name = format!("{of}, {}", isolation.name());
+        Configuration { name, side, isolation }
+    };
+    let mut all = vec![Configuration { name: ALONE.into(), side: Side::Nowhere, isolation: ReadCommitted }];
+    all.extend([Serializable, RepeatableRead, ReadCommitted].map(|level| one("heap", Side::Heap, level)));
+    for name in mechanisms {
+        all.extend(levels.iter().map(|level| one(name, Side::Engine(name.clone()), *level)));
+    }
+    all
+}
+
+impl Options {
+    pub fn parse(given: impl Iterator<Item = String>) -> Parsed<Options> {
+        let mut arguments = Arguments::new(given);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        let mut options = Options {
+            quick: false,
+            warehouses: Vec::new(),
+            seconds: 0,
+            rounds: 0,
+            clients: cores,
+            access: Vec::new(),
+            mix: Mix::Anker,
+            rate: None,
+            mechanisms: Wanted::usual(),
+            levels: vec![Isolation::Serializable, Isolation::ReadCommitted],
+            streams: Vec::new(),
+            dsn: None,
+            output: Output::default(),
+        };
+        while let Some(option) = arguments.option() {
+            match option.as_str() {
+                "--quick" => options.quick = true,
+                "--warehouses" => options.warehouses = arguments.numbers()?,
+                "--seconds" => options.seconds = arguments.number()?,
+                "--rounds" => options.rounds = arguments.number()?,
+                "--clients" => options.clients = arguments.number()?,
+                "--rate" => options.rate = Some(arguments.number()?),
+                "--streams" => options.streams = arguments.numbers()?,
+                "--access" => {
+                    options.access = match arguments.value()?.as_str() {
+                        "uniform" => vec![Access::Uniform],
+                        "skewed" => vec![Access::Skewed],
+                        "both" => vec![Access::Uniform, Access::Skewed],
+                        other => return Err(format!("--access: {other} is not uniform, skewed or both")),
+                    }
+                }
+                "--mix" => {
+                    options.mix = match arguments.value()?.as_str() {
+                        "anker" => Mix::Anker,
+                        "full" => Mix::Full,
+                        other => return Err(format!("--mix: {other} is not anker or full")),
+                    }
+                }
+                "--mechanisms" => options.mechanisms = Wanted::parse(&arguments.value()?)?,
+                "--levels" => {
+                    options.levels = match arguments.value()?.as_str() {
+                        "serializable" => vec![Isolation::Serializable],
+                        "read-committed" => vec![Isolation::ReadCommitted],
+                        "both" => vec![Isolation::Serializable, Isolation::ReadCommitted],
+                        other => return Err(format!("--levels: {other} is not serializable, read-committed or both")),
+                    }
+                }
+                "--dsn" => options.dsn = Some(arguments.value()?),
+                _ if arguments.output(&mut options.output)? => {}
+                _ => return Err(format!("unknown argument {option}")),
+            }
+        }
+        if options.dsn.is_some() && options.mechanisms != Wanted::usual() {
+            return Err(mechanisms::NOT_GIVEN.into());
+        }
+        Ok(options.filled())
+    }
+
+    /// What was not said.
+    fn filled(mut self) -> Options {
+        let usual = |quick, full| if self.quick { quick } else { full };
+        let (warehouses, seconds, rounds) = (usual(1, 5), usual(3, 180), usual(1, 3));
+        if self.access.is_empty() {
+            self.access.push(Access::Uniform);
+            if !self.quick {
+                self.access.push(Access::Skewed);
+            }
+        }
+        if self.warehouses.is_empty() {
+            self.warehouses.push(warehouses);
+        }
+        if self.seconds == 0 {
+            self.seconds = seconds;
+        }
+        if self.rounds == 0 {
+            self.rounds = rounds;
+        }
+        self
+    }
+
+    fn scale(&self, warehouses: u32) -> Scale {
+        if self.quick { Scale::small(warehouses) } else { Scale::standard(warehouses) }
+    }
+
+    /// Transactions alone, before the first query.
+    fn quiet(&self) -> Duration {
+        if self.quick { Duration::from_secs(1) } else { Duration::from_secs(5) }
+    }
+
+    /// From one query to the next.
+    fn every(&self) -> Duration {
+        if self.quick { Duration::from_millis(100) } else { Duration::from_millis(500) }
+    }
+}
+
+pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
+    let place = Place::new(server, options.dsn.as_deref());
+    let mechanisms = match options.dsn {
+        None => options.mechanisms.find(server)?,
+        Some(_) => Mechanisms::given(),
+    };
+    let configurations = configurations(&mechanisms.there, &options.levels);
+    let mut findings = Findings::new(NAME);
+    for (key, value) in [
+        ("quick", json!(options.quick)),
+        ("seconds", json!(options.seconds)),
+        ("queries_from_s", json!(options.quiet().as_secs_f64())),
+        ("query_every_ms", json!(options.every().as_millis() as u64)),
+        ("rounds", json!(options.rounds)),
+        ("clients", json!(options.clients)),
+        ("mix", json!(format!("{:?}", options.mix).to_lowercase())),
+        ("rate", json!(options.rate)),
+        ("settings", json!(place.described("synchronous_commit off, fsync off, shared_buffers 1 GB"))),
+        ("not_measured", json!(mechanisms.left_out())),
+    ] {
+        findings.report.set_meta(key, value);
+    }
+    let last = options.warehouses.last().copied();
+    for &warehouses in &options.warehouses {
+        eprintln!("loading TPC-C, {warehouses} warehouse(s)");
+        let scale = options.scale(warehouses);
+        let settings = cluster::Options::default().set("shared_buffers", "1GB");
+        let stage = Stage::load(place, settings, |config| tpcc::create(config, scale))?;
+        let is_last = Some(warehouses) == last;
+        for &access in options.access.iter().take(if is_last { 2 } else { 1 }) {
+            let conditions = Conditions::usual(options, scale, access);
+            rounds(&stage, &configurations, options.rounds, &conditions, &mut findings)?;
+        }
+        for &streams in options.streams.iter().filter(|_| is_last) {
+            for part in [Part::TransactionStreams, Part::QueryStreams] {
+                let conditions = Conditions::scaling(options, scale, part, streams);
+                rounds(&stage, &configurations, options.rounds, &conditions, &mut findings)?;
+            }
+        }
+    }
+    Ok(findings.report)
+}
+
+/// Configurations in turns; who comes first does so in turns, too.
+fn rounds(
+    stage: &Stage,
+    configurations: &[Configuration],
+    rounds: u32,
+    conditions: &Conditions,
+    findings: &mut Findings,
+) -> Result<()> {
+    for round in 0..rounds as usize {
+        for at in 0..configurations.len() {
+            let configuration = &configurations[(at + round) % configurations.len()];
+            let (what, round) = (conditions.told(), round + 1);
+            eprintln!("{what}, round {round} of {rounds}: {}", configuration.name);
+            measure::one(stage, configuration, conditions, round, findings)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn page(report: &Report) -> Page {
+    show::page(report)
+}

@@ -1,0 +1,29 @@
+//! What the mirror takes.
+
+use postgres::Client;
+use serde_json::Value;
+
+use crate::report::Findings;
+use crate::{Result, os};
+
+/// What the mirror's tables take, key index, statistics and undo included, and the engine's process with all that it has:
+/// of the heap without indexes. `when` stands behind the figures' names.
+pub fn rows(client: &mut Client, subject: &str, when: &str, params: &Value, findings: &mut Findings) -> Result<()> {
+    let row = client.query_one(
+        "SELECT sum(bytes + undo_bytes)::float8, sum(pg_table_size(relation))::float8, (SELECT engine_pid
+            FROM anker.engine WHERE database::text = current_database()) FROM anker.tables",
+        &[],
+    )?;
+    let (mirror, heap): (f64, f64) = (row.get(0), row.get(1));
+    findings.row(&format!("memory_share{when}"), subject, params, mirror / heap, "of the heap without indexes");
+    if let Some(resident) = row.get::<_, Option<i32>>(2).and_then(|pid| os::private_bytes(pid as u32)) {
+        findings.row(
+            &format!("resident_share{when}"),
+            subject,
+            params,
+            resident as f64 / heap,
+            "of the heap without indexes",
+        );
+    }
+    Ok(())
+}

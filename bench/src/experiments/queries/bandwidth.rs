@@ -1,0 +1,74 @@
+//! How close the sum of a column comes to what reading it costs at least: a column whose codes are the values themselves, too
+//! large for the processor's caches.
+
+use std::hint::black_box;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+
+use super::measured::{NONE, engine_ms};
+use crate::report::Findings;
+use crate::sets::Route;
+use crate::sets::peers::THREADS;
+use crate::{Result, anker};
+
+/// Without a cache that the system tells of.
+const FALLBACK: u64 = 32 << 20;
+const TABLE: &str = "bandwidth_of_scans";
+
+/// Twice the last level of the processor's caches.
+pub fn column_bytes() -> u64 {
+    let size = |index: u32| {
+        let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size")).ok()?;
+        let (number, unit) = text.trim().split_at(text.trim().len().checked_sub(1)?);
+        let factor = if unit == "M" { 1 << 20 } else { 1 << 10 };
+        number.parse::<u64>().ok().map(|number| number * factor)
+    };
+    2 * (0..8).filter_map(size).max().unwrap_or(FALLBACK)
+}
+
+pub fn measure(client: &mut Client, bytes: u64, runs: u32, findings: &mut Findings) -> Result<()> {
+    let rows = bytes / 8;
+    client.batch_execute(&format!(
+        "RESET statement_timeout;
+         CREATE TABLE {TABLE} (v bigint NOT NULL);
+         ALTER TABLE {TABLE} REPLICA IDENTITY FULL;
+         INSERT INTO {TABLE} SELECT ((random() - 0.5) * 1.8e19)::bigint FROM generate_series(1, {rows})"
+    ))?;
+    anker::mirror(client, &[TABLE], Duration::from_secs(600))?;
+    client.batch_execute(Route::Prefer.setting())?;
+    let sql = format!("SELECT sum(v) FROM {TABLE}");
+    let (mut engine, mut plain) = (f64::INFINITY, f64::INFINITY);
+    let values: Vec<u64> = (0..rows).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    // In turns, so that what the machine does meanwhile is everybody's.
+    for _ in 0..runs {
+        engine = engine.min(engine_ms(client, &sql, 3)?.ok_or("the engine does not sum a column")?);
+        plain = (0..3).map(|_| read(&values)).fold(plain, f64::min);
+    }
+    let rate = |ms: f64| bytes as f64 / ms / 1e6;
+    findings.row("bandwidth", "plain reading", &NONE, rate(plain), "GB/s");
+    findings.row("bandwidth", "sum of a column", &NONE, rate(engine), "GB/s");
+    findings.row("bandwidth_share", "sum of a column", &NONE, plain / engine, "of plain reading");
+    client.batch_execute(&format!("SELECT anker.unmirror('{TABLE}'); DROP TABLE {TABLE}"))?;
+    Ok(())
+}
+
+/// Milliseconds in which all values are read, by as many threads as the engine has.
+fn read(values: &[u64]) -> f64 {
+    let start = Instant::now();
+    let part = values.len().div_ceil(THREADS as usize).max(1);
+    thread::scope(|scope| {
+        for part in values.chunks(part) {
+            scope.spawn(|| {
+                // As many sums as the processor can keep up at once.
+                let mut sums = [0u64; 32];
+                for values in part.as_chunks::<32>().0 {
+                    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+                }
+                black_box(sums);
+            });
+        }
+    });
+    start.elapsed().as_secs_f64() * 1e3
+}

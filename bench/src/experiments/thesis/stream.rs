@@ -1,0 +1,263 @@
+//! One run: a stream of transactions into which a query is injected after every so many of them, and what each took.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use postgres::error::SqlState;
+use postgres::{Client, Config, NoTls};
+
+use super::workload::{Mix, Rows, Transactions};
+use crate::sets::{Query, Route};
+use crate::stage::Database;
+use crate::streams::{Asked, Asker};
+use crate::tpcc::Isolation;
+use crate::{Result, anker, os};
+
+pub struct Stream<'a> {
+    pub database: &'a Database,
+    pub mix: &'a Mix,
+    pub rows: &'a Rows,
+    pub query: &'a Query,
+    pub clients: u32,
+    /// That are measured.
+    pub transactions: u64,
+    /// From one injection to the next.
+    pub every: u64,
+    pub mirrored: bool,
+}
+
+/// A transaction, as its client saw it.
+#[derive(Clone, Copy)]
+pub struct Done {
+    pub begun: Instant,
+    pub ended: Instant,
+    pub wrote: bool,
+}
+
+pub struct Outcome {
+    /// In the order in which they ended.
+    pub done: Vec<Done>,
+    pub injected: Vec<Asked>,
+    /// By when its commit was known, and how long after the commit the engine had it, in microseconds.
+    pub applied: Vec<(Instant, f64)>,
+    /// Of all transactions that should have one.
+    pub applied_missing: usize,
+    pub seconds: f64,
+    /// Seconds of the processors: the whole server, the engine; `None` of a server elsewhere.
+    pub cpu: Option<(f64, f64)>,
+    /// Injected queries that the engine has answered.
+    pub served: Option<(i64, i64)>,
+}
+
+/// What all threads share.
+struct Shared {
+    /// Transactions that have ended.
+    ended: AtomicU64,
+    stop: AtomicBool,
+    transactions: u64,
+    every: u64,
+}
+
+impl Stream<'_> {
+    /// `check` runs when all is measured, beside further transactions.
+    pub fn run(&self, check: impl FnOnce(&mut Client) -> Result<()>) -> Result<Outcome> {
+        let (config, mut client) = (self.database.config(), self.database.connect()?);
+        let postmaster = self.database.postmaster()?;
+        let engine = if self.mirrored { anker::processes(&mut client)?.map(|(_, engine)| engine) } else { None };
+        let cpu = || {
+            let of = |pid: u32| os::cpu_time(pid).unwrap_or_default().as_secs_f64();
+            Some((os::cpu_time_of_tree(postmaster?).as_secs_f64(), engine.map_or(0.0, of)))
+        };
+        let shared = Shared {
+            ended: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            transactions: self.transactions,
+            every: self.every,
+        };
+        let mut sessions = (0..self.clients).map(|n| self.session(&config, n)).collect::<Result<Vec<_>>>()?;
+        let route = if self.mirrored { Route::Prefer.setting() } else { "" };
+        let asker = Asker::connect(&config, Isolation::ReadCommitted, route, 0)?;
+        let follower = if self.mirrored { Some(Follower::start(&config)?) } else { None };
+        let (before, served) = (cpu(), served(&mut client, self.mirrored)?);
+        let began = Instant::now();
+
+        let (inject, injections) = channel();
+        let outcome = std::thread::scope(|scope| -> Result<_> {
+            let (sql, explains, stop) = (&self.query.sql, self.mirrored, &shared.stop);
+            let analyst = scope.spawn(move || answer(asker, sql, explains, injections, stop));
+            let clients: Vec<_> = sessions
+                .drain(..)
+                .map(|session| {
+                    let (shared, inject) = (&shared, inject.clone());
+                    scope.spawn(move || session.run(shared, &inject))
+                })
+                .collect();
+            drop(inject);
+            // Whatever happens, the clients are told to stop.
+            let checked = wait_for(&shared, &clients).and_then(|()| {
+                let (ended, after) = (Instant::now(), cpu());
+                check(&mut client).map(|()| (ended, after))
+            });
+            shared.stop.store(true, Ordering::Relaxed);
+            let mut done = Vec::new();
+            for client in clients {
+                done.extend(client.join().map_err(|_| "a client panicked")??);
+            }
+            let injected = analyst.join().map_err(|_| "the analytic session panicked")??;
+            let (ended, after) = checked?;
+            Ok((done, injected, ended, after))
+        });
+        let (mut done, injected, ended, after) = outcome?;
+        done.sort_by_key(|one| one.ended);
+        let written: Vec<Instant> = done.iter().filter(|one| one.wrote).map(|one| one.ended).collect();
+        let delays = follower.map_or(Ok(Vec::new()), |follower| follower.finish(written.len()))?;
+        let applied: Vec<_> = delays.iter().filter_map(|(at, us)| Some((*written.get(*at as usize)?, *us))).collect();
+        let answered = served.zip(self::served(&mut client, self.mirrored)?);
+        Ok(Outcome {
+            applied_missing: if self.mirrored { written.len() - applied.len() } else { 0 },
+            applied,
+            seconds: (ended - began).as_secs_f64(),
+            cpu: before.zip(after).map(|(before, after)| (after.0 - before.0, after.1 - before.1)),
+            served: answered.map(|(before, after)| (after.0 - before.0, after.1 - before.1)),
+            done,
+            injected,
+        })
+    }
+
+    fn session(&self, config: &Config, number: u32) -> Result<Session> {
+        let mut client = config.clone().application_name("thesis").connect(NoTls)?;
+        // The log is flushed with each commit, so that the engine does not wait for PostgreSQL's WAL writer.
+        client.batch_execute("SET synchronous_commit = on; SET log_min_messages = fatal")?;
+        let transactions = self.mix.begin(&mut client, self.rows, u64::from(number) + 1)?;
+        let room = (self.transactions / u64::from(self.clients)) as usize * 2;
+        Ok(Session { client, transactions, done: Vec::with_capacity(room) })
+    }
+}
+
+/// One query after the other; every second one tells what its snapshot took.
+fn answer(
+    mut asker: Asker,
+    sql: &str,
+    explains: bool,
+    injections: Receiver<Instant>,
+    stop: &AtomicBool,
+) -> Result<Vec<Asked>> {
+    let mut asked = Vec::new();
+    for due in injections {
+        let explained = explains && asked.len() % 2 == 1;
+        asked.push(asker.ask(0, sql, due, explained, stop)?);
+    }
+    Ok(asked)
+}
+
+/// Until all that is measured has ended, or a client has.
+fn wait_for<T>(shared: &Shared, clients: &[std::thread::ScopedJoinHandle<'_, T>]) -> Result<()> {
+    while shared.ended.load(Ordering::Relaxed) < shared.transactions {
+        if clients.iter().any(|client| client.is_finished()) {
+            return Err("a client has ended".into());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+fn served(client: &mut Client, mirrored: bool) -> Result<Option<(i64, i64)>> {
+    if !mirrored {
+        return Ok(None);
+    }
+    Ok(Some((anker::counter(client, "queries_served")?, anker::counter(client, "fallbacks")?)))
+}
+
+struct Session {
+    client: Client,
+    transactions: Box<dyn Transactions>,
+    done: Vec<Done>,
+}
+
+impl Session {
+    fn run(mut self, shared: &Shared, inject: &Sender<Instant>) -> Result<Vec<Done>> {
+        while !shared.stop.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            let wrote = self.one()?;
+            let ended = Instant::now();
+            let number = shared.ended.fetch_add(1, Ordering::Relaxed) + 1;
+            if number <= shared.transactions {
+                self.done.push(Done { begun, ended, wrote });
+            }
+            if number.is_multiple_of(shared.every) && number < shared.transactions {
+                // The analytic session is gone only if it has failed, which it says itself.
+                let _ = inject.send(ended);
+            }
+        }
+        Ok(self.done)
+    }
+
+    /// Repeated if it was chosen as a deadlock's victim.
+    fn one(&mut self) -> Result<bool> {
+        loop {
+            match self.transactions.one(&mut self.client) {
+                Ok(wrote) => return Ok(wrote),
+                Err(error) if error.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Reads now and then what the engine tells of the last transactions that it applied. The first one that was written in the
+/// run is the first one that it tells of, and so on.
+struct Follower {
+    stop: std::sync::Arc<AtomicU64>,
+    thread: JoinHandle<Result<Vec<(u64, f64)>>>,
+}
+
+/// Of as many transactions as the engine remembers.
+const PERIOD: Duration = Duration::from_millis(100);
+/// For what is still on its way when the run is over.
+const LIMIT: Duration = Duration::from_secs(10);
+
+impl Follower {
+    fn start(config: &Config) -> Result<Follower> {
+        let mut client = config.connect(NoTls)?;
+        let (first, _) = delays(&mut client)?;
+        // As many as there will be; nobody knows yet.
+        let stop = std::sync::Arc::new(AtomicU64::new(u64::MAX));
+        let wanted = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let (mut all, mut known, mut deadline) = (Vec::new(), 0, None);
+            loop {
+                let (total, last) = delays(&mut client)?;
+                let seen = (total - first) as u64;
+                let fresh = (seen - known).min(last.len() as u64);
+                let from = last.len() - fresh as usize;
+                all.extend((seen - fresh..seen).zip(last[from..].iter().map(|us| *us as f64)));
+                known = seen;
+                let wanted = wanted.load(Ordering::Relaxed);
+                if wanted != u64::MAX {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + LIMIT);
+                    if known >= wanted || Instant::now() >= deadline {
+                        return Ok(all);
+                    }
+                }
+                std::thread::sleep(PERIOD);
+            }
+        });
+        Ok(Follower { stop, thread })
+    }
+
+    /// Of the first so many transactions that were written, with their places among them.
+    fn finish(self, written: usize) -> Result<Vec<(u64, f64)>> {
+        self.stop.store(written as u64, Ordering::Relaxed);
+        self.thread.join().map_err(|_| "the follower panicked")?
+    }
+}
+
+/// How many transactions were applied so far, and the delays of the last ones.
+fn delays(client: &mut Client) -> Result<(i64, Vec<i64>)> {
+    let sql = "SELECT transactions_applied, commit_to_applied_us FROM anker.engine \
+               WHERE database::text = current_database()";
+    let row = client.query_one(sql, &[])?;
+    Ok((row.get::<_, Option<i64>>(0).unwrap_or(0), row.get::<_, Option<Vec<i64>>>(1).unwrap_or_default()))
+}

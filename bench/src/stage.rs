@@ -1,0 +1,159 @@
+//! A loaded database, of which every run gets a copy: each begins with the same rows, whatever the one before has done.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres::{Client, Config, NoTls};
+
+use crate::cluster::{Cluster, Options, Stop};
+use crate::databases::Databases;
+use crate::server::Server;
+use crate::{Result, anker, tpcc};
+
+const MIRRORING: Duration = Duration::from_secs(600);
+/// What is loaded in a server that is given; copies are numbered.
+const LOADED: &str = "anker_bench";
+
+/// Where a benchmark runs.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    /// Servers of its own.
+    Private(&'a Arc<Server>),
+    /// A server that is there, by its connection string. It is what it is: it is not restarted, and has pg_anker loaded in
+    /// all runs.
+    Given(&'a str),
+}
+
+impl<'a> Place<'a> {
+    pub fn new(server: &'a Arc<Server>, dsn: Option<&'a str>) -> Place<'a> {
+        dsn.map_or(Place::Private(server), Place::Given)
+    }
+
+    pub fn is_private(self) -> bool {
+        matches!(self, Place::Private(_))
+    }
+
+    /// What is said of its settings: those of a private server are told.
+    pub fn described(self, settings: &str) -> String {
+        if self.is_private() { settings.to_owned() } else { "a server that was given, with its own settings".into() }
+    }
+
+    /// An empty database for one experiment, with pg_anker loaded.
+    pub fn database(self, options: &Options) -> Result<Database> {
+        match self {
+            Place::Private(server) => Ok(Database::Private(Cluster::start(server, options)?)),
+            Place::Given(dsn) => {
+                let databases = Rc::new(Databases::given(dsn)?);
+                databases.create(LOADED)?;
+                Ok(Database::Given { databases, name: LOADED.into() })
+            }
+        }
+    }
+}
+
+pub enum Stage {
+    /// It is stopped.
+    Private(Cluster),
+    Given(Rc<Databases>),
+}
+
+/// A database to run on, alone in its server unless that was given.
+pub enum Database {
+    Private(Cluster),
+    Given { databases: Rc<Databases>, name: String },
+}
+
+impl Stage {
+    /// `options`, of a private server, without pg_anker.
+    pub fn load(place: Place, options: Options, load: impl FnOnce(&Config) -> Result<()>) -> Result<Stage> {
+        match place {
+            Place::Private(server) => {
+                let options = options.unset("shared_preload_libraries").set("wal_level", "replica");
+                let original = Cluster::start(server, &options)?;
+                load(&original.config())?;
+                original.stop(Stop::Fast)?;
+                Ok(Stage::Private(original))
+            }
+            Place::Given(dsn) => {
+                let databases = Databases::given(dsn)?;
+                load(&databases.create(LOADED)?)?;
+                Ok(Stage::Given(Rc::new(databases)))
+            }
+        }
+    }
+
+    /// As a server is that has never heard of pg_anker, if it is private.
+    pub fn bare(&self) -> Result<Database> {
+        self.copy(&[])
+    }
+
+    /// With pg_anker and mirrors of these tables.
+    pub fn mirrored(&self, tables: &[&str]) -> Result<Database> {
+        self.mirrored_by("auto", tables)
+    }
+
+    /// With a mechanism for the engine's snapshots; a server that is given has its own.
+    pub fn mirrored_by(&self, mechanism: &str, tables: &[&str]) -> Result<Database> {
+        let database = self.with_extension(mechanism, tables)?;
+        anker::mirror(&mut database.connect()?, tables, MIRRORING)?;
+        Ok(database)
+    }
+
+    /// These tables can be mirrored, and are not yet.
+    pub fn with_extension(&self, mechanism: &str, tables: &[&str]) -> Result<Database> {
+        let database = self.copy(&[
+            ("shared_preload_libraries", "pg_anker"),
+            ("wal_level", "logical"),
+            ("anker.memory", "8GB"),
+            ("anker.mechanism", mechanism),
+        ])?;
+        let mut client = database.connect()?;
+        anker::create_extension(&mut client)?;
+        if tables.contains(&"history") {
+            tpcc::identify_history(&mut client)?;
+        }
+        Ok(database)
+    }
+
+    fn copy(&self, settings: &[(&str, &str)]) -> Result<Database> {
+        match self {
+            Stage::Private(original) => Ok(Database::Private(original.copy(settings)?)),
+            Stage::Given(databases) => {
+                let is_free = |name: &String| databases.refuse_taken(name).is_ok();
+                let name = (1..).map(|number| format!("{LOADED}_{number}")).find(is_free).unwrap_or_default();
+                databases.copy(LOADED, &name, None)?;
+                Ok(Database::Given { databases: databases.clone(), name })
+            }
+        }
+    }
+}
+
+impl Database {
+    pub fn config(&self) -> Config {
+        match self {
+            Database::Private(cluster) => cluster.config(),
+            Database::Given { databases, name } => databases.config(name),
+        }
+    }
+
+    pub fn connect(&self) -> Result<Client> {
+        Ok(self.config().connect(NoTls)?)
+    }
+
+    /// The server's first process, if it can be looked at.
+    pub fn postmaster(&self) -> Result<Option<u32>> {
+        match self {
+            Database::Private(cluster) => cluster.postmaster_pid().map(Some),
+            Database::Given { databases, .. } => databases.postmaster(),
+        }
+    }
+
+    /// Gives its room on the disk back.
+    pub fn discard(self) -> Result<()> {
+        match self {
+            Database::Private(cluster) => cluster.discard(),
+            Database::Given { databases, name } => databases.discard(&name),
+        }
+    }
+}

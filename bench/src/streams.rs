@@ -1,0 +1,266 @@
+//! Sessions that ask analytic queries, at times that are given or one after the other, and remember each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use postgres::error::SqlState;
+use postgres::{CancelToken, Client, NoTls};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::Value;
+
+use crate::tpcc::Isolation;
+use crate::{Result, anker};
+
+#[derive(Clone)]
+pub struct Plan {
+    pub queries: Vec<String>,
+    pub order: Order,
+    pub sessions: u32,
+    /// From one query to the next, whichever session is free for it; nothing: each session asks without a pause.
+    pub every: Duration,
+    pub isolation: Isolation,
+    /// Of each session.
+    pub route: &'static str,
+    /// The same gives the same queries.
+    pub seed: u64,
+    /// One query in four is asked by EXPLAIN ANALYZE, for what its snapshot took.
+    pub snapshots: bool,
+    /// So many numbers begin each row, as [`Asked::seen`].
+    pub numbers: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Order {
+    Random,
+    InTurn,
+}
+
+/// A query that was answered.
+pub struct Asked {
+    pub query: usize,
+    pub due: Instant,
+    pub begun: Instant,
+    pub ended: Instant,
+    /// By EXPLAIN ANALYZE, which sends no rows.
+    pub explained: bool,
+    pub snapshot: Option<Snapshot>,
+    pub seen: Vec<i64>,
+}
+
+/// A query's snapshot; times in milliseconds.
+pub struct Snapshot {
+    pub mechanism: String,
+    pub taken: f64,
+    /// Before it could be taken.
+    pub wait: f64,
+}
+
+impl Asked {
+    pub fn ms(&self) -> f64 {
+        self.ended.duration_since(self.begun).as_secs_f64() * 1e3
+    }
+
+    /// From when it was due.
+    pub fn response_ms(&self) -> f64 {
+        self.ended.duration_since(self.due).as_secs_f64() * 1e3
+    }
+}
+
+pub struct Streams {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    backends: Vec<u32>,
+    cancel: Vec<CancelToken>,
+    threads: Vec<JoinHandle<Result<Vec<Asked>>>>,
+}
+
+/// How many queries have been taken, by all sessions together.
+type Ticket = Arc<AtomicU64>;
+
+impl Streams {
+    /// The first query is due at `from`.
+    pub fn start(config: &postgres::Config, plan: &Plan, from: Instant) -> Result<Streams> {
+        let (stop, ticket) = (Arc::new(AtomicBool::new(false)), Ticket::default());
+        let (backends, cancel, threads) = (Vec::new(), Vec::new(), Vec::new());
+        let mut streams = Streams { stop, answered: Arc::default(), backends, cancel, threads };
+        for _ in 0..plan.sessions {
+            let mut asker = Asker::connect(config, plan.isolation, plan.route, plan.numbers)?;
+            streams.backends.push(asker.backend()?);
+            streams.cancel.push(asker.client.cancel_token());
+            let (stop, answered) = (streams.stop.clone(), streams.answered.clone());
+            let stream = Stream { asker, plan: plan.clone(), from, stop, answered };
+            let ticket = ticket.clone();
+            streams.threads.push(std::thread::spawn(move || stream.run(&ticket)));
+        }
+        Ok(streams)
+    }
+
+    pub fn backends(&self) -> &[u32] {
+        &self.backends
+    }
+
+    /// So far, by all sessions.
+    pub fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Queries that still run are ended and left out.
+    pub fn finish(mut self) -> Result<Vec<Asked>> {
+        let mut asked = Vec::new();
+        for thread in self.end() {
+            asked.extend(thread.join().map_err(|_| "an analytic session panicked")??);
+        }
+        asked.sort_by_key(|asked| asked.begun);
+        Ok(asked)
+    }
+
+    fn end(&mut self) -> Vec<JoinHandle<Result<Vec<Asked>>>> {
+        self.stop.store(true, Ordering::Relaxed);
+        // A session that has just ended has nothing to be ended.
+        self.cancel.iter().for_each(|token| _ = token.cancel_query(NoTls));
+        self.threads.drain(..).collect()
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Stream {
+    asker: Asker,
+    plan: Plan,
+    from: Instant,
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+}
+
+impl Stream {
+    fn run(mut self, ticket: &Ticket) -> Result<Vec<Asked>> {
+        let mut asked = Vec::new();
+        loop {
+            let number = ticket.fetch_add(1, Ordering::Relaxed);
+            let due = self.from + self.plan.every.mul_f64(number as f64);
+            while !self.stopped() && Instant::now() < due {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(20)));
+            }
+            if self.stopped() {
+                return Ok(asked);
+            }
+            let mut random = StdRng::seed_from_u64(self.plan.seed ^ number);
+            let query = match self.plan.order {
+                Order::InTurn => number as usize % self.plan.queries.len(),
+                Order::Random => random.random_range(0..self.plan.queries.len()),
+            };
+            let explained = self.plan.snapshots && random.random_ratio(1, 4);
+            // Without a pause nothing is due before it begins.
+            let due = if self.plan.every.is_zero() { Instant::now() } else { due };
+            match self.asker.ask(query, &self.plan.queries[query], due, explained, &self.stop) {
+                Ok(one) => {
+                    asked.push(one);
+                    self.answered.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(_) if self.stopped() => return Ok(asked),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// An analytic session.
+pub struct Asker {
+    client: Client,
+    /// So many begin each row.
+    numbers: usize,
+}
+
+impl Asker {
+    pub fn connect(config: &postgres::Config, isolation: Isolation, route: &str, numbers: usize) -> Result<Asker> {
+        let mut client = config.clone().application_name("analyst").connect(NoTls)?;
+        client.batch_execute(&format!(
+            "SET default_transaction_isolation = '{}'; {route}; SET log_min_messages = fatal",
+            isolation.name()
+        ))?;
+        Ok(Asker { client, numbers })
+    }
+
+    /// The number of the query is only noted. What a conflict ends is asked again, unless it is time to stop.
+    pub fn ask(&mut self, query: usize, sql: &str, due: Instant, by_explain: bool, stop: &AtomicBool) -> Result<Asked> {
+        let begun = Instant::now();
+        let (mut snapshot, mut seen) = (None, Vec::new());
+        loop {
+            let answered = if by_explain {
+                explained(&mut self.client, sql).map(|told| snapshot = told)
+            } else {
+                self.read(sql).map(|numbers| seen = numbers)
+            };
+            match answered {
+                Ok(()) => break,
+                Err(error) if is_serialization_failure(&error) && !stop.load(Ordering::Relaxed) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Asked { query, due, begun, ended: Instant::now(), explained: by_explain, snapshot, seen })
+    }
+
+    /// The whole answer, in binary form, of which only the numbers are looked at.
+    fn read(&mut self, sql: &str) -> Result<Vec<i64>> {
+        use postgres::fallible_iterator::FallibleIterator;
+        let mut rows = self.client.query_raw(sql, std::iter::empty::<i32>())?;
+        let mut seen = Vec::new();
+        while let Some(row) = rows.next()? {
+            if seen.is_empty() {
+                seen = (0..self.numbers).map(|i| row.get::<_, Option<i64>>(i).unwrap_or(0)).collect();
+            }
+        }
+        Ok(seen)
+    }
+
+    fn backend(&mut self) -> Result<u32> {
+        Ok(self.client.query_one("SELECT pg_backend_pid()", &[])?.get::<_, i32>(0) as u32)
+    }
+}
+
+/// Asks a query by EXPLAIN ANALYZE; `None` from the heap.
+pub fn explained(client: &mut Client, sql: &str) -> Result<Option<Snapshot>> {
+    let explain = format!("EXPLAIN (ANALYZE, COSTS off, FORMAT json) {sql}");
+    let text = anker::text_rows(client, &explain)?.concat();
+    Ok(snapshot(&serde_json::from_str::<Value>(&text)?[0]["Plan"]))
+}
+
+fn snapshot(plan: &Value) -> Option<Snapshot> {
+    let ms = |name: &str| plan[name].as_f64();
+    if let (Some(taken), Some(wait)) = (ms("Snapshot Time"), ms("Wait")) {
+        let mechanism = plan["Mechanism"].as_str().unwrap_or_default().to_owned();
+        return Some(Snapshot { mechanism, taken, wait });
+    }
+    plan["Plans"].as_array()?.iter().find_map(snapshot)
+}
+
+fn is_serialization_failure(error: &crate::Error) -> bool {
+    let code = error.downcast_ref::<postgres::Error>().and_then(postgres::Error::code);
+    code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_snapshot_is_found_below_other_nodes() {
+        let scan = json!({"Node Type": "Custom Scan", "Mechanism": "scoot", "Snapshot Time": 0.25, "Wait": 1.5});
+        let found = snapshot(&json!({"Plans": [{"Plans": [scan]}]})).unwrap();
+        assert_eq!((found.mechanism.as_str(), found.taken, found.wait), ("scoot", 0.25, 1.5));
+        assert!(snapshot(&json!({"Plans": [{"Node Type": "Seq Scan"}]})).is_none());
+    }
+}

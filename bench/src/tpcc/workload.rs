@@ -1,0 +1,110 @@
+//! What clients do: which transactions, where, how isolated, how fast.
+
+use super::Scale;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    NewOrder,
+    Payment,
+    OrderStatus,
+    Delivery,
+    StockLevel,
+}
+
+pub const KINDS: usize = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// The specification's five, of which 45 % are new orders.
+    Full,
+    /// AnKer's three, as many of each.
+    Anker,
+}
+
+impl Mix {
+    /// What is drawn, and in how many of all cases.
+    pub fn shares(self) -> &'static [(Kind, u32)] {
+        match self {
+            Mix::Full => &[
+                (Kind::NewOrder, 45),
+                (Kind::Payment, 43),
+                (Kind::OrderStatus, 4),
+                (Kind::Delivery, 4),
+                (Kind::StockLevel, 4),
+            ],
+            Mix::Anker => &[(Kind::NewOrder, 1), (Kind::Payment, 1), (Kind::OrderStatus, 1)],
+        }
+    }
+}
+
+/// Which warehouses and districts transactions are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Uniform,
+    /// Half of them are about five pairs of warehouse and district.
+    Skewed,
+}
+
+impl Access {
+    pub fn name(self) -> &'static str {
+        match self {
+            Access::Uniform => "uniform",
+            Access::Skewed => "skewed",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "read committed",
+            Isolation::RepeatableRead => "repeatable read",
+            Isolation::Serializable => "serializable",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// The next transaction when the last one is done.
+    Closed,
+    /// So many a second of all clients together, whether they can or not: a transaction's time counts from when it was
+    /// due.
+    Rate(f64),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    pub scale: Scale,
+    pub clients: u32,
+    pub synchronous_commit: bool,
+    pub mix: Mix,
+    pub access: Access,
+    pub isolation: Isolation,
+    pub pace: Pace,
+    /// Every transaction that writes leaves its number in the database ([`super::numbers`]).
+    pub numbered: bool,
+}
+
+impl Workload {
+    /// The full mix as fast as it goes, without waiting for the disk.
+    pub fn of(scale: Scale, clients: u32) -> Workload {
+        Workload {
+            scale,
+            clients,
+            synchronous_commit: false,
+            mix: Mix::Full,
+            access: Access::Uniform,
+            isolation: Isolation::ReadCommitted,
+            pace: Pace::Closed,
+            numbered: false,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A client that keeps what the server sends as it comes.
+
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use postgres::Config;
+use postgres::config::Host;
+
+use crate::Result;
+
+pub struct Wire {
+    server: BufReader<Box<dyn Stream>>,
+}
+
+trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A message of the server's: its kind and its content.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Message {
+    pub kind: u8,
+    pub content: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One statement as it is, values as text.
+    Simple,
+    /// A portal, all values in this format ([`TEXT`], [`BINARY`], or one that there is not), so many rows at once (0: all).
+    Portal { format: u16, rows: u32 },
+}
+
+pub const TEXT: u16 = 0;
+pub const BINARY: u16 = 1;
+
+const VERSION: u32 = 3 << 16;
+/// The field of an error that says so.
+const CANCELLED: &str = "C57014\0";
+
+impl Wire {
+    /// Knows no passwords: the server has to trust who comes this way.
+    pub fn connect(config: &Config) -> Result<Wire> {
+        let port = config.get_ports().first().copied().unwrap_or(5432);
+        let stream: Box<dyn Stream> = match config.get_hosts().first() {
+            Some(Host::Unix(directory)) => Box::new(UnixStream::connect(directory.join(format!(".s.PGSQL.{port}")))?),
+            Some(Host::Tcp(name)) => Box::new(TcpStream::connect((name.as_str(), port))?),
+            None => return Err("the connection string has no host".into()),
+        };
+        let mut wire = Wire { server: BufReader::with_capacity(1 << 16, stream) };
+        let user = config.get_user().ok_or("the connection string has no user")?;
+        let database = config.get_dbname().unwrap_or(user);
+        let mut hello = VERSION.to_be_bytes().to_vec();
+        for text in ["user", user, "database", database, ""] {
+            hello.extend(text.as_bytes());
+            hello.push(0);
+        }
+        wire.send_content(&hello)?;
+        loop {
+            let message = wire.read()?;
+            match message.kind {
+                b'Z' => return Ok(wire),
+                b'R' if message.content != [0; 4] => {
+                    return Err(format!(
+                        "{user} has to log in by trust or peer: times are taken by a client that knows no passwords"
+                    )
+                    .into());
+                }
+                b'E' => return Err(String::from_utf8_lossy(&message.content).replace('\0', " ").into()),
+                _ => {}
+            }
+        }
+    }
+
+    /// What the server answers: the description of the rows, the rows, and how it ends; or the error.
+    pub fn ask(&mut self, sql: &str, form: Form) -> Result<Vec<Message>> {
+        match form {
+            Form::Simple => self.send(b'Q', &[sql.as_bytes(), b"\0"].concat())?,
+            Form::Portal { format, rows } => {
+                self.bind(sql, format)?;
+                self.send(b'D', b"P\0")?;
+                let execute = [b"\0", &rows.to_be_bytes()[..]].concat();
+                self.send(b'E', &execute)?;
+                // "Flush": the server would otherwise wait for more before it answers.
+                self.send(b'H', b"")?;
+                let mut all = Vec::new();
+                loop {
+                    let message = self.read()?;
+                    let kind = message.kind;
+                    all.push(message);
+                    match kind {
+                        // Suspended: it has more rows.
+                        b's' => {
+                            self.send(b'E', &execute)?;
+                            self.send(b'H', b"")?;
+                        }
+                        b'C' | b'E' => break,
+                        _ => {}
+                    }
+                }
+                self.send(b'S', b"")?;
+                all.extend(self.read_until_ready()?);
+                return Ok(all);
+            }
+        }
+        self.read_until_ready()
+    }
+
+    /// Time until the last row of a query has arrived, in binary form and unread, and the number of rows; `None` if the
+    /// server has cancelled it.
+    pub fn timed(&mut self, sql: &str) -> Result<Option<(Duration, usize)>> {
+        let start = Instant::now();
+        self.bind(sql, BINARY)?;
+        self.send(b'E', &[0; 5])?;
+        self.send(b'S', b"")?;
+        let (mut rows, mut error) = (0, None);
+        loop {
+            let message = self.read()?;
+            match message.kind {
+                b'D' => rows += 1,
+                b'E' => error = Some(String::from_utf8_lossy(&message.content).into_owned()),
+                b'Z' => break,
+                _ => {}
+            }
+        }
+        match error {
+            None => Ok(Some((start.elapsed(), rows))),
+            Some(error) if error.contains(CANCELLED) => Ok(None),
+            Some(error) => Err(error.replace('\0', " ").into()),
+        }
+    }
+
+    /// A statement that must not fail.
+    pub fn run(&mut self, sql: &str) -> Result<()> {
+        match self.ask(sql, Form::Simple)?.into_iter().find(|message| message.kind == b'E') {
+            Some(error) => Err(format!("{sql}: {}", String::from_utf8_lossy(&error.content)).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// A portal without a name.
+    fn bind(&mut self, sql: &str, format: u16) -> Result<()> {
+        self.send(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat())?;
+        let formats = [1u16.to_be_bytes(), format.to_be_bytes()].concat();
+        self.send(b'B', &[b"\0\0\0\0\0\0", &formats[..]].concat())
+    }
+
+    fn send(&mut self, kind: u8, content: &[u8]) -> Result<()> {
+        self.server.get_mut().write_all(&[kind])?;
+        self.send_content(content)
+    }
+
+    fn send_content(&mut self, content: &[u8]) -> Result<()> {
+        let length = content.len() as u32 + 4;
+        let message = [&length.to_be_bytes()[..], content].concat();
+        Ok(self.server.get_mut().write_all(&message)?)
+    }
+
+    fn read(&mut self) -> Result<Message> {
+        let mut head = [0; 5];
+        self.server.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize - 4;
+        let mut content = vec![0; length];
+        self.server.read_exact(&mut content)?;
+        Ok(Message { kind: head[0], content })
+    }
+
+    fn read_until_ready(&mut self) -> Result<Vec<Message>> {
+        let mut all = Vec::new();
+        loop {
+            let message = self.read()?;
+            if message.kind == b'Z' {
+                return Ok(all);
+            }
+            all.push(message);
+        }
+    }
+}

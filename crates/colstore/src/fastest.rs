@@ -1,0 +1,50 @@
+//! Loops that are compiled once for each set of instructions, and run by the best that the processor has.
+//!
+//! ```text
+//!   fastest(Sum(values)) -> AVX-512, AVX2 or what every processor has: the same loop, compiled three times
+//! ```
+//!
+//! The compiler makes the instructions; nobody writes them by hand.
+
+#![allow(unsafe_code)]
+
+/// A loop with all that it reads and writes. `run` has to be `#[inline(always)]`, or it is compiled only once.
+pub trait Loop {
+    type Result;
+
+    fn run(self) -> Self::Result;
+}
+
+/// Runs a loop.
+#[inline]
+pub fn fastest<L: Loop>(work: L) -> L::Result {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        // What is asked here once is remembered by the standard library.
+        if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+            // SAFETY: the processor has these instructions.
+            return unsafe { x86::avx512(work) };
+        }
+        if has!("avx2") {
+            // SAFETY: the processor has these instructions.
+            return unsafe { x86::avx2(work) };
+        }
+    }
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Loop;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub fn avx512<L: Loop>(work: L) -> L::Result {
+        work.run()
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn avx2<L: Loop>(work: L) -> L::Result {
+        work.run()
+    }
+}

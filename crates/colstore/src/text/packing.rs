@@ -1,0 +1,320 @@
+//! Texts of few different characters in fewer bits.
+//!
+//! ```text
+//!   codes of 6 bits    0 1 2 … 11 | 12 … 37 | 38 … 63
+//!   characters         . / 0 …  9 |  A …  Z |  a …  z       a step up where characters are left out
+//! ```
+//!
+//! The characters that a chunk uses (bytes: what is longer in UTF-8 is several) are numbered in their order. Where one
+//! does not follow the other there is a step; few steps are a few comparisons, which the compiler does for many characters
+//! at once, and no table. Eight codes become as many bytes as a code has bits, without a branch.
+
+/// Of the alphabet. With more it is not worth while.
+const MOST_STEPS: usize = 15;
+/// Characters that are looked at together.
+const BLOCK: usize = 32;
+/// Codes that are put together.
+const GROUP: usize = 8;
+/// Bits of a code, shortest first.
+const BITS: [u32; 3] = [4, 5, 6];
+
+/// How often each character is used.
+pub type Uses = [u32; 256];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// Of a code.
+    bits: u32,
+    /// The character of the code 0.
+    first: u8,
+    steps: [Step; MOST_STEPS],
+    count: usize,
+}
+
+/// From this code, or its character, on, characters are further up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Step {
+    code: u8,
+    character: u8,
+    by: u8,
+}
+
+impl Packing {
+    /// For texts in which characters are used so often: of all of them, or of those that are used most.
+    pub fn of(uses: &Uses) -> Option<Packing> {
+        let mut used: Vec<u8> = (0..=255).filter(|character| uses[usize::from(*character)] > 0).collect();
+        let bits = BITS.into_iter().find(|bits| used.len() <= 1 << bits).unwrap_or(BITS[BITS.len() - 1]);
+        used.sort_by_key(|character| std::cmp::Reverse(uses[usize::from(*character)]));
+        used.truncate(1 << bits);
+        used.sort_unstable();
+        fill_gaps(&mut used, 1 << bits);
+        let mut packing = Packing { bits, first: *used.first()?, steps: Default::default(), count: 0 };
+        for (code, pair) in used.windows(2).enumerate() {
+            let by = pair[1] - pair[0] - 1;
+            if by > 0 {
+                *packing.steps.get_mut(packing.count)? = Step { code: code as u8 + 1, character: pair[1], by };
+                packing.count += 1;
+            }
+        }
+        Some(packing)
+    }
+
+    /// Bits of a code.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Bytes of so many characters.
+    #[inline]
+    pub fn bytes(&self, characters: usize) -> usize {
+        (characters * self.bits as usize).div_ceil(8)
+    }
+
+    /// Appends a text, if all its characters have a code; returns whether they have.
+    pub fn append(&self, text: &[u8], to: &mut Vec<u8>) -> bool {
+        let start = to.len();
+        for block in text.chunks(BLOCK) {
+            let mut characters = [self.first; BLOCK];
+            characters[..block.len()].copy_from_slice(block);
+            let codes = self.codes(&characters);
+            if !codes.iter().all(|code| code >> self.bits == 0) || self.characters(&codes) != characters {
+                to.truncate(start);
+                return false;
+            }
+            for group in codes.as_chunks::<GROUP>().0.iter().take(block.len().div_ceil(GROUP)) {
+                let packed = match self.bits {
+                    4 => gathered::<4>(u64::from_le_bytes(*group)),
+                    5 => gathered::<5>(u64::from_le_bytes(*group)),
+                    _ => gathered::<6>(u64::from_le_bytes(*group)),
+                };
+                to.extend_from_slice(&packed.to_le_bytes()[..self.bits as usize]);
+            }
+        }
+        to.truncate(start + self.bytes(text.len()));
+        true
+    }
+
+    /// Whether what was packed is this text, which has as many characters.
+    #[inline]
+    pub fn is(&self, packed: &[u8], text: &[u8]) -> bool {
+        text.chunks(BLOCK).enumerate().all(|(at, block)| self.block(packed, at, block.len())[..block.len()] == *block)
+    }
+
+    /// The text that was packed, of as many characters as there is room for.
+    #[inline]
+    pub fn read(&self, packed: &[u8], into: &mut [u8]) {
+        for (at, block) in into.chunks_mut(BLOCK).enumerate() {
+            let length = block.len();
+            block.copy_from_slice(&self.block(packed, at, length)[..length]);
+        }
+    }
+
+    /// The same of so many characters, by whole blocks: `into` has room for [`whole_blocks`] of them.
+    #[inline(always)]
+    pub fn read_blocks(&self, packed: &[u8], characters: usize, into: &mut [u8]) {
+        let blocks = into[..whole_blocks(characters)].as_chunks_mut::<BLOCK>().0;
+        for (at, block) in blocks.iter_mut().enumerate() {
+            *block = self.block(packed, at, characters - at * BLOCK);
+        }
+    }
+
+    /// A block of characters, of which so many are wanted.
+    #[inline(always)]
+    fn block(&self, packed: &[u8], at: usize, wanted: usize) -> [u8; BLOCK] {
+        match self.bits {
+            4 => self.block_of::<4>(packed, at, wanted),
+            5 => self.block_of::<5>(packed, at, wanted),
+            _ => self.block_of::<6>(packed, at, wanted),
+        }
+    }
+
+    #[inline(always)]
+    fn block_of<const B: u32>(&self, packed: &[u8], at: usize, wanted: usize) -> [u8; BLOCK] {
+        let bytes = B as usize;
+        let packed = &packed[at * (BLOCK / GROUP) * bytes..];
+        let mut codes = [0; BLOCK];
+        for (at, group) in codes.as_chunks_mut::<GROUP>().0.iter_mut().take(wanted.div_ceil(GROUP)).enumerate() {
+            let rest = &packed[at * bytes..];
+            let word = match rest.first_chunk() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+            };
+            *group = spread::<B>(word).to_le_bytes();
+        }
+        self.characters(&codes)
+    }
+
+    #[inline(always)]
+    fn characters(&self, codes: &[u8; BLOCK]) -> [u8; BLOCK] {
+        let mut characters = codes.map(|code| code.wrapping_add(self.first));
+        for Step { code, by, .. } in self.steps[..self.count].iter().copied() {
+            for (character, own) in characters.iter_mut().zip(codes) {
+                *character = character.wrapping_add(by & mask(*own >= code));
+            }
+        }
+        characters
+    }
+
+    /// The opposite; of a character without a code it is some number, which is none or stands for another character.
+    #[inline]
+    fn codes(&self, characters: &[u8; BLOCK]) -> [u8; BLOCK] {
+        let mut codes = characters.map(|character| character.wrapping_sub(self.first));
+        for Step { character, by, .. } in self.steps[..self.count].iter().copied() {
+            for (code, own) in codes.iter_mut().zip(characters) {
+                *code = code.wrapping_sub(by & mask(*own >= character));
+            }
+        }
+        codes
+    }
+}
+
+/// Of so many characters, with what else a block has.
+pub const fn whole_blocks(characters: usize) -> usize {
+    characters.next_multiple_of(BLOCK)
+}
+
+/// All bits or none: the compiler turns what is done so into instructions for many characters, where a branch would stay one.
+#[inline(always)]
+fn mask(is_set: bool) -> u8 {
+    0u8.wrapping_sub(is_set.into())
+}
+
+/// Gives characters that are not used a code, as far as there are some left, so that there are fewer steps: the shortest
+/// gaps first.
+fn fill_gaps(used: &mut Vec<u8>, most: usize) {
+    let mut gaps: Vec<(u8, u8)> = used.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    gaps.sort_by_key(|(low, high)| high - low);
+    for (low, high) in gaps {
+        let between = low + 1..high;
+        if used.len() + between.len() <= most {
+            used.extend(between);
+        }
+    }
+    used.sort_unstable();
+}
+
+/// Eight codes of `B` bits, one behind the other, to one in each byte.
+#[inline(always)]
+fn spread<const B: u32>(word: u64) -> u64 {
+    let (half, quarter, code) = masks::<B>();
+    let word = word & half | (word >> (4 * B) & half) << 32;
+    let word = word & quarter | (word & quarter << (2 * B)) << (16 - 2 * B);
+    word & code | (word & code << B) << (8 - B)
+}
+
+/// The opposite.
+#[inline]
+fn gathered<const B: u32>(word: u64) -> u64 {
+    let (half, quarter, code) = masks::<B>();
+    let word = word & code | word >> (8 - B) & code << B;
+    let word = word & quarter | word >> (16 - 2 * B) & quarter << (2 * B);
+    word & half | word >> (32 - 4 * B) & half << (4 * B)
+}
+
+/// The lower four codes; in each half of a word two; in each quarter one.
+const fn masks<const B: u32>() -> (u64, u64, u64) {
+    ((1 << (4 * B)) - 1, ((1 << (2 * B)) - 1) * 0x0000_0001_0000_0001, ((1 << B) - 1) * 0x0001_0001_0001_0001)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    fn uses(texts: &[Vec<u8>]) -> Uses {
+        let mut uses = [0; 256];
+        texts.iter().flatten().for_each(|character| uses[usize::from(*character)] += 1);
+        uses
+    }
+
+    fn check(packing: &Packing, texts: &[Vec<u8>], rnd: &mut StdRng) -> usize {
+        let mut packed = Vec::new();
+        let mut fit = 0;
+        for text in texts {
+            packed.clear();
+            packed.extend_from_slice(b"before");
+            if !packing.append(text, &mut packed) {
+                assert_eq!(packed, b"before");
+                continue;
+            }
+            fit += 1;
+            assert_eq!(packed.len(), 6 + packing.bytes(text.len()));
+            // What lies behind it does not matter.
+            packed.extend((0..rnd.random_range(0..10)).map(|_| rnd.random::<u8>()));
+            let mut read = vec![1; text.len()];
+            packing.read(&packed[6..], &mut read);
+            assert_eq!(&read, text);
+            assert!(packing.is(&packed[6..], text));
+            let mut blocks = vec![1; whole_blocks(text.len())];
+            packing.read_blocks(&packed[6..], text.len(), &mut blocks);
+            assert_eq!(&blocks[..text.len()], text);
+            if !text.is_empty() {
+                let mut other = text.clone();
+                let at = rnd.random_range(0..other.len());
+                other[at] = other[at].wrapping_add(rnd.random_range(1..=255));
+                assert!(!packing.is(&packed[6..], &other), "{text:?} and {other:?}");
+            }
+        }
+        fit
+    }
+
+    #[test]
+    fn texts_of_every_alphabet_are_read_as_they_were() {
+        let mut rnd = StdRng::seed_from_u64(3);
+        let alphabets: [&[u8]; 9] = [
+            b"a",
+            b"01",
+            b"0123456789",
+            b"0123456789abcdef-",
+            b"abcdefghijklmnopqrstuvwxyz ",
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .",
+            b"\x00\xff",
+            "Příšerně žluťoučký kůň".as_bytes(),
+            b"\x00\x10\x20\x30\x40\x50\x60\x70\x80\x90\xa0\xb0\xc0\xd0\xe0\xf0",
+        ];
+        for alphabet in alphabets {
+            let text = |rnd: &mut StdRng| {
+                let length = [rnd.random_range(0..40), rnd.random_range(0..600)][rnd.random_range(0..2)];
+                (0..length).map(|_| alphabet[rnd.random_range(0..alphabet.len())]).collect::<Vec<u8>>()
+            };
+            let texts: Vec<Vec<u8>> = (0..200).map(|_| text(&mut rnd)).chain([alphabet.to_vec()]).collect();
+            let packing = Packing::of(&uses(&texts)).unwrap();
+            assert_eq!(check(&packing, &texts, &mut rnd), texts.len(), "{packing:?}");
+            let distinct = alphabet.iter().collect::<std::collections::HashSet<_>>().len();
+            assert!(distinct <= 1 << packing.bits() && (packing.bits() == 4 || distinct > 1 << (packing.bits() - 1)));
+        }
+    }
+
+    #[test]
+    fn alphabets_by_chance_hold_what_they_hold() {
+        let mut rnd = StdRng::seed_from_u64(4);
+        let mut packed = 0;
+        for _ in 0..300 {
+            let many = rnd.random_range(1..100);
+            let span = rnd.random_range(1..=256);
+            let alphabet: Vec<u8> = (0..many).map(|_| (rnd.random_range(0..span) + (256 - span)) as u8).collect();
+            let texts: Vec<Vec<u8>> = (0..100)
+                .map(|_| (0..rnd.random_range(0..70)).map(|_| alphabet[rnd.random_range(0..alphabet.len())]).collect())
+                .collect();
+            if let Some(packing) = Packing::of(&uses(&texts)) {
+                let fit = check(&packing, &texts, &mut rnd);
+                let distinct = texts.iter().flatten().collect::<std::collections::HashSet<_>>().len();
+                assert!(fit == texts.len() || distinct > 64);
+                packed += 1;
+            }
+        }
+        assert!(packed > 100, "{packed}");
+        assert_eq!(Packing::of(&[0; 256]), None);
+    }
+
+    #[test]
+    fn characters_that_are_used_most_have_a_code() {
+        let mut uses = [0; 256];
+        (0..=255).for_each(|character: usize| uses[character] = if character < 100 { 1 + character as u32 } else { 0 });
+        let packing = Packing::of(&uses).unwrap();
+        let fits = |character: u8| packing.append(&[character], &mut Vec::new());
+        assert!((36..100).all(fits) && !(0..36).any(fits) && !(100..=255).any(fits));
+    }
+}

@@ -1,0 +1,201 @@
+//! Leaving behind what is not needed any more: texts that no slot has, room that was left for texts to come, blocks that
+//! are short.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+use snapmem::OutOfMemory;
+
+use super::dictionary::{Dictionary, MOST};
+use super::heap::{Heap, Place, record_bytes};
+use super::{MOST_AT_ONCE, TextColumn};
+
+/// Fewer bytes that have changed are not worth a look.
+const MIN_CHANGED: usize = 16 << 10;
+/// Bytes of texts that are moved at a time where there are too many for all.
+const SWEPT_AT_ONCE: usize = 1 << 20;
+/// Of too many blocks the shorter ones are moved together.
+const SHORT_BLOCK: usize = 64 << 10;
+
+impl TextColumn {
+    /// Whether so much has changed that it is worth a look at how much of the heap is of use.
+    pub(super) fn needs_a_look(&self, chunk: usize) -> bool {
+        let of = &self.chunks[chunk];
+        of.changed > of.settled / 2 + MIN_CHANGED || of.heap.has_many_blocks()
+    }
+
+    /// Writes the texts anew if less than two thirds of their bytes are of use, or they lie in too many blocks.
+    pub(super) fn settle(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let places: HashSet<Place> = (0..self.rows_of()).filter_map(|row| self.place(chunk, row)).collect();
+        let of = &mut self.chunks[chunk];
+        let used = places.iter().map(|place| record_bytes(of.heap.text(*place).len())).sum::<usize>();
+        (of.settled, of.changed) = (used, 0);
+        match used + used / 2 + MIN_CHANGED < of.heap.written() || of.heap.has_many_blocks() {
+            true if used > MOST_AT_ONCE => {
+                if of.dictionary.is_some() {
+                    self.give_up_codes(chunk)?;
+                }
+                self.sweep(chunk, places)
+            }
+            true if of.dictionary.is_some() => self.drop_unused(chunk),
+            true => self.compact(chunk),
+            false => {
+                // No sooner than when half as much has come as is there.
+                of.settled = of.heap.written();
+                Ok(())
+            }
+        }
+    }
+
+    /// A dictionary has as many entries as it may.
+    pub(super) fn make_room(&mut self, chunk: usize, most: usize) -> Result<(), OutOfMemory> {
+        // What writing it anew costs must be worth as many new texts.
+        let is_long = self.chunks[chunk].heap.written() > MOST_AT_ONCE;
+        if !is_long && self.used(chunk).iter().filter(|used| **used).count() <= most / 2 {
+            self.drop_unused(chunk)
+        } else {
+            self.give_up_codes(chunk)
+        }
+    }
+
+    /// Which of the codes stand for a slot.
+    fn used(&self, chunk: usize) -> Vec<bool> {
+        let entries = self.chunks[chunk].dictionary.as_ref().map_or(0, |dictionary| dictionary.len());
+        let mut used = vec![false; entries];
+        if entries > 0 {
+            (0..self.rows_of()).for_each(|row| used[self.reference(chunk, row) as usize] = true);
+        }
+        used
+    }
+
+    /// Numbers the texts of a dictionary anew, without those that no slot has.
+    pub(super) fn drop_unused(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let used = self.used(chunk);
+        let of = &self.chunks[chunk];
+        let Some(dictionary) = &of.dictionary else { return Ok(()) };
+        let (mut texts, mut codes) = (Vec::new(), vec![0; used.len().max(1)]);
+        for code in (0..used.len()).filter(|code| used[*code]) {
+            codes[code] = texts.len() as u64;
+            texts.push(of.heap.text(dictionary.entries().place(code)));
+        }
+        let references: Vec<u64> = (0..self.rows_of()).map(|row| codes[self.reference(chunk, row) as usize]).collect();
+        let numbered = self.numbered(&texts)?;
+        self.install(chunk, numbered, &references)
+    }
+
+    /// Gives a chunk of places a dictionary, if few of its texts differ.
+    pub(super) fn write_as_codes(&mut self, chunk: usize) -> Result<bool, OutOfMemory> {
+        let mut codes = HashTable::<u16>::new();
+        let mut texts: Vec<&[u8]> = Vec::new();
+        let mut references = Vec::with_capacity(self.rows_of());
+        for row in 0..self.rows_of() {
+            let text = self.text(chunk, row);
+            let hash = self.hasher.hash_one(text);
+            let known = codes.find(hash, |code| texts[*code as usize] == text).copied();
+            if known.is_none() {
+                if texts.len() == MOST {
+                    return Ok(false);
+                }
+                codes.insert_unique(hash, texts.len() as u16, |code| self.hasher.hash_one(texts[*code as usize]));
+                texts.push(text);
+            }
+            references.push(known.map_or(texts.len() as u64 - 1, u64::from));
+        }
+        let numbered = self.numbered(&texts)?;
+        self.install(chunk, numbered, &references)?;
+        Ok(true)
+    }
+
+    /// A dictionary of distinct texts.
+    fn numbered(&self, texts: &[&[u8]]) -> Result<(Heap, Box<Dictionary>), OutOfMemory> {
+        let mut dictionary = Box::new(Dictionary::new(&self.pool));
+        let mut heap = Heap::default();
+        let total = texts.iter().map(|text| record_bytes(text.len())).sum::<usize>();
+        for text in texts {
+            let place = heap.append_of(text, total - heap.written(), &self.pool)?;
+            dictionary.add(place, &heap, &self.hasher)?;
+        }
+        Ok((heap, dictionary))
+    }
+
+    /// From codes to the places that they stand for. No text is copied: rows may share one.
+    pub(super) fn give_up_codes(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let places: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
+        self.refer_to(chunk, &places)?;
+        self.chunks[chunk].dictionary = None;
+        Ok(())
+    }
+
+    /// Writes the texts of a chunk of places anew, one behind the other. Rows that shared one still do.
+    pub(super) fn compact(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let old: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
+        let of = &self.chunks[chunk];
+        let bytes = |place: &Place| record_bytes(of.heap.text(*place).len());
+        let distinct: HashSet<Place> = old.iter().flatten().copied().collect();
+        let (mut heap, mut rest) = (Heap::default(), distinct.iter().map(bytes).sum());
+        let mut moved = HashMap::with_capacity(distinct.len());
+        let mut places = Vec::with_capacity(old.len());
+        for place in old {
+            let Some(place) = place else {
+                places.push(None);
+                continue;
+            };
+            if let Entry::Vacant(entry) = moved.entry(place) {
+                entry.insert(heap.append_of(of.heap.text(place), rest, &self.pool)?);
+                rest -= bytes(&place);
+            }
+            places.push(Some(moved[&place]));
+        }
+        self.refer_to(chunk, &places)?;
+        self.chunks[chunk].heap = heap;
+        Ok(())
+    }
+
+    /// Of texts that are too long to be written anew in one piece: leaves blocks behind of which nothing is of use, moves what
+    /// is left of some others, and numbers the rest anew. `used`: all places that rows have.
+    fn sweep(&mut self, chunk: usize, used: HashSet<Place>) -> Result<(), OutOfMemory> {
+        let of = &mut self.chunks[chunk];
+        let old = &of.heap;
+        let bytes = |places: &[Place]| places.iter().map(|place| record_bytes(old.text(*place).len())).sum::<usize>();
+        let mut by_block = BTreeMap::<u32, Vec<Place>>::new();
+        used.into_iter().for_each(|place| by_block.entry(place.block).or_default().push(place));
+        let many = old.has_many_blocks();
+        let is_worth_it =
+            |block: u32, bytes: usize| 4 * bytes < 3 * old.block_bytes(block) || many && bytes < SHORT_BLOCK;
+        let worth_it = by_block.iter().map(|(block, places)| (bytes(places), *block));
+        let mut worth_it: Vec<(usize, u32)> = worth_it.filter(|(bytes, block)| is_worth_it(*block, *bytes)).collect();
+        // Those first that cost least.
+        worth_it.sort_unstable();
+        let mut left = SWEPT_AT_ONCE;
+        let swept: HashSet<u32> = worth_it
+            .iter()
+            .map_while(|(bytes, block)| {
+                left = left.checked_sub(*bytes)?;
+                Some(*block)
+            })
+            .collect();
+        let all = swept.len() == worth_it.len();
+        let kept: Vec<u32> = by_block.keys().copied().filter(|block| !swept.contains(block)).collect();
+        let mut heap = old.with_blocks(&kept);
+        let mut moved = HashMap::new();
+        for place in swept.iter().flat_map(|block| &by_block[block]) {
+            moved.insert(*place, heap.append(old.text(*place), &self.pool)?);
+        }
+        let renumbered: HashMap<u32, u32> = kept.iter().copied().zip(0..).collect();
+        let now = |place: Place| match moved.get(&place) {
+            Some(moved) => *moved,
+            None => Place { block: renumbered[&place.block], ..place },
+        };
+        let places: Vec<_> = (0..self.rows_of()).map(|row| self.place(chunk, row).map(now)).collect();
+        self.refer_to(chunk, &places)?;
+        let of = &mut self.chunks[chunk];
+        of.heap = heap;
+        if !all {
+            // The next piece is due before long.
+            of.changed = (of.settled / 2 + MIN_CHANGED).saturating_sub(SWEPT_AT_ONCE / 4);
+        }
+        Ok(())
+    }
+}

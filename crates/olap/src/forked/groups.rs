@@ -1,0 +1,167 @@
+//! The groups: a table of hashes in memory that is there before the fork.
+
+use super::Trouble;
+use super::evaluate::{Registers, State};
+use super::program::{Program, What};
+
+/// More groups are the heap's.
+const MOST_GROUPS: usize = 1 << 16;
+/// Memory that they may take, about.
+const MOST_BYTES: usize = 16 << 20;
+/// An empty place.
+const NOBODY: u32 = u32::MAX;
+
+pub struct Groups {
+    /// Numbers of groups, by hash; twice as many places as groups.
+    places: Vec<u32>,
+    count: usize,
+    most: usize,
+    /// By group and key.
+    keys: Vec<i128>,
+    nulls: Vec<bool>,
+    /// By group and call: how many values there were, and what was made of them.
+    counts: Vec<u64>,
+    values: Vec<i128>,
+    /// The key of the row at hand.
+    key: Vec<i128>,
+    null: Vec<bool>,
+}
+
+impl Groups {
+    /// How many groups a child can make.
+    pub fn most(program: &Program) -> usize {
+        let group = Groups::group_bytes(program).max(1);
+        if program.keys.is_empty() { 1 } else { (MOST_BYTES / group).min(MOST_GROUPS) }
+    }
+
+    fn group_bytes(program: &Program) -> usize {
+        program.keys.len() * (size_of::<i128>() + 1) + program.calls.len() * (size_of::<i128>() + size_of::<u64>())
+    }
+
+    pub fn bytes(program: &Program) -> usize {
+        Groups::most(program) * (Groups::group_bytes(program) + 4 * size_of::<u32>())
+    }
+
+    pub fn new(program: &Program) -> Groups {
+        let most = Groups::most(program);
+        let (keys, calls) = (program.keys.len(), program.calls.len());
+        Groups {
+            places: vec![NOBODY; (2 * most).next_power_of_two()],
+            // Without keys all rows are one group, even if there are none.
+            count: usize::from(keys == 0),
+            most,
+            keys: vec![0; most * keys],
+            nulls: vec![false; most * keys],
+            counts: vec![0; most * calls],
+            values: vec![0; most * calls],
+            key: vec![0; keys],
+            null: vec![false; keys],
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The keys of a group; `None`: null.
+    pub fn keys(&self, group: usize) -> impl Iterator<Item = Option<i128>> {
+        let keys = self.key.len();
+        let of = group * keys..(group + 1) * keys;
+        self.keys[of.clone()].iter().zip(&self.nulls[of]).map(|(key, null)| (!null).then_some(*key))
+    }
+
+    /// For each call, how many values there were and what was made of them.
+    pub fn calls(&self, group: usize, program: &Program) -> impl Iterator<Item = (u64, i128)> {
+        let calls = program.calls.len();
+        let of = group * calls..(group + 1) * calls;
+        self.counts[of.clone()].iter().copied().zip(self.values[of].iter().copied())
+    }
+
+    /// Adds the rows that have passed.
+    pub fn add(&mut self, program: &Program, registers: &Registers, rows: usize) -> Result<(), Trouble> {
+        let mut group = 0;
+        for at in 0..rows {
+            let row = registers.row(at);
+            let mut same = at > 0;
+            for (i, key) in program.keys.iter().enumerate() {
+                let state = registers.state(key.register, row);
+                let value = if state == State::Value { registers.value(key.register, row) } else { 0 };
+                if state == State::Error {
+                    return Err(Trouble::Raised);
+                }
+                if key.is_text && value == colstore::LONG_TEXT {
+                    return Err(Trouble::LongText);
+                }
+                let null = state == State::Null;
+                same &= self.key[i] == value && self.null[i] == null;
+                (self.key[i], self.null[i]) = (value, null);
+            }
+            // Mostly a row is of the same group as the one before.
+            if !same && !program.keys.is_empty() {
+                group = self.find()?;
+            }
+            self.count_row(program, registers, group, row)?;
+        }
+        Ok(())
+    }
+
+    /// The group of the key at hand.
+    fn find(&mut self) -> Result<usize, Trouble> {
+        let keys = self.key.len();
+        let mask = self.places.len() - 1;
+        let mut place = hash(&self.key) & mask;
+        loop {
+            let group = self.places[place];
+            if group == NOBODY {
+                break;
+            }
+            let of = group as usize * keys..(group as usize + 1) * keys;
+            if self.keys[of.clone()] == self.key && self.nulls[of] == self.null {
+                return Ok(group as usize);
+            }
+            place = (place + 1) & mask;
+        }
+        if self.count == self.most {
+            return Err(Trouble::TooManyGroups);
+        }
+        let group = self.count;
+        self.count += 1;
+        self.places[place] = group as u32;
+        self.keys[group * keys..(group + 1) * keys].copy_from_slice(&self.key);
+        self.nulls[group * keys..(group + 1) * keys].copy_from_slice(&self.null);
+        Ok(group)
+    }
+
+    #[inline]
+    fn count_row(&mut self, program: &Program, registers: &Registers, group: usize, row: u32) -> Result<(), Trouble> {
+        for (i, call) in program.calls.iter().enumerate() {
+            let at = group * program.calls.len() + i;
+            let mut value = 0;
+            if let Some(register) = call.of {
+                match registers.state(register, row) {
+                    State::Value => value = registers.value(register, row),
+                    State::Null => continue,
+                    State::Error => return Err(Trouble::Raised),
+                }
+            }
+            let (count, kept) = (&mut self.counts[at], &mut self.values[at]);
+            match call.what {
+                What::Count => {}
+                What::Sum => *kept = kept.checked_add(value).ok_or(Trouble::Raised)?,
+                What::Min if *count > 0 => *kept = value.min(*kept),
+                What::Max if *count > 0 => *kept = value.max(*kept),
+                What::Min | What::Max => *kept = value,
+            }
+            *count += 1;
+        }
+        Ok(())
+    }
+}
+
+fn hash(key: &[i128]) -> usize {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(ODD);
+    let words = key.iter().flat_map(|part| [*part as u64, (*part >> 64) as u64]);
+    let hash = words.fold(0, mix);
+    (hash ^ hash >> 32) as usize
+}

@@ -1,0 +1,207 @@
+//! Scans with groups in a forked child of this process, as HyPer runs its queries.
+//!
+//! ```text
+//!   parent   plan -> Program (+ the plan of the rest)     Reply -> rows of the rest's plan -> DataFusion
+//!                |  chunks of a view, memory to work in      ^
+//!   fork --------|-------------------------------------------|---
+//!   child        Work: registers of a chunk, groups ---------+
+//! ```
+//!
+//! A child of a process with many threads may neither allocate nor lock, so it runs none of the engine's operators: a
+//! program of its own reads one mirrored table chunk by chunk, keeps the rows that its conditions let pass, and groups
+//! them. Whatever it does not know, or would have to raise, is a reason for the heap.
+
+mod evaluate;
+mod groups;
+mod program;
+mod reply;
+
+use colstore::{CHUNK_ROWS, Coded, Errand, OutOfMemory, TableView};
+use plan::{ColumnId, Literal, Meaning, Plan, Rel, Relation, Source, words};
+use protocol::request::{Failure, FailureKind, Refusal, SentRows};
+use protocol::tree::{Actual, EnginePlan, Operator, Step};
+
+use evaluate::{Chunk, Registers};
+use groups::Groups;
+use program::Program;
+
+/// A plan that a child can begin.
+pub struct Forking {
+    program: Program,
+    /// What the child does, and what all columns are, for EXPLAIN.
+    groups: Rel,
+    columns: Vec<(ColumnId, Meaning)>,
+    /// What is done with its groups, which are sent rows to it.
+    rest: Plan,
+}
+
+/// Whether a child can begin a plan; if not, why.
+impl Forking {
+    pub fn of(plan: &Plan, params: &[Option<Literal>]) -> Result<Forking, String> {
+        plan.check().map_err(|e| e.to_string())?;
+        let [relation] = &plan.relations[..] else { return Err("it reads several tables".into()) };
+        match &relation.source {
+            Source::Tables { tables, .. } if tables.len() == 1 => {}
+            Source::Tables { .. } => return Err("its table has partitions".into()),
+            Source::Sent => return Err("it reads rows that are sent along".into()),
+        }
+        let mut rest = plan.clone();
+        let groups = lowest_groups(&mut rest.root)?;
+        let program = Program::of(groups, plan, params)?;
+        let whole = groups.clone();
+        let columns = groups.columns();
+        let types = columns.iter().map(|column| plan.columns[column.0 as usize]).collect();
+        *groups = Rel::Scan { relation: 0, columns };
+        rest.relations = vec![Relation { source: Source::Sent, columns: types }];
+        Ok(Forking { program, groups: whole, columns: words::meanings(&plan.root), rest })
+    }
+
+    /// Bytes that a child needs to work in, and to reply.
+    pub fn bytes(&self) -> usize {
+        Registers::bytes(&self.program) + Groups::bytes(&self.program) + self.reply_bytes()
+    }
+
+    pub fn reply_bytes(&self) -> usize {
+        reply::most_bytes(&self.program)
+    }
+
+    /// For one child. Made before anybody has to wait for the fork.
+    pub fn work(&self) -> Work {
+        let program = self.program.clone();
+        Work { registers: Registers::new(&program), groups: Groups::new(&program), chunks: Vec::new(), program }
+    }
+
+    /// What is left to do.
+    pub fn rest(&self, reply: &[u8]) -> Result<Rest, Failure> {
+        let types = &self.rest.relations[0].columns;
+        let (groups, passed) = reply::read(reply, &self.program, types)?;
+        Ok(Rest { plan: self.rest.clone(), groups, passed })
+    }
+
+    /// What became of the rest, with what the child did below it: groups of rows that have passed, of rows that it has
+    /// looked at.
+    pub fn told(&self, mut rest: EnginePlan, groups: u64, passed: u64, scanned: u64) -> EnginePlan {
+        let operator = |step, rows, inputs| {
+            let actual = Some(Actual { rows, ..Actual::default() });
+            Operator { step, expected_rows: None, actual, inputs }
+        };
+        let (mut below, mut conditions, mut first) = (&self.groups, Vec::new(), None);
+        while let [input] = below.inputs()[..] {
+            if let Rel::Filter { conditions: these, .. } = input {
+                conditions.splice(0..0, these.iter().cloned());
+            }
+            below = input;
+        }
+        if let Rel::Scan { columns, .. } = below {
+            first = columns.first().copied();
+        }
+        let mut made = operator(Step::Scan { relation: 0, first }, scanned, vec![]);
+        if !conditions.is_empty() {
+            made = operator(Step::Filter { conditions }, passed, vec![made]);
+        }
+        if let Rel::Aggregate { keys, aggregates, .. } = &self.groups {
+            let step = Step::Aggregate { keys: keys.clone(), aggregates: aggregates.clone() };
+            made = operator(step, groups, vec![made]);
+        }
+        let mut place = &mut rest.root;
+        while !matches!(place.step, Step::Scan { .. }) && !place.inputs.is_empty() {
+            place = &mut place.inputs[0];
+        }
+        if matches!(place.step, Step::Scan { .. }) {
+            *place = made;
+        }
+        EnginePlan { columns: self.columns.clone(), ..rest }
+    }
+}
+
+/// What is left to do when a child has answered.
+pub struct Rest {
+    pub plan: Plan,
+    /// The rows of its only relation.
+    pub groups: SentRows,
+    /// Rows that the conditions have let pass.
+    pub passed: u64,
+}
+
+/// The groups that are made first, of rows of a scan.
+fn lowest_groups(rel: &mut Rel) -> Result<&mut Rel, String> {
+    match rel {
+        Rel::Aggregate { input, .. } if is_scan(input) => Ok(rel),
+        Rel::GroupingSets { input, .. } if is_scan(input) => Err("grouping sets".into()),
+        Rel::Aggregate { input, .. }
+        | Rel::GroupingSets { input, .. }
+        | Rel::Filter { input, .. }
+        | Rel::Map { input, .. }
+        | Rel::Top { input, .. }
+        | Rel::Unfold { input, .. }
+        | Rel::Window { input, .. } => lowest_groups(input),
+        Rel::Scan { .. } | Rel::Row => Err("its rows are not grouped".into()),
+        Rel::Join { .. } | Rel::Apply { .. } => Err("it joins".into()),
+        Rel::Union { .. } => Err("it unites rows".into()),
+    }
+}
+
+/// Rows of a scan, some of them, with more columns.
+fn is_scan(rel: &Rel) -> bool {
+    match rel {
+        Rel::Scan { .. } => true,
+        Rel::Filter { input, .. } | Rel::Map { input, .. } => is_scan(input),
+        _ => false,
+    }
+}
+
+/// What a child does.
+pub struct Work {
+    program: Program,
+    chunks: Vec<Chunk>,
+    registers: Registers,
+    groups: Groups,
+}
+
+impl Work {
+    /// Notes where the table's columns lie: all that the child has to know of them.
+    pub fn read(&mut self, view: &dyn TableView) -> Result<(), Refusal> {
+        let out_of_memory = |error: OutOfMemory| Refusal::OutOfMemory { what: error.to_string() };
+        for index in 0..view.chunk_count() {
+            let rows = view.rows(index).map_err(out_of_memory)?;
+            let coded = self.program.columns.iter().map(|column| match view.coded(index, *column) {
+                Ok(Some(coded)) => Ok(coded),
+                Ok(None) => Err(Refusal::NotForked { what: "a column that has no numbers".into() }),
+                Err(error) => Err(out_of_memory(error)),
+            });
+            let columns: Vec<Coded> = coded.collect::<Result<_, _>>()?;
+            self.chunks.push(Chunk { rows: rows.count.min(CHUNK_ROWS), live: rows.live, columns });
+        }
+        Ok(())
+    }
+}
+
+impl Errand for Work {
+    fn run(&mut self, reply: &mut [u8]) -> usize {
+        let mut passed = 0;
+        for chunk in &self.chunks {
+            let done = self.registers.compute(&self.program, chunk).and_then(|rows| {
+                passed += rows as u64;
+                self.groups.add(&self.program, &self.registers, rows)
+            });
+            if let Err(trouble) = done {
+                return reply::refuse(trouble, reply);
+            }
+        }
+        reply::write(&self.program, &self.groups, passed, reply)
+    }
+}
+
+/// Why a child gives up. The heap knows better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Some value is an error, perhaps.
+    Raised,
+    TooManyGroups,
+    /// Of a text that is grouped by.
+    LongText,
+}
+
+fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
+    Failure { kind, message: message.into() }
+}

@@ -1,0 +1,42 @@
+//! Rows of a chunk that are looked at together.
+
+use colstore::Integers;
+
+#[derive(Clone, Copy)]
+pub enum Rows<'a> {
+    /// So many from one on.
+    From(usize, usize),
+    Listed(&'a [u32]),
+}
+
+impl<'a> Rows<'a> {
+    pub fn len(self) -> usize {
+        match self {
+            Rows::From(_, count) => count,
+            Rows::Listed(rows) => rows.len(),
+        }
+    }
+
+    /// The rows that are `at` and behind among some of them, or of all.
+    pub fn block(list: Option<&'a [u32]>, at: usize, count: usize) -> Rows<'a> {
+        match list {
+            None => Rows::From(at, count),
+            Some(rows) => Rows::Listed(&rows[at..at + count]),
+        }
+    }
+
+    /// If they lie in memory as they are.
+    pub fn in_place(self, of: &Integers) -> Option<&[i64]> {
+        match self {
+            Rows::From(first, count) => of.in_place(first, count),
+            Rows::Listed(_) => None,
+        }
+    }
+
+    pub fn integers(self, of: &Integers, into: &mut [i64]) {
+        match self {
+            Rows::From(first, _) => of.read(first, into),
+            Rows::Listed(rows) => of.pick(rows, into),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a join is: its kind, keys, other conditions, and the columns that it gives.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use datafusion_common::JoinType;
+use datafusion_common::cast::as_boolean_array;
+use datafusion_common::error::Result;
+use datafusion_physical_expr::PhysicalExpr;
+
+use super::layout::Layout;
+
+/// The left side of a kind of join is the one that is put into a table.
+#[derive(Debug)]
+pub struct Shape {
+    pub kind: JoinType,
+    pub build: Layout,
+    pub probe: Layout,
+    pub residual: Option<Residual>,
+    pub output: Vec<Given>,
+    pub schema: SchemaRef,
+}
+
+/// Where a column comes from: a place in the layout of a side, or whether the row has a partner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Given {
+    Build(usize),
+    Probe(usize),
+    Mark,
+}
+
+/// Conditions besides equal keys.
+pub struct Residual {
+    pub predicate: Arc<dyn PhysicalExpr>,
+    pub columns: Vec<Given>,
+    pub schema: SchemaRef,
+}
+
+impl fmt::Debug for Residual {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.predicate)
+    }
+}
+
+impl Residual {
+    /// Which of some pairs pass.
+    pub fn passed(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanArray> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        let passed = self.predicate.evaluate(&batch)?.into_array(rows)?;
+        Ok(as_boolean_array(&passed)?.clone())
+    }
+}
+
+impl Shape {
+    /// Whether pairs come out.
+    pub fn gives_pairs(&self) -> bool {
+        matches!(self.kind, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)
+    }
+
+    /// Whether it matters which rows of the build side have a partner.
+    pub fn marks_build(&self) -> bool {
+        matches!(
+            self.kind,
+            JoinType::Left | JoinType::Full | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark
+        )
+    }
+
+    /// The same of the probe side.
+    pub fn marks_probe(&self) -> bool {
+        matches!(
+            self.kind,
+            JoinType::Right | JoinType::Full | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
+        )
+    }
+
+    /// Whether rows with a null among their keys may come out.
+    pub fn keeps_nulls_of_build(&self) -> bool {
+        self.marks_build() && self.kind != JoinType::LeftSemi
+    }
+
+    pub fn keeps_nulls_of_probe(&self) -> bool {
+        self.marks_probe() && self.kind != JoinType::RightSemi
+    }
+
+    /// Whether nothing comes out where the build side has no rows.
+    pub fn is_empty_without_build(&self) -> bool {
+        !self.keeps_nulls_of_probe()
+    }
+}

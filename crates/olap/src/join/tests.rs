@@ -1,0 +1,205 @@
+//! Joins that put rows on disk give what those in memory do. (What those give is compared with the interpreter.)
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use colstore::{CHUNK_ROWS, Chunk, OutOfMemory, TableView};
+use futures::TryStreamExt;
+use plan::{Agg, Aggregation, CmpOp, ColumnId, Expr, JoinKind, Plan, Rel, Relation, RelationColumn, Type};
+use protocol::request::{Failure, FailureKind};
+
+use crate::spill::testing::{COLUMNS, Made, PLENTY, nothing_is_left, rows, runtime, view};
+use crate::{Cancellation, Runtime};
+
+const KINDS: [JoinKind; 6] =
+    [JoinKind::Inner, JoinKind::Left, JoinKind::Full, JoinKind::Semi, JoinKind::Anti, JoinKind::Mark(ColumnId(8))];
+
+fn column(id: u16) -> Expr {
+    Expr::column(ColumnId(id))
+}
+
+/// Two tables of four columns, joined by some of them; `less`: and by their last columns, of which one must be less.
+fn plan(kind: JoinKind, keys: &[u16], less: bool) -> Plan {
+    let relation: Vec<RelationColumn> =
+        COLUMNS.iter().zip(1..).map(|(ty, attnum)| RelationColumn { attnum, ty: *ty }).collect();
+    let scan =
+        |number: u16| Rel::Scan { relation: number, columns: (number * 4..number * 4 + 4).map(ColumnId).collect() };
+    let mut conditions: Vec<Expr> = keys.iter().map(|key| Expr::equal(column(*key), column(key + 4))).collect();
+    if less {
+        conditions.push(Expr::Cmp { op: CmpOp::Lt, left: Box::new(column(3)), right: Box::new(column(7)) });
+    }
+    let root = scan(0).join(kind, scan(1), conditions);
+    Plan {
+        relations: vec![Relation::of_table(1, &relation), Relation::of_table(2, &relation)],
+        columns: [&COLUMNS[..], &COLUMNS[..], &[Type::Bool]].concat(),
+        params: vec![],
+        output: root.columns().into_iter().map(Expr::column).collect(),
+        root,
+    }
+}
+
+async fn run(runtime: &Runtime, plan: &Plan, views: &[Arc<dyn TableView>; 2]) -> Result<Vec<RecordBatch>, Failure> {
+    let running = runtime.start(plan, &[], views.to_vec(), &Cancellation::default()).await?;
+    running.batches.try_collect().await.map_err(|e| Runtime::failure(&e))
+}
+
+async fn in_memory(plan: &Plan, views: &[Arc<dyn TableView>; 2]) -> Vec<Vec<u8>> {
+    rows(&run(&runtime(1, PLENTY, None), plan, views).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn little_memory_gives_the_same_rows() {
+    let keys: [(&[u16], i64); 4] = [(&[0], 20_000), (&[2], 20_000), (&[0, 3], 150), (&[1, 2], 2000)];
+    for (seed, kind) in (1..).zip(KINDS) {
+        for (at, (keys, values)) in keys.into_iter().enumerate() {
+            for (left, right, other) in [(4, 9, 0), (9, 3, 1)] {
+                let less = (seed as usize + at + other).is_multiple_of(2);
+                let plan = plan(kind, keys, less);
+                let views = [view(seed, left, values), view(seed + 100, right, values)];
+                let expected = in_memory(&plan, &views).await;
+                let little = runtime(2, PLENTY, Some((1 << 30, 0, 0)));
+                let told = run(&little, &plan, &views).await.unwrap();
+                assert!(rows(&told) == expected, "{kind:?} {keys:?} {less} {left} {right}");
+                assert!(little.spilled_bytes() > 0);
+                nothing_is_left(&little).await;
+            }
+        }
+    }
+}
+
+/// The same, but one of so many rows has the same key as all such.
+#[derive(Debug)]
+struct Skewed(Made, usize);
+
+impl TableView for Skewed {
+    fn types(&self) -> &[Type] {
+        self.0.types()
+    }
+
+    fn row_count(&self) -> u64 {
+        self.0.row_count()
+    }
+
+    fn chunk_count(&self) -> usize {
+        self.0.chunk_count()
+    }
+
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
+        let mut chunk = self.0.chunk(index)?;
+        let key = |row: usize| {
+            if row.is_multiple_of(self.1) { Some(7) } else { Some(((index * CHUNK_ROWS + row) * 1000) as i64) }
+        };
+        let keys: ArrayRef = Arc::new(Int64Array::from_iter((0..CHUNK_ROWS).map(key)));
+        chunk.arrays[0] = keys;
+        Ok(chunk)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_of_more_rows_than_memory_is_joined_in_passes() {
+    let skewed = |seed, chunks, every| -> Arc<dyn TableView> {
+        Arc::new(Skewed(Made { seed, chunks, values: 1000, types: COLUMNS.to_vec() }, every))
+    };
+    for (seed, kind) in (20..).zip(KINDS) {
+        for less in [false, true] {
+            let plan = plan(kind, &[0], less);
+            // Some 20,000 rows with the key on the smaller side, 10 on the other one.
+            for views in
+                [[skewed(seed, 5, 2), skewed(seed + 100, 6, 5000)], [skewed(seed, 6, 5000), skewed(seed + 100, 5, 2)]]
+            {
+                let expected = in_memory(&plan, &views).await;
+                let little = runtime(2, PLENTY, Some((1 << 30, 0, 0)));
+                let told = run(&little, &plan, &views).await.unwrap();
+                assert!(rows(&told) == expected, "{kind:?} {less}");
+                nothing_is_left(&little).await;
+            }
+        }
+    }
+}
+
+/// `SELECT count(*), sum(number) FROM a JOIN b`.
+fn totals(keys: &[u16]) -> Plan {
+    let mut plan = plan(JoinKind::Inner, keys, false);
+    plan.columns.extend([Type::Int64, Type::Decimal128 { scale: 0 }]);
+    let aggregation = |id, agg| Aggregation { columns: vec![ColumnId(id)], agg, distinct: false };
+    let aggregates = vec![aggregation(9, Agg::CountStar), aggregation(10, Agg::Sum(column(3)))];
+    plan.root = Rel::Aggregate { input: Box::new(plan.root), keys: vec![], aggregates };
+    plan.output = vec![column(9), column(10)];
+    plan
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_is_kept_to() {
+    let plan = totals(&[0, 2]);
+    let views = [view(40, 60, 1 << 40), view(40, 60, 1 << 40)];
+    let expected = in_memory(&plan, &views).await;
+    // Some 30 MB each side.
+    let little = runtime(2, 24 << 20, Some((1 << 30, 8 << 20, 1 << 20)));
+    assert!(rows(&run(&little, &plan, &views).await.unwrap()) == expected);
+    assert!(little.spilled_bytes() > 40 << 20, "{}", little.spilled_bytes());
+    nothing_is_left(&little).await;
+    let none = run(&runtime(2, 24 << 20, None), &plan, &views).await;
+    assert_eq!(none.unwrap_err().kind, FailureKind::OutOfMemory);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limit_of_the_disk_is_out_of_memory_before_the_first_row() {
+    for kind in KINDS {
+        let plan = plan(kind, &[0, 2], false);
+        for limit in [0, 100 << 10, 5 << 20] {
+            let little = runtime(2, PLENTY, Some((limit, 0, 0)));
+            let views = vec![view(8, 30, 1 << 40), view(8, 40, 1 << 40)];
+            let running = little.start(&plan, &[], views, &Cancellation::default()).await.unwrap();
+            let mut batches = running.batches;
+            let failure = Runtime::failure(&batches.try_next().await.unwrap_err());
+            assert_eq!(failure.kind, FailureKind::OutOfMemory);
+            assert!(failure.message.contains("anker.query_disk"), "{failure:?}");
+            drop(batches);
+            nothing_is_left(&little).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_nobody_waits_for_leaves_nothing() {
+    let mut ends = BTreeMap::new();
+    for (milliseconds, kind) in (0..480).step_by(40).zip(KINDS.into_iter().cycle()) {
+        let little = runtime(2, PLENTY, Some((1 << 30, 0, 0)));
+        let views = vec![view(10, 90, 1 << 40), view(11, 100, 1 << 40)];
+        let plan = plan(kind, &[0], false);
+        let running = little.start(&plan, &[], views, &Cancellation::default()).await.unwrap();
+        let query = tokio::spawn(running.batches.try_collect::<Vec<_>>());
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        query.abort();
+        *ends.entry(query.await.is_err()).or_insert(0) += 1;
+        nothing_is_left(&little).await;
+    }
+    assert!(ends[&true] >= 4, "{ends:?}");
+}
+
+/// Joins upon joins, each of which puts rows on disk, and groups above.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_within_joins_put_rows_on_disk() {
+    let mut plan = plan(JoinKind::Left, &[0], false);
+    plan.relations.push(plan.relations[0].clone());
+    plan.columns.extend(COLUMNS);
+    let third = Rel::Scan { relation: 2, columns: (9..13).map(ColumnId).collect() };
+    plan.root = plan.root.join(JoinKind::Full, third, vec![Expr::equal(column(6), column(11))]);
+    plan.output = plan.root.columns().into_iter().map(Expr::column).collect();
+    let views = vec![view(50, 4, 30_000), view(51, 5, 30_000), view(52, 6, 30_000)];
+    let all = |runtime: Runtime| {
+        let (plan, views) = (plan.clone(), views.clone());
+        async move {
+            let running = runtime.start(&plan, &[], views, &Cancellation::default()).await.unwrap();
+            (rows(&running.batches.try_collect::<Vec<_>>().await.unwrap()), runtime)
+        }
+    };
+    let (expected, _) = all(runtime(1, PLENTY, None)).await;
+    for threads in [1, 2, 3] {
+        let (told, little) = all(runtime(threads, PLENTY, Some((1 << 30, 0, 0)))).await;
+        assert!(told == expected, "{threads}");
+        nothing_is_left(&little).await;
+    }
+}

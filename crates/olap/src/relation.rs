@@ -1,0 +1,131 @@
+//! Scans of the plan's relations, which filter by themselves what they can.
+
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema};
+use plan::{BoolOp, ColumnId, Expr};
+use protocol::request::Failure;
+use protocol::tree::Step;
+
+use crate::arrow_form::arrow_type;
+use crate::expr::{column_name, joined};
+use crate::join_keys::{JoinKeys, KeyTest};
+use crate::physical::{Builder, Stage, columns_of};
+use crate::scan::{Condition, Filter, Pruning, Ranges, Reading, ViewScan};
+
+impl Builder<'_> {
+    /// All rows, with all columns.
+    pub fn scan(&self, relation: u16, columns: &[ColumnId]) -> Stage {
+        let view = self.views[relation as usize].clone();
+        let rows = view.row_count() as f64;
+        let scan = Arc::new(ViewScan::new(view, self.schema(relation, columns, columns), self.threads));
+        let plan = self.observer.operator(scan, || (scan_step(relation, columns), Some(rows)));
+        Stage { plan, columns: columns.to_vec() }
+    }
+
+    /// A scan of the rows that pass conditions which raise no error, and that have a partner in the joins above, with those
+    /// of its columns that are `kept`. `rows`: how many pass the conditions, if that is known.
+    pub fn filtered_scan(
+        &self,
+        relation: u16,
+        columns: &[ColumnId],
+        conditions: &[&Expr],
+        kept: &[ColumnId],
+        rows: Option<f64>,
+    ) -> Result<Stage, Failure> {
+        let view = self.views[relation as usize].clone();
+        let kept: Vec<usize> = (0..columns.len()).filter(|at| kept.contains(&columns[*at])).collect();
+        let kept_ids: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
+        let is_observed = self.observer.0 && !conditions.is_empty();
+        let filter = Filter {
+            conditions: self.tests(relation, columns, conditions)?,
+            pruning: Pruning::of(conditions, columns, self.plan, self.params),
+            keys: self.key_tests(columns),
+            scan: is_observed.then(|| (scan_step(relation, columns), view.row_count() as f64)),
+        };
+        let schema = self.schema(relation, columns, &kept_ids);
+        let scan = Arc::new(ViewScan::filtered(view, filter, kept, schema, self.threads));
+        let step = || match conditions.is_empty() {
+            true => scan_step(relation, columns),
+            false => Step::Filter { conditions: conditions.iter().copied().cloned().collect() },
+        };
+        let plan = self.observer.operator(scan, || (step(), rows));
+        Ok(Stage { plan, columns: kept_ids })
+    }
+
+    /// Conditions as a scan tries them. Those that together say in which range a column lies are one.
+    fn tests(&self, relation: u16, columns: &[ColumnId], conditions: &[&Expr]) -> Result<Vec<Condition>, Failure> {
+        let reading = Reading { columns, plan: self.plan, params: self.params };
+        let mut tests: Vec<(Vec<&Expr>, Option<Ranges>)> = Vec::new();
+        for condition in conditions.iter().flat_map(|condition| conjuncts(condition)) {
+            let ranges = reading.exactly(condition);
+            let both = |other: &Option<Ranges>| other.as_ref()?.and(ranges.as_ref()?);
+            let known = tests.iter_mut().find_map(|test| both(&test.1).map(|both| (test, both)));
+            match known {
+                Some((test, both)) => {
+                    test.0.push(condition);
+                    test.1 = Some(both);
+                }
+                None => tests.push((vec![condition], ranges)),
+            }
+        }
+        let test = |(conditions, ranges): (Vec<&Expr>, Option<Ranges>)| {
+            let read = columns_of(conditions.iter().copied());
+            let read: Vec<usize> = (0..columns.len()).filter(|at| read.contains(&columns[*at])).collect();
+            let ids: Vec<ColumnId> = read.iter().map(|at| columns[*at]).collect();
+            let lowering = self.lowering(&ids);
+            let lowered = conditions.iter().map(|c| lowering.lower(c)).collect::<Result<Vec<_>, _>>()?;
+            let schema = Arc::new(self.schema(relation, columns, &ids));
+            let ranges = ranges.map(|ranges| ranges.ranges);
+            Ok(Condition { expr: joined(BoolOp::And, lowered), columns: read, schema, ranges })
+        };
+        tests.into_iter().map(test).collect()
+    }
+
+    /// Of the joins above, for a scan of these columns.
+    pub fn key_tests(&self, columns: &[ColumnId]) -> Vec<KeyTest> {
+        let test = |(id, keys): &(ColumnId, Arc<JoinKeys>)| {
+            let column = columns.iter().position(|column| column == id)?;
+            Some(KeyTest::new(column, keys.clone()))
+        };
+        self.partners.borrow().iter().filter_map(test).collect()
+    }
+
+    /// Puts something together that has joins above for these of its columns only.
+    pub fn with_partners_of<T>(&self, columns: &[ColumnId], of: impl FnOnce() -> T) -> T {
+        let all = self.partners.take();
+        self.partners.replace(all.iter().filter(|(id, _)| columns.contains(id)).cloned().collect());
+        let result = of();
+        self.partners.replace(all);
+        result
+    }
+
+    /// Puts something together below one more join: rows without a partner do not come out of it.
+    pub fn below_join<T>(&self, partners: &[(ColumnId, Arc<JoinKeys>)], of: impl FnOnce() -> T) -> T {
+        let known = self.partners.borrow().len();
+        self.partners.borrow_mut().extend(partners.iter().cloned());
+        let result = of();
+        self.partners.borrow_mut().truncate(known);
+        result
+    }
+
+    /// Of the `wanted` ones of a relation's columns.
+    fn schema(&self, relation: u16, columns: &[ColumnId], wanted: &[ColumnId]) -> Schema {
+        let all = columns.iter().zip(&self.plan.relations[relation as usize].columns);
+        let fields = all.filter(|(id, _)| wanted.contains(id));
+        let fields = fields.map(|(id, ty)| Field::new(column_name(*id), arrow_type(*ty), true));
+        Schema::new(fields.collect::<Vec<_>>())
+    }
+}
+
+/// What all must hold for a condition to hold.
+fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+    match condition {
+        Expr::Bool { op: BoolOp::And, args } => args.iter().flat_map(conjuncts).collect(),
+        other => vec![other],
+    }
+}
+
+fn scan_step(relation: u16, columns: &[ColumnId]) -> Step {
+    Step::Scan { relation, first: columns.first().copied() }
+}

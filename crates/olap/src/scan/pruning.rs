@@ -1,0 +1,360 @@
+//! What conditions say of the range in which a column lies, and which chunks a scan need not read for that: those whose
+//! bounds lie elsewhere.
+
+use std::ops::RangeInclusive;
+
+use colstore::TableView;
+use plan::catalogue::Named;
+use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type};
+
+/// More ranges are tried together, by value.
+const MOST_RANGES: usize = 4;
+
+/// What conditions say of columns alone.
+#[derive(Debug, Default)]
+pub struct Pruning(Vec<Wanted>);
+
+/// A row passes only if the view's column lies between, and is not null.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    column: usize,
+    low: i128,
+    high: i128,
+}
+
+impl Pruning {
+    /// Of conditions all of which a row must pass. `columns`: those of the view.
+    pub fn of(conditions: &[&Expr], columns: &[ColumnId], plan: &Plan, params: &[Option<Literal>]) -> Pruning {
+        let reading = Reading { columns, plan, params };
+        Pruning(conditions.iter().flat_map(|condition| reading.condition(condition)).collect())
+    }
+
+    /// Whether no row of a chunk passes.
+    pub fn excludes(&self, view: &dyn TableView, index: usize) -> bool {
+        self.0.iter().any(|wanted| {
+            let bounds = view.bounds(index, wanted.column);
+            bounds.is_some_and(|(low, high)| low.max(wanted.low) > high.min(wanted.high))
+        })
+    }
+}
+
+/// The ranges in which a column of the view lies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranges {
+    column: usize,
+    pub ranges: Vec<RangeInclusive<i128>>,
+}
+
+impl Ranges {
+    /// Where both hold, if that is one range again.
+    pub fn and(&self, other: &Ranges) -> Option<Ranges> {
+        match (&self.ranges[..], &other.ranges[..]) {
+            ([a], [b]) if self.column == other.column => {
+                let both = *a.start().max(b.start())..=*a.end().min(b.end());
+                Some(Ranges { column: self.column, ranges: vec![both] })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Reads conditions on the columns of a view.
+pub struct Reading<'a> {
+    pub columns: &'a [ColumnId],
+    pub plan: &'a Plan,
+    pub params: &'a [Option<Literal>],
+}
+
+impl Reading<'_> {
+    /// What a condition says, if that is no more and no less than that a column lies in certain ranges and is not null.
+    pub fn exactly(&self, condition: &Expr) -> Option<Ranges> {
+        match condition {
+            Expr::Cmp { op, left, right } => {
+                let found = self.compared(*op, left, right).or_else(|| self.compared(mirrored(*op), right, left))?;
+                Some(Ranges { column: found.column, ranges: vec![found.low..=found.high] })
+            }
+            Expr::Bool { op: BoolOp::And, args } => {
+                let all = args.iter().map(|arg| self.exactly(arg)).collect::<Option<Vec<_>>>()?;
+                all.into_iter().map(Some).reduce(|a, b| a?.and(&b?)).flatten()
+            }
+            Expr::Bool { op: BoolOp::Or, args } if args.len() <= MOST_RANGES => {
+                let all = args.iter().map(|arg| self.exactly(arg)).collect::<Option<Vec<_>>>()?;
+                let column = all.first()?.column;
+                let is_one = all.iter().all(|other| other.column == column);
+                let ranges: Vec<_> = all.into_iter().flat_map(|other| other.ranges).collect();
+                (is_one && ranges.len() <= MOST_RANGES).then_some(Ranges { column, ranges })
+            }
+            _ => None,
+        }
+    }
+
+    fn condition(&self, condition: &Expr) -> Vec<Wanted> {
+        match condition {
+            Expr::Bool { op: BoolOp::And, args } => args.iter().flat_map(|arg| self.condition(arg)).collect(),
+            Expr::Bool { op: BoolOp::Or, args } => self.either(args).into_iter().collect(),
+            Expr::Cmp { op, left, right } => {
+                let found = self.compared(*op, left, right).or_else(|| self.compared(mirrored(*op), right, left));
+                found.into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Of alternatives that are all about one column.
+    fn either(&self, alternatives: &[Expr]) -> Option<Wanted> {
+        let one = |alternative: &Expr| {
+            let mut found = self.condition(alternative);
+            found.pop().filter(|_| found.is_empty())
+        };
+        let all = alternatives.iter().map(one).collect::<Option<Vec<_>>>()?;
+        all.into_iter().map(Some).reduce(|a, b| a?.or(b?)).flatten()
+    }
+
+    /// column op constant
+    fn compared(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
+        let (value, ty) = self.number(constant)?;
+        let (column, (floor, ceiling)) = match self.date_as_timestamp(column) {
+            Some(date) if ty == Type::Timestamp => (date, days_of(value)),
+            _ => {
+                let (column, own) = self.column(column)?;
+                if own.kind() != ty.kind() {
+                    return None;
+                }
+                match ty.scale().checked_sub(own.scale()) {
+                    Some(finer) => (column, in_units(value, 10_i128.checked_pow(finer.into())?)),
+                    None => {
+                        let value = value.checked_mul(10_i128.checked_pow((own.scale() - ty.scale()).into())?)?;
+                        (column, (value, value))
+                    }
+                }
+            }
+        };
+        let (low, high) = match op {
+            CmpOp::Eq => (ceiling, floor),
+            CmpOp::Lt => (i128::MIN, ceiling.checked_sub(1)?),
+            CmpOp::Le => (i128::MIN, floor),
+            CmpOp::Gt => (floor.checked_add(1)?, i128::MAX),
+            CmpOp::Ge => (ceiling, i128::MAX),
+            CmpOp::Ne => return None,
+        };
+        Some(Wanted { column, low, high })
+    }
+
+    /// A column of dates that is compared as points in time.
+    fn date_as_timestamp(&self, expr: &Expr) -> Option<usize> {
+        let Expr::Call { function: Named::Comparable, args, .. } = expr else { return None };
+        self.column(args.first()?).filter(|(_, ty)| *ty == Type::Date).map(|(column, _)| column)
+    }
+
+    /// A column of the view, also as a wider integer, and its type.
+    fn column(&self, expr: &Expr) -> Option<(usize, Type)> {
+        match expr {
+            Expr::Column { id } => {
+                let at = self.columns.iter().position(|column| column == id)?;
+                Some((at, self.plan.columns[id.0 as usize]))
+            }
+            Expr::Cast { to: Type::Int32 | Type::Int64, arg } => self.column(arg).filter(|(_, ty)| is_integer(*ty)),
+            _ => None,
+        }
+    }
+
+    /// A constant that is a number of the kind that bounds are, with its type.
+    fn number(&self, expr: &Expr) -> Option<(i128, Type)> {
+        let (value, ty) = match expr {
+            Expr::Literal { ty, value } => (value.as_ref()?, *ty),
+            Expr::Param { index } => (self.params.get(*index as usize)?.as_ref()?, self.plan.params[*index as usize]),
+            Expr::Cast { to: Type::Int32 | Type::Int64, arg } => {
+                return self.number(arg).filter(|(_, ty)| is_integer(*ty));
+            }
+            _ => return None,
+        };
+        match value {
+            Literal::Int(value) => Some(((*value).into(), ty)),
+            Literal::Decimal(value) if ty != Type::Uuid => Some((*value, ty)),
+            _ => None,
+        }
+    }
+}
+
+impl Wanted {
+    /// Values that one of the two lets pass.
+    fn or(self, other: Wanted) -> Option<Wanted> {
+        let (low, high) = (self.low.min(other.low), self.high.max(other.high));
+        (self.column == other.column).then_some(Wanted { low, high, ..self })
+    }
+}
+
+/// A value in larger units, of which it may have a part only: rounded down, and up.
+fn in_units(value: i128, unit: i128) -> (i128, i128) {
+    let floor = value.div_euclid(unit);
+    (floor, floor + i128::from(value.rem_euclid(unit) != 0))
+}
+
+/// A timestamp in days, of which dates have more than timestamps; infinity is infinity.
+fn days_of(timestamp: i128) -> (i128, i128) {
+    const DAY: i128 = 86_400_000_000;
+    const ENDS: [(i64, i32); 2] = [(i64::MAX, i32::MAX), (i64::MIN, i32::MIN)];
+    let infinite = ENDS.iter().find(|(end, _)| timestamp == i128::from(*end));
+    infinite.map_or_else(|| in_units(timestamp, DAY), |(_, days)| ((*days).into(), (*days).into()))
+}
+
+fn is_integer(ty: Type) -> bool {
+    matches!(ty, Type::Int16 | Type::Int32 | Type::Int64)
+}
+
+/// With the sides exchanged.
+fn mirrored(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Lt => CmpOp::Gt,
+        CmpOp::Le => CmpOp::Ge,
+        CmpOp::Gt => CmpOp::Lt,
+        CmpOp::Ge => CmpOp::Le,
+        CmpOp::Eq | CmpOp::Ne => op,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::{Rel, Relation};
+
+    use super::*;
+
+    const TYPES: [Type; 4] = [Type::Int16, Type::Date, Type::Decimal64 { scale: 2 }, Type::Text];
+
+    fn column(id: u16) -> Box<Expr> {
+        Box::new(Expr::column(ColumnId(id)))
+    }
+
+    fn constant(ty: Type, value: i64) -> Box<Expr> {
+        let value = match ty {
+            Type::Decimal128 { .. } => Literal::Decimal(value.into()),
+            _ => Literal::Int(value),
+        };
+        Box::new(Expr::Literal { ty, value: Some(value) })
+    }
+
+    fn compare(op: CmpOp, left: Box<Expr>, right: Box<Expr>) -> Expr {
+        Expr::Cmp { op, left, right }
+    }
+
+    /// What a condition says of the first column that it says anything of.
+    fn wanted(condition: &Expr) -> Option<(usize, i128, i128)> {
+        let columns: Vec<ColumnId> = (0..4).map(ColumnId).collect();
+        let plan = Plan {
+            relations: vec![Relation::of_table(1, &[])],
+            columns: TYPES.to_vec(),
+            params: vec![Type::Date],
+            root: Rel::Row,
+            output: vec![],
+        };
+        let pruning = Pruning::of(&[condition], &columns, &plan, &[Some(Literal::Int(77))]);
+        pruning.0.first().map(|wanted| (wanted.column, wanted.low, wanted.high))
+    }
+
+    #[test]
+    fn comparisons_say_where_the_column_lies() {
+        let small = |value| constant(Type::Int16, value);
+        let cases = [
+            (CmpOp::Eq, Some((0, 5, 5))),
+            (CmpOp::Lt, Some((0, i128::MIN, 4))),
+            (CmpOp::Le, Some((0, i128::MIN, 5))),
+            (CmpOp::Gt, Some((0, 6, i128::MAX))),
+            (CmpOp::Ge, Some((0, 5, i128::MAX))),
+            (CmpOp::Ne, None),
+        ];
+        for (op, expected) in cases {
+            assert_eq!(wanted(&compare(op, column(0), small(5))), expected, "{op:?}");
+            assert_eq!(wanted(&compare(mirrored(op), small(5), column(0))), expected, "{op:?}, mirrored");
+        }
+        let wide = Box::new(Expr::Cast { to: Type::Int64, arg: column(0) });
+        assert_eq!(wanted(&compare(CmpOp::Gt, wide, constant(Type::Int64, 70_000))), Some((0, 70_001, i128::MAX)));
+        let parameter = Box::new(Expr::Param { index: 0 });
+        assert_eq!(wanted(&compare(CmpOp::Le, column(1), parameter)), Some((1, i128::MIN, 77)));
+    }
+
+    #[test]
+    fn some_conditions_say_no_more_than_ranges() {
+        let columns: Vec<ColumnId> = (0..4).map(ColumnId).collect();
+        let plan = Plan {
+            relations: vec![Relation::of_table(1, &[])],
+            columns: TYPES.to_vec(),
+            params: vec![],
+            root: Rel::Row,
+            output: vec![],
+        };
+        let reading = Reading { columns: &columns, plan: &plan, params: &[] };
+        let is = |op, value| compare(op, column(0), constant(Type::Int16, value));
+        let all = |args| Expr::Bool { op: BoolOp::And, args };
+        let any = |args| Expr::Bool { op: BoolOp::Or, args };
+        let ranges = |condition: &Expr| reading.exactly(condition).map(|found| found.ranges);
+        assert_eq!(ranges(&is(CmpOp::Lt, 5)), Some(vec![i128::MIN..=4]));
+        assert_eq!(ranges(&is(CmpOp::Ne, 5)), None);
+        assert_eq!(ranges(&all(vec![is(CmpOp::Ge, 3), is(CmpOp::Lt, 9)])), Some(vec![3..=8]));
+        assert_eq!(ranges(&any(vec![is(CmpOp::Eq, 3), is(CmpOp::Gt, 9)])), Some(vec![3..=3, 10..=i128::MAX]));
+        // More than ranges of one column, or more of them than are tried.
+        let other = compare(CmpOp::Eq, column(1), constant(Type::Date, 9));
+        assert_eq!(ranges(&all(vec![is(CmpOp::Eq, 3), other.clone()])), None);
+        assert_eq!(ranges(&any(vec![is(CmpOp::Eq, 3), other])), None);
+        assert_eq!(ranges(&any((0..5).map(|value| is(CmpOp::Eq, value)).collect())), None);
+        assert_eq!(ranges(&Expr::Not(Box::new(is(CmpOp::Eq, 3)))), None);
+        let either = any(vec![is(CmpOp::Eq, 3), is(CmpOp::Eq, 5)]);
+        assert_eq!(ranges(&all(vec![either, is(CmpOp::Lt, 4)])), None);
+    }
+
+    #[test]
+    fn dates_are_compared_with_points_in_time() {
+        const DAY: i64 = 86_400_000_000;
+        let date = || {
+            let args = vec![*column(1)];
+            Box::new(Expr::Call { function: Named::Comparable, ty: Type::Timestamp, args })
+        };
+        let time = |micros| constant(Type::Timestamp, micros);
+        for (micros, below, equal) in [
+            (5 * DAY, 4, (5, 5)),
+            (5 * DAY + 1, 5, (6, 5)),
+            (-5 * DAY - 1, -6, (-5, -6)),
+            (i64::MAX, i128::from(i32::MAX) - 1, (i32::MAX.into(), i32::MAX.into())),
+            (i64::MIN, i128::from(i32::MIN) - 1, (i32::MIN.into(), i32::MIN.into())),
+        ] {
+            assert_eq!(wanted(&compare(CmpOp::Lt, date(), time(micros))), Some((1, i128::MIN, below)), "{micros}");
+            assert_eq!(wanted(&compare(CmpOp::Eq, time(micros), date())), Some((1, equal.0, equal.1)), "{micros}");
+        }
+        // Any other column is no date.
+        let other = Expr::Call { function: Named::Comparable, ty: Type::Timestamp, args: vec![*column(0)] };
+        assert_eq!(wanted(&compare(CmpOp::Lt, Box::new(other), time(0))), None);
+    }
+
+    #[test]
+    fn digits_that_the_column_does_not_have_are_rounded_the_right_way() {
+        // 1.005 and -1.005
+        let finer = |value| constant(Type::Decimal128 { scale: 3 }, value);
+        assert_eq!(wanted(&compare(CmpOp::Lt, column(2), finer(1005))), Some((2, i128::MIN, 100)));
+        assert_eq!(wanted(&compare(CmpOp::Ge, column(2), finer(1005))), Some((2, 101, i128::MAX)));
+        assert_eq!(wanted(&compare(CmpOp::Gt, column(2), finer(-1005))), Some((2, -100, i128::MAX)));
+        assert_eq!(wanted(&compare(CmpOp::Le, column(2), finer(-1005))), Some((2, i128::MIN, -101)));
+        // No value of the column is 1.005, one is 1.01.
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(2), finer(1005))), Some((2, 101, 100)));
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(2), finer(1010))), Some((2, 101, 101)));
+        let coarser = constant(Type::Decimal128 { scale: 0 }, 7);
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(2), coarser)), Some((2, 700, 700)));
+        let huge =
+            Box::new(Expr::Literal { ty: Type::Decimal128 { scale: 0 }, value: Some(Literal::Decimal(i128::MAX)) });
+        assert_eq!(wanted(&compare(CmpOp::Lt, column(2), huge)), None);
+    }
+
+    #[test]
+    fn alternatives_count_together_and_what_is_not_known_not_at_all() {
+        let is = |value| compare(CmpOp::Eq, column(0), constant(Type::Int16, value));
+        let or = |args| Expr::Bool { op: BoolOp::Or, args };
+        let and = |args| Expr::Bool { op: BoolOp::And, args };
+        assert_eq!(wanted(&or(vec![is(9), is(-3), is(4)])), Some((0, -3, 9)));
+        let text = compare(CmpOp::Eq, column(3), column(3));
+        assert_eq!(wanted(&or(vec![is(9), text.clone()])), None);
+        assert_eq!(wanted(&or(vec![is(9), compare(CmpOp::Eq, column(1), constant(Type::Date, 9))])), None);
+        assert_eq!(wanted(&or(vec![and(vec![is(1), is(2)]), is(3)])), None);
+        assert_eq!(wanted(&and(vec![text, is(9)])), Some((0, 9, 9)));
+        assert_eq!(wanted(&Expr::Not(Box::new(is(9)))), None);
+        let nothing = Box::new(Expr::Literal { ty: Type::Int16, value: None });
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(0), nothing)), None);
+    }
+}

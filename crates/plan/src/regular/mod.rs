@@ -1,0 +1,221 @@
+//! Regular expressions in PostgreSQL's dialect, as far as they say which texts match and nothing else does.
+//!
+//! What is not understood here is the heap's: back references, constraints that look ahead or behind, word boundaries,
+//! other options than that of letters. Whether a text matches does not depend on how much a quantifier takes, so `*?` is
+//! read as `*`; where in the text the match is, is known of those that take as much as they can.
+
+mod like;
+mod parse;
+
+pub use like::as_like;
+pub use parse::parse;
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Regular {
+    Empty,
+    One(Set),
+    /// The text's ends.
+    Start,
+    End,
+    Sequence(Vec<Regular>),
+    Either(Vec<Regular>),
+    /// What stands in parentheses that remember what they match.
+    Captured(Box<Regular>),
+    Repeated {
+        what: Box<Regular>,
+        least: u32,
+        /// `None`: as often as it goes.
+        most: Option<u32>,
+    },
+}
+
+/// Characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Set {
+    /// All but these.
+    pub negated: bool,
+    pub ranges: Vec<(char, char)>,
+    pub classes: Vec<Class>,
+}
+
+/// Characters of a kind, which those of the C library's names are by its locale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Alpha,
+    Alnum,
+    Digit,
+    Space,
+    Lower,
+    Upper,
+    Punct,
+    Graph,
+    Print,
+    /// Letters, digits, and `_`.
+    Word,
+    Blank,
+    Cntrl,
+    Xdigit,
+    Ascii,
+}
+
+impl Class {
+    pub fn named(name: &str) -> Option<Class> {
+        Some(match name {
+            "alpha" => Class::Alpha,
+            "alnum" => Class::Alnum,
+            "digit" => Class::Digit,
+            "space" => Class::Space,
+            "lower" => Class::Lower,
+            "upper" => Class::Upper,
+            "punct" => Class::Punct,
+            "graph" => Class::Graph,
+            "print" => Class::Print,
+            "word" => Class::Word,
+            "blank" => Class::Blank,
+            "cntrl" => Class::Cntrl,
+            "xdigit" => Class::Xdigit,
+            "ascii" => Class::Ascii,
+            _ => return None,
+        })
+    }
+}
+
+/// What decides which characters are letters, and in which case: an operand of the functions that match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letters {
+    /// A locale of the C library; `None`: ASCII's letters are all.
+    pub locale: Option<String>,
+    /// ASCII's letters have the case that they have in ASCII, whatever the locale.
+    pub ascii: bool,
+}
+
+/// No locale is called so.
+const OF_DATABASE: &str = "database:";
+
+impl Letters {
+    pub fn to_text(&self) -> String {
+        let locale = self.locale.as_deref().unwrap_or_default();
+        if self.ascii { format!("{OF_DATABASE}{locale}") } else { locale.to_owned() }
+    }
+
+    pub fn of_text(text: &str) -> Letters {
+        let (ascii, locale) = match text.strip_prefix(OF_DATABASE) {
+            Some(locale) => (true, locale),
+            None => (false, text),
+        };
+        Letters { locale: (!locale.is_empty()).then(|| locale.to_owned()), ascii }
+    }
+}
+
+/// An expression, and whether its small and capital letters are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    pub regular: Regular,
+    pub any_case: bool,
+    /// Something in it takes as little as it can.
+    pub is_lazy: bool,
+}
+
+/// The part of a match that is asked for, if it is not all of it: without so many characters in front and behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    pub in_front: usize,
+    pub behind: usize,
+}
+
+impl Parsed {
+    /// Of an expression whose match is the longest one, what its only parentheses remember, or all of it if it has none.
+    /// `None`: where they begin or end is not known from where the match does.
+    pub fn captured(&self) -> Option<Captured> {
+        if self.is_lazy {
+            return None;
+        }
+        let parts = match &self.regular {
+            Regular::Sequence(parts) => &parts[..],
+            whole => std::slice::from_ref(whole),
+        };
+        let is_captured = |part: &Regular| matches!(part, Regular::Captured(inner) if inner.captures() == 0);
+        let length = |parts: &[Regular]| parts.iter().map(Regular::length).sum();
+        match (self.regular.captures(), parts.iter().position(is_captured)) {
+            (0, _) => Some(Captured { in_front: 0, behind: 0 }),
+            (1, Some(at)) => {
+                let (in_front, behind): (Option<usize>, Option<usize>) =
+                    (length(&parts[..at]), length(&parts[at + 1..]));
+                Some(Captured { in_front: in_front?, behind: behind? })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Regular {
+    /// How many parentheses remember something.
+    fn captures(&self) -> usize {
+        match self {
+            Regular::Empty | Regular::One(_) | Regular::Start | Regular::End => 0,
+            Regular::Sequence(all) | Regular::Either(all) => all.iter().map(Regular::captures).sum(),
+            Regular::Captured(inner) => 1 + inner.captures(),
+            Regular::Repeated { what, .. } => what.captures(),
+        }
+    }
+
+    /// How many characters all its matches have, if they have equally many.
+    fn length(&self) -> Option<usize> {
+        match self {
+            Regular::Empty | Regular::Start | Regular::End => Some(0),
+            Regular::One(_) => Some(1),
+            Regular::Sequence(all) => all.iter().map(Regular::length).sum(),
+            Regular::Either(all) => {
+                let mut lengths = all.iter().map(Regular::length);
+                let first = lengths.next()??;
+                lengths.all(|length| length == Some(first)).then_some(first)
+            }
+            Regular::Captured(inner) => inner.length(),
+            Regular::Repeated { what, least, most } => {
+                let times = most.filter(|most| most == least)?;
+                what.length()?.checked_mul(times as usize)
+            }
+        }
+    }
+
+    /// How many characters it consists of once all that is repeated is written down so often.
+    pub fn size(&self) -> usize {
+        match self {
+            Regular::Empty | Regular::One(_) | Regular::Start | Regular::End => 1,
+            Regular::Sequence(all) | Regular::Either(all) => {
+                all.iter().map(Regular::size).fold(1, usize::saturating_add)
+            }
+            Regular::Captured(inner) => inner.size(),
+            Regular::Repeated { what, least, most } => {
+                what.size().saturating_mul(most.unwrap_or(*least).max(1) as usize + 1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_parentheses_remember() {
+        let of = |expression: &str| parse(expression, false).unwrap().captured().map(|c| (c.in_front, c.behind));
+        assert_eq!((of("a+"), of("ab(.*)"), of("^x(a|bc)+d{2}$")), (Some((0, 0)), Some((2, 0)), None));
+        assert_eq!((of("^x((?:a|bc)+)d{2}$"), of("(?:ab|cd)(e)"), of("a*(b)")), (Some((1, 2)), Some((2, 0)), None));
+        assert_eq!(
+            (of("(a)(b)"), of("(a(b))"), of("a(b+?)"), of("(a)|b"), of("(a){2}")),
+            (None, None, None, None, None)
+        );
+    }
+
+    #[test]
+    fn letters_travel_as_text() {
+        for locale in [None, Some("tr_TR.UTF-8".to_owned())] {
+            for ascii in [false, true] {
+                let letters = Letters { locale: locale.clone(), ascii };
+                assert_eq!(Letters::of_text(&letters.to_text()), letters);
+            }
+        }
+    }
+}

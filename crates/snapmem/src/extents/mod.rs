@@ -1,0 +1,205 @@
+//! Runs of any length, each with a label, on any mechanism: what columns are made of.
+//!
+//! ```text
+//!   epochs      the region's runs have any length and a label by themselves
+//!
+//!   any other   directory                 regions, one for each length of runs that is there
+//!               run 0: 4K, place 1, label   4K  [free][run 0][run 2]
+//!               run 1: 64K, place 0, label  64K [run 1]
+//!               run 2: 4K, place 2, label
+//! ```
+//!
+//! A run that is replaced by a longer or shorter one leaves its place to the next one of that length. It need not wait for
+//! the snapshots that see it: they have the regions, and the directory, as they were.
+//!
+//! Which of the two it is costs `epochs` a branch that is always the same.
+
+mod regions;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Debug};
+
+use self::regions::{Regions, RegionsSnapshot};
+use crate::epochs::{EpochRegion, EpochSnapshot};
+use crate::mechanism::Mechanism;
+use crate::pool::{OutOfMemory, Pool};
+use crate::region::{Label, Run};
+
+/// A growable list of runs with one writer. Runs are a power of two of bytes, from 64 to 4 GiB.
+pub struct Extents(Kind);
+
+enum Kind {
+    Epochs(EpochRegion),
+    Regions(Box<Regions>),
+}
+
+impl Extents {
+    /// Without runs at first; those that are appended have `run_bytes`. The mechanism is one that was found to work here
+    /// ([`Mechanism::probe`]).
+    pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Extents {
+        Extents(match mechanism {
+            Mechanism::Epochs | Mechanism::Auto => Kind::Epochs(EpochRegion::automatic(pool, run_bytes)),
+            other => Kind::Regions(Box::new(Regions::new(pool, other, run_bytes))),
+        })
+    }
+
+    /// Length of a run that is appended.
+    pub fn run_bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Epochs(region) => region.run_bytes(),
+            Kind::Regions(regions) => regions.run_bytes(),
+        }
+    }
+
+    pub fn run_count(&self) -> usize {
+        match &self.0 {
+            Kind::Epochs(region) => region.run_count(),
+            Kind::Regions(regions) => regions.run_count(),
+        }
+    }
+
+    /// The length of all runs together.
+    pub fn bytes(&self) -> u64 {
+        match &self.0 {
+            Kind::Epochs(region) => region.bytes(),
+            Kind::Regions(regions) => regions.bytes(),
+        }
+    }
+
+    /// Appends a run of zeros, whose label is 0.
+    pub fn push_run(&mut self) -> Result<(), OutOfMemory> {
+        match &mut self.0 {
+            Kind::Epochs(region) => region.push_run(),
+            Kind::Regions(regions) => regions.push_run(),
+        }
+    }
+
+    /// Makes the runs longer, of extents that have at most one. Its new bytes are zero.
+    pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
+        match &mut self.0 {
+            Kind::Epochs(region) => region.lengthen_runs(run_bytes),
+            Kind::Regions(regions) => regions.lengthen_runs(run_bytes),
+        }
+    }
+
+    /// Puts another run, of any length, in the place of one: zeros at first, which `fill` turns from what was there into
+    /// what is to be. Live snapshots keep the old one, and its label. On error nothing has changed.
+    pub fn replace_run(
+        &mut self,
+        run: usize,
+        bytes: usize,
+        label: Label,
+        fill: impl FnOnce(&[u8], &mut [u8]),
+    ) -> Result<(), OutOfMemory> {
+        match &mut self.0 {
+            Kind::Epochs(region) => region.replace_run(run, bytes, label, fill),
+            Kind::Regions(regions) => regions.replace_run(run, bytes, label, fill),
+        }
+    }
+
+    /// Bytes of a run that lie within one line of 64, where they are.
+    #[inline]
+    pub fn bytes_in(&self, run: usize, within: usize, len: usize) -> &[u8] {
+        match &self.0 {
+            Kind::Epochs(region) => region.bytes_in(run, within, len),
+            Kind::Regions(regions) => regions.bytes_in(run, within, len),
+        }
+    }
+
+    /// Writes bytes of a run. On error nothing has changed.
+    #[inline]
+    pub fn write_in(&mut self, run: usize, within: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+        match &mut self.0 {
+            Kind::Epochs(region) => region.write_in(run, within, bytes),
+            Kind::Regions(regions) => regions.write_in(run, within, bytes),
+        }
+    }
+
+    /// The runs as they are now.
+    pub fn snapshot(&mut self) -> Result<ExtentsSnapshot, OutOfMemory> {
+        Ok(ExtentsSnapshot(match &mut self.0 {
+            Kind::Epochs(region) => SnapshotKind::Epochs(region.snapshot()?),
+            Kind::Regions(regions) => SnapshotKind::Regions(Box::new(regions.snapshot()?)),
+        }))
+    }
+
+    /// See [`EpochRegion::tidy`]; the others have nothing to merge.
+    pub fn tidy(&mut self, runs: usize) -> usize {
+        match &mut self.0 {
+            Kind::Epochs(region) => region.tidy(runs),
+            Kind::Regions(_) => 0,
+        }
+    }
+
+    /// Whether [`Extents::tidy`] would find nothing, now and as long as nothing is written.
+    pub fn is_tidy(&self) -> bool {
+        match &self.0 {
+            Kind::Epochs(region) => region.is_tidy(),
+            Kind::Regions(_) => true,
+        }
+    }
+}
+
+impl Debug for Extents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Epochs(region) => region.fmt(f),
+            Kind::Regions(regions) => regions.fmt(f),
+        }
+    }
+}
+
+/// Runs as they were, but for the patches of who took the snapshot.
+#[derive(Debug)]
+pub struct ExtentsSnapshot(SnapshotKind);
+
+#[derive(Debug)]
+enum SnapshotKind {
+    Epochs(EpochSnapshot),
+    Regions(Box<RegionsSnapshot>),
+}
+
+impl ExtentsSnapshot {
+    pub fn run_count(&self) -> usize {
+        match &self.0 {
+            SnapshotKind::Epochs(snapshot) => snapshot.run_count(),
+            SnapshotKind::Regions(snapshot) => snapshot.run_count(),
+        }
+    }
+
+    #[inline]
+    pub fn run(&self, index: usize) -> Result<Run, OutOfMemory> {
+        Ok(self.labelled_run(index)?.0)
+    }
+
+    /// The run, and what was noted of it.
+    #[inline]
+    pub fn labelled_run(&self, index: usize) -> Result<(Run, Label), OutOfMemory> {
+        match &self.0 {
+            SnapshotKind::Epochs(snapshot) => snapshot.labelled_run(index),
+            SnapshotKind::Regions(snapshot) => snapshot.labelled_run(index),
+        }
+    }
+
+    /// Copies bytes that lie within one run, where all runs have the length of one that is appended.
+    #[inline]
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfMemory> {
+        match &self.0 {
+            SnapshotKind::Epochs(snapshot) => {
+                snapshot.read(offset, into);
+                Ok(())
+            }
+            SnapshotKind::Regions(snapshot) => snapshot.read(offset, into),
+        }
+    }
+
+    /// Changes bytes, found as by [`ExtentsSnapshot::read`], for this snapshot only.
+    #[inline]
+    pub fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+        match &mut self.0 {
+            SnapshotKind::Epochs(snapshot) => snapshot.patch(offset, bytes),
+            SnapshotKind::Regions(snapshot) => snapshot.patch(offset, bytes),
+        }
+    }
+}

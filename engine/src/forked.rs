@@ -1,0 +1,122 @@
+//! Queries of an engine that forks (`anker.mechanism = fork`), as HyPer's do.
+//!
+//! ```text
+//!   connection's thread                        writer                   child
+//!   what a child can do of the plan (olap::Forking), memory for it
+//!   request ---------------------------------> snapshot of S, fork ----> waits
+//!   Ready, a place (max_queries)
+//!   "go" ------------------------------------------------------------->  groups
+//!   the rest of the plan, over the groups <--------------------------
+//! ```
+//!
+//! The writer forks between two transactions, so the child finds the store whole. The views of S are the parent's to drop
+//! right after that: the child has everything as it was, and its parent writes in place again.
+
+use std::sync::Arc;
+
+use colstore::{Forked, NoAnswer};
+use olap::{Forking, Reservation, Rest, Work};
+use plan::{Literal, Plan};
+use protocol::request::{Failure, FailureKind, QueryRequest, Refusal};
+use protocol::tree::EnginePlan;
+
+use crate::log;
+use crate::peer::{Gone, Peer};
+use crate::server::Shared;
+
+/// A query that a child begins.
+pub struct Task {
+    forking: Forking,
+    _memory: Reservation,
+}
+
+/// What the writer forks for.
+pub struct Fork {
+    pub work: Box<Work>,
+    pub reply_bytes: usize,
+}
+
+/// Why a request is not answered.
+pub enum Unplanned {
+    Refused(Refusal),
+    Failed(Failure),
+}
+
+impl Task {
+    /// `None`: the query has a snapshot of columns, as with every other mechanism.
+    pub fn of(shared: &Shared, request: &QueryRequest) -> Result<Option<Task>, Unplanned> {
+        if !shared.forks || request.verifies {
+            return Ok(None);
+        }
+        let forking = check(&request.plan, &request.params).map_err(Unplanned::Refused)?;
+        let memory = shared.olap.reserve(forking.bytes()).map_err(Unplanned::Failed)?;
+        Ok(Some(Task { forking, _memory: memory }))
+    }
+
+    pub fn fork(&self) -> Fork {
+        Fork { work: Box::new(self.forking.work()), reply_bytes: self.forking.reply_bytes() }
+    }
+
+    /// Has the child do its part, of which so many rows are looked at.
+    pub fn answer(
+        self,
+        peer: &mut Peer,
+        shared: &Shared,
+        child: Arc<Forked>,
+        scanned: u64,
+    ) -> Result<Result<(Rest, Told), Failure>, Gone> {
+        let asked = child.clone();
+        let mut asking = shared.runtime.spawn_blocking(move || asked.ask());
+        let attended = peer.attend(&mut asking);
+        // Whether it has answered or nobody wants its answer any more.
+        child.end();
+        let answer = match attended {
+            Ok(answer) => answer,
+            Err(gone) => {
+                let _ = shared.runtime.block_on(asking);
+                return Err(gone);
+            }
+        };
+        // The last of it: the process is waited for, and its memory is free.
+        drop(child);
+        let reply = match answer {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(NoAnswer::Starved)) => {
+                let what = "a forked process was ended: what was written beside it does not fit into anker.memory";
+                return Ok(Err(Failure { kind: FailureKind::OutOfMemory, message: what.into() }));
+            }
+            Ok(Err(NoAnswer::Ended(error))) => {
+                log::line(format_args!("a forked process has no answer: {error}"));
+                return Ok(Err(Failure { kind: FailureKind::Forked, message: error.to_string() }));
+            }
+            Err(panic) => return Ok(Err(Failure { kind: FailureKind::Internal, message: panic.to_string() })),
+        };
+        Ok(self.forking.rest(&reply).map(|rest| {
+            let told = Told { groups: rest.groups.rows.into(), passed: rest.passed, scanned, task: self };
+            (rest, told)
+        }))
+    }
+}
+
+/// For EXPLAIN, and the memory until there is nothing more to say.
+pub struct Told {
+    task: Task,
+    groups: u64,
+    passed: u64,
+    scanned: u64,
+}
+
+impl Told {
+    /// The whole plan, of what became of the rest.
+    pub fn whole(&self, rest: EnginePlan) -> EnginePlan {
+        self.task.forking.told(rest, self.groups, self.passed, self.scanned)
+    }
+}
+
+/// Whether a child can begin the plan.
+pub fn check(plan: &Plan, params: &[Option<Literal>]) -> Result<Forking, Refusal> {
+    if params.len() != plan.params.len() {
+        return Err(Refusal::Protocol { what: "as many values as parameters are needed".into() });
+    }
+    Forking::of(plan, params).map_err(|what| Refusal::NotForked { what })
+}

@@ -1,0 +1,97 @@
+# PostgreSQL with pg_anker in a guest: the integration tests that want the patched kernel's calls, and what the snapshots
+# of a query cost there by every mechanism.
+
+# The tests' names begin so; elsewhere they are skipped.
+server_tests=patched_kernel::
+server_memory=4096
+# What is measured there: so wide that a whole process is much more than a column.
+server_experiment=(phases --quick --rows 40000 --columns 60)
+
+# copy ROOT FILE...: the same files at the same places of a guest's root directory.
+copy() {
+    local root=$1
+    shift
+    tar --create --absolute-names --dereference "$@" | tar --extract --absolute-names --transform "s#^#$root#"
+}
+
+# libraries_of ROOT PROGRAM...: what they are linked with.
+libraries_of() {
+    local root=$1 libraries
+    shift
+    # The loader itself is named without an arrow.
+    mapfile -t libraries < <(ldd "$@" | awk '$2 == "=>" && $3 ~ "^/" { print $3 } $1 ~ "^/.*/ld-" { print $1 }' | sort -u)
+    copy "$root" "${libraries[@]}"
+}
+
+# lay_server ROOT: the installed PostgreSQL without its compiler, the extension beside the programs that were built, and
+# what a PostgreSQL wants of a system: its user, a locale, time zones.
+lay_server() {
+    local root=$1 bin lib share built program
+    bin=$("$PGRX_PG_CONFIG_PATH" --bindir) lib=$("$PGRX_PG_CONFIG_PATH" --pkglibdir) share=$("$PGRX_PG_CONFIG_PATH" --sharedir)
+    copy "$root" "$bin" "$share" /usr/share/zoneinfo /usr/lib/locale/C.utf8
+    copy "$root" --exclude=bitcode --exclude=pgxs --exclude='llvmjit*' --exclude='*.a' "$lib"
+    built=$root/built
+    mkdir -p "$built" "$root/programs" "$root/etc" "$root/usr/sbin" "$root/var/tmp"
+    for program in anker-tests anker-bench pg_anker_engine libpg_anker.so; do
+        strip --strip-debug -o "$built/$program" "$release/$program"
+    done
+    # The tests install from where the project was when they were built.
+    mkdir -p "$root$project/bench"
+    copy "$root" "$project/pgrx-config"
+    libraries_of "$root" "$bin/postgres" "$bin/psql" "$bin/initdb" "$lib"/{plpgsql,dict_snowball,libpqwalreceiver}.so \
+        "$built"/* "$(command -v setpriv)" "$(command -v cp)"
+    # busybox has one of that name that does something else, and another cp, which it leaves alone where it is.
+    install -m 755 "$(command -v setpriv)" "$root/usr/lib/setpriv"
+    install -D -m 755 "$(command -v cp)" "$root/bin/cp"
+    chmod 755 "$root"
+    chmod 1777 "$root/var/tmp"
+    printf '%s\n' 'root:x:0:0:root:/:/bin/sh' 'postgres:x:100:100:postgres:/var/tmp:/bin/sh' >"$root/etc/passwd"
+    printf '%s\n' 'root:x:0:' 'postgres:x:100:' >"$root/etc/group"
+    install -m 755 "$here/guest/runuser" "$root/usr/sbin/runuser"
+}
+
+# measure_server IMAGE: what a query's snapshot costs there by each mechanism. Sets `found` to the directory with what was
+# found, as json and html.
+measure_server() {
+    local image=$1 root disk=$store/logs/server-experiment.disk key
+    root=$(mktemp -d)
+    lay_server "$root"
+    cp "$here/guest/server-experiment" "$root/job"
+    printf 'arguments="%s"\nexport PGRX_PG_CONFIG_PATH=%s\n' "${server_experiment[*]}" "$PGRX_PG_CONFIG_PATH" \
+        >"$root/environment"
+    key=server-experiment-$({
+        cat "$image" "$root"/built/* "$here/lib/server.sh"
+        guest_inputs
+        echo "${server_experiment[*]} $server_memory"
+    } | hash)
+    found=$store/results/$key.found
+    if ! known "$key"; then
+        rm -rf "$disk" "$found"
+        mkdir -p "$found"
+        truncate -s 64M "$disk"
+        run_job server-experiment "$image" 4800 "$server_memory" "$root" cat -drive "file=$disk,format=raw,if=virtio"
+        tar -xf "$disk" -C "$found" 2>/dev/null || true
+        rm "$disk"
+        require_rows snapshot vm_snapshot mremap_cow rewired scoot physical frames epochs fork
+        keep_unless_failed "$key"
+    fi
+    rm -r "$root"
+}
+
+# test_server IMAGE: the tests of PostgreSQL with pg_anker, on a kernel that lacks no mechanism.
+test_server() {
+    local image=$1 root key
+    root=$(mktemp -d)
+    lay_server "$root"
+    install -m 755 "$here/guest/server-tests" "$root/programs/pg_anker"
+    key=server-$({
+        cat "$image" "$root"/built/* "$here/lib/server.sh"
+        guest_inputs
+    } | hash)
+    if ! known "$key"; then
+        run_programs server "$image" 4800 "$server_memory" "$root" "limit=4500 PGRX_PG_CONFIG_PATH=$PGRX_PG_CONFIG_PATH" \
+            "$server_tests"
+        keep_unless_failed "$key"
+    fi
+    rm -r "$root"
+}

@@ -1,0 +1,97 @@
+-- once, engine: at least 1
+--
+-- COLUMNS AND CHUNKS
+--
+-- What anker.columns and anker.chunks tell of a mirrored table, and to whom.
+--
+
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+
+CREATE TABLE kinds (
+    id integer PRIMARY KEY, small smallint, price numeric(8,2), wide numeric(30,3), day date, at timestamptz,
+    hour time, code char(3), word varchar(20), flag boolean, ratio double precision, tags text[], constant bigint
+);
+INSERT INTO kinds
+    SELECT i, i % 7, i * 1.25 - 100, i * 1000000000000000000.5, '2024-01-01'::date + i, '2024-01-01 12:00+00'::timestamptz + i * interval '1 s',
+        '08:30'::time + i * interval '1 minute', 'c' || i % 3, 'word ' || i, i % 2 = 0, i / 3.0, ARRAY[i::text], 77
+    FROM generate_series(1, 100) i;
+UPDATE kinds SET small = NULL, day = NULL, word = NULL WHERE id <= 10;
+
+-- before there is a mirror
+SELECT * FROM anker.columns;
+SELECT * FROM anker.table_columns('kinds') WHERE column_name = 'id';
+SELECT * FROM anker.chunks('kinds');
+SELECT * FROM anker.table_columns(NULL);
+SELECT * FROM anker.table_columns(4711);
+
+SELECT anker.mirror('kinds');
+SELECT anker.wait_for_mirror('kinds') AS live;
+
+SELECT column_name, data_type, codings, rows, nulls, distinct_values, min, max, reason FROM anker.columns
+    WHERE relation = 'kinds'::regclass;
+SELECT chunk, column_name, coding, slots, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds');
+-- the parts are the whole
+SELECT sum(bytes) > 0 AS some FROM anker.columns;
+SELECT (SELECT sum(bytes) FROM anker.columns) = (SELECT sum(bytes) FROM anker.chunks('kinds')) AS same;
+SELECT bytes >= index_bytes + (SELECT sum(bytes) FROM anker.columns) AS enough, index_bytes > 0 AS indexed, undo_bytes
+    FROM anker.tables;
+
+-- updates: bounds may stay wider than the values are, counts are those of now
+DELETE FROM kinds WHERE id > 50;
+UPDATE kinds SET price = -500 WHERE id = 1;
+INSERT INTO kinds (id, day, at) VALUES (200, 'infinity', '-infinity');
+SELECT count(*) FROM kinds WHERE anker.olap();
+SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns
+    WHERE column_name IN ('id', 'price', 'day', 'at', 'flag');
+
+-- dates and times as the session wants them
+SET datestyle = 'SQL, DMY';
+SET timezone = 'Europe/Prague';
+SELECT column_name, min, max FROM anker.columns WHERE column_name IN ('day', 'at', 'hour');
+RESET datestyle;
+RESET timezone;
+
+-- what rows hold is told to those who may read it
+CREATE ROLE regress_columns_none;
+CREATE ROLE regress_columns_some;
+GRANT SELECT (id, price) ON kinds TO regress_columns_some;
+SET ROLE regress_columns_none;
+SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
+SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price', 'small');
+SET ROLE regress_columns_some;
+SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
+SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price', 'small');
+-- but not where row security is active for them
+RESET ROLE;
+ALTER TABLE kinds ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON kinds USING (id < 10);
+SET ROLE regress_columns_some;
+SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price');
+SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price');
+RESET ROLE;
+SELECT column_name, min, max FROM anker.columns WHERE column_name = 'id';
+ALTER TABLE kinds FORCE ROW LEVEL SECURITY;
+-- a superuser is above it
+SELECT column_name, min, max FROM anker.columns WHERE column_name = 'id';
+
+-- several chunks
+CREATE TABLE many (id integer PRIMARY KEY, third integer, word text);
+INSERT INTO many SELECT i, i % 3, 'w' || i % 5 FROM generate_series(1, 20000) i;
+SELECT anker.mirror('many');
+SELECT anker.wait_for_mirror('many') AS live;
+SELECT column_name, codings, rows, nulls, distinct_values, min, max FROM anker.columns WHERE relation = 'many'::regclass;
+SELECT chunk, column_name, coding, slots, rows, distinct_values BETWEEN rows * 0.98 AND rows AS all_differ, min, max
+    FROM anker.chunks('many') WHERE column_name <> 'third' ORDER BY column_name, chunk;
+
+-- an empty table, and one that is gone
+CREATE TABLE bare (id integer PRIMARY KEY, x text);
+SELECT anker.mirror('bare');
+SELECT anker.wait_for_mirror('bare') AS live;
+SELECT column_name, codings, bytes, rows, distinct_values, min, reason FROM anker.columns WHERE relation = 'bare'::regclass;
+SELECT * FROM anker.chunks('bare');
+DROP TABLE bare;
+SELECT count(*) FROM anker.columns WHERE relation::text NOT IN ('kinds', 'many');
+
+DROP OWNED BY regress_columns_some;
+DROP ROLE regress_columns_none, regress_columns_some;

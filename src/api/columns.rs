@@ -1,0 +1,232 @@
+//! `anker.columns` and `anker.chunks`: what the columns of a mirrored table look like in the engine.
+//!
+//! What rows hold is shown only to those who may read it: with the privilege, and where no row security is active for them.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use pgrx::JsonB;
+use pgrx::prelude::*;
+use plan::Type;
+use protocol::frame::{self, Kind};
+use protocol::request::{Refusal, Request};
+use protocol::survey::{ColumnSurvey, SurveyRequest, TableSurvey};
+
+use crate::client::{Engine, Received};
+use crate::layout;
+use crate::pg::catalog::{relation_name, text_of};
+use crate::pg::error::Error;
+use crate::pg::relation::OpenRelation;
+use crate::pg::{catalog, rights, session, value};
+use crate::shared::{self, TableState};
+
+/// For a table's columns. The view asks of one table after the other.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// For all chunks of a table.
+const LONG_PATIENCE: Duration = Duration::from_secs(60);
+
+thread_local! {
+    /// The statement in which the engine was waited for in vain, by its start: there it is not asked again.
+    static GIVEN_UP: Cell<Option<i64>> = const { Cell::new(None) };
+}
+
+/// A table as this session may see it.
+struct Seen {
+    fingerprint: u64,
+    columns: Vec<SeenColumn>,
+}
+
+struct SeenColumn {
+    attnum: i16,
+    name: String,
+    sql_type: String,
+    is_readable: bool,
+}
+
+type ColumnRow = (
+    String,
+    String,
+    Option<JsonB>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+);
+
+#[pg_extern]
+#[allow(clippy::type_complexity)]
+fn table_columns(
+    relation: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(column_name, String),
+        name!(data_type, String),
+        name!(codings, Option<JsonB>),
+        name!(bytes, Option<i64>),
+        name!(rows, Option<i64>),
+        name!(nulls, Option<i64>),
+        name!(distinct_values, Option<i64>),
+        name!(min, Option<String>),
+        name!(max, Option<String>),
+        name!(reason, Option<String>),
+    ),
+> {
+    let rows: Vec<ColumnRow> = match look(relation) {
+        // Where the table cannot be looked at there are no columns to give a reason for.
+        Err(_) => Vec::new(),
+        Ok(seen) => match ask(relation, &seen, false, PATIENCE) {
+            Ok(survey) => seen.columns.iter().map(|column| column_row(column, survey.of(column.attnum))).collect(),
+            Err(reason) => seen.columns.iter().map(|column| unknown(column, &reason)).collect(),
+        },
+    };
+    TableIterator::new(rows)
+}
+
+fn column_row(column: &SeenColumn, survey: Option<&ColumnSurvey>) -> ColumnRow {
+    let Some(survey) = survey else { return unknown(column, "the mirror does not have this column") };
+    let codings = survey.codings.iter().map(|(coding, chunks)| (coding.clone(), serde_json::Value::from(*chunks)));
+    let readable = |number: u64| column.is_readable.then_some(number as i64);
+    let (min, max) = bounds(column, survey.ty, survey.bounds);
+    (
+        column.name.clone(),
+        column.sql_type.clone(),
+        Some(JsonB(codings.collect())),
+        Some(survey.bytes as i64),
+        Some(survey.rows as i64),
+        readable(survey.nulls),
+        readable(survey.distinct),
+        min,
+        max,
+        None,
+    )
+}
+
+fn unknown(column: &SeenColumn, reason: &str) -> ColumnRow {
+    let (name, sql_type) = (column.name.clone(), column.sql_type.clone());
+    (name, sql_type, None, None, None, None, None, None, None, Some(reason.into()))
+}
+
+type ChunkRow = (i64, String, String, i64, i64, i64, Option<i64>, Option<i64>, Option<String>, Option<String>);
+
+#[pg_extern]
+#[allow(clippy::type_complexity)]
+fn chunks(
+    relation: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(chunk, i64),
+        name!(column_name, String),
+        name!(coding, String),
+        name!(bytes, i64),
+        name!(slots, i64),
+        name!(rows, i64),
+        name!(nulls, Option<i64>),
+        name!(distinct_values, Option<i64>),
+        name!(min, Option<String>),
+        name!(max, Option<String>),
+    ),
+> {
+    let found = look(relation).and_then(|seen| Ok((ask(relation, &seen, true, LONG_PATIENCE)?, seen)));
+    let (survey, seen) = found.unwrap_or_else(|reason| refuse(relation, &reason));
+    let mut rows: Vec<ChunkRow> = Vec::new();
+    for (of, chunks) in survey.columns.iter().zip(&survey.chunks) {
+        let Some(column) = seen.columns.iter().find(|column| column.attnum == of.attnum) else { continue };
+        let readable = |number: u64| column.is_readable.then_some(number as i64);
+        for (number, chunk) in chunks.iter().enumerate() {
+            let (min, max) = bounds(column, of.ty, chunk.bounds);
+            rows.push((
+                number as i64,
+                column.name.clone(),
+                chunk.coding.clone(),
+                chunk.bytes as i64,
+                chunk.slots as i64,
+                chunk.rows as i64,
+                readable(chunk.nulls),
+                readable(chunk.distinct),
+                min,
+                max,
+            ));
+        }
+        pgrx::check_for_interrupts!();
+    }
+    TableIterator::new(rows)
+}
+
+fn refuse(relation: pg_sys::Oid, reason: &str) -> ! {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("the mirror of table \"{}\" cannot be shown", relation_name(relation)),
+    )
+    .detail(format!("Reason: {reason}."))
+    .raise()
+}
+
+/// Least and greatest value, if the session may know them.
+fn bounds(column: &SeenColumn, ty: Type, bounds: Option<(i128, i128)>) -> (Option<String>, Option<String>) {
+    let Some((low, high)) = bounds.filter(|_| column.is_readable) else { return (None, None) };
+    (value::number_text(ty, low), value::number_text(ty, high))
+}
+
+/// Without waiting for who alters the table, and without a lock that outlasts this.
+fn look(relation: pg_sys::Oid) -> Result<Seen, String> {
+    let seen = OpenRelation::glance(relation, |relation| {
+        let readable = rights::readable_columns(relation.oid());
+        let (columns, _) = layout::columns(relation);
+        let described = |column: plan::MirrorColumn| {
+            let attribute = &relation.attributes()[column.attnum as usize - 1];
+            SeenColumn {
+                attnum: column.attnum,
+                name: text_of(&attribute.attname),
+                sql_type: catalog::type_with_modifier(attribute.atttypid, attribute.atttypmod),
+                is_readable: readable(column.attnum),
+            }
+        };
+        Seen { fingerprint: layout::fingerprint(relation), columns: columns.into_iter().map(described).collect() }
+    });
+    seen.ok_or_else(|| "the table is locked, or is no more".into())
+}
+
+/// What the engine tells of a table.
+fn ask(relation: pg_sys::Oid, seen: &Seen, by_chunk: bool, patience: Duration) -> Result<TableSurvey, String> {
+    let database = session::database();
+    match shared::table(database, relation) {
+        None => return Err(shared::why_not_mirrored(database, relation).text),
+        Some(table) if table.state != TableState::Live => {
+            let (state, why) = (table.state.name(), table.reason.as_str());
+            return Err(if why.is_empty() { format!("it is {state}") } else { format!("it is {state}: {why}") });
+        }
+        Some(_) => {}
+    }
+    let statement = session::statement_start();
+    if GIVEN_UP.get() == Some(statement) {
+        return Err("engine did not answer in time before".into());
+    }
+    let begun = Instant::now();
+    let request = SurveyRequest { relid: relation.to_u32(), fingerprint: seen.fingerprint, by_chunk };
+    let told = converse(database, request, patience);
+    if told.is_err() && begun.elapsed() >= patience {
+        GIVEN_UP.set(Some(statement));
+    }
+    told
+}
+
+fn converse(database: pg_sys::Oid, request: SurveyRequest, patience: Duration) -> Result<TableSurvey, String> {
+    let mut engine = Engine::reach(database, patience)?;
+    engine.request(frame::encode(Kind::Request, &Request::Survey(request)))?;
+    let survey = match engine.receive(Some(patience))? {
+        Received::Frame(Kind::Survey, payload) => frame::parse(payload).map_err(|e| e.to_string())?,
+        Received::Frame(Kind::Refused, payload) => {
+            let refusal: Refusal = frame::parse(payload).map_err(|e| e.to_string())?;
+            return Err(refusal.reason(|relid| relation_name(relid.into())));
+        }
+        Received::Frame(kind, _) => return Err(format!("the engine answered with {kind:?}")),
+        Received::TimedOut => return Err("engine did not answer in time".into()),
+    };
+    engine.keep();
+    Ok(survey)
+}

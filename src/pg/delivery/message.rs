@@ -1,0 +1,125 @@
+//! A row as the protocol wants it: how many columns, and for each its length and its bytes.
+
+use std::ffi::{c_char, c_int};
+
+use pgrx::prelude::*;
+
+use crate::pg::symbols;
+
+/// Lies in memory of PostgreSQL's, as do the bytes.
+pub struct Message {
+    string: pg_sys::StringInfoData,
+    /// So many bytes of the string's room have ever been written.
+    known: usize,
+}
+
+const KIND: c_char = b'D' as c_char;
+const NULL: i32 = -1;
+
+impl Message {
+    /// # Safety
+    ///
+    /// The context is alive as long as the message is used.
+    pub unsafe fn new(context: pg_sys::MemoryContext) -> Message {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let before = pg_sys::MemoryContextSwitchTo(context);
+            let mut string = pg_sys::StringInfoData::default();
+            symbols::initStringInfo(&mut string);
+            pg_sys::MemoryContextSwitchTo(before);
+            Message { string, known: 0 }
+        }
+    }
+
+    /// Room for so many bytes behind all others. PostgreSQL's error if there cannot be so much.
+    #[inline]
+    fn room(&mut self, more: usize) -> &mut [u8] {
+        let used = self.string.len as usize;
+        if used + more >= self.known {
+            self.grow(more);
+        }
+        // SAFETY: that much room is there, and was written to.
+        unsafe { std::slice::from_raw_parts_mut(self.string.data.cast::<u8>().add(used), more) }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        // SAFETY: a string of PostgreSQL's; behind its bytes there is room that may hold anything.
+        unsafe {
+            symbols::enlargeStringInfo(&mut self.string, more.try_into().unwrap_or(c_int::MAX));
+            let (used, all) = (self.string.len as usize, self.string.maxlen as usize);
+            std::ptr::write_bytes(self.string.data.add(used), 0, all - used);
+            self.known = all;
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.string.len += bytes.len() as i32;
+    }
+
+    #[inline]
+    pub fn begin(&mut self, columns: u16) {
+        self.string.len = 0;
+        self.put(&columns.to_be_bytes());
+    }
+
+    #[inline]
+    pub fn put_null(&mut self) {
+        self.put(&NULL.to_be_bytes());
+    }
+
+    #[inline]
+    pub fn put_value(&mut self, bytes: &[u8]) {
+        self.put(&(bytes.len() as u32).to_be_bytes());
+        self.put(bytes);
+    }
+
+    #[inline]
+    pub fn put_fixed<const N: usize>(&mut self, bytes: [u8; N]) {
+        let (length, room) = self.room(4 + N).split_at_mut(4);
+        length.copy_from_slice(&(N as u32).to_be_bytes());
+        room.copy_from_slice(&bytes);
+        self.string.len += 4 + N as i32;
+    }
+
+    /// A value of at most `most` bytes, of which `write` says how many it wrote.
+    #[inline]
+    pub fn put_written(&mut self, most: usize, write: impl FnOnce(&mut [u8]) -> usize) {
+        let (length, room) = self.room(4 + most).split_at_mut(4);
+        let written = write(room);
+        length.copy_from_slice(&(written as u32).to_be_bytes());
+        self.string.len += 4 + written as i32;
+    }
+
+    /// In the client's encoding.
+    ///
+    /// # Safety
+    ///
+    /// A text in the server's encoding.
+    pub unsafe fn put_text(&mut self, text: *const c_char) {
+        // SAFETY: by the caller's promise. The string may grow, with room that holds anything.
+        unsafe {
+            let length = libc::strlen(text) as c_int;
+            symbols::pq_sendcountedtext(
+                &mut self.string,
+                text,
+                length,
+                #[cfg(feature = "pg15")]
+                false,
+            );
+        }
+        if self.string.maxlen as usize != self.known {
+            self.known = 0;
+        }
+    }
+
+    #[inline]
+    pub fn send(&mut self) {
+        // SAFETY: a backend has methods to talk to its client; that one is gone is noticed elsewhere.
+        unsafe {
+            ((*symbols::PqCommMethods).put_message)(KIND, self.string.data, self.string.len as usize);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Rows on their way to the client, of plans whose topmost node is of a kind that asks for it.
+//!
+//! PostgreSQL's own receiver calls a function for each value, which allocates what it returns: for a long result that
+//! is most of what a backend does. The receiver here stands in for it while such a plan runs. What the functions of most
+//! types would write it writes into the message itself ([`form`]); other values, and settings that make them look
+//! otherwise, have PostgreSQL's own function as before.
+//!
+//! Errors of the server jump over the frames here, which own nothing: everything belongs to a memory context of the run.
+
+mod form;
+mod message;
+mod offsets;
+
+use std::marker::PhantomData;
+
+use pgrx::prelude::*;
+
+use self::form::Column;
+use self::message::Message;
+use self::offsets::Offsets;
+use super::scan_node::{self, Place, ScanNode};
+use super::{compat, hooks, symbols};
+
+static mut PREVIOUS: pg_sys::ExecutorRun_hook_type = None;
+
+/// While the library is preloaded.
+pub fn deliver_rows_of<N: ScanNode>() {
+    hooks::install!(ExecutorRun_hook, PREVIOUS, run::<N>);
+}
+
+/// Every query of the server comes through here.
+unsafe extern "C-unwind" fn run<N: ScanNode>(
+    query: *mut pg_sys::QueryDesc,
+    direction: pg_sys::ScanDirection::Type,
+    count: u64,
+    #[cfg(not(feature = "pg18"))] once: bool,
+) {
+    // SAFETY: called by the executor with a started query; whoever it calls, it calls as it was called.
+    unsafe {
+        let next = PREVIOUS.unwrap_or(symbols::standard_ExecutorRun);
+        if !scan_node::is_of::<N>((*query).planstate) || !goes_to_client(query) {
+            return next(
+                query,
+                direction,
+                count,
+                #[cfg(not(feature = "pg18"))]
+                once,
+            );
+        }
+        let theirs = (*query).dest;
+        let ours = Receiver::new(query);
+        (*query).dest = ours.cast();
+        let all = count == 0 && direction == pg_sys::ScanDirection::ForwardScanDirection;
+        if all && (*(*query).estate).es_instrument == 0 {
+            scan_node::value_of::<N>((*query).planstate).deliver(Some(Delivery { receiver: ours, query: PhantomData }));
+        }
+        next(
+            query,
+            direction,
+            count,
+            #[cfg(not(feature = "pg18"))]
+            once,
+        );
+        scan_node::value_of::<N>((*query).planstate).deliver(None);
+        (*query).dest = theirs;
+        symbols::MemoryContextDelete((*ours).context);
+    }
+}
+
+/// Where a node may send rows to, past the executor: while all rows of a query are wanted and none is counted on its way.
+pub struct Delivery {
+    receiver: *mut Receiver,
+    query: PhantomData<*const ()>,
+}
+
+impl Delivery {
+    /// Sends rows of a node past its own slot; how many. Those before the first row of the node are not sent.
+    ///
+    /// # Safety
+    ///
+    /// `rows` are the values of the node's columns, or null. The callers up to the executor own nothing that would have to
+    /// be dropped: an error jumps over them.
+    pub unsafe fn send<R>(&mut self, place: Place<'_>, rows: impl ExactSizeIterator<Item = R>)
+    where
+        R: Iterator<Item = (usize, bool)>,
+    {
+        let sent = rows.len() as u64;
+        // SAFETY: the receiver is alive as long as the run that the node has it for.
+        let receiver = unsafe { &mut *self.receiver };
+        for row in rows {
+            // SAFETY: by the caller's promise.
+            unsafe { receiver.send(row.map(|(value, is_null)| (pg_sys::Datum::from(value), is_null))) };
+        }
+        place.count_rows(sent);
+    }
+
+    /// Whether a row was sent: it is known then how.
+    pub fn has_begun(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { !(*self.receiver).descriptor.is_null() }
+    }
+}
+
+/// Whether PostgreSQL's receiver for the client gets the rows, in the formats of the portal that is being run.
+unsafe fn goes_to_client(query: *const pg_sys::QueryDesc) -> bool {
+    use pg_sys::CommandDest;
+    // SAFETY: a started query has a receiver; a portal is null or alive.
+    unsafe {
+        let portal = pg_sys::ActivePortal;
+        (*query).operation == pg_sys::CmdType::CMD_SELECT
+            && matches!((*(*query).dest).mydest, CommandDest::DestRemote | CommandDest::DestRemoteExecute)
+            && !portal.is_null()
+            && std::ptr::eq((*portal).queryDesc, query)
+            && has_known_formats(portal)
+    }
+}
+
+/// Whether the client asks for text and binary values only: PostgreSQL has an error for anything else.
+unsafe fn has_known_formats(portal: pg_sys::Portal) -> bool {
+    // SAFETY: a portal that is being run; it has a format for each of its columns, or none.
+    unsafe {
+        let (formats, rows) = ((*portal).formats, (*portal).tupDesc);
+        formats.is_null()
+            || rows.is_null()
+            || std::slice::from_raw_parts(formats, (*rows).natts as usize).iter().all(|format| matches!(format, 0 | 1))
+    }
+}
+
+/// Stands in for PostgreSQL's.
+#[repr(C)]
+struct Receiver {
+    head: pg_sys::DestReceiver,
+    theirs: *mut pg_sys::DestReceiver,
+    /// Of the columns; null: all are text.
+    formats: *const i16,
+    /// Everything of this run, and what is needed for one row.
+    context: pg_sys::MemoryContext,
+    scratch: pg_sys::MemoryContext,
+    /// What the columns were prepared for, and the client's encoding then: a query may change it on its way.
+    descriptor: pg_sys::TupleDesc,
+    encoding: i32,
+    columns: *mut Column,
+    count: usize,
+    message: Message,
+    offsets: Offsets,
+}
+
+impl Receiver {
+    unsafe fn new(query: *mut pg_sys::QueryDesc) -> *mut Receiver {
+        // SAFETY: a started query, of the portal that is being run; zeroes are nulls.
+        unsafe {
+            let context = new_context((*(*query).estate).es_query_cxt, c"anker rows");
+            let receiver = symbols::MemoryContextAllocZero(context, size_of::<Receiver>()).cast::<Receiver>();
+            let theirs = (*query).dest;
+            (*receiver).head = pg_sys::DestReceiver {
+                receiveSlot: Some(receive),
+                rStartup: Some(start),
+                rShutdown: Some(shut_down),
+                rDestroy: None,
+                mydest: (*theirs).mydest,
+            };
+            (*receiver).theirs = theirs;
+            (*receiver).formats = (*pg_sys::ActivePortal).formats;
+            (*receiver).context = context;
+            (*receiver).scratch = new_context(context, c"anker row");
+            (*receiver).offsets = Offsets::default();
+            receiver
+        }
+    }
+
+    /// Makes room for the columns, and finds out how they are written, as PostgreSQL does with the first row.
+    unsafe fn prepare(&mut self, descriptor: pg_sys::TupleDesc) {
+        // SAFETY: of the rows to come.
+        unsafe {
+            self.count = (*descriptor).natts as usize;
+            self.columns =
+                symbols::MemoryContextAllocZero(self.context, self.count.max(1) * size_of::<Column>()).cast();
+            self.message = Message::new(self.context);
+            self.descriptor = descriptor;
+            self.choose_forms();
+        }
+    }
+
+    /// How the columns are written, to a client with the encoding that it has now.
+    unsafe fn choose_forms(&mut self) {
+        // SAFETY: there is room for as many columns, and with as many formats, as the descriptor has.
+        unsafe {
+            self.encoding = symbols::pg_get_client_encoding();
+            let same_encoding = self.encoding == symbols::GetDatabaseEncoding();
+            for at in 0..self.count {
+                let is_binary = !self.formats.is_null() && *self.formats.add(at) == 1;
+                let ty = (*compat::first_attribute(&*self.descriptor).add(at)).atttypid;
+                Column::prepare(self.columns.add(at), ty, is_binary, same_encoding, self.context);
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Values of the columns that were prepared.
+    #[inline]
+    unsafe fn send(&mut self, row: impl Iterator<Item = (pg_sys::Datum, bool)>) {
+        // SAFETY: `count` columns were prepared, and by the caller's promise.
+        unsafe {
+            if symbols::pg_get_client_encoding() != self.encoding {
+                self.choose_forms();
+            }
+            let columns = std::slice::from_raw_parts_mut(self.columns, self.count);
+            let before = pg_sys::MemoryContextSwitchTo(self.scratch);
+            self.message.begin(self.count as u16);
+            let mut has_allocated = false;
+            for (column, (value, is_null)) in columns.iter_mut().zip(row) {
+                match is_null {
+                    true => self.message.put_null(),
+                    false => has_allocated |= column.put(value, &mut self.message, &mut self.offsets),
+                }
+            }
+            self.message.send();
+            pg_sys::MemoryContextSwitchTo(before);
+            if has_allocated {
+                symbols::MemoryContextReset(self.scratch);
+            }
+        }
+    }
+}
+
+unsafe fn new_context(parent: pg_sys::MemoryContext, name: &'static std::ffi::CStr) -> pg_sys::MemoryContext {
+    let [least, first, most] = [
+        pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+        pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+        pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+    ];
+    // SAFETY: the parent is alive, and the name static.
+    unsafe { symbols::AllocSetContextCreateInternal(parent, name.as_ptr(), least, first, most) }
+}
+
+unsafe extern "C-unwind" fn start(receiver: *mut pg_sys::DestReceiver, operation: i32, rows: pg_sys::TupleDesc) {
+    // SAFETY: called by the executor with ours, which has theirs.
+    unsafe {
+        let theirs = (*receiver.cast::<Receiver>()).theirs;
+        (*theirs).rStartup.expect("a receiver's function")(theirs, operation, rows);
+    }
+}
+
+unsafe extern "C-unwind" fn shut_down(receiver: *mut pg_sys::DestReceiver) {
+    // SAFETY: as above.
+    unsafe {
+        let theirs = (*receiver.cast::<Receiver>()).theirs;
+        (*theirs).rShutdown.expect("a receiver's function")(theirs);
+    }
+}
+
+/// Sends a row.
+#[pg_guard]
+unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver: *mut pg_sys::DestReceiver) -> bool {
+    // SAFETY: called by the executor with ours and a row; an error jumps over this frame, which owns nothing.
+    unsafe {
+        let receiver = &mut *receiver.cast::<Receiver>();
+        let descriptor = (*slot).tts_tupleDescriptor;
+        if receiver.descriptor != descriptor {
+            receiver.prepare(descriptor);
+        }
+        if ((*slot).tts_nvalid as usize) < receiver.count {
+            symbols::slot_getsomeattrs_int(slot, receiver.count as i32);
+        }
+        let values = std::slice::from_raw_parts((*slot).tts_values, receiver.count);
+        let nulls = std::slice::from_raw_parts((*slot).tts_isnull, receiver.count);
+        receiver.send(values.iter().copied().zip(nulls.iter().copied()));
+        true
+    }
+}

@@ -1,0 +1,71 @@
+//! How far the session's clocks are ahead of UTC.
+
+use std::ptr::null;
+
+use pgrx::prelude::*;
+
+use crate::pg::symbols;
+
+/// The offset of a stretch of time, in which most of a result's timestamps lie.
+pub struct Offsets {
+    zone: *const pg_sys::pg_tz,
+    /// In seconds from 1970 on; the last one does not belong to it.
+    from: i64,
+    to: i64,
+    east: i32,
+}
+
+impl Default for Offsets {
+    fn default() -> Offsets {
+        Offsets { zone: null(), from: 0, to: 0, east: 0 }
+    }
+}
+
+/// Seconds from 1970 to 2000.
+const TO_2000: i64 = 946_684_800;
+
+impl Offsets {
+    /// In seconds, at a time in microseconds from 2000 on.
+    #[inline]
+    pub fn at(&mut self, micros: i64) -> Option<i32> {
+        let seconds = micros.div_euclid(1_000_000) + TO_2000;
+        // SAFETY: set while there is a session.
+        let zone = unsafe { pg_sys::session_timezone };
+        if std::ptr::eq(zone, self.zone) && self.from <= seconds && seconds < self.to {
+            return Some(self.east);
+        }
+        self.look_up(zone, seconds)
+    }
+
+    #[cold]
+    fn look_up(&mut self, zone: *const pg_sys::pg_tz, seconds: i64) -> Option<i32> {
+        let (mut before, mut after, mut is_dst, mut boundary) = (0, 0, [0; 2], 0);
+        // SAFETY: the session's zone, and places to write to.
+        unsafe {
+            let local = symbols::pg_localtime(&seconds, zone);
+            if local.is_null() {
+                return None;
+            }
+            let east = i32::try_from((*local).tm_gmtoff).ok()?;
+            let [dst_before, dst_after] = &mut is_dst;
+            let found = symbols::pg_next_dst_boundary(
+                &seconds,
+                &mut before,
+                dst_before,
+                &mut boundary,
+                &mut after,
+                dst_after,
+                zone,
+            );
+            let to = match found {
+                1 => boundary,
+                0 => i64::MAX,
+                _ => seconds + 1,
+            };
+            // Times of the same stretch may come in any order.
+            let from = if std::ptr::eq(zone, self.zone) && to == self.to { self.from.min(seconds) } else { seconds };
+            *self = Offsets { zone, from, to, east };
+            Some(east)
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What the current user may read.
+
+use pgrx::prelude::*;
+
+/// Which columns of a table, which is there, the current user may read, whatever the row: with the privilege, and where no row security is
+/// active for the user. In a transaction.
+pub fn readable_columns(relid: pg_sys::Oid) -> impl Fn(i16) -> bool {
+    use pg_sys::AclResult::ACLCHECK_OK;
+    let right = pg_sys::ACL_SELECT as pg_sys::AclMode;
+    // SAFETY: catalog look-ups.
+    let (user, may_read_all, has_security) = unsafe {
+        let (user, no_error) = (pg_sys::GetUserId(), true);
+        let security = pg_sys::check_enable_rls(relid, pg_sys::InvalidOid, no_error);
+        let security = security == pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32;
+        (user, pg_sys::pg_class_aclcheck(relid, user, right) == ACLCHECK_OK, security)
+    };
+    // SAFETY: as above.
+    let may_read = move |attnum| unsafe { pg_sys::pg_attribute_aclcheck(relid, attnum, user, right) == ACLCHECK_OK };
+    move |attnum| !has_security && (may_read_all || may_read(attnum))
+}

@@ -1,0 +1,211 @@
+//! Queries made by chance over tables of several chunks, while these are changed: the same rows and errors on both routes,
+//! under one snapshot that is new or old, and chunks that no row is wanted of are not read.
+//!
+//! - `tables`: what is in the chunks
+//! - `writers`: what becomes of it meanwhile
+//! - `queries`: what is asked
+
+mod queries;
+mod tables;
+mod writers;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use bench::cluster::Cluster;
+use bench::{Result, anker};
+use postgres::Client;
+
+use self::queries::Query;
+use crate::flagged::{Answer, ask};
+use crate::generated::dice::Dice;
+use crate::runner::{Context, ensure, tests};
+
+tests![queries_over_many_chunks_that_change];
+
+const READERS: usize = 3;
+const WRITERS: u64 = 2;
+
+/// Of so many queries one is looked at by EXPLAIN ANALYZE, too.
+const EXPLAINED: u32 = 4;
+
+/// Queries on tables that were made anew: what is written to them widens the bounds of their chunks by and by.
+const OF_A_ROUND: u32 = 500;
+
+#[derive(Default)]
+struct Counts {
+    asked: u32,
+    by_engine: i64,
+    rows: usize,
+    errors: u32,
+    /// Of those that were explained, chunks that the engine had, and those that it read.
+    chunks: u64,
+    read: u64,
+    /// Transactions beside them, and those of them that the oldest snapshot did not see.
+    written: u64,
+    unseen: u64,
+}
+
+impl Counts {
+    fn add(&mut self, more: Counts) {
+        self.asked += more.asked;
+        self.by_engine += more.by_engine;
+        self.rows += more.rows;
+        self.errors += more.errors;
+        self.chunks += more.chunks;
+        self.read += more.read;
+        self.written += more.written;
+        self.unseen = self.unseen.max(more.unseen);
+    }
+}
+
+fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    let count = context.queries.unwrap_or(context.size(3000, 300));
+    let (mut all, start) = (Counts::default(), Instant::now());
+    while all.asked < count {
+        let asked = (count - all.asked).min(OF_A_ROUND);
+        let seed = context.seed + u64::from(all.asked);
+        all.add(round(&cluster, &mut client, context.size(7, 5), seed, asked)?);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let Counts { asked, by_engine, rows, errors, chunks, read, written, unseen } = all;
+    println!(
+        "       {asked} queries, {rows} rows, {errors} errors, {written} transactions beside them, {seconds:.0} s"
+    );
+    println!(
+        "       {read} of {chunks} chunks read by those that were explained; the oldest snapshot did not see {unseen}"
+    );
+
+    ensure!(by_engine >= i64::from(asked) * 95 / 100, "only {by_engine} of {asked} were answered by the engine");
+    // Those that were asked for may be few, and what they want.
+    if context.queries.is_none() {
+        ensure!(read < chunks * 9 / 10, "{read} of {chunks} chunks were read");
+        ensure!(errors < asked / 10 && rows > 0, "{errors} errors, {rows} rows");
+        ensure!(unseen >= 10, "there were only {unseen} transactions beside the oldest snapshot");
+    }
+    Ok(())
+}
+
+/// Some queries, and in the end all rows.
+fn round(cluster: &Cluster, client: &mut Client, chunks: u32, seed: u64, count: u32) -> Result<Counts> {
+    tables::create(client, chunks)?;
+    // Where no table is left the worker ends, and its counters with it.
+    let served = anker::counter(client, "queries_served")?;
+    let (stop, written) = (&AtomicBool::new(false), &AtomicU64::new(0));
+    let mut counts = std::thread::scope(|scope| -> Result<Counts> {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || writers::write(cluster, seed + writer, chunks, written, stop)))
+            .collect();
+        // One holds a single snapshot, one holds its own for a while, one takes a new one for each query.
+        let readers: Vec<_> = [u32::MAX, count / 15 + 1, 1]
+            .into_iter()
+            .enumerate()
+            .map(|(reader, held)| {
+                let seeds = (seed + reader as u64..seed + u64::from(count)).step_by(READERS);
+                scope.spawn(move || read(cluster, seeds, held, written))
+            })
+            .collect();
+        let read: Vec<_> = readers.into_iter().map(|reader| reader.join().map_err(|_| "a reader panicked")).collect();
+        stop.store(true, Ordering::Relaxed);
+        let mut counts = Counts::default();
+        for read in read {
+            counts.add(read??);
+        }
+        for writer in writers {
+            writer.join().map_err(|_| "a writer panicked")??;
+        }
+        counts.written = written.load(Ordering::Relaxed);
+        Ok(counts)
+    })?;
+    counts.by_engine = anker::counter(client, "queries_served")? - served;
+    for table in tables::TABLES {
+        let differences = anker::verify(client, table)?;
+        ensure!(differences.is_empty(), "{table}: {:?}", &differences[..differences.len().min(4)]);
+    }
+    let rebuilt = anker::text_rows(client, "SELECT relation, rebuilds FROM anker.tables WHERE rebuilds > 0")?;
+    ensure!(rebuilt.is_empty(), "rebuilt: {rebuilt:?}");
+    Ok(counts)
+}
+
+/// Asks queries, each from a seed of its own, so many under each snapshot.
+fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written: &AtomicU64) -> Result<Counts> {
+    let mut client = cluster.connect()?;
+    client.batch_execute("SET log_min_messages = fatal; SET statement_timeout = '120s'")?;
+    let mut counts = Counts::default();
+    // Of the snapshot: queries that it still serves, and the transactions before it.
+    let (mut left, mut before) = (0, 0);
+    for seed in seeds {
+        if left == 0 {
+            before = written.load(Ordering::Relaxed);
+            client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
+            left = held;
+        }
+        let mut dice = Dice::seeded(seed);
+        let query = queries::query(&mut dice);
+        let unseen = written.load(Ordering::Relaxed) - before;
+        let answer = pair(&mut client, &query, dice.chance(2));
+        match answer.map_err(|why| format!("seed {seed}, {unseen} transactions later: {why}"))? {
+            Answer::Rows(rows) => counts.rows += rows.len(),
+            Answer::Error { .. } => counts.errors += 1,
+        }
+        counts.asked += 1;
+        counts.unseen = counts.unseen.max(unseen);
+        if counts.asked % EXPLAINED == 0 {
+            explain(&mut client, &query, &mut counts)?;
+        }
+        left -= 1;
+        if left == 0 {
+            client.batch_execute("COMMIT")?;
+        }
+    }
+    Ok(counts)
+}
+
+/// The answer of both routes in the current transaction; a difference is the error.
+fn pair(client: &mut Client, query: &Query, engine_first: bool) -> Result<Answer> {
+    let mut routes = ["off", "prefer"];
+    if engine_first {
+        routes.reverse();
+    }
+    let mut answers = Vec::new();
+    for route in routes {
+        client.batch_execute(&format!("SAVEPOINT pair; SET LOCAL anker.route = {route}"))?;
+        let answer = ask(client, &query.sql)?;
+        client.batch_execute("ROLLBACK TO pair; RELEASE pair")?;
+        answers.push(match answer {
+            Answer::Rows(mut rows) if !query.ordered => {
+                rows.sort_unstable();
+                Answer::Rows(rows)
+            }
+            answer => answer,
+        });
+    }
+    if answers[0] == answers[1] {
+        return Ok(answers.swap_remove(0));
+    }
+    let shown = |answer: &Answer, other: &Answer| match (answer, other) {
+        (Answer::Rows(rows), Answer::Rows(others)) => {
+            let own: Vec<&String> = rows.iter().filter(|row| !others.contains(row)).take(3).collect();
+            format!("{} rows, of its own {own:?}", rows.len())
+        }
+        (answer, _) => format!("{answer:?}").chars().take(300).collect(),
+    };
+    let (first, second) = (shown(&answers[0], &answers[1]), shown(&answers[1], &answers[0]));
+    Err(format!("{}\n{}: {first}\n{}: {second}", query.sql, routes[0], routes[1]).into())
+}
+
+/// How many chunks the engine read for it.
+fn explain(client: &mut Client, query: &Query, counts: &mut Counts) -> Result<()> {
+    client.batch_execute("SAVEPOINT explained; SET LOCAL anker.route = prefer")?;
+    let plan = ask(client, &format!("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) {}", query.sql))?;
+    client.batch_execute("ROLLBACK TO explained; RELEASE explained")?;
+    let Answer::Rows(lines) = plan else { return Ok(()) };
+    for line in &lines {
+        let Some((_, numbers)) = line.split_once("Chunks Read: ") else { continue };
+        let (read, of) = numbers.split_once(" of ").ok_or_else(|| format!("unknown: {line}"))?;
+        counts.read += read.trim().parse::<u64>()?;
+        counts.chunks += of.trim().parse::<u64>()?;
+    }
+    Ok(())
+}

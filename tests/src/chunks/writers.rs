@@ -1,0 +1,75 @@
+//! Sessions that change the tables while they are asked: values in place, values that nothing was coded for, rows that go
+//! and come back.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bench::cluster::Cluster;
+use bench::{Result, describe};
+
+use super::tables::{CHUNK, Column, columns_of, rows};
+use crate::generated::dice::Dice;
+
+/// Writes until it is told to stop, and counts the transactions that were committed.
+pub fn write(cluster: &Cluster, seed: u64, chunks: u32, committed: &AtomicU64, stop: &AtomicBool) -> Result<()> {
+    let mut client = cluster.connect()?;
+    client.batch_execute("SET synchronous_commit = off; SET log_min_messages = fatal")?;
+    let mut dice = Dice::seeded(seed);
+    while !stop.load(Ordering::Relaxed) {
+        let sql = transaction(&mut dice, chunks);
+        match client.batch_execute(&sql) {
+            Ok(()) => {
+                committed.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                // A deadlock, or a key that is there.
+                let code = error.code().map_or("", |code| code.code());
+                if !code.starts_with("40") && !code.starts_with("23") {
+                    return Err(format!("{}: {sql}", describe(&error)).into());
+                }
+                client.batch_execute("ROLLBACK")?;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn transaction(dice: &mut Dice, chunks: u32) -> String {
+    let statements: Vec<String> = dice.some(3, |dice| match dice.below(8) {
+        0 => format!("SAVEPOINT s; {}; ROLLBACK TO s", statement(dice, chunks)),
+        _ => statement(dice, chunks),
+    });
+    let end = if dice.chance(8) { "ROLLBACK" } else { "COMMIT" };
+    format!("BEGIN; {}; {end}", statements.join("; "))
+}
+
+fn statement(dice: &mut Dice, chunks: u32) -> String {
+    let table = dice.pick(&["piece", "piece", "piece", "event"]);
+    let from = dice.below(chunks * CHUNK * 5 / 4);
+    let length = match dice.below(40) {
+        0 => CHUNK,
+        1..5 => 1000,
+        _ => dice.pick(&[1, 3, 10, 50]),
+    };
+    let to = from + length - 1;
+    let key = if table == "piece" { "id" } else { "piece" };
+    let which = format!("{key} BETWEEN {from} AND {to}");
+    match dice.below(10) {
+        0 | 1 => format!("DELETE FROM {table} WHERE {which}"),
+        2..5 => rows(table, from, to, dice.below(5)),
+        5 => format!("UPDATE piece SET id = id + {} WHERE id = {from}", dice.pick(&["1", "8192", "100000"])),
+        _ => {
+            let columns: Vec<&Column> =
+                columns_of(table).iter().filter(|column| !["id", "piece", "no"].contains(&column.name)).collect();
+            let column = dice.pick(&columns);
+            let value = match dice.below(16) {
+                // For a few rows, since it widens the bounds of their chunks for good.
+                0 if length < 1000 => dice.pick(column.odd).to_owned(),
+                1..6 => (column.value)(dice),
+                _ => column.made(key, dice.below(5)),
+            };
+            format!("UPDATE {table} SET {} = {value} WHERE {which}", column.name)
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What is told of columns when the engine is well and when it is not, and texts in every form that a chunk has.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bench::cluster::{Cluster, Options, wait_until};
+use bench::{Result, anker, os};
+use postgres::Client;
+use postgres::error::SqlState;
+
+use crate::flagged::{First, same, same_in_transaction};
+use crate::runner::{Context, ensure, tests};
+
+tests![an_engine_that_hangs_or_is_gone_is_told, texts_at_rest_are_the_heaps, a_thousand_tables_have_columns];
+
+const LIVE: Duration = Duration::from_secs(60);
+/// As docs/operations.md says, five seconds, and what a busy machine adds.
+const GIVEN_UP: Duration = Duration::from_secs(25);
+
+fn cluster(context: &Context) -> Result<(Arc<Cluster>, Client)> {
+    let cluster = context.cluster_with(&Options::default())?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    Ok((cluster, client))
+}
+
+fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context)?;
+    let tables: Vec<String> = (0..20).map(|i| format!("t{i}")).collect();
+    for table in &tables {
+        client.batch_execute(&format!("CREATE TABLE {table} (id integer PRIMARY KEY, x text)"))?;
+    }
+    anker::mirror(&mut client, &tables.iter().map(String::as_str).collect::<Vec<_>>(), LIVE)?;
+    let reasons = "SELECT DISTINCT coalesce(reason, 'none') FROM anker.columns ORDER BY 1";
+    let told = anker::text_rows(&mut client, reasons)?;
+    ensure!(told == ["none"], "of a live engine: {told:?}");
+
+    let engine = anker::engine_pid(&mut client)?;
+    os::kill(engine, os::SIGSTOP)?;
+    let start = Instant::now();
+    let told = anker::text_rows(&mut client, reasons);
+    let took = start.elapsed();
+    client.batch_execute("SET statement_timeout = '300ms'")?;
+    let cancelled = [reasons, "SELECT * FROM anker.chunks('t7')"].map(|sql| {
+        let start = Instant::now();
+        let error = client.simple_query(sql).err().and_then(|e| e.code().cloned());
+        (error, start.elapsed())
+    });
+    client.batch_execute("RESET statement_timeout")?;
+    os::kill(engine, os::SIGCONT)?;
+    let told = told?;
+    // Twenty tables are not twenty times as long.
+    ensure!(took < GIVEN_UP, "all columns took {took:?}");
+    ensure!(told == ["engine did not answer in time", "engine did not answer in time before"], "{told:?}");
+    for (error, took) in cancelled {
+        ensure!(error == Some(SqlState::QUERY_CANCELED) && took < GIVEN_UP, "{error:?} after {took:?}");
+    }
+
+    os::kill(engine, os::SIGKILL)?;
+    let gone = wait_until(LIVE, || Ok(anker::text_rows(&mut client, reasons)? != ["none"]))?;
+    ensure!(gone, "nobody is told that the engine is gone");
+    let error = client.simple_query("SELECT * FROM anker.chunks('t7')").err();
+    let detail = error.as_ref().and_then(|e| e.as_db_error()).and_then(|e| e.detail()).unwrap_or_default().to_owned();
+    for table in &tables {
+        anker::wait_live(&mut client, table, LIVE)?;
+    }
+    // Unless it was back already.
+    ensure!(error.is_none() || detail.starts_with("Reason: "), "{error:?}");
+    let told = anker::text_rows(&mut client, reasons)?;
+    ensure!(told == ["none"], "of an engine that is back: {told:?}");
+    Ok(())
+}
+
+/// How the chunks of a column are written.
+fn codings(client: &mut Client, column: &str) -> Result<String> {
+    let sql = format!("SELECT codings FROM anker.columns WHERE column_name = '{column}'");
+    Ok(anker::text_rows(client, &sql)?.concat())
+}
+
+/// Full chunks of a column of `t` that are written so that they can be written to.
+fn restless(client: &mut Client, column: &str) -> Result<i64> {
+    let sql =
+        "SELECT count(*) FROM anker.chunks('t') WHERE column_name = $1 AND slots = 8192 AND coding LIKE 'places%'";
+    Ok(client.query_one(sql, &[&column])?.get(0))
+}
+
+fn texts_at_rest_are_the_heaps(context: &Context) -> Result<()> {
+    let (cluster, mut client) = cluster(context)?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, g integer, letters text, lines text, mixed text, maybe varchar(40), raw bytea);
+         INSERT INTO t SELECT i, i % 10, md5(i::text), left(repeat(md5((i * 7)::text), 20), 20 + i % 300),
+                chr(32 + i % 90) || 'ěščřž' || chr(32 + i * 7 % 90) || i, CASE WHEN i % 3 > 0 THEN 'text ' || i END, decode(md5(i::text), 'hex')
+            FROM generate_series(1, 40000) i",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let queries = [
+        "SELECT count(*), max(letters), min(lines), max(mixed), max(maybe), sum(length(lines)) FROM t WHERE anker.olap()",
+        "SELECT g, count(*), min(letters) FROM t WHERE letters LIKE '%ab%' AND anker.olap() GROUP BY g ORDER BY g",
+        "SELECT id, letters, lines, mixed, maybe, raw FROM t WHERE id % 977 = 5 AND anker.olap() ORDER BY id",
+        "SELECT maybe, count(*) FROM t WHERE maybe > 'text 39' AND anker.olap() GROUP BY maybe ORDER BY maybe",
+        "SELECT count(*) FROM t WHERE mixed LIKE '%š%7' AND lines <> letters AND maybe IS NULL AND anker.olap()",
+    ];
+    let check =
+        |client: &mut Client| -> Result<()> { queries.iter().try_for_each(|sql| same(client, sql).map(|_| ())) };
+    for column in ["letters", "lines", "maybe"] {
+        let told = codings(&mut client, column)?;
+        ensure!(told.contains("in rows") && told.contains("bits a character"), "{column}: {told}");
+    }
+    check(&mut client)?;
+
+    // A snapshot of before, while rows of all chunks are changed, go, and come.
+    let mut before = cluster.connect()?;
+    before.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")?;
+    client.batch_execute(
+        "UPDATE t SET letters = upper(letters), maybe = nullif(maybe || '!', 'text 500!') WHERE id % 3000 = 500;
+         UPDATE t SET g = g + 1 WHERE id % 100 = 7;
+         DELETE FROM t WHERE id % 5000 = 17;
+         INSERT INTO t SELECT i, 0, md5(i::text), 'new', 'new', 'new' FROM generate_series(50001, 50100) i",
+    )?;
+    queries.iter().try_for_each(|sql| same_in_transaction(&mut before, sql, First::Flagged).map(|_| ()))?;
+    check(&mut client)?;
+    let count = restless(&mut client, "letters")?;
+    ensure!(count > 0, "after updates: {}", codings(&mut client, "letters")?);
+    before.batch_execute("ROLLBACK")?;
+    let differences = anker::verify(&mut client, "t")?;
+    ensure!(differences.is_empty(), "{:?}", &differences[..differences.len().min(4)]);
+
+    // Texts that are read all the time are not packed for ever, those that nobody writes to rest again.
+    let rests = wait_until(Duration::from_secs(180), || {
+        check(&mut client)?;
+        Ok(restless(&mut client, "letters")? == 0)
+    })?;
+    ensure!(rests, "letters: {}", codings(&mut client, "letters")?);
+    let differences = anker::verify(&mut client, "t")?;
+    ensure!(differences.is_empty(), "{:?}", &differences[..differences.len().min(4)]);
+    Ok(())
+}
+
+fn a_thousand_tables_have_columns(context: &Context) -> Result<()> {
+    let count = if context.quick { 200 } else { 1000 };
+    let places = (count + 10).to_string();
+    let options = Options::default().set("anker.max_tables", &places).set("max_locks_per_transaction", "1000");
+    let cluster = context.cluster_with(&options)?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(&format!(
+        "DO $$ BEGIN FOR i IN 1..{count} LOOP
+            EXECUTE format('CREATE TABLE t%s (id integer PRIMARY KEY, x text)', i);
+            EXECUTE format('INSERT INTO t%s SELECT i, ''text '' || i FROM generate_series(1, 10) i', i);
+            PERFORM anker.mirror(('t' || i)::regclass);
+         END LOOP; END $$"
+    ))?;
+    let live = wait_until(Duration::from_secs(300), || {
+        let sql = "SELECT count(*) FROM anker.tables WHERE state = 'live'";
+        Ok(client.query_one(sql, &[])?.get::<_, i64>(0) == count)
+    })?;
+    ensure!(live, "not all tables are live");
+    let told = anker::text_rows(
+        &mut client,
+        "SELECT count(*), sum(rows), sum(distinct_values), count(reason) FROM anker.columns",
+    )?;
+    ensure!(told == [format!("{}|{}|{}|0", 2 * count, 20 * count, 20 * count)], "{told:?}");
+    Ok(())
+}
