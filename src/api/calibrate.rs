@@ -46,14 +46,15 @@ fn calibrate(
     // What the queries name is PostgreSQL's, whatever else has such a name.
     let search_path = [(c"search_path", c"pg_catalog, pg_temp")];
     let probes: Vec<Probe> = session::with_settings(&search_path, || {
-        let probes = Spi::connect(|client| probes(client, max_rows));
-        let probes = probes.unwrap_or_else(|e| error!("could not choose tables: {e}"));
-        probes.iter().filter_map(|query| tried(query)).collect()
+        let tables = Spi::connect(|client| tables(client, max_rows));
+        let tables = tables.unwrap_or_else(|e| error!("could not choose tables: {e}"));
+        tables.iter().flat_map(|table| queries(table).into_iter().filter_map(|query| tried(&query, table.rows))).collect()
     });
-    if probes.len() < FEWEST_PROBES {
+    let large = probes.iter().filter(|probe| probe.rows >= FEWEST_ROWS).count();
+    if probes.len() < FEWEST_PROBES || large == 0 {
         Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("only {} of the queries that measure could be run", probes.len()),
+            format!("only {} of the queries that measure could be run, {large} of them on large tables", probes.len()),
         )
         .hint("The notices above say why.")
         .raise()
@@ -82,6 +83,8 @@ fn calibrate(
 
 /// A query that both sides have run.
 struct Probe {
+    /// Of its table.
+    rows: i64,
     work: Work,
     engine_ms: f64,
     heap_ms: f64,
@@ -89,14 +92,15 @@ struct Probe {
 }
 
 /// Without those that one side cannot answer now, for lack of memory say.
-fn tried(query: &str) -> Option<Probe> {
+fn tried(query: &str, rows: i64) -> Option<Probe> {
     let probed = transaction::attempt(
-        || Ok(probe(query)),
+        || Ok(probe(query, rows)),
         |error| match error {
             CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
                 if !is_interrupt(raised.sql_error_code()) =>
             {
-                Err(raised.message().to_owned())
+                // The engine's refusal says in its detail why.
+                Err(raised.detail().unwrap_or(raised.message()).to_owned())
             }
             other => other.rethrow(),
         },
@@ -110,11 +114,11 @@ fn is_interrupt(code: PgSqlErrorCode) -> bool {
     matches!(code, ERRCODE_QUERY_CANCELED | ERRCODE_ADMIN_SHUTDOWN | ERRCODE_CRASH_SHUTDOWN)
 }
 
-fn probe(query: &str) -> Probe {
+fn probe(query: &str, rows: i64) -> Probe {
     let engine_ms = least((0..RUNS).map(|_| run(query, c"force").total_ms));
     let heap: Vec<Ran> = (0..RUNS).map(|_| run(query, c"off")).collect();
     let heap_ms = least(heap.iter().map(|ran| ran.execution_ms));
-    Probe { work: work(query), engine_ms, heap_ms, heap_cost: heap[0].cost }
+    Probe { rows, work: work(query), engine_ms, heap_ms, heap_cost: heap[0].cost }
 }
 
 struct Ran {
@@ -172,38 +176,39 @@ fn number(explained: &Value, name: &str) -> f64 {
     explained[name].as_f64().unwrap_or_else(|| error!("EXPLAIN did not tell the {name}"))
 }
 
-/// The queries: on small, middle and large tables, reading few and many columns, filtering, grouping, joining, returning.
-fn probes(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<String>> {
-    let mut probes = Vec::new();
-    for Table { name, columns, key } in tables(client, max_rows)? {
-        let each = |form: &str, between: &str| {
-            columns.iter().map(|column| form.replace('?', column)).collect::<Vec<_>>().join(between)
-        };
-        probes.push(format!("SELECT count(*) FROM {name}"));
-        probes.push(format!("SELECT {} FROM {name}", each("max(?)", ", ")));
-        probes.push(format!("SELECT count(*) FROM {name} WHERE {}", each("? IS NOT NULL", " AND ")));
-        probes.push(format!("SELECT {} FROM {name}", columns.join(", ")));
-        if let Some(first) = columns.first() {
-            probes.push(format!("SELECT max({first}) FROM {name}"));
-            probes.push(format!("SELECT {first} FROM {name}"));
-            probes.push(format!("SELECT {first}, count(*) FROM {name} GROUP BY {first}"));
-        }
-        if let Some(key) = key {
-            probes.push(format!("SELECT count(*) FROM {name} a JOIN {name} b ON a.{key} = b.{key}"));
-        }
+/// Reading few and many columns, filtering, grouping, joining, returning.
+fn queries(Table { name, columns, key, .. }: &Table) -> Vec<String> {
+    let each = |form: &str, between: &str| {
+        columns.iter().map(|column| form.replace('?', column)).collect::<Vec<_>>().join(between)
+    };
+    let mut queries = vec![
+        format!("SELECT count(*) FROM {name}"),
+        format!("SELECT {} FROM {name}", each("max(?)", ", ")),
+        format!("SELECT count(*) FROM {name} WHERE {}", each("? IS NOT NULL", " AND ")),
+        format!("SELECT {} FROM {name}", columns.join(", ")),
+    ];
+    if let Some(first) = columns.first() {
+        queries.push(format!("SELECT max({first}) FROM {name}"));
+        queries.push(format!("SELECT {first} FROM {name}"));
+        queries.push(format!("SELECT {first}, count(*) FROM {name} GROUP BY {first}"));
     }
-    Ok(probes)
+    if let Some(key) = key {
+        queries.push(format!("SELECT count(*) FROM {name} a JOIN {name} b ON a.{key} = b.{key}"));
+    }
+    queries
 }
 
 struct Table {
     name: String,
+    rows: i64,
     /// Short ones with an order.
     columns: Vec<String>,
     /// That has few rows of each value.
     key: Option<String>,
 }
 
-/// Mirrored tables of different sizes that the user may read in whole.
+/// Mirrored tables of different sizes, small, middle and large, that the user may read and the engine is asked about:
+/// those with row security are the heap's.
 fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
     let found = client.select(
         "SELECT format('%s', t.relation), t.rows,
@@ -218,10 +223,10 @@ fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
                  WHERE indrelid = t.relation AND indisunique AND indnkeyatts = 1 AND indpred IS NULL
                        AND atttypid IN (20, 21, 23) AND attname <> ALL (coalesce(t.excluded_columns, '{}'))
                  ORDER BY indexrelid LIMIT 1) AS key
-         FROM anker.tables t
+         FROM anker.tables t JOIN pg_catalog.pg_class c ON c.oid = t.relation
          WHERE t.state = 'live' AND t.rows BETWEEN 1 AND $1
                AND pg_catalog.has_table_privilege(t.relation, 'SELECT')
-               AND NOT pg_catalog.row_security_active(t.relation::oid)
+               AND NOT c.relrowsecurity
          ORDER BY t.rows",
         None,
         &[max_rows.into()],
@@ -231,10 +236,10 @@ fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
         let (name, rows) = (row.get::<String>(1)?.unwrap_or_default(), row.get::<i64>(2)?.unwrap_or_default());
         let columns: Vec<String> = row.get::<Vec<String>>(3)?.unwrap_or_default();
         if !columns.is_empty() {
-            tables.push((rows, Table { name, columns, key: row.get(4)? }));
+            tables.push(Table { name, rows, columns, key: row.get(4)? });
         }
     }
-    if tables.last().is_none_or(|(rows, _)| *rows < FEWEST_ROWS) {
+    if tables.last().is_none_or(|table| table.rows < FEWEST_ROWS) {
         Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("no mirrored table has between {FEWEST_ROWS} and {max_rows} rows that you may read"),
@@ -246,7 +251,7 @@ fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
     let mut chosen: Vec<usize> = (0..TABLES).map(|i| i * last / (TABLES - 1)).collect();
     chosen.dedup();
     let chosen = |at: usize| chosen.contains(&at);
-    Ok(tables.into_iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, (_, table))| table).collect())
+    Ok(tables.into_iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, table)| table).collect())
 }
 
 fn database() -> String {
