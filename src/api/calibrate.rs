@@ -48,7 +48,10 @@ fn calibrate(
     let probes: Vec<Probe> = session::with_settings(&search_path, || {
         let tables = Spi::connect(|client| tables(client, max_rows));
         let tables = tables.unwrap_or_else(|e| error!("could not choose tables: {e}"));
-        tables.iter().flat_map(|table| queries(table).into_iter().filter_map(|query| tried(&query, table.rows))).collect()
+        tables
+            .iter()
+            .flat_map(|table| queries(table).into_iter().filter_map(|query| tried(&query, table.rows)))
+            .collect()
     });
     let large = probes.iter().filter(|probe| probe.rows >= FEWEST_ROWS).count();
     if probes.len() < FEWEST_PROBES || large == 0 {
