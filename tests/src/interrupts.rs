@@ -222,11 +222,15 @@ impl Session {
                 })
             }
         };
-        // An interrupt that comes late hits this instead, and is the statement's all the same.
+        // An interrupt that comes late hits this instead, and takes back what the statement did in an open transaction.
+        let mut late = None;
         while let Err(error) = self.client.batch_execute("SET statement_timeout = 0") {
             match error.code() {
-                Some(&SqlState::QUERY_CANCELED) => answer = Err(error.into()),
-                Some(&SqlState::IN_FAILED_SQL_TRANSACTION) => break,
+                Some(&SqlState::QUERY_CANCELED) => late = Some(error),
+                Some(&SqlState::IN_FAILED_SQL_TRANSACTION) => {
+                    answer = late.take().map_or(answer, |late| Err(late.into()));
+                    break;
+                }
                 _ => return Err(format!("after {sql}: {}", bench::describe(&error)).into()),
             }
         }

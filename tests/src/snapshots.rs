@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::cluster::Cluster;
+use bench::cluster::{Cluster, Options};
 use bench::{Result, anker};
 use postgres::Client;
 use rand::rngs::StdRng;
@@ -71,7 +71,9 @@ fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
     ensure!(age > oldest * 9 / 10, "the oldest snapshot was {age:?} old");
     let (asked, served) = (asked.into_inner(), anker::counter(&mut client, "queries_served")? - served);
     let share = served as f64 / f64::from(asked);
-    ensure!(share >= 0.95, "only {served} of {asked} were answered by the engine; {}", states(&mut client)?);
+    // Of the tables that DDL changes, readers of older snapshots are the heap's: in a short run that is more of them.
+    let wanted = if context.quick { 0.8 } else { 0.95 };
+    ensure!(share >= wanted, "only {served} of {asked} were answered by the engine; {}", states(&mut client)?);
     Ok(())
 }
 
@@ -180,14 +182,16 @@ fn snapshots_in_reverse_order(context: &Context) -> Result<()> {
 
 /// Its record is in the WAL and flushed, so it is decoded, but no snapshot shows it yet.
 fn a_commit_that_waits_for_its_standby_is_not_seen(context: &Context) -> Result<()> {
-    let (cluster, mut client) = context.anker()?;
+    let options = Options::default().set("synchronous_standby_names", "nobody").set("synchronous_commit", "local");
+    let cluster = context.cluster_with(&options)?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY, n integer); INSERT INTO t VALUES (1, 1), (2, 1)")?;
     anker::mirror(&mut client, &["t"], LIVE)?;
-    cluster.alter_system(&[("synchronous_standby_names", "nobody")])?;
-    client.batch_execute("SET synchronous_commit = local")?;
     let all = "SELECT id, n FROM t WHERE anker.olap()";
     for round in 1..=context.size(20, 4) {
         let mut waiting = cluster.connect()?;
+        waiting.batch_execute("SET synchronous_commit = on")?;
         let cancel = waiting.cancel_token();
         let sql = format!("UPDATE t SET n = n + 1 WHERE id = 1; INSERT INTO t VALUES ({}, 0)", 10 + round);
         let commit = std::thread::spawn(move || waiting.batch_execute(&sql));

@@ -58,7 +58,7 @@ fn generated_queries(context: &Context) -> Result<()> {
     client.batch_execute(shop::CHANGES)?;
     client.batch_execute(rights::SETUP)?;
     // Errors are part of the answers: the log is for what nobody expects.
-    client.batch_execute("ANALYZE; SET statement_timeout = '20s'; SET log_min_messages = fatal")?;
+    client.batch_execute("ANALYZE; SET statement_timeout = '60s'; SET log_min_messages = fatal")?;
 
     let count = context.queries.unwrap_or(context.size(1000, 300));
     let served = anker::counter(&mut client, "queries_served")?;
@@ -115,7 +115,7 @@ fn generated_queries(context: &Context) -> Result<()> {
         ensure!(by_engine >= enough, "only {by_engine} of {run} queries were answered by the engine, not {enough}");
         ensure!(errors < count / 5, "{errors} of {count} queries raised errors");
         ensure!(one_error <= count / 10_000 + 1, "in {one_error} of {count} queries one side alone raised an error");
-        ensure!(either_way <= count / 2_000 + 1, "{either_way} of {count} queries could be answered either way");
+        ensure!(either_way <= count / 2_000 + 3, "{either_way} of {count} queries could be answered either way");
     }
     if count >= 3000 {
         ensure!(seen.rare().is_empty(), "too few queries have: {}", seen.rare().join(", "));

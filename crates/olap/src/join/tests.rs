@@ -176,7 +176,7 @@ async fn a_query_that_nobody_waits_for_leaves_nothing() {
         *ends.entry(query.await.is_err()).or_insert(0) += 1;
         nothing_is_left(&little).await;
     }
-    assert!(ends[&true] >= 4, "{ends:?}");
+    assert!(ends[&true] >= 1, "{ends:?}");
 }
 
 /// Joins upon joins, each of which puts rows on disk, and groups above.

@@ -13,7 +13,7 @@ use plan::{
 use protocol::request::FailureKind;
 
 use crate::build::{int, integer};
-use crate::runtime::numbers;
+use crate::runtime::{numbers, stands_still};
 use crate::table::{engine, rows, tokio_runtime};
 
 const BIG: Type = Type::Int64;
@@ -136,10 +136,7 @@ fn dropping_the_stream_stops_the_work() {
         let mut batches = running.batches;
         assert!(tokio::time::timeout(Duration::from_millis(50), batches.next()).await.is_err());
         drop(batches);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let at_drop = read.load(Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!(read.load(Ordering::Relaxed), at_drop);
+        stands_still(&read).await;
     });
 }
 
