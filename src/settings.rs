@@ -14,7 +14,8 @@ pub enum Route {
     /// Every query that the engine can answer exactly.
     #[name = c"prefer"]
     Prefer,
-    /// As `prefer`, but a query on mirrored tables alone that cannot run there is an error.
+    /// As `prefer`, but what the engine does not answer is an error: a query on mirrored tables alone when it is planned, others
+    /// when they were meant for it.
     #[name = c"force"]
     Force,
     /// None.
@@ -99,7 +100,7 @@ pub fn init() {
     GucRegistry::define_enum_guc(
         c"anker.route",
         c"Which queries run in the columnar engine.",
-        c"hint: those that call anker.olap(); auto: those, and all that would take longer on the heap by the costs of both; prefer: all that it can answer exactly; force: as prefer, but a query on mirrored tables that cannot run there is an error; off: none.",
+        c"hint: those that call anker.olap(); auto: those, and all that would take longer on the heap by the costs of both; prefer: all that it can answer exactly; force: as prefer, but a query on mirrored tables that does not run there is an error; off: none.",
         &ROUTE,
         GucContext::Userset,
         GucFlags::EXPLAIN,

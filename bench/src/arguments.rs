@@ -1,6 +1,6 @@
 //! A command's arguments, one after the other.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -34,12 +34,15 @@ impl Output {
     /// What cannot be written is better known before anything is measured.
     pub fn check(&self) -> Result<()> {
         for path in self.json.iter().chain(&self.html) {
+            if let Some(directory) = path.parent() {
+                fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+            }
             let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
             opened.map_err(|e| format!("{}: {e}", path.display()))?;
         }
         match &self.svg_dir {
-            Some(directory) if !directory.is_dir() => Err(format!("{}: no directory", directory.display()).into()),
-            _ => Ok(()),
+            Some(directory) => Ok(fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?),
+            None => Ok(()),
         }
     }
 

@@ -22,7 +22,7 @@ const USAGE: &str = "usage: anker-bench EXPERIMENT ...
 experiments:
 ";
 
-const MEANING: &str = "DSN: a superuser's connection string to a server with pg_anker loaded; databases named anker_bench are made there and taken away.
+const MEANING: &str = "DSN: a superuser's connection string to a server with pg_anker loaded; databases named anker_bench (hammerdb: anker_hammerdb) are made there and taken away.
 ";
 
 enum Command {
