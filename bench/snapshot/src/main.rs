@@ -18,10 +18,15 @@ fn main() -> ExitCode {
         return ended(serde_json::from_str(job).map_err(Into::into).and_then(|job| experiments::serve(name, &job)));
     }
     let names = ALL.map(|experiment| experiment.name);
+    let usage = format!("{USAGE}Experiments: {}\n", names.join(", "));
+    if arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h")) {
+        print!("{usage}");
+        return ExitCode::SUCCESS;
+    }
     match Options::parse(arguments.into_iter(), &names) {
         Ok(options) => ended(run(options)),
         Err(message) => {
-            eprint!("{message}\n{USAGE}Experiments: {}\n", names.join(", "));
+            eprint!("{message}\n{usage}");
             ExitCode::from(2)
         }
     }
