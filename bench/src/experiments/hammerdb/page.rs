@@ -15,7 +15,7 @@ pub fn page(report: &Report) -> Page {
     // A server of somebody is never as without pg_anker.
     let base = if found.subject(PLAIN).row().is_some() { PLAIN } else { MIRROR_OFF };
     Page {
-        title: "HammerDB beside the mirror".into(),
+        title: format!("HammerDB beside the mirror, {} warehouse(s)", report.meta()["warehouses"]),
         about: vec![report.machine(), conditions(report.meta())],
         overview: vec![("What must be shown".into(), musts(&found, base))],
         sections: vec![orders(&found, base), stream(&found), processors(&found, base)],
