@@ -65,7 +65,7 @@ pub fn answers_as_the_heap(context: &Context, mechanism: &str) -> Result<()> {
     while Instant::now() < end {
         round += 1;
         client.batch_execute(&format!(
-            "UPDATE long SET n = n * {round}, t = t || 'x', few = few || {round} WHERE id % 97 = {round} % 97;
+            "UPDATE long SET n = n * {round} % 65521, t = t || 'x', few = few || {round} WHERE id % 97 = {round} % 97;
              DELETE FROM long WHERE id % 1009 = {round};
              INSERT INTO long SELECT 30000 + {round} * 100 + i, -i, 'new', 'new' FROM generate_series(1, 100) i"
         ))?;
