@@ -68,3 +68,17 @@ SELECT count(*) FROM kept a JOIN kept b ON a.m = b.m AND a.v = b.v AND a.y = b.y
 SELECT count(*) FROM kept a WHERE a.z IN (SELECT b.z FROM kept b WHERE b.id > 12);
 SELECT z, count(*) FROM (SELECT z FROM kept UNION SELECT z FROM kept) s GROUP BY 1 ORDER BY 1;
 SELECT count(*) FROM kept WHERE i < '10.0.0.2';
+-- Their bytes are in another order than they are.
+INSERT INTO kept VALUES (21, '9.9.9.9/8', '9.0.0.0/8', '01:00:00:00:00:00', B'1000', B'1', -5, '23:00-05'),
+    (22, '::ffff', '::/0', 'ff:00:00:00:00:00', B'0001', B'', 300, '00:00+05'),
+    (23, '9.9.9.9', '9.9.0.0/16', '00:ff:00:00:00:00', B'0111', B'0111', 2, '12:30+00');
+SELECT anker.wait_for_mirror('kept');
+SELECT i FROM kept ORDER BY i DESC, id LIMIT 4;
+SELECT c, m FROM kept ORDER BY c, m LIMIT 5;
+SELECT b, v FROM kept ORDER BY b DESC, v DESC LIMIT 5;
+SELECT y, z FROM kept WHERE id > 20 ORDER BY y, z;
+SELECT z, y FROM kept ORDER BY z, id LIMIT 5;
+SELECT DISTINCT ON (z) z, id FROM kept WHERE id > 20 ORDER BY z, id;
+SELECT id, r FROM (SELECT id, rank() OVER (ORDER BY y, i) AS r FROM kept) w WHERE id > 20 ORDER BY id;
+SELECT array_agg(z ORDER BY z DESC), array_agg(DISTINCT y), max(i) FROM kept WHERE id > 20;
+SELECT sum(id) FROM (SELECT id FROM kept ORDER BY z, id LIMIT 4) s;

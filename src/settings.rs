@@ -287,7 +287,7 @@ pub fn init() {
     cost(
         c"anker.engine_result_cost",
         c"What it costs to return a value of the columnar engine's result, in the units of the planner's costs.",
-        c"The row counts as one value more.",
+        c"The row counts as one value more. Not reckoned for rows that go on to the client as they are.",
         &RESULT_COST,
     );
     // SAFETY: a constant string, on the main thread, after the settings above are defined.

@@ -3,7 +3,7 @@
 //! - `session`, `catalog`: this process, and what the catalog says
 //! - `attempt`: what may raise, and be a reason for the heap then
 //! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
-//! - `relation`, `rows`, `tuple`, `rights`: tables, their rows, and who may read them
+//! - `relation`, `primary_key`, `rows`, `tuple`, `rights`: tables, their rows, and who may read them
 //! - `zone`: time zones and intervals
 //! - `tree`, `walk`, `value`, `numeric`: what parser and planner hand around
 //! - `scan_node`, `explain`, `tuple_store`: custom scans
@@ -28,6 +28,7 @@ pub mod explain;
 pub mod hooks;
 pub mod memory;
 pub mod numeric;
+pub mod primary_key;
 pub mod process;
 pub mod relation;
 pub mod rights;

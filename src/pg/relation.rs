@@ -7,6 +7,7 @@ use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::catalog::{self, text_of};
+use super::primary_key::KeyColumn;
 use super::tree::Tree;
 use super::tuple::Descriptor;
 use super::{session, symbols};
@@ -219,23 +220,22 @@ impl OpenRelation {
         rows
     }
 
-    /// Whether `is_given` says of each column of the primary key, and of the operator family of its order, that the column
-    /// equals something known. Tables that inherit from this one have rows of their own.
-    pub fn is_found_by_key(&self, is_given: impl Fn(i16, pg_sys::Oid) -> bool) -> bool {
+    /// Columns of the primary key; none without one, and none if tables inherit from this one: they have rows of their own.
+    pub(super) fn primary_key(&self) -> Vec<KeyColumn> {
         if self.class().relhassubclass && !self.is_partitioned() {
-            return false;
+            return Vec::new();
         }
         // SAFETY: the relation is open; its index is there as long as it is, and has so many columns.
         unsafe {
             let key = pg_sys::RelationGetPrimaryKeyIndex(self.0);
             if key == pg_sys::InvalidOid {
-                return false;
+                return Vec::new();
             }
-            let Some(index) = OpenRelation::unless_null(pg_sys::RelationIdGetRelation(key)) else { return false };
+            let Some(index) = OpenRelation::unless_null(pg_sys::RelationIdGetRelation(key)) else { return Vec::new() };
             let row = &*(*index.0).rd_index;
             let columns = row.indkey.values.as_slice(row.indnkeyatts as usize);
             let families = std::slice::from_raw_parts((*index.0).rd_opfamily, columns.len());
-            columns.iter().zip(families).all(|(column, family)| is_given(*column, *family))
+            columns.iter().zip(families).map(|(&number, &family)| KeyColumn { number, family }).collect()
         }
     }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use pgrx::prelude::*;
 
 use super::symbols;
+use super::tree::{Node, Tree};
 
 /// A variable of the server's.
 macro_rules! variable {
@@ -75,6 +76,36 @@ pub fn is_explaining() -> bool {
     let portal = variable!(ActivePortal);
     // SAFETY: null, or the portal that is running.
     unsafe { portal.as_ref() }.is_some_and(|portal| portal.commandTag == pg_sys::CommandTag::CMDTAG_EXPLAIN)
+}
+
+/// Whether the process has a connection to a client, and does not write to another process of the server in place of one.
+pub fn has_client_of_its_own() -> bool {
+    !variable!(MyProcPort).is_null() && variable!(MyBackendType) == pg_sys::BackendType::B_BACKEND
+}
+
+/// Whether the rows of the query that is being planned go to the client, for all that can be told: it has sent the query
+/// itself, or has it executed or explained. What functions and other commands ask for goes elsewhere.
+pub fn plans_for_client() -> bool {
+    if variable!(whereToSendOutput) != pg_sys::CommandDest::DestRemote {
+        return false;
+    }
+    let portal = variable!(ActivePortal);
+    // SAFETY: null between the client's statements, or the portal that is running, with its statements as they were parsed.
+    let Some(portal) = (unsafe { portal.as_ref() }) else { return true };
+    // SAFETY: as above.
+    let tree = unsafe { Tree::new() };
+    let command = tree.list_of::<pg_sys::PlannedStmt>(portal.stmts).next();
+    let Some(command) = command.and_then(|command| tree.node(command.utilityStmt)) else { return false };
+    let explained = command.cast::<pg_sys::ExplainStmt>().and_then(|explain| tree.node(explain.query)?.cast::<pg_sys::Query>());
+    match explained {
+        Some(query) if query.commandType == pg_sys::CmdType::CMD_SELECT => true,
+        Some(query) => tree.node(query.utilityStmt).is_some_and(executes),
+        None => executes(command),
+    }
+}
+
+fn executes(command: Node<'_>) -> bool {
+    command.cast::<pg_sys::ExecuteStmt>().is_some()
 }
 
 /// `work_mem`, in kB.

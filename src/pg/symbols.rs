@@ -19,10 +19,12 @@ pub(super) struct Locale {
 #[repr(C)]
 pub(super) struct ClientMethods {
     _comm_reset: unsafe extern "C-unwind" fn(),
-    _flush: unsafe extern "C-unwind" fn() -> c_int,
+    pub(super) flush: unsafe extern "C-unwind" fn() -> c_int,
     _flush_if_writable: unsafe extern "C-unwind" fn() -> c_int,
     _is_send_pending: unsafe extern "C-unwind" fn() -> bool,
     pub(super) put_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize) -> c_int,
+    /// Makes room for the message in place of sending others first.
+    pub(super) keep_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize),
 }
 
 pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;

@@ -39,6 +39,8 @@ tagged! {
     CustomScan => T_CustomScan,
     DefElem => T_DefElem,
     DropdbStmt => T_DropdbStmt,
+    ExecuteStmt => T_ExecuteStmt,
+    ExplainStmt => T_ExplainStmt,
     FromExpr => T_FromExpr,
     FuncExpr => T_FuncExpr,
     FunctionScan => T_FunctionScan,

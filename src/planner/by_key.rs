@@ -3,8 +3,7 @@
 
 use pgrx::prelude::*;
 
-use crate::pg::catalog;
-use crate::pg::relation::OpenRelation;
+use crate::pg::primary_key::{KeyColumn, PrimaryKey, is_equality};
 use crate::pg::tree::{Node, Tree};
 
 /// Whether the query reads no more than one row of one table.
@@ -24,24 +23,28 @@ pub unsafe fn reads_one_row(query: &pg_sys::Query) -> bool {
     if table.rtekind != pg_sys::RTEKind::RTE_RELATION {
         return false;
     }
-    OpenRelation::locked(table.relid).is_found_by_key(|column, family| match condition.cast::<pg_sys::BoolExpr>() {
+    let key = PrimaryKey::of(table.relid);
+    let is_given = |column: &KeyColumn| match condition.cast::<pg_sys::BoolExpr>() {
         Some(all) if all.boolop == pg_sys::BoolExprType::AND_EXPR => {
-            tree.list(all.args).any(|part| gives(tree, part, column, family))
+            tree.list(all.args).any(|part| gives(tree, part, column))
         }
-        _ => gives(tree, condition, column, family),
-    })
+        _ => gives(tree, condition, column),
+    };
+    !key.columns().is_empty() && key.columns().iter().all(is_given)
 }
 
 /// Whether a condition says what the column equals.
-fn gives(tree: Tree<'_>, condition: Node<'_>, column: i16, family: pg_sys::Oid) -> bool {
+fn gives(tree: Tree<'_>, condition: Node<'_>, column: &KeyColumn) -> bool {
     let Some(comparison) = condition.cast::<pg_sys::OpExpr>() else { return false };
     let mut sides = tree.list(comparison.args);
     let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return false };
     let is_column = |side: Node<'_>| {
         let relabeled = side.cast::<pg_sys::RelabelType>().and_then(|relabel| tree.node(relabel.arg));
-        relabeled.unwrap_or(side).cast::<pg_sys::Var>().is_some_and(|var| var.varattno == column)
+        relabeled.unwrap_or(side).cast::<pg_sys::Var>().is_some_and(|var| var.varattno == column.number)
     };
-    let is_known = |side: Node<'_>| side.cast::<pg_sys::Const>().is_some() || !side.has_columns();
+    let is_known = |side: Node<'_>| {
+        side.cast::<pg_sys::Const>().is_some() || side.cast::<pg_sys::Param>().is_some() || !side.has_columns()
+    };
     (is_column(left) && is_known(right) || is_column(right) && is_known(left))
-        && catalog::is_equality(comparison.opno, family)
+        && is_equality(comparison.opno, column.family)
 }

@@ -61,7 +61,11 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide) -> 
         let returned = boundary.returned / if side.filters_above() { KEPT_ABOVE } else { 1.0 };
         let (joined, grouped) = heap_plan.flow();
         let flow = Flow { joined, grouped, returned };
-        let work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
+        let mut work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
+        if (*heap).commandType == pg_sys::CmdType::CMD_SELECT && side.hands_on() && session::plans_for_client() {
+            // The heap's rows have to be written for the client, too, which its cost leaves out; the engine's take no longer.
+            work.results = 0.0;
+        }
         costs.of(work) + boundary.cost_above + sent(side, &costs)
     }
 }
@@ -77,9 +81,10 @@ fn sent(side: &EngineSide, costs: &Costs) -> f64 {
 }
 
 /// What PostgreSQL's nodes above the engine are.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Above {
     pub groups: usize,
+    /// Or the engine does.
     pub sorts: bool,
 }
 

@@ -41,9 +41,9 @@ impl EngineSide {
         self.sent.iter().map(|statement| unsafe { &*(**statement).planTree })
     }
 
-    /// PostgreSQL's nodes above the engine's scan.
+    /// PostgreSQL's nodes above the engine's scan, which itself may sort in place of one.
     pub fn above(&self) -> Above {
-        let (mut above, mut plan) = (Above::default(), self.plan);
+        let (mut above, mut plan) = (Above { groups: 0, sorts: self.demand.is_sorted }, self.plan);
         // SAFETY: a chain of plan nodes.
         while let Some(node) = unsafe { plan.as_ref() } {
             above.groups += usize::from(matches!(node.type_, pg_sys::NodeTag::T_Agg | pg_sys::NodeTag::T_Group));
@@ -55,8 +55,23 @@ impl EngineSide {
 
     /// Whether PostgreSQL takes away some of the rows that the engine returns.
     pub fn filters_above(&self) -> bool {
+        !self.scan().qual.is_null()
+    }
+
+    /// Whether PostgreSQL does nothing with the engine's rows but to hand them on.
+    pub fn hands_on(&self) -> bool {
+        // SAFETY: a finished plan, whose tree is left as it is.
+        let mut targets = unsafe { Tree::new() }.list_of::<pg_sys::TargetEntry>(self.scan().targetlist);
+        let is_column = |target: &pg_sys::TargetEntry| {
+            // SAFETY: a target has an expression.
+            unsafe { (*target.expr).type_ == pg_sys::NodeTag::T_Var }
+        };
+        std::ptr::eq(self.plan, self.scan()) && !self.filters_above() && targets.all(is_column)
+    }
+
+    fn scan(&self) -> &pg_sys::Plan {
         // SAFETY: the side's own scan.
-        unsafe { !(*self.leaf).scan.plan.qual.is_null() }
+        unsafe { &(*self.leaf).scan.plan }
     }
 }
 

@@ -1,8 +1,9 @@
-//! ORDER BY with LIMIT and OFFSET, or with DISTINCT ON: the first rows.
+//! ORDER BY; with LIMIT and OFFSET, or with DISTINCT ON, the first rows.
 //!
-//! Of a subquery the engine has to know which they are. Of the query itself PostgreSQL puts the rows in order and counts
-//! them, but the engine may drop all that are not among the first before it returns them.
+//! Of a subquery the engine has to know which they are. Of the query itself PostgreSQL puts the first rows in order and counts
+//! them, but the engine may drop all others before it returns them. Without LIMIT the engine puts all rows in order.
 
+use pgrx::pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
@@ -14,6 +15,7 @@ use super::operators;
 use super::reason::{Attempt, Reason, Why};
 use super::scope::Scope;
 use super::translate::{Translator, Typed, exact};
+use crate::pg::catalog;
 use crate::pg::tree::{Node, Tree};
 
 /// Numerics have the operators of decimals.
@@ -21,6 +23,16 @@ const DECIMAL: Type = Type::Decimal128 { scale: 0 };
 
 /// Sorting more rows than this twice is no gain.
 const MOST_ROWS: i64 = 100_000;
+
+/// What the engine does of a query's ORDER BY, OFFSET and LIMIT.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Arranged {
+    Not,
+    /// All rows come in their order.
+    Sorted,
+    /// Those behind OFFSET, no more than LIMIT asks for, in any order.
+    Limited,
+}
 
 /// The entries of a target list, by what ORDER BY and DISTINCT call them.
 pub struct Targets<'a> {
@@ -98,7 +110,7 @@ impl<'a> Translator<'a> {
 
     /// LIMIT and OFFSET.
     fn range(&mut self, query: &'a pg_sys::Query) -> Attempt<Range> {
-        let ties = query.limitOption == pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
+        let ties = query.limitOption == LIMIT_OPTION_WITH_TIES;
         Ok(Range { offset: self.number(query.limitOffset)?, count: self.number(query.limitCount)?, ties })
     }
 
@@ -133,6 +145,10 @@ impl<'a> Translator<'a> {
                     self.expression(simple)?
                 }
             };
+            if typed.ty == Type::Opaque {
+                // That equal values have equal bytes is all that may be known of them.
+                return Err(Why::Type.of(format!("order of {}", catalog::type_name(node.sql_type()))));
+            }
             let descending = match typed.ty {
                 Type::Numeric => is_descending(clause.sortop, &exact(typed.expr.clone(), DECIMAL))?,
                 _ => is_descending(clause.sortop, &typed)?,
@@ -150,29 +166,39 @@ impl<'a> Translator<'a> {
         Ok(keys)
     }
 
-    /// Has the engine return only those rows of the query itself that are among the first; whether it does, and OFFSET is
-    /// done with. Nothing above the engine may take rows away, or need more of them.
-    pub fn limit_query(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> bool {
+    /// Has the engine put the query's own rows in order, and return no more of them than LIMIT asks for. Nothing above the
+    /// engine may take rows away, or need more of them.
+    pub fn arrange(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> Arranged {
         let filtered = self.tree.node(opened.quals).is_some_and(|quals| !is_true(quals));
         let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;
-        if rows_change || query.limitCount.is_null() {
-            return false;
+        if rows_change || query.limitCount.is_null() && query.sortClause.is_null() {
+            return Arranged::Not;
         }
         let columns = opened.columns.read_by_engine(self);
         self.scopes.push(Scope::above(query, columns));
         let known = self.params_so_far();
-        let top = self.top_of_query(query, Targets::of(self.tree, opened.targets));
+        let targets = Targets::of(self.tree, opened.targets);
+        let mut top = match query.limitCount.is_null() {
+            true => Err(Why::Limit.of("no LIMIT")),
+            false => self.top_of_query(query, &targets),
+        };
+        // PostgreSQL's node for ties has to know the order.
+        if top.is_err() && !query.sortClause.is_null() && query.limitOption != LIMIT_OPTION_WITH_TIES {
+            self.forget_params(known);
+            top = self.sort_keys(query.sortClause, &targets, None).map(|order| (order, Range::default()));
+        }
         self.scopes.pop();
         let Ok((order, range)) = top else {
             self.forget_params(known);
-            return false;
+            return Arranged::Not;
         };
+        let arranged = if range.is_all() { Arranged::Sorted } else { Arranged::Limited };
         let input = std::mem::replace(&mut opened.rel, Rel::Union { columns: Vec::new(), inputs: Vec::new() });
         opened.rel = Rel::Top { input: Box::new(input), keys: Vec::new(), order, range: Box::new(range) };
-        true
+        arranged
     }
 
-    fn top_of_query(&mut self, query: &'a pg_sys::Query, targets: Targets<'a>) -> Attempt<(Vec<SortKey>, Range)> {
+    fn top_of_query(&mut self, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<(Vec<SortKey>, Range)> {
         let range = self.range(query)?;
         let number = |expr: &Option<Expr>| match expr {
             Some(Expr::Literal { value: Some(Literal::Int(number)), .. }) => *number,
@@ -182,7 +208,7 @@ impl<'a> Translator<'a> {
         if many && !query.sortClause.is_null() || matches!(range.count, Some(Expr::Literal { value: None, .. })) {
             return Err(Why::Limit.of("too many rows"));
         }
-        Ok((self.sort_keys(query.sortClause, &targets, None)?, range))
+        Ok((self.sort_keys(query.sortClause, targets, None)?, range))
     }
 }
 

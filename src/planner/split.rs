@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The upper query keeps everything else of the original: window functions, DISTINCT, ORDER BY, LIMIT; and grouping, if the
-//! engine cannot compute the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where nothing above takes rows away, the engine returns no more
-//! than LIMIT asks for ([`super::ordered`]).
+//! engine cannot compute the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where
+//! nothing above takes rows away, the engine returns no more than LIMIT asks for, or sorts them all ([`super::ordered`]).
 //!
 //! Keys and aggregates are found again in select list and HAVING as they were written, for only then it is certain that
 //! they are found: the parser saw to it that every column outside of aggregates stands in an expression that equals a
@@ -20,6 +20,7 @@ use pgrx::prelude::*;
 
 use super::columns::ScanColumn;
 use super::level::{Opened, Use, is_grouped, open_level};
+use super::ordered::Arranged;
 use super::placeholder;
 use super::reason::Attempt;
 use super::sent::Sent;
@@ -56,12 +57,16 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
         Err(reason) if ungrouped => open(Use::TopUngrouped).map_err(|_| reason)?,
         whole => whole?,
     };
-    let offset_is_done = !ungrouped && translator.limit_query(query, &mut level);
+    let arranged = if ungrouped { Arranged::Not } else { translator.arrange(query, &mut level) };
     let columns = level.columns.described();
     let upper = upper_query(query, placeholder::entry(function, &columns), &level, ungrouped);
-    if offset_is_done {
-        // SAFETY: a new query.
-        unsafe { (*upper).limitOffset = std::ptr::null_mut() };
+    // SAFETY: a new query.
+    unsafe {
+        match arranged {
+            Arranged::Not => {}
+            Arranged::Sorted => without_order(tree, &mut *upper),
+            Arranged::Limited => (*upper).limitOffset = std::ptr::null_mut(),
+        }
     }
     let (output, result_columns) = level.columns.returned();
     let Finished { plan, params, sources, sent, names } = translator.finish(level.rel, output)?;
@@ -101,4 +106,14 @@ fn upper_query(
     upper.havingQual = level.having;
     upper.constraintDeps = std::ptr::null_mut();
     upper
+}
+
+/// Takes away ORDER BY, and what is computed for it alone.
+fn without_order(tree: Tree<'_>, upper: &mut pg_sys::Query) {
+    upper.sortClause = std::ptr::null_mut();
+    let mut returned = std::ptr::null_mut();
+    for entry in tree.list_of::<pg_sys::TargetEntry>(upper.targetList).filter(|entry| !entry.resjunk) {
+        push(&mut returned, std::ptr::from_ref(entry).cast_mut());
+    }
+    upper.targetList = returned;
 }

@@ -11,6 +11,7 @@ use crate::runner::{Context, ensure, tests};
 
 tests![
     the_cheaper_side_answers,
+    many_rows_are_the_engines_on_their_way_to_the_client,
     costs_decide,
     what_was_not_asked_for_is_no_error,
     prepared_statements_follow_the_mirror,
@@ -56,13 +57,15 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "SELECT g, sum(x) FROM t a WHERE x > (SELECT avg(x) FROM t b WHERE b.g = a.g) GROUP BY g",
         "WITH r AS (SELECT g, sum(x) AS s FROM t GROUP BY g)
          SELECT name, s FROM u JOIN r USING (g) WHERE s = (SELECT max(s) FROM r) ORDER BY name",
+        // The heap would have to write as many rows for the client.
+        "SELECT * FROM t",
+        "SELECT s, x FROM t WHERE x > 100",
     ] {
         chosen(&mut client, sql, true)?;
     }
     for sql in [
         "SELECT * FROM t WHERE id = 17",
         "SELECT x FROM t WHERE id IN (1, 2, 3)",
-        "SELECT * FROM t",
         "SELECT * FROM t LIMIT 10",
         "SELECT * FROM t ORDER BY id LIMIT 10",
         "SELECT sum(x) FROM t WHERE id BETWEEN 1 AND 50",
@@ -73,6 +76,27 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
     }
     // Asked for is asked for.
     chosen(&mut client, "SELECT count(*) FROM u WHERE anker.olap()", true)
+}
+
+/// What a table's rows cost depends on where they go: only to the client the heap would have to write them, too.
+fn many_rows_are_the_engines_on_their_way_to_the_client(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    client.batch_execute("PREPARE all_rows AS SELECT * FROM t")?;
+    chosen(&mut client, "EXECUTE all_rows", true)?;
+    client.batch_execute("CREATE TABLE copied (id integer, g integer, x numeric(9,2), s text)")?;
+    chosen(&mut client, "INSERT INTO copied SELECT * FROM t", false)?;
+    let by = anker::explained(&mut client, "CREATE TABLE other AS SELECT * FROM t")?;
+    ensure!(by.as_deref() != Some("engine"), "CREATE TABLE AS: {by:?}");
+    client.batch_execute(
+        "CREATE FUNCTION longest() RETURNS integer LANGUAGE plpgsql AS $$
+         DECLARE r record; longest integer := 0;
+         BEGIN FOR r IN SELECT * FROM t LOOP longest := greatest(longest, length(r.s)); END LOOP; RETURN longest; END $$",
+    )?;
+    let before = anker::counter(&mut client, "queries_served")?;
+    anker::text_rows(&mut client, "SELECT longest()")?;
+    let after = anker::counter(&mut client, "queries_served")?;
+    ensure!(before == after, "the function's rows came from the engine");
+    Ok(())
 }
 
 fn costs_decide(context: &Context) -> Result<()> {

@@ -64,13 +64,16 @@ pub fn build(
     cancellation: &Cancellation,
     Manner { observed, order }: Manner,
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
-    let root = &plan.root;
     let observer = Observer(observed);
     let statistics = Sampled::new(plan, params, views);
     let (common, partners, shared) = (Common::of(plan), RefCell::default(), RefCell::default());
     let builder =
         Builder { plan, params, views, threads, statistics, cancellation, observer, order, common, partners, shared };
-    let stage = builder.stage(root, &columns_of(&plan.output))?;
+    let read = columns_of(&plan.output);
+    let stage = match plan.order() {
+        Some((order, rel)) => builder.in_order(rel, order, &read)?,
+        None => builder.stage(&plan.root, &read)?,
+    };
     if plan.output.iter().cloned().eq(stage.columns.iter().copied().map(Expr::column)) {
         return Ok(stage.plan);
     }

@@ -82,6 +82,20 @@ impl Builder<'_> {
         Ok(Stage { plan, columns })
     }
 
+    /// All rows, in an order.
+    pub fn in_order(&self, rel: &Rel, order: &[SortKey], needed: &[ColumnId]) -> Result<Stage, Failure> {
+        let mut read = columns_of(order.iter().map(|key| &key.expr));
+        read.extend(needed);
+        let Stage { plan, columns } = self.stage(rel, &read)?;
+        let sorted_by = sort_columns(order, &self.lowering(&columns))?;
+        let sorted = self.first(plan, sorted_by, Section { offset: 0, count: usize::MAX, ties: false });
+        let plan = self.observer.operator(sorted, || {
+            let step = Step::Top { keys: Vec::new(), order: order.to_vec(), range: Box::default() };
+            (step, Some(self.statistics.rows(rel)))
+        });
+        Ok(Stage { plan, columns })
+    }
+
     /// The rows up to the end of the section.
     fn first(&self, plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, section: Section) -> Arc<dyn ExecutionPlan> {
         if order.is_empty() {

@@ -134,12 +134,25 @@ impl Plan {
         self.output.iter().map(|e| self.type_of(e)).collect()
     }
 
+    /// What the result's rows are ordered by: all rows of the root's input, which is then the second.
+    pub fn order(&self) -> Option<(&[SortKey], &Rel)> {
+        match &self.root {
+            Rel::Top { input, keys, order, range } if keys.is_empty() && !order.is_empty() && range.is_all() => {
+                Some((order, input))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether some expression can be an error that is met after rows were returned. Groups are complete before the first
     /// one is, and so is an order.
     pub fn may_fail_late(&self) -> bool {
         let raises = |rel: &Rel| rel.expressions().iter().any(|e| e.can_raise());
         if self.output.iter().any(Expr::can_raise) {
             return true;
+        }
+        if self.order().is_some() {
+            return false;
         }
         let mut rel = &self.root;
         loop {
@@ -162,6 +175,9 @@ impl Plan {
 
     /// Whether the result's rows are groups, or in an order, so that none comes before all rows were read.
     pub fn ends_with_groups(&self) -> bool {
+        if self.order().is_some() {
+            return true;
+        }
         let mut rel = &self.root;
         while let Rel::Filter { input, .. } | Rel::Map { input, .. } = rel {
             rel = input;

@@ -32,7 +32,7 @@ pub enum Rel {
     /// The groups of several sets of keys, one set's behind the other's.
     GroupingSets { input: Box<Rel>, grouping: Box<GroupingSets> },
     /// The first rows in an order, which are a multiset again; with keys, the first of all rows that agree in them. Which
-    /// of several rows that are first by the order does not matter.
+    /// of several rows that are first by the order does not matter. All rows, at the root of a plan, come out in their order.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
     /// The same rows with what window functions make of the rows around them.
     Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
@@ -84,6 +84,12 @@ pub struct Range {
     pub count: Option<Expr>,
     /// And those that are equal to the last of them in the order.
     pub ties: bool,
+}
+
+impl Range {
+    pub fn is_all(&self) -> bool {
+        self.offset.is_none() && self.count.is_none()
+    }
 }
 
 /// An input of a union: what its rows give for each of the union's columns.

@@ -12,6 +12,8 @@ pub struct Demand {
     per_returned: f64,
     /// The engine returns no more rows than the query wants.
     pub is_limited: bool,
+    /// It returns all rows in an order.
+    pub is_sorted: bool,
 }
 
 /// Of a relation.
@@ -42,6 +44,7 @@ impl Demand {
             per_grouped: 0.0,
             per_returned: 1.0 + plan.output_types().into_iter().map(weight).sum::<f64>(),
             is_limited: matches!(&plan.root, Rel::Top { range, .. } if range.count.is_some()),
+            is_sorted: plan.order().is_some(),
         };
         let origins = origins(plan);
         plan.root.visit(&mut |rel| {

@@ -4,17 +4,22 @@ use std::ffi::{c_char, c_int};
 
 use pgrx::prelude::*;
 
-use crate::pg::symbols;
+use crate::pg::{session, symbols};
 
 /// Lies in memory of PostgreSQL's, as do the bytes.
 pub struct Message {
     string: pg_sys::StringInfoData,
     /// So many bytes of the string's room have ever been written.
     known: usize,
+    /// Whether PostgreSQL can keep rows, and how many bytes of them it has since it last sent some.
+    keeps: bool,
+    kept: usize,
 }
 
 const KIND: c_char = b'D' as c_char;
 const NULL: i32 = -1;
+/// PostgreSQL's own 8 kB are a system call for every few rows, each of which wakes the client.
+const SENT_AT_ONCE: usize = 64 << 10;
 
 impl Message {
     /// # Safety
@@ -27,7 +32,7 @@ impl Message {
             let mut string = pg_sys::StringInfoData::default();
             symbols::initStringInfo(&mut string);
             pg_sys::MemoryContextSwitchTo(before);
-            Message { string, known: 0 }
+            Message { string, known: 0, keeps: session::has_client_of_its_own(), kept: 0 }
         }
     }
 
@@ -117,9 +122,21 @@ impl Message {
 
     #[inline]
     pub fn send(&mut self) {
+        let length = self.string.len as usize;
         // SAFETY: a backend has methods to talk to its client; that one is gone is noticed elsewhere.
         unsafe {
-            ((*symbols::PqCommMethods).put_message)(KIND, self.string.data, self.string.len as usize);
+            let client = &*symbols::PqCommMethods;
+            // What PostgreSQL makes room for it never gives back.
+            if !self.keeps || length >= SENT_AT_ONCE {
+                (client.put_message)(KIND, self.string.data, length);
+                return;
+            }
+            (client.keep_message)(KIND, self.string.data, length);
+            self.kept += length;
+            if self.kept >= SENT_AT_ONCE {
+                self.kept = 0;
+                (client.flush)();
+            }
         }
     }
 }

@@ -32,6 +32,10 @@ pub const USAGE: &str =
 
 const NAME: &str = "htap";
 
+const SETTINGS: &str = "synchronous_commit off, fsync off, shared_buffers 1 GB";
+/// Beside a query of seconds on the heap SERIALIZABLE transactions come to more than the usual 64 have room for, and fail.
+const PREDICATE_LOCKS: &str = "10000";
+
 pub struct Options {
     pub quick: bool,
     /// Figures 6 to 8 are of the last one.
@@ -201,7 +205,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         ("clients", json!(options.clients)),
         ("mix", json!(format!("{:?}", options.mix).to_lowercase())),
         ("rate", json!(options.rate)),
-        ("settings", json!(place.described("synchronous_commit off, fsync off, shared_buffers 1 GB"))),
+        ("settings", json!(place.described(&format!("{SETTINGS}, max_pred_locks_per_transaction {PREDICATE_LOCKS}")))),
         ("not_measured", json!(mechanisms.left_out())),
     ] {
         findings.report.set_meta(key, value);
@@ -210,7 +214,9 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     for &warehouses in &options.warehouses {
         eprintln!("loading TPC-C, {warehouses} warehouse(s)");
         let scale = options.scale(warehouses);
-        let settings = cluster::Options::default().set("shared_buffers", "1GB");
+        let settings = cluster::Options::default()
+            .set("shared_buffers", "1GB")
+            .set("max_pred_locks_per_transaction", PREDICATE_LOCKS);
         let stage = Stage::load(place, settings, |config| tpcc::create(config, scale))?;
         let is_last = Some(warehouses) == last;
         for &access in options.access.iter().take(if is_last { 2 } else { 1 }) {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use anker_olap::{JoinOrder, Manner};
 use plan::catalogue::{self, Call};
-use plan::{Expr, FailureKind, Literal, Plan, Rel, Type, WindowFunction};
+use plan::{Expr, FailureKind, Literal, Plan, Rel, SortKey, Type, WindowFunction};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -12,9 +12,11 @@ use crate::floats;
 use crate::generator::{Case, case};
 use crate::interpreter::Interpreter;
 use crate::locales;
+use crate::ordered::compare;
 use crate::stored::stored;
 use crate::table::{Row, TestView, Value, engine, rows_as, spilling_engine, tokio_runtime};
 
+/// Unless `ANKER_CASES` says another number.
 const CASES: u64 = 12_000;
 
 /// `ANKER_SEED` repeats a single case.
@@ -25,11 +27,13 @@ fn random_plans_agree_with_the_interpreter() {
     }
     let single = std::env::var("ANKER_SEED").ok().map(|s| s.parse().unwrap());
     let first = single.unwrap_or_else(rand::random::<u64>);
-    let count = if single.is_some() { 1 } else { CASES };
+    let wanted = std::env::var("ANKER_CASES").map_or(CASES, |s| s.parse().unwrap());
+    let count = if single.is_some() { 1 } else { wanted };
     println!("seeds from {first}");
     let runtime = tokio_runtime();
     let engines = [engine(1), engine(3), spilling_engine(1), engine(2), spilling_engine(3)];
-    let (mut answers, mut errors, mut unsure, mut answered_rows, mut summed_floats) = (0, 0, 0, 0, 0);
+    let (mut answers, mut errors, mut unsure) = (0, 0, 0);
+    let (mut answered_rows, mut sorted_rows, mut summed_floats) = (0, 0, 0);
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
         let Case { plan, params, tables, views } = case(&mut StdRng::seed_from_u64(seed));
         let largest_float = Cell::new(0.0);
@@ -52,6 +56,7 @@ fn random_plans_agree_with_the_interpreter() {
             match (&told, &expected) {
                 (Ok(told), Ok(expected)) => {
                     assert_alike(told, expected, &interpreter, context);
+                    sorted_rows += assert_in_order(told, &plan, context);
                     summed_floats += usize::from(floats::are_summed(&plan));
                     answers += 1;
                     answered_rows += told.len();
@@ -68,10 +73,11 @@ fn random_plans_agree_with_the_interpreter() {
     }
     assert!(single.is_some() || engines[2].spilled_bytes() > 0);
     println!(
-        "{answers} answers with {answered_rows} rows, {errors} errors, {unsure} unsure, {summed_floats} with sums of floats"
+        "{answers} answers with {answered_rows} rows, {sorted_rows} of them sorted, {errors} errors, {unsure} unsure, \
+         {summed_floats} with sums of floats"
     );
     assert!(single.is_some() || (answers > errors && answered_rows > answers && unsure < errors / 10));
-    assert!(single.is_some() || summed_floats > answers / 50);
+    assert!(single.is_some() || (summed_floats > answers / 50 && sorted_rows > answers / 50));
 }
 
 /// That rows are those of the interpreter, as far as it says.
@@ -86,6 +92,19 @@ pub fn assert_alike(told: &[Row], expected: &[Row], interpreter: &Interpreter, c
     } else {
         assert_eq!(multiset(told, grouped), multiset(expected, grouped), "{}", context());
     }
+}
+
+/// That rows of a plan that puts them in order are, as far as they show what they are ordered by; how many are in order so.
+fn assert_in_order(told: &[Row], plan: &Plan, context: impl Fn() -> String) -> usize {
+    let Some((order, _)) = plan.order() else { return 0 };
+    let shown = |key: &SortKey| plan.output.iter().position(|output| *output == key.expr);
+    let places: Vec<usize> = order.iter().map_while(shown).collect();
+    let by = &order[..places.len()];
+    let values = |row: &Row| places.iter().map(|at| row[*at].clone()).collect::<Row>();
+    for pair in told.windows(2) {
+        assert!(compare(by, &values(&pair[0]), &values(&pair[1])).is_le(), "{pair:?}\n{}", context());
+    }
+    if by.is_empty() { 0 } else { told.len() }
 }
 
 /// What the catalogue says that the plan's functions and aggregates can raise.

@@ -1,0 +1,127 @@
+//! Primary keys as a backend remembers them, so that a look at one costs next to nothing.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pgrx::prelude::*;
+
+use super::catalog;
+use super::relation::OpenRelation;
+
+/// A key of more columns is not remembered: it counts as none.
+const MAX_COLUMNS: usize = 4;
+/// Tables whose oids agree in their last bits take turns.
+const SLOTS: usize = 64;
+
+/// Of one table. Without columns it has none, or one that does not say which row is meant.
+#[derive(Clone, Copy)]
+pub struct PrimaryKey {
+    relid: pg_sys::Oid,
+    length: usize,
+    columns: [KeyColumn; MAX_COLUMNS],
+}
+
+#[derive(Clone, Copy)]
+pub struct KeyColumn {
+    pub number: i16,
+    /// Of its order.
+    pub family: pg_sys::Oid,
+}
+
+/// An operator, and whether it is an equality of the family's order.
+#[derive(Clone, Copy)]
+struct Equality {
+    operator: pg_sys::Oid,
+    family: pg_sys::Oid,
+    is_one: bool,
+}
+
+const NO_COLUMN: KeyColumn = KeyColumn { number: 0, family: pg_sys::InvalidOid };
+const NO_KEY: PrimaryKey = PrimaryKey { relid: pg_sys::InvalidOid, length: 0, columns: [NO_COLUMN; MAX_COLUMNS] };
+const NO_EQUALITY: Equality =
+    Equality { operator: pg_sys::InvalidOid, family: pg_sys::InvalidOid, is_one: false };
+
+/// Changes of the catalog empty it.
+struct Remembered {
+    changes: Cell<u64>,
+    keys: [Cell<PrimaryKey>; SLOTS],
+    equalities: [Cell<Equality>; SLOTS],
+}
+
+// SAFETY: a backend has one thread.
+unsafe impl Sync for Remembered {}
+
+static REMEMBERED: Remembered = Remembered {
+    changes: Cell::new(0),
+    keys: [const { Cell::new(NO_KEY) }; SLOTS],
+    equalities: [const { Cell::new(NO_EQUALITY) }; SLOTS],
+};
+
+impl PrimaryKey {
+    /// Of a table that is locked.
+    pub fn of(relid: pg_sys::Oid) -> PrimaryKey {
+        let slot = &REMEMBERED.keys[relid.to_u32() as usize % SLOTS];
+        let known = slot.get();
+        if known.relid == relid {
+            return known;
+        }
+        let before = heed_changes();
+        let mut key = PrimaryKey { relid, ..NO_KEY };
+        let found = OpenRelation::locked(relid).primary_key();
+        if found.len() <= MAX_COLUMNS {
+            key.columns[..found.len()].copy_from_slice(&found);
+            key.length = found.len();
+        }
+        if REMEMBERED.changes.get() == before {
+            slot.set(key);
+        }
+        key
+    }
+
+    pub fn columns(&self) -> &[KeyColumn] {
+        &self.columns[..self.length]
+    }
+}
+
+/// Whether an operator is the equality of a family's order.
+pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
+    let slot = &REMEMBERED.equalities[(operator.to_u32() ^ family.to_u32()) as usize % SLOTS];
+    let known = slot.get();
+    if (known.operator, known.family) == (operator, family) {
+        return known.is_one;
+    }
+    let before = heed_changes();
+    let is_one = catalog::is_equality(operator, family);
+    if REMEMBERED.changes.get() == before {
+        slot.set(Equality { operator, family, is_one });
+    }
+    is_one
+}
+
+/// From here on changes are noticed, of which there have been so many.
+fn heed_changes() -> u64 {
+    static HEEDS: AtomicBool = AtomicBool::new(false);
+    if !HEEDS.swap(true, Ordering::Relaxed) {
+        let (nothing, operators) = (pg_sys::Datum::null(), pg_sys::SysCacheIdentifier::AMOPOPID as i32);
+        // SAFETY: the callbacks only clear what is remembered; registered once a process.
+        unsafe {
+            pg_sys::CacheRegisterRelcacheCallback(Some(forget_key), nothing);
+            pg_sys::CacheRegisterSyscacheCallback(operators, Some(forget_equalities), nothing);
+        }
+    }
+    REMEMBERED.changes.get()
+}
+
+/// No oid stands for every relation.
+unsafe extern "C-unwind" fn forget_key(_argument: pg_sys::Datum, relid: pg_sys::Oid) {
+    REMEMBERED.changes.set(REMEMBERED.changes.get() + 1);
+    match relid {
+        pg_sys::InvalidOid => REMEMBERED.keys.iter().for_each(|slot| slot.set(NO_KEY)),
+        _ => REMEMBERED.keys[relid.to_u32() as usize % SLOTS].set(NO_KEY),
+    }
+}
+
+unsafe extern "C-unwind" fn forget_equalities(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
+    REMEMBERED.changes.set(REMEMBERED.changes.get() + 1);
+    REMEMBERED.equalities.iter().for_each(|slot| slot.set(NO_EQUALITY));
+}
