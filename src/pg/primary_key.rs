@@ -38,8 +38,7 @@ struct Equality {
 
 const NO_COLUMN: KeyColumn = KeyColumn { number: 0, family: pg_sys::InvalidOid };
 const NO_KEY: PrimaryKey = PrimaryKey { relid: pg_sys::InvalidOid, length: 0, columns: [NO_COLUMN; MAX_COLUMNS] };
-const NO_EQUALITY: Equality =
-    Equality { operator: pg_sys::InvalidOid, family: pg_sys::InvalidOid, is_one: false };
+const NO_EQUALITY: Equality = Equality { operator: pg_sys::InvalidOid, family: pg_sys::InvalidOid, is_one: false };
 
 /// Changes of the catalog empty it.
 struct Remembered {

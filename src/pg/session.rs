@@ -96,7 +96,8 @@ pub fn plans_for_client() -> bool {
     let tree = unsafe { Tree::new() };
     let command = tree.list_of::<pg_sys::PlannedStmt>(portal.stmts).next();
     let Some(command) = command.and_then(|command| tree.node(command.utilityStmt)) else { return false };
-    let explained = command.cast::<pg_sys::ExplainStmt>().and_then(|explain| tree.node(explain.query)?.cast::<pg_sys::Query>());
+    let explained =
+        command.cast::<pg_sys::ExplainStmt>().and_then(|explain| tree.node(explain.query)?.cast::<pg_sys::Query>());
     match explained {
         Some(query) if query.commandType == pg_sys::CmdType::CMD_SELECT => true,
         Some(query) => tree.node(query.utilityStmt).is_some_and(executes),

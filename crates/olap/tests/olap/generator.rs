@@ -93,7 +93,18 @@ impl Generator<'_> {
             true => root.columns().into_iter().map(Expr::column).collect(),
             false => (0..self.rng.random_range(0..4)).map(|_| self.any_expr()).collect(),
         };
+        if self.chance(0.2) {
+            root = self.in_order(root);
+        }
         self.case.plan.root = root;
+    }
+
+    /// All rows in the order of some of their columns.
+    fn in_order(&mut self, input: Rel) -> Rel {
+        let columns = input.columns();
+        let by: Vec<Expr> = columns.choose_multiple(self.rng, 3).map(|id| Expr::column(*id)).collect();
+        let order = by.into_iter().map(|expr| self.sort_key(expr)).collect();
+        Rel::Top { input: Box::new(input), keys: vec![], order, range: Box::default() }
     }
 
     /// Some operator over so many tables, with others above it.
