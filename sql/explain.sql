@@ -70,6 +70,7 @@ BEGIN
 END $$;
 SELECT done('SELECT count(*) FROM fact WHERE anker.olap()');
 SELECT done('SELECT kind, sum(n) FROM fact WHERE anker.olap() GROUP BY kind ORDER BY kind');
+SELECT done('SELECT id % 3 AS rest, sum(n) FROM fact WHERE anker.olap() GROUP BY rest ORDER BY rest DESC');
 SELECT done('SELECT id FROM fact WHERE id < 4 AND anker.olap()');
 SELECT done('SELECT count(*) FROM dim, fact WHERE dim_id = dim.id AND name = ''dim 1'' AND anker.olap()');
 

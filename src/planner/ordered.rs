@@ -17,12 +17,16 @@ use super::scope::Scope;
 use super::translate::{Translator, Typed, exact};
 use crate::pg::catalog;
 use crate::pg::tree::{Node, Tree};
+use crate::pg::value;
 
 /// Numerics have the operators of decimals.
 const DECIMAL: Type = Type::Decimal128 { scale: 0 };
 
 /// Sorting more rows than this twice is no gain.
 const MOST_ROWS: i64 = 100_000;
+
+/// Characters of a text, as its type's modifier has them.
+const LONGEST_SORTED: i32 = 1024;
 
 /// What the engine does of a query's ORDER BY, OFFSET and LIMIT.
 #[derive(Clone, Copy, PartialEq)]
@@ -46,6 +50,19 @@ impl<'a> Targets<'a> {
 
     pub fn expressions(&self) -> impl Iterator<Item = *mut pg_sys::Expr> {
         self.entries.iter().map(|entry| entry.expr)
+    }
+
+    /// Whether no value is long. Of others the engine would have all in memory to sort them, where PostgreSQL has a file.
+    fn are_short(&self, tree: Tree<'a>) -> bool {
+        self.expressions().all(|expr| {
+            let node = tree.required(expr);
+            let (ty, modifier) = value::without_domain(node.sql_type(), node.type_modifier());
+            match ty {
+                pg_sys::NUMERICOID => true,
+                pg_sys::VARCHAROID | pg_sys::BPCHAROID => (0..=LONGEST_SORTED).contains(&modifier),
+                _ => catalog::is_of_fixed_length(ty),
+            }
+        })
     }
 
     /// An entry, and its place among the columns unless it is there for the order alone.
@@ -183,7 +200,8 @@ impl<'a> Translator<'a> {
             false => self.top_of_query(query, &targets),
         };
         // PostgreSQL's node for ties has to know the order.
-        if top.is_err() && !query.sortClause.is_null() && query.limitOption != LIMIT_OPTION_WITH_TIES {
+        let may_sort = !query.sortClause.is_null() && query.limitOption != LIMIT_OPTION_WITH_TIES;
+        if top.is_err() && may_sort && targets.are_short(self.tree) {
             self.forget_params(known);
             top = self.sort_keys(query.sortClause, &targets, None).map(|order| (order, Range::default()));
         }
