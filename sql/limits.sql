@@ -146,3 +146,13 @@ FETCH 3 FROM c;
 FETCH 5 FROM c;
 FETCH BACKWARD 2 FROM c;
 COMMIT;
+
+-- An average of more digits than the engine orders by.
+CREATE TABLE rare (id integer PRIMARY KEY, g integer, e integer);
+INSERT INTO rare SELECT i, i % 3, (i = 3)::integer FROM generate_series(1, 60000) i;
+SELECT anker.mirror('rare');
+SELECT anker.wait_for_mirror('rare');
+SET anker.fallback = off;
+SELECT g, avg(e) FROM rare GROUP BY g ORDER BY avg(e) DESC, g;
+SELECT g, sum(e) FROM rare GROUP BY g ORDER BY sum(e) DESC, g DESC;
+RESET anker.fallback;

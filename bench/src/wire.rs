@@ -1,6 +1,6 @@
 //! A client that keeps what the server sends as it comes.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -186,7 +186,11 @@ impl Wire {
     #[inline]
     fn skip(&mut self, mut length: usize) -> Result<()> {
         while length > 0 {
-            let there = self.server.fill_buf()?.len().min(length);
+            let there = match self.server.fill_buf() {
+                Ok(there) => there.len().min(length),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
             if there == 0 {
                 return Err("the server has closed the connection".into());
             }

@@ -202,6 +202,22 @@ pub(super) fn first_attribute(descriptor: &pg_sys::TupleDescData) -> *const pg_s
     return descriptor.compact_attrs.as_ptr().wrapping_add(descriptor.natts as usize).cast();
 }
 
+/// An invalid oid without one.
+///
+/// # Safety
+///
+/// The relation is open.
+pub(super) unsafe fn primary_key_index(relation: pg_sys::Relation) -> pg_sys::Oid {
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return pg_sys::RelationGetPrimaryKeyIndex(relation);
+        // Not one that may be violated until the transaction ends.
+        #[cfg(feature = "pg18")]
+        return pg_sys::RelationGetPrimaryKeyIndex(relation, false);
+    }
+}
+
 /// Sets a signal's handler.
 #[cfg(not(feature = "pg18"))]
 pub(super) use pg_sys::pqsignal as handle_signal;

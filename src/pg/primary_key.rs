@@ -9,7 +9,7 @@ use super::catalog;
 use super::relation::OpenRelation;
 
 /// A key of more columns is not remembered: it counts as none.
-const MAX_COLUMNS: usize = 4;
+const MAX_COLUMNS: usize = 16;
 /// Tables whose oids agree in their last bits take turns.
 const SLOTS: usize = 64;
 

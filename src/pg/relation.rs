@@ -10,7 +10,7 @@ use super::catalog::{self, text_of};
 use super::primary_key::KeyColumn;
 use super::tree::Tree;
 use super::tuple::Descriptor;
-use super::{session, symbols};
+use super::{compat, session, symbols};
 
 /// Locks on relations, by what they allow. In a transaction, whose end releases them.
 #[derive(Clone, Copy)]
@@ -227,7 +227,7 @@ impl OpenRelation {
         }
         // SAFETY: the relation is open; its index is there as long as it is, and has so many columns.
         unsafe {
-            let key = pg_sys::RelationGetPrimaryKeyIndex(self.0);
+            let key = compat::primary_key_index(self.0);
             if key == pg_sys::InvalidOid {
                 return Vec::new();
             }

@@ -45,12 +45,12 @@ pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
     })
 }
 
-/// What the query would cost in the engine.
+/// What the query would cost in the engine; `for_client`: its rows go to the client.
 ///
 /// # Safety
 ///
 /// A finished plan whose relations are locked, and the engine's side for the same query.
-pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide) -> f64 {
+pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for_client: bool) -> f64 {
     let costs = settings::engine_costs();
     // SAFETY: by the caller's promise.
     unsafe {
@@ -62,7 +62,7 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide) -> 
         let (joined, grouped) = heap_plan.flow();
         let flow = Flow { joined, grouped, returned };
         let mut work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
-        if (*heap).commandType == pg_sys::CmdType::CMD_SELECT && side.hands_on() && session::plans_for_client() {
+        if for_client && side.hands_on() {
             // The heap's rows have to be written for the client, too, which its cost leaves out; the engine's take no longer.
             work.results = 0.0;
         }

@@ -143,7 +143,7 @@ unsafe extern "C-unwind" fn with_choice(
             })),
         };
         match side {
-            Ok(side) if by_cost => by_cost_of_both(heap, side, options),
+            Ok(side) if by_cost => by_cost_of_both(heap, side, options, !is_insert && session::plans_for_client()),
             Err(reason) if by_cost => nodes::left_alone(heap, &reason, None),
             Ok(side) => nodes::with_engine(heap, side, options, None),
             Err(reason) if must_run => refuse(&reason),
@@ -157,7 +157,7 @@ fn cheaper() -> Reason {
     Why::Cost.of("it costs less there")
 }
 
-/// The engine's side is there only if it costs less.
+/// The engine's side is there only if it costs less; `for_client`: its rows go to the client.
 ///
 /// # Safety
 ///
@@ -166,10 +166,11 @@ unsafe fn by_cost_of_both(
     heap: *mut pg_sys::PlannedStmt,
     side: nodes::EngineSide,
     options: i32,
+    for_client: bool,
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
-        let compared = nodes::Compared { engine: cost::of_engine(heap, &side), heap: cost::of_heap(heap) };
+        let compared = nodes::Compared { engine: cost::of_engine(heap, &side, for_client), heap: cost::of_heap(heap) };
         match compared.engine < compared.heap {
             true => nodes::with_engine(heap, side, options, Some(compared)),
             false => nodes::left_alone(heap, &cheaper(), Some(compared.engine)),
@@ -220,7 +221,7 @@ unsafe fn planned(
             return Err(sent.too_many());
         }
         match attempt(AssertUnwindSafe(|| analytic(copy, source, 0, params))) {
-            Ok(side) if ROUTE.get() == Route::Auto => Ok(by_cost_of_both(statement, side, 0)),
+            Ok(side) if ROUTE.get() == Route::Auto => Ok(by_cost_of_both(statement, side, 0, false)),
             Ok(side) => Ok(nodes::with_engine(statement, side, 0, None)),
             Err(_) => Ok(statement),
         }

@@ -7,6 +7,7 @@ use pgrx::pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
+use super::columns::ScanColumn;
 use super::compare::TextOrder;
 use super::from::simplified;
 use super::level::Opened;
@@ -25,7 +26,7 @@ const DECIMAL: Type = Type::Decimal128 { scale: 0 };
 /// Sorting more rows than this twice is no gain.
 const MOST_ROWS: i64 = 100_000;
 
-/// Characters of a text, as its type's modifier has them.
+/// Characters of a text that the engine sorts all rows with.
 const LONGEST_SORTED: i32 = 1024;
 
 /// What the engine does of a query's ORDER BY, OFFSET and LIMIT.
@@ -50,19 +51,6 @@ impl<'a> Targets<'a> {
 
     pub fn expressions(&self) -> impl Iterator<Item = *mut pg_sys::Expr> {
         self.entries.iter().map(|entry| entry.expr)
-    }
-
-    /// Whether no value is long. Of others the engine would have all in memory to sort them, where PostgreSQL has a file.
-    fn are_short(&self, tree: Tree<'a>) -> bool {
-        self.expressions().all(|expr| {
-            let node = tree.required(expr);
-            let (ty, modifier) = value::without_domain(node.sql_type(), node.type_modifier());
-            match ty {
-                pg_sys::NUMERICOID => true,
-                pg_sys::VARCHAROID | pg_sys::BPCHAROID => (0..=LONGEST_SORTED).contains(&modifier),
-                _ => catalog::is_of_fixed_length(ty),
-            }
-        })
     }
 
     /// An entry, and its place among the columns unless it is there for the order alone.
@@ -201,9 +189,9 @@ impl<'a> Translator<'a> {
         };
         // PostgreSQL's node for ties has to know the order.
         let may_sort = !query.sortClause.is_null() && query.limitOption != LIMIT_OPTION_WITH_TIES;
-        if top.is_err() && may_sort && targets.are_short(self.tree) {
+        if top.is_err() && may_sort && opened.columns.described().iter().all(is_short) {
             self.forget_params(known);
-            top = self.sort_keys(query.sortClause, &targets, None).map(|order| (order, Range::default()));
+            top = self.order_of_all(query, &targets).map(|order| (order, Range::default()));
         }
         self.scopes.pop();
         let Ok((order, range)) = top else {
@@ -214,6 +202,15 @@ impl<'a> Translator<'a> {
         let input = std::mem::replace(&mut opened.rel, Rel::Union { columns: Vec::new(), inputs: Vec::new() });
         opened.rel = Rel::Top { input: Box::new(input), keys: Vec::new(), order, range: Box::new(range) };
         arranged
+    }
+
+    fn order_of_all(&mut self, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<Vec<SortKey>> {
+        let order = self.sort_keys(query.sortClause, targets, None)?;
+        // An average of more digits than the engine has, say: PostgreSQL would not have had an error.
+        match order.iter().any(|key| key.expr.can_raise()) {
+            true => Err(Why::Expression.of("ORDER BY what may be an error")),
+            false => Ok(order),
+        }
     }
 
     fn top_of_query(&mut self, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<(Vec<SortKey>, Range)> {
@@ -227,6 +224,17 @@ impl<'a> Translator<'a> {
             return Err(Why::Limit.of("too many rows"));
         }
         Ok((self.sort_keys(query.sortClause, targets, None)?, range))
+    }
+}
+
+/// Whether the values of a column are. Of others the engine would have all in memory to sort them, where PostgreSQL has a
+/// file.
+fn is_short(column: &ScanColumn) -> bool {
+    let (ty, modifier) = value::without_domain(column.ty, column.modifier);
+    match ty {
+        pg_sys::NUMERICOID => true,
+        pg_sys::VARCHAROID | pg_sys::BPCHAROID => (0..=LONGEST_SORTED).contains(&(modifier - pg_sys::VARHDRSZ as i32)),
+        _ => catalog::is_of_fixed_length(ty),
     }
 }
 

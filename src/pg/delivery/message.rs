@@ -132,7 +132,7 @@ impl Message {
                 return;
             }
             (client.keep_message)(KIND, self.string.data, length);
-            self.kept += length;
+            self.kept += size_of::<u8>() + size_of::<u32>() + length;
             if self.kept >= SENT_AT_ONCE {
                 self.kept = 0;
                 (client.flush)();

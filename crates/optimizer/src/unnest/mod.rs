@@ -65,8 +65,8 @@ impl Unnesting<'_> {
             Rel::GroupingSets { input, grouping } => Rel::GroupingSets { input: Box::new(self.rel(*input)), grouping },
             Rel::Top { input, keys, order, range } => {
                 let input = Box::new(self.rel(*input));
-                // With ties nothing is left open.
-                let order = if range.ties { order } else { total(order, &input) };
+                // With ties, and of all rows, nothing is left open.
+                let order = if range.ties || range.is_all() { order } else { total(order, &input) };
                 Rel::Top { input, keys, order, range }
             }
             Rel::Unfold { input, unfold } => Rel::Unfold { input: Box::new(self.rel(*input)), unfold },
