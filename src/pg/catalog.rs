@@ -95,11 +95,6 @@ pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_op_opfamily_strategy(operator, family) == pg_sys::BTEqualStrategyNumber as i32 }
 }
 
-pub fn is_of_fixed_length(ty: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up; 0 for what is gone.
-    unsafe { pg_sys::get_typlen(ty) > 0 }
-}
-
 /// For people to read: names are in the database's encoding, which need not be UTF-8.
 pub fn text_of(name: &pg_sys::NameData) -> String {
     let bytes: Vec<u8> = name.data.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();

@@ -18,7 +18,7 @@ use super::scope::Scope;
 use super::translate::{Translator, Typed, exact};
 use crate::pg::catalog;
 use crate::pg::tree::{Node, Tree};
-use crate::pg::value;
+use crate::pg::value::{self, Form};
 
 /// Numerics have the operators of decimals.
 const DECIMAL: Type = Type::Decimal128 { scale: 0 };
@@ -234,7 +234,7 @@ fn is_short(column: &ScanColumn) -> bool {
     match ty {
         pg_sys::NUMERICOID => true,
         pg_sys::VARCHAROID | pg_sys::BPCHAROID => (0..=LONGEST_SORTED).contains(&(modifier - pg_sys::VARHDRSZ as i32)),
-        _ => catalog::is_of_fixed_length(ty),
+        _ => matches!(Form::of_type(ty), Some(Form::Fixed(_) | Form::Inline(_))),
     }
 }
 
