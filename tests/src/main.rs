@@ -30,6 +30,7 @@ mod intervals;
 mod loading;
 mod locales;
 mod mechanisms;
+mod ordered;
 mod patched_kernel;
 mod powers;
 mod ranges;
@@ -64,6 +65,7 @@ fn main() -> std::process::ExitCode {
         ("delivery", delivery::TESTS),
         ("reuse", reuse::TESTS),
         ("intervals", intervals::TESTS),
+        ("ordered", ordered::TESTS),
         ("powers", powers::TESTS),
         ("ranges", ranges::TESTS),
         ("refusals", refusals::TESTS),
