@@ -129,6 +129,24 @@ impl Column {
         })
     }
 
+    /// What a slot has is wanted soon. A text is only found by what this brings: [`Column::expect_text`] is for then.
+    #[inline]
+    pub fn expect(&self, slot: u32) {
+        match &self.cells {
+            // Those of a whole chunk are a few lines, which stay where they are.
+            Cells::Bits(_) => {}
+            Cells::Numbers(numbers) => numbers.expect(slot),
+            Cells::Text(text) => text.expect(slot),
+        }
+    }
+
+    #[inline]
+    pub fn expect_text(&self, slot: u32) {
+        if let Cells::Text(text) = &self.cells {
+            text.expect_text(slot);
+        }
+    }
+
     /// Whether a slot has this.
     #[inline]
     pub fn has(&self, slot: u32, cell: Cell<'_>) -> bool {

@@ -1,6 +1,6 @@
 //! Cells of equal width: integers, floats, decimals. Each chunk is a run of its own coding.
 
-use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run};
+use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run, prefetch};
 
 use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
@@ -88,6 +88,16 @@ impl Numbers {
             _ => u128::from_le_bytes(image(code(16))),
         };
         coding.value(code) & (u128::MAX >> (128 - 8 * self.width))
+    }
+
+    /// What [`Numbers::get`] reads is wanted soon.
+    #[inline]
+    pub fn expect(&self, slot: u32) {
+        let (chunk, row) = split(slot);
+        let width = self.chunks[chunk].coding.width;
+        if width > 0 {
+            prefetch(self.region.bytes_in(chunk, row * width, width).as_ptr());
+        }
     }
 
     #[inline]

@@ -105,10 +105,14 @@ impl Rows {
         &self.identity
     }
 
-    /// A row whose identity's cells are `key`.
+    /// A row whose identity's cells are `key`; the others are wanted soon, too.
     #[inline]
     pub fn locate(&self, key: &[Cell<'_>]) -> Option<u32> {
-        let equal = |slot| self.identity.iter().zip(key).all(|(&column, cell)| self.columns[column].get(slot) == *cell);
+        let equal = |slot| {
+            // They lie anywhere in memory: all at once come as fast as one of them.
+            self.columns.iter().for_each(|column| column.expect(slot));
+            self.identity.iter().zip(key).all(|(&column, cell)| self.columns[column].get(slot) == *cell)
+        };
         self.index.find(self.index.hash(key.iter().copied()), equal)
     }
 
@@ -168,7 +172,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Writes the cells that differ; `None` stands for the one that is there. `same_key`: those of the identity do not.
+    /// Writes the cells of a row that was just located, where they differ; `None` stands for the one that is there.
+    /// `same_key`: those of the identity do not.
     pub fn update(
         &mut self,
         slot: u32,
@@ -176,6 +181,7 @@ impl Rows {
         same_key: bool,
         undo: &mut OpWriter,
     ) -> Result<(), Fault> {
+        self.columns.iter().for_each(|column| column.expect_text(slot));
         let differs = |&&column: &&usize| row[column].is_some_and(|cell| !self.columns[column].has(slot, cell));
         let moves = !same_key && self.identity.iter().find(differs).is_some();
         if moves {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use snapmem::{FrameRef, OutOfMemory, Pool};
+use snapmem::{FrameRef, OutOfMemory, Pool, prefetch};
 
 const MIN_BLOCK: usize = 512;
 /// A block that follows one which a snapshot shares: there will be many of them.
@@ -52,6 +52,12 @@ impl Heap {
     #[inline]
     pub fn text(&self, place: Place) -> &[u8] {
         text_at(self.blocks[place.block as usize].bytes(), place.offset as usize).1
+    }
+
+    /// The text there is wanted soon.
+    #[inline]
+    pub fn expect(&self, place: Place) {
+        prefetch(&self.blocks[place.block as usize].bytes()[place.offset as usize]);
     }
 
     pub fn append(&mut self, text: &[u8], pool: &Pool) -> Result<Place, OutOfMemory> {

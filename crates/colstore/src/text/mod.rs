@@ -33,7 +33,7 @@ mod tests;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use snapmem::{Extents, Mechanism, OutOfMemory, Pool};
+use snapmem::{Extents, Mechanism, OutOfMemory, Pool, prefetch};
 
 use self::dictionary::Dictionary;
 pub use self::dictionary::MOST;
@@ -155,6 +155,42 @@ impl TextColumn {
         let group = |group: usize| self.region.bytes_in(chunk, group * GROUP * width, GROUP * width);
         let (start, length) = sequence.locate(row, width, group);
         sequence.stored(of.heap.only_block(), start, length)
+    }
+
+    /// What tells where a slot's text is, is wanted soon; the text itself, where nothing has to tell.
+    #[inline]
+    pub fn expect(&self, slot: u32) {
+        let (chunk, row) = split(slot);
+        let of = &self.chunks[chunk];
+        match (of.form.width(), &of.sequence) {
+            (0, Some(_)) => self.expect_text(slot),
+            (0, None) => {}
+            (width, sequence) => {
+                prefetch(self.region.bytes_in(chunk, row * width, width).as_ptr());
+                if let Some(sequence) = sequence {
+                    sequence.expect(row);
+                }
+            }
+        }
+    }
+
+    /// A slot's text is wanted soon. Those of a dictionary are few.
+    #[inline]
+    pub fn expect_text(&self, slot: u32) {
+        let (chunk, row) = split(slot);
+        let of = &self.chunks[chunk];
+        match &of.sequence {
+            Some(sequence) => match self.at_rest(chunk, row, sequence) {
+                Stored::Plain(bytes) => expect_all(bytes),
+                Stored::Packed { packing, bytes, characters } => expect_all(&bytes[..packing.bytes(characters)]),
+            },
+            None if of.dictionary.is_some() => {}
+            None => {
+                if let Some(place) = of.form.read(self.reference(chunk, row)) {
+                    of.heap.expect(place);
+                }
+            }
+        }
     }
 
     /// A slot's code or place.
@@ -342,6 +378,13 @@ impl TextColumn {
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         let of = &self.chunks[chunk];
         run_bytes(of.form.width(), self.rows_of()) as u64 + of.bytes()
+    }
+}
+
+/// A longer text is compared from its beginning, and the processor sees where that leads.
+fn expect_all(bytes: &[u8]) {
+    for line in bytes.chunks(64).take(4) {
+        prefetch(line.as_ptr());
     }
 }
 

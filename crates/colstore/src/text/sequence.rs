@@ -8,7 +8,7 @@
 //!
 //! Where all have the same length there is neither run nor starts.
 
-use snapmem::{Charge, OutOfMemory, Pool};
+use snapmem::{Charge, OutOfMemory, Pool, prefetch};
 
 use super::packing::Packing;
 use crate::view::Pick;
@@ -150,6 +150,14 @@ impl Sequence {
         };
         let before = (0..within).map(|at| self.bytes(length(at))).sum::<usize>();
         (self.starts[row / GROUP] as usize + before, length(within))
+    }
+
+    /// What [`Sequence::locate`] asks beside the group's lengths is wanted soon.
+    #[inline]
+    pub fn expect(&self, row: usize) {
+        if let Some(start) = self.starts.get(row / GROUP) {
+            prefetch(start);
+        }
     }
 
     #[inline]

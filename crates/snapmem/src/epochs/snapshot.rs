@@ -13,6 +13,7 @@ use super::Shared;
 use super::version::{LINE, Seen, Version};
 use crate::error::Error;
 use crate::pool::{Charge, FrameRef, OutOfMemory, Pool};
+use crate::prefetch::prefetch;
 use crate::region::{Label, Run, Snapshot, locate};
 
 /// An epoch that is kept alive.
@@ -205,6 +206,7 @@ impl EpochSnapshot {
         assert!(index < self.runs, "the snapshot does not have so many runs");
         let heads = &self.ticket.shared.heads;
         if index + 1 < self.runs {
+            // Most readers go on with the next run.
             prefetch(heads.at(index + 1).hint());
         }
         let (newest, birth) = heads.at(index).newest();
@@ -295,17 +297,4 @@ impl Debug for EpochSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EpochSnapshot(epoch {}, {} runs)", self.ticket.epoch, self.runs)
     }
-}
-
-/// Most readers go on with the next run.
-#[inline]
-fn prefetch(version: *const Version) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint that reads nothing.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch(version.cast(), _MM_HINT_T0);
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = version;
 }
