@@ -125,3 +125,7 @@ SELECT count(*), max(n) FROM (SELECT greatest(v, interval '0') AS g, count(*) AS
 INSERT INTO lead VALUES (9, '178000000 years', 0, 0, NULL);
 SELECT v FROM lead WHERE id = 9;
 SELECT count(v) FROM lead WHERE v > '1 year';
+
+-- A bin that would begin before the first timestamp.
+SELECT max(date_bin('1 week', timestamp '4714-11-24 BC' + id * interval '20 days', '2023-03-26 02:30')) FROM meeting;
+SELECT max(date_bin('1 week', timestamp '4714-11-24 BC' + (id - id) * interval '1 day', '2023-03-26 02:30')) FROM meeting;

@@ -79,3 +79,15 @@ SELECT t::varchar(3) AS k, count(*) FROM words GROUP BY 1 ORDER BY 1;
 \set VERBOSITY sqlstate
 SELECT count(*) FROM words WHERE chr(id - 5) = 'a';
 \set VERBOSITY default
+
+-- Letters that are neither upper nor lower case, alone and in ranges.
+CREATE TABLE digraphs (id integer PRIMARY KEY, u text);
+INSERT INTO digraphs VALUES (1, 'ǅ'), (2, 'ǆ'), (3, 'Ǆ'), (4, 'ǈ'), (5, 'ǲ'), (6, 'a');
+SELECT anker.mirror('digraphs');
+SELECT anker.wait_for_mirror('digraphs');
+SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* 'ǅ';
+SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '[ǈ]';
+SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '^[^ǲ]$';
+SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '[Ǆ-ǈ]';
+SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '[ǈ-ǈ]';
+SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~ 'ǅ' OR u ILIKE 'ǈ';

@@ -81,3 +81,8 @@ SELECT count(*) FROM lists l, generate_series(1, l.n, 0) AS s;
 -- what PostgreSQL keeps for itself
 SELECT count(*) FROM lists l, unnest(l.ids, l.tags) AS u(x, y);
 SELECT count(*) FROM lists l, regexp_split_to_table(l.t, ',') AS s;
+
+-- Slices, of which a bound may be left out.
+SELECT ids[2:], count(*) FROM lists GROUP BY 1 ORDER BY 1;
+SELECT (string_to_array(t, ','))[2:], count(*) FROM lists GROUP BY 1 ORDER BY 1;
+SELECT id FROM lists ORDER BY tags[:1], (ids[2:])[1], id;

@@ -103,11 +103,12 @@ impl<'a> Translator<'a> {
     /// `array[place]`.
     pub fn element_at(&mut self, node: &'a pg_sys::SubscriptingRef) -> Attempt<Typed> {
         let unknown = || Why::Expression.of("array");
-        let mut places = self.tree.list(node.refupperindexpr);
-        let (Some(place), None) = (places.next(), places.next()) else { return Err(unknown()) };
+        // Bounds of a slice may be left out.
         if !node.reflowerindexpr.is_null() || !node.refassgnexpr.is_null() {
             return Err(unknown());
         }
+        let mut places = self.tree.list(node.refupperindexpr);
+        let (Some(place), None) = (places.next(), places.next()) else { return Err(unknown()) };
         let array = self.tree.required(node.refexpr);
         if let Some(call) = array.cast::<pg_sys::FuncExpr>()
             && call.funcid.to_u32() == pg_sys::F_STRING_TO_ARRAY_TEXT_TEXT

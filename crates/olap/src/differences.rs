@@ -9,7 +9,7 @@ use datafusion_common::error::Result;
 use datafusion_expr::ColumnarValue;
 use protocol::request::FailureKind;
 
-use crate::calendar::{JULIAN, day_of};
+use crate::calendar::{END, FIRST, JULIAN, day_of};
 use crate::error::QueryError;
 use crate::intervals::is_infinite;
 use crate::operand::Operand;
@@ -33,7 +33,7 @@ fn bin(time: i64, origin: i64, length: i64) -> Option<i64> {
     if since < 0 && since % length == 0 {
         return None;
     }
-    time.checked_sub(since.rem_euclid(length))
+    time.checked_sub(since.rem_euclid(length)).filter(|begin| (FIRST..END).contains(begin))
 }
 
 /// Operands are years, months and days.

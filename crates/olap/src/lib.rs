@@ -47,6 +47,8 @@ mod arrow_form;
 mod bits;
 mod block;
 mod bytes;
+#[doc(hidden)]
+pub mod c_library;
 mod calendar;
 mod cancellation;
 mod compact;

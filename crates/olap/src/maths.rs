@@ -14,6 +14,7 @@ use plan::{Named, Type};
 use protocol::request::FailureKind;
 
 use crate::arrow_form::RAW_DECIMAL;
+use crate::c_library;
 use crate::calendar::{END, FIRST};
 use crate::computed::map;
 use crate::error::QueryError;
@@ -67,22 +68,22 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
         Named::Sqrt => {
             map::<Float64Type, Float64Type>(args, rows, |a| (a.sqrt(), a < 0.0), FailureKind::NegativeSquareRoot)
         }
-        Named::Exp => usual(args, rows, f64::exp),
-        Named::Ln => usual(args, rows, f64::ln),
-        Named::Log => usual(args, rows, f64::log10),
-        Named::Cbrt => of_angle(args, rows, f64::cbrt),
-        Named::Sin => of_angle(args, rows, f64::sin),
-        Named::Cos => of_angle(args, rows, f64::cos),
-        Named::Tan => of_angle(args, rows, f64::tan),
-        Named::Asin => of_angle(args, rows, f64::asin),
-        Named::Acos => of_angle(args, rows, f64::acos),
-        Named::Atan => of_angle(args, rows, f64::atan),
+        Named::Exp => usual(args, rows, |a| c_library::exp(a)),
+        Named::Ln => usual(args, rows, |a| c_library::log(a)),
+        Named::Log => usual(args, rows, |a| c_library::log10(a)),
+        Named::Cbrt => of_angle(args, rows, |a| c_library::cbrt(a)),
+        Named::Sin => of_angle(args, rows, |a| c_library::sin(a)),
+        Named::Cos => of_angle(args, rows, |a| c_library::cos(a)),
+        Named::Tan => of_angle(args, rows, |a| c_library::tan(a)),
+        Named::Asin => of_angle(args, rows, |a| c_library::asin(a)),
+        Named::Acos => of_angle(args, rows, |a| c_library::acos(a)),
+        Named::Atan => of_angle(args, rows, |a| c_library::atan(a)),
         Named::Radians => of_angle(args, rows, |a| a * RADIANS),
         Named::Degrees => of_angle(args, rows, |a| a / RADIANS),
         Named::Atan2 => {
             let (ys, xs) = (Operand::<Float64Type>::new(&args[0])?, Operand::<Float64Type>::new(&args[1])?);
             let angle = |y: f64, x: f64| {
-                let angle = y.atan2(x);
+                let angle = c_library::atan2(y, x);
                 (angle, !(y.is_finite() && x.is_finite() && (angle.is_normal() || angle == 0.0 && y == 0.0)))
             };
             let why = |_, _| QueryError(FailureKind::Undefined);
@@ -91,8 +92,10 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
         Named::FromEpoch => map::<Float64Type, Int64Type>(args, rows, from_epoch, FailureKind::NoTimestamp),
         Named::Power => {
             let (bases, exponents) = (Operand::<Float64Type>::new(&args[0])?, Operand::<Float64Type>::new(&args[1])?);
-            let power =
-                |a: f64, b: f64| (a.powf(b), !(a.is_finite() && b.is_finite() && is_usual(a.powf(b), a == 0.0)));
+            let power = |a: f64, b: f64| {
+                let power = c_library::pow(a, b);
+                (power, !(a.is_finite() && b.is_finite() && is_usual(power, a == 0.0)))
+            };
             let why = |_, _| QueryError(FailureKind::Undefined);
             let powers = binary::<Float64Type, Float64Type, Float64Type, _>(&bases, &exponents, rows, power, why)?;
             Ok(Arc::new(powers))
@@ -116,7 +119,7 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
 }
 
 /// What the C library's function gives, which is PostgreSQL's; what is infinite, too small or undefined is the heap's.
-fn usual(args: &[ColumnarValue], rows: usize, f: fn(f64) -> f64) -> Result<ArrayRef> {
+fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| (f(a), !(a.is_finite() && is_usual(f(a), a == 1.0)));
     map::<Float64Type, Float64Type>(args, rows, checked, FailureKind::Undefined)
 }
@@ -126,7 +129,7 @@ fn usual(args: &[ColumnarValue], rows: usize, f: fn(f64) -> f64) -> Result<Array
 const RADIANS: f64 = 0.0174532925199432957692;
 
 /// The same of functions that are zero at zero, or at one.
-fn of_angle(args: &[ColumnarValue], rows: usize, f: fn(f64) -> f64) -> Result<ArrayRef> {
+fn of_angle(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| {
         let result = f(a);
         (result, !(a.is_finite() && (result.is_normal() || result == 0.0 && (a == 0.0 || a == 1.0))))

@@ -82,7 +82,8 @@ enum Place {
     Match,
 }
 
-/// Characters, each of its ranges with the other cases of its characters.
+/// Characters. In any case a range has the other cases of its characters, too, and what stands by itself is replaced by its lower
+/// and its upper case, of which it may be neither.
 struct Characters {
     set: Set,
     /// In order.
@@ -91,14 +92,15 @@ struct Characters {
 
 impl Characters {
     fn of(set: &Set, letters: Letters, any_case: bool) -> Characters {
-        let mut cases = Vec::new();
+        let (mut set, mut cases) = (set.clone(), Vec::new());
         if any_case {
             let all = set.ranges.iter().flat_map(|&(first, last)| first..=last);
             cases.extend(all.flat_map(|c| [letters.lower(c), letters.upper(c)]));
             cases.sort_unstable();
             cases.dedup();
+            set.ranges.retain(|(first, last)| first < last);
         }
-        Characters { set: set.clone(), cases }
+        Characters { set, cases }
     }
 
     fn has(&self, c: char, letters: Letters) -> bool {

@@ -253,7 +253,7 @@ fn double(value: f64, out: &mut String) -> Outcome {
     let is_same = |text: &str| text.parse::<f64>().is_ok_and(|read| read == value.abs());
     match special(value, out) {
         true => Ok(()),
-        false => shortest(&format!("{:e}", value.abs()), 15, is_same, out),
+        false => shortest(&format!("{:e}", value.abs()), 15, is_same, |more| format!("{:.more$e}", value.abs()), out),
     }
 }
 
@@ -261,7 +261,7 @@ fn real(value: f32, out: &mut String) -> Outcome {
     let is_same = |text: &str| text.parse::<f32>().is_ok_and(|read| read == value.abs());
     match special(value.into(), out) {
         true => Ok(()),
-        false => shortest(&format!("{:e}", value.abs()), 6, is_same, out),
+        false => shortest(&format!("{:e}", value.abs()), 6, is_same, |more| format!("{:.more$e}", value.abs()), out),
     }
 }
 
@@ -283,14 +283,28 @@ fn special(value: f64, out: &mut String) -> bool {
 
 /// The fewest digits that say which float it is, from `scientific`. Where they are exactly between two floats PostgreSQL
 /// takes others, so as not to rely on how these are rounded: those are left to it. From 10^`large` on, and below 10^-4, with
-/// an exponent.
-fn shortest(scientific: &str, large: i32, is_same: impl Fn(&str) -> bool, out: &mut String) -> Outcome {
+/// an exponent. `rounded` is the float with so many digits behind the first.
+fn shortest(
+    scientific: &str,
+    large: i32,
+    is_same: impl Fn(&str) -> bool,
+    rounded: impl Fn(usize) -> String,
+    out: &mut String,
+) -> Outcome {
     let unknown = || QueryError(FailureKind::UnknownStyle);
     let (mantissa, exponent) = scientific.split_once('e').ok_or_else(unknown)?;
     let exponent: i32 = exponent.parse().map_err(|_| unknown())?;
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let number: u64 = digits.parse().map_err(|_| unknown())?;
+    let mut number: u64 = digits.parse().map_err(|_| unknown())?;
     let last = exponent - digits.len() as i32 + 1;
+    // With fewer digits two numbers of so many are not both this float.
+    let may_be_between = digits.len() as i32 > large && !number.is_multiple_of(2);
+    if let Some(even) = may_be_between.then(|| even_neighbour(number, digits.len(), rounded)).flatten()
+        && is_same(&format!("{even}e{last}"))
+    {
+        number = even;
+    }
+    let digits = number.to_string();
     let above = format!("{number}{:0>30}e{}", 1, last - 30);
     let below = format!("{}{:9>30}e{}", number - 1, 9, last - 30);
     if !is_same(&above) || !is_same(&below) {
@@ -311,6 +325,25 @@ fn shortest(scientific: &str, large: i32, is_same: impl Fn(&str) -> bool, out: &
         }
     }
     Ok(())
+}
+
+/// The even one of two numbers of so many digits which a float lies exactly between, if it does and the other one is given.
+fn even_neighbour(number: u64, digits: usize, rounded: impl Fn(usize) -> String) -> Option<u64> {
+    /// More than any float has.
+    const ALL: usize = 800;
+    let mantissa = |more: usize| {
+        let text = rounded(more);
+        text.split('e').next().unwrap_or_default().chars().filter(char::is_ascii_digit).collect::<String>()
+    };
+    if !mantissa(digits).ends_with('5') {
+        return None;
+    }
+    let all = mantissa(ALL);
+    let (below, rest) = all.split_at_checked(digits)?;
+    let half = rest.strip_prefix('5')?;
+    let below: u64 = below.parse().ok()?;
+    let is_between = half.bytes().all(|digit| digit == b'0') && (number == below || number == below + 1);
+    is_between.then(|| if below.is_multiple_of(2) { below } else { below + 1 })
 }
 
 #[cfg(test)]
@@ -334,6 +367,11 @@ mod tests {
             (1e-4, "0.0001"),
             (1.5e-5, "1.5e-05"),
             (0.1 + 0.2, "0.30000000000000004"),
+            // Exactly between two of so many digits: the even one.
+            (999_999_999_876_543.25, "999999999876543.2"),
+            (999_999_999_876_543.75, "999999999876543.8"),
+            (10_000_123_456.789_062_5, "10000123456.789062"),
+            (4_503_599_627_370_497.5, "4.5035996273704975e+15"),
             (5e-324, "5e-324"),
             (f64::MAX, "1.7976931348623157e+308"),
             (100.25, "100.25"),

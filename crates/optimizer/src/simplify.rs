@@ -27,7 +27,12 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             left.apply(kind, right, own).filter(above)
         }
         Rel::Filter { input, conditions: own } => {
-            conditions.extend(own);
+            for condition in own {
+                // What an OR says of a table comes there each time that conditions go down.
+                if !conditions.contains(&condition) {
+                    conditions.push(condition);
+                }
+            }
             pushed(*input, conditions)
         }
         Rel::Map { input, computed } => {
@@ -190,7 +195,7 @@ fn picks_few(condition: &Expr) -> bool {
 }
 
 /// What a condition says of these columns alone: of an OR, whose arms all do.
-fn implied(condition: &Expr, columns: &[ColumnId]) -> Option<Expr> {
+pub fn implied(condition: &Expr, columns: &[ColumnId]) -> Option<Expr> {
     match condition {
         other if reads_only(other, columns) => (!other.can_raise()).then(|| other.clone()),
         Expr::Bool { op: BoolOp::And, args } => {

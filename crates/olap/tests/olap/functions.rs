@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use anker_olap::c_library;
 use plan::{Literal, Named, Type};
 
 use crate::conversions;
@@ -80,7 +81,7 @@ fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
         Named::Sqrt => a.sqrt(),
         Named::Cbrt | Named::Sin | Named::Cos | Named::Tan | Named::Asin | Named::Acos | Named::Atan => {
             let result = match function {
-                Named::Cbrt => a.cbrt(),
+                Named::Cbrt => c_library::cbrt(a),
                 Named::Sin => a.sin(),
                 Named::Cos => a.cos(),
                 Named::Tan => a.tan(),

@@ -179,6 +179,10 @@ fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Opti
     }
     if days != 0 {
         let local = zone.shown(time);
+        // Some versions of PostgreSQL count no days before the first, though it may be the evening before in a zone.
+        if local.div_euclid(DAY) + days < FIRST / DAY {
+            return None;
+        }
         let moved = i64::try_from(i128::from(local) + i128::from(days) * i128::from(DAY)).ok()?;
         time = valid(zone.read_local(moved))?;
     }
@@ -219,7 +223,8 @@ fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {
     if i64::try_from(since).is_err() || since < 0 && bins * i128::from(length) == since {
         return Err(Raised);
     }
-    i64::try_from(i128::from(origin) + bins * i128::from(length)).map_err(|_| Raised)
+    let begin = i64::try_from(i128::from(origin) + bins * i128::from(length)).map_err(|_| Raised)?;
+    valid(begin).ok_or(Raised)
 }
 
 const MONTHS: &str = "January February March April May June July August September October November December";

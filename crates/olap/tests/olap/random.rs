@@ -19,22 +19,34 @@ use crate::table::{Row, TestView, Value, engine, rows_as, spilling_engine, tokio
 /// Unless `ANKER_CASES` says another number.
 const CASES: u64 = 12_000;
 
-/// `ANKER_SEED` repeats a single case.
+/// Says which case it was, if anything panics.
+struct Current(u64);
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("ANKER_SEED={}", self.0);
+        }
+    }
+}
+
+/// `ANKER_SEED` repeats a single case, or begins with it if `ANKER_CASES` are wanted.
 #[test]
 fn random_plans_agree_with_the_interpreter() {
     if locales::tested_with_all("random::random_plans_agree_with_the_interpreter") {
         return;
     }
-    let single = std::env::var("ANKER_SEED").ok().map(|s| s.parse().unwrap());
-    let first = single.unwrap_or_else(rand::random::<u64>);
-    let wanted = std::env::var("ANKER_CASES").map_or(CASES, |s| s.parse().unwrap());
-    let count = if single.is_some() { 1 } else { wanted };
+    let given = |name: &str| std::env::var(name).ok().map(|s| s.parse::<u64>().unwrap());
+    let first = given("ANKER_SEED").unwrap_or_else(rand::random::<u64>);
+    let count = given("ANKER_CASES").unwrap_or(if given("ANKER_SEED").is_some() { 1 } else { CASES });
+    let is_single = count == 1;
     println!("seeds from {first}");
     let runtime = tokio_runtime();
     let engines = [engine(1), engine(3), spilling_engine(1), engine(2), spilling_engine(3)];
     let (mut answers, mut errors, mut unsure) = (0, 0, 0);
     let (mut answered_rows, mut sorted_rows, mut summed_floats) = (0, 0, 0);
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
+        let _current = Current(seed);
         let Case { plan, params, tables, views } = case(&mut StdRng::seed_from_u64(seed));
         let largest_float = Cell::new(0.0);
         let interpreter = Interpreter { plan: &plan, params: &params, tables: &tables, largest_float };
@@ -71,13 +83,13 @@ fn random_plans_agree_with_the_interpreter() {
             }
         }
     }
-    assert!(single.is_some() || engines[2].spilled_bytes() > 0);
+    assert!(is_single || engines[2].spilled_bytes() > 0);
     println!(
         "{answers} answers with {answered_rows} rows, {sorted_rows} of them sorted, {errors} errors, {unsure} unsure, \
          {summed_floats} with sums of floats"
     );
-    assert!(single.is_some() || (answers > errors && answered_rows > answers && unsure < errors / 10));
-    assert!(single.is_some() || (summed_floats > answers / 50 && sorted_rows > answers / 50));
+    assert!(is_single || (answers > errors && answered_rows > answers && unsure < errors / 10));
+    assert!(is_single || (summed_floats > answers / 50 && sorted_rows > answers / 50));
 }
 
 /// That rows are those of the interpreter, as far as it says.

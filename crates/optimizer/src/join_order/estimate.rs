@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use plan::{BoolOp, CmpOp, ColumnId, Expr};
 
 use super::classes::{Classes, Member, Owners, Pair};
+use crate::simplify::implied;
 
 /// Different values of an expression that nothing is known of.
 const UNKNOWN: f64 = 200.0;
@@ -108,7 +109,9 @@ impl<'a, 'b> Graph<'a, 'b> {
         for condition in conditions {
             let mentioned = owners.of(condition);
             if mentioned.len() > 1 {
-                graph.conditions.push((bits(&mentioned), selectivity(condition, statistics)));
+                let passing =
+                    selectivity(condition, statistics) / said_of_each(condition, &mentioned, owners, statistics);
+                graph.conditions.push((bits(&mentioned), passing.min(1.0)));
             }
             if let Expr::Cmp { op: CmpOp::Eq, left, right } = condition {
                 let (left, right) = (bits(&owners.of(left)), bits(&owners.of(right)));
@@ -253,6 +256,17 @@ fn fixed_column(condition: &Expr) -> Option<&Expr> {
         (true, false) => Some(right),
         _ => None,
     }
+}
+
+/// The share of rows that passes what a condition of several relations says of each of them alone: by that they are filtered
+/// already, and what is left of the condition must not count it again.
+fn said_of_each(condition: &Expr, relations: &[u16], owners: &Owners, statistics: &dyn Statistics) -> f64 {
+    let of = |rel: u16| {
+        let mut columns = condition.columns();
+        columns.retain(|id| owners.of(&Expr::column(*id)) == [rel]);
+        implied(condition, &columns)
+    };
+    relations.iter().filter_map(|rel| of(*rel)).map(|said| selectivity(&said, statistics)).product()
 }
 
 /// A guess at the share of rows that pass.

@@ -189,7 +189,8 @@ impl Parser<'_> {
             self.rest.next();
             let Member::One(last) = self.member(false)? else { return None };
             let length = u32::from(last).checked_sub(first.into())?;
-            if self.any_case && length > MOST_WITH_CASES {
+            // A range of one character is not told from that character, which is another thing in any case.
+            if self.any_case && (length == 0 || length > MOST_WITH_CASES) {
                 return None;
             }
             set.ranges.push((first, last));

@@ -67,6 +67,7 @@ impl Interpreter<'_> {
         self.plan.root.visit(&mut |rel| {
             anew |= matches!(rel, Rel::Apply { .. });
             raises |= !rel.aggregates().is_empty() || rel.expressions().into_iter().any(Expr::can_raise);
+            raises |= matches!(rel, Rel::Top { range, .. } if self.is_negative(range));
         });
         anew && raises
     }
