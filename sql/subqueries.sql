@@ -1,4 +1,4 @@
--- engine: at least 54
+-- engine: at least 65
 --
 -- SUBQUERIES
 --
@@ -147,3 +147,18 @@ WITH w AS (SELECT e_id FROM emp) SELECT count(*) FROM (SELECT * FROM w) s;
 SELECT count(*) FROM emp WHERE e_id IN (SELECT 10 / (b_year - 2020) FROM bonus);
 SELECT count(*) FROM emp WHERE e_id > (SELECT max(10 / (e_grade - 1)) FROM emp);
 SELECT count(*) FROM emp WHERE e_id IN (SELECT 10 / (b_year - 2020) FROM bonus WHERE b_year > 2020);
+
+-- groups are looked up
+SELECT e_dept FROM emp GROUP BY e_dept HAVING count(*) >= ALL (SELECT count(*) FROM emp GROUP BY e_dept) ORDER BY 1;
+SELECT e_dept, count(*) IN (SELECT b_emp FROM bonus) AS i, max(e_grade) NOT IN (SELECT b_emp FROM bonus) AS n FROM emp GROUP BY e_dept ORDER BY 1;
+SELECT e_dept, avg(e_pay) > ANY (SELECT b_sum * 10 FROM bonus) AS a, sum(e_pay) < ALL (SELECT b_sum * 70 FROM bonus) AS l FROM emp GROUP BY 1 ORDER BY 1;
+SELECT e_dept FROM emp GROUP BY e_dept HAVING max(e_id) NOT IN (SELECT b_emp FROM bonus WHERE b_emp IS NOT NULL) ORDER BY 1;
+SELECT e_dept, (count(*), max(e_grade)) IN (SELECT d_id * 2, 2 FROM dept) AS i FROM emp GROUP BY e_dept ORDER BY 1;
+SELECT e_dept, (count(*), 2) = (SELECT 8, d_id FROM dept WHERE d_id = 2) AS r FROM emp GROUP BY e_dept ORDER BY 1;
+SELECT e_dept FROM emp e GROUP BY e_dept HAVING sum(e_pay) IN (SELECT sum(x.e_pay) FROM emp x WHERE x.e_dept = e.e_dept) ORDER BY 1;
+SELECT e_dept, e_grade, count(*) FROM emp GROUP BY ROLLUP (e_dept, e_grade)
+  HAVING grouping(e_grade) IN (SELECT d_id FROM dept) AND count(*) > ANY (SELECT d_boss FROM dept) ORDER BY 1, 2;
+SELECT count(*) IN (SELECT n_id FROM nobody), sum(e_pay) NOT IN (SELECT n_ref FROM nobody) FROM emp;
+SELECT * FROM (SELECT e_dept, count(*) IN (SELECT d_id * 2 FROM dept) AS i FROM emp GROUP BY e_dept) s WHERE i ORDER BY 1;
+SELECT e_dept FROM emp GROUP BY e_dept
+  HAVING count(*) IN (SELECT count(*) FROM bonus GROUP BY b_year HAVING count(*) IN (SELECT 2 * count(*) FROM emp GROUP BY e_dept)) ORDER BY 1;

@@ -20,7 +20,7 @@ use super::ordered::{Targets, is_limited};
 use super::reason::{Attempt, Reason, Why};
 use super::scope::Scope;
 use super::translate::{Pending, Scale, Translator, Typed, exact};
-use crate::pg::tree::{Node, push};
+use crate::pg::tree::{Node, make, push};
 use crate::pg::walk;
 
 /// What a level is there for.
@@ -122,12 +122,17 @@ pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Que
 /// Translates a subquery in whole.
 pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
     let order_wanted = std::mem::take(&mut translator.order_wanted);
+    let around = translator.groups.take();
     // SAFETY: the subquery is a part of the query, whose relations are all locked.
-    let opened = unsafe { open_level(translator, query, purpose)? };
-    let columns = opened.columns.read_by_engine(translator);
-    translator.scopes.push(Scope::above(query, columns));
-    let level = closed(translator, opened, query, purpose, order_wanted);
-    translator.scopes.pop();
+    let opened = unsafe { open_level(translator, query, purpose) };
+    let level = opened.and_then(|opened| {
+        let columns = opened.columns.read_by_engine(translator);
+        translator.scopes.push(Scope::above(query, columns));
+        let level = closed(translator, opened, query, purpose, order_wanted);
+        translator.scopes.pop();
+        level
+    });
+    translator.groups = around;
     level
 }
 
@@ -443,8 +448,14 @@ impl<'a, 't> Reader<'a, 't> {
         if self.purpose == Use::TopUngrouped && !self.in_aggregate && may_be_without_rows {
             return Err(Why::Subquery.of("subquery beside an aggregate that PostgreSQL computes"));
         }
+        let of_groups =
+            |node: Node<'_>| matches!(node.tag(), pg_sys::NodeTag::T_Aggref | pg_sys::NodeTag::T_GroupingFunc);
+        let compares_groups = self.grouped && node.any(of_groups);
+        let link = if compares_groups { self.about_groups(node)? } else { node };
         let waiting = self.translator.pending.len();
-        let mut typed = self.translator.expression(node)?;
+        let typed = self.translator.expression(link);
+        self.translator.groups = None;
+        let mut typed = typed?;
         if self.grouped {
             self.above_groups.extend(self.translator.pending.split_off(waiting));
             typed.expr.replace_columns(&key_of(&self.columns.keys()));
@@ -454,6 +465,17 @@ impl<'a, 't> Reader<'a, 't> {
         }
         let conversion = conversion(self.translator, typed.ty, node)?;
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
+    }
+
+    /// A subquery with what an aggregate is compared to, as it is to be translated: the comparison reads the groups' columns.
+    fn about_groups(&mut self, node: Node<'a>) -> Attempt<Node<'a>> {
+        let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(node) };
+        let copy = make::<pg_sys::SubLink>();
+        *copy = *link;
+        // SAFETY: an expression over the groups' columns.
+        copy.testexpr = unsafe { simplified(self.above(link.testexpr)?) };
+        self.translator.groups = Some(self.columns.read_by_engine(self.translator));
+        Ok(self.translator.tree.required(std::ptr::from_mut(copy)))
     }
 
     /// Of a numeric that shows fewer digits than its type has, the value and how many those are, or one that shows them.
@@ -472,6 +494,16 @@ impl<'a, 't> Reader<'a, 't> {
 }
 
 impl<'a> Translator<'a> {
+    /// Translates what reads, of the innermost level, columns that are computed of its rows.
+    pub fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
+        let rows = self.scopes.pop();
+        self.scopes.extend(rows.as_ref().map(|rows| Scope::above(rows.query, columns)));
+        let translated = translate(self);
+        self.scopes.pop();
+        self.scopes.extend(rows);
+        translated
+    }
+
     /// The rows for which a condition is true.
     pub fn restricted(&mut self, rel: Rel, conjunct: Node<'a>) -> Attempt<Rel> {
         let rel = match self.subquery_condition(conjunct, rel)? {

@@ -144,10 +144,23 @@ impl<'a> Translator<'a> {
             return Ok(List { rel, test: None });
         }
         let test = self.tree.required(link.testexpr);
-        let around = std::mem::replace(&mut self.compared, columns);
-        let condition = self.condition(test);
-        self.compared = around;
+        let condition = self.comparing(columns, |translator| translator.condition(test));
         Ok(List { rel, test: Some(condition?) })
+    }
+
+    /// Something about the columns of a subquery and what is around it: rows, or groups of them.
+    fn comparing<T>(
+        &mut self,
+        columns: Vec<Attempt<Typed>>,
+        translate: impl FnOnce(&mut Self) -> Attempt<T>,
+    ) -> Attempt<T> {
+        let around = std::mem::replace(&mut self.compared, columns);
+        let translated = match self.groups.clone() {
+            None => translate(self),
+            Some(groups) => self.above(groups, translate),
+        };
+        self.compared = around;
+        translated
     }
 
     /// Whether it reads nothing of what is around it.
@@ -282,10 +295,8 @@ impl<'a> Translator<'a> {
     /// `(a, b) = (SELECT …)`, with any comparison.
     fn compared_row(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
         let row = self.row_of(link)?.into_iter().map(Ok).collect();
-        let around = std::mem::replace(&mut self.compared, row);
-        let compared = self.expression(self.tree.required(link.testexpr));
-        self.compared = around;
-        compared
+        let test = self.tree.required(link.testexpr);
+        self.comparing(row, |translator| translator.expression(test))
     }
 
     /// The columns of a subquery that is one row; nulls if it has none.

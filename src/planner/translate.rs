@@ -82,6 +82,8 @@ pub struct Translator<'a> {
     pub case_values: Vec<Typed>,
     /// The columns of the subquery whose comparison is being translated.
     pub compared: Vec<Attempt<Typed>>,
+    /// What the comparison with the subquery that is translated next reads beside these, where it is about groups.
+    pub groups: Option<Vec<Attempt<Typed>>>,
     /// What has to be joined before the expressions that were translated can be computed.
     pub pending: Vec<Pending>,
     /// The expression that is translated next may as well be false where it is null.
@@ -143,6 +145,7 @@ impl<'a> Translator<'a> {
             scopes: Vec::new(),
             case_values: Vec::new(),
             compared: Vec::new(),
+            groups: None,
             pending: Vec::new(),
             unknown_is_false: false,
             is_operand: false,

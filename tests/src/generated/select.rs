@@ -220,7 +220,16 @@ impl From {
     }
 
     fn aggregate_condition(&self, dice: &mut Dice) -> String {
-        match dice.below(4) {
+        match dice.below(5) {
+            4 => {
+                let looked_up = match dice.below(3) {
+                    0 => "count(*)".to_owned(),
+                    1 => format!("sum({})", self.scope.number(dice)),
+                    _ => format!("max({})", self.scope.number(dice)),
+                };
+                let asked = dice.pick(&["IN", "NOT IN", ">= ALL", "< ANY", "<> ALL"]);
+                format!("({looked_up} {asked} (SELECT i2 FROM kinds WHERE id < {}))", dice.pick(&["0", "8", "1000"]))
+            }
             0 => format!("(sum({}) > {})", self.scope.number(dice), dice.pick(&["0", "100", "-5"])),
             1 => format!("(NOT (count(*) > {}))", dice.pick(&["1", "3", "20"])),
             2 => format!("(avg({}) IS NOT NULL)", self.scope.number(dice)),
