@@ -157,7 +157,7 @@ SELECT e_dept, (count(*), max(e_grade)) IN (SELECT d_id * 2, 2 FROM dept) AS i F
 SELECT e_dept, (count(*), 2) = (SELECT 8, d_id FROM dept WHERE d_id = 2) AS r FROM emp GROUP BY e_dept ORDER BY 1;
 SELECT e_dept FROM emp e GROUP BY e_dept HAVING sum(e_pay) IN (SELECT sum(x.e_pay) FROM emp x WHERE x.e_dept = e.e_dept) ORDER BY 1;
 SELECT e_dept, e_grade, count(*) FROM emp GROUP BY ROLLUP (e_dept, e_grade)
-  HAVING grouping(e_grade) IN (SELECT d_id FROM dept) AND count(*) > ANY (SELECT d_boss FROM dept) ORDER BY 1, 2;
+  HAVING grouping(e_grade) IN (SELECT d_id FROM dept) AND count(*) > ANY (SELECT d_boss FROM dept) ORDER BY 1, 2, 3;
 SELECT count(*) IN (SELECT n_id FROM nobody), sum(e_pay) NOT IN (SELECT n_ref FROM nobody) FROM emp;
 SELECT * FROM (SELECT e_dept, count(*) IN (SELECT d_id * 2 FROM dept) AS i FROM emp GROUP BY e_dept) s WHERE i ORDER BY 1;
 SELECT e_dept FROM emp GROUP BY e_dept
