@@ -49,6 +49,8 @@ impl Var {
 
 /// What fits 128 bits.
 const FEW: usize = 8;
+/// What fits them with a digit more than the root of so many.
+const SOME: usize = 14;
 
 /// The root of a whole number, without what is behind the point.
 fn whole_root(digits: &[u16]) -> Vec<u16> {
@@ -59,6 +61,27 @@ fn whole_root(digits: &[u16]) -> Vec<u16> {
     root
 }
 
+/// The same of [`FEW`] digits to [`SOME`], a digit of the root after the other: each is found by a division by twice those before it.
+fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
+    const BASE: u128 = crate::digits::BASE as u128;
+    let (first, pairs) = digits.split_at(FEW - digits.len() % 2);
+    let number = first.iter().fold(0, |number, &digit| number * BASE + u128::from(digit));
+    let mut root = number.isqrt();
+    let mut rest = number - root * root;
+    for pair in pairs.as_chunks::<2>().0 {
+        let upper = rest * BASE + u128::from(pair[0]);
+        let all = upper * BASE + u128::from(pair[1]);
+        // At most a little too large.
+        let mut digit = upper.checked_div(2 * root)?.min(BASE - 1);
+        let taken = |digit: u128| digit * (2 * root * BASE + digit);
+        while taken(digit) > all {
+            digit -= 1;
+        }
+        (root, rest) = (root * BASE + digit, all - taken(digit));
+    }
+    Some((root, rest))
+}
+
 /// The root, and what it is too small by when it is squared (Zimmermann, "Karatsuba Square Root"): that of the upper half of
 /// the digits, and then the other half by a division by twice that.
 fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
@@ -66,6 +89,11 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
         let number = digits.iter().fold(0u128, |number, &digit| number * u128::from(BASE) + u128::from(digit));
         let root = number.isqrt();
         return (Numeric::small(root as i128, 0), Numeric::small((number - root * root) as i128, 0));
+    }
+    if digits.len() <= SOME
+        && let Some((root, rest)) = root_by_digits(digits)
+    {
+        return (Numeric::small(root as i128, 0), Numeric::small(rest as i128, 0));
     }
     // The upper part has to be at least a quarter of the power of the base that each of the other parts stays below.
     let quarter = digits.len() / 4;
@@ -100,5 +128,31 @@ impl Numeric {
         };
         let remainder = self.plus(&quotient.times(divisor).neg());
         (quotient, remainder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_squared_and_the_rest_are_the_number() {
+        // Numbers by chance: a linear congruential generator.
+        let mut state = 9u64;
+        let mut below = |end: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % end
+        };
+        for case in 0..20_000 {
+            let length = 1 + below(23);
+            let mut digits: Vec<u16> =
+                (0..length).map(|_| [0, 1, 9999, BASE / 2, below(BASE as usize) as u16][below(5)]).collect();
+            digits[0] = digits[0].max(1);
+            let number = Numeric::from_digits(false, length as i32 - 1, Digits::new(&digits), 0);
+            let (root, rest) = root_and_rest(&digits);
+            let twice = root.plus(&root);
+            assert_eq!(root.times(&root).plus(&rest), number, "case {case}: {digits:?}");
+            assert!(rest.direction() != Some(-1) && rest.plus(&twice.neg()).direction() != Some(1), "{digits:?}");
+        }
     }
 }
