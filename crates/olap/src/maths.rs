@@ -71,7 +71,7 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
         Named::Exp => usual(args, rows, |a| c_library::exp(a)),
         Named::Ln => usual(args, rows, |a| c_library::log(a)),
         Named::Log => usual(args, rows, |a| c_library::log10(a)),
-        Named::Cbrt => of_angle(args, rows, |a| c_library::cbrt(a)),
+        Named::Cbrt => of_angle(args, rows, c_library::cbrt),
         Named::Sin => of_angle(args, rows, |a| c_library::sin(a)),
         Named::Cos => of_angle(args, rows, |a| c_library::cos(a)),
         Named::Tan => of_angle(args, rows, |a| c_library::tan(a)),
