@@ -16,14 +16,19 @@ impl From<Raised> for String {
     }
 }
 
-/// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be. Errors that
-/// are not about the work itself go on as they are.
+/// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be, and so is a panic.
+/// Errors that are not about the work itself go on as they are.
 pub fn attempt<T, E: From<Raised>>(work: impl FnOnce() -> Result<T, E> + UnwindSafe) -> Result<T, E> {
     transaction::attempt(work, |error| match error {
         CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
             if !ends_the_statement(raised.sql_error_code()) =>
         {
             Err(E::from(Raised(format!("a value in it raises: {}", raised.message()))))
+        }
+        // What is our own fault must not cost anybody an answer.
+        CaughtError::RustPanic { ereport, .. } => {
+            log!("pg_anker: a query is left to the heap by a defect: {}", ereport.message());
+            Err(E::from(Raised(format!("a defect of pg_anker: {}", ereport.message()))))
         }
         other => other.rethrow(),
     })

@@ -47,17 +47,20 @@ pub fn attempt<T>(
         };
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
+        let failed = &failed;
+        let caught = move |error| {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            put_back();
+            failed(error)
+        };
         PgTryBuilder::new(|| {
             let result = work();
             pg_sys::ReleaseCurrentSubTransaction();
             put_back();
             result
         })
-        .catch_others(move |error| {
-            pg_sys::RollbackAndReleaseCurrentSubTransaction();
-            put_back();
-            failed(error)
-        })
+        .catch_others(caught)
+        .catch_rust_panic(caught)
         .execute()
     }
 }
