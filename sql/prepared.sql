@@ -1,4 +1,4 @@
--- engine: at least 32
+-- engine: at least 37
 --
 -- PREPARED STATEMENTS AND PARAMETERS
 --
@@ -126,3 +126,21 @@ BEGIN
     END IF;
     RAISE NOTICE '% parts', (SELECT count(*) FROM part WHERE anker.olap());
 END $$;
+
+-- lists of parameters, which are looked up, in every place
+SET plan_cache_mode = force_generic_plan;
+PREPARE listed_order (text) AS
+  SELECT name, sum(size) FROM part GROUP BY name ORDER BY (name IN ($1, 'part 2'))::text, name LIMIT 4;
+EXECUTE listed_order('part 0');
+PREPARE listed_all (text) AS SELECT id, size FROM part ORDER BY name IN ($1, 'part 2') DESC, id;
+EXECUTE listed_all('part 0');
+PREPARE listed_inside (text) AS
+  SELECT * FROM (SELECT id, name IN ($1, 'part 2') AS x FROM part ORDER BY name IN ($1, 'part 3'), id LIMIT 9) s ORDER BY 1;
+EXECUTE listed_inside('part 0');
+PREPARE listed_groups (text) AS
+  SELECT x, count(*) FROM (SELECT name, max(name) IN ($1, 'part 2') AS x FROM part GROUP BY name) s GROUP BY x ORDER BY 1;
+EXECUTE listed_groups('part 0');
+PREPARE listed_window (text) AS
+  SELECT * FROM (SELECT id, row_number() OVER (PARTITION BY name IN ($1, 'part 2') ORDER BY id) AS r FROM part) s WHERE r < 3 ORDER BY 1;
+EXECUTE listed_window('part 0');
+RESET plan_cache_mode;

@@ -152,6 +152,7 @@ fn closed<'a>(
         rel = translator.restricted(rel, conjunct)?;
     }
     let (limited, ordered) = (is_limited(query), Targets::of(tree, targets));
+    let waiting = translator.pending.len();
     let outer = std::mem::take(&mut translator.windows);
     if query.hasWindowFuncs {
         rel = translator.windowed(rel, query, &ordered)?;
@@ -162,6 +163,7 @@ fn closed<'a>(
         let node = tree.required(unsafe { simplified(entry.expr.cast()) });
         columns.push(translator.expression(node));
     }
+    rel = translator.with_pending(rel, waiting);
     // To EXISTS and IN it makes no difference whether a row is there once or twice.
     if query.hasDistinctOn {
         rel = translator.first_of_each(rel, query, &ordered, &columns)?;

@@ -80,10 +80,12 @@ impl<'a> Translator<'a> {
         columns: &[Attempt<Typed>],
     ) -> Attempt<Rel> {
         let range = self.range(query)?;
+        let waiting = self.pending.len();
         let mut order = self.sort_keys(query.sortClause, targets, Some(columns))?;
         if !range.ties {
             self.break_ties(&mut order, columns)?;
         }
+        let rel = self.with_pending(rel, waiting);
         Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
     }
 
@@ -95,9 +97,11 @@ impl<'a> Translator<'a> {
         targets: &Targets<'a>,
         columns: &[Attempt<Typed>],
     ) -> Attempt<Rel> {
+        let waiting = self.pending.len();
         let keys = self.keys_of(query.distinctClause, targets)?;
         let mut order = self.sort_keys(query.sortClause, targets, None)?;
         self.break_ties(&mut order, columns)?;
+        let rel = self.with_pending(rel, waiting);
         let one = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
         let range = Range { offset: None, count: Some(one), ties: false };
         Ok(Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) })
@@ -181,25 +185,24 @@ impl<'a> Translator<'a> {
         }
         let columns = opened.columns.read_by_engine(self);
         self.scopes.push(Scope::above(query, columns));
-        let known = self.params_so_far();
+        let waiting = self.pending.len();
         let targets = Targets::of(self.tree, opened.targets);
         let mut top = match query.limitCount.is_null() {
             true => Err(Why::Limit.of("no LIMIT")),
-            false => self.top_of_query(query, &targets),
+            false => self.attempt(|translator| translator.top_of_query(query, &targets)),
         };
         // PostgreSQL's node for ties has to know the order.
         let may_sort = !query.sortClause.is_null() && query.limitOption != LIMIT_OPTION_WITH_TIES;
         if top.is_err() && may_sort && opened.columns.described().iter().all(is_short) {
-            self.forget_params(known);
-            top = self.order_of_all(query, &targets).map(|order| (order, Range::default()));
+            top = self
+                .attempt(|translator| translator.order_of_all(query, &targets))
+                .map(|order| (order, Range::default()));
         }
         self.scopes.pop();
-        let Ok((order, range)) = top else {
-            self.forget_params(known);
-            return Arranged::Not;
-        };
+        let Ok((order, range)) = top else { return Arranged::Not };
         let arranged = if range.is_all() { Arranged::Sorted } else { Arranged::Limited };
         let input = std::mem::replace(&mut opened.rel, Rel::Union { columns: Vec::new(), inputs: Vec::new() });
+        let input = self.with_pending(input, waiting);
         opened.rel = Rel::Top { input: Box::new(input), keys: Vec::new(), order, range: Box::new(range) };
         arranged
     }

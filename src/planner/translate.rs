@@ -216,10 +216,6 @@ impl<'a> Translator<'a> {
         translated
     }
 
-    pub fn params_so_far(&self) -> usize {
-        self.params.len()
-    }
-
     /// A parameter: the one that there is for such a value already, or a new one.
     pub fn parameter(&mut self, ty: Type, source: Source, expr: *mut pg_sys::Node) -> Expr {
         let node = self.tree.required(expr);

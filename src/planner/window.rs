@@ -70,6 +70,7 @@ impl<'a> Translator<'a> {
         targets: &Targets<'a>,
         functions: &[Node<'a>],
     ) -> Attempt<Rel> {
+        let waiting = self.pending.len();
         let partition = self.keys_of(clause.partitionClause, targets)?;
         let order = self.sort_keys(clause.orderClause, targets, None)?;
         let range = self.range_frame(clause, targets);
@@ -99,6 +100,7 @@ impl<'a> Translator<'a> {
             self.windows.push(Computed { call: *function, value });
             calls.push(WindowCall { columns, function: function_of, frame, reach });
         }
+        let rel = self.with_pending(rel, waiting);
         // Rows that are computed twice must have the same numbers.
         let ties = match self.repeated {
             true => super::ordered::by_columns(&self.columns_of(&rel)),
