@@ -496,16 +496,6 @@ impl<'a, 't> Reader<'a, 't> {
 }
 
 impl<'a> Translator<'a> {
-    /// Translates what reads, of the innermost level, columns that are computed of its rows.
-    pub fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
-        let rows = self.scopes.pop();
-        self.scopes.extend(rows.as_ref().map(|rows| Scope::above(rows.query, columns)));
-        let translated = translate(self);
-        self.scopes.pop();
-        self.scopes.extend(rows);
-        translated
-    }
-
     /// The rows for which a condition is true.
     pub fn restricted(&mut self, rel: Rel, conjunct: Node<'a>) -> Attempt<Rel> {
         let rel = match self.subquery_condition(conjunct, rel)? {

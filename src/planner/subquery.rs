@@ -17,6 +17,7 @@ use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, N
 use super::level::{Level, Use, level_or_sent, whole_level};
 use super::ordered::is_limited;
 use super::reason::{Attempt, Why};
+use super::scope::Scope;
 use super::translate::{Pending, Translator, Typed, boolean};
 use crate::pg::tree::{Node, Tree};
 
@@ -160,6 +161,16 @@ impl<'a> Translator<'a> {
             Some(groups) => self.above(groups, translate),
         };
         self.compared = around;
+        translated
+    }
+
+    /// Translates what reads, of the innermost level, columns that are computed of its rows.
+    fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
+        let rows = self.scopes.pop();
+        self.scopes.extend(rows.as_ref().map(|rows| Scope::above(rows.query, columns)));
+        let translated = translate(self);
+        self.scopes.pop();
+        self.scopes.extend(rows);
         translated
     }
 
