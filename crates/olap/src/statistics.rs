@@ -18,6 +18,7 @@ use plan::{BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel};
 use crate::arrow_form::arrow_type;
 use crate::block::Parts;
 use crate::expr::{Lowering, column_name, joined};
+use crate::join_keys::asked_column;
 use crate::scan::some_rows;
 
 /// Chunks that are looked at.
@@ -62,6 +63,10 @@ impl Statistics for FiltersOnly<'_> {
 
     fn passing(&self, conditions: &[&Expr]) -> Option<f64> {
         self.0.passing(conditions)
+    }
+
+    fn is_asked_for(&self, _: &Expr) -> bool {
+        false
     }
 }
 
@@ -205,6 +210,11 @@ impl Statistics for Sampled<'_> {
             true => self.share(&self.scans[scan], conditions),
             false => None,
         }
+    }
+
+    fn is_asked_for(&self, expr: &Expr) -> bool {
+        let column = asked_column(self.plan, expr, self.plan.type_of(expr));
+        column.is_some_and(|column| self.places.contains_key(&column))
     }
 }
 

@@ -32,7 +32,7 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exec
 use futures::StreamExt;
 use optimizer::join_order::Pair;
 use plan::catalogue::Kind;
-use plan::{ColumnId, Expr, Physical, Type};
+use plan::{ColumnId, Expr, Physical, Plan, Type};
 
 use self::members::Members;
 use crate::block::Key;
@@ -178,22 +178,27 @@ struct Partner {
     keys: Arc<JoinKeys>,
 }
 
+/// The column whose values a scan asks for if a join's build side has keys of that type, if they are integers on both sides.
+pub fn asked_column(plan: &Plan, probe: &Expr, build: Type) -> Option<ColumnId> {
+    let is_integer = |ty: Type| ty.kind() == Kind::Integer;
+    let ty = plan.type_of(probe);
+    let column = match probe {
+        Expr::Column { id } if build == ty || is_integer(build) && is_integer(ty) => *id,
+        Expr::Cast { to, arg } if is_integer(*to) && is_integer(build) => match &**arg {
+            Expr::Column { id } if is_integer(plan.type_of(arg)) => *id,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    matches!(build.physical(), Physical::Int16 | Physical::Int32 | Physical::Int64).then_some(column)
+}
+
 impl Builder<'_> {
     /// Of the keys of a join those that are integers on both sides, and a column on the probe side.
     pub fn partners(&self, keys: &[Pair<'_>]) -> Partners {
         let partner = |(at, (build, probe)): (usize, &Pair<'_>)| {
-            let (build, probe_type) = (self.plan.type_of(build), self.plan.type_of(probe));
-            let is_integer = |ty: Type| ty.kind() == Kind::Integer;
-            let column = match probe {
-                Expr::Column { id } if build == probe_type || is_integer(build) && is_integer(probe_type) => *id,
-                Expr::Cast { to, arg } if is_integer(*to) && is_integer(build) => match &**arg {
-                    Expr::Column { id } if is_integer(self.plan.type_of(arg)) => *id,
-                    _ => return None,
-                },
-                _ => return None,
-            };
-            let has_form = matches!(build.physical(), Physical::Int16 | Physical::Int32 | Physical::Int64);
-            has_form.then(|| Partner { at, column, keys: Arc::default() })
+            let column = asked_column(self.plan, probe, self.plan.type_of(build))?;
+            Some(Partner { at, column, keys: Arc::default() })
         };
         Partners(keys.iter().enumerate().filter_map(partner).collect())
     }

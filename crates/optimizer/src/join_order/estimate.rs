@@ -28,6 +28,9 @@ pub trait Statistics {
 
     /// The share of a relation's rows that passes all these conditions; `None` if there is no telling.
     fn passing(&self, conditions: &[&Expr]) -> Option<f64>;
+
+    /// Whether a join's build side can tell a scan which values of an expression it has, so that others are not read.
+    fn is_asked_for(&self, expr: &Expr) -> bool;
 }
 
 /// Some relations, joined.
@@ -178,6 +181,27 @@ impl<'a, 'b> Graph<'a, 'b> {
     pub fn keys(&self, a: &Set, b: &Set) -> Vec<Pair<'a>> {
         let side = |link: &Link<'a>, set: &Set| link.ends_in(set).next().map(|end| end.member.expr);
         self.links.iter().filter_map(|link| Some((side(link, a)?, side(link, b)?))).collect()
+    }
+
+    /// How many classes of equal expressions there are.
+    pub fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    /// How many different values a relation has of a class, if it has any.
+    pub fn values(&self, link: usize, rel: u16) -> Option<f64> {
+        let own = self.links[link].ends.iter().filter(|end| end.member.rel == rel);
+        own.map(|end| self.distinct_at(end)).reduce(f64::min)
+    }
+
+    /// The classes by which a build side is joined whose values the scan of a relation of the probe side can ask for.
+    pub fn asking(&self, build: u64, probe: u64) -> impl Iterator<Item = (usize, u16)> {
+        let connecting = self.links.iter().enumerate().filter(move |(_, link)| link.relations & build != 0);
+        let key = move |(at, link): (usize, &Link<'_>)| {
+            let member = link.ends.iter().map(|end| end.member).find(|member| probe & bit(member.rel) != 0)?;
+            self.statistics.is_asked_for(member.expr).then_some((at, member.rel))
+        };
+        connecting.filter_map(key)
     }
 
     /// The joined rows, and whether no key makes more than a guess of their number.
