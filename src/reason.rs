@@ -57,6 +57,8 @@ reasons! {
     TooLarge "too_large",
     /// Rows that would have to be sent along are too many.
     RowsSent "rows_sent",
+    /// What hides rows from the user might not come first.
+    RowSecurity "row_security",
     /// The statement is no query alone.
     Statement "statement",
     /// PostgreSQL's plan of what is above the engine is of an unknown shape.
@@ -73,7 +75,6 @@ reasons! {
     /// A row is checked again after a concurrent update.
     Recheck "recheck",
     Privilege "privilege",
-    RowSecurity "row_security",
     /// The transaction may have written to a table.
     Written "written",
     NotMirrored "not_mirrored",

@@ -211,7 +211,7 @@ struct Table {
 }
 
 /// Mirrored tables of different sizes, small, middle and large, that the user may read and the engine is asked about:
-/// those with row security are the heap's.
+/// of those with row security that may be few rows.
 fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
     let found = client.select(
         "SELECT format('%s', t.relation), t.rows,

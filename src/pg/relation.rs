@@ -188,10 +188,6 @@ impl OpenRelation {
         self.attributes().iter().find(named).map(|a| a.attnum)
     }
 
-    pub fn has_row_security(&self) -> bool {
-        self.class().relrowsecurity
-    }
-
     /// Whether this transaction holds such a lock on it, or a stronger one.
     pub fn is_locked_by_me(&self, lock: Lock) -> bool {
         // SAFETY: the relation is open.

@@ -7,6 +7,7 @@ use plan::{Expr, JoinKind, Rel};
 
 use super::level::subqueries_last;
 use super::reason::{Attempt, Why};
+use super::security::is_guarded;
 use super::translate::Translator;
 use crate::pg::compat;
 use crate::pg::tree::{Node, Tree, push};
@@ -134,12 +135,12 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn entry(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
-        let sent = self.translator.sent.len();
+        let (query, sent) = (self.query, self.translator.sent.len());
         let rel = match entry.rtekind {
             pg_sys::RTEKind::RTE_RELATION => self.translator.or_sent(index, entry, |translator| {
                 translator.not_in_mirror(entry).map_or(Ok(()), Err)?;
                 let relation = translator.open_table(index, entry)?;
-                Ok(Rel::Scan { relation, columns: Vec::new() })
+                translator.unhidden(query, entry, Rel::Scan { relation, columns: Vec::new() })
             }),
             _ => self.translator.or_sent(index, entry, |translator| rows(translator, index, entry)),
         }?;
@@ -153,11 +154,14 @@ impl<'a> Reader<'a, '_> {
 fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
     match entry.rtekind {
         _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),
-        pg_sys::RTEKind::RTE_SUBQUERY if entry.security_barrier => {
-            Err(Why::FromItem.of("view that is a security barrier"))
+        pg_sys::RTEKind::RTE_SUBQUERY => {
+            // SAFETY: a subquery's entry has its query, which belongs to the tree.
+            let rel = translator.subquery(index, unsafe { &*entry.subquery })?;
+            match entry.security_barrier && !is_guarded(&rel) {
+                true => Err(Why::RowSecurity.of("view that is a security barrier is more than a filtered table")),
+                false => Ok(rel),
+            }
         }
-        // SAFETY: a subquery's entry has its query, which belongs to the tree.
-        pg_sys::RTEKind::RTE_SUBQUERY => translator.subquery(index, unsafe { &*entry.subquery }),
         pg_sys::RTEKind::RTE_CTE => translator.with_query(index, entry),
         pg_sys::RTEKind::RTE_FUNCTION => translator.function_rows(index, entry),
         pg_sys::RTEKind::RTE_VALUES => translator.values(index, entry),
@@ -174,7 +178,7 @@ fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {
 /// # Safety
 ///
 /// `quals` is a list of expressions of `query`.
-unsafe fn conjuncts<'a>(tree: Tree<'a>, query: &pg_sys::Query, quals: *mut pg_sys::List) -> Vec<Node<'a>> {
+pub unsafe fn conjuncts<'a>(tree: Tree<'a>, query: &pg_sys::Query, quals: *mut pg_sys::List) -> Vec<Node<'a>> {
     // SAFETY: by the caller's promise; each step returns a valid expression.
     let conjuncts = unsafe {
         let all = simplified(flattened(query, pg_sys::make_ands_explicit(quals).cast()));

@@ -4,7 +4,8 @@
 //! - `flag`: `anker.olap()`; `by_key` and `cost`: what `anker.route = auto` goes by
 //! - `pull_up`: simple views and subqueries; `unwrap`: a query that only reads one
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
-//! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`
+//! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`, and
+//!   `security` leaves out what the user may not see
 //! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES; `unfolded`: functions
 //!   in FROM
 //! - `grouping_sets`: GROUPING SETS, ROLLUP, CUBE, GROUPING()
@@ -47,6 +48,7 @@ mod pull_up;
 mod range_frame;
 mod reason;
 mod scope;
+mod security;
 mod sent;
 mod set_operation;
 mod split;

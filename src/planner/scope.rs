@@ -111,9 +111,6 @@ impl<'a> Translator<'a> {
         }
         // The query holds a lock on its relations.
         let open = OpenRelation::locked(entry.relid);
-        if open.has_row_security() || !entry.securityQuals.is_null() {
-            return Err(Why::RowSecurity.of(format!("table \"{name}\" has row-level security")));
-        }
         let (columns, excluded) = layout::columns(&open);
         let relids = self.family(entry);
         // A key of a partitioned table has its partition key in it.

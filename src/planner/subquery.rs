@@ -319,6 +319,9 @@ impl<'a> Translator<'a> {
             .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let Level { rel, columns, .. } = level_or_sent(self, query, Use::Value)?;
         let values = columns.into_iter().collect::<Attempt<Vec<Typed>>>()?;
+        if matches!(rel, Rel::Row) {
+            return Ok(values);
+        }
         let is_total = query.hasAggs && query.groupClause.is_null() && query.groupingSets.is_null();
         if !is_total || is_limited(query) || query.hasTargetSRFs {
             return self.only_row(rel, values);

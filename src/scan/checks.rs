@@ -58,9 +58,6 @@ fn check_relation(database: pg_sys::Oid, relid: pg_sys::Oid, place: Place<'_>) -
         let text = format!("table \"{}\" does not stand in the query's range table", relation_name(relid));
         return Err(Why::PlanShape.of(text));
     };
-    if relation.has_row_security() {
-        return Err(Why::RowSecurity.of(format!("table \"{}\" has row-level security", relation_name(relid))));
-    }
     if relation.is_locked_by_me(Lock::Write) {
         let text = format!("this transaction may have written to table \"{}\"", relation_name(relid));
         return Err(Why::Written.of(text));

@@ -39,6 +39,7 @@ mod registered;
 mod regress;
 mod reuse;
 mod runner;
+mod security;
 mod sets;
 mod silence;
 mod snapshots;
@@ -69,6 +70,7 @@ fn main() -> std::process::ExitCode {
         ("powers", powers::TESTS),
         ("ranges", ranges::TESTS),
         ("refusals", refusals::TESTS),
+        ("security", security::TESTS),
         ("errors", errors::TESTS),
         ("explain", explain::TESTS),
         ("wide", wide::TESTS),

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{self, Call, Named};
+use crate::catalogue::{self, Call, Kind, Named};
 use crate::{ColumnId, Type};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -228,7 +228,9 @@ impl Expr {
         let mut raises = false;
         self.visit(&mut |e| {
             raises |= match e {
-                Expr::Arith { op, .. } => catalogue::can_raise(Call::Arith(*op)),
+                Expr::Arith { op, right, .. } => {
+                    !divides_by_number(*op, right) && catalogue::can_raise(Call::Arith(*op))
+                }
                 Expr::Neg(_) => catalogue::can_raise(Call::Neg),
                 Expr::Cast { to, .. } => catalogue::can_raise(Call::Cast(to.kind())),
                 Expr::Call { function: Named::Like, args, .. } if is_without_escape(args.get(1)) => false,
@@ -246,6 +248,13 @@ impl Expr {
         });
         raises
     }
+}
+
+/// Whether it divides an integer by one that is known, and neither zero nor what overflows.
+fn divides_by_number(op: ArithOp, divisor: &Expr) -> bool {
+    let Expr::Literal { ty, value: Some(Literal::Int(number)) } = divisor else { return false };
+    let divides = op == ArithOp::Mod || op == ArithOp::Div && *number != -1;
+    divides && *number != 0 && ty.kind() == Kind::Integer
 }
 
 /// Whether a pattern is known to have no escape, which could be its end.
@@ -266,5 +275,16 @@ mod tests {
         };
         assert!(!like("%special_requests%").can_raise());
         assert!(like("special\\").can_raise());
+    }
+
+    #[test]
+    fn a_division_by_a_number_raises_nothing() {
+        let raises = |op, value| {
+            let right = Box::new(Expr::Literal { ty: Type::Int32, value });
+            Expr::Arith { op, ty: Type::Int32, left: Box::new(Expr::column(ColumnId(0))), right }.can_raise()
+        };
+        assert!(!raises(ArithOp::Mod, Some(Literal::Int(-1))) && !raises(ArithOp::Div, Some(Literal::Int(10))));
+        assert!(raises(ArithOp::Div, Some(Literal::Int(-1))) && raises(ArithOp::Mod, Some(Literal::Int(0))));
+        assert!(raises(ArithOp::Add, Some(Literal::Int(1))));
     }
 }

@@ -6,7 +6,8 @@ use super::select::Query;
 
 pub const ROLE: &str = "reader";
 
-/// `nosy` raises an error for a row that no reader may see: who calls it too early is found out. It is not leakproof.
+/// `nosy` raises an error for a row that no reader may see: who calls it too early is found out. It is not leakproof, and
+/// PostgreSQL calls it; the engine divides by what is zero in such a row.
 pub const SETUP: &str = "
     CREATE ROLE reader;
     GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
@@ -22,14 +23,20 @@ pub const SETUP: &str = "
     CREATE VIEW recent_orders AS SELECT * FROM orders WHERE o_date >= '2023-02-01';
     GRANT SELECT ON guarded_supplier, guarded_customer, recent_orders TO reader;
     ALTER TABLE part ENABLE ROW LEVEL SECURITY;
-    CREATE POLICY small ON part TO reader USING (p_size IS DISTINCT FROM 5 AND p_key <> 13);";
+    CREATE POLICY small ON part TO reader USING (p_size IS DISTINCT FROM 5 AND p_key <> 13);
+    ALTER TABLE lineitem ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY all_of_mine ON lineitem TO reader USING (l_order % 20 <> (SELECT current_setting('shop.hidden')::integer));
+    CREATE POLICY but_these ON lineitem AS RESTRICTIVE TO reader
+        USING (current_user = 'reader' AND l_line IS DISTINCT FROM 3);
+    SET shop.hidden = 13;";
 
 /// Tables, what a reader reads in their place, and the integer column by which rows of it are hidden.
-const INSTEAD: [(&str, &str, Option<&str>); 4] = [
+const INSTEAD: [(&str, &str, Option<&str>); 5] = [
     ("supplier", "guarded_supplier", Some("s_key")),
     ("customer", "guarded_customer", Some("c_key")),
     ("orders", "recent_orders", None),
     ("part", "part", Some("p_key")),
+    ("lineitem", "lineitem", Some("l_order")),
 ];
 
 /// The query as a reader would ask it: of views, mostly, and with a look at what they hide.
@@ -48,7 +55,11 @@ pub fn as_reader(dice: &mut Dice, query: Query) -> Query {
             }
             sql = sql.replace(&item, &format!("{view} AS {alias}"));
             if let Some(column) = hidden.filter(|_| !sql.contains(") AS j")) {
-                sql = sql.replacen("anker.olap()", &format!("nosy({alias}.{column}) AND anker.olap()"), 1);
+                let look = match dice.chance(2) {
+                    true => format!("nosy({alias}.{column})"),
+                    false => format!("10 / ({alias}.{column} - 13) < 5"),
+                };
+                sql = sql.replacen("anker.olap()", &format!("{look} AND anker.olap()"), 1);
             }
         }
     }
