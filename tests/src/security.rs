@@ -169,11 +169,11 @@ fn whom_policies_concern(context: &Context) -> Result<()> {
 fn plans_follow_role_and_policies(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_documents(context)?;
     client.batch_execute("CREATE POLICY mine ON document USING (owner = current_user); GRANT ann, bob TO clerk")?;
-    client.batch_execute(&format!(
+    client.batch_execute(
         "CREATE FUNCTION seen() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT count(*) FROM document WHERE anker.olap()); END $$;
          CREATE FUNCTION seen_by_owner() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS
-             $$ BEGIN RETURN (SELECT count(*) FROM document WHERE anker.olap()); END $$;"
-    ))?;
+             $$ BEGIN RETURN (SELECT count(*) FROM document WHERE anker.olap()); END $$;",
+    )?;
     let mut clerk = as_user(&cluster, "clerk")?;
     clerk.batch_execute(
         "SET plan_cache_mode = force_generic_plan;
