@@ -407,6 +407,12 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// What the executor compiles of plans that are started later, as a statement's `jitFlags` say it.
+    pub fn compile_from_now_on(self, flags: i32) {
+        // SAFETY: the state of a running query.
+        unsafe { (*self.scan().ps.state).es_jit_flags = flags };
+    }
+
     /// Takes what only the child needs out of its rows from now on.
     pub fn without_junk(self, child: &mut Child) {
         let estate = self.scan().ps.state;

@@ -192,6 +192,9 @@ pub unsafe fn with_engine(
         let node = chooser(tree, heap, rows, &*side.plan);
         push(&mut node.custom_plans, side.plan);
         push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
+        // What the heap's plan costs is no reason to compile what is above the engine.
+        let compiled = std::mem::take(&mut (*heap).jitFlags);
+        push(&mut node.custom_private, string_node(&compiled.to_string()));
         if let Some(compared) = compared {
             node.scan.plan.startup_cost = settings::engine_costs().startup;
             node.scan.plan.total_cost = compared.engine;

@@ -34,6 +34,8 @@ pub struct Chooser {
     active: Option<Side>,
     /// Why it is the heap.
     reason: Option<Reason>,
+    /// What of the heap's plan is to be compiled, if the rest is not.
+    compiled: Option<i32>,
     /// Where rows may go to past the executor.
     delivery: Option<Delivery>,
     /// What the planner compared for a query that did not ask for the engine, so that the heap is never an error.
@@ -66,6 +68,7 @@ impl ScanNode for Chooser {
         let plan_is_heaps = place.plan_count() == 1;
         let mut told = place.private();
         let reason = plan_is_heaps.then(|| reason(&mut told));
+        let compiled = if plan_is_heaps { None } else { told.next().and_then(Node::string) };
         let unasked = told.next().and_then(Node::string).map(|cost| Unasked { other_cost: cost.parse().ok() });
         let is_unasked = unasked.is_some();
         let mut chooser = Chooser {
@@ -75,6 +78,7 @@ impl ScanNode for Chooser {
             heap: None,
             active: None,
             reason: None,
+            compiled: compiled.and_then(|flags| flags.parse().ok()),
             delivery: None,
             unasked,
         };
@@ -208,6 +212,9 @@ impl Chooser {
 
     fn start_heap(&mut self, place: Place<'_>, reason: Reason) {
         self.reason = Some(reason);
+        if let Some(flags) = self.compiled {
+            place.compile_from_now_on(flags);
+        }
         self.heap = Some(place.start(place.plan_count() - 1, self.flags));
         self.activate(place, Side::Heap);
     }

@@ -24,6 +24,7 @@ tests![
     nothing_is_run_for_a_plan,
     plans_of_tables_that_change,
     queries_that_are_logged_with_their_plan,
+    nothing_is_compiled_for_the_engine,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -478,4 +479,21 @@ fn queries_that_are_logged_with_their_plan(context: &Context) -> Result<()> {
     let log = cluster.log();
     ensure!(log.contains("Group Key: g") && log.contains("(actual rows=7"), "the log has no plan that was run");
     Ok(())
+}
+
+/// What is above the engine is not compiled because the heap's plan is expensive; the heap's plan is, if it is run after all.
+fn nothing_is_compiled_for_the_engine(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context, Options::default())?;
+    client.batch_execute(
+        "SET jit = on; SET jit_above_cost = 0; SET jit_inline_above_cost = 0; SET jit_optimize_above_cost = 0;
+         PREPARE p AS SELECT g, json_agg(n + 1) FROM t WHERE id < (SELECT max(k) + 90 FROM u) AND anker.olap() GROUP BY g",
+    )?;
+    let shown = explained(&mut client, "ANALYZE", "EXECUTE p")?;
+    ensure!(shown.contains("Anker: engine") && !shown.contains("JIT:"), "{shown}");
+    client.batch_execute("BEGIN; INSERT INTO t (id) VALUES (0)")?;
+    let shown = explained(&mut client, "ANALYZE", "EXECUTE p")?;
+    ensure!(shown.contains("Anker: heap, because this transaction may have written"), "{shown}");
+    let is_available = anker::text_rows(&mut client, "SELECT pg_jit_available()")? == ["t"];
+    ensure!(shown.contains("JIT:") == is_available, "compiled, if it can be: {is_available}\n{shown}");
+    Ok(client.batch_execute("ROLLBACK")?)
 }
