@@ -39,6 +39,8 @@ pub struct RelationNames {
     pub relid: Option<u32>,
     /// The columns of such rows; those of tables are in the catalog.
     pub columns: Vec<String>,
+    /// There are rows that the user may not see. How many of them have what values nobody is told.
+    pub hides: bool,
 }
 
 /// What a parameter's value is of what its expression gives when the query starts.

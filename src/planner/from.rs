@@ -7,7 +7,6 @@ use plan::{Expr, JoinKind, Rel};
 
 use super::level::subqueries_last;
 use super::reason::{Attempt, Why};
-use super::security::is_guarded;
 use super::translate::Translator;
 use crate::pg::compat;
 use crate::pg::tree::{Node, Tree, push};
@@ -140,7 +139,10 @@ impl<'a> Reader<'a, '_> {
             pg_sys::RTEKind::RTE_RELATION => self.translator.or_sent(index, entry, |translator| {
                 translator.not_in_mirror(entry).map_or(Ok(()), Err)?;
                 let relation = translator.open_table(index, entry)?;
-                translator.unhidden(query, entry, Rel::Scan { relation, columns: Vec::new() })
+                match entry.securityQuals.is_null() {
+                    true => Ok(Rel::Scan { relation, columns: Vec::new() }),
+                    false => translator.unhidden(query, index, entry, relation),
+                }
             }),
             _ => self.translator.or_sent(index, entry, |translator| rows(translator, index, entry)),
         }?;
@@ -156,10 +158,10 @@ fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::Rang
         _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),
         pg_sys::RTEKind::RTE_SUBQUERY => {
             // SAFETY: a subquery's entry has its query, which belongs to the tree.
-            let rel = translator.subquery(index, unsafe { &*entry.subquery })?;
-            match entry.security_barrier && !is_guarded(&rel) {
-                true => Err(Why::RowSecurity.of("view that is a security barrier is more than a filtered table")),
-                false => Ok(rel),
+            let query = unsafe { &*entry.subquery };
+            match entry.security_barrier {
+                true => translator.behind_barrier(index, query),
+                false => translator.subquery(index, query),
             }
         }
         pg_sys::RTEKind::RTE_CTE => translator.with_query(index, entry),

@@ -134,7 +134,8 @@ impl<'a> Translator<'a> {
             numbers.push(all.ok_or_else(|| Why::FromItem.of(format!("table \"{name}\" has a part of another form")))?);
             tables.push(plan::Table { relid: relid.to_u32(), attnums: Vec::new() });
         }
-        let names = RelationNames { alias: alias(entry), relid: Some(entry.relid.to_u32()), columns: Vec::new() };
+        let relid = Some(entry.relid.to_u32());
+        let names = RelationNames { alias: alias(entry), relid, ..RelationNames::default() };
         let source = Source::Tables { tables, apart };
         let relation = self.add_relation(Relation { source, columns: Vec::new() }, names)?;
         let keyed = keyed(entry);
@@ -155,6 +156,19 @@ impl<'a> Translator<'a> {
         let found = relation::family(entry.relid, Lock::Read);
         self.families.push((entry.relid, found.clone()));
         found
+    }
+
+    /// Some column of a table of the innermost scope.
+    pub fn any_column(&mut self, index: i32) -> Attempt<Expr> {
+        let item = self.scope_mut().items.iter().find(|item| item.index == index);
+        let attnum = item.and_then(|item| match &item.rows {
+            Rows::Table(table) => table.columns.first().map(|column| column.attnum),
+            _ => None,
+        });
+        let attnum = attnum.ok_or_else(|| Why::Expression.of("table without a column"))?;
+        // SAFETY: makes a node.
+        let var = unsafe { &*pg_sys::makeVar(index, attnum, pg_sys::InvalidOid, -1, pg_sys::InvalidOid, 0) };
+        Ok(self.variable(var)?.expr)
     }
 
     /// What a column of this level, or of one around it, is.

@@ -1,8 +1,10 @@
 //! Rows that the user may not see: those that a policy hides, or a view that is a security barrier.
 //!
 //! No condition of the query may raise an error for such a row. Wherever conditions are put, those of a table that cannot raise
-//! one come before those that can: so it is enough that what hides a table's rows cannot, and needs no other table.
+//! one come before those that can: so it is enough that what hides a table's rows cannot, needs no other table, and reads
+//! its columns, since conditions that read none are put anywhere.
 
+use pgrx::prelude::*;
 use plan::{Expr, Rel};
 
 use super::from;
@@ -11,34 +13,62 @@ use super::translate::Translator;
 use crate::pg::catalog::relation_name;
 
 impl<'a> Translator<'a> {
-    /// A table's rows without those that its policies hide from the user. The table is an item of the innermost scope,
-    /// which is that of `query`.
+    /// The rows of a table, item `index` of the innermost scope, which is that of `query`, without those that its policies hide.
     pub fn unhidden(
         &mut self,
-        query: &'a pgrx::pg_sys::Query,
-        entry: &'a pgrx::pg_sys::RangeTblEntry,
-        rows: Rel,
+        query: &'a pg_sys::Query,
+        index: i32,
+        entry: &'a pg_sys::RangeTblEntry,
+        relation: u16,
     ) -> Attempt<Rel> {
         let refused =
             |what: &str| Why::RowSecurity.of(format!("a policy of table \"{}\" {what}", relation_name(entry.relid)));
         // SAFETY: policies are expressions of the query.
         let policies = unsafe { from::conjuncts(self.tree, query, entry.securityQuals) };
-        let waiting = self.pending.len();
-        let conditions =
-            policies.into_iter().map(|policy| self.row_condition(policy)).collect::<Attempt<Vec<Expr>>>()?;
-        match conditions.iter().any(Expr::can_raise) {
-            _ if self.pending.len() > waiting => Err(refused("has a subquery")),
-            true => Err(refused("may raise an error")),
-            false => Ok(rows.filter(conditions)),
+        let (waiting, mut conditions) = (self.pending.len(), Vec::new());
+        for policy in policies {
+            let condition = self.row_condition(policy)?;
+            if self.pending.len() > waiting {
+                return Err(refused("has a subquery"));
+            }
+            if condition.can_raise() {
+                return Err(refused("may raise an error"));
+            }
+            conditions.push(match condition.columns().is_empty() {
+                true => bound_to(condition, self.any_column(index)?),
+                false => condition,
+            });
         }
+        self.names[relation as usize].hides = true;
+        Ok(Rel::Scan { relation, columns: Vec::new() }.filter(conditions))
+    }
+
+    /// The rows of a view that is a security barrier.
+    pub fn behind_barrier(&mut self, index: i32, view: &'a pg_sys::Query) -> Attempt<Rel> {
+        let before = self.names.len();
+        let rel = self.subquery(index, view)?;
+        if !is_guarded(&rel) {
+            return Err(Why::RowSecurity.of("view that is a security barrier is more than a filtered table"));
+        }
+        self.names[before..].iter_mut().for_each(|names| names.hides = true);
+        Ok(rel)
     }
 }
 
+/// The same condition, which belongs to the column's table.
+fn bound_to(condition: Expr, column: Expr) -> Expr {
+    let is_null = Expr::IsNull { arg: Box::new(column), negated: false };
+    Expr::Case { branches: vec![(is_null, condition.clone())], otherwise: Box::new(condition) }
+}
+
 /// Whether a view shows its rows to no condition around it before it has left out others.
-pub fn is_guarded(view: &Rel) -> bool {
+fn is_guarded(view: &Rel) -> bool {
     match view {
         Rel::Scan { .. } => true,
-        Rel::Filter { input, conditions } => !conditions.iter().any(Expr::can_raise) && is_guarded(input),
+        Rel::Filter { input, conditions } => {
+            conditions.iter().all(|condition| !condition.can_raise() && !condition.columns().is_empty())
+                && is_guarded(input)
+        }
         Rel::Map { input, .. } => is_guarded(input),
         _ => false,
     }

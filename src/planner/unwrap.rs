@@ -154,7 +154,7 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
         }
         if let Some(condition) = condition {
             let later = finishes || is_limited(&*inner) || (*inner).hasWindowFuncs;
-            if later || (*entry).security_barrier || condition.is_volatile() {
+            if later || condition.is_volatile() {
                 return None;
             }
         }
@@ -193,7 +193,7 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
 /// A subquery, or a WITH query that nobody else refers to.
 unsafe fn subquery(tree: Tree<'_>, query: &pg_sys::Query, entry: &pg_sys::RangeTblEntry) -> Option<*mut pg_sys::Query> {
     match entry.rtekind {
-        _ if entry.lateral || !entry.securityQuals.is_null() => None,
+        _ if entry.lateral || entry.security_barrier || !entry.securityQuals.is_null() => None,
         pg_sys::RTEKind::RTE_SUBQUERY => Some(entry.subquery),
         pg_sys::RTEKind::RTE_CTE if entry.ctelevelsup == 0 && !entry.self_reference => {
             // SAFETY: an entry of a WITH query names one of a valid query's list.

@@ -105,7 +105,9 @@ impl ScanNode for EngineNode {
             out.number(c"Undone Changes", ready.undone_changes);
         }
         if let Some(done) = &conversation.done {
-            out.number(c"Rows Scanned", done.scanned_rows);
+            if !self.spec.names.iter().any(|names| names.hides) {
+                out.number(c"Rows Scanned", done.scanned_rows);
+            }
             out.number(c"Rows", done.rows);
             out.time(c"Queue Time", Duration::from_micros(done.queued_us));
             out.time(c"Engine Time", Duration::from_micros(done.engine_us));

@@ -134,7 +134,7 @@ impl Tree<'_> {
         if let Some(rows) = operator.expected_rows.filter(|_| self.out.shows_costs()) {
             heading.push_str(&format!("  (rows={})", whole(rows)));
         }
-        if let Some(Actual { rows, nanoseconds, .. }) = &operator.actual {
+        if let Some(Actual { rows, nanoseconds, .. }) = self.counted(operator) {
             let space = if heading.ends_with(')') { " " } else { "  " };
             let time = nanoseconds
                 .filter(|_| self.out.shows_times())
@@ -151,7 +151,8 @@ impl Tree<'_> {
         }
         self.details(operator);
         if let Some(Actual { memory_bytes, disk_bytes, chunks, without_partner, .. }) = &operator.actual {
-            if *without_partner > 0 {
+            let hides = self.hides(operator);
+            if *without_partner > 0 && !hides {
                 self.out.number(c"Rows Removed by Join Filter", *without_partner);
             }
             if *memory_bytes > 0 {
@@ -161,7 +162,7 @@ impl Tree<'_> {
                 self.out.memory(if self.out.is_text() { c"Disk" } else { c"Disk Usage" }, *disk_bytes);
             }
             match chunks {
-                _ if self.is_sent(&operator.step) => {}
+                _ if hides || self.is_sent(&operator.step) => {}
                 Some(chunks) if self.out.is_text() => {
                     self.out.property(c"Chunks Read", &format!("{} of {}", chunks.read, chunks.of));
                 }
@@ -199,7 +200,7 @@ impl Tree<'_> {
         if let Some(rows) = operator.expected_rows.filter(|_| self.out.shows_costs()) {
             self.out.number(c"Plan Rows", whole(rows));
         }
-        if let Some(Actual { rows, nanoseconds, .. }) = &operator.actual {
+        if let Some(Actual { rows, nanoseconds, .. }) = self.counted(operator) {
             self.out.number(c"Actual Rows", *rows);
             if let Some(time) = nanoseconds {
                 self.out.time(c"Own Time", Duration::from_nanos(*time));
@@ -286,6 +287,23 @@ impl Tree<'_> {
             Some((_, Meaning::Column { scan, .. })) => *scan,
             _ => Scan { number: 0, relation: *relation },
         })
+    }
+
+    /// What was counted of a step's rows, but for rows that the user may not see.
+    fn counted<'o>(&self, operator: &'o Operator) -> Option<&'o Actual> {
+        let is_scan = matches!(operator.step, Step::Scan { .. });
+        operator.actual.as_ref().filter(|_| !is_scan || !self.hides(operator))
+    }
+
+    /// Whether a scan, or a filter of one, leaves out rows that the user may not see.
+    fn hides(&self, operator: &Operator) -> bool {
+        match &operator.step {
+            Step::Scan { relation, .. } => {
+                self.names.spec.names.get(*relation as usize).is_some_and(|names| names.hides)
+            }
+            Step::Filter { .. } => operator.inputs.iter().any(|input| self.hides(input)),
+            _ => false,
+        }
     }
 
     /// Whether a step reads rows that PostgreSQL has computed.

@@ -18,6 +18,8 @@ tests![
     plans_follow_role_and_policies,
     barriers_hide_rows,
     policies_of_parts_and_of_views,
+    wrapped_barriers_hide_rows,
+    nothing_is_counted_of_hidden_rows,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -265,5 +267,111 @@ fn policies_of_parts_and_of_views(context: &Context) -> Result<()> {
         let answer = engine(&mut ann, sql)?;
         ensure!(answer == Answer::Rows(vec![rows.into()]), "{sql}: {answer:?}");
     }
+    Ok(())
+}
+
+/// What is around a view with a barrier is not merged into it, however little it is itself.
+fn wrapped_barriers_hide_rows(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_documents(context)?;
+    client.batch_execute(
+        "CREATE TABLE loose AS SELECT id, tenant, secret FROM document WHERE id < 100;
+         CREATE FUNCTION nosy(integer) RETURNS boolean LANGUAGE plpgsql IMMUTABLE COST 0.0000001 AS
+             $$ BEGIN IF $1 = 0 THEN RAISE EXCEPTION 'a row was seen that is hidden'; END IF; RETURN true; END $$;
+         CREATE VIEW sorted WITH (security_barrier) AS SELECT d.* FROM document d JOIN member m USING (tenant) WHERE m.who = 'ann' ORDER BY d.id;
+         CREATE VIEW half WITH (security_barrier) AS
+             SELECT l.* FROM loose l JOIN member m USING (tenant) WHERE m.who = 'ann' ORDER BY l.id;
+         CREATE VIEW top WITH (security_barrier) AS SELECT * FROM document WHERE tenant = 1 ORDER BY id LIMIT 50;
+         CREATE VIEW around_sorted AS SELECT * FROM sorted; CREATE VIEW around_half AS SELECT * FROM half;
+         CREATE VIEW around_top AS SELECT * FROM top;
+         GRANT SELECT ON sorted, half, top, around_sorted, around_half, around_top TO ann",
+    )?;
+    let mut ann = as_user(&cluster, "ann")?;
+    ann.batch_execute("RESET anker.max_sent")?;
+    for view in ["sorted", "half", "top"] {
+        for look in ["100 / secret > 0", "nosy(secret)"] {
+            for sql in [
+                format!("SELECT count(*) FROM (SELECT * FROM {view}) s WHERE {look} AND anker.olap()"),
+                format!("SELECT id FROM around_{view} WHERE {look} AND anker.olap()"),
+                format!(
+                    "WITH s AS (SELECT * FROM {view}) SELECT id FROM s WHERE id IN (1, 2, 3, 4) AND {look} AND anker.olap()"
+                ),
+                format!(
+                    "SELECT count(*) FROM member m JOIN (SELECT * FROM {view}) s ON s.id > 0 WHERE {look} AND anker.olap()"
+                ),
+                format!(
+                    "SELECT who FROM member WHERE EXISTS (SELECT FROM around_{view} WHERE {look}) AND anker.olap()"
+                ),
+            ] {
+                let answer = same(&mut ann, &sql)?;
+                ensure!(matches!(answer, Answer::Rows(_)), "{sql}: {answer:?}");
+                let by = anker::analyzed(&mut ann, &sql)?;
+                ensure!(!by.as_deref().is_some_and(|by| by.contains("the engine reports")), "{sql}: {by:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `EXPLAIN` says the same whatever values hidden rows have.
+fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_documents(context)?;
+    client.batch_execute(
+        "CREATE POLICY mine ON document USING (owner = current_user);
+         CREATE TABLE asked (id integer PRIMARY KEY, secret integer); INSERT INTO asked VALUES (1, 3), (2, 6), (3, 9);
+         CREATE TABLE not_there (id integer PRIMARY KEY, secret integer); INSERT INTO not_there VALUES (1, -3), (2, -6), (3, -9);
+         CREATE TABLE closed (id integer PRIMARY KEY, secret text); INSERT INTO closed SELECT i, 'alpha' || i FROM generate_series(1, 9000) i;
+         ALTER TABLE closed ENABLE ROW LEVEL SECURITY; CREATE POLICY all_or_none ON closed USING (current_setting('app.tenant') = '7');
+         CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM document WHERE tenant = 1;
+         GRANT SELECT ON asked, not_there, closed, guarded TO ann",
+    )?;
+    anker::mirror(&mut client, &["asked", "not_there", "closed"], LIVE)?;
+    let mut ann = as_user(&cluster, "ann")?;
+    let mut shown = |options: &str, sql: &str| -> Result<Vec<String>> {
+        let mut lines = anker::text_rows(&mut ann, &format!("EXPLAIN ({options}) {sql}"))?;
+        ensure!(lines.iter().any(|line| line.contains("Anker: engine")), "{sql}: {lines:?}");
+        // What is around is called otherwise, and what is asked for.
+        lines.iter_mut().for_each(|line| {
+            *line = line.replace("not_there", "asked").replace("-3", "3").replace("zeta", "alpha");
+            for word in ["Memory Usage", "Snapshot Time", "Wait:"] {
+                if line.contains(word) {
+                    line.clear();
+                }
+            }
+        });
+        Ok(lines)
+    };
+    let analyze = "ANALYZE, COSTS off, TIMING off, SUMMARY off";
+    for (options, one, other) in [
+        (
+            analyze,
+            "SELECT count(*) FROM asked JOIN document d ON asked.secret = d.secret WHERE anker.olap()",
+            "SELECT count(*) FROM not_there JOIN document d ON not_there.secret = d.secret WHERE anker.olap()",
+        ),
+        (
+            analyze,
+            "SELECT count(*) FROM asked JOIN guarded d ON asked.secret = d.secret WHERE anker.olap()",
+            "SELECT count(*) FROM not_there JOIN guarded d ON not_there.secret = d.secret WHERE anker.olap()",
+        ),
+        (
+            analyze,
+            "SELECT count(*) FROM document WHERE secret = 3 AND anker.olap()",
+            "SELECT count(*) FROM document WHERE secret = -3 AND anker.olap()",
+        ),
+        (
+            "COSTS on",
+            "SELECT * FROM closed WHERE secret LIKE '%alpha%' AND anker.olap()",
+            "SELECT * FROM closed WHERE secret LIKE '%zeta%' AND anker.olap()",
+        ),
+    ] {
+        let (one, other) = (shown(options, one)?, shown(options, other)?);
+        ensure!(one == other, "{}\n{}", one.join("\n"), other.join("\n"));
+    }
+    // A policy that reads no column belongs to its table all the same.
+    let sql =
+        "SELECT count(*) FROM asked, closed WHERE asked.id = closed.id AND closed.secret::integer > 0 AND anker.olap()";
+    let answer = engine(&mut ann, sql)?;
+    ensure!(answer == Answer::Rows(vec!["0".into()]), "{answer:?}");
+    let plan = anker::text_rows(&mut ann, &format!("EXPLAIN (COSTS off) {sql}"))?.join("\n");
+    ensure!(plan.contains("Filter: CASE WHEN (closed."), "{plan}");
     Ok(())
 }
