@@ -117,6 +117,15 @@ fn read(list: pg_sys::Oid) -> Vec<u32> {
     relids
 }
 
+/// A commit that changes the catalog, as far as decoding can tell. It makes decoding's picture of the catalog anew: the one from
+/// when the slot was made may lack what was committed just then, and would be used until some DDL.
+fn renew_catalog(list: pg_sys::Oid) {
+    transaction::run(|| {
+        transaction::number();
+        relation::make_plans_anew(list);
+    });
+}
+
 /// Reads the list and writes it into the stream, as a note to the worker that asked.
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -125,6 +134,7 @@ pub extern "C-unwind" fn anker_registry_reader_main(database: pg_sys::Datum) {
     process::connect(pg_sys::Oid::from(database.value() as u32));
     let order: ListOrder = super::from_extra(&process::my_extra());
     let list = pg_sys::Oid::from(order.list);
+    renew_catalog(list);
     transaction::run(|| tidy(list));
     let mut told = false;
     let tell_once = |reason: &str| {

@@ -11,6 +11,8 @@ calls! {
     /// Opens a transaction. None is open.
     begin => StartTransactionCommand();
     commit => CommitTransactionCommand();
+    /// Its number, which it has from now on.
+    number => GetCurrentTransactionId() -> pg_sys::TransactionId;
     /// What the statement has changed is there for what comes next in it.
     see_own_changes => CommandCounterIncrement();
     /// Takes back what the transaction did, if there is one, and releases whatever it still holds.

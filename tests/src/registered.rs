@@ -23,6 +23,7 @@ tests![
     a_database_that_allows_no_connections_is_left_alone,
     loaders_that_cannot_connect_come_ever_more_rarely,
     a_full_house_of_worker_processes_is_said_and_waited_for,
+    what_changes_while_the_slot_is_made_is_known,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -314,4 +315,39 @@ fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Res
         "SET session_replication_role = replica; INSERT INTO anker.mirrored VALUES ('t'); RESET session_replication_role",
     )?;
     anker::wait_live(&mut client, "t", LIVE)
+}
+
+/// DDL between two transactions that the new slot waits for, one after the other: decoding's first picture of the catalog lacks it.
+fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE other (x integer); CREATE TABLE keyless (id integer NOT NULL, v integer);
+         CREATE TABLE changed (id integer PRIMARY KEY, v integer); INSERT INTO changed VALUES (1, 1)",
+    )?;
+    anker::mirror(&mut client, &["changed"], LIVE)?;
+    client.batch_execute("INSERT INTO anker.mirrored VALUES ('keyless')")?;
+    let (mut first, mut second) = (cluster.connect()?, cluster.connect()?);
+    first.batch_execute("BEGIN; SELECT txid_current()")?;
+    client.batch_execute("SELECT pg_terminate_backend(worker_pid) FROM anker.engine")?;
+    let waits =
+        || Ok(anker::text_rows(&mut client, "SELECT reason FROM anker.engine")?[0].starts_with("creating the slot"));
+    ensure!(wait_until(LIVE, waits)?, "no slot is made");
+    std::thread::sleep(Duration::from_millis(500));
+    second.batch_execute("BEGIN; SELECT txid_current()")?;
+    client.batch_execute(
+        "ALTER TABLE changed DROP COLUMN v; ALTER TABLE keyless ADD PRIMARY KEY (id);
+         CREATE TABLE made (id integer PRIMARY KEY); INSERT INTO made VALUES (1)",
+    )?;
+    client.batch_execute("INSERT INTO anker.mirrored VALUES ('made')")?;
+    first.batch_execute("COMMIT")?;
+    std::thread::sleep(Duration::from_millis(1500));
+    client.batch_execute("INSERT INTO other VALUES (1)")?;
+    second.batch_execute("COMMIT")?;
+    let sql = "SELECT relation, state, reason FROM anker.tables WHERE state <> 'live' OR state IS NULL";
+    let all_live = wait_until(LIVE, || Ok(anker::text_rows(&mut client, sql)?.is_empty()))?;
+    ensure!(all_live, "not mirrored: {:?}", anker::text_rows(&mut client, sql)?);
+    for table in ["changed", "keyless", "made"] {
+        ensure!(anker::verify(&mut client, table)?.is_empty(), "{table}: heap and mirror differ");
+    }
+    Ok(())
 }
