@@ -135,6 +135,20 @@ SELECT count(*), count(name) FROM base;
 ALTER TABLE later INHERIT base;
 SELECT count(*), count(name) FROM base;
 
+SELECT anker.wait_for_mirror('base');
+SELECT * FROM anker.verify('base');
+SELECT * FROM anker.verify('measure');
+
+-- a parent whose children have left it is forgotten, too
+CREATE TABLE lone (id integer PRIMARY KEY);
+CREATE TABLE left_it (PRIMARY KEY (id)) INHERITS (lone);
+SELECT anker.mirror('lone');
+ALTER TABLE left_it NO INHERIT lone;
+SELECT anker.unmirror('lone');
+SELECT relation FROM anker.mirrored_parents WHERE relation = 'lone'::regclass;
+SELECT relation FROM anker.mirrored WHERE relation IN ('lone'::regclass, 'left_it'::regclass);
+DROP TABLE left_it, lone;
+
 -- rights: those of the table that is named
 CREATE ROLE regress_parts;
 GRANT SELECT ON measure TO regress_parts;

@@ -388,6 +388,7 @@ pub fn worker_left(database: pg_sys::Oid) {
             d.retained_lsn = 0;
             if matches!(d.state, DatabaseState::Starting | DatabaseState::Running) {
                 d.state = DatabaseState::Backoff;
+                d.reason = Reason::new("the capture worker was ended");
             }
         }
     });

@@ -48,7 +48,8 @@ fn mirror(relation: pg_sys::Oid) {
 fn unmirror(relation: pg_sys::Oid) {
     check_owner(relation);
     let parts = partitions::parts(relation, Lock::None);
-    let mut was_listed = parts.is_some() && partitions::forget(relation);
+    // Also a parent that has no children any more.
+    let mut was_listed = partitions::forget(relation);
     for part in parts.unwrap_or_else(|| vec![relation]) {
         was_listed |= partitions::unlist_part(part);
     }

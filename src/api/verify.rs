@@ -11,10 +11,11 @@ use std::ptr;
 
 use pgrx::prelude::*;
 
+use super::partitions;
 use crate::layout;
 use crate::pg::catalog::relation_name;
 use crate::pg::error::Error;
-use crate::pg::relation::OpenRelation;
+use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
 use crate::shared::{self, TableState};
 use crate::verifying;
@@ -36,9 +37,15 @@ enum Side {
     Mirror,
 }
 
+/// Of a table with parts, all of them.
 #[pg_extern]
 fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String), name!(row_data, String))> {
-    check_state(relation);
+    let tables = partitions::parts(relation, Lock::Read).unwrap_or_else(|| vec![relation]);
+    tables.iter().for_each(|table| check_state(*table));
+    TableIterator::new(tables.into_iter().flat_map(differences).collect::<Vec<_>>())
+}
+
+fn differences(relation: pg_sys::Oid) -> Vec<(String, String)> {
     let query = rows_query(relation);
     let mut buckets = vec![Bucket::default(); BUCKETS];
     read(&query, Side::Heap, |row| {
@@ -57,7 +64,7 @@ fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String),
     if differs.len() > LISTED {
         notice!("heap and mirror differ in {} of {BUCKETS} parts; rows of {LISTED} are listed", differs.len());
     }
-    TableIterator::new(differing_rows(&query, &differs[..differs.len().min(LISTED)]))
+    differing_rows(&query, &differs[..differs.len().min(LISTED)])
 }
 
 fn check_state(relation: pg_sys::Oid) {

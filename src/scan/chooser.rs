@@ -22,6 +22,7 @@ use crate::reason::{Reason, Why};
 use crate::settings::{FALLBACK, ROUTE, Route};
 use crate::shared;
 use crate::spec::CHOOSER;
+use crate::verifying;
 
 pub struct Chooser {
     flags: Flags,
@@ -255,7 +256,10 @@ fn refuse(trouble: Trouble) -> ! {
                 "refuse",
             )
             .set_detail(reason.text)
-            .set_hint("Set anker.fallback to on, and anker.route to another value than force, to use the heap then.")
+            .set_hint(match verifying::now() {
+                true => "What is compared with the heap must come of the engine. Try again when it can answer.",
+                false => "Set anker.fallback to on, and anker.route to another value than force, to use the heap then.",
+            })
             .report(PgLogLevel::ERROR);
             unreachable!("ERROR does not return")
         }
