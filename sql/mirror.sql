@@ -56,6 +56,16 @@ SELECT * FROM keyed ORDER BY id;
 -- heap against mirror
 SELECT * FROM anker.verify('keyed');
 SELECT * FROM anker.verify('keyless');
+CREATE TABLE in_parts (id integer PRIMARY KEY, v text) PARTITION BY RANGE (id);
+SELECT * FROM anker.verify('in_parts');
+CREATE TABLE in_parts_low PARTITION OF in_parts FOR VALUES FROM (0) TO (10);
+CREATE TABLE in_parts_high PARTITION OF in_parts FOR VALUES FROM (10) TO (20);
+INSERT INTO in_parts SELECT i, 'v' || i FROM generate_series(0, 19) i;
+SELECT * FROM anker.verify('in_parts');
+SELECT anker.mirror('in_parts');
+SELECT anker.wait_for_mirror('in_parts');
+SELECT * FROM anker.verify('in_parts');
+DROP TABLE in_parts;
 SELECT * FROM anker.verify('nobody');
 
 -- in a transaction: nothing happens before its end, or at all

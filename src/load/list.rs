@@ -134,6 +134,8 @@ pub extern "C-unwind" fn anker_registry_reader_main(database: pg_sys::Datum) {
     process::connect(pg_sys::Oid::from(database.value() as u32));
     let order: ListOrder = super::from_extra(&process::my_extra());
     let list = pg_sys::Oid::from(order.list);
+    // A standby that is away keeps nobody from reading a list.
+    transaction::never_wait_at_commit();
     renew_catalog(list);
     transaction::run(|| tidy(list));
     let mut told = false;

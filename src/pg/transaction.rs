@@ -26,6 +26,12 @@ pub fn begin_repeatable_read() {
     unsafe { pg_sys::XactIsoLevel = pg_sys::XACT_REPEATABLE_READ as i32 };
 }
 
+/// This process's commits wait neither for the disk nor for a standby.
+pub fn never_wait_at_commit() {
+    // SAFETY: a plain variable.
+    unsafe { pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as i32 };
+}
+
 /// Runs `work` in a transaction of its own, which is committed. An error leaves through the worker's end, which aborts.
 pub fn run<T>(work: impl FnOnce() -> T) -> T {
     begin();
