@@ -137,7 +137,7 @@ impl<'a> Translator<'a> {
         let relid = Some(entry.relid.to_u32());
         let names = RelationNames { alias: alias(entry), relid, ..RelationNames::default() };
         let source = Source::Tables { tables, apart };
-        let relation = self.add_relation(Relation { source, columns: Vec::new() }, names)?;
+        let relation = self.add_relation(Relation::new(source, Vec::new()), names)?;
         let keyed = keyed(entry);
         let table = Table { name, keyed, columns, excluded, relation, numbers };
         self.scope_mut().items.push(Item { index, rows: Rows::Table(table) });

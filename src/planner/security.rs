@@ -5,7 +5,7 @@
 //! its columns, since conditions that read none are put anywhere.
 
 use pgrx::prelude::*;
-use plan::{Expr, Rel};
+use plan::{ColumnId, Expr, Rel};
 
 use super::from;
 use super::reason::{Attempt, Why};
@@ -39,18 +39,18 @@ impl<'a> Translator<'a> {
                 false => condition,
             });
         }
-        self.names[relation as usize].hides = true;
+        self.hide_unless(relation, &conditions);
         Ok(Rel::Scan { relation, columns: Vec::new() }.filter(conditions))
     }
 
     /// The rows of a view that is a security barrier.
     pub fn behind_barrier(&mut self, index: i32, view: &'a pg_sys::Query) -> Attempt<Rel> {
-        let before = self.names.len();
         let rel = self.subquery(index, view)?;
-        if !is_guarded(&rel) {
+        let mut conditions = Vec::new();
+        let Some(relation) = guarded(&rel, &mut conditions) else {
             return Err(Why::RowSecurity.of("view that is a security barrier is more than a filtered table"));
-        }
-        self.names[before..].iter_mut().for_each(|names| names.hides = true);
+        };
+        self.hide_unless(relation, &conditions);
         Ok(rel)
     }
 }
@@ -61,15 +61,33 @@ fn bound_to(condition: Expr, column: Expr) -> Expr {
     Expr::Case { branches: vec![(is_null, condition.clone())], otherwise: Box::new(condition) }
 }
 
-/// Whether a view shows its rows to no condition around it before it has left out others.
-fn is_guarded(view: &Rel) -> bool {
+/// The table that a view shows, and by which conditions; `None`: a condition around it could be asked of rows that it leaves out.
+fn guarded(view: &Rel, conditions: &mut Vec<Expr>) -> Option<u16> {
     match view {
-        Rel::Scan { .. } => true,
-        Rel::Filter { input, conditions } => {
-            conditions.iter().all(|condition| !condition.can_raise() && !condition.columns().is_empty())
-                && is_guarded(input)
+        Rel::Scan { relation, .. } => Some(*relation),
+        Rel::Filter { input, conditions: own } => {
+            let relation = guarded(input, conditions)?;
+            // What is computed below would be computed of hidden rows.
+            let computed = computed(input);
+            let reads_table = |condition: &Expr| {
+                let columns = condition.columns();
+                !columns.is_empty() && columns.iter().all(|column| !computed.contains(column))
+            };
+            let hides_alone = own.iter().all(|condition| !condition.can_raise() && reads_table(condition));
+            conditions.extend_from_slice(own);
+            hides_alone.then_some(relation)
         }
-        Rel::Map { input, .. } => is_guarded(input),
-        _ => false,
+        Rel::Map { input, .. } => guarded(input, conditions),
+        _ => None,
     }
+}
+
+fn computed(rel: &Rel) -> Vec<ColumnId> {
+    let mut made = Vec::new();
+    rel.visit(&mut |rel| {
+        if let Rel::Map { .. } = rel {
+            made.extend(rel.made());
+        }
+    });
+    made
 }

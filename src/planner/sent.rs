@@ -122,7 +122,7 @@ impl<'a> Translator<'a> {
         }
         let name = alias(entry);
         let names = RelationNames { alias: name.clone(), ..RelationNames::default() };
-        let relation = self.add_relation(Relation { source: Source::Sent, columns: Vec::new() }, names)?;
+        let relation = self.add_relation(Relation::new(Source::Sent, Vec::new()), names)?;
         let is_table = entry.rtekind == pg_sys::RTEKind::RTE_RELATION;
         self.scope_mut().add_sent(index, relation, if is_table { keyed(entry) } else { None });
         let (targets, quals) = (Vec::new(), std::ptr::null_mut());

@@ -279,6 +279,12 @@ impl<'a> Translator<'a> {
         Ok(self.relations.len() as u16 - 1)
     }
 
+    /// Of a relation's rows the user may see those alone that pass these conditions.
+    pub fn hide_unless(&mut self, relation: u16, conditions: &[Expr]) {
+        self.names[relation as usize].hides = true;
+        self.relations[relation as usize].visible_if.extend_from_slice(conditions);
+    }
+
     /// A column of a relation; `numbers`: of mirrored tables, how each calls it.
     pub fn scanned_column(&mut self, relation: u16, asked: Asked, ty: Type, numbers: &[i16]) -> Attempt<ColumnId> {
         let known = self.scanned[relation as usize].iter().find(|scanned| scanned.asked == asked);
@@ -286,7 +292,7 @@ impl<'a> Translator<'a> {
             return Ok(scanned.id);
         }
         let id = self.column(ty)?;
-        let Relation { source, columns } = &mut self.relations[relation as usize];
+        let Relation { source, columns, .. } = &mut self.relations[relation as usize];
         columns.push(ty);
         if let plan::Source::Tables { tables, .. } = source {
             tables.iter_mut().zip(numbers).for_each(|(table, number)| table.attnums.push(*number));

@@ -11,6 +11,7 @@ use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int6
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
+use arrow_select::filter::filter_record_batch;
 use colstore::{ChunkRows, TableView};
 use optimizer::join_order::{self, Choice, MAX_RELATIONS, Relation, Statistics};
 use plan::{BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel};
@@ -42,8 +43,8 @@ pub struct Sampled<'a> {
     /// Scan and column behind each column of the plan.
     places: HashMap<ColumnId, (usize, usize)>,
     scans: Vec<Scan<'a>>,
-    /// Rows of each relation, once somebody has asked for them.
-    samples: RefCell<HashMap<u16, Option<RecordBatch>>>,
+    /// Of each relation, once somebody has asked for it.
+    samples: RefCell<HashMap<u16, Option<Sample>>>,
     /// Different values of each relation's columns, once somebody has asked for them.
     distinct: RefCell<HashMap<(u16, usize), f64>>,
 }
@@ -51,6 +52,14 @@ pub struct Sampled<'a> {
 struct Scan<'a> {
     relation: u16,
     columns: &'a [ColumnId],
+}
+
+/// Some rows of a relation.
+struct Sample {
+    /// Those of them that the user may see.
+    rows: RecordBatch,
+    /// The share that these are.
+    visible: f64,
 }
 
 /// The same without a look at how values are distributed: enough where there is one order only.
@@ -84,18 +93,44 @@ impl<'a> Sampled<'a> {
 
     /// Tries conditions on a sample. One that raises an error tells nothing.
     fn share(&self, scan: &Scan<'_>, conditions: &[&Expr]) -> Option<f64> {
-        let mut samples = self.samples.borrow_mut();
-        let sample = samples.entry(scan.relation).or_insert_with(|| self.sample(scan));
-        let sample = sample.as_ref().filter(|sample| sample.num_rows() > 0)?;
-        let lowering = Lowering { plan: self.plan, params: self.params, columns: scan.columns };
-        let lowered = conditions.iter().map(|c| lowering.lower(c).ok()).collect::<Option<Vec<_>>>()?;
-        let result = joined(BoolOp::And, lowered).evaluate(sample).ok()?.into_array(sample.num_rows()).ok()?;
-        let passed = result.as_boolean().true_count() as f64;
-        // That none was found does not mean that there is none.
-        Some((passed + 0.5) / (sample.num_rows() as f64 + 1.0))
+        self.with_sample(scan, |sample| self.passed(scan, conditions, sample))?
     }
 
-    fn sample(&self, scan: &Scan<'_>) -> Option<RecordBatch> {
+    /// Calls `f` with the rows that are looked at, if there are some that the user may see.
+    fn with_sample<T>(&self, scan: &Scan<'_>, f: impl FnOnce(&Sample) -> T) -> Option<T> {
+        let mut samples = self.samples.borrow_mut();
+        let sample = samples.entry(scan.relation).or_insert_with(|| self.sample(scan));
+        sample.as_ref().filter(|sample| sample.rows.num_rows() > 0).map(f)
+    }
+
+    fn passed(&self, scan: &Scan<'_>, conditions: &[&Expr], sample: &Sample) -> Option<f64> {
+        let result = self.evaluated(scan, conditions, &sample.rows)?;
+        let passed = result.as_boolean().true_count() as f64;
+        // That none was found does not mean that there is none.
+        Some((passed + 0.5) / (sample.rows.num_rows() as f64 + 1.0))
+    }
+
+    /// Whether each row meets all conditions.
+    fn evaluated(&self, scan: &Scan<'_>, conditions: &[&Expr], rows: &RecordBatch) -> Option<ArrayRef> {
+        let lowering = Lowering { plan: self.plan, params: self.params, columns: scan.columns };
+        let lowered = conditions.iter().map(|c| lowering.lower(c).ok()).collect::<Option<Vec<_>>>()?;
+        joined(BoolOp::And, lowered).evaluate(rows).ok()?.into_array(rows.num_rows()).ok()
+    }
+
+    /// What a user may not see must not show in what is expected.
+    fn sample(&self, scan: &Scan<'_>) -> Option<Sample> {
+        let rows = self.any_rows(scan)?;
+        let visible_if: Vec<&Expr> = self.plan.relations[scan.relation as usize].visible_if.iter().collect();
+        if visible_if.is_empty() {
+            return Some(Sample { rows, visible: 1.0 });
+        }
+        let all = rows.num_rows() as f64;
+        let rows = filter_record_batch(&rows, self.evaluated(scan, &visible_if, &rows)?.as_boolean()).ok()?;
+        let visible = (rows.num_rows() as f64 + 0.5) / (all + 1.0);
+        Some(Sample { rows, visible })
+    }
+
+    fn any_rows(&self, scan: &Scan<'_>) -> Option<RecordBatch> {
         let view = &self.views[scan.relation as usize];
         let columns = scan.columns.iter().zip(&self.plan.relations[scan.relation as usize].columns);
         let fields = columns.map(|(id, ty)| Field::new(column_name(*id), arrow_type(*ty), true));
@@ -111,6 +146,25 @@ impl<'a> Sampled<'a> {
         concat_batches(&schema, &batches).ok()
     }
 
+    /// All that a user may see of them: exact where that is all.
+    fn visible_rows(&self, relation: u16) -> f64 {
+        let all = self.views[relation as usize].row_count() as f64;
+        let hides = !self.plan.relations[relation as usize].visible_if.is_empty();
+        let scan = self.scans.iter().find(|scan| hides && scan.relation == relation);
+        all * scan.map_or(1.0, |scan| self.with_sample(scan, |sample| sample.visible).unwrap_or(FILTERED))
+    }
+
+    /// How many different values a column has, as far as the user may see them.
+    fn values(&self, scan: &Scan<'_>, at: usize) -> f64 {
+        let view = &self.views[scan.relation as usize];
+        if self.plan.relations[scan.relation as usize].visible_if.is_empty() {
+            return sampled(view.as_ref(), at);
+        }
+        let mut seen = Seen::default();
+        self.with_sample(scan, |sample| seen.add(sample.rows.column(at)));
+        seen.values(self.visible_rows(scan.relation))
+    }
+
     /// What the order of joins begins with.
     pub fn relation(&self, rel: &Rel) -> Relation {
         Relation { rows: self.rows(rel), key: self.key(rel) }
@@ -124,7 +178,7 @@ impl<'a> Sampled<'a> {
             return rows;
         }
         match rel {
-            Rel::Scan { relation, .. } => self.views[*relation as usize].row_count() as f64,
+            Rel::Scan { relation, .. } => self.visible_rows(*relation),
             Rel::Filter { input, conditions } => {
                 let tried = self.passing(&conditions.iter().collect::<Vec<_>>());
                 self.rows(input) * tried.unwrap_or(FILTERED.powi(conditions.len() as i32))
@@ -198,8 +252,15 @@ impl Statistics for Sampled<'_> {
         let relation = self.scans[scan].relation;
         let view = &self.views[relation as usize];
         Some(match view.key() == Some(&[at]) {
-            true => view.row_count() as f64,
-            false => *self.distinct.borrow_mut().entry((relation, at)).or_insert_with(|| sampled(view.as_ref(), at)),
+            true => self.visible_rows(relation),
+            false => {
+                let known = self.distinct.borrow().get(&(relation, at)).copied();
+                known.unwrap_or_else(|| {
+                    let values = self.values(&self.scans[scan], at);
+                    self.distinct.borrow_mut().insert((relation, at), values);
+                    values
+                })
+            }
         })
     }
 
@@ -231,19 +292,37 @@ fn sampled_rows(view: &dyn TableView, index: usize) -> Option<Vec<u32>> {
 }
 
 fn sampled(view: &dyn TableView, col: usize) -> f64 {
-    let hasher = RandomState::new();
-    let (mut seen, mut rows): (HashMap<u64, u32>, usize) = (HashMap::new(), 0);
+    let mut seen = Seen::default();
     for index in (0..view.chunk_count()).step_by(step(view)) {
         // Without memory for it the estimate makes do with less.
         let Some(wanted) = sampled_rows(view, index) else { continue };
         let Ok(array) = some_rows(view, index, col, &wanted) else { continue };
-        for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
-            *seen.entry(image(&array, row, &hasher)).or_default() += 1;
-            rows += 1;
+        seen.add(&array);
+    }
+    seen.values(view.row_count() as f64)
+}
+
+/// How often each value was seen.
+#[derive(Default)]
+struct Seen {
+    hasher: RandomState,
+    times: HashMap<u64, u32>,
+    rows: usize,
+}
+
+impl Seen {
+    fn add(&mut self, values: &ArrayRef) {
+        for row in (0..values.len()).filter(|row| values.is_valid(*row)) {
+            *self.times.entry(image(values, row, &self.hasher)).or_default() += 1;
+            self.rows += 1;
         }
     }
-    let once = seen.values().filter(|&&count| count == 1).count();
-    extrapolated(rows as f64, seen.len() as f64, once as f64, view.row_count() as f64)
+
+    /// How many values there are in so many rows.
+    fn values(&self, all_rows: f64) -> f64 {
+        let once = self.times.values().filter(|&&times| times == 1).count();
+        extrapolated(self.rows as f64, self.times.len() as f64, once as f64, all_rows)
+    }
 }
 
 /// From a sample's rows, its different values and those that it has once: the estimator of Haas and Stokes that

@@ -62,6 +62,8 @@ pub struct Relation {
     pub source: Source,
     /// The types of the columns that the plan touches.
     pub columns: Vec<Type>,
+    /// Which rows the user may see: conditions that the plan has of its scan, too. Estimates are made of no others.
+    pub visible_if: Vec<Expr>,
 }
 
 /// Where they come from.
@@ -93,11 +95,16 @@ pub struct RelationColumn {
 }
 
 impl Relation {
+    /// Rows of which the user may see all.
+    pub fn new(source: Source, columns: Vec<Type>) -> Relation {
+        Relation { source, columns, visible_if: Vec::new() }
+    }
+
     /// The rows of one table.
     pub fn of_table(relid: u32, columns: &[RelationColumn]) -> Relation {
         let table = Table { relid, attnums: columns.iter().map(|column| column.attnum).collect() };
         let source = Source::Tables { tables: vec![table], apart: true };
-        Relation { source, columns: columns.iter().map(|column| column.ty).collect() }
+        Relation::new(source, columns.iter().map(|column| column.ty).collect())
     }
 
     /// The mirrored tables that it reads.

@@ -52,7 +52,7 @@ impl Forking {
         let columns = groups.columns();
         let types = columns.iter().map(|column| plan.columns[column.0 as usize]).collect();
         *groups = Rel::Scan { relation: 0, columns };
-        rest.relations = vec![Relation { source: Source::Sent, columns: types }];
+        rest.relations = vec![Relation::new(Source::Sent, types)];
         Ok(Forking { program, groups: whole, columns: words::meanings(&plan.root), rest })
     }
 
