@@ -53,6 +53,12 @@ impl<'a> Translator<'a> {
         self.hide_unless(relation, &conditions);
         Ok(rel)
     }
+
+    /// Of a relation's rows the user may see those alone that pass these conditions.
+    fn hide_unless(&mut self, relation: u16, conditions: &[Expr]) {
+        self.names[relation as usize].hides = true;
+        self.relations[relation as usize].visible_if.extend_from_slice(conditions);
+    }
 }
 
 /// The same condition, which belongs to the column's table.

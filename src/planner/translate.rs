@@ -62,7 +62,7 @@ impl Typed {
 /// Puts a plan together, level by level.
 pub struct Translator<'a> {
     pub tree: Tree<'a>,
-    relations: Vec<Relation>,
+    pub relations: Vec<Relation>,
     /// For each relation, what the query calls it.
     pub names: Vec<RelationNames>,
     /// For each relation, the columns of it that were asked for.
@@ -277,12 +277,6 @@ impl<'a> Translator<'a> {
         self.names.push(names);
         self.scanned.push(Vec::new());
         Ok(self.relations.len() as u16 - 1)
-    }
-
-    /// Of a relation's rows the user may see those alone that pass these conditions.
-    pub fn hide_unless(&mut self, relation: u16, conditions: &[Expr]) {
-        self.names[relation as usize].hides = true;
-        self.relations[relation as usize].visible_if.extend_from_slice(conditions);
     }
 
     /// A column of a relation; `numbers`: of mirrored tables, how each calls it.

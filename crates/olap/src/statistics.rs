@@ -254,12 +254,8 @@ impl Statistics for Sampled<'_> {
         Some(match view.key() == Some(&[at]) {
             true => self.visible_rows(relation),
             false => {
-                let known = self.distinct.borrow().get(&(relation, at)).copied();
-                known.unwrap_or_else(|| {
-                    let values = self.values(&self.scans[scan], at);
-                    self.distinct.borrow_mut().insert((relation, at), values);
-                    values
-                })
+                let mut distinct = self.distinct.borrow_mut();
+                *distinct.entry((relation, at)).or_insert_with(|| self.values(&self.scans[scan], at))
             }
         })
     }
