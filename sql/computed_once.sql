@@ -32,6 +32,23 @@ WITH w AS (SELECT town, row_number() OVER (ORDER BY sum(turnover) DESC NULLS LAS
   SELECT a.town, a.place, b.town AS next FROM w a LEFT JOIN w b ON b.place = a.place + 1 WHERE a.place < 5 ORDER BY 2;
 WITH w AS (SELECT id, town, turnover FROM shop WHERE turnover > 3 ORDER BY turnover DESC, id LIMIT 7)
   SELECT a.id, b.id FROM w a, w b WHERE a.town = b.town AND a.id < b.id ORDER BY 1, 2;
+-- joins that groups and a total of all of them read, in other columns
+SELECT s.town, sum(s.turnover) FROM shop s, town t WHERE s.town = t.id AND t.region = 1 GROUP BY s.town
+  HAVING sum(s.turnover) > (SELECT sum(x.turnover) * 0.3 FROM shop x, town y WHERE x.town = y.id AND y.region = 1) ORDER BY 1;
+SELECT t.name, count(*), min(s.since) FROM shop s, town t WHERE s.town = t.id AND t.name < 'town 11' GROUP BY t.name
+  HAVING min(s.id) < (SELECT avg(s.id) FROM shop s, town t WHERE s.town = t.id AND t.name < 'town 11')
+     AND max(s.turnover) >= (SELECT min(s.turnover) FROM shop s, town t WHERE s.town = t.id AND t.name < 'town 11') ORDER BY 1;
+SELECT 'by region' AS what, t.region, count(*), sum(s.turnover) FROM town t JOIN shop s ON s.town = t.id WHERE t.id IN (3, 5) GROUP BY t.region
+  UNION ALL SELECT 'by day', NULL, count(DISTINCT s.since), NULL FROM town t JOIN shop s ON s.town = t.id WHERE t.id IN (3, 5)
+  UNION ALL SELECT 'none', NULL, count(*), NULL FROM town t JOIN shop s ON s.town = t.id WHERE t.id IN (3, 6) ORDER BY 1, 2;
+WITH w AS (SELECT s.id, s.since, t.region FROM shop s JOIN town t ON t.id = s.town WHERE t.id = 4)
+  SELECT (SELECT count(*) FROM w), (SELECT max(since) FROM w), (SELECT sum(region) FROM w), (SELECT count(*) FROM w a JOIN w b USING (since));
+SELECT count(*), (SELECT count(*) FROM nobody n JOIN town t ON t.id = n.town) FROM nobody n JOIN town t ON t.id = n.town;
+SELECT sum(100 / t.region), (SELECT count(*) FROM shop s JOIN town t ON t.id = s.town WHERE 100 / nullif(t.region, 0) > 60)
+  FROM shop s JOIN town t ON t.id = s.town WHERE 100 / nullif(t.region, 0) > 60;
+SELECT sum(100 / t.region), (SELECT count(*) FROM shop s JOIN town t ON t.id = s.town WHERE 100 / t.region > 60)
+  FROM shop s JOIN town t ON t.id = s.town WHERE 100 / t.region > 60;
+
 -- nothing
 WITH w AS (SELECT town, count(*) AS n FROM nobody GROUP BY town) SELECT * FROM w a FULL JOIN w b USING (town);
 WITH w AS (SELECT count(*) AS n FROM nobody) SELECT * FROM w a, w b;

@@ -3,12 +3,12 @@
 //! ```text
 //!   SELECT d, avg(x) + 1 FROM t WHERE y > 2 GROUP BY d HAVING count(*) > 3 ORDER BY 2
 //!
-//!   engine   keys: d; aggregates: avg(x), count(*); filters: y > 2
-//!   above    SELECT c1, c2 + 1 FROM anker.engine_result() AS (c1 …, c2 …, c3 …) WHERE c3 > 3 ORDER BY 2
+//!   engine   keys: d; aggregates: avg(x), count(*); filters: y > 2, of groups count(*) > 3
+//!   above    SELECT c1, c2 + 1 FROM anker.engine_result() AS (c1 …, c2 …, c3 …) ORDER BY 2
 //! ```
 //!
-//! The upper query keeps everything else of the original: window functions, DISTINCT, ORDER BY, LIMIT; and grouping, if the
-//! engine cannot compute the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where
+//! The upper query keeps everything else of the original: window functions, DISTINCT, ORDER BY, LIMIT; what the engine cannot
+//! compute of HAVING; and grouping, if the engine cannot compute the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where
 //! nothing above takes rows away, the engine returns no more than LIMIT asks for, or sorts them all ([`super::ordered`]).
 //!
 //! Keys and aggregates are found again in select list and HAVING as they were written, for only then it is certain that
@@ -17,12 +17,15 @@
 //! What goes to the engine is simplified then; the upper query is when it is planned.
 
 use pgrx::prelude::*;
+use plan::Rel;
 
 use super::columns::ScanColumn;
+use super::from::simplified;
 use super::level::{Opened, Use, is_grouped, open_level};
 use super::ordered::Arranged;
 use super::placeholder;
 use super::reason::Attempt;
+use super::scope::Scope;
 use super::sent::Sent;
 use super::translate::{Finished, Translator};
 use crate::pg::compat;
@@ -57,6 +60,9 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
         Err(reason) if ungrouped => open(Use::TopUngrouped).map_err(|_| reason)?,
         whole => whole?,
     };
+    if !ungrouped && is_grouped(query) {
+        restrict_groups(&mut translator, query, &mut level);
+    }
     let arranged = if ungrouped { Arranged::Not } else { translator.arrange(query, &mut level) };
     let columns = level.columns.described();
     let upper = upper_query(query, placeholder::entry(function, &columns), &level, ungrouped);
@@ -76,6 +82,35 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
     let functions = functions.into_iter().map(|function| function.to_u32()).collect();
     let spec = ScanSpec { plan, sources, columns: result_columns, functions, sent: sent_names, names };
     Ok(Split { spec, sent, params, upper, columns })
+}
+
+/// Has the engine leave out the groups that HAVING does not want, as far as it can tell.
+fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
+    let columns = level.columns.read_by_engine(translator);
+    translator.scopes.push(Scope::above(query, columns));
+    let (mut conditions, mut left) = (Vec::new(), std::ptr::null_mut());
+    // SAFETY: null or an expression over the level's columns.
+    for conjunct in translator.tree.list(unsafe { pg_sys::make_ands_implicit(level.quals.cast()) }) {
+        // SAFETY: as above; simplified it is a new tree, which nobody changes.
+        let simple = translator.tree.required(unsafe { simplified(conjunct.as_ptr()) });
+        match translator.attempt(|translator| translator.row_condition(simple)) {
+            Ok(condition) => conditions.push((conjunct, condition)),
+            Err(_) => push(&mut left, conjunct.as_ptr::<pg_sys::Node>()),
+        }
+    }
+    translator.scopes.pop();
+    // What is left may be what spares others an error.
+    if !left.is_null() {
+        let (raising, safe): (Vec<_>, Vec<_>) =
+            conditions.into_iter().partition(|(_, condition)| condition.can_raise());
+        raising.into_iter().for_each(|(conjunct, _)| push(&mut left, conjunct.as_ptr::<pg_sys::Node>()));
+        conditions = safe;
+    }
+    let groups = std::mem::replace(&mut level.rel, Rel::Row);
+    level.rel = groups.filter(conditions.into_iter().map(|(_, condition)| condition).collect());
+    // SAFETY: null or a list of expressions.
+    level.quals =
+        if left.is_null() { std::ptr::null_mut() } else { unsafe { pg_sys::make_ands_explicit(left).cast() } };
 }
 
 /// What is left of the query, over the placeholder; `groups`: its groups, too.

@@ -171,7 +171,8 @@ impl<'a> Translator<'a> {
                 *columns = ids(&self.scanned[*relation as usize]);
             }
         });
-        let plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
+        let mut plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
+        plan.scan_alike();
         plan.check().map_err(|what| Why::Engine.of(format!("its plan is not well-formed: {what}")))?;
         let Translator { param_exprs: params, sources, sent, names, .. } = self;
         Ok(Finished { plan, params, sources, sent, names })

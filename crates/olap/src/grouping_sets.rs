@@ -15,7 +15,7 @@ use protocol::tree::Step;
 use crate::arrow_form::scalar;
 use crate::expr::{column_name, constant, planning};
 use crate::physical::{Builder, Stage, columns_of};
-use crate::shared::Which;
+use crate::shared::{MOST_ROWS, Which};
 
 impl<'a> Builder<'a> {
     pub fn grouping_sets(&self, input: &'a Rel, grouping: &GroupingSets) -> Result<Stage, Failure> {
@@ -25,7 +25,7 @@ impl<'a> Builder<'a> {
         let arguments: Vec<&Expr> =
             grouping.aggregates.iter().flat_map(|aggregation| aggregation.agg.arguments()).collect();
         let read_by_any = columns_of(grouping.keys.iter().map(|key| &key.expr).chain(arguments.iter().copied()));
-        let is_shared = grouping.sets.len() > 1 && joins_or_groups(input) && self.is_kept(input);
+        let is_shared = grouping.sets.len() > 1 && joins_or_groups(input) && self.statistics.rows(input) <= MOST_ROWS;
         let mut parts = Vec::new();
         for (number, set) in grouping.sets.iter().enumerate() {
             let keys = grouping.keys_of(set);

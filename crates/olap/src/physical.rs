@@ -28,7 +28,7 @@ use crate::cancellation::Cancellation;
 use crate::expr::{Lowering, column_name, planning};
 use crate::join_keys::JoinKeys;
 use crate::observe::Observer;
-use crate::shared::{SharedRows, Which};
+use crate::shared::{SharedRows, Which, is_kept};
 use crate::statistics::Sampled;
 use crate::{JoinOrder, Manner};
 
@@ -66,7 +66,8 @@ pub fn build(
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
     let observer = Observer(observed);
     let statistics = Sampled::new(plan, params, views);
-    let (common, partners, shared) = (Common::of(plan), RefCell::default(), RefCell::default());
+    let common = Common::of(plan, &|rel| is_kept(rel, &statistics));
+    let (partners, shared) = (RefCell::default(), RefCell::default());
     let builder =
         Builder { plan, params, views, threads, statistics, cancellation, observer, order, common, partners, shared };
     let read = columns_of(&plan.output);

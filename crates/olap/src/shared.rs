@@ -31,13 +31,17 @@ use plan::{ColumnId, Rel};
 use protocol::request::Failure;
 use protocol::tree::Step;
 
+use crate::block::Parts;
 use crate::compact::owned;
 use crate::error::internal;
 use crate::expr::column_name;
 use crate::physical::{Builder, Stage};
+use crate::statistics::Sampled;
 
 /// More rows are rather computed again than kept.
-const MOST_ROWS: f64 = 1e6;
+pub const MOST_ROWS: f64 = 1e6;
+/// How many times fewer rows a join must have than its relations together.
+const SMALLER: f64 = 2.0;
 
 /// What is shared: an operator with equal ones, or one that is read several times itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,18 +50,20 @@ pub enum Which {
     Operator(*const Rel),
 }
 
+/// Whether the rows of an operator that is read several times are kept. A join's are if they are much fewer than it is
+/// made of.
+pub fn is_kept(rel: &Rel, statistics: &Sampled<'_>) -> bool {
+    let rows = statistics.rows(rel);
+    let joined = Parts::of(rel).relations;
+    let is_less = || rows * SMALLER <= joined.iter().map(|rel| statistics.rows(rel)).sum::<f64>();
+    rows <= MOST_ROWS && (joined.len() == 1 || is_less())
+}
+
 impl<'a> Builder<'a> {
     /// The rows of `rel` if an equal operator is elsewhere in the plan.
     pub fn common(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Option<Stage>, Failure> {
-        let Some(class) = self.common.class(rel) else { return Ok(None) };
-        match self.is_kept(rel) {
-            true => self.shared(Which::Class(class), rel, &rel.columns(), needed).map(Some),
-            false => Ok(None),
-        }
-    }
-
-    pub fn is_kept(&self, rel: &Rel) -> bool {
-        self.statistics.rows(rel) <= MOST_ROWS
+        let Some((class, columns)) = self.common.class(rel) else { return Ok(None) };
+        self.shared(Which::Class(class), rel, columns, needed).map(Some)
     }
 
     /// The rows of `rel`, computed for all that ask for the same. `columns`: those that any of them needs, each one's in

@@ -1,46 +1,74 @@
 //! What a plan has more than once, and needs to compute only once: a view or WITH query that is read twice, the rows
-//! around a subquery that unnesting has copied.
+//! around a subquery that unnesting has copied, the joins that groups and a total over all of them both read.
 //!
-//! Looked for are groups, windows and first rows: what is cheap to read again is not worth to be kept.
+//! Looked for are groups, windows, first rows, and inner joins as a whole: what is cheap to read again is not worth to be
+//! kept.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use plan::{ColumnId, Expr, Plan, Rel, Relation};
+use plan::{ColumnId, Expr, JoinKind, Plan, Rel, Relation};
 
 /// Operators with an equal one elsewhere in the plan. What stands below such an operator counts once.
 #[derive(Debug, Default)]
 pub struct Common<'a> {
-    classes: HashMap<*const Rel, usize>,
+    members: HashMap<*const Rel, Member>,
     of: PhantomData<&'a Plan>,
 }
 
+/// An operator that has equals.
+#[derive(Debug)]
+struct Member {
+    class: usize,
+    /// Those of its columns that are read above it or above one of its equals.
+    read: Vec<ColumnId>,
+}
+
 impl<'a> Common<'a> {
-    pub fn of(plan: &'a Plan) -> Common<'a> {
+    /// `is_kept`: whether the rows of an operator with an equal one are rather kept than computed again.
+    pub fn of(plan: &'a Plan, is_kept: &dyn Fn(&Rel) -> bool) -> Common<'a> {
         let mut sizes = HashMap::new();
         plan.root.visit(&mut |rel| {
-            if is_worth_keeping(rel) {
+            if is_candidate(rel) {
                 *sizes.entry(size(rel)).or_insert(0) += 1;
             }
         });
-        let mut finder = Finder { relations: &plan.relations, sizes, found: HashMap::new(), members: Vec::new() };
-        finder.look_at(&plan.root);
-        let several = finder.members.into_iter().enumerate().filter(|(_, members)| members.len() > 1);
-        let classes = several.flat_map(|(class, members)| members.into_iter().map(move |rel| (rel, class)));
-        Common { classes: classes.collect(), of: PhantomData }
+        let (found, classes) = (HashMap::new(), Vec::new());
+        let mut finder = Finder { relations: &plan.relations, is_kept, sizes, found, classes };
+        let read = plan.output.iter().flat_map(Expr::columns).collect();
+        finder.look_at(&plan.root, &Above { read, ..Above::default() });
+        let several = finder.classes.into_iter().enumerate().filter(|(_, class)| class.members.len() > 1);
+        let members = several.flat_map(|(number, Class { members, read })| {
+            members.into_iter().map(move |rel| {
+                let columns = rel.columns().into_iter().zip(&read).filter(|(_, is_read)| **is_read);
+                (std::ptr::from_ref(rel), Member { class: number, read: columns.map(|(id, _)| id).collect() })
+            })
+        });
+        Common { members: members.collect(), of: PhantomData }
     }
 
-    /// Operators of the plan with the same number have the same rows, in columns that correspond one by one.
-    pub fn class(&self, rel: &'a Rel) -> Option<usize> {
-        self.classes.get(&std::ptr::from_ref(rel)).copied()
+    /// Operators of the plan with the same number have the same rows, in columns that correspond one by one: those that
+    /// any of them is read for.
+    pub fn class(&self, rel: &'a Rel) -> Option<(usize, &[ColumnId])> {
+        self.members.get(&std::ptr::from_ref(rel)).map(|member| (member.class, &member.read[..]))
     }
 }
 
-fn is_worth_keeping(rel: &Rel) -> bool {
+fn is_candidate(rel: &Rel) -> bool {
     match rel {
         Rel::Aggregate { .. } | Rel::GroupingSets { .. } | Rel::Top { .. } | Rel::Window { .. } => true,
-        Rel::Scan { .. } | Rel::Row | Rel::Filter { .. } | Rel::Map { .. } | Rel::Union { .. } => false,
-        Rel::Unfold { .. } | Rel::Join { .. } | Rel::Apply { .. } => false,
+        Rel::Join { .. } | Rel::Filter { .. } => joins_inner(rel),
+        Rel::Scan { .. } | Rel::Row | Rel::Map { .. } | Rel::Union { .. } => false,
+        Rel::Unfold { .. } | Rel::Apply { .. } => false,
+    }
+}
+
+/// Whether it is an inner join, filtered or not.
+fn joins_inner(rel: &Rel) -> bool {
+    match rel {
+        Rel::Filter { input, .. } => joins_inner(input),
+        Rel::Join { kind, .. } => *kind == JoinKind::Inner,
+        _ => false,
     }
 }
 
@@ -51,27 +79,74 @@ fn size(rel: &Rel) -> usize {
     size
 }
 
-struct Finder<'a> {
+/// What stands above an operator.
+#[derive(Clone, Default)]
+struct Above {
+    /// Columns that are read there.
+    read: Vec<ColumnId>,
+    /// A filter or an inner join, with whose relations those of this one are put in order.
+    is_block: bool,
+    /// A join whose keys may spare rows of this one from being computed, as they would not if others read them.
+    is_join: bool,
+}
+
+impl Above {
+    fn below(&self, rel: &Rel) -> Above {
+        let read = self.read.iter().copied().chain(rel.expressions().into_iter().flat_map(Expr::columns));
+        let is_join = match rel {
+            Rel::Join { .. } | Rel::Apply { .. } => true,
+            Rel::Filter { .. } | Rel::Map { .. } => self.is_join,
+            _ => false,
+        };
+        let is_block = matches!(rel, Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. });
+        Above { read: read.collect(), is_block, is_join }
+    }
+}
+
+struct Finder<'a, 'f> {
     relations: &'a [Relation],
+    is_kept: &'f dyn Fn(&Rel) -> bool,
     /// How many operators there are of each size.
     sizes: HashMap<usize, usize>,
     /// The class of what looks like this.
     found: HashMap<String, usize>,
-    /// Of each class.
-    members: Vec<Vec<*const Rel>>,
+    classes: Vec<Class<'a>>,
 }
 
-impl Finder<'_> {
-    fn look_at(&mut self, rel: &Rel) {
-        if is_worth_keeping(rel) && self.sizes[&size(rel)] > 1 {
-            let class = *self.found.entry(self.look_of(rel)).or_insert(self.members.len());
-            if class < self.members.len() {
-                self.members[class].push(rel);
-                return;
-            }
-            self.members.push(vec![rel]);
+/// Operators that look the same.
+struct Class<'a> {
+    members: Vec<&'a Rel>,
+    /// Which of their columns.
+    read: Vec<bool>,
+}
+
+impl<'a> Finder<'a, '_> {
+    fn look_at(&mut self, rel: &'a Rel, above: &Above) {
+        if self.is_common(rel, above) {
+            return;
         }
-        rel.inputs().into_iter().for_each(|input| self.look_at(input));
+        let below = above.below(rel);
+        rel.inputs().into_iter().for_each(|input| self.look_at(input, &below));
+    }
+
+    /// Whether it is equal to one that was met before.
+    fn is_common(&mut self, rel: &'a Rel, above: &Above) -> bool {
+        let is_whole = !joins_inner(rel) || !(above.is_block || above.is_join);
+        if !is_candidate(rel) || !is_whole || self.sizes[&size(rel)] < 2 {
+            return false;
+        }
+        let read = rel.columns().iter().map(|id| above.read.contains(id)).collect();
+        let number = *self.found.entry(self.look_of(rel)).or_insert(self.classes.len());
+        match self.classes.get_mut(number) {
+            None => self.classes.push(Class { members: vec![rel], read }),
+            Some(_) if !(self.is_kept)(rel) => {}
+            Some(class) => {
+                class.read.iter_mut().zip(read).for_each(|(any, this)| *any |= this);
+                class.members.push(rel);
+                return true;
+            }
+        }
+        false
     }
 
     /// Where columns are called by the order in which they occur, and relations that read the same by the first of them.
@@ -130,11 +205,15 @@ mod tests {
         }
     }
 
+    fn class<'a>(common: &Common<'a>, rel: &'a Rel) -> Option<usize> {
+        common.class(rel).map(|(class, _)| class)
+    }
+
     fn are_common(left: Rel, right: Rel) -> bool {
         let plan = joined(left, right);
-        let common = Common::of(&plan);
+        let common = Common::of(&plan, &|_| true);
         let inputs = plan.root.inputs();
-        let classes = [common.class(inputs[0]), common.class(inputs[1])];
+        let classes = [class(&common, inputs[0]), class(&common, inputs[1])];
         assert_eq!(classes[0].is_some(), classes[1].is_some());
         classes[0].is_some() && classes[0] == classes[1]
     }
@@ -164,11 +243,54 @@ mod tests {
             Rel::Aggregate { input: Box::new(rel), keys: vec![], aggregates: vec![count] }
         };
         let plan = joined(outer(groups(0, 0), 4), outer(groups(0, 8), 12));
-        let common = Common::of(&plan);
+        let common = Common::of(&plan, &|_| true);
         let [left, right] = plan.root.inputs()[..] else { panic!() };
-        assert!(common.class(left).is_some());
-        assert_eq!(common.class(left), common.class(right));
-        assert_eq!(common.class(left.inputs()[0]), None);
-        assert_eq!(common.class(right.inputs()[0]), None);
+        assert!(class(&common, left).is_some());
+        assert_eq!(class(&common, left), class(&common, right));
+        assert_eq!(class(&common, left.inputs()[0]), None);
+        assert_eq!(class(&common, right.inputs()[0]), None);
+    }
+
+    /// The groups of two tables, joined by their first columns, with columns from `first` on.
+    fn groups_of_joined(first: u16) -> Rel {
+        let id = |at: u16| Expr::column(ColumnId(first + at));
+        let scan =
+            |relation, at: u16| Rel::Scan { relation, columns: vec![ColumnId(first + at), ColumnId(first + at + 1)] };
+        let aggregation = Aggregation { columns: vec![ColumnId(first + 5)], agg: Agg::Sum(id(1)), distinct: false };
+        Rel::Aggregate {
+            input: Box::new(scan(0, 0).join(JoinKind::Inner, scan(2, 2), vec![Expr::equal(id(0), id(2))])),
+            keys: vec![Computed { column: ColumnId(first + 4), expr: id(0) }],
+            aggregates: vec![aggregation],
+        }
+    }
+
+    #[test]
+    fn equal_joins_are_kept_for_all_that_read_them() {
+        let (left, mut right) = (groups_of_joined(0), groups_of_joined(8));
+        if let Rel::Aggregate { keys, aggregates, .. } = &mut right {
+            keys.clear();
+            aggregates[0].agg = Agg::Sum(Expr::column(ColumnId(11)));
+        }
+        let plan = joined(left, right);
+        let [left, right] = plan.root.inputs()[..] else { panic!() };
+        let [left, right] = [left.inputs()[0], right.inputs()[0]];
+        let common = Common::of(&plan, &|_| true);
+        // A group and a sum of the left one, another sum of the right one: in both the columns of all three.
+        let [(one, of_left), (other, of_right)] = [left, right].map(|rel| common.class(rel).unwrap());
+        assert_eq!(one, other);
+        assert_eq!((of_left, of_right), (&[0, 1, 3].map(ColumnId)[..], &[8, 9, 11].map(ColumnId)[..]));
+        let none = Common::of(&plan, &|_| false);
+        assert_eq!((none.class(left), none.class(right)), (None, None));
+    }
+
+    #[test]
+    fn joins_that_are_joined_stay_in_one_block() {
+        let part = |first| match groups_of_joined(first) {
+            Rel::Aggregate { input, .. } => *input,
+            _ => unreachable!(),
+        };
+        let plan = joined(part(0), part(8));
+        let common = Common::of(&plan, &|_| true);
+        assert!(plan.root.inputs().into_iter().all(|input| common.class(input).is_none()));
     }
 }

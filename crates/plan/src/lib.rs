@@ -8,6 +8,7 @@
 //! [`Expr`] only where the engine's result is PostgreSQL's, bit for bit, or an error.
 
 mod aggregates;
+mod alike;
 pub mod catalogue;
 mod check;
 mod expr;
@@ -112,6 +113,13 @@ impl Relation {
         match &self.source {
             Source::Tables { tables, .. } => tables,
             Source::Sent => &[],
+        }
+    }
+
+    fn tables_mut(&mut self) -> &mut [Table] {
+        match &mut self.source {
+            Source::Tables { tables, .. } => tables,
+            Source::Sent => &mut [],
         }
     }
 }
