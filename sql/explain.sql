@@ -30,6 +30,10 @@ EXPLAIN (COSTS OFF) SELECT id, n FROM fact WHERE kind = 'kind 1' AND anker.olap(
 EXPLAIN (COSTS OFF) SELECT kind, sum(n) FROM fact WHERE anker.olap() GROUP BY kind HAVING sum(n) > 1 ORDER BY kind LIMIT 2;
 -- of HAVING PostgreSQL computes what the engine cannot, and what that may spare an error
 EXPLAIN (COSTS OFF) SELECT kind FROM fact WHERE anker.olap() GROUP BY kind HAVING count(*) > 1 AND quote_literal(max(kind)) <> '' AND 9 / max(id) < 1;
+-- DISTINCT and window functions, as far as the engine can
+EXPLAIN (COSTS OFF) SELECT DISTINCT kind, id % 2 AS odd FROM fact WHERE anker.olap() ORDER BY odd, kind LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT DISTINCT quote_literal(kind) FROM fact WHERE anker.olap();
+EXPLAIN (COSTS OFF) SELECT id, rank() OVER (PARTITION BY kind ORDER BY n) FROM fact WHERE anker.olap() ORDER BY 2 DESC, 1;
 -- a join that is read twice
 EXPLAIN (COSTS OFF) SELECT dim_id, sum(n) FROM fact JOIN dim ON dim_id = dim.id WHERE name = 'dim 3' AND anker.olap() GROUP BY dim_id
   HAVING sum(n) > (SELECT avg(n) FROM fact JOIN dim ON dim_id = dim.id WHERE name = 'dim 3');

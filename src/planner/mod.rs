@@ -3,7 +3,8 @@
 //! - `hook`: what happens when PostgreSQL plans a query
 //! - `flag`: `anker.olap()`; `by_key` and `cost`: what `anker.route = auto` goes by
 //! - `pull_up`: simple views and subqueries; `unwrap`: a query that only reads one
-//! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`
+//! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`; `nested`: for what of a
+//!   query itself the engine reads it as a subquery
 //! - `level`: a SELECT level, be it the query or a subquery: `from` reads FROM and WHERE, whose columns are its `scope`, and
 //!   `security` leaves out what the user may not see
 //! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin; `values`: VALUES; `unfolded`: functions
@@ -39,6 +40,7 @@ mod level;
 mod listed;
 mod lists;
 mod matching;
+mod nested;
 mod nodes;
 mod numeric;
 mod operators;

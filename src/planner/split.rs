@@ -7,8 +7,9 @@
 //!   above    SELECT c1, c2 + 1 FROM anker.engine_result() AS (c1 …, c2 …, c3 …) ORDER BY 2
 //! ```
 //!
-//! The upper query keeps everything else of the original: window functions, DISTINCT, ORDER BY, LIMIT; what the engine cannot
-//! compute of HAVING; and grouping, if the engine cannot compute the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where
+//! The upper query keeps everything else of the original: window functions, DISTINCT (if the engine cannot do them: see
+//! [`super::nested`]), ORDER BY, LIMIT; what the engine cannot compute of HAVING; and grouping, if the engine cannot compute
+//! the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where
 //! nothing above takes rows away, the engine returns no more than LIMIT asks for, or sorts them all ([`super::ordered`]).
 //!
 //! Keys and aggregates are found again in select list and HAVING as they were written, for only then it is certain that
@@ -22,6 +23,7 @@ use plan::Rel;
 use super::columns::ScanColumn;
 use super::from::simplified;
 use super::level::{Opened, Use, is_grouped, open_level};
+use super::nested::{Nested, nested};
 use super::ordered::Arranged;
 use super::placeholder;
 use super::reason::Attempt;
@@ -50,16 +52,10 @@ pub struct Split<'a> {
 /// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked; `function` is the placeholder's.
 pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
     let mut translator = Translator::new(tree);
-    let mut open = |purpose| {
-        // SAFETY: by the caller's promise.
-        translator.attempt(|translator| unsafe { open_level(translator, query, purpose) })
-    };
-    let whole = open(Use::Top);
-    let ungrouped = whole.is_err() && is_grouped(query);
-    let mut level = match whole {
-        Err(reason) if ungrouped => open(Use::TopUngrouped).map_err(|_| reason)?,
-        whole => whole?,
-    };
+    // SAFETY: by the caller's promise.
+    let functions = unsafe { walk::functions_of(std::ptr::from_ref(query).cast_mut()) };
+    // SAFETY: as above.
+    let Top { query, mut level, ungrouped } = unsafe { top(&mut translator, query)? };
     if !ungrouped && is_grouped(query) {
         restrict_groups(&mut translator, query, &mut level);
     }
@@ -77,11 +73,43 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
     let (output, result_columns) = level.columns.returned();
     let Finished { plan, params, sources, sent, names } = translator.finish(level.rel, output)?;
     let sent_names = sent.iter().map(|sent| sent.name.clone()).collect();
-    // SAFETY: the caller's query.
-    let functions = unsafe { walk::functions_of(std::ptr::from_ref(query).cast_mut()) };
     let functions = functions.into_iter().map(|function| function.to_u32()).collect();
     let spec = ScanSpec { plan, sources, columns: result_columns, functions, sent: sent_names, names };
     Ok(Split { spec, sent, params, upper, columns })
+}
+
+/// What is nearest to PostgreSQL.
+struct Top<'a> {
+    query: &'a pg_sys::Query,
+    level: Opened<'a>,
+    /// PostgreSQL makes its groups.
+    ungrouped: bool,
+}
+
+/// # Safety
+///
+/// As for [`split`].
+unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Top<'a>> {
+    // SAFETY: by the caller's promise, here and below; what a nested query reads is the caller's.
+    let open = |translator: &mut Translator<'a>, query, purpose| unsafe { open_level(translator, query, purpose) };
+    if let Some(Nested { query, item }) = nested(translator.tree, query) {
+        let level = translator.attempt(|translator| {
+            let level = open(translator, query, Use::Top)?;
+            // It is not to be PostgreSQL that computes all of it.
+            let sent = translator.sent.iter().find(|sent| sent.relation_of(item).is_some());
+            sent.map_or(Ok(level), |sent| Err(sent.reason.clone()))
+        });
+        if let Ok(level) = level {
+            return Ok(Top { query, level, ungrouped: false });
+        }
+    }
+    match translator.attempt(|translator| open(translator, query, Use::Top)) {
+        Err(reason) if is_grouped(query) => {
+            let level = translator.attempt(|translator| open(translator, query, Use::TopUngrouped));
+            Ok(Top { query, level: level.map_err(|_| reason)?, ungrouped: true })
+        }
+        level => Ok(Top { query, level: level?, ungrouped: false }),
+    }
 }
 
 /// Has the engine leave out the groups that HAVING does not want, as far as it can tell.

@@ -62,6 +62,7 @@ files![
     windows,
     window_ranges,
     window_values,
+    nested,
     rows,
     grouping_sets,
     inserts,
