@@ -155,6 +155,7 @@ SELECT round(ln(p), 2) AS k, count(*) FROM root GROUP BY 1 ORDER BY 1;
 SELECT count(*) FROM root WHERE sqrt(n - 1) > 0;
 SELECT count(*) FROM root WHERE ln(p - 1) > 0;
 SELECT count(*) FROM root WHERE exp(n) > 0;
+SELECT count(*) FROM root WHERE ln(coalesce(nullif(f, f), 'NaN')) > 1e300 AND sin(coalesce(nullif(f, f), 'NaN')) > 1 AND exp(coalesce(nullif(f, f), 'NaN')) = 'NaN';
 SELECT count(*) FROM root WHERE (- n) ^ e > 0;
 SELECT count(*) FROM root WHERE (n - n) ^ e > 0;
 SELECT count(*) FROM root WHERE f ^ 1e300 > 0;

@@ -44,6 +44,40 @@ SELECT DISTINCT shop, count(*) OVER w, max(day) OVER w FROM visit WINDOW w AS (P
 SELECT id, lag(spent, 2, 0.0) OVER (ORDER BY id) - spent AS change FROM visit ORDER BY day, id FETCH FIRST 4 ROWS ONLY;
 SELECT day, row_number() OVER (ORDER BY day, id) FROM visit WHERE shop = 2 ORDER BY 2 DESC OFFSET 12;
 
+-- rows that a subquery has put in order stay in it where nothing else is said
+CREATE TABLE lined (id integer PRIMARY KEY, a integer, b integer);
+INSERT INTO lined SELECT i, i % 3, i % 2 FROM generate_series(1, 60) i;
+ANALYZE lined;
+SELECT anker.mirror('lined');
+SELECT anker.wait_for_mirror('lined');
+SELECT DISTINCT ON (a) a, id FROM (SELECT * FROM lined ORDER BY a, id DESC) s ORDER BY a;
+SELECT sum(id) FROM (SELECT DISTINCT ON (a) a, id FROM (SELECT * FROM lined ORDER BY a, id DESC) s ORDER BY a) t;
+WITH w AS MATERIALIZED (SELECT * FROM lined ORDER BY a, id DESC) SELECT max(id) FROM (SELECT DISTINCT ON (a) a, id FROM w ORDER BY a) t;
+SELECT id, row_number() OVER (PARTITION BY a ORDER BY a) FROM (SELECT * FROM lined ORDER BY a, id DESC) s ORDER BY id LIMIT 4;
+SELECT sum(id * n) FROM (SELECT id, row_number() OVER (PARTITION BY a ORDER BY b) AS n FROM (SELECT * FROM lined ORDER BY a, b, id DESC OFFSET 0) s) t;
+SELECT DISTINCT first_value(id) OVER (PARTITION BY a ORDER BY b) FROM (SELECT * FROM lined ORDER BY a, b, id DESC) s ORDER BY 1;
+SELECT DISTINCT ON (a) a, 10 / (id - 60) FROM lined ORDER BY a, id;
+
+-- equality of another operator class
+CREATE FUNCTION lt(integer, integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 < $2 % 2';
+CREATE FUNCTION le(integer, integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 <= $2 % 2';
+CREATE FUNCTION eq(integer, integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 = $2 % 2';
+CREATE FUNCTION ge(integer, integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 >= $2 % 2';
+CREATE FUNCTION gt(integer, integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 > $2 % 2';
+CREATE FUNCTION cmp(integer, integer) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT btint4cmp($1 % 2, $2 % 2)';
+CREATE OPERATOR <# (LEFTARG = integer, RIGHTARG = integer, FUNCTION = lt);
+CREATE OPERATOR <=# (LEFTARG = integer, RIGHTARG = integer, FUNCTION = le);
+CREATE OPERATOR =# (LEFTARG = integer, RIGHTARG = integer, FUNCTION = eq);
+CREATE OPERATOR >=# (LEFTARG = integer, RIGHTARG = integer, FUNCTION = ge);
+CREATE OPERATOR ># (LEFTARG = integer, RIGHTARG = integer, FUNCTION = gt);
+CREATE OPERATOR CLASS parity FOR TYPE integer USING btree AS
+  OPERATOR 1 <#, OPERATOR 2 <=#, OPERATOR 3 =#, OPERATOR 4 >=#, OPERATOR 5 >#, FUNCTION 1 cmp(integer, integer);
+SELECT count(*) FROM (SELECT DISTINCT id FROM lined ORDER BY id USING <#) s;
+SELECT count(*) FROM (SELECT id FROM lined GROUP BY id ORDER BY id USING >#) s;
+SELECT count(DISTINCT s.n) FROM (SELECT count(*) OVER (PARTITION BY id ORDER BY id USING <#) AS n FROM lined) s;
+SELECT array_length(array_agg(DISTINCT id ORDER BY id USING <#), 1) FROM lined;
+DROP OPERATOR FAMILY parity USING btree;
+
 -- what stays above the engine
 SELECT DISTINCT quote_literal(city) FROM visit ORDER BY 1;
 SELECT DISTINCT city, generate_series(1, 2) AS n FROM visit ORDER BY 1, 2 LIMIT 3;

@@ -143,4 +143,8 @@ EXECUTE listed_groups('part 0');
 PREPARE listed_window (text) AS
   SELECT * FROM (SELECT id, row_number() OVER (PARTITION BY name IN ($1, 'part 2') ORDER BY id) AS r FROM part) s WHERE r < 3 ORDER BY 1;
 EXECUTE listed_window('part 0');
+PREPARE listed_having (text) AS
+  SELECT name, sum(size) FROM part GROUP BY name HAVING name IN ($1, 'part 2') OR NOT (max(name) <> $1) OR sum(size) IS NULL ORDER BY name LIMIT 4;
+EXECUTE listed_having('part 0');
+EXECUTE listed_having(NULL);
 RESET plan_cache_mode;

@@ -5,7 +5,7 @@ use plan::catalogue::{Aggregate, Extreme};
 use plan::{Agg, Expr, Literal, SortKey, Type};
 
 use super::columns::{Distinct, conversion, plain};
-use super::compare::{TextOrder, named_locale, require_known_equality};
+use super::compare::{TextOrder, named_locale, require_known_equality, require_own_equality};
 use super::numeric::{comparable, comparable_type, has_images};
 use super::operators;
 use super::reason::{Attempt, Reason, Why};
@@ -113,6 +113,9 @@ impl<'a> Translator<'a> {
         };
         if distinct {
             require_known_equality(typed.ty, argument)?;
+            for clause in self.tree.list_of::<pg_sys::SortGroupClause>(aggref.aggdistinct) {
+                require_own_equality(clause, argument)?;
+            }
         }
         if !aggregate.row().takes(typed.ty) {
             return Err(unknown(aggref));

@@ -44,6 +44,34 @@ impl Translator<'_> {
         }
     }
 
+    /// In which order PostgreSQL has the rows of a level where window functions and DISTINCT ON do not say otherwise.
+    pub fn kept_order(&mut self, query: &pg_sys::Query) -> Attempt<Vec<SortKey>> {
+        if !query.hasWindowFuncs && !query.hasDistinctOn {
+            return Ok(Vec::new());
+        }
+        match self.order_of_rows(query) {
+            Err(reason) if self.reads_sorted_item(query) => Err(reason),
+            order => Ok(order.unwrap_or_default()),
+        }
+    }
+
+    /// Whether FROM is a subquery with ORDER BY, or refers to one behind WITH.
+    fn reads_sorted_item(&self, query: &pg_sys::Query) -> bool {
+        let index = only_item(query).and_then(|index| usize::try_from(index - 1).ok());
+        let Some(entry) = index.and_then(|at| self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(at)) else {
+            return false;
+        };
+        if entry.rtekind != pg_sys::RTEKind::RTE_CTE {
+            return reads_in_order(query);
+        }
+        let level = self.scopes.len().checked_sub(entry.ctelevelsup as usize + 1);
+        let list = level.map_or(std::ptr::null_mut(), |level| self.scopes[level].query.cteList);
+        let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(list);
+        let found = all.find(|cte| self.tree.name(cte.ctename) == self.tree.name(entry.ctename));
+        let found = found.and_then(|cte| self.tree.node(cte.ctequery)?.cast::<pg_sys::Query>());
+        found.is_some_and(|query| !query.sortClause.is_null())
+    }
+
     /// The same of a level that may refer to queries of WITH around it.
     pub fn has_sorted_rows(&self, query: &pg_sys::Query) -> bool {
         let is_with = |entry: &pg_sys::RangeTblEntry| entry.rtekind == pg_sys::RTEKind::RTE_CTE;

@@ -188,6 +188,13 @@ pub fn named_locale(locale: &str) -> Expr {
     Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) }
 }
 
+/// That rows are alike by the type's own equality: ORDER BY … USING an operator brings along that of its operator class.
+pub fn require_own_equality(clause: &pg_sys::SortGroupClause, node: Node<'_>) -> Attempt<()> {
+    // SAFETY: a catalog look-up.
+    let own = unsafe { (*pg_sys::lookup_type_cache(node.sql_type(), pg_sys::TYPECACHE_EQ_OPR as i32)).eq_opr };
+    if own == clause.eqop { Ok(()) } else { Err(operator_reason(clause.eqop)) }
+}
+
 /// Equal values are those that are equal to the engine.
 pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
     match ty {

@@ -6,12 +6,12 @@
 use std::ffi::c_void;
 
 use pgrx::prelude::*;
-use plan::{Agg, ColumnId, Expr, Rel, SortKey, Type};
+use plan::{Agg, ColumnId, Expr, Literal, Rel, SortKey, Type};
 
 use super::aggregate::{self, Translated};
 use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_order};
 use super::columns::{Columns, Computed, Distinct, conversion, plain};
-use super::compare::require_known_equality;
+use super::compare::{require_known_equality, require_own_equality};
 use super::from::{From, flattened, from, simplified};
 use super::grouping_sets::{Sets, reads_keys_alone};
 use super::numeric::{comparable, comparable_type, has_images};
@@ -53,6 +53,8 @@ pub struct Opened<'a> {
     pub quals: *mut pg_sys::Node,
     /// HAVING, where the groups are PostgreSQL's.
     pub having: *mut pg_sys::Node,
+    /// In which order its rows come, where a subquery has put them in one.
+    arrival: Vec<SortKey>,
 }
 
 /// A subquery's rows and what its columns are. They may read columns of the levels around it.
@@ -144,7 +146,7 @@ fn closed<'a>(
     purpose: Use,
     order_wanted: bool,
 ) -> Attempt<Level> {
-    let Opened { mut rel, targets, quals, .. } = opened;
+    let Opened { mut rel, targets, quals, arrival, .. } = opened;
     let tree = translator.tree;
     // SAFETY: null or an expression over the scope's columns, which nobody changes.
     let conjuncts = unsafe { tree.list(pg_sys::make_ands_implicit(simplified(quals).cast())) };
@@ -155,7 +157,7 @@ fn closed<'a>(
     let waiting = translator.pending.len();
     let outer = std::mem::take(&mut translator.windows);
     if query.hasWindowFuncs {
-        rel = translator.windowed(rel, query, &ordered)?;
+        rel = translator.windowed(rel, query, &ordered, &arrival)?;
     }
     let mut columns = Vec::new();
     for entry in tree.list_of::<pg_sys::TargetEntry>(targets.cast()).filter(|entry| !entry.resjunk) {
@@ -166,9 +168,9 @@ fn closed<'a>(
     rel = translator.with_pending(rel, waiting);
     // To EXISTS and IN it makes no difference whether a row is there once or twice.
     if query.hasDistinctOn {
-        rel = translator.first_of_each(rel, query, &ordered, &columns)?;
+        (rel, columns) = translator.first_of_each(rel, query, &ordered, columns, arrival)?;
     } else if !query.distinctClause.is_null() && (purpose != Use::List || limited) {
-        (rel, columns) = translator.distinct_rows(rel, columns, tree.list_of(targets.cast()))?;
+        (rel, columns) = translator.distinct_rows(rel, query, columns, tree.list_of(targets.cast()))?;
     }
     if limited {
         rel = translator.first_rows(rel, query, &ordered, &columns)?;
@@ -207,7 +209,8 @@ impl<'a, 't> Reader<'a, 't> {
         // The rows are read for each of several grouping sets.
         let repeated = translator.repeated;
         translator.repeated |= sets.is_some();
-        translator.order_wanted = query.hasAggs && query.setOperations.is_null() && reads_one_item(query);
+        let depends_on_order = query.hasAggs || query.hasWindowFuncs || query.hasDistinctOn;
+        translator.order_wanted = depends_on_order && query.setOperations.is_null() && reads_one_item(query);
         let From { rel, conjuncts } = match query.setOperations.is_null() {
             // SAFETY: by the caller's promise.
             true => unsafe { from(translator, query)? },
@@ -242,7 +245,8 @@ impl<'a, 't> Reader<'a, 't> {
         let rel = reader.translator.with_pending(rel, waiting);
         let rel = reader.assembled(rel)?;
         reader.translator.repeated = repeated;
-        Ok(Opened { rel, columns: reader.columns, targets, quals, having })
+        let arrival = if reader.grouped { Vec::new() } else { reader.translator.kept_order(query)? };
+        Ok(Opened { rel, columns: reader.columns, targets, quals, having, arrival })
     }
 
     /// The rows for which the conditions are true; and those that are left to PostgreSQL: possible without grouping, where
@@ -306,6 +310,7 @@ impl<'a, 't> Reader<'a, 't> {
             let typed = self.translator.expression(simple)?;
             let typed = self.translator.shown(typed)?;
             require_known_equality(typed.ty, simple)?;
+            require_own_equality(clause, node)?;
             if has_images(typed.ty) {
                 self.key_of_images(wanted, node, simple, typed)?;
                 continue;
@@ -504,13 +509,18 @@ impl<'a> Translator<'a> {
         };
         let waiting = self.pending.len();
         let condition = self.row_condition(conjunct)?;
-        Ok(self.with_pending(rel, waiting).filter(vec![condition]))
+        let rel = self.with_pending(rel, waiting);
+        match condition {
+            Expr::Literal { value: Some(Literal::Bool(true)), .. } => Ok(rel),
+            condition => Ok(rel.filter(vec![condition])),
+        }
     }
 
     /// Each row once.
     fn distinct_rows<'b>(
         &mut self,
         rel: Rel,
+        query: &pg_sys::Query,
         columns: Vec<Attempt<Typed>>,
         entries: impl Iterator<Item = &'b pg_sys::TargetEntry>,
     ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
@@ -519,6 +529,10 @@ impl<'a> Translator<'a> {
         for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
             let typed = self.shown(column?)?;
             require_known_equality(typed.ty, self.tree.required(entry.expr))?;
+            let mut clauses = self.tree.list_of::<pg_sys::SortGroupClause>(query.distinctClause);
+            if let Some(clause) = clauses.find(|clause| clause.tleSortGroupRef == entry.ressortgroupref) {
+                require_own_equality(clause, self.tree.required(entry.expr))?;
+            }
             let id = self.column(comparable_type(typed.ty))?;
             keys.push(plan::Computed { column: id, expr: comparable(&typed) });
             if has_images(typed.ty) {

@@ -89,22 +89,32 @@ impl<'a> Translator<'a> {
         Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
     }
 
-    /// The first row of each group that DISTINCT ON makes, in the order of the subquery.
+    /// The first row of each group that DISTINCT ON makes, in the order of the subquery, then in that in which rows come.
     pub fn first_of_each(
         &mut self,
         rel: Rel,
         query: &'a pg_sys::Query,
         targets: &Targets<'a>,
-        columns: &[Attempt<Typed>],
-    ) -> Attempt<Rel> {
+        columns: Vec<Attempt<Typed>>,
+        arrival: Vec<SortKey>,
+    ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
         let waiting = self.pending.len();
         let keys = self.keys_of(query.distinctClause, targets)?;
         let mut order = self.sort_keys(query.sortClause, targets, None)?;
-        self.break_ties(&mut order, columns)?;
+        order.extend(arrival);
+        self.break_ties(&mut order, &columns)?;
         let rel = self.with_pending(rel, waiting);
+        // PostgreSQL computes them for all rows.
+        let mut computed = Vec::new();
+        let columns = columns.into_iter().map(|column| match column {
+            Ok(typed) if typed.expr.can_raise() => self.as_column(typed, &mut computed),
+            column => column,
+        });
+        let columns = columns.collect();
+        let rel = rel.map(computed);
         let one = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
         let range = Range { offset: None, count: Some(one), ties: false };
-        Ok(Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) })
+        Ok((Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) }, columns))
     }
 
     /// Rows that are computed twice must be the same ones.

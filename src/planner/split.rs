@@ -18,7 +18,6 @@
 //! What goes to the engine is simplified then; the upper query is when it is planned.
 
 use pgrx::prelude::*;
-use plan::Rel;
 
 use super::columns::ScanColumn;
 use super::from::simplified;
@@ -116,29 +115,19 @@ unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> 
 fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
     let columns = level.columns.read_by_engine(translator);
     translator.scopes.push(Scope::above(query, columns));
-    let (mut conditions, mut left) = (Vec::new(), std::ptr::null_mut());
+    let mut left = std::ptr::null_mut();
     // SAFETY: null or an expression over the level's columns.
     for conjunct in translator.tree.list(unsafe { pg_sys::make_ands_implicit(level.quals.cast()) }) {
         // SAFETY: as above; simplified it is a new tree, which nobody changes.
         let simple = translator.tree.required(unsafe { simplified(conjunct.as_ptr()) });
-        match translator.attempt(|translator| translator.row_condition(simple)) {
-            Ok(condition) => conditions.push((conjunct, condition)),
+        match translator.attempt(|translator| translator.restricted(level.rel.clone(), simple)) {
+            Ok(restricted) => level.rel = restricted,
             Err(_) => push(&mut left, conjunct.as_ptr::<pg_sys::Node>()),
         }
     }
     translator.scopes.pop();
-    // What is left may be what spares others an error.
-    if !left.is_null() {
-        let (raising, safe): (Vec<_>, Vec<_>) =
-            conditions.into_iter().partition(|(_, condition)| condition.can_raise());
-        raising.into_iter().for_each(|(conjunct, _)| push(&mut left, conjunct.as_ptr::<pg_sys::Node>()));
-        conditions = safe;
-    }
-    let groups = std::mem::replace(&mut level.rel, Rel::Row);
-    level.rel = groups.filter(conditions.into_iter().map(|(_, condition)| condition).collect());
-    // SAFETY: null or a list of expressions.
-    level.quals =
-        if left.is_null() { std::ptr::null_mut() } else { unsafe { pg_sys::make_ands_explicit(left).cast() } };
+    // SAFETY: a list of expressions.
+    level.quals = if left.is_null() { left.cast() } else { unsafe { pg_sys::make_ands_explicit(left).cast() } };
 }
 
 /// What is left of the query, over the placeholder; `groups`: its groups, too.

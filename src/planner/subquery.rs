@@ -87,7 +87,7 @@ impl<'a> Translator<'a> {
     }
 
     /// A value as a column.
-    fn as_column(&mut self, typed: Typed, computed: &mut Vec<Computed>) -> Attempt<Typed> {
+    pub fn as_column(&mut self, typed: Typed, computed: &mut Vec<Computed>) -> Attempt<Typed> {
         let mut name = |expr: Expr, ty: Type| -> Attempt<Expr> {
             let column = self.column(ty)?;
             computed.push(Computed { column, expr });

@@ -1,9 +1,9 @@
-//! Window functions of subqueries; those of the query itself PostgreSQL computes.
+//! Window functions of subqueries, and of the query itself where it is read as one ([`super::nested`]).
 
 use pgrx::prelude::*;
-use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, Type, Unit, WindowCall};
+use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, SortKey, Type, Unit, WindowCall};
 
-use super::compare::require_known_equality;
+use super::compare::{require_known_equality, require_own_equality};
 use super::from::simplified;
 use super::numeric::comparable;
 use super::ordered::Targets;
@@ -28,8 +28,15 @@ impl<'a> Translator<'a> {
             .ok_or_else(|| Why::WindowFunction.of("window function in an unusual place"))
     }
 
-    /// The rows with the values of all window functions in the select list and in what it is ordered by.
-    pub fn windowed(&mut self, mut rel: Rel, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<Rel> {
+    /// The rows with the values of all window functions in the select list and in what it is ordered by. `arrival`: where
+    /// a window leaves the order open, it is this one.
+    pub fn windowed(
+        &mut self,
+        mut rel: Rel,
+        query: &'a pg_sys::Query,
+        targets: &Targets<'a>,
+        arrival: &[SortKey],
+    ) -> Attempt<Rel> {
         let calls = self.window_functions(targets)?;
         for clause in self.tree.list_of::<pg_sys::WindowClause>(query.windowClause) {
             let mut own: Vec<Node<'a>> = Vec::new();
@@ -40,7 +47,7 @@ impl<'a> Translator<'a> {
                 }
             }
             if !own.is_empty() {
-                rel = self.window(rel, clause, targets, &own)?;
+                rel = self.window(rel, clause, targets, &own, arrival)?;
             }
         }
         Ok(rel)
@@ -69,6 +76,7 @@ impl<'a> Translator<'a> {
         clause: &'a pg_sys::WindowClause,
         targets: &Targets<'a>,
         functions: &[Node<'a>],
+        arrival: &[SortKey],
     ) -> Attempt<Rel> {
         let waiting = self.pending.len();
         let partition = self.keys_of(clause.partitionClause, targets)?;
@@ -101,11 +109,11 @@ impl<'a> Translator<'a> {
             calls.push(WindowCall { columns, function: function_of, frame, reach });
         }
         let rel = self.with_pending(rel, waiting);
+        let mut ties = arrival.to_vec();
         // Rows that are computed twice must have the same numbers.
-        let ties = match self.repeated {
-            true => super::ordered::by_columns(&self.columns_of(&rel)),
-            false => Vec::new(),
-        };
+        if self.repeated {
+            ties.extend(super::ordered::by_columns(&self.columns_of(&rel)));
+        }
         let over = Box::new(Over { partition, order, ties });
         Ok(Rel::Window { input: Box::new(rel), over, calls })
     }
@@ -118,6 +126,7 @@ impl<'a> Translator<'a> {
             // SAFETY: an expression; simplified it is a new tree, which nobody changes.
             let typed = self.expression(self.tree.required(unsafe { simplified(node.as_ptr()) }))?;
             require_known_equality(typed.ty, node)?;
+            require_own_equality(clause, node)?;
             keys.push(comparable(&typed));
         }
         Ok(keys)

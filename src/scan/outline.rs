@@ -210,10 +210,9 @@ impl Tree<'_> {
 
     fn details(&self, operator: &Operator) {
         match &operator.step {
-            step @ Step::Scan { relation, .. } => {
-                let columns = self.names.spec.plan.relations.get(*relation as usize).map_or(0, |r| r.columns.len());
+            step @ Step::Scan { read, .. } => {
                 if let Some(scan) = self.scan(step).filter(|_| self.out.is_verbose()) {
-                    self.list(c"Columns", (0..columns as u16).map(|at| self.names.column(scan, at)));
+                    self.list(c"Columns", read.iter().map(|at| self.names.column(scan, *at)));
                 }
             }
             Step::Row | Step::Hash | Step::Union | Step::GroupingSets | Step::Values { .. } => {}
@@ -281,7 +280,7 @@ impl Tree<'_> {
 
     /// Which scan it is, if it is one.
     fn scan(&self, step: &Step) -> Option<Scan> {
-        let Step::Scan { relation, first } = step else { return None };
+        let Step::Scan { relation, first, .. } = step else { return None };
         let meaning = first.and_then(|first| self.plan.columns.iter().find(|(id, _)| *id == first));
         Some(match meaning {
             Some((_, Meaning::Column { scan, .. })) => *scan,

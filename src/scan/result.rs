@@ -69,6 +69,18 @@ impl EngineResult {
 
     /// Moves what came and what will come to a tuple store.
     fn store_all(&mut self, came: Vec<RecordBatch>, mut store: TupleStore) -> Result<(), Trouble> {
+        match self.fill(&mut store, came) {
+            Ok(()) => self.kept = Some(Kept::Tuples(store)),
+            Err(trouble) => {
+                // The query goes on without it, and nobody else would give its file back.
+                store.end();
+                return Err(trouble);
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, store: &mut TupleStore, came: Vec<RecordBatch>) -> Result<(), Trouble> {
         let columns = self.columns.len();
         let mut values = vec![pg_sys::Datum::null(); columns];
         let mut nulls = vec![false; columns];
@@ -80,7 +92,6 @@ impl EngineResult {
                 unsafe { store.push(&mut values, &mut nulls) };
             }
         }
-        self.kept = Some(Kept::Tuples(store));
         Ok(())
     }
 

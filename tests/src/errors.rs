@@ -16,6 +16,7 @@ tests![
     errors_keep_context_and_names,
     errors_show_no_backtraces,
     a_value_that_is_never_used_raises_nothing,
+    what_fails_late_leaves_no_file,
     a_cancelled_query_stops,
     cancelled_queries_leave_the_queue,
     nothing_leaks_after_many_cancels,
@@ -129,6 +130,27 @@ fn errors_show_no_backtraces(context: &Context) -> Result<()> {
     }
     let traced = cluster.log().lines().filter(|line| line.contains("pgrx_pg_sys")).count();
     ensure!(traced == 0, "{traced} lines of backtraces in the server's log");
+    Ok(())
+}
+
+/// The engine gives up on the last row, when most of its result is in a file beyond `work_mem`; the heap has an answer.
+fn what_fails_late_leaves_no_file(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE late (id integer PRIMARY KEY, f float8);
+         INSERT INTO late SELECT i, CASE WHEN i = 200000 THEN 'Infinity' ELSE i / 1e6 END FROM generate_series(1, 200000) i;
+         SET work_mem = '64kB'",
+    )?;
+    anker::mirror(&mut client, &["late"], LIVE)?;
+    for query in [
+        "SELECT id, f FROM late WHERE exp(f) > 0 AND anker.olap()",
+        "SELECT id, max(f) FROM late WHERE anker.olap() GROUP BY id HAVING exp(max(f)) > 0",
+    ] {
+        let by = anker::analyzed(&mut client, query)?.unwrap_or_default();
+        ensure!(by.starts_with("heap"), "{query}: answered by {by}");
+        same(&mut client, query)?;
+    }
+    ensure!(!cluster.log().contains("temporary file leak"), "a file was left behind");
     Ok(())
 }
 

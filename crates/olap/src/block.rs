@@ -147,10 +147,10 @@ impl<'a> Block<'a, '_> {
         let Ready { raising, safe } = self.ready(columns);
         let still_read = [&raising, above].concat();
         let has_partners = !self.builder.key_tests(columns).is_empty();
+        let kept = self.read(columns, &still_read);
         let stage = match safe.is_empty() && !has_partners {
-            true => self.builder.scan(relation, columns),
+            true => self.builder.scan(relation, columns, &kept),
             false => {
-                let kept = self.read(columns, &still_read);
                 let rows = raising.is_empty().then_some(rows);
                 self.builder.filtered_scan(relation, columns, &safe, &kept, rows)?
             }

@@ -120,7 +120,10 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
 
 /// What the C library's function gives, which is PostgreSQL's; what is infinite, too small or undefined is the heap's.
 fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
-    let checked = |a: f64| (f(a), !(a.is_finite() && is_usual(f(a), a == 1.0)));
+    let checked = |a: f64| match a.is_nan() {
+        true => (a, false),
+        false => (f(a), !(a.is_finite() && is_usual(f(a), a == 1.0))),
+    };
     map::<Float64Type, Float64Type>(args, rows, checked, FailureKind::Undefined)
 }
 
@@ -131,6 +134,9 @@ const RADIANS: f64 = 0.0174532925199432957692;
 /// The same of functions that are zero at zero, or at one.
 fn of_angle(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| {
+        if a.is_nan() {
+            return (a, false);
+        }
         let result = f(a);
         (result, !(a.is_finite() && (result.is_normal() || result == 0.0 && (a == 0.0 || a == 1.0))))
     };

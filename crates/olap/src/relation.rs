@@ -14,13 +14,15 @@ use crate::physical::{Builder, Stage, columns_of};
 use crate::scan::{Condition, Filter, Pruning, Ranges, Reading, ViewScan};
 
 impl Builder<'_> {
-    /// All rows, with all columns.
-    pub fn scan(&self, relation: u16, columns: &[ColumnId]) -> Stage {
+    /// All rows, with those of its columns that are `kept`.
+    pub fn scan(&self, relation: u16, columns: &[ColumnId], kept: &[ColumnId]) -> Stage {
         let view = self.views[relation as usize].clone();
         let rows = view.row_count() as f64;
-        let scan = Arc::new(ViewScan::new(view, self.schema(relation, columns, columns), self.threads));
-        let plan = self.observer.operator(scan, || (scan_step(relation, columns), Some(rows)));
-        Stage { plan, columns: columns.to_vec() }
+        let places = places_of(columns, kept);
+        let scan = ViewScan::new(view, places.clone(), self.schema(relation, columns, kept), self.threads);
+        let columns_read = places.iter().map(|at| columns[*at]).collect();
+        let plan = self.observer.operator(Arc::new(scan), || (scan_step(relation, columns, &places), Some(rows)));
+        Stage { plan, columns: columns_read }
     }
 
     /// A scan of the rows that pass conditions which raise no error, and that have a partner in the joins above, with those
@@ -34,19 +36,25 @@ impl Builder<'_> {
         rows: Option<f64>,
     ) -> Result<Stage, Failure> {
         let view = self.views[relation as usize].clone();
-        let kept: Vec<usize> = (0..columns.len()).filter(|at| kept.contains(&columns[*at])).collect();
+        let kept = places_of(columns, kept);
+        let keys = self.key_tests(columns);
+        let asked = keys.iter().map(|key| key.column).chain(kept.iter().copied());
+        let mut read = places_of(columns, &columns_of(conditions.iter().copied()));
+        read.extend(asked);
+        read.sort_unstable();
+        read.dedup();
         let kept_ids: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
         let is_observed = self.observer.0 && !conditions.is_empty();
         let filter = Filter {
             conditions: self.tests(relation, columns, conditions)?,
             pruning: Pruning::of(conditions, columns, self.plan, self.params),
-            keys: self.key_tests(columns),
-            scan: is_observed.then(|| (scan_step(relation, columns), view.row_count() as f64)),
+            keys,
+            scan: is_observed.then(|| (scan_step(relation, columns, &read), view.row_count() as f64)),
         };
         let schema = self.schema(relation, columns, &kept_ids);
         let scan = Arc::new(ViewScan::filtered(view, filter, kept, schema, self.threads));
         let step = || match conditions.is_empty() {
-            true => scan_step(relation, columns),
+            true => scan_step(relation, columns, &read),
             false => Step::Filter { conditions: conditions.iter().copied().cloned().collect() },
         };
         let plan = self.observer.operator(scan, || (step(), rows));
@@ -71,7 +79,7 @@ impl Builder<'_> {
         }
         let test = |(conditions, ranges): (Vec<&Expr>, Option<Ranges>)| {
             let read = columns_of(conditions.iter().copied());
-            let read: Vec<usize> = (0..columns.len()).filter(|at| read.contains(&columns[*at])).collect();
+            let read = places_of(columns, &read);
             let ids: Vec<ColumnId> = read.iter().map(|at| columns[*at]).collect();
             let lowering = self.lowering(&ids);
             let lowered = conditions.iter().map(|c| lowering.lower(c)).collect::<Result<Vec<_>, _>>()?;
@@ -126,6 +134,11 @@ fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     }
 }
 
-fn scan_step(relation: u16, columns: &[ColumnId]) -> Step {
-    Step::Scan { relation, first: columns.first().copied() }
+/// Which of a relation's columns are among these.
+fn places_of(columns: &[ColumnId], ids: &[ColumnId]) -> Vec<usize> {
+    (0..columns.len()).filter(|at| ids.contains(&columns[*at])).collect()
+}
+
+fn scan_step(relation: u16, columns: &[ColumnId], read: &[usize]) -> Step {
+    Step::Scan { relation, first: columns.first().copied(), read: read.iter().map(|at| *at as u16).collect() }
 }

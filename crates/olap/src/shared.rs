@@ -1,4 +1,5 @@
-//! Rows that several parts of a query read, and that are computed once: kept in memory until the query ends.
+//! Rows that several parts of a query read, and that are computed once: kept until the query ends, in memory or, where they
+//! find no room there, on disk.
 //!
 //! ```text
 //!   reader  reader        each gives the rows in columns of its own
@@ -16,7 +17,6 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common_runtime::SpawnedTask;
-use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion_physical_plan::coop::cooperative;
@@ -26,6 +26,7 @@ use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
 use futures::future::{BoxFuture, Shared};
+use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use plan::{ColumnId, Rel};
 use protocol::request::Failure;
@@ -36,12 +37,15 @@ use crate::compact::owned;
 use crate::error::internal;
 use crate::expr::column_name;
 use crate::physical::{Builder, Stage};
+use crate::spill::{self, Means, Room, SINK_BYTES, Sink, blocking};
 use crate::statistics::Sampled;
 
 /// More rows are rather computed again than kept.
 pub const MOST_ROWS: f64 = 1e6;
 /// How many times fewer rows a join must have than its relations together.
 const SMALLER: f64 = 2.0;
+/// Of rows that are read from disk at once.
+const READ_BYTES: usize = 1 << 20;
 
 /// What is shared: an operator with equal ones, or one that is read several times itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,9 +116,19 @@ pub struct SharedRows {
 /// A partition that is or will be computed.
 type Kept = Shared<BoxFuture<'static, Result<Arc<Partition>, Arc<DataFusionError>>>>;
 
-struct Partition {
-    batches: Vec<RecordBatch>,
-    _memory: MemoryReservation,
+enum Partition {
+    /// The room is taken as long as they are there.
+    Memory(Vec<RecordBatch>, #[expect(unused)] Room),
+    Disk(spill::Kept),
+}
+
+impl Partition {
+    fn batches(&self, rows: usize) -> BoxStream<'static, Result<RecordBatch>> {
+        match self {
+            Partition::Memory(batches, _) => stream::iter(batches.clone()).map(Ok).boxed(),
+            Partition::Disk(kept) => kept.batches_within(rows, READ_BYTES).boxed(),
+        }
+    }
 }
 
 impl SharedRows {
@@ -132,23 +146,61 @@ impl SharedRows {
 /// Computes a partition in a task, which ends with the last who waits for it.
 fn kept(plan: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext>) -> Kept {
     let task = SpawnedTask::spawn(async move {
-        let memory = MemoryConsumer::new("SharedRows").register(context.memory_pool());
+        let mut keeper = Keeper::new(Means::new("SharedRows", &context), plan.schema());
         let mut rows = plan.execute(partition, context)?;
-        let mut batches = Vec::new();
         while let Some(batch) = rows.try_next().await? {
-            let columns = batch.columns().iter().cloned().map(owned).collect();
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
-            memory.try_grow(batch.get_array_memory_size())?;
-            batches.push(batch);
+            keeper.add(batch)?;
         }
-        Ok(Arc::new(Partition { batches, _memory: memory }))
+        keeper.finish().map(Arc::new)
     });
     let ended = async move {
         let ended = task.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)));
         ended.flatten().map_err(Arc::new)
     };
     ended.boxed().shared()
+}
+
+/// Takes the rows of a partition.
+struct Keeper {
+    means: Means,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    /// Where all of them are from when memory ended.
+    sink: Option<Sink>,
+}
+
+impl Keeper {
+    fn new(means: Means, schema: SchemaRef) -> Keeper {
+        Keeper { means, schema, batches: Vec::new(), sink: None }
+    }
+
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        if let Some(sink) = &mut self.sink {
+            return blocking(|| sink.write(&batch));
+        }
+        let columns = batch.columns().iter().cloned().map(owned).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
+        let bytes = batch.get_array_memory_size();
+        self.batches.push(batch);
+        match (self.means.room.grow(bytes), &self.means.disk) {
+            (Err(_), Some(account)) => {
+                let batches = std::mem::take(&mut self.batches);
+                let sink = self.sink.insert(Sink::new(account.clone(), &self.schema)?);
+                blocking(|| batches.iter().try_for_each(|batch| sink.write(batch)))?;
+                drop(batches);
+                self.means.room.resize(SINK_BYTES)
+            }
+            (grown, _) => grown,
+        }
+    }
+
+    fn finish(self) -> Result<Partition> {
+        Ok(match self.sink {
+            Some(sink) => Partition::Disk(blocking(|| sink.finish())?.kept()),
+            None => Partition::Memory(self.batches, self.means.room),
+        })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -215,9 +267,8 @@ impl ExecutionPlan for Reader {
         let (schema, reader) = (self.schema(), self.clone());
         let batches = async move {
             let kept = reader.rows.partition(partition, &context).await.map_err(DataFusionError::Shared)?;
-            let (schema, count) = (reader.schema(), kept.batches.len());
-            let batch = move |at: usize| reader.as_read(&schema, &kept.batches[at]);
-            Ok::<_, DataFusionError>(stream::iter((0..count).map(batch)))
+            let (schema, rows) = (reader.schema(), context.session_config().batch_size());
+            Ok::<_, DataFusionError>(kept.batches(rows).map(move |batch| reader.as_read(&schema, &batch?)))
         };
         let batches = stream::once(batches).try_flatten().boxed();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches))))

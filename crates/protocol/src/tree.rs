@@ -47,10 +47,11 @@ pub struct Chunks {
 /// What an operator does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// Of a relation of the plan; its first column, if it has any, tells which scan of it.
+    /// Of a relation of the plan; its first column, if it has any, tells which scan of it. `read`: which of its columns.
     Scan {
         relation: u16,
         first: Option<ColumnId>,
+        read: Vec<u16>,
     },
     /// One row without columns.
     Row,

@@ -85,7 +85,7 @@ impl Forking {
             let actual = Some(Actual { rows, ..Actual::default() });
             Operator { step, expected_rows: None, actual, inputs }
         };
-        let (mut below, mut conditions, mut first) = (&self.groups, Vec::new(), None);
+        let (mut below, mut conditions, mut scan) = (&self.groups, Vec::new(), &[][..]);
         while let [input] = below.inputs()[..] {
             if let Rel::Filter { conditions: these, .. } = input {
                 conditions.splice(0..0, these.iter().cloned());
@@ -93,9 +93,10 @@ impl Forking {
             below = input;
         }
         if let Rel::Scan { columns, .. } = below {
-            first = columns.first().copied();
+            scan = columns;
         }
-        let mut made = operator(Step::Scan { relation: 0, first }, scanned, vec![]);
+        let step = Step::Scan { relation: 0, first: scan.first().copied(), read: (0..scan.len() as u16).collect() };
+        let mut made = operator(step, scanned, vec![]);
         if !conditions.is_empty() {
             made = operator(Step::Filter { conditions }, passed, vec![made]);
         }

@@ -64,13 +64,12 @@ struct Source {
 }
 
 impl ViewScan {
-    /// All columns of the view, for each of which `schema` has a field.
-    pub fn new(view: Arc<dyn TableView>, schema: Schema, threads: usize) -> ViewScan {
-        let columns = (0..schema.fields().len()).collect();
+    /// Some of the view's columns, for each of which `schema` has a field.
+    pub fn new(view: Arc<dyn TableView>, columns: Vec<usize>, schema: Schema, threads: usize) -> ViewScan {
         ViewScan::of(view, None, columns, Arc::new(schema), threads)
     }
 
-    /// Those of rows that pass a filter: some of the view's columns, for each of which `schema` has a field.
+    /// The same of rows that pass a filter.
     pub fn filtered(
         view: Arc<dyn TableView>,
         filter: Filter,

@@ -14,7 +14,7 @@ use protocol::request::FailureKind;
 
 use crate::build::{int, integer};
 use crate::runtime::{numbers, stands_still};
-use crate::table::{engine, rows, tokio_runtime};
+use crate::table::{engine, rows, spilling_engine, tokio_runtime};
 
 const BIG: Type = Type::Int64;
 const CHUNKS: usize = 6;
@@ -125,6 +125,27 @@ fn memory_is_counted_and_given_back() {
     let failure = tokio_runtime().block_on(rows(&small, &plan, &[], std::slice::from_ref(&view))).unwrap_err();
     assert_eq!(failure.kind, FailureKind::OutOfMemory, "{failure:?}");
     assert_eq!(tokio_runtime().block_on(rows(&small, &joined(10), &[], &[view])).unwrap().len(), 10);
+}
+
+/// Three times the same groups, one reader behind the other.
+#[test]
+fn what_finds_no_memory_is_read_from_disk() {
+    let columns = vec![ColumnId(12), ColumnId(13)];
+    let part = |first: u16| Part { rel: counted(20_000, first), exprs: vec![column(first + 1), column(first + 2)] };
+    let plan = plan(Rel::Union { columns, inputs: vec![part(0), part(4), part(8)] }, &[12, 13]);
+    let (view, _) = numbers(CHUNKS);
+    let sorted = |engine: &Runtime| {
+        let mut told = tokio_runtime().block_on(rows(engine, &plan, &[], std::slice::from_ref(&view))).unwrap();
+        told.sort_by_key(|row| row[0].as_ref().map(crate::table::int));
+        told
+    };
+    let spilling = spilling_engine(2);
+    assert_eq!(sorted(&spilling), sorted(&engine(2)));
+    // More than the groups, which go there, too, but once.
+    let once = spilling_engine(2);
+    let alone = Plan { root: counted(20_000, 0), output: vec![column(1), column(2)], ..plan.clone() };
+    assert_eq!(tokio_runtime().block_on(rows(&once, &alone, &[], &[view])).unwrap().len(), 20_000);
+    assert!(spilling.spilled_bytes() > once.spilled_bytes(), "{} {}", spilling.spilled_bytes(), once.spilled_bytes());
 }
 
 #[test]
