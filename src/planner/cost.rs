@@ -84,6 +84,8 @@ fn sent(side: &EngineSide, costs: &Costs) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Above {
     pub groups: usize,
+    /// Of sorted rows each once.
+    pub uniques: usize,
     /// Or the engine does.
     pub sorts: bool,
 }
@@ -100,7 +102,8 @@ struct Boundary {
 /// A plan of the heap.
 unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited: bool) -> Boundary {
     use pg_sys::NodeTag::*;
-    let (mut plan, mut cost_above, mut times, mut groups, mut sorted) = (top, 0.0, 1.0, above.groups, false);
+    let (mut plan, mut cost_above, mut times, mut sorted) = (top, 0.0, 1.0, false);
+    let Above { mut groups, mut uniques, .. } = *above;
     // SAFETY: a plan's child, or null.
     while let Some(below) = unsafe { plan.lefttree.as_ref() } {
         let own = (plan.total_cost - below.total_cost - of_subqueries(tree, plan)).max(0.0);
@@ -109,7 +112,11 @@ unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_
                 sorted = true;
                 cost_above += own;
             }
-            T_WindowAgg | T_Unique | T_Result | T_ProjectSet => cost_above += own,
+            T_WindowAgg | T_Result | T_ProjectSet => cost_above += own,
+            T_Unique if uniques > 0 => {
+                uniques -= 1;
+                cost_above += own;
+            }
             // Of a limit the rows below are meant, and what it saves is the heap's alone.
             T_Limit | T_Material => {}
             T_Gather | T_GatherMerge => times = divisor(tree.required(std::ptr::from_ref(plan).cast_mut())),
@@ -246,7 +253,7 @@ impl<'a> HeapPlan<'a> {
                 let inner = self.below(plan.righttree, turns);
                 self.join(outer, inner, or_at_most(outer.max(inner)))
             }
-            T_Agg | T_Group => {
+            T_Agg | T_Group | T_Unique => {
                 let input = self.below(plan.lefttree, turns);
                 self.grouped += input;
                 expected.min(input)
