@@ -57,6 +57,19 @@ SELECT id, row_number() OVER (PARTITION BY a ORDER BY a) FROM (SELECT * FROM lin
 SELECT sum(id * n) FROM (SELECT id, row_number() OVER (PARTITION BY a ORDER BY b) AS n FROM (SELECT * FROM lined ORDER BY a, b, id DESC OFFSET 0) s) t;
 SELECT DISTINCT first_value(id) OVER (PARTITION BY a ORDER BY b) FROM (SELECT * FROM lined ORDER BY a, b, id DESC) s ORDER BY 1;
 SELECT DISTINCT ON (a) a, 10 / (id - 60) FROM lined ORDER BY a, id;
+-- also where PostgreSQL computes what decides, and through a subquery that leaves rows as they come
+SELECT id, row_number() OVER (PARTITION BY a ORDER BY b) FROM (SELECT * FROM lined ORDER BY a, b, id DESC) s LIMIT 4;
+SELECT DISTINCT ON (a) a, id, quote_literal(b::text) FROM (SELECT * FROM lined ORDER BY a, id DESC) s ORDER BY a;
+SELECT DISTINCT ON (a) a, id FROM (SELECT a + 0 AS a, id FROM (SELECT * FROM lined ORDER BY a, id DESC OFFSET 0) x WHERE id < 50 OFFSET 0) y ORDER BY a;
+WITH w AS MATERIALIZED (SELECT * FROM lined ORDER BY b, id DESC), v AS MATERIALIZED (SELECT b, id FROM w)
+  SELECT sum(id) FROM (SELECT DISTINCT ON (b) b, id FROM v ORDER BY b) t;
+-- windows with the same order see rows that are alike in the same order
+SELECT count(*) FROM (SELECT a, b, n, running, sum(id) OVER (PARTITION BY a ORDER BY b, n ROWS UNBOUNDED PRECEDING) AS again FROM
+  (SELECT id, a, b, row_number() OVER (PARTITION BY a ORDER BY b) AS n, sum(id) OVER (ORDER BY id % 7) AS other,
+    sum(id) OVER (PARTITION BY a ORDER BY b ROWS UNBOUNDED PRECEDING) AS running FROM lined OFFSET 0) s) t WHERE running <> again;
+-- rows come in the order of their windows where ORDER BY is how it begins
+SELECT a, id, rank() OVER (PARTITION BY a ORDER BY id DESC) FROM lined ORDER BY a LIMIT 3;
+SELECT DISTINCT ON (a) a, id, row_number() OVER (PARTITION BY a ORDER BY id DESC) FROM lined ORDER BY a;
 
 -- equality of another operator class
 CREATE FUNCTION lt(integer, integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 < $2 % 2';

@@ -34,7 +34,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-impl Translator<'_> {
+impl<'a> Translator<'a> {
     /// In which order the rows of the innermost level, `query`, come; none if any will do.
     pub fn order_of_rows(&mut self, query: &pg_sys::Query) -> Attempt<Vec<SortKey>> {
         match self.scope_mut().order.clone() {
@@ -45,8 +45,8 @@ impl Translator<'_> {
     }
 
     /// In which order PostgreSQL has the rows of a level where window functions and DISTINCT ON do not say otherwise.
-    pub fn kept_order(&mut self, query: &pg_sys::Query) -> Attempt<Vec<SortKey>> {
-        if !query.hasWindowFuncs && !query.hasDistinctOn {
+    pub fn kept_order(&mut self, query: &'a pg_sys::Query) -> Attempt<Vec<SortKey>> {
+        if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(query) {
             return Ok(Vec::new());
         }
         match self.order_of_rows(query) {
@@ -55,21 +55,39 @@ impl Translator<'_> {
         }
     }
 
-    /// Whether FROM is a subquery with ORDER BY, or refers to one behind WITH.
-    fn reads_sorted_item(&self, query: &pg_sys::Query) -> bool {
-        let index = only_item(query).and_then(|index| usize::try_from(index - 1).ok());
-        let Some(entry) = index.and_then(|at| self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(at)) else {
-            return false;
-        };
-        if entry.rtekind != pg_sys::RTEKind::RTE_CTE {
-            return reads_in_order(query);
+    /// Whether FROM is a subquery with ORDER BY, or refers to one behind WITH, or is one that reads such rows and leaves
+    /// them as they come.
+    fn reads_sorted_item(&self, query: &'a pg_sys::Query) -> bool {
+        let mut levels: Vec<&pg_sys::Query> = self.scopes.iter().map(|scope| scope.query).collect();
+        let mut query = query;
+        loop {
+            let Some(below) = self.read_subquery(query, &mut levels) else { return false };
+            if !below.sortClause.is_null() {
+                return true;
+            }
+            if is_grouped(below) || !below.distinctClause.is_null() || !below.setOperations.is_null() {
+                return false;
+            }
+            query = below;
         }
-        let level = self.scopes.len().checked_sub(entry.ctelevelsup as usize + 1);
-        let list = level.map_or(std::ptr::null_mut(), |level| self.scopes[level].query.cteList);
-        let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(list);
-        let found = all.find(|cte| self.tree.name(cte.ctename) == self.tree.name(entry.ctename));
-        let found = found.and_then(|cte| self.tree.node(cte.ctequery)?.cast::<pg_sys::Query>());
-        found.is_some_and(|query| !query.sortClause.is_null())
+    }
+
+    /// The query that is the one item of FROM. `levels`: those around it, the query's own last; its own are added.
+    fn read_subquery(&self, query: &pg_sys::Query, levels: &mut Vec<&'a pg_sys::Query>) -> Option<&'a pg_sys::Query> {
+        let at = usize::try_from(only_item(query)? - 1).ok()?;
+        let entry = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(at)?;
+        let found = match entry.rtekind {
+            pg_sys::RTEKind::RTE_CTE => {
+                let level = levels.len().checked_sub(entry.ctelevelsup as usize + 1)?;
+                levels.truncate(level + 1);
+                let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(levels[level].cteList);
+                let cte = all.find(|cte| self.tree.name(cte.ctename) == self.tree.name(entry.ctename))?;
+                self.tree.node(cte.ctequery)?.cast::<pg_sys::Query>()?
+            }
+            _ => self.tree.node(entry.subquery)?.cast::<pg_sys::Query>()?,
+        };
+        levels.push(found);
+        Some(found)
     }
 
     /// The same of a level that may refer to queries of WITH around it.

@@ -86,6 +86,7 @@ pub struct Above {
     pub groups: usize,
     /// Of sorted rows each once.
     pub uniques: usize,
+    pub windows: usize,
     /// Or the engine does.
     pub sorts: bool,
 }
@@ -103,7 +104,7 @@ struct Boundary {
 unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited: bool) -> Boundary {
     use pg_sys::NodeTag::*;
     let (mut plan, mut cost_above, mut times, mut sorted) = (top, 0.0, 1.0, false);
-    let Above { mut groups, mut uniques, .. } = *above;
+    let Above { mut groups, mut uniques, windows, .. } = *above;
     // SAFETY: a plan's child, or null.
     while let Some(below) = unsafe { plan.lefttree.as_ref() } {
         let own = (plan.total_cost - below.total_cost - of_subqueries(tree, plan)).max(0.0);
@@ -112,7 +113,8 @@ unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_
                 sorted = true;
                 cost_above += own;
             }
-            T_WindowAgg | T_Result | T_ProjectSet => cost_above += own,
+            T_Result | T_ProjectSet => cost_above += own,
+            T_WindowAgg if windows > 0 => cost_above += own,
             T_Unique if uniques > 0 => {
                 uniques -= 1;
                 cost_above += own;
@@ -171,7 +173,7 @@ fn table(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
     (entry.rtekind == pg_sys::RTEKind::RTE_RELATION && has_rows).then_some(entry.relid)
 }
 
-fn expected_rows(relid: pg_sys::Oid) -> f64 {
+pub fn expected_rows(relid: pg_sys::Oid) -> f64 {
     OpenRelation::try_locked(relid).map_or(0.0, |relation| relation.expected_rows())
 }
 
@@ -253,7 +255,7 @@ impl<'a> HeapPlan<'a> {
                 let inner = self.below(plan.righttree, turns);
                 self.join(outer, inner, or_at_most(outer.max(inner)))
             }
-            T_Agg | T_Group | T_Unique => {
+            T_Agg | T_Group | T_Unique | T_WindowAgg => {
                 let input = self.below(plan.lefttree, turns);
                 self.grouped += input;
                 expected.min(input)

@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 
 use pgrx::prelude::*;
-use plan::{Agg, ColumnId, Expr, Literal, Rel, SortKey, Type};
+use plan::{Agg, ColumnId, Expr, Rel, SortKey, Type};
 
 use super::aggregate::{self, Translated};
 use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_order};
@@ -53,8 +53,8 @@ pub struct Opened<'a> {
     pub quals: *mut pg_sys::Node,
     /// HAVING, where the groups are PostgreSQL's.
     pub having: *mut pg_sys::Node,
-    /// In which order its rows come, where a subquery has put them in one.
-    arrival: Vec<SortKey>,
+    /// In which order its rows come, where a subquery has put them in one, and window functions or DISTINCT ON may tell.
+    pub arrival: Vec<SortKey>,
 }
 
 /// A subquery's rows and what its columns are. They may read columns of the levels around it.
@@ -245,7 +245,7 @@ impl<'a, 't> Reader<'a, 't> {
         let rel = reader.translator.with_pending(rel, waiting);
         let rel = reader.assembled(rel)?;
         reader.translator.repeated = repeated;
-        let arrival = if reader.grouped { Vec::new() } else { reader.translator.kept_order(query)? };
+        let arrival = reader.translator.kept_order(query)?;
         Ok(Opened { rel, columns: reader.columns, targets, quals, having, arrival })
     }
 
@@ -509,45 +509,7 @@ impl<'a> Translator<'a> {
         };
         let waiting = self.pending.len();
         let condition = self.row_condition(conjunct)?;
-        let rel = self.with_pending(rel, waiting);
-        match condition {
-            Expr::Literal { value: Some(Literal::Bool(true)), .. } => Ok(rel),
-            condition => Ok(rel.filter(vec![condition])),
-        }
-    }
-
-    /// Each row once.
-    fn distinct_rows<'b>(
-        &mut self,
-        rel: Rel,
-        query: &pg_sys::Query,
-        columns: Vec<Attempt<Typed>>,
-        entries: impl Iterator<Item = &'b pg_sys::TargetEntry>,
-    ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
-        let (mut keys, mut aggregates) = (Vec::new(), Vec::new());
-        let mut distinct = Vec::new();
-        for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
-            let typed = self.shown(column?)?;
-            require_known_equality(typed.ty, self.tree.required(entry.expr))?;
-            let mut clauses = self.tree.list_of::<pg_sys::SortGroupClause>(query.distinctClause);
-            if let Some(clause) = clauses.find(|clause| clause.tleSortGroupRef == entry.ressortgroupref) {
-                require_own_equality(clause, self.tree.required(entry.expr))?;
-            }
-            let id = self.column(comparable_type(typed.ty))?;
-            keys.push(plan::Computed { column: id, expr: comparable(&typed) });
-            if has_images(typed.ty) {
-                let any = self.column(typed.ty)?;
-                let agg = Agg::Max(typed.expr.clone());
-                aggregates.push(plan::Aggregation { columns: vec![any], agg, distinct: false });
-                distinct.push(Ok(Typed { expr: Expr::column(any), ..typed }));
-                continue;
-            }
-            distinct.push(Ok(Typed { expr: Expr::column(id), ..typed }));
-        }
-        if keys.is_empty() {
-            return Err(Why::Grouping.of("DISTINCT of nothing"));
-        }
-        Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates }, distinct))
+        Ok(self.with_pending(rel, waiting).filter_by(condition))
     }
 }
 

@@ -11,7 +11,7 @@
 //!   in FROM
 //! - `grouping_sets`: GROUPING SETS, ROLLUP, CUBE, GROUPING()
 //! - `ordered`: LIMIT and OFFSET of subqueries, and of the query itself as far as the engine can see to it; `window`:
-//!   window functions of subqueries, `window_function` which they are
+//!   window functions, `window_function` which they are
 //! - `translate`: expressions, with `compare` for comparisons, `lists` for those with the elements of an array, `conditional`
 //!   for CASE and its kin, `aggregate` for aggregates; `operators`, `functions`, `matching` (patterns), `conversions` (to text
 //!   and from it), `documents` (jsonb), `enums` and `times` for the whitelist

@@ -8,6 +8,7 @@
 
 use pgrx::prelude::*;
 
+use super::window::has_order_of;
 use crate::pg::tree::{Tree, make, push, string_node, text};
 
 /// A query around another one.
@@ -25,17 +26,16 @@ pub fn nested<'a>(tree: Tree<'a>, query: &pg_sys::Query) -> Option<Nested<'a>> {
     }
     let (inner, outer) = (make::<pg_sys::Query>(), make::<pg_sys::Query>());
     *inner = *query;
+    let order = order_of(tree, query);
+    // Of rows that are alike the order says which is kept.
+    inner.sortClause = if query.hasDistinctOn { order } else { std::ptr::null_mut() };
     (inner.limitCount, inner.limitOffset) = (std::ptr::null_mut(), std::ptr::null_mut());
     inner.limitOption = pg_sys::LimitOption::LIMIT_OPTION_COUNT;
-    // Of rows that are alike the order says which is kept.
-    if !query.hasDistinctOn {
-        inner.sortClause = std::ptr::null_mut();
-    }
     (outer.commandType, outer.querySource, outer.canSetTag) = (query.commandType, query.querySource, query.canSetTag);
     (outer.stmt_location, outer.stmt_len) = (query.stmt_location, query.stmt_len);
-    outer.sortClause = query.sortClause;
+    outer.sortClause = order;
     (outer.limitCount, outer.limitOffset, outer.limitOption) = (query.limitCount, query.limitOffset, query.limitOption);
-    let names = share_targets(tree, query, inner, outer);
+    let names = share_targets(tree, order, inner, outer);
     let item = make::<pg_sys::RangeTblEntry>();
     item.rtekind = pg_sys::RTEKind::RTE_SUBQUERY;
     item.subquery = inner;
@@ -51,18 +51,42 @@ pub fn nested<'a>(tree: Tree<'a>, query: &pg_sys::Query) -> Option<Nested<'a>> {
     Some(Nested { query: outer, item })
 }
 
+/// ORDER BY; where that is how an order of all windows begins, all of it: in this order PostgreSQL has the rows then.
+fn order_of(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
+    let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
+    let is_open = query.hasDistinctOn || query.distinctClause.is_null();
+    let has_ties = query.limitOption == pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
+    let Some(first) = windows.next().filter(|_| is_open && !has_ties && !query.sortClause.is_null()) else {
+        return query.sortClause;
+    };
+    let keys = |list| tree.list_of::<pg_sys::SortGroupClause>(list);
+    let all: Vec<_> = keys(first.partitionClause).chain(keys(first.orderClause)).collect();
+    let same = |(one, other): (&pg_sys::SortGroupClause, &&pg_sys::SortGroupClause)| {
+        let of = |key: &pg_sys::SortGroupClause| (key.tleSortGroupRef, key.sortop, key.nulls_first);
+        of(one) == of(other)
+    };
+    let is_beginning = keys(query.sortClause).count() <= all.len() && keys(query.sortClause).zip(&all).all(same);
+    let is_sorted = all.iter().all(|key| key.sortop != pg_sys::InvalidOid);
+    if !is_beginning || !is_sorted || !windows.all(|other| has_order_of(first, other)) {
+        return query.sortClause;
+    }
+    let mut order = std::ptr::null_mut();
+    all.into_iter().for_each(|key| push(&mut order, std::ptr::from_ref(key).cast_mut()));
+    order
+}
+
 /// The inner query computes all, and has columns of what is shown or ordered by, which the outer one reads. Their names.
 fn share_targets(
     tree: Tree<'_>,
-    query: &pg_sys::Query,
+    order: *mut pg_sys::List,
     inner: &mut pg_sys::Query,
     outer: &mut pg_sys::Query,
 ) -> *mut pg_sys::List {
     let is_ordered_by = |target: &pg_sys::TargetEntry| {
-        let mut clauses = tree.list_of::<pg_sys::SortGroupClause>(query.sortClause);
+        let mut clauses = tree.list_of::<pg_sys::SortGroupClause>(order);
         target.ressortgroupref != 0 && clauses.any(|clause| clause.tleSortGroupRef == target.ressortgroupref)
     };
-    let targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList);
+    let targets = tree.list_of::<pg_sys::TargetEntry>(inner.targetList);
     let (columns, hidden): (Vec<&pg_sys::TargetEntry>, Vec<_>) =
         targets.partition(|target| !target.resjunk || is_ordered_by(target));
     let mut names = std::ptr::null_mut();

@@ -43,11 +43,13 @@ impl EngineSide {
 
     /// PostgreSQL's nodes above the engine's scan, which itself may sort in place of one.
     pub fn above(&self) -> Above {
-        let (mut above, mut plan) = (Above { groups: 0, uniques: 0, sorts: self.demand.is_sorted }, self.plan);
+        let (mut above, mut plan) =
+            (Above { groups: 0, uniques: 0, windows: 0, sorts: self.demand.is_sorted }, self.plan);
         // SAFETY: a chain of plan nodes.
         while let Some(node) = unsafe { plan.as_ref() } {
             above.groups += usize::from(matches!(node.type_, pg_sys::NodeTag::T_Agg | pg_sys::NodeTag::T_Group));
             above.uniques += usize::from(node.type_ == pg_sys::NodeTag::T_Unique);
+            above.windows += usize::from(node.type_ == pg_sys::NodeTag::T_WindowAgg);
             above.sorts |= matches!(node.type_, pg_sys::NodeTag::T_Sort | pg_sys::NodeTag::T_IncrementalSort);
             plan = node.lefttree;
         }

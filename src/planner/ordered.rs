@@ -5,13 +5,13 @@
 
 use pgrx::pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
 use pgrx::prelude::*;
-use plan::{CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
+use plan::{Agg, CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
 use super::columns::ScanColumn;
-use super::compare::TextOrder;
+use super::compare::{TextOrder, require_known_equality, require_own_equality};
 use super::from::simplified;
 use super::level::Opened;
-use super::numeric::comparable;
+use super::numeric::{comparable, comparable_type, has_images};
 use super::operators;
 use super::reason::{Attempt, Reason, Why};
 use super::scope::Scope;
@@ -115,6 +115,40 @@ impl<'a> Translator<'a> {
         let one = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
         let range = Range { offset: None, count: Some(one), ties: false };
         Ok((Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) }, columns))
+    }
+
+    /// Each row once.
+    pub fn distinct_rows<'b>(
+        &mut self,
+        rel: Rel,
+        query: &pg_sys::Query,
+        columns: Vec<Attempt<Typed>>,
+        entries: impl Iterator<Item = &'b pg_sys::TargetEntry>,
+    ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
+        let (mut keys, mut aggregates) = (Vec::new(), Vec::new());
+        let mut distinct = Vec::new();
+        for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
+            let typed = self.shown(column?)?;
+            require_known_equality(typed.ty, self.tree.required(entry.expr))?;
+            let mut clauses = self.tree.list_of::<pg_sys::SortGroupClause>(query.distinctClause);
+            if let Some(clause) = clauses.find(|clause| clause.tleSortGroupRef == entry.ressortgroupref) {
+                require_own_equality(clause, self.tree.required(entry.expr))?;
+            }
+            let id = self.column(comparable_type(typed.ty))?;
+            keys.push(plan::Computed { column: id, expr: comparable(&typed) });
+            if has_images(typed.ty) {
+                let any = self.column(typed.ty)?;
+                let agg = Agg::Max(typed.expr.clone());
+                aggregates.push(plan::Aggregation { columns: vec![any], agg, distinct: false });
+                distinct.push(Ok(Typed { expr: Expr::column(any), ..typed }));
+                continue;
+            }
+            distinct.push(Ok(Typed { expr: Expr::column(id), ..typed }));
+        }
+        if keys.is_empty() {
+            return Err(Why::Grouping.of("DISTINCT of nothing"));
+        }
+        Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates }, distinct))
     }
 
     /// Rows that are computed twice must be the same ones.

@@ -18,20 +18,23 @@
 //! What goes to the engine is simplified then; the upper query is when it is planned.
 
 use pgrx::prelude::*;
+use plan::{Rel, Relation};
 
 use super::columns::ScanColumn;
+use super::cost::expected_rows;
 use super::from::simplified;
 use super::level::{Opened, Use, is_grouped, open_level};
 use super::nested::{Nested, nested};
 use super::ordered::Arranged;
 use super::placeholder;
-use super::reason::Attempt;
+use super::reason::{Attempt, Why};
 use super::scope::Scope;
 use super::sent::Sent;
 use super::translate::{Finished, Translator};
 use crate::pg::compat;
 use crate::pg::tree::{Tree, make, push};
 use crate::pg::walk;
+use crate::settings;
 use crate::spec::ScanSpec;
 
 pub struct Split<'a> {
@@ -59,6 +62,12 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
         restrict_groups(&mut translator, query, &mut level);
     }
     let arranged = if ungrouped { Arranged::Not } else { translator.arrange(query, &mut level) };
+    if !level.arrival.is_empty() {
+        // For window functions and DISTINCT ON of PostgreSQL.
+        let (input, order) =
+            (Box::new(std::mem::replace(&mut level.rel, Rel::Row)), std::mem::take(&mut level.arrival));
+        level.rel = Rel::Top { input, keys: Vec::new(), order, range: Box::default() };
+    }
     let columns = level.columns.described();
     let upper = upper_query(query, placeholder::entry(function, &columns), &level, ungrouped);
     // SAFETY: a new query.
@@ -91,11 +100,15 @@ struct Top<'a> {
 unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Top<'a>> {
     // SAFETY: by the caller's promise, here and below; what a nested query reads is the caller's.
     let open = |translator: &mut Translator<'a>, query, purpose| unsafe { open_level(translator, query, purpose) };
+    let has_windows = query.hasWindowFuncs;
     if let Some(Nested { query, item }) = nested(translator.tree, query) {
         let level = translator.attempt(|translator| {
             let level = open(translator, query, Use::Top)?;
             // It is not to be PostgreSQL that computes all of it.
             let sent = translator.sent.iter().find(|sent| sent.relation_of(item).is_some());
+            if has_windows && !fits_into_memory(&translator.relations) {
+                return Err(Why::TooLarge.of("window functions of too many rows"));
+            }
             sent.map_or(Ok(level), |sent| Err(sent.reason.clone()))
         });
         if let Ok(level) = level {
@@ -111,6 +124,15 @@ unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> 
     }
 }
 
+/// Whether the engine has memory for all that relations have of what is read; PostgreSQL has files for its window functions.
+fn fits_into_memory(relations: &[Relation]) -> bool {
+    let bytes = relations.iter().map(|relation| {
+        let rows: f64 = relation.tables().iter().map(|table| expected_rows(table.relid.into())).sum();
+        rows * 8.0 * relation.columns.iter().map(|ty| route::weight(*ty)).sum::<f64>()
+    });
+    bytes.sum::<f64>() * 2.0 <= f64::from(settings::QUERY_MEMORY_MB.get()) * f64::from(1 << 20)
+}
+
 /// Has the engine leave out the groups that HAVING does not want, as far as it can tell.
 fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
     let columns = level.columns.read_by_engine(translator);
@@ -120,8 +142,12 @@ fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
     for conjunct in translator.tree.list(unsafe { pg_sys::make_ands_implicit(level.quals.cast()) }) {
         // SAFETY: as above; simplified it is a new tree, which nobody changes.
         let simple = translator.tree.required(unsafe { simplified(conjunct.as_ptr()) });
-        match translator.attempt(|translator| translator.restricted(level.rel.clone(), simple)) {
-            Ok(restricted) => level.rel = restricted,
+        let waiting = translator.pending.len();
+        match translator.attempt(|translator| translator.row_condition(simple)) {
+            Ok(condition) => {
+                let groups = std::mem::replace(&mut level.rel, Rel::Row);
+                level.rel = translator.with_pending(groups, waiting).filter_by(condition);
+            }
             Err(_) => push(&mut left, conjunct.as_ptr::<pg_sys::Node>()),
         }
     }

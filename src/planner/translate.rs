@@ -253,6 +253,7 @@ impl<'a> Translator<'a> {
     pub fn attempt<T>(&mut self, translate: impl FnOnce(&mut Self) -> Attempt<T>) -> Attempt<T> {
         let (relations, sent, params) = (self.relations.len(), self.sent.len(), self.params.len());
         let (scopes, pending, repeated) = (self.scopes.len(), self.pending.len(), self.repeated);
+        let order_wanted = self.order_wanted;
         let (windows, cases) = (std::mem::take(&mut self.windows), std::mem::take(&mut self.case_values));
         let translated = translate(self);
         (self.windows, self.case_values) = (windows, cases);
@@ -265,6 +266,7 @@ impl<'a> Translator<'a> {
             self.scopes.truncate(scopes);
             self.pending.truncate(pending);
             self.repeated = repeated;
+            self.order_wanted = order_wanted;
         }
         translated
     }

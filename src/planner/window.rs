@@ -38,16 +38,23 @@ impl<'a> Translator<'a> {
         arrival: &[SortKey],
     ) -> Attempt<Rel> {
         let calls = self.window_functions(targets)?;
-        for clause in self.tree.list_of::<pg_sys::WindowClause>(query.windowClause) {
-            let mut own: Vec<Node<'a>> = Vec::new();
-            for call in &calls {
-                let is_own = call.cast::<pg_sys::WindowFunc>().is_some_and(|func| func.winref == clause.winref);
-                if is_own && !own.iter().any(|known| known.equals(*call)) {
-                    own.push(*call);
+        let clauses: Vec<_> = self.tree.list_of::<pg_sys::WindowClause>(query.windowClause).collect();
+        for (at, first) in clauses.iter().enumerate() {
+            if clauses[..at].iter().any(|before| has_order_of(before, first)) {
+                continue;
+            }
+            // Where rows are alike all of them have to see them in the same order.
+            let mut own: Vec<(Node<'a>, &'a pg_sys::WindowClause)> = Vec::new();
+            for clause in clauses[at..].iter().filter(|clause| has_order_of(first, clause)) {
+                for call in &calls {
+                    let is_own = call.cast::<pg_sys::WindowFunc>().is_some_and(|func| func.winref == clause.winref);
+                    if is_own && !own.iter().any(|(known, _)| known.equals(*call)) {
+                        own.push((*call, clause));
+                    }
                 }
             }
             if !own.is_empty() {
-                rel = self.window(rel, clause, targets, &own, arrival)?;
+                rel = self.window(rel, first, targets, &own, arrival)?;
             }
         }
         Ok(rel)
@@ -70,21 +77,22 @@ impl<'a> Translator<'a> {
         Ok(all)
     }
 
+    /// `functions`: each with its clause, whose frame is its own.
     fn window(
         &mut self,
         rel: Rel,
         clause: &'a pg_sys::WindowClause,
         targets: &Targets<'a>,
-        functions: &[Node<'a>],
+        functions: &[(Node<'a>, &'a pg_sys::WindowClause)],
         arrival: &[SortKey],
     ) -> Attempt<Rel> {
         let waiting = self.pending.len();
         let partition = self.keys_of(clause.partitionClause, targets)?;
         let order = self.sort_keys(clause.orderClause, targets, None)?;
-        let range = self.range_frame(clause, targets);
-        let frame = self.frame(clause);
         let mut calls = Vec::new();
-        for function in functions {
+        for (function, clause) in functions {
+            let range = self.range_frame(clause, targets);
+            let frame = self.frame(clause);
             let func = function
                 .cast::<pg_sys::WindowFunc>()
                 .ok_or_else(|| Why::WindowFunction.of("unknown window function"))?;
@@ -183,5 +191,14 @@ impl<'a> Translator<'a> {
             false => Unit::Groups,
         };
         Ok(Frame { unit, start, end, exclude })
+    }
+}
+
+/// Whether two windows have the same rows in the same order.
+pub fn has_order_of(one: &pg_sys::WindowClause, other: &pg_sys::WindowClause) -> bool {
+    // SAFETY: lists of a valid query.
+    unsafe {
+        pg_sys::equal(one.partitionClause.cast(), other.partitionClause.cast())
+            && pg_sys::equal(one.orderClause.cast(), other.orderClause.cast())
     }
 }

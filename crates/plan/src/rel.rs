@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agg, Expr, Over, Unfold, WindowCall};
+use crate::{Agg, Expr, Literal, Over, Unfold, WindowCall};
 
 /// A column of the plan, whichever operator makes it: its place in [`crate::Plan::columns`], which has its type. No two
 /// operators make the same one.
@@ -148,6 +148,14 @@ impl Rel {
                 Rel::Filter { input, conditions: all }
             }
             rel => Rel::Filter { input: Box::new(rel), conditions },
+        }
+    }
+
+    /// By one condition, which may be no more than true.
+    pub fn filter_by(self, condition: Expr) -> Rel {
+        match condition {
+            Expr::Literal { value: Some(Literal::Bool(true)), .. } => self,
+            condition => self.filter(vec![condition]),
         }
     }
 

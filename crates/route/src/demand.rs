@@ -1,5 +1,7 @@
 //! What a plan asks for, for each of the rows that it meets.
 
+use std::collections::BTreeSet;
+
 use plan::{ColumnId, Expr, Physical, Plan, Rel, Type};
 
 use crate::{Flow, Work};
@@ -37,7 +39,7 @@ impl Demand {
     pub fn of(plan: &Plan) -> Demand {
         let read = |relation: &plan::Relation| Reads {
             tables: relation.tables().iter().map(|table| table.relid).collect(),
-            per_row: relation.columns.iter().map(|ty| weight(*ty)).sum(),
+            per_row: 0.0,
         };
         let mut demand = Demand {
             reads: plan.relations.iter().map(read).collect(),
@@ -47,6 +49,9 @@ impl Demand {
             is_sorted: plan.order().is_some(),
         };
         let origins = origins(plan);
+        for (id, relation) in read_columns(plan).into_iter().filter_map(|id| Some((id, origins[id.0 as usize]?))) {
+            demand.reads[relation].per_row += weight(plan.columns[id.0 as usize]);
+        }
         plan.root.visit(&mut |rel| {
             if let Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } | Rel::Apply { conditions, .. } = rel {
                 for condition in conditions {
@@ -81,6 +86,13 @@ fn origins(plan: &Plan) -> Vec<Option<usize>> {
         }
     });
     origins
+}
+
+/// Those that some expression reads, each once.
+fn read_columns(plan: &Plan) -> BTreeSet<ColumnId> {
+    let mut read: BTreeSet<ColumnId> = plan.output.iter().flat_map(Expr::columns).collect();
+    plan.root.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));
+    read
 }
 
 /// The relation whose columns are the only ones that a condition reads.
