@@ -98,7 +98,7 @@ async fn the_first_of_few_groups_and_of_many() {
         let expected = first_of_each(rows_in_order(&in_order), count as usize, ties);
         for threads in [1, 3] {
             // Room for less than half of them.
-            let little = runtime(threads, PLENTY, Some((1 << 30, 24 << 20, 1 << 20)));
+            let little = runtime(threads, PLENTY, Some((1 << 30, (all.len() as u64) * (6 << 20), 1 << 20)));
             let told = run(&little, &plan(&[0], order, count, ties, &all), view(7, 60, values)).await.unwrap();
             assert!(rows(&told) == expected, "{values} {count} {ties} {threads}");
             assert!(threads > 1 || (little.spilled_bytes() > 0) == (values > 700), "{values} {threads}");

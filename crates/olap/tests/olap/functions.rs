@@ -90,6 +90,9 @@ fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
                 _ => a.atan(),
             };
             let is_zero = result == 0.0 && (a == 0.0 || a == 1.0);
+            if a.is_nan() {
+                return Ok(Literal::Float(a));
+            }
             if !a.is_finite() || !(result.is_normal() || is_zero) {
                 return Err(Raised);
             }
