@@ -211,7 +211,7 @@ impl<'a> HeapPlan<'a> {
             let plan = self.plan(subplan.cast());
             // What reads the rows around it is computed for all of them at once.
             // SAFETY: a set, or null.
-            let reads_outside = unsafe { !pg_sys::bms_is_empty(plan.extParam) };
+            let reads_outside = unsafe { pg_sys::bms_num_members(plan.extParam) > 0 };
             let repeats = if reads_outside { f64::INFINITY } else { 1.0 };
             self.rows(plan, Turns { repeats, ..once });
         }
