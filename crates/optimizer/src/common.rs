@@ -98,8 +98,7 @@ impl Above {
             Rel::Filter { .. } | Rel::Map { .. } => self.is_join,
             _ => false,
         };
-        let is_block = matches!(rel, Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. });
-        Above { read: read.collect(), is_block, is_join }
+        Above { read: read.collect(), is_block: rel.is_block(), is_join }
     }
 }
 

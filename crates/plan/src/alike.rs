@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ColumnId, JoinKind, Plan, Rel, Relation, Type};
+use crate::{ColumnId, Plan, Rel, Relation, Type};
 
 /// What the tables of a relation call a column, and its type.
 type Column = (Vec<i16>, Type);
@@ -85,7 +85,7 @@ fn columns(relation: &Relation) -> Vec<Column> {
 
 /// Calls `f` with the relations of each tree of inner joins and filters.
 fn each_block<'a>(rel: &'a Rel, within: bool, f: &mut impl FnMut(Vec<&'a Rel>)) {
-    let is_block = is_block(rel);
+    let is_block = rel.is_block();
     if is_block && !within {
         let mut joined = Vec::new();
         gather(rel, &mut joined);
@@ -94,12 +94,8 @@ fn each_block<'a>(rel: &'a Rel, within: bool, f: &mut impl FnMut(Vec<&'a Rel>)) 
     rel.inputs().into_iter().for_each(|input| each_block(input, is_block, f));
 }
 
-fn is_block(rel: &Rel) -> bool {
-    matches!(rel, Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. })
-}
-
 fn gather<'a>(rel: &'a Rel, joined: &mut Vec<&'a Rel>) {
-    match is_block(rel) {
+    match rel.is_block() {
         true => rel.inputs().into_iter().for_each(|input| gather(input, joined)),
         false => joined.push(rel),
     }
@@ -108,7 +104,7 @@ fn gather<'a>(rel: &'a Rel, joined: &mut Vec<&'a Rel>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CmpOp, Expr, RelationColumn};
+    use crate::{CmpOp, Expr, JoinKind, RelationColumn};
 
     fn column(attnum: i16, ty: Type) -> RelationColumn {
         RelationColumn { attnum, ty }

@@ -216,6 +216,11 @@ impl Rel {
         }
     }
 
+    /// Whether it is a filter or an inner join: where these stand together their relations may be joined in any order.
+    pub fn is_block(&self) -> bool {
+        matches!(self, Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. })
+    }
+
     pub fn inputs(&self) -> Vec<&Rel> {
         match self {
             Rel::Scan { .. } | Rel::Row => vec![],
