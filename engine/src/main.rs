@@ -59,6 +59,7 @@ fn main() {
 fn run() -> Result<StreamError, Box<dyn Error>> {
     let control = Control::new(process::inherit(env::CONTROL_FD)?);
     process::settle(control.socket())?;
+    process::keep_memory();
     let ring = Consumer::open(process::inherit(env::RING_FD)?)?;
     let settings = Settings::from_text(&std::env::var(env::SETTINGS).map_err(|e| format!("{}: {e}", env::SETTINGS))?)?;
     let Snapshots { mechanism, forks } = snapshots(&settings.mechanism)

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use protocol::control::Settings;
 use protocol::frame::{self, Kind};
 use protocol::request::{Hello, Refusal, Request, Status};
@@ -22,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::peer::Peer;
 use crate::stats::Stats;
 use crate::writer::{Command, WriterHandle};
-use crate::{explain, load, log, query, survey};
+use crate::{explain, load, log, process, query, survey};
 
 /// Stack of every thread that walks expressions: decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
@@ -31,6 +32,7 @@ pub const STACK: usize = 16 << 20;
 pub const MAX_OPEN_QUERIES: usize = 400;
 /// Connections beyond those: loaders, views, and queries that have to be told that there are too many.
 const MORE_CONNECTIONS: usize = 100;
+const MAX_CONNECTIONS: usize = MAX_OPEN_QUERIES + MORE_CONNECTIONS;
 /// Connections that may wait for another request, and for how long.
 const MAX_IDLE: usize = 200;
 const IDLE: Duration = Duration::from_secs(2);
@@ -67,13 +69,16 @@ impl Shared {
 pub struct Connections {
     busy: Arc<Semaphore>,
     idle: Semaphore,
+    /// Whoever waits for there to be none.
+    tidying: Mutex<()>,
 }
 
 impl Default for Connections {
     fn default() -> Self {
         Connections {
-            busy: Arc::new(Semaphore::new(MAX_OPEN_QUERIES + MORE_CONNECTIONS)),
+            busy: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             idle: Semaphore::new(MAX_IDLE),
+            tidying: Mutex::default(),
         }
     }
 }
@@ -96,6 +101,22 @@ impl Connections {
         let speaks = peer.speaks_within(IDLE);
         drop(idle);
         if speaks { self.admit(peer) } else { None }
+    }
+
+    fn is_anybody_there(&self) -> bool {
+        self.busy.available_permits() < MAX_CONNECTIONS || self.idle.available_permits() < MAX_IDLE
+    }
+
+    /// After a client has gone: where nobody comes for a while, memory that is kept for queries is the system's again.
+    fn tidy_up(&self) {
+        if self.is_anybody_there() {
+            return;
+        }
+        let Some(_alone) = self.tidying.try_lock() else { return };
+        thread::sleep(IDLE);
+        if !self.is_anybody_there() {
+            process::release_memory();
+        }
     }
 }
 
@@ -149,6 +170,8 @@ fn connect(stream: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
                 let _ = peer.refuse(&Refusal::Protocol { what: error.to_string() });
             }
         }
+        drop(peer);
+        shared.connections.tidy_up();
     })?;
     Ok(())
 }
@@ -218,7 +241,8 @@ mod tests {
 
     #[test]
     fn idle_connections_are_in_nobodys_way() {
-        let connections = Connections { busy: Arc::new(Semaphore::new(1)), idle: Semaphore::new(1) };
+        let connections =
+            Connections { busy: Arc::new(Semaphore::new(1)), idle: Semaphore::new(1), tidying: Mutex::default() };
         let pair = || {
             let (ours, theirs) = UnixStream::pair().unwrap();
             (Peer::new(ours).unwrap(), theirs)
