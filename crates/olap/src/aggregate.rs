@@ -30,7 +30,7 @@ use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use locale::Locale;
 use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg};
-use plan::{Agg, Aggregation, Computed, Expr, Listed, Literal, Type};
+use plan::{Agg, Aggregation, Computed, Expr, Listed, Literal, Named, Type};
 use protocol::request::Failure;
 
 use crate::bits::Bits;
@@ -40,7 +40,7 @@ use crate::dense::{DenseGroups, Shape};
 use crate::distinct::Distinct;
 use crate::error::{internal, known_locale};
 use crate::exact_spread::ExactSpread;
-use crate::expr::{Lowering, column_name, constant, planning};
+use crate::expr::{Known, Lowering, column_name, constant, planning};
 use crate::extreme::ExtremeOf;
 use crate::float_pairs::FloatPairs;
 use crate::float_spread::FloatSpread;
@@ -80,7 +80,8 @@ pub fn group(
     input: Arc<dyn ExecutionPlan>,
     observer: Observer,
 ) -> Result<Stage, Failure> {
-    let input = unordered(input);
+    let (input, images) = with_images(keys, aggregates, lowering, unordered(input))?;
+    let lowering = &Lowering { known: &images, ..*lowering };
     let plan = lowering.plan;
     let mut calls = Calls::default();
     let mut columns = Vec::new();
@@ -185,6 +186,41 @@ pub fn group(
     });
     let plan = ProjectionExec::try_new(named, grouped).map_err(planning)?;
     Ok(Stage { plan: Arc::new(plan), columns })
+}
+
+/// What is shown of a group of equal values that look different, its key is made of: computed once, as more columns of the rows.
+fn with_images(
+    keys: &[Computed],
+    aggregates: &[Aggregation],
+    lowering: &Lowering<'_>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<(Arc<dyn ExecutionPlan>, Vec<Known>), Failure> {
+    let images: Vec<&Expr> = keys.iter().filter_map(|key| image(&key.expr)).collect();
+    let is_shown = |image: &&&Expr| aggregates.iter().any(|shown| shown.agg.arguments().contains(image));
+    let schema = input.schema();
+    let column = |(at, name): (usize, &str)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(name, at)) };
+    let own = schema.fields().iter().map(|field| field.name().as_str()).enumerate();
+    let mut columns: Vec<_> =
+        own.map(|(at, name)| ProjectionExpr { expr: column((at, name)), alias: name.into() }).collect();
+    let mut known = Vec::new();
+    for image in images.iter().filter(is_shown) {
+        let name = format!("image{}", known.len());
+        known.push(((*image).clone(), column((columns.len(), &name))));
+        columns.push(ProjectionExpr { expr: lowering.lower(image)?, alias: name });
+    }
+    if known.is_empty() {
+        return Ok((input, known));
+    }
+    Ok((Arc::new(ProjectionExec::try_new(columns, input).map_err(planning)?), known))
+}
+
+/// What a key is made of, if that takes more than to look at a column.
+fn image(key: &Expr) -> Option<&Expr> {
+    match key {
+        Expr::Call { function: Named::Trimmed | Named::Span, args, .. } => args.first(),
+        _ => None,
+    }
+    .filter(|image| !matches!(image, Expr::Column { .. } | Expr::Literal { .. } | Expr::Param { .. }))
 }
 
 enum Output {

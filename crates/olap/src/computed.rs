@@ -1,7 +1,11 @@
 //! The expressions that DataFusion must not compute by its own rules, as one kind of [`PhysicalExpr`].
 //!
 //! All functions but those that their row calls otherwise are strict: a null operand gives null, and never an error.
+//!
+//! Where one function of numerics takes over what another has computed, there is no array between them: to give a numeric its key
+//! form and to read it costs more than to add two.
 
+use std::any::Any;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -10,19 +14,22 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{ArrayRef, Decimal128Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
+use arrow_select::concat::concat;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Literal;
 use plan::{ArithOp, CmpOp, Named, Type};
 use protocol::request::FailureKind;
 
 use crate::arrow_form::{RAW_DECIMAL, arrow_type};
 use crate::error::QueryError;
+use crate::named;
 use crate::numbers::decimals::Slot;
 use crate::numbers::{Integer, dates, decimals, floats};
+use crate::numerics::{self, Collected, Given, Output};
 use crate::operand::{Operand, binary, compare, for_number, unary};
-use crate::{named, numerics};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
@@ -47,14 +54,15 @@ pub enum Kernel {
         digits: [u8; 2],
     },
     NegDecimal,
-    Numeric(ArithOp),
-    NegNumeric,
-    /// Of integers, or of decimals of this scale.
-    ToNumeric {
-        scale: u8,
-    },
+    /// Those that give numerics.
+    Numerics(numerics::Function),
     NumericToDecimal {
         scale: u8,
+    },
+    /// What makes something else of numerics, of this type.
+    OfNumerics {
+        function: Named,
+        ty: Type,
     },
     CompareDecimals {
         op: CmpOp,
@@ -101,6 +109,14 @@ impl IntegerType {
 }
 
 impl Kernel {
+    pub fn named(function: Named, operand: Type, ty: Type) -> Kernel {
+        match (numerics::Function::named(function, operand), operand) {
+            (Some(function), _) => Kernel::Numerics(function),
+            (None, Type::Numeric) => Kernel::OfNumerics { function, ty },
+            (None, _) => Kernel::Named { function, operand, ty },
+        }
+    }
+
     fn result_type(self) -> DataType {
         match self {
             Kernel::Integer(ty, _) | Kernel::NegInteger(ty) | Kernel::WidenInteger(ty) => ty.arrow_type(),
@@ -116,11 +132,11 @@ impl Kernel {
             | Kernel::ToDecimal128 { .. }
             | Kernel::NumericToDecimal { .. }
             | Kernel::DecimalJoinKey { .. } => RAW_DECIMAL,
-            Kernel::Numeric(_) | Kernel::NegNumeric | Kernel::ToNumeric { .. } => DataType::BinaryView,
+            Kernel::Numerics(_) => DataType::BinaryView,
             Kernel::CompareDecimals { .. } => DataType::Boolean,
             Kernel::ToDecimal64 { .. } | Kernel::DateToTimestamp => DataType::Int64,
             Kernel::DatePlusDays | Kernel::DateMinusDays | Kernel::DateMinusDate => DataType::Int32,
-            Kernel::Named { ty, .. } => arrow_type(ty),
+            Kernel::Named { ty, .. } | Kernel::OfNumerics { ty, .. } => arrow_type(ty),
         }
     }
 }
@@ -137,6 +153,65 @@ pub fn computed(kernel: Kernel, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn Phy
     Arc::new(Computed { kernel, args })
 }
 
+/// Rows for which numerics are computed at a time that have not got their key form: they take more room than that.
+const BLOCK: usize = 512;
+
+impl Computed {
+    /// The function of numerics whose results another one may take over; what is constant is better computed once.
+    fn chained(expr: &Arc<dyn PhysicalExpr>) -> Option<(&Computed, numerics::Function)> {
+        let computed = (&**expr as &dyn Any).downcast_ref::<Computed>()?;
+        match computed.kernel {
+            Kernel::Numerics(function) if !is_constant(expr) => Some((computed, function)),
+            _ => None,
+        }
+    }
+
+    fn takes_over(&self) -> bool {
+        let of_numerics = |kernel| {
+            matches!(kernel, Kernel::Numerics(_) | Kernel::NumericToDecimal { .. } | Kernel::OfNumerics { .. })
+        };
+        of_numerics(self.kernel) && self.args.iter().any(|arg| Computed::chained(arg).is_some())
+    }
+
+    fn by_blocks(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+        let rows = batch.num_rows();
+        let blocks = (0..rows).step_by(BLOCK).map(|from| batch.slice(from, BLOCK.min(rows - from)));
+        if let Kernel::Numerics(function) = self.kernel {
+            let mut out = Collected::with_capacity(rows);
+            for block in blocks {
+                self.put_numerics(function, &block, &mut out)?;
+            }
+            return Ok(out.finish());
+        }
+        let parts = blocks.map(|block| of_numerics(self.kernel, &self.given(&block)?, block.num_rows()));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        Ok(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?)
+    }
+
+    fn put_numerics(&self, function: numerics::Function, batch: &RecordBatch, out: &mut impl Output) -> Result<()> {
+        numerics::compute(function, &self.given(batch)?, batch.num_rows(), out)
+    }
+
+    fn given(&self, batch: &RecordBatch) -> Result<Vec<Given>> {
+        let given = |arg| match Computed::chained(arg) {
+            Some((computed, function)) => {
+                let mut values = Vec::with_capacity(batch.num_rows());
+                computed.put_numerics(function, batch, &mut values)?;
+                Ok(Given::Computed(values))
+            }
+            None => Ok(Given::Other(arg.evaluate(batch)?)),
+        };
+        self.args.iter().map(given).collect()
+    }
+}
+
+fn is_constant(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    match expr.children()[..] {
+        [] => (&**expr as &dyn Any).is::<Literal>(),
+        ref children => children.iter().all(|child| is_constant(child)),
+    }
+}
+
 impl PhysicalExpr for Computed {
     fn data_type(&self, _: &Schema) -> Result<DataType> {
         Ok(self.kernel.result_type())
@@ -147,6 +222,9 @@ impl PhysicalExpr for Computed {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        if batch.num_rows() > 0 && self.takes_over() {
+            return Ok(ColumnarValue::Array(self.by_blocks(batch)?));
+        }
         let args: Vec<ColumnarValue> = self.args.iter().map(|arg| arg.evaluate(batch)).collect::<Result<_>>()?;
         if args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
             let one = apply(self.kernel, &args, 1)?;
@@ -204,10 +282,12 @@ fn apply(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef
         | Kernel::DecimalJoinKey { .. } => {
             for_number!(args[0].data_type(), T => to_decimal::<T>(kernel, args, rows))
         }
-        Kernel::Numeric(op) => numerics::arithmetic(op, args, rows),
-        Kernel::NegNumeric => numerics::negated(args, rows),
-        Kernel::ToNumeric { scale } => numerics::from_numbers(scale, args, rows),
-        Kernel::NumericToDecimal { scale } => numerics::to_decimal(scale, args, rows),
+        Kernel::Numerics(function) => {
+            let mut out = Collected::with_capacity(rows);
+            numerics::compute(function, &given(args), rows, &mut out)?;
+            Ok(out.finish())
+        }
+        Kernel::NumericToDecimal { .. } | Kernel::OfNumerics { .. } => of_numerics(kernel, &given(args), rows),
         Kernel::DatePlusDays => date(args, rows, dates::plus_days),
         Kernel::DateMinusDays => date(args, rows, dates::minus_days),
         Kernel::DateMinusDate => date(args, rows, dates::difference),
@@ -215,6 +295,19 @@ fn apply(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef
             map::<Int32Type, Int64Type>(args, rows, dates::to_timestamp, FailureKind::TimestampOutOfRange)
         }
         Kernel::Named { function, operand, ty } => named::apply(function, operand, ty, args, rows),
+    }
+}
+
+fn given(args: &[ColumnarValue]) -> Vec<Given> {
+    args.iter().cloned().map(Given::Other).collect()
+}
+
+/// What makes something else of numerics.
+fn of_numerics(kernel: Kernel, args: &[Given], rows: usize) -> Result<ArrayRef> {
+    match kernel {
+        Kernel::NumericToDecimal { scale } => numerics::to_decimal(scale, args, rows),
+        Kernel::OfNumerics { function, .. } => numerics::apply(function, args, rows),
+        other => Err(DataFusionError::Internal(format!("{other:?} takes no numerics"))),
     }
 }
 

@@ -24,19 +24,28 @@ use crate::error::internal;
 use crate::logic::guarded;
 use crate::membership::with_lists;
 use crate::numbers::{decimals, floats};
+use crate::numerics;
 use crate::zoned::zoned;
 
 type Physical = Arc<dyn PhysicalExpr>;
+
+/// An expression, and where its value is.
+pub type Known = (Expr, Physical);
 
 /// Expressions over rows that consist of `columns`, in this order.
 pub struct Lowering<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Option<Literal>],
     pub columns: &'a [ColumnId],
+    /// What has been computed of these rows, and is there as more columns.
+    pub known: &'a [Known],
 }
 
 impl Lowering<'_> {
     pub fn lower(&self, expr: &Expr) -> Result<Physical, Failure> {
+        if let Some((_, column)) = self.known.iter().find(|(known, _)| known == expr) {
+            return Ok(column.clone());
+        }
         Ok(match expr {
             Expr::Column { id } => {
                 let index = self.columns.iter().position(|column| column == id);
@@ -64,7 +73,7 @@ impl Lowering<'_> {
             Expr::Call { function, ty, args } => {
                 let operand = args.first().map_or(*ty, |arg| self.plan.type_of(arg));
                 let args = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
-                computed(Kernel::Named { function: *function, operand, ty: *ty }, args)
+                computed(Kernel::named(*function, operand, *ty), args)
             }
             Expr::Case { branches, otherwise } => {
                 let part = |(when, then): &(Expr, Expr)| Ok((self.part(when)?, self.part(then)?));
@@ -237,9 +246,9 @@ fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
         Function::Float(op) => Kernel::Float(op),
         Function::Decimal(op @ ArithOp::Mul) => Kernel::Decimal { op, digits: [0, 0] },
         Function::Decimal(op) => Kernel::Decimal { op, digits: common_scale(scales(0), scales(1)) },
-        Function::Numeric(op) => Kernel::Numeric(op),
-        Function::NegNumeric => Kernel::NegNumeric,
-        Function::ToNumeric => Kernel::ToNumeric { scale: scales(0) },
+        Function::Numeric(op) => Kernel::Numerics(numerics::Function::Arithmetic(op)),
+        Function::NegNumeric => Kernel::Numerics(numerics::Function::Negated),
+        Function::ToNumeric => Kernel::Numerics(numerics::Function::OfNumbers { scale: scales(0) }),
         Function::NumericToDecimal => Kernel::NumericToDecimal { scale: ty.scale() },
         Function::DatePlusDays => Kernel::DatePlusDays,
         Function::DateMinusDays => Kernel::DateMinusDays,
@@ -255,7 +264,7 @@ fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
         Function::IntegerToFloat => Kernel::IntegerToFloat,
         Function::FloatToReal => Kernel::FloatToReal,
         Function::RealToFloat | Function::OidToInteger | Function::NameToText => return Err(missing()),
-        Function::Named(function) => Kernel::Named { function, operand: operands.first().copied().unwrap_or(ty), ty },
+        Function::Named(function) => Kernel::named(function, operands.first().copied().unwrap_or(ty), ty),
     })
 }
 

@@ -15,7 +15,6 @@ use crate::{
 /// A function's result, of type `ty`, for `rows` rows; its first operand is of type `operand`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match function {
-        _ if operand == Type::Numeric => numerics::apply(function, 0, args, rows),
         Named::ToText if !matches!(operand.kind(), Kind::Integer | Kind::Decimal) => {
             written::apply(operand, args, rows)
         }
@@ -27,13 +26,8 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
             read::apply(function, ty, args, rows)
         }
         Named::ToNumeric => numerics::from_floats(operand == Type::Float32, args, rows),
-        Named::FromStored
-        | Named::ToStored
-        | Named::Trimmed
-        | Named::ShownWith
-        | Named::Fitted
-        | Named::WholeQuotient
-        | Named::ToText => numerics::apply(function, operand.scale(), args, rows),
+        Named::FromStored => numerics::from_stored(args, rows),
+        Named::ToText => numerics::written(args, rows),
         Named::Spread(of) => exact_spread::finished(of, args, rows),
         Named::Greatest => extreme_of(Extreme::Max, None, args, rows),
         Named::Least => extreme_of(Extreme::Min, None, args, rows),
@@ -169,5 +163,8 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::ToTextIn
         | Named::ReadTimestampIn
         | Named::AgeIn => Err(DataFusionError::Internal(format!("{function:?} without its zone"))),
+        Named::ToStored | Named::Trimmed | Named::ShownWith | Named::Fitted | Named::WholeQuotient => {
+            Err(DataFusionError::Internal(format!("{function:?} of something else than numerics")))
+        }
     }
 }

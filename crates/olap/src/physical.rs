@@ -89,7 +89,7 @@ impl<'a> Builder<'a> {
     where
         'a: 'b,
     {
-        Lowering { plan: self.plan, params: self.params, columns }
+        Lowering { plan: self.plan, params: self.params, columns, known: &[] }
     }
 
     /// The rows of `rel` with those of its columns that are `needed`, or more.

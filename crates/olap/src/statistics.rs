@@ -112,7 +112,7 @@ impl<'a> Sampled<'a> {
 
     /// Whether each row meets all conditions.
     fn evaluated(&self, scan: &Scan<'_>, conditions: &[&Expr], rows: &RecordBatch) -> Option<ArrayRef> {
-        let lowering = Lowering { plan: self.plan, params: self.params, columns: scan.columns };
+        let lowering = Lowering { plan: self.plan, params: self.params, columns: scan.columns, known: &[] };
         let lowered = conditions.iter().map(|c| lowering.lower(c).ok()).collect::<Option<Vec<_>>>()?;
         joined(BoolOp::And, lowered).evaluate(rows).ok()?.into_array(rows.num_rows()).ok()
     }
