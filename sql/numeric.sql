@@ -98,6 +98,14 @@ SELECT a.id, b.id FROM num a, num b WHERE a.i4 = b.n2 AND a.id <> b.id ORDER BY 
 -- functions on top of the engine's columns
 SELECT id, round(n18, 2), trunc(n2), abs(i4), sign(n2), ceil(n2), power(i2, 2) FROM num WHERE id IN (3, 7) ORDER BY id;
 SELECT id, to_char(n2, 'FM999990.000') FROM num WHERE id IN (2, 7) ORDER BY id;
+
+-- rounded, or cut off, to a known number of digits
+SELECT id, round(n18, 3), round(n18, 6), round(n18, 9), trunc(n18, 4), trunc(n38, 18), round(n38, 1), round(n2, 1) FROM num ORDER BY id;
+SELECT round(n18 * n2, 3) AS n, count(*), sum(trunc(n18, 2)), max(round(n2, 1)), avg(round(-n38, 5)) FROM num GROUP BY 1 ORDER BY 1;
+SELECT id FROM num WHERE round(n2, 1) = 12.5 OR trunc(n18, 1) < -0.5 OR round(-n18 * 1.01, 1) = -2.5 ORDER BY id;
+SELECT id, round(n2 * 0.1, 2), round(n2 * -0.5, 2), trunc(n2 * 0.5, 2), round(coalesce(n2, 0.05), 1) FROM num ORDER BY id;
+SELECT a.id, b.id FROM num a JOIN num b ON round(a.n18, 2) = trunc(b.n2 * 0.1, 2) ORDER BY 1, 2;
+SELECT DISTINCT round(n18, 2) FROM num ORDER BY 1;
 SELECT id, scale(n2 * n18), min_scale(n2), trim_scale(n18) FROM num WHERE id IN (7, 8) ORDER BY id;
 
 -- numeric without a scale is left to PostgreSQL; NaN in one with a scale comes and goes

@@ -1,5 +1,7 @@
 //! The whitelist of functions that the plan calls by their name, and of the operators behind which they stand.
 
+use std::cmp::Ordering;
+
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call};
 use plan::{ArithOp, Expr, Field, Literal, Named, Type, numeric_modifier};
@@ -255,6 +257,9 @@ impl<'a> Translator<'a> {
             }
             Meaning::Bucket => self.bucket(args, reason),
             Meaning::ToDigits(function) => {
+                if let Some(decimal) = to_digits(function, &args) {
+                    return Ok(decimal);
+                }
                 let is_whole = matches!(args[1].expr, Expr::Literal { value: Some(Literal::Int(0)), .. });
                 if is_whole && args[0].ty != Type::Numeric {
                     args.truncate(1);
@@ -399,6 +404,28 @@ pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     let ty = catalogue::result_type(Call::Named(function), &types)?;
     let args = args.into_iter().map(|arg| arg.expr).collect();
     Some(exact(Expr::Call { function, ty, args }, ty))
+}
+
+/// A decimal that is rounded, or cut off, to a constant number of digits is one still. `None`: it may be wider than decimals are, or
+/// is none.
+fn to_digits(function: Named, args: &[Typed]) -> Option<Typed> {
+    let [value, Typed { expr: Expr::Literal { value: Some(Literal::Int(digits)), .. }, .. }] = args else {
+        return None;
+    };
+    let digits = u8::try_from(*digits).ok().filter(|digits| *digits > 0)?;
+    let (ty, zero) = match value.ty {
+        Type::Decimal64 { .. } => (Type::Decimal64 { scale: digits }, Literal::Int(0)),
+        Type::Decimal128 { .. } => (Type::Decimal128 { scale: digits }, Literal::Decimal(0)),
+        _ => return None,
+    };
+    match digits.cmp(&value.ty.scale()) {
+        Ordering::Less => {
+            let shown_like = exact(Expr::Literal { ty, value: Some(zero) }, ty);
+            apply(function, vec![value.clone(), shown_like])
+        }
+        Ordering::Equal => value.has_exact_scale().then(|| value.clone()),
+        Ordering::Greater => None,
+    }
 }
 
 pub fn negation(condition: Typed) -> Typed {

@@ -7,6 +7,7 @@ use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int16T
 use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
+use arrow_select::nullif::nullif;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::ColumnarValue;
 use plan::catalogue::Kind;
@@ -185,6 +186,7 @@ where
             Ok(raw(&map::<A, Decimal128Type>(args, rows, abs, FailureKind::DecimalTooWide)?))
         }
         Named::Sign => map::<A, Int64Type>(args, rows, |a| (a.wide().signum() as i64, false), NEVER),
+        Named::Round | Named::Trunc if args.len() > 1 => to_scale::<A>(function, operand.scale(), ty, args, rows),
         Named::Round => whole(rounded),
         Named::Ceil => whole(|a, power| a.div_euclid(power) + i128::from(a.rem_euclid(power) != 0)),
         Named::Floor => whole(|a, power| a.div_euclid(power)),
@@ -216,11 +218,48 @@ where
     }
 }
 
+/// Rounded, or cut off, to the digits of `ty`. The last operand is there to be of that type; where it is null the result is, too.
+fn to_scale<A: ArrowPrimitiveType>(
+    function: Named,
+    scale: u8,
+    ty: Type,
+    args: &[ColumnarValue],
+    rows: usize,
+) -> Result<ArrayRef>
+where
+    A::Native: Slot,
+{
+    let more = decimals::power(ty.scale().saturating_sub(scale));
+    let unit = decimals::power(scale.saturating_sub(ty.scale())).unwrap_or(NO_POWER);
+    let cut = if function == Named::Round { rounded } else { |value, unit| value / unit };
+    let scaled = |a: A::Native| match scale <= ty.scale() {
+        true => decimals::to_decimal128(a, more),
+        false => (cut(a.wide(), unit), false),
+    };
+    let too_wide = FailureKind::DecimalTooWide;
+    let result = match ty {
+        Type::Decimal64 { .. } => {
+            let narrow = |(value, over): (i128, bool)| (value as i64, over | i64::try_from(value).is_err());
+            map::<A, Int64Type>(args, rows, |a| narrow(scaled(a)), too_wide)?
+        }
+        _ => raw(&map::<A, Decimal128Type>(args, rows, scaled, too_wide)?),
+    };
+    match args[1].to_array(rows)?.nulls() {
+        Some(nulls) if nulls.null_count() > 0 => Ok(nullif(&result, &BooleanArray::new(!nulls.inner(), None))?),
+        _ => Ok(result),
+    }
+}
+
 /// With 39 digits and more behind the point every value is smaller than a half.
 const NO_POWER: i128 = i128::MAX;
 
 /// Away from zero where two are as near.
 fn rounded(value: i128, power: i128) -> i128 {
+    if let (Ok(value), Ok(power)) = (i64::try_from(value), i64::try_from(power)) {
+        let (whole, rest) = (value / power, value % power);
+        let up = rest.unsigned_abs() >= power.unsigned_abs() - rest.unsigned_abs();
+        return i128::from(whole + if up { value.signum() } else { 0 });
+    }
     let (whole, rest) = (value / power, value % power);
     let up = rest.unsigned_abs() >= power.unsigned_abs() - rest.unsigned_abs();
     whole + if up && power != NO_POWER { value.signum() } else { 0 }

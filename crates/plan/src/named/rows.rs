@@ -23,6 +23,7 @@ const DECIMAL: &[Takes] = &[Takes::Any(Kind::Decimal)];
 const NUMERIC: &[Takes] = &[Takes::Any(Kind::Numeric)];
 const NUMERIC_AND_INTEGER: &[Takes] = &[Takes::Any(Kind::Numeric), Takes::Only(Type::Int32)];
 const NUMERICS: &[Takes] = &[Takes::Any(Kind::Numeric), Takes::Any(Kind::Numeric)];
+const TO_SCALE: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Any(Kind::Decimal)];
 const SHOWN_WITH: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Only(Type::Int32)];
 const TO_NUMERIC: Rule = Rule::Is(Type::Numeric);
 const BY_ZERO: &[FailureKind] = &[FailureKind::DivisionByZero, FailureKind::DecimalTooWide];
@@ -176,6 +177,8 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(Ceil, "ceil(decimal)", DECIMAL, WIDE_WHOLE, &[]),
         named(Floor, "floor(decimal)", DECIMAL, WIDE_WHOLE, &[]),
         named(Trunc, "trunc(decimal)", DECIMAL, WIDE_WHOLE, &[]),
+        named(Round, "round(decimal) to the last operand's scale", TO_SCALE, Rule::Last, TOO_WIDE),
+        named(Trunc, "trunc(decimal) to the last operand's scale", TO_SCALE, Rule::Last, TOO_WIDE),
         named(Abs, "abs(numeric)", NUMERIC, Rule::Same, &[]),
         named(Sign, "sign(numeric)", NUMERIC, Rule::Same, &[]),
         named(Ceil, "ceil(numeric)", NUMERIC, Rule::Same, &[]),

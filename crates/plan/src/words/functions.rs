@@ -2,7 +2,7 @@
 
 use super::{Text, Words};
 use crate::catalogue::name_of;
-use crate::{Expr, Field, Named};
+use crate::{Expr, Field, Named, Type};
 
 impl Words<'_> {
     pub(super) fn call(&self, function: Named, args: &[Expr], text: &mut Text) {
@@ -64,6 +64,13 @@ impl Words<'_> {
             (ShiftLeft, [left, right]) => self.infix(left, " << ", right, text),
             (ShiftRight, [left, right]) => self.infix(left, " >> ", right, text),
             (Average, [left, right]) => self.infix(left, " / ", right, text),
+            (
+                Round | Trunc,
+                [value, Expr::Literal { ty: ty @ (Type::Decimal64 { .. } | Type::Decimal128 { .. }), .. }],
+            ) => {
+                let digits = format!(", {})", ty.scale());
+                self.around(&format!("{}(", name(function)), value, &digits, text);
+            }
             (BitNot, _) => self.around("(~ ", first, ")", text),
             (ToInt16, _) => self.cast(first, "smallint", text),
             (ToInt32, _) => self.cast(first, "integer", text),

@@ -325,12 +325,15 @@ impl Generator<'_> {
                     (DatePart(field), vec![Type::Timestamp]),
                 ])
                 .collect(),
-            Type::Decimal64 { .. } => vec![(Extract(field), vec![time]), (Sign, vec![decimal])],
+            Type::Decimal64 { .. } => {
+                vec![(Extract(field), vec![time]), (Sign, vec![decimal]), (Round, vec![decimal, ty])]
+            }
             Type::Decimal128 { scale: 0 } => {
                 [Round, Ceil, Floor, Trunc].map(|function| (function, vec![decimal])).into()
             }
             Type::Decimal128 { scale } if scale <= 18 => {
-                vec![(Abs, vec![ty]), (Abs, vec![Type::Decimal64 { scale }])]
+                let to_scale = [Round, Trunc].map(|function| (function, vec![decimal, ty]));
+                to_scale.into_iter().chain([(Abs, vec![ty]), (Abs, vec![Type::Decimal64 { scale }])]).collect()
             }
             Type::Decimal128 { scale: plan::AVERAGE_SCALE } => vec![(Average, vec![decimal, Type::Int64])],
             Type::Decimal128 { .. } => vec![(Abs, vec![ty])],
@@ -370,6 +373,7 @@ impl Generator<'_> {
         let last = operands.len() - 1;
         let args = operands.into_iter().enumerate().map(|(i, operand)| match function {
             ToChar if i == last => self.time_pattern(),
+            Round | Trunc if i > 0 && is_decimal(ty) => shown_like(ty),
             _ if i == last && function.takes_zone() => self.zone(),
             _ => self.expr(operand, depth),
         });
@@ -615,4 +619,10 @@ impl Generator<'_> {
 
 fn is_decimal(ty: Type) -> bool {
     matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. })
+}
+
+/// What stands for a decimal type.
+fn shown_like(ty: Type) -> Expr {
+    let zero = if matches!(ty, Type::Decimal64 { .. }) { Literal::Int(0) } else { Literal::Decimal(0) };
+    Expr::Literal { ty, value: Some(zero) }
 }
