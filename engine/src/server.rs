@@ -225,7 +225,6 @@ fn status(peer: &mut Peer, shared: &Shared) -> Result<()> {
         live_snapshots: store.live_snapshots,
         copied_bytes: store.copied_bytes,
         lsn: writer.lsn,
-        transactions_applied: store.transactions_applied,
         changes_applied: store.changes_applied,
         spilled_bytes: shared.olap.spilled_bytes(),
         tables: store.tables,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use colstore::ApplyDelays;
 use parking_lot::Mutex;
 use protocol::request::Status;
 
@@ -16,8 +17,15 @@ pub struct Stats {
     refused: AtomicU64,
     failed: AtomicU64,
     cancelled: AtomicU64,
-    commit_to_applied_us: Mutex<VecDeque<u64>>,
+    applied: Mutex<Applied>,
     request_to_ready_us: Mutex<VecDeque<u64>>,
+}
+
+/// Under one lock, so that the last values belong to the last transactions of those that are counted.
+#[derive(Default)]
+struct Applied {
+    transactions: u64,
+    delays_us: VecDeque<u64>,
 }
 
 /// How a query ended.
@@ -46,12 +54,17 @@ impl Stats {
         self.running.fetch_sub(1, Relaxed);
     }
 
-    pub fn applied(&self, delays_us: &[u64]) {
-        push(&self.commit_to_applied_us, delays_us);
+    pub fn applied(&self, fresh: ApplyDelays) {
+        if fresh.micros.is_empty() {
+            return;
+        }
+        let mut applied = self.applied.lock();
+        applied.transactions = fresh.total;
+        push(&mut applied.delays_us, &fresh.micros);
     }
 
     pub fn ready(&self, delay_us: u64) {
-        push(&self.request_to_ready_us, &[delay_us]);
+        push(&mut self.request_to_ready_us.lock(), &[delay_us]);
     }
 
     /// Fills in this side's part.
@@ -61,17 +74,17 @@ impl Stats {
         status.queries_refused = self.refused.load(Relaxed);
         status.queries_failed = self.failed.load(Relaxed);
         status.queries_cancelled = self.cancelled.load(Relaxed);
-        status.commit_to_applied_us = self.commit_to_applied_us.lock().iter().copied().collect();
+        {
+            let applied = self.applied.lock();
+            status.transactions_applied = applied.transactions;
+            status.commit_to_applied_us = applied.delays_us.iter().copied().collect();
+        }
         status.request_to_ready_us = self.request_to_ready_us.lock().iter().copied().collect();
     }
 }
 
-fn push(recent: &Mutex<VecDeque<u64>>, values: &[u64]) {
-    if values.is_empty() {
-        return;
-    }
+fn push(recent: &mut VecDeque<u64>, values: &[u64]) {
     let values = &values[values.len().saturating_sub(RECENT)..];
-    let mut recent = recent.lock();
     let surplus = (recent.len() + values.len()).saturating_sub(RECENT);
     recent.drain(..surplus);
     recent.extend(values);
@@ -84,12 +97,12 @@ mod tests {
     #[test]
     fn the_newest_values_are_kept_in_order() {
         let stats = Stats::default();
-        stats.applied(&(0..5000).collect::<Vec<_>>());
-        stats.applied(&[5000, 5001]);
+        stats.applied(ApplyDelays { micros: (0..5000).collect(), total: 5000 });
+        stats.applied(ApplyDelays { micros: vec![5000, 5001], total: 5002 });
         stats.ready(7);
         let mut status = Status::default();
         stats.report(&mut status);
-        assert_eq!(status.commit_to_applied_us.len(), RECENT);
+        assert_eq!((status.transactions_applied, status.commit_to_applied_us.len()), (5002, RECENT));
         assert_eq!(status.commit_to_applied_us.first(), Some(&906));
         assert_eq!(status.commit_to_applied_us.last(), Some(&5001));
         assert_eq!(status.request_to_ready_us, [7]);

@@ -170,6 +170,7 @@ impl Writer {
                     let _ = reply.send(self.store.survey(request.relid, request.fingerprint));
                 }
                 Command::Status(reply) => {
+                    self.note_applied();
                     // An asker who is gone needs no answer, here and below.
                     let _ = reply.send(WriterStatus { store: self.store.status(), lsn: self.stream.position() });
                 }
@@ -182,8 +183,12 @@ impl Writer {
             // Without a receiver the process is about to end.
             let _ = self.events.send(event);
         }
-        self.stats.applied(&self.store.take_apply_delays());
+        self.note_applied();
         Ok(busy)
+    }
+
+    fn note_applied(&mut self) {
+        self.stats.applied(self.store.take_apply_delays());
     }
 
     fn sleep(&self) -> Duration {

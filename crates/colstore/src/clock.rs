@@ -39,6 +39,15 @@ pub struct Delays {
     total: u64,
 }
 
+/// What [`Delays::take`] gives.
+#[derive(Debug)]
+pub struct ApplyDelays {
+    /// Oldest first; not all of them, where there were too many.
+    pub micros: Vec<u64>,
+    /// How many were ever recorded.
+    pub total: u64,
+}
+
 impl Delays {
     /// Transactions, given by commit time, that are applied now.
     pub fn record(&mut self, committed: impl Iterator<Item = i64>) {
@@ -56,15 +65,10 @@ impl Delays {
         }
     }
 
-    /// How many were ever recorded.
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// Oldest first.
-    pub fn take(&mut self) -> Vec<u64> {
+    /// Those since the last call.
+    pub fn take(&mut self) -> ApplyDelays {
         self.micros.rotate_left(self.next);
         self.next = 0;
-        std::mem::take(&mut self.micros)
+        ApplyDelays { micros: std::mem::take(&mut self.micros), total: self.total }
     }
 }

@@ -68,6 +68,7 @@ use snapmem::Pool;
 
 use agenda::Agenda;
 use backlog::Transaction;
+pub use clock::ApplyDelays;
 use clock::{Clock, Delays};
 use forks::Forks;
 use rows::Fault;
@@ -159,7 +160,6 @@ pub struct StoreStatus {
     pub pending_transactions: u64,
     pub live_snapshots: u64,
     pub copied_bytes: u64,
-    pub transactions_applied: u64,
     pub changes_applied: u64,
     pub tables: Vec<TableStatus>,
 }
@@ -412,7 +412,7 @@ impl Store {
     }
 
     /// Microseconds (wall clock) from commit to apply, of transactions applied since the last call.
-    pub fn take_apply_delays(&mut self) -> Vec<u64> {
+    pub fn take_apply_delays(&mut self) -> ApplyDelays {
         self.delays.take()
     }
 
@@ -428,7 +428,6 @@ impl Store {
             pending_transactions: self.tables.values().map(Table::pending).sum(),
             live_snapshots: Arc::strong_count(&self.alive) as u64 - 1 + self.forks.len() as u64,
             copied_bytes: self.pool.copied(),
-            transactions_applied: self.delays.total(),
             changes_applied: self.changes_applied,
             tables,
         }
