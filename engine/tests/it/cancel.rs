@@ -66,14 +66,16 @@ fn nothing_stays_of_five_hundred_cancelled_queries() {
     }
     let start = Instant::now();
     let mut after = settled(&mut watcher);
-    // The last ones may not have begun yet.
-    while after.queries_cancelled < 500 - whole && start.elapsed() < PATIENCE {
+    // The last ones may not have begun yet, and what a snapshot kept from being tidied up is once there is time.
+    let is_over =
+        |status: &Status| status.queries_cancelled >= 500 - whole && status.memory_bytes <= before.memory_bytes;
+    while !is_over(&after) && start.elapsed() < PATIENCE {
         after = settled(&mut watcher);
     }
     assert_eq!(after.queries_served, before.queries_served + whole);
     assert_eq!(after.queries_cancelled, 500 - whole);
     assert!(resident() < resident_before + 50, "{} MB, {resident_before} before", resident());
-    assert_eq!(after.memory_bytes, before.memory_bytes);
+    assert!(after.memory_bytes <= before.memory_bytes, "{} bytes, {} before", after.memory_bytes, before.memory_bytes);
     let start = Instant::now();
     while threads() > threads_before || descriptors() > descriptors_before {
         assert!(start.elapsed() < PATIENCE, "threads or descriptors stay");

@@ -101,8 +101,10 @@ impl<'a> Level<'a> {
 
     /// The groups, and what was put on disk.
     pub fn finish(self) -> Result<(RecordBatch, Vec<Stored>)> {
-        let parts = self.frozen.into_iter().flat_map(|frozen| frozen.parts).flatten();
-        let parts = blocking(|| parts.map(Sink::finish).collect::<Result<_>>())?;
+        let parts = match self.frozen {
+            Some(frozen) => blocking(|| frozen.parts.into_iter().flatten().map(Sink::finish).collect::<Result<_>>())?,
+            None => Vec::new(),
+        };
         Ok((self.table.finish()?, parts))
     }
 }
@@ -146,7 +148,7 @@ impl Results {
     }
 
     pub fn finish(self) -> Result<Option<Stored>> {
-        self.sink.map(Sink::finish).transpose()
+        self.sink.map(|sink| blocking(|| sink.finish())).transpose()
     }
 }
 

@@ -124,7 +124,7 @@ async fn group(shape: Arc<Shape>, input: Batches, mut means: Means, batch_size: 
         waiting.extend(parts.into_iter().map(|part| (part, depth + 1)));
         let Some((part, deeper)) = waiting.pop() else {
             let others = match results {
-                Some(results) => blocking(|| results.finish())?,
+                Some(results) => results.finish()?,
                 None => None,
             };
             let others = stream::iter(others).flat_map(|stored| stored.batches(1));
