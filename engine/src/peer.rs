@@ -36,8 +36,6 @@ impl From<Gone> for io::Error {
 
 pub struct Peer {
     stream: UnixStream,
-    /// Whole frames that go with whatever is sent next.
-    held: Vec<u8>,
 }
 
 impl Peer {
@@ -47,7 +45,7 @@ impl Peer {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "connection of another user"));
         }
         stream.set_write_timeout(Some(STALL))?;
-        Ok(Peer { stream, held: Vec::new() })
+        Ok(Peer { stream })
     }
 
     /// The next frame; `None` at a clean end.
@@ -61,26 +59,13 @@ impl Peer {
     }
 
     pub fn send<T: Serialize>(&mut self, kind: Kind, message: &T) -> io::Result<()> {
-        self.write(&[&frame::encode(kind, message)], || ())
-    }
-
-    /// Sends a message with what is sent next, or by [`Peer::send_held`].
-    pub fn hold<T: Serialize>(&mut self, kind: Kind, message: &T) {
-        self.held.extend(frame::encode(kind, message));
-    }
-
-    pub fn holds(&self) -> bool {
-        !self.held.is_empty()
-    }
-
-    pub fn send_held(&mut self) -> io::Result<()> {
-        self.write(&[], || ())
+        self.write(&mut [IoSlice::new(&frame::encode(kind, message))], || ())
     }
 
     /// Sends bytes as they are; `stalled` is called whenever the peer does not take them for a while.
     pub fn send_raw(&mut self, kind: Kind, payload: &[u8], stalled: impl FnMut()) -> io::Result<()> {
         let header = frame::encode_header(kind, payload.len());
-        self.write(&[&header, payload], stalled)
+        self.write(&mut [IoSlice::new(&header), IoSlice::new(payload)], stalled)
     }
 
     /// Sends payloads of [`Kind::Arrow`] and a message behind them, at once.
@@ -92,9 +77,9 @@ impl Peer {
     ) -> io::Result<()> {
         let pieces: Vec<_> = pieces.map(|piece| (frame::encode_header(Kind::Arrow, piece.len()), piece)).collect();
         let message = frame::encode(kind, message);
-        let frames = pieces.iter().flat_map(|(header, piece)| [&header[..], piece]);
-        let parts: Vec<_> = frames.chain([&message[..]]).collect();
-        self.write(&parts, || ())
+        let frames = pieces.iter().flat_map(|(header, piece)| [IoSlice::new(header), IoSlice::new(piece)]);
+        let mut parts: Vec<_> = frames.chain([IoSlice::new(&message)]).collect();
+        self.write(&mut parts, || ())
     }
 
     pub fn refuse(&mut self, refusal: &Refusal) -> io::Result<()> {
@@ -167,11 +152,7 @@ impl Peer {
         Ok(())
     }
 
-    fn write(&mut self, parts: &[&[u8]], mut stalled: impl FnMut()) -> io::Result<()> {
-        let held = std::mem::take(&mut self.held);
-        let parts = [&held[..]].into_iter().chain(parts.iter().copied());
-        let mut parts: Vec<_> = parts.filter(|part| !part.is_empty()).map(IoSlice::new).collect();
-        let mut parts = &mut parts[..];
+    fn write(&mut self, mut parts: &mut [IoSlice<'_>], mut stalled: impl FnMut()) -> io::Result<()> {
         while !parts.is_empty() {
             match self.stream.write_vectored(parts) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -251,19 +232,14 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut peer = Peer::new(ours).unwrap();
         let pieces: [&[u8]; 3] = [b"first", b"", b"last"];
-        peer.hold(Kind::Ready, &6u32);
-        assert!(!crate::process::readable(&theirs, Duration::from_millis(1)));
         peer.send_rest(pieces.into_iter(), Kind::Done, &7u32).unwrap();
         let mut payload = Vec::new();
-        assert_eq!(frame::read(&mut theirs, &mut payload).unwrap(), Some(Kind::Ready));
         for piece in pieces {
             assert_eq!(frame::read(&mut theirs, &mut payload).unwrap(), Some(Kind::Arrow));
             assert_eq!(payload, piece);
         }
         assert_eq!(frame::read(&mut theirs, &mut payload).unwrap(), Some(Kind::Done));
         assert_eq!(frame::parse::<u32>(&payload).unwrap(), 7);
-        peer.send_held().unwrap();
-        assert!(!crate::process::readable(&theirs, Duration::from_millis(1)));
     }
 
     #[test]

@@ -7,23 +7,19 @@
 //!   wait for a place (max_queries)
 //!   start  ------------------------------------------------->  plan, execute, encode
 //!   Arrow  <------------------------------------------------   pieces, a few ahead of the client
-//!   Done or Failed <----------------------------------------   the last pieces
+//!   Done or Failed
 //! ```
 //!
 //! The end of the result and Done are one message to the kernel, and the first rows wait a moment for the others: a small
 //! result comes as a whole or, if this process is lost or a value raises an error, not at all, and the heap can answer.
-//! Nobody is woken for a piece behind which the next one, or the end, is at hand; Ready, too, waits that moment for the rows.
 //!
 //! A client that closes the connection cancels: whenever this thread waits it looks for that. A client that does not
 //! read its result loses its place, so that open cursors neither starve other queries nor, all held by one session,
 //! wait for each other.
 
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use colstore::{Forked, Served, TableRequest, TableView};
@@ -34,7 +30,6 @@ use protocol::frame::{self, Kind};
 use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal, SentRows};
 use protocol::tree::EnginePlan;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
-use tokio::task::{JoinError, JoinHandle};
 
 use crate::encode::{Encoder, slices};
 use crate::forked::{Fork, Task, Unplanned};
@@ -59,6 +54,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Whole messages of the result.
 struct Piece {
     bytes: Vec<u8>,
+    /// Nothing comes behind it.
+    is_last: bool,
     /// Of a long row; given back when the piece was sent.
     _memory: Option<Reservation>,
 }
@@ -98,22 +95,6 @@ enum End {
     Done(Last, Done),
     Failed(Failure),
     Refused(Refusal),
-}
-
-/// How a query ended in which no error was raised.
-struct Ended {
-    rows: u64,
-    plan: Option<EnginePlan>,
-    /// The last pieces.
-    rest: Vec<Piece>,
-    /// Who waits for pieces is not woken by their end, but when all is done.
-    _pieces: mpsc::Sender<Piece>,
-}
-
-/// What the connection's thread waits for.
-enum News {
-    Piece(Piece),
-    Ended(Result<Result<Ended, Failure>, JoinError>),
 }
 
 /// What was not sent yet, and the memory for it.
@@ -165,22 +146,12 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
         undone_transactions: bound.undone_transactions,
         undone_changes: bound.undone_changes,
     };
-    peer.hold(Kind::Ready, &ready);
+    peer.send(Kind::Ready, &ready)?;
     let start = Instant::now();
     shared.stats.ready(micros(start - arrived));
 
-    let mut place = match shared.places.clone().try_acquire_owned() {
-        // Who observes measures how long it waits.
-        Ok(place) if !request.observed && task.is_none() => Some(place),
-        free => {
-            peer.send_held()?;
-            match free {
-                Ok(place) => Some(place),
-                // The places are never closed.
-                Err(_) => peer.attend(shared.places.clone().acquire_owned())?.ok(),
-            }
-        }
-    };
+    // The places are never closed.
+    let mut place = peer.attend(shared.places.clone().acquire_owned())?.ok();
     let queued = start.elapsed();
     let room = match room::usual(&shared.olap) {
         Ok(room) => room,
@@ -204,18 +175,17 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     let work = Work { plan, params, tables: bound.tables, sent, manner };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
-    let relayed = relay(peer, result, &mut job, &mut place, &signs);
+    let relayed = relay(peer, result, &mut place, &signs);
     if relayed.is_err() {
         cancellation.cancel();
         job.abort();
-        // When the job has ended its views are released.
-        let _ = shared.runtime.block_on(&mut job);
     }
-    let (first, ended) = relayed?;
+    // Aborted or not: when the job has ended its views are released.
+    let ended = shared.runtime.block_on(&mut job);
+    let pieces = relayed?;
     Ok(match ended {
-        Ok(Ok(Ended { rows, plan, rest, _pieces })) => {
+        Ok(Ok((rows, plan))) => {
             let (engine_us, queued_us) = (micros(start.elapsed()), micros(queued));
-            let pieces = first.into_iter().chain(rest).collect();
             let plan = plan.map(|plan| match &forked {
                 Some(forked) => forked.whole(plan),
                 None => plan,
@@ -258,41 +228,32 @@ pub fn bind(
     Ok(bound.and_then(Snapshotted::of))
 }
 
-/// Passes the result on to the client as it comes, but for the end of it. Returns how the job has ended, and the first piece
-/// if there was no other one yet.
+/// Passes the result on to the client as it comes, but for the end of it, which is returned.
 fn relay(
     peer: &mut Peer,
     mut result: mpsc::Receiver<Piece>,
-    job: &mut JoinHandle<Result<Ended, Failure>>,
     place: &mut Option<OwnedSemaphorePermit>,
     signs: &AtomicU32,
-) -> Result<(Option<Piece>, Result<Result<Ended, Failure>, JoinError>), Gone> {
+) -> Result<Vec<Piece>, Gone> {
     let taken = || _ = signs.fetch_add(1, Ordering::Relaxed);
     let mut send = |peer: &mut Peer, piece: Piece| peer.send_raw(Kind::Arrow, &piece.bytes, || drop(place.take()));
     let mut first = None;
     let mut begun = false;
     loop {
-        let news = poll_fn(|context| match result.poll_recv(context) {
-            Poll::Ready(Some(piece)) => Poll::Ready(News::Piece(piece)),
-            // There are no pieces any more where the job has failed.
-            _ => Pin::new(&mut *job).poll(context).map(News::Ended),
-        });
-        let news = match first.is_some() || peer.holds() {
-            true => peer.attend_for(MOMENT, news)?,
-            false => Some(peer.attend_counting(news, taken)?),
+        let next = match first.is_some() {
+            true => peer.attend_for(MOMENT, result.recv())?,
+            false => Some(peer.attend_counting(result.recv(), taken)?),
         };
-        match news {
-            Some(News::Ended(ended)) => return Ok((first, ended)),
-            Some(News::Piece(piece)) if !begun => (begun, first) = (true, Some(piece)),
-            Some(News::Piece(piece)) => {
-                for piece in first.take().into_iter().chain([piece]) {
+        match next {
+            Some(Some(piece)) if piece.is_last => return Ok(first.into_iter().chain([piece]).collect()),
+            Some(Some(piece)) if !begun => (begun, first) = (true, Some(piece)),
+            // Without an end it has failed.
+            Some(None) => return Ok(Vec::new()),
+            more => {
+                for piece in first.take().into_iter().chain(more.flatten()) {
                     send(peer, piece)?;
                 }
             }
-            None => match first.take() {
-                Some(piece) => send(peer, piece)?,
-                None => peer.send_held()?,
-            },
         }
     }
 }
@@ -335,43 +296,30 @@ struct Work {
     manner: Manner,
 }
 
-/// Runs the plan and encodes its result.
+/// Runs the plan and encodes its result; returns the number of rows and, if it is observed, what became of it.
 async fn execute(
     olap: Arc<Runtime>,
     Work { plan, params, tables, sent, manner }: Work,
     long_rows: LongRows,
     pieces: mpsc::Sender<Piece>,
     cancellation: Cancellation,
-) -> Result<Ended, Failure> {
+) -> Result<(u64, Option<EnginePlan>), Failure> {
     let views = olap::views(&plan, tables, sent)?;
     let Running { schema, mut batches, observation } =
         olap.start_as(&plan, &params, views, &cancellation, manner).await?;
     let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));
     let mut encoder = Encoder::new(&schema).map_err(encoding)?;
-    let mut held: Option<(mpsc::Permit<Piece>, Piece)> = None;
-    let pass_on = |held: &mut Option<(mpsc::Permit<Piece>, Piece)>| {
-        if let Some((slot, piece)) = held.take() {
-            slot.send(piece);
-        }
-    };
-    loop {
-        let at_hand = poll_fn(|context| Poll::Ready(batches.poll_next_unpin(context))).await;
-        let next = match at_hand {
-            Poll::Ready(next) => next,
-            Poll::Pending => {
-                pass_on(&mut held);
-                batches.next().await
-            }
-        };
-        let Some(batch) = next else { break };
+    while let Some(batch) = batches.next().await {
         let batch = batch.map_err(|e| Runtime::failure(&e))?;
         for (slice, length) in slices(&batch) {
             if length > LONGEST_ROW {
                 return Err(too_long(length));
             }
-            pass_on(&mut held);
             // First where it goes to, then memory: who waits for a client that does not read holds no more.
-            let slot = pieces.reserve().await.map_err(|_| internal("nobody reads the result".into()))?;
+            let Ok(slot) = pieces.reserve().await else {
+                // Nobody receives: the query was cancelled.
+                return Ok((encoder.rows(), None));
+            };
             let mut memory = long_rows.room(length, encoder.rows() > 0).await?;
             let Some(bytes) = encoder.push(&slice).map_err(encoding)? else {
                 continue;
@@ -379,15 +327,14 @@ async fn execute(
             if let Some(memory) = &mut memory {
                 memory.shrink_to(bytes.len());
             }
-            held = Some((slot, Piece { bytes, _memory: memory }));
+            slot.send(Piece { bytes, is_last: false, _memory: memory });
         }
     }
-    let end = Piece { bytes: encoder.finish().map_err(encoding)?, _memory: None };
-    let rest = held.into_iter().map(|(_, piece)| piece).chain([end]).collect();
+    let bytes = encoder.finish().map_err(encoding)?;
+    let _ = pieces.send(Piece { bytes, is_last: true, _memory: None }).await;
     // What did not have to be read to its end counts no more.
     drop(batches);
-    let plan = observation.and_then(|observation| observation.plan(true));
-    Ok(Ended { rows: encoder.rows(), plan, rest, _pieces: pieces })
+    Ok((encoder.rows(), observation.and_then(|observation| observation.plan(true))))
 }
 
 fn too_long(bytes: usize) -> Failure {
