@@ -122,7 +122,7 @@ fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> li
 }
 
 /// Has the allocator keep what queries free, since the next one wants as much again: pages that the kernel gives anew are cleared
-/// and mapped one by one, which takes longer than most of what is done with them. `release_memory` ends it.
+/// and mapped one by one, which takes longer than most of what is done with them.
 #[cfg(target_env = "gnu")]
 pub fn keep_memory() {
     /// Of each arena, at its end; more than what an arena can have at once is never kept.
@@ -136,6 +136,7 @@ pub fn keep_memory() {
     }
 }
 
+/// Gives back free pages between others, and the end of the main arena. Those of the threads' arenas stay.
 #[cfg(target_env = "gnu")]
 pub fn release_memory() {
     // SAFETY: has no preconditions.

@@ -107,7 +107,7 @@ impl Connections {
         self.busy.available_permits() < MAX_CONNECTIONS || self.idle.available_permits() < MAX_IDLE
     }
 
-    /// After a client has gone: where nobody comes for a while, memory that is kept for queries is the system's again.
+    /// After a client has gone: where nobody comes for a while, some of the memory that is kept for queries is the system's again.
     fn tidy_up(&self) {
         if self.is_anybody_there() {
             return;

@@ -63,7 +63,7 @@ impl Place {
     /// What is set that matters.
     pub fn described(&self) -> &'static str {
         if self.is_private() {
-            "synchronous_commit off, fsync off, shared_buffers 2GB"
+            "synchronous_commit off, fsync off, shared_buffers 2GB, autovacuum_naptime 5s"
         } else {
             "a server that was given"
         }
