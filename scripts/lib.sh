@@ -4,7 +4,7 @@ set -euo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 rust_wanted=1.95
-packages=(postgresql-15 postgresql-client-15 postgresql-server-dev-15 gcc libc6-dev clang libclang-dev pkg-config)
+packages=(postgresql-15 postgresql-client-15 postgresql-server-dev-15 gcc make libc6-dev clang libclang-dev pkg-config)
 export PGRX_PG_CONFIG_PATH=${PGRX_PG_CONFIG_PATH:-/usr/lib/postgresql/15/bin/pg_config}
 
 # Downloads and build results live outside the tree.
@@ -87,6 +87,6 @@ prepare() {
 # Everything, or the packages that are named: of the same dependencies, so that a second build finds them.
 build() {
     local packages=("${@/#/--package=}")
-    compgen -G "$release/deps/libdatafusion-*" >/dev/null || say "The first build compiles DataFusion: some fifteen minutes of CPU time, once."
+    compgen -G "$release/deps/libdatafusion*" >/dev/null || say "The first build compiles DataFusion: some fifteen minutes of CPU time, once."
     cargo build --release --locked "${packages[@]:---workspace}"
 }

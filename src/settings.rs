@@ -85,6 +85,7 @@ pub static QUERY_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(512);
 pub static QUERY_DISK_MB: GucSetting<i32> = GucSetting::<i32>::new(10_240);
 pub static UNDO_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(128);
 pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
+pub static QUERY_NICE: GucSetting<i32> = GucSetting::<i32>::new(0);
 pub static QUERY_THREADS: GucSetting<i32> = GucSetting::<i32>::new(2);
 pub static MAX_QUERIES: GucSetting<i32> = GucSetting::<i32>::new(8);
 pub static MECHANISM: GucSetting<Mechanism> = GucSetting::<Mechanism>::new(Mechanism::Auto);
@@ -233,6 +234,16 @@ pub fn init() {
         GucFlags::default(),
     );
     int(
+        c"anker.query_nice",
+        c"How far engine queries stand back when processors are short.",
+        c"Added to the nice value of the threads that run them; 0: as urgent as a server process. Takes effect when the engine starts.",
+        &QUERY_NICE,
+        0,
+        19,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    int(
         c"anker.join_order_seed",
         c"Joins in a random order, another one for each number.",
         c"To compare the engine's own order with; 0: that one.",
@@ -320,6 +331,7 @@ pub fn engine_settings() -> protocol::control::Settings {
         undo_seconds: UNDO_TIME_S.get() as u64,
         query_threads: QUERY_THREADS.get() as u32,
         max_queries: MAX_QUERIES.get() as u32,
+        query_nice: QUERY_NICE.get() as u32,
         mechanism: MECHANISM.get().name().into(),
     }
 }

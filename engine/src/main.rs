@@ -17,6 +17,7 @@ mod explain;
 mod forked;
 mod load;
 mod log;
+mod memory;
 mod peer;
 mod process;
 mod query;
@@ -59,7 +60,6 @@ fn main() {
 fn run() -> Result<StreamError, Box<dyn Error>> {
     let control = Control::new(process::inherit(env::CONTROL_FD)?);
     process::settle(control.socket())?;
-    process::keep_memory();
     let ring = Consumer::open(process::inherit(env::RING_FD)?)?;
     let settings = Settings::from_text(&std::env::var(env::SETTINGS).map_err(|e| format!("{}: {e}", env::SETTINGS))?)?;
     let Snapshots { mechanism, forks } = snapshots(&settings.mechanism)
@@ -67,10 +67,12 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     let path = PathBuf::from(std::env::var_os(env::SOCKET).ok_or_else(|| format!("{} is not set", env::SOCKET))?);
     let listener = server::listen(&path).map_err(|e| format!("cannot listen at {}: {e}", path.display()))?;
 
+    let query_nice = settings.query_nice;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(settings.query_threads.max(2) as usize)
         .thread_name("anker query")
         .thread_stack_size(server::STACK)
+        .on_thread_start(move || process::stand_back(query_nice))
         .enable_time()
         .build()?;
     let olap = olap::Runtime::new(olap::RuntimeOptions {

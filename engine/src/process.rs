@@ -121,34 +121,11 @@ fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> li
     if unsafe { libc::poll(&raw mut poll, 1, limit.as_millis() as libc::c_int) } == 1 { poll.revents } else { 0 }
 }
 
-/// Has the allocator keep what queries free, since the next one wants as much again: pages that the kernel gives anew are cleared
-/// and mapped one by one, which takes longer than most of what is done with them.
-#[cfg(target_env = "gnu")]
-pub fn keep_memory() {
-    /// Of each arena, at its end; more than what an arena can have at once is never kept.
-    const KEPT_BYTES: libc::c_int = 64 << 20;
-    /// Longer arrays come from the kernel, and go back there at once: the most that glibc takes for this limit.
-    const LONGEST_KEPT: libc::c_int = 32 << 20;
-    // SAFETY: sets numbers of the allocator; those that it does not take change nothing.
-    unsafe {
-        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
-        libc::mallopt(libc::M_MMAP_THRESHOLD, LONGEST_KEPT);
-    }
+/// Lets the calling thread stand back behind others when processors are short; for good, as a thread may not come forward again.
+pub fn stand_back(steps: u32) {
+    // SAFETY: has no preconditions. On Linux it is the thread's own value, and what fails changes nothing.
+    unsafe { libc::nice(steps as libc::c_int) };
 }
-
-/// Gives back free pages between others, and the end of the main arena. Those of the threads' arenas stay.
-#[cfg(target_env = "gnu")]
-pub fn release_memory() {
-    // SAFETY: has no preconditions.
-    unsafe { libc::malloc_trim(0) };
-}
-
-/// Other allocators know best.
-#[cfg(not(target_env = "gnu"))]
-pub fn keep_memory() {}
-
-#[cfg(not(target_env = "gnu"))]
-pub fn release_memory() {}
 
 /// Lets this process open as many files as it may: every open cursor of the server is a connection.
 fn raise_descriptor_limit() {

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::mem;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -13,7 +14,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use protocol::control::Settings;
 use protocol::frame::{self, Kind};
 use protocol::request::{Hello, Refusal, Request, Status};
@@ -69,17 +69,11 @@ impl Shared {
 pub struct Connections {
     busy: Arc<Semaphore>,
     idle: Semaphore,
-    /// Whoever waits for there to be none.
-    tidying: Mutex<()>,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        Connections {
-            busy: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-            idle: Semaphore::new(MAX_IDLE),
-            tidying: Mutex::default(),
-        }
+        Connections { busy: Arc::new(Semaphore::new(MAX_CONNECTIONS)), idle: Semaphore::new(MAX_IDLE) }
     }
 }
 
@@ -101,22 +95,6 @@ impl Connections {
         let speaks = peer.speaks_within(IDLE);
         drop(idle);
         if speaks { self.admit(peer) } else { None }
-    }
-
-    fn is_anybody_there(&self) -> bool {
-        self.busy.available_permits() < MAX_CONNECTIONS || self.idle.available_permits() < MAX_IDLE
-    }
-
-    /// After a client has gone: where nobody comes for a while, some of the memory that is kept for queries is the system's again.
-    fn tidy_up(&self) {
-        if self.is_anybody_there() {
-            return;
-        }
-        let Some(_alone) = self.tidying.try_lock() else { return };
-        thread::sleep(IDLE);
-        if !self.is_anybody_there() {
-            process::release_memory();
-        }
     }
 }
 
@@ -170,14 +148,13 @@ fn connect(stream: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
                 let _ = peer.refuse(&Refusal::Protocol { what: error.to_string() });
             }
         }
-        drop(peer);
-        shared.connections.tidy_up();
     })?;
     Ok(())
 }
 
 fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -> Result<()> {
     let mut payload = Vec::new();
+    let mut stands_back = false;
     match peer.read(&mut payload)? {
         Some(Kind::Hello) => {}
         Some(_) => return Ok(peer.refuse(&Refusal::Protocol { what: "no greeting".into() })?),
@@ -193,6 +170,10 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
         let request = frame::parse(&payload)?;
         // Rows may have come with it.
         payload = Vec::new();
+        // What loads and views are asked for is not put off: the mirror is waiting for it, or somebody who looks after it.
+        if matches!(request, Request::Query(_)) && !mem::replace(&mut stands_back, true) {
+            process::stand_back(shared.settings.query_nice);
+        }
         match request {
             Request::Query(request) => query::answer(peer, shared, *request)?,
             Request::Explain(request) => explain::answer(peer, shared, *request)?,
@@ -240,8 +221,7 @@ mod tests {
 
     #[test]
     fn idle_connections_are_in_nobodys_way() {
-        let connections =
-            Connections { busy: Arc::new(Semaphore::new(1)), idle: Semaphore::new(1), tidying: Mutex::default() };
+        let connections = Connections { busy: Arc::new(Semaphore::new(1)), idle: Semaphore::new(1) };
         let pair = || {
             let (ours, theirs) = UnixStream::pair().unwrap();
             (Peer::new(ours).unwrap(), theirs)

@@ -1,14 +1,21 @@
 //! What the mirror takes.
 
+use std::thread;
+use std::time::Duration;
+
 use postgres::Client;
 use serde_json::Value;
 
 use crate::report::Findings;
 use crate::{Result, os};
 
+/// After so long the engine has given back what it no longer needs, loads and queries' memory for example.
+const SETTLED: Duration = Duration::from_secs(7);
+
 /// What the mirror's tables take, key index, statistics and undo included, and the engine's process with all that it has:
 /// of the heap without indexes. `when` stands behind the figures' names.
 pub fn rows(client: &mut Client, subject: &str, when: &str, params: &Value, findings: &mut Findings) -> Result<()> {
+    thread::sleep(SETTLED);
     let row = client.query_one(
         "SELECT sum(bytes + undo_bytes)::float8, sum(pg_table_size(relation))::float8, (SELECT engine_pid
             FROM anker.engine WHERE database::text = current_database()) FROM anker.tables",

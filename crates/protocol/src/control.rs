@@ -47,6 +47,8 @@ pub struct Settings {
     pub query_threads: u32,
     /// Queries that run at once, others queue (`anker.max_queries`).
     pub max_queries: u32,
+    /// Steps by which queries' threads stand back behind the server's processes (`anker.query_nice`).
+    pub query_nice: u32,
     /// How columns are snapshotted (`anker.mechanism`); `auto`: in the best way that there is.
     pub mechanism: String,
 }
@@ -61,6 +63,7 @@ impl Default for Settings {
             undo_seconds: 60,
             query_threads: 2,
             max_queries: 8,
+            query_nice: 0,
             mechanism: "auto".into(),
         }
     }
@@ -70,7 +73,7 @@ impl Settings {
     pub fn to_text(&self) -> String {
         format!(
             "memory_bytes={}\nquery_memory_bytes={}\nquery_disk_bytes={}\nundo_bytes={}\nundo_seconds={}\n\
-             query_threads={}\nmax_queries={}\nmechanism={}\n",
+             query_threads={}\nmax_queries={}\nquery_nice={}\nmechanism={}\n",
             self.memory_bytes,
             self.query_memory_bytes,
             self.query_disk_bytes,
@@ -78,6 +81,7 @@ impl Settings {
             self.undo_seconds,
             self.query_threads,
             self.max_queries,
+            self.query_nice,
             self.mechanism
         )
     }
@@ -100,6 +104,7 @@ impl Settings {
                 "undo_seconds" => settings.undo_seconds = number,
                 "query_threads" => settings.query_threads = number as u32,
                 "max_queries" => settings.max_queries = number as u32,
+                "query_nice" => settings.query_nice = number as u32,
                 _ => return Err(format!("unknown setting {key:?}")),
             }
         }

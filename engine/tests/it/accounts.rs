@@ -12,6 +12,7 @@ pub const TYPES: [Type; 4] = [Type::Int64, Type::Int64, Type::Int64, Type::Text]
 pub const ID: u16 = 0;
 pub const BRANCH: u16 = 1;
 pub const BALANCE: u16 = 2;
+pub const NAME: u16 = 3;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {

@@ -13,8 +13,8 @@ use protocol::env;
 use protocol::frame::{self, Kind};
 use protocol::request::{Hello, Refusal, Request};
 
-use crate::accounts::account;
-use crate::client::Client;
+use crate::accounts::{self, account};
+use crate::client::{Client, request};
 use crate::worker::{PATIENCE, Worker};
 
 #[test]
@@ -176,4 +176,32 @@ fn malformed_frames_cost_their_connection_only() {
         client.stream.write_all(&wire).unwrap();
     }
     assert_eq!(worker.client().status().tables[0].rows, 10);
+}
+
+#[test]
+fn threads_of_queries_stand_back_and_no_others() {
+    const STEPS: i32 = 7;
+    let mut worker = Worker::start(&Settings { query_nice: STEPS as u32, ..Settings::default() });
+    worker.mirror(1, 1, (0..10).map(account));
+    let now = worker.now();
+    let mut asks = worker.client();
+    let mut looks = worker.client();
+    let nice_of_threads = || -> Vec<(String, i32)> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", worker.pid())).unwrap();
+        let stats = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("stat")).ok());
+        let parts = stats.map(|stat| {
+            let (name, rest) = stat.split_once('(').unwrap().1.rsplit_once(')').unwrap();
+            (name.to_owned(), rest.split_whitespace().nth(16).unwrap().parse().unwrap())
+        });
+        parts.collect()
+    };
+    looks.status();
+    assert_eq!(asks.rows(&request(accounts::totals(1, false), now)).ints(1), [9]);
+    let threads = nice_of_threads();
+    let own = threads[0].1;
+    let of = |name: &str, nice: i32| threads.iter().filter(|thread| **thread == (name.to_owned(), nice)).count();
+    assert_eq!(of("anker query", own + STEPS), 2, "{threads:?}");
+    // The loader's may still be there, too.
+    assert!(of("anker client", own + STEPS) == 1 && of("anker client", own) >= 1, "{threads:?}");
+    assert_eq!(of("anker accept", own), 1, "{threads:?}");
 }

@@ -7,5 +7,6 @@ mod concurrent;
 mod figures;
 mod lifecycle;
 mod limits;
+mod memory;
 mod queries;
 mod worker;

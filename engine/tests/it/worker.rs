@@ -106,6 +106,13 @@ impl Worker {
         self.child.id()
     }
 
+    /// Resident memory of the engine that it shares with no file and no other process.
+    pub fn private_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("RssAnon:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.dir.join("engine.sock")
     }
