@@ -6,12 +6,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use postgres::error::SqlState;
-use postgres::{CancelToken, Client, NoTls};
+use postgres::{Client, NoTls};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::Value;
 
 use crate::tpcc::Isolation;
+use crate::wire::{ServerError, Wire};
 use crate::{Result, anker};
 
 #[derive(Clone)]
@@ -72,8 +73,9 @@ impl Asked {
 pub struct Streams {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
+    /// Of all sessions.
     backends: Vec<u32>,
-    cancel: Vec<CancelToken>,
+    config: postgres::Config,
     threads: Vec<JoinHandle<Result<Vec<Asked>>>>,
 }
 
@@ -84,12 +86,11 @@ impl Streams {
     /// The first query is due at `from`.
     pub fn start(config: &postgres::Config, plan: &Plan, from: Instant) -> Result<Streams> {
         let (stop, ticket) = (Arc::new(AtomicBool::new(false)), Ticket::default());
-        let (backends, cancel, threads) = (Vec::new(), Vec::new(), Vec::new());
-        let mut streams = Streams { stop, answered: Arc::default(), backends, cancel, threads };
+        let (backends, threads) = (Vec::new(), Vec::new());
+        let mut streams = Streams { stop, answered: Arc::default(), backends, config: config.clone(), threads };
         for _ in 0..plan.sessions {
             let mut asker = Asker::connect(config, plan.isolation, plan.route, plan.numbers)?;
-            streams.backends.push(asker.backend()?);
-            streams.cancel.push(asker.client.cancel_token());
+            streams.backends.extend(asker.backends()?);
             let (stop, answered) = (streams.stop.clone(), streams.answered.clone());
             let stream = Stream { asker, plan: plan.clone(), from, stop, answered };
             let ticket = ticket.clone();
@@ -120,7 +121,10 @@ impl Streams {
     fn end(&mut self) -> Vec<JoinHandle<Result<Vec<Asked>>>> {
         self.stop.store(true, Ordering::Relaxed);
         // A session that has just ended has nothing to be ended.
-        self.cancel.iter().for_each(|token| _ = token.cancel_query(NoTls));
+        if let Ok(mut client) = self.config.connect(NoTls) {
+            let backends: Vec<i32> = self.backends.iter().map(|backend| *backend as i32).collect();
+            let _ = client.execute("SELECT pg_cancel_backend(backend) FROM unnest($1::int[]) backend", &[&backends]);
+        }
         self.threads.drain(..).collect()
     }
 }
@@ -178,18 +182,27 @@ impl Stream {
 /// An analytic session.
 pub struct Asker {
     client: Client,
+    /// A connection that passes over the rows, where nobody looks at them: a client that works on each would be the most
+    /// expensive part of a large answer, on processors that all share. `None`: also where the server wants a password.
+    reader: Option<Wire>,
     /// So many begin each row.
     numbers: usize,
 }
 
 impl Asker {
     pub fn connect(config: &postgres::Config, isolation: Isolation, route: &str, numbers: usize) -> Result<Asker> {
-        let mut client = config.clone().application_name("analyst").connect(NoTls)?;
-        client.batch_execute(&format!(
+        let config = config.clone().application_name("analyst").to_owned();
+        let settings = format!(
             "SET default_transaction_isolation = '{}'; {route}; SET log_min_messages = fatal",
             isolation.name()
-        ))?;
-        Ok(Asker { client, numbers })
+        );
+        let mut client = config.connect(NoTls)?;
+        client.batch_execute(&settings)?;
+        let mut reader = if numbers == 0 { Wire::connect(&config).ok() } else { None };
+        if let Some(reader) = &mut reader {
+            reader.run(&settings)?;
+        }
+        Ok(Asker { client, reader, numbers })
     }
 
     /// The number of the query is only noted. What a conflict ends is asked again, unless it is time to stop.
@@ -214,6 +227,10 @@ impl Asker {
     /// The whole answer, in binary form, of which only the numbers are looked at.
     fn read(&mut self, sql: &str) -> Result<Vec<i64>> {
         use postgres::fallible_iterator::FallibleIterator;
+        if let Some(reader) = &mut self.reader {
+            reader.timed(sql)?.ok_or("the query was cancelled")?;
+            return Ok(Vec::new());
+        }
         let mut rows = self.client.query_raw(sql, std::iter::empty::<i32>())?;
         let mut seen = Vec::new();
         while let Some(row) = rows.next()? {
@@ -224,8 +241,10 @@ impl Asker {
         Ok(seen)
     }
 
-    fn backend(&mut self) -> Result<u32> {
-        Ok(self.client.query_one("SELECT pg_backend_pid()", &[])?.get::<_, i32>(0) as u32)
+    fn backends(&mut self) -> Result<Vec<u32>> {
+        let own = self.client.query_one("SELECT pg_backend_pid()", &[])?.get::<_, i32>(0) as u32;
+        let reader = self.reader.as_mut().map(Wire::backend).transpose()?;
+        Ok([own].into_iter().chain(reader).collect())
     }
 }
 
@@ -246,8 +265,9 @@ fn snapshot(plan: &Value) -> Option<Snapshot> {
 }
 
 fn is_serialization_failure(error: &crate::Error) -> bool {
+    let state = &SqlState::T_R_SERIALIZATION_FAILURE;
     let code = error.downcast_ref::<postgres::Error>().and_then(postgres::Error::code);
-    code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
+    code == Some(state) || error.downcast_ref::<ServerError>().is_some_and(|error| error.is(state))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A client that keeps what the server sends as it comes.
 
+use std::error::Error;
+use std::fmt::{self, Display};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -7,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use postgres::Config;
 use postgres::config::Host;
+use postgres::error::SqlState;
 
 use crate::Result;
 
@@ -37,8 +40,28 @@ pub const TEXT: u16 = 0;
 pub const BINARY: u16 = 1;
 
 const VERSION: u32 = 3 << 16;
-/// The field of an error that says so.
-const CANCELLED: &str = "C57014\0";
+
+/// What the server says where it does not answer: fields, each with a letter before and a zero behind.
+#[derive(Debug)]
+pub struct ServerError(String);
+
+impl ServerError {
+    fn new(content: &[u8]) -> ServerError {
+        ServerError(String::from_utf8_lossy(content).into_owned())
+    }
+
+    pub fn is(&self, state: &SqlState) -> bool {
+        self.0.split('\0').any(|field| field.strip_prefix('C') == Some(state.code()))
+    }
+}
+
+impl Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.replace('\0', " "))
+    }
+}
+
+impl Error for ServerError {}
 
 impl Wire {
     /// Knows no passwords: the server has to trust who comes this way.
@@ -68,7 +91,7 @@ impl Wire {
                     )
                     .into());
                 }
-                b'E' => return Err(String::from_utf8_lossy(&message.content).replace('\0', " ").into()),
+                b'E' => return Err(ServerError::new(&message.content).into()),
                 _ => {}
             }
         }
@@ -126,24 +149,32 @@ impl Wire {
             }
             let content = self.content(length)?;
             match kind {
-                b'E' => error = Some(String::from_utf8_lossy(&content).into_owned()),
+                b'E' => error = Some(ServerError::new(&content)),
                 b'Z' => break,
                 _ => {}
             }
         }
         match error {
             None => Ok(Some((start.elapsed(), rows))),
-            Some(error) if error.contains(CANCELLED) => Ok(None),
-            Some(error) => Err(error.replace('\0', " ").into()),
+            Some(error) if error.is(&SqlState::QUERY_CANCELED) => Ok(None),
+            Some(error) => Err(error.into()),
         }
     }
 
     /// A statement that must not fail.
     pub fn run(&mut self, sql: &str) -> Result<()> {
         match self.ask(sql, Form::Simple)?.into_iter().find(|message| message.kind == b'E') {
-            Some(error) => Err(format!("{sql}: {}", String::from_utf8_lossy(&error.content)).into()),
+            Some(error) => Err(format!("{sql}: {}", ServerError::new(&error.content)).into()),
             None => Ok(()),
         }
+    }
+
+    /// The process that serves this connection.
+    pub fn backend(&mut self) -> Result<u32> {
+        let answer = self.ask("SELECT pg_backend_pid()", Form::Simple)?;
+        let row = answer.iter().find(|message| message.kind == b'D').ok_or("the server has no process")?;
+        // A row of one value: how many there are, its length, its text.
+        Ok(String::from_utf8_lossy(row.content.get(6..).unwrap_or_default()).parse()?)
     }
 
     /// A portal without a name.
