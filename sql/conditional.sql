@@ -81,6 +81,8 @@ SELECT greatest(d, '2024-02-01') AS g, least(d, ts::date) AS l, count(*) FROM it
 SELECT max(least(f8, 0)), min(greatest(f8, '-1')), count(greatest(f8, NULL)) FROM item;
 SELECT id FROM item WHERE greatest(f8, 1) = 'NaN' OR greatest(n, w) > 1.5 ORDER BY id;
 SELECT greatest(n, w) AS k, count(*) FROM item GROUP BY 1 ORDER BY 1;
+SELECT greatest(round(w, 1), 0) AS k, count(*), sum(least(n, round(w, 1), 3)) FROM item GROUP BY 1 ORDER BY 1;
+SELECT id, trunc(w, 1) FROM item ORDER BY trunc(w, 1) DESC NULLS LAST, id;
 SELECT max(greatest(b, false)::int) FROM item;
 
 -- IS DISTINCT FROM

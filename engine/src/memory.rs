@@ -16,4 +16,5 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 #[cfg(target_env = "gnu")]
 // SAFETY: the allocator reads the address of a text with a zero at its end from this symbol, and nobody else has it.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-static CONFIGURATION: &[u8; 60] = b"background_thread:true,dirty_decay_ms:5000,muzzy_decay_ms:0\0";
+static CONFIGURATION: &[u8; 85] =
+    b"background_thread:true,max_background_threads:1,dirty_decay_ms:5000,muzzy_decay_ms:0\0";

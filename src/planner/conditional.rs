@@ -103,7 +103,11 @@ impl<'a> Translator<'a> {
 
     fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
         let all = self.all(node.args)?;
-        let unified = self.unified(all)?;
+        let unified = match self.unified(all.clone())? {
+            // Which one it is decides on the digits that it shows.
+            Unified { scale: Mix::Of(_), .. } => self.numerics(all)?,
+            unified => unified,
+        };
         if has_images(unified.ty) || unified.ty == Type::Enum {
             return self.extreme_of_images(node, unified);
         }
@@ -236,12 +240,14 @@ impl<'a> Translator<'a> {
         let is_numeric =
             |value: &Typed| value.ty == Type::Numeric || matches!(value.scale, Scale::Shown(_) | Scale::Parameter(_));
         match values.iter().any(is_numeric) {
-            true => {
-                let exprs = values.into_iter().map(|value| Ok(self.numeric(value)?.expr)).collect::<Attempt<_>>()?;
-                Ok(Unified { exprs, ty: Type::Numeric, scale: Mix::OfType })
-            }
+            true => self.numerics(values),
             false => unified(values),
         }
+    }
+
+    fn numerics(&mut self, values: Vec<Typed>) -> Attempt<Unified> {
+        let exprs = values.into_iter().map(|value| Ok(self.numeric(value)?.expr)).collect::<Attempt<_>>()?;
+        Ok(Unified { exprs, ty: Type::Numeric, scale: Mix::OfType })
     }
 }
 

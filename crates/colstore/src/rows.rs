@@ -105,19 +105,36 @@ impl Rows {
         &self.identity
     }
 
-    /// A row whose identity's cells are `key`; the others are wanted soon, too.
+    /// Of a row's identity.
     #[inline]
-    pub fn locate(&self, key: &[Cell<'_>]) -> Option<u32> {
-        let equal = |slot| {
-            // They lie anywhere in memory: all at once come as fast as one of them.
-            self.columns.iter().for_each(|column| column.expect(slot));
-            self.identity.iter().zip(key).all(|(&column, cell)| self.columns[column].get(slot) == *cell)
-        };
-        self.index.find(self.index.hash(key.iter().copied()), equal)
+    pub fn hash(&self, key: &[Cell<'_>]) -> u64 {
+        self.index.hash(key.iter().copied())
+    }
+
+    /// The row whose key has this hash, if there is one, is wanted soon. Returns its slot, or another's.
+    #[inline]
+    pub fn expect(&self, hash: u64) -> Option<u32> {
+        let slot = self.index.find(hash, |_| true)?;
+        // They lie anywhere in memory: all at once come as fast as one of them.
+        self.columns.iter().for_each(|column| column.expect(slot));
+        Some(slot)
+    }
+
+    /// So are its texts, some time after [`Rows::expect`].
+    #[inline]
+    pub fn expect_texts(&self, slot: u32) {
+        self.columns.iter().for_each(|column| column.expect_text(slot));
+    }
+
+    /// A row whose identity's cells are `key`.
+    #[inline]
+    pub fn locate(&self, key: &[Cell<'_>], hash: u64) -> Option<u32> {
+        let equal = |slot| self.identity.iter().zip(key).all(|(&column, cell)| self.columns[column].get(slot) == *cell);
+        self.index.find(hash, equal)
     }
 
     /// Every cell must be there. Returns the slot.
-    pub fn insert(&mut self, row: &[Option<Cell<'_>>]) -> Result<u32, Fault> {
+    pub fn insert(&mut self, row: &[Option<Cell<'_>>], hash: u64) -> Result<u32, Fault> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.append()?,
@@ -127,7 +144,7 @@ impl Rows {
             column.check(cell).map_err(undecodable)?;
             column.put(slot, cell)?;
         }
-        self.enter(slot)?;
+        self.enter(slot, hash)?;
         self.set_live(slot, true)?;
         Ok(slot)
     }
@@ -151,7 +168,7 @@ impl Rows {
             }
             self.slots = behind;
             for slot in first..behind {
-                self.enter(slot)?;
+                self.enter(slot, self.hash_of(slot))?;
                 self.set_live(slot, true)?;
             }
             done += more;
@@ -181,7 +198,6 @@ impl Rows {
         same_key: bool,
         undo: &mut OpWriter,
     ) -> Result<(), Fault> {
-        self.columns.iter().for_each(|column| column.expect_text(slot));
         let differs = |&&column: &&usize| row[column].is_some_and(|cell| !self.columns[column].has(slot, cell));
         let moves = !same_key && self.identity.iter().find(differs).is_some();
         if moves {
@@ -203,7 +219,7 @@ impl Rows {
         } else {
             undo.cancel();
         }
-        if moves { self.enter(slot) } else { Ok(()) }
+        if moves { self.enter(slot, self.hash_of(slot)) } else { Ok(()) }
     }
 
     /// Nobody can ask for this deleted row any more.
@@ -264,11 +280,14 @@ impl Rows {
         Ok(())
     }
 
-    /// Into the index, with the cells that the slot has now.
-    fn enter(&mut self, slot: u32) -> Result<(), Fault> {
+    fn hash_of(&self, slot: u32) -> u64 {
+        self.index.hash(key(&self.columns, &self.identity, slot))
+    }
+
+    /// Into the index, with the cells that the slot has now, of which this is the hash.
+    fn enter(&mut self, slot: u32, hash: u64) -> Result<(), Fault> {
         let Rows { columns, identity, index, .. } = self;
         let key_of = |slot| key(columns, identity, slot);
-        let hash = index.hash(key_of(slot));
         match index.insert(hash, slot, |other| key_of(other).eq(key_of(slot)), key_of)? {
             Ok(()) => Ok(()),
             Err(Duplicate) => Err(Fault::Duplicate),
@@ -277,9 +296,9 @@ impl Rows {
 
     /// Out of the index, with the cells that it entered with.
     fn leave(&mut self, slot: u32) -> Result<(), Fault> {
+        let hash = self.hash_of(slot);
         let Rows { columns, identity, index, .. } = self;
         let key_of = |slot| key(columns, identity, slot);
-        let hash = index.hash(key_of(slot));
         let found = index.remove(hash, slot, |other| key_of(other).eq(key_of(slot)));
         if found { Ok(()) } else { Err(Fault::RowMissing) }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
-use arrow_array::{ArrayRef, Decimal128Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, Decimal128Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use arrow_select::concat::concat;
 use datafusion_common::error::{DataFusionError, Result};
@@ -183,8 +183,15 @@ impl Computed {
             }
             return Ok(out.finish());
         }
-        let parts = blocks.map(|block| of_numerics(self.kernel, &self.given(&block)?, block.num_rows()));
-        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let (mut parts, mut bytes) = (Vec::new(), 0);
+        for block in blocks {
+            let part = of_numerics(self.kernel, &self.given(&block)?, block.num_rows())?;
+            bytes += part.get_buffer_memory_size();
+            if bytes > numerics::MAX_BYTES {
+                return Err(QueryError(FailureKind::OutOfMemory).into());
+            }
+            parts.push(part);
+        }
         Ok(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?)
     }
 

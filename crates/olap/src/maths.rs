@@ -218,7 +218,8 @@ where
     }
 }
 
-/// Rounded, or cut off, to the digits of `ty`. The last operand is there to be of that type; where it is null the result is, too.
+/// Rounded, or cut off, to the digits of `ty`, of which it has no fewer. The last operand is there to be of that type; where it is
+/// null the result is, too.
 fn to_scale<A: ArrowPrimitiveType>(
     function: Named,
     scale: u8,
@@ -229,20 +230,11 @@ fn to_scale<A: ArrowPrimitiveType>(
 where
     A::Native: Slot,
 {
-    let more = decimals::power(ty.scale().saturating_sub(scale));
     let unit = decimals::power(scale.saturating_sub(ty.scale())).unwrap_or(NO_POWER);
     let cut = if function == Named::Round { rounded } else { |value, unit| value / unit };
-    let scaled = |a: A::Native| match scale <= ty.scale() {
-        true => decimals::to_decimal128(a, more),
-        false => (cut(a.wide(), unit), false),
-    };
-    let too_wide = FailureKind::DecimalTooWide;
     let result = match ty {
-        Type::Decimal64 { .. } => {
-            let narrow = |(value, over): (i128, bool)| (value as i64, over | i64::try_from(value).is_err());
-            map::<A, Int64Type>(args, rows, |a| narrow(scaled(a)), too_wide)?
-        }
-        _ => raw(&map::<A, Decimal128Type>(args, rows, scaled, too_wide)?),
+        Type::Decimal64 { .. } => map::<A, Int64Type>(args, rows, |a| (cut(a.wide(), unit) as i64, false), NEVER)?,
+        _ => raw(&map::<A, Decimal128Type>(args, rows, |a| (cut(a.wide(), unit), false), NEVER)?),
     };
     match args[1].to_array(rows)?.nulls() {
         Some(nulls) if nulls.null_count() > 0 => Ok(nullif(&result, &BooleanArray::new(!nulls.inner(), None))?),

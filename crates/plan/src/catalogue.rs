@@ -113,6 +113,8 @@ pub enum Rule {
     Total,
     /// That of the last operand, whose value is no matter.
     Last,
+    /// So it is, and that has no more digits behind the point than the first one's, and no fewer bytes: there is always room.
+    Coarser,
     /// Said by the expression: a type of the call's kind, that holds all values of the operand.
     Said,
 }
@@ -343,6 +345,9 @@ impl Rule {
             Rule::Is(ty) => ty,
             Rule::Same => first,
             Rule::Last => *operands.last()?,
+            Rule::Coarser => *operands
+                .last()
+                .filter(|last| last.scale() <= first.scale() && last.slot_bytes() >= first.slot_bytes())?,
             Rule::Wide | Rule::Total if matches!(first, Type::Numeric | Type::Interval) => first,
             Rule::Wide => Type::Decimal128 { scale: first.scale() },
             Rule::LargerScale => Type::Decimal128 { scale: scales().max()? },

@@ -77,7 +77,7 @@ pub fn written(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
 }
 
 /// What the results of one call for one batch may take.
-const MAX_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 
 fn texts<T: std::fmt::Display>(values: impl Iterator<Item = Outcome<Option<T>>>) -> Result<ArrayRef> {
     let (mut out, mut text, mut bytes) = (StringViewBuilder::new(), String::new(), 0);

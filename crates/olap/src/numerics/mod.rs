@@ -18,7 +18,7 @@ use numeric::Numeric;
 use protocol::request::FailureKind;
 
 pub use giving::{Function, compute, from_floats, from_stored};
-pub use leaving::{apply, to_decimal, written};
+pub use leaving::{MAX_BYTES, apply, to_decimal, written};
 
 use crate::error::QueryError;
 use crate::numbers::decimals::Slot;

@@ -123,12 +123,7 @@ fn from_epoch(seconds: f64) -> Result<Literal, Raised> {
 fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Value>) -> Result<Literal, Raised> {
     let b = second.and_then(|value| value.as_ref().and_then(decimal)).unwrap_or_default();
     let scale = if second.is_some() && matches!(function, Named::Round | Named::Trunc) { ty.scale() } else { 0 };
-    let Some(lost) = from.scale().checked_sub(scale) else {
-        let power = 10i128.pow((scale - from.scale()).into());
-        let wide = a.checked_mul(power).filter(|wide| wide.unsigned_abs() < 10u128.pow(38)).ok_or(Raised)?;
-        return if matches!(ty, Type::Decimal64 { .. }) { fit(ty, wide) } else { Ok(Literal::Decimal(wide)) };
-    };
-    let one = 10i128.pow(lost.into());
+    let one = 10i128.pow((from.scale() - scale).into());
     let floor = a.div_euclid(one);
     let rest = a.rem_euclid(one);
     // What is behind the point is compared with what is missing to one; away from zero where they are equal.
