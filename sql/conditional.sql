@@ -1,4 +1,4 @@
--- engine: at least 55
+-- engine: at least 67
 --
 -- CASE, COALESCE, NULLIF, GREATEST, LEAST, IS DISTINCT FROM
 --
