@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::Value;
 
 use crate::tpcc::Isolation;
-use crate::wire::{ServerError, Wire};
+use crate::wire::{ServerError, Unsuited, Wire};
 use crate::{Result, anker};
 
 #[derive(Clone)]
@@ -120,6 +120,9 @@ impl Streams {
 
     fn end(&mut self) -> Vec<JoinHandle<Result<Vec<Asked>>>> {
         self.stop.store(true, Ordering::Relaxed);
+        if self.threads.is_empty() {
+            return Vec::new();
+        }
         // A session that has just ended has nothing to be ended.
         if let Ok(mut client) = self.config.connect(NoTls) {
             let backends: Vec<i32> = self.backends.iter().map(|backend| *backend as i32).collect();
@@ -183,7 +186,7 @@ impl Stream {
 pub struct Asker {
     client: Client,
     /// A connection that passes over the rows, where nobody looks at them: a client that works on each would be the most
-    /// expensive part of a large answer, on processors that all share. `None`: also where the server wants a password.
+    /// expensive part of a large answer, on processors that all share. `None` also where it cannot log in.
     reader: Option<Wire>,
     /// So many begin each row.
     numbers: usize,
@@ -198,10 +201,15 @@ impl Asker {
         );
         let mut client = config.connect(NoTls)?;
         client.batch_execute(&settings)?;
-        let mut reader = if numbers == 0 { Wire::connect(&config).ok() } else { None };
-        if let Some(reader) = &mut reader {
-            reader.run(&settings)?;
-        }
+        let reader = match (numbers == 0).then(|| Wire::connect(&config)) {
+            None => None,
+            Some(Ok(mut reader)) => {
+                reader.run(&settings)?;
+                Some(reader)
+            }
+            Some(Err(error)) if error.is::<Unsuited>() => None,
+            Some(Err(error)) => return Err(error),
+        };
         Ok(Asker { client, reader, numbers })
     }
 

@@ -63,17 +63,33 @@ impl Display for ServerError {
 
 impl Error for ServerError {}
 
+/// A server that this client is not made for.
+#[derive(Debug)]
+pub struct Unsuited(String);
+
+impl Display for Unsuited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Unsuited {}
+
 impl Wire {
     /// Knows no passwords: the server has to trust who comes this way.
     pub fn connect(config: &Config) -> Result<Wire> {
         let port = config.get_ports().first().copied().unwrap_or(5432);
         let stream: Box<dyn Stream> = match config.get_hosts().first() {
             Some(Host::Unix(directory)) => Box::new(UnixStream::connect(directory.join(format!(".s.PGSQL.{port}")))?),
-            Some(Host::Tcp(name)) => Box::new(TcpStream::connect((name.as_str(), port))?),
-            None => return Err("the connection string has no host".into()),
+            Some(Host::Tcp(name)) => {
+                let stream = TcpStream::connect((name.as_str(), port))?;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+            None => return Err(Unsuited("the connection string has no host".into()).into()),
         };
         let mut wire = Wire { server: BufReader::with_capacity(1 << 16, stream) };
-        let user = config.get_user().ok_or("the connection string has no user")?;
+        let user = config.get_user().ok_or_else(|| Unsuited("the connection string has no user".into()))?;
         let database = config.get_dbname().unwrap_or(user);
         let mut hello = VERSION.to_be_bytes().to_vec();
         for text in ["user", user, "database", database, ""] {
@@ -86,9 +102,9 @@ impl Wire {
             match message.kind {
                 b'Z' => return Ok(wire),
                 b'R' if message.content != [0; 4] => {
-                    return Err(format!(
+                    return Err(Unsuited(format!(
                         "{user} has to log in by trust or peer: times are taken by a client that knows no passwords"
-                    )
+                    ))
                     .into());
                 }
                 b'E' => return Err(ServerError::new(&message.content).into()),

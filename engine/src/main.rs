@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use colstore::Mechanism;
 use control::Control;
+use process::Urgency;
 use protocol::control::{Settings, ToWorker};
 use protocol::env;
 use protocol::ring::Consumer;
@@ -67,12 +68,12 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     let path = PathBuf::from(std::env::var_os(env::SOCKET).ok_or_else(|| format!("{} is not set", env::SOCKET))?);
     let listener = server::listen(&path).map_err(|e| format!("cannot listen at {}: {e}", path.display()))?;
 
-    let query_nice = settings.query_nice;
+    let urgency = Urgency::behind(settings.query_nice);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(settings.query_threads.max(2) as usize)
         .thread_name("anker query")
         .thread_stack_size(server::STACK)
-        .on_thread_start(move || process::stand_back(query_nice))
+        .on_thread_start(move || urgency.take())
         .enable_time()
         .build()?;
     let olap = olap::Runtime::new(olap::RuntimeOptions {
@@ -99,6 +100,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         open_queries: Semaphore::new(MAX_OPEN_QUERIES),
         connections: Connections::default(),
         stats,
+        urgency,
         settings,
     };
     server::start(listener, Arc::new(shared))?;

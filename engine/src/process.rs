@@ -1,4 +1,4 @@
-//! What the engine asks of the operating system about itself and its peers. The only `unsafe` of this executable.
+//! What the engine asks of the operating system about itself and its peers.
 
 #![allow(unsafe_code)]
 
@@ -49,7 +49,7 @@ fn reset_signals() {
             }
         }
     }
-    // SAFETY: an empty set for this thread, before there are others.
+    // SAFETY: an empty set for this thread, before there are others but the allocator's own.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -121,10 +121,26 @@ fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> li
     if unsafe { libc::poll(&raw mut poll, 1, limit.as_millis() as libc::c_int) } == 1 { poll.revents } else { 0 }
 }
 
-/// Lets the calling thread stand back behind others when processors are short; for good, as a thread may not come forward again.
-pub fn stand_back(steps: u32) {
-    // SAFETY: has no preconditions. On Linux it is the thread's own value, and what fails changes nothing.
-    unsafe { libc::nice(steps as libc::c_int) };
+/// How far threads stand back behind others when processors are short.
+#[derive(Clone, Copy)]
+pub struct Urgency(Option<libc::c_int>);
+
+impl Urgency {
+    /// So many steps behind the calling thread, whose value has to be that of the process still; 0: nothing is done.
+    pub fn behind(steps: u32) -> Urgency {
+        // SAFETY: has no preconditions, and does not fail for oneself.
+        let own = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        Urgency((steps > 0).then(|| own + steps as libc::c_int))
+    }
+
+    /// Makes it the calling thread's, for good, as a thread may not come forward again. A new thread has the value of the
+    /// one that makes it: so this is no step further from that, however often it is called.
+    pub fn take(self) {
+        if let Some(nice) = self.0 {
+            // SAFETY: has no preconditions. On Linux it is the thread's own value, and what fails changes nothing.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+        }
+    }
 }
 
 /// Lets this process open as many files as it may: every open cursor of the server is a connection.

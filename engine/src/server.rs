@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::io;
-use std::mem;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -21,9 +20,10 @@ use protocol::{ProtocolError, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::peer::Peer;
+use crate::process::Urgency;
 use crate::stats::Stats;
 use crate::writer::{Command, WriterHandle};
-use crate::{explain, load, log, process, query, survey};
+use crate::{explain, load, log, query, survey};
 
 /// Stack of every thread that walks expressions: decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
@@ -56,6 +56,8 @@ pub struct Shared {
     pub open_queries: Semaphore,
     pub connections: Connections,
     pub stats: Arc<Stats>,
+    /// Of threads that answer queries.
+    pub urgency: Urgency,
 }
 
 impl Shared {
@@ -154,7 +156,6 @@ fn connect(stream: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
 
 fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -> Result<()> {
     let mut payload = Vec::new();
-    let mut stands_back = false;
     match peer.read(&mut payload)? {
         Some(Kind::Hello) => {}
         Some(_) => return Ok(peer.refuse(&Refusal::Protocol { what: "no greeting".into() })?),
@@ -170,12 +171,12 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
         let request = frame::parse(&payload)?;
         // Rows may have come with it.
         payload = Vec::new();
-        // What loads and views are asked for is not put off: the mirror is waiting for it, or somebody who looks after it.
-        if matches!(request, Request::Query(_)) && !mem::replace(&mut stands_back, true) {
-            process::stand_back(shared.settings.query_nice);
-        }
         match request {
-            Request::Query(request) => query::answer(peer, shared, *request)?,
+            Request::Query(request) => {
+                // Not before: what a loader waits for is not put off.
+                shared.urgency.take();
+                query::answer(peer, shared, *request)?;
+            }
             Request::Explain(request) => explain::answer(peer, shared, *request)?,
             Request::Load(request) => load::answer(peer, shared, request)?,
             Request::Survey(request) => survey::answer(peer, shared, request)?,

@@ -103,11 +103,7 @@ impl<'a> Translator<'a> {
 
     fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
         let all = self.all(node.args)?;
-        let unified = match self.unified(all.clone())? {
-            // Which one it is decides on the digits that it shows.
-            Unified { scale: Mix::Of(_), .. } => self.numerics(all)?,
-            unified => unified,
-        };
+        let unified = self.unified(all.clone())?;
         if has_images(unified.ty) || unified.ty == Type::Enum {
             return self.extreme_of_images(node, unified);
         }
@@ -121,7 +117,16 @@ impl<'a> Translator<'a> {
             (_, None) => Named::Least,
             (_, Some(_)) => Named::LeastIn,
         };
-        let (ty, exact_scale) = (unified.ty, matches!(unified.scale, Mix::OfType));
+        let ty = unified.ty;
+        // Which of two equal values it is depends on their place, and so does what it shows.
+        let scale = match unified.scale {
+            Mix::OfType => Scale::OfType,
+            Mix::Unknown => Scale::Unknown,
+            Mix::Of(_) => {
+                let numerics = self.numerics(all).and_then(|numerics| self.extreme_of_images(node, numerics));
+                numerics.map_or(Scale::Unknown, |numeric| Scale::Shown(numeric.expr))
+            }
+        };
         let mut types = vec![ty; unified.exprs.len()];
         types.extend(locale.iter().map(|_| Type::Text));
         if catalogue::function(Call::Named(function), &types).is_none() {
@@ -130,8 +135,7 @@ impl<'a> Translator<'a> {
         let mut args = unified.exprs;
         args.extend(locale.as_deref().map(named_locale));
         let expr = Expr::Call { function, ty, args };
-        // Which of two equal values it is depends on their place, and so does what it shows.
-        Ok(Typed { expr, ty, scale: if exact_scale { Scale::OfType } else { Scale::Unknown } })
+        Ok(Typed { expr, ty, scale })
     }
 
     /// Of values that are not compared as they are: the first one, in whose place comes each that is beyond it.
