@@ -14,6 +14,8 @@ use crate::worker::Worker;
 const ACCOUNTS: i64 = 20_000;
 const CLIENTS: u64 = 6;
 const TIME: Duration = Duration::from_secs(4);
+/// No snapshot gets too old, however fast the stream is.
+const UNDO_BYTES: u64 = 4 << 30;
 
 struct Random(u64);
 
@@ -27,7 +29,7 @@ impl Random {
 /// Transfers keep the sum of all balances but account 0's, which tells the last transaction.
 #[test]
 fn every_answer_is_that_of_its_snapshot() {
-    let mut worker = Worker::start(&Settings { max_queries: 4, ..Settings::default() });
+    let mut worker = Worker::start(&Settings { max_queries: 4, undo_bytes: UNDO_BYTES, ..Settings::default() });
     worker.mirror(1, 1, (0..ACCOUNTS).map(account));
     let (first, _) = worker.now();
     let moment = Arc::new(Mutex::new(worker.now()));
