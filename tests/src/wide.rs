@@ -115,8 +115,9 @@ fn a_backend_without_memory_for_a_row_goes_on(context: &Context) -> Result<()> {
     for megabytes in [20, 40, 70, 100, 130, 160, 190] {
         let (mut session, pid) = session(&cluster)?;
         let bytes = os::address_space(pid).ok_or("no such process")? + (megabytes << 20);
-        // By the server's own user, who may do that to its processes.
-        client.batch_execute(&format!("COPY (SELECT) TO PROGRAM 'prlimit --pid {pid} --as={bytes}'"))?;
+        // By the server's own user, who may do that to its processes. The program reads to the end: COPY fails otherwise.
+        let limit = format!("prlimit --pid {pid} --as={bytes} && cat >/dev/null");
+        client.batch_execute(&format!("COPY (SELECT) TO PROGRAM '{limit}'"))?;
         let answer = ask(&mut session, query)?;
         match answer {
             Answer::Rows(rows) => ensure!(rows.len() == 2, "{megabytes} MB more: {} rows", rows.len()),
