@@ -109,7 +109,7 @@ impl Trial<'_> {
 
     /// Queries that the engine has answered, and those that it was to answer and has not.
     fn served(&self, client: &mut Client) -> Result<Option<(i64, i64)>> {
-        if !self.mirrored {
+        if !self.mirrored || self.queries.is_none() {
             return Ok(None);
         }
         Ok(Some((anker::counter(client, "queries_served")?, anker::counter(client, "fallbacks")?)))

@@ -97,7 +97,7 @@ pub fn one(
     findings: &mut Findings,
 ) -> Result<()> {
     let (mirrored, database) = match &configuration.side {
-        Side::Engine(mechanism) => (true, stage.mirrored_by(mechanism, &tpcc::TABLES)?),
+        Side::Engine(mechanism) | Side::Idle(mechanism) => (true, stage.mirrored_by(mechanism, &tpcc::TABLES)?),
         Side::Heap | Side::Nowhere => (false, stage.bare()?),
     };
     let mut by_engine = Vec::new();
@@ -118,7 +118,8 @@ pub fn one(
         Ok(checked)
     })?;
     database.discard()?;
-    for (query, by_engine) in by_engine {
+    let queried = matches!(configuration.side, Side::Engine(_));
+    for (query, by_engine) in by_engine.into_iter().filter(|_| queried) {
         let mut params = conditions.params(round);
         params["query"] = json!(query);
         findings.row(BY_ENGINE, &configuration.name, &params, u8::from(by_engine), "");
@@ -133,7 +134,7 @@ pub fn one(
 fn plan(configuration: &Configuration, conditions: &Conditions) -> Option<Plan> {
     const SEED: u64 = 1 << 40;
     let (queries, isolation) = match configuration.side {
-        Side::Nowhere => return None,
+        Side::Nowhere | Side::Idle(_) => return None,
         Side::Heap => (ANKER.map(|query| query.heap()), configuration.isolation),
         Side::Engine(_) => (ANKER.map(|query| query.flagged()), tpcc::Isolation::ReadCommitted),
     };

@@ -32,7 +32,9 @@ pub const USAGE: &str =
 
 const NAME: &str = "htap";
 
-const SETTINGS: &str = "synchronous_commit off, fsync off, shared_buffers 1 GB";
+const SETTINGS: &str = "synchronous_commit off, fsync off";
+/// A mirror that follows, and nobody asks.
+const MIRRORED: &str = "mirror, no queries";
 /// Beside a query of seconds on the heap SERIALIZABLE transactions come to more than the usual 64 have room for, and fail.
 const PREDICATE_LOCKS: &str = "10000";
 
@@ -66,6 +68,8 @@ enum Side {
     Heap,
     /// By this mechanism.
     Engine(String),
+    /// None are asked, and the tables are mirrored.
+    Idle(String),
 }
 
 struct Configuration {
@@ -74,7 +78,8 @@ struct Configuration {
     isolation: Isolation,
 }
 
-fn configurations(mechanisms: &[String], levels: &[Isolation]) -> Vec<Configuration> {
+/// `apart`: what a mirror costs by itself is told, too.
+fn configurations(mechanisms: &[String], levels: &[Isolation], apart: bool) -> Vec<Configuration> {
     use Isolation::{ReadCommitted, RepeatableRead, Serializable};
     let one = |of: &str, side: Side, isolation: Isolation| {
         let name = format!("{of}, {}", isolation.name());
@@ -84,6 +89,9 @@ fn configurations(mechanisms: &[String], levels: &[Isolation]) -> Vec<Configurat
     // What that level costs by itself is not the queries'.
     if levels.contains(&Serializable) {
         all.push(one(ALONE, Side::Nowhere, Serializable));
+    }
+    if let Some(name) = mechanisms.first().filter(|_| apart) {
+        all.push(Configuration { name: MIRRORED.into(), side: Side::Idle(name.clone()), isolation: ReadCommitted });
     }
     all.extend([Serializable, RepeatableRead, ReadCommitted].map(|level| one("heap", Side::Heap, level)));
     for name in mechanisms {
@@ -186,6 +194,14 @@ impl Options {
         if self.quick { Duration::from_secs(1) } else { Duration::from_secs(5) }
     }
 
+    /// Of the server, beside those of all experiments. At a fixed rate nothing but transactions and queries runs: an ANALYZE
+    /// takes a processor for a second, and would decide the p99 of whatever it falls into.
+    fn settings(&self) -> Vec<(&'static str, &'static str)> {
+        let mut settings = vec![("shared_buffers", "1GB"), ("max_pred_locks_per_transaction", PREDICATE_LOCKS)];
+        settings.extend(self.rate.map(|_| ("autovacuum", "off")));
+        settings
+    }
+
     /// From one query to the next.
     fn every(&self) -> Duration {
         if self.quick { Duration::from_millis(100) } else { Duration::from_millis(500) }
@@ -198,7 +214,8 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         None => options.mechanisms.find(server)?,
         Some(_) => Mechanisms::given(),
     };
-    let configurations = configurations(&mechanisms.there, &options.levels);
+    let configurations = configurations(&mechanisms.there, &options.levels, options.rate.is_some());
+    let settings = options.settings();
     let mut findings = Findings::new(NAME);
     for (key, value) in [
         ("quick", json!(options.quick)),
@@ -209,7 +226,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         ("clients", json!(options.clients)),
         ("mix", json!(format!("{:?}", options.mix).to_lowercase())),
         ("rate", json!(options.rate)),
-        ("settings", json!(place.described(&format!("{SETTINGS}, max_pred_locks_per_transaction {PREDICATE_LOCKS}")))),
+        ("settings", json!(place.described(&format!("{SETTINGS}, {}", told(&settings))))),
         ("not_measured", json!(mechanisms.left_out())),
     ] {
         findings.report.set_meta(key, value);
@@ -218,10 +235,9 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     for &warehouses in &options.warehouses {
         eprintln!("loading TPC-C, {warehouses} warehouse(s)");
         let scale = options.scale(warehouses);
-        let settings = cluster::Options::default()
-            .set("shared_buffers", "1GB")
-            .set("max_pred_locks_per_transaction", PREDICATE_LOCKS);
-        let stage = Stage::load(place, settings, |config| tpcc::create(config, scale))?;
+        let set = |all: cluster::Options, (name, value): &(&str, &str)| all.set(name, value);
+        let server = settings.iter().fold(cluster::Options::default(), set);
+        let stage = Stage::load(place, server, |config| tpcc::create(config, scale))?;
         let is_last = Some(warehouses) == last;
         for &access in options.access.iter().take(if is_last { 2 } else { 1 }) {
             let conditions = Conditions::usual(options, scale, access);
@@ -235,6 +251,10 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         }
     }
     Ok(findings.report)
+}
+
+fn told(settings: &[(&str, &str)]) -> String {
+    settings.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Configurations in turns; who comes first does so in turns, too.
