@@ -85,10 +85,10 @@ impl Runs {
         };
         let key = |at: &u32| keys.row(*at as usize);
         order.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
-        if order.len() >= self.wanted.rows {
-            let last = key(&order[self.wanted.rows - 1]);
-            self.last = Some(last.owned());
-            let equal = order[self.wanted.rows..].iter().take_while(|at| self.wanted.ties && key(at) == last).count();
+        let mut last = None;
+        if let Some((at, behind)) = order.get(self.wanted.rows - 1..).and_then(<[u32]>::split_first) {
+            let equal = behind.iter().take_while(|other| self.wanted.ties && key(other) == key(at)).count();
+            last = Some(key(at).owned());
             order.truncate(self.wanted.rows + equal);
         }
         if order.is_empty() {
@@ -98,15 +98,13 @@ impl Runs {
         let order = UInt32Array::from(order);
         let columns = batch.columns().iter().map(|column| Ok(owned(take(column, &order, None)?)));
         let batch = self.batch(columns.collect::<Result<_>>()?, order.values().len())?;
-        self.add(Run { batch, keys: gathered })?;
-        if self.rows > self.most { self.compact() } else { Ok(()) }
-    }
-
-    fn add(&mut self, run: Run) -> Result<()> {
+        let run = Run { batch, keys: gathered };
         self.room.grow(run.bytes())?;
+        // Not before the rows are here: others are left out for the sake of these.
+        self.last = last.or(self.last.take());
         self.rows += run.batch.num_rows();
         self.runs.push(run);
-        Ok(())
+        if self.rows > self.most { self.compact() } else { Ok(()) }
     }
 
     /// Keeps those that are wanted so far.
@@ -121,10 +119,12 @@ impl Runs {
         }
         let batch = self.gathered(&places)?;
         let keys = self.keys.gathered(places.iter().map(|place| self.key(*place)));
-        let before: usize = std::mem::take(&mut self.runs).iter().map(Run::bytes).sum();
-        self.room.shrink(before);
-        self.rows = 0;
-        self.add(Run { batch, keys })?;
+        let run = Run { batch, keys };
+        // A copy may take more than what it was made of, and is then not worth it yet.
+        if self.room.try_resize(run.bytes()) {
+            self.rows = run.batch.num_rows();
+            self.runs = vec![run];
+        }
         self.most = self.most.max(self.rows * 2);
         Ok(())
     }
@@ -196,5 +196,107 @@ impl Sorted {
             self.runs.merge_equal(&mut self.at, last, &mut places);
         }
         self.runs.gathered(&places).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::Int64Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_schema::{DataType, Field, Schema};
+    use datafusion_common::error::DataFusionError;
+    use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use datafusion_physical_expr::expressions::Column;
+
+    use super::*;
+    use crate::keys::SortColumn;
+    use crate::spill::{Room, Share};
+
+    fn batch(values: impl Iterator<Item = i64>) -> RecordBatch {
+        let schema = Schema::new(vec![Field::new("k", DataType::Int64, false)]);
+        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(Int64Array::from_iter_values(values))]).unwrap()
+    }
+
+    fn runs(rows: usize, ties: bool, bytes: usize) -> Runs {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
+        let room = Room::new(MemoryConsumer::new("runs").register(&pool), Arc::new(Share::new(usize::MAX, 0)));
+        let schema = batch(0..1).schema();
+        let columns = [SortColumn::any(Arc::new(Column::new("k", 0)))];
+        Runs::new(Keys::new(columns.into(), &schema).unwrap(), schema, Wanted { rows, ties }, room)
+    }
+
+    fn sorted(runs: Runs) -> Vec<i64> {
+        let (mut sorted, mut all) = (runs.sorted(), Vec::new());
+        while let Some(batch) = sorted.next_batch(7).unwrap() {
+            all.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+        }
+        all
+    }
+
+    /// As a sorter does: rows that do not fit beside others go on without these, and in halves where they are alone.
+    struct Few {
+        rows: usize,
+        ties: bool,
+        bytes: usize,
+        runs: Runs,
+        parts: Vec<i64>,
+        halved: usize,
+    }
+
+    impl Few {
+        fn new(rows: usize, ties: bool, bytes: usize) -> Few {
+            Few { rows, ties, bytes, runs: runs(rows, ties, bytes), parts: Vec::new(), halved: 0 }
+        }
+
+        fn insert(&mut self, batch: &RecordBatch) -> Result<()> {
+            match self.runs.insert(batch) {
+                Err(DataFusionError::ResourcesExhausted(_)) if !self.runs.is_empty() => {
+                    self.put_aside();
+                    self.insert(batch)
+                }
+                Err(DataFusionError::ResourcesExhausted(_)) if batch.num_rows() > 1 => {
+                    self.halved += 1;
+                    let half = batch.num_rows() / 2;
+                    self.insert(&batch.slice(0, half))?;
+                    self.insert(&batch.slice(half, batch.num_rows() - half))
+                }
+                inserted => inserted,
+            }
+        }
+
+        fn put_aside(&mut self) {
+            let next = runs(self.rows, self.ties, self.bytes);
+            self.parts.extend(sorted(std::mem::replace(&mut self.runs, next)));
+        }
+
+        fn first(mut self) -> Vec<i64> {
+            self.put_aside();
+            self.parts.sort_unstable();
+            self.parts.truncate(self.rows);
+            self.parts
+        }
+    }
+
+    #[test]
+    fn rows_that_found_no_memory_keep_no_others_out() {
+        let (all, behind) = (batch((0..200).rev()), batch(1000..1200));
+        for (rows, ties) in [(60, false), (60, true), (150, false), (199, false), (300, true)] {
+            let expected: Vec<i64> = (0..200).chain(1000..1200).take(rows).collect();
+            let mut halved = 0;
+            for bytes in (0..16_000).step_by(48) {
+                let mut few = Few::new(rows, ties, bytes);
+                match few.insert(&all).and_then(|()| few.insert(&behind)) {
+                    Ok(()) => {
+                        halved += few.halved;
+                        assert_eq!(few.first(), expected, "{rows} rows in {bytes} bytes");
+                    }
+                    Err(error) => assert!(matches!(error, DataFusionError::ResourcesExhausted(_)), "{error}"),
+                }
+            }
+            assert!(halved > 0, "{rows} rows always fit");
+        }
     }
 }

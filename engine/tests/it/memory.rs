@@ -25,7 +25,7 @@ fn memory_that_queries_leave_is_given_back() {
         assert_eq!(worker.client().rows(&groups).count(), ROWS as u64);
         assert_eq!(stays.rows(&groups).count(), ROWS as u64);
     }
-    let beside = |client: &mut Client| worker.private_bytes() - client.status().memory_bytes;
+    let beside = |client: &mut Client| worker.private_bytes().saturating_sub(client.status().memory_bytes);
     let busy = beside(&mut stays);
     assert!(busy > BUSY, "{busy} bytes beside the mirror: this tries nothing");
     let start = Instant::now();
