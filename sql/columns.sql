@@ -45,6 +45,15 @@ SELECT count(*) FROM kinds WHERE anker.olap();
 SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns
     WHERE column_name IN ('id', 'price', 'day', 'at', 'flag');
 
+-- a value that the mirror cannot hold is none of the NULLs, and nobody knows where it lies
+UPDATE kinds SET price = 'NaN' WHERE id = 2;
+SELECT count(*) FROM kinds WHERE anker.olap();
+SELECT column_name, rows, nulls, min, max FROM anker.columns WHERE column_name IN ('id', 'price');
+SELECT chunk, nulls, min, max FROM anker.chunks('kinds') WHERE column_name = 'price';
+UPDATE kinds SET price = -97.5 WHERE id = 2;
+SELECT count(*) FROM kinds WHERE anker.olap();
+SELECT column_name, rows, nulls, min, max FROM anker.columns WHERE column_name IN ('id', 'price');
+
 -- dates and times as the session wants them
 SET datestyle = 'SQL, DMY';
 SET timezone = 'Europe/Prague';

@@ -425,4 +425,9 @@ impl ColumnSnapshot {
     pub fn valid(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
         self.valid.as_ref().map(|valid| valid.run(chunk)).transpose()
     }
+
+    /// Values that the layout cannot hold; they are not valid either.
+    pub fn poisoned(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
+        self.poison.as_ref().map(|poison| poison.bits.run(chunk)).transpose()
+    }
 }

@@ -61,14 +61,15 @@ impl Survey {
     fn part(&self, column: usize, chunk: usize) -> Result<ChunkSurvey, OutOfMemory> {
         let Surveyed { cells, bytes, .. } = &self.columns[column];
         let (slots, rows) = (self.slots_of(chunk), self.live_counts[chunk]);
-        let nulls = match cells.valid(chunk)? {
-            Some(valid) => {
-                let live = self.live.run(chunk)?;
-                live.iter().zip(valid.iter()).map(|(live, valid)| (live & !valid).count_ones()).sum()
-            }
-            None => 0,
-        };
-        let bounds = if has_known_order(cells.ty) { view::bounds(cells, chunk) } else { None };
+        let mut nulls = 0;
+        if let Some(valid) = cells.valid(chunk)? {
+            let (live, poisoned) = (self.live.run(chunk)?, cells.poisoned(chunk)?);
+            let is_null = |at: usize| live[at] & !valid[at] & !poisoned.as_ref().map_or(0, |poisoned| poisoned[at]);
+            nulls = (0..live.len().min(valid.len())).map(|at| is_null(at).count_ones()).sum();
+        }
+        // Where a value is not held nobody knows where it lies.
+        let is_known = has_known_order(cells.ty) && !cells.is_poisoned();
+        let bounds = if is_known { view::bounds(cells, chunk) } else { None };
         Ok(ChunkSurvey {
             coding: cells.coding(chunk)?,
             bytes: bytes[chunk],

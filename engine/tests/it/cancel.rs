@@ -26,8 +26,11 @@ fn settled(client: &mut Client) -> Status {
 
 #[test]
 fn nothing_stays_of_five_hundred_cancelled_queries() {
+    const ROWS: i64 = 200_000;
+    /// Of packed texts that become plain when they are read often.
+    const UNPACKED: u64 = 16 * ROWS as u64;
     let mut worker = Worker::start(&Settings { max_queries: 3, ..Settings::default() });
-    worker.mirror(1, 1, (0..200_000).map(account));
+    worker.mirror(1, 1, (0..ROWS).map(account));
     let mut watcher = worker.client();
     let all = request(accounts::select(1, Vec::new()), worker.now());
     let few = request(accounts::select(1, vec![compare(CmpOp::Lt, ID, 10)]), worker.now());
@@ -67,15 +70,15 @@ fn nothing_stays_of_five_hundred_cancelled_queries() {
     let start = Instant::now();
     let mut after = settled(&mut watcher);
     // The last ones may not have begun yet, and what a snapshot kept from being tidied up is once there is time.
-    let is_over =
-        |status: &Status| status.queries_cancelled >= 500 - whole && status.memory_bytes <= before.memory_bytes;
+    let most = before.memory_bytes + UNPACKED;
+    let is_over = |status: &Status| status.queries_cancelled >= 500 - whole && status.memory_bytes <= most;
     while !is_over(&after) && start.elapsed() < PATIENCE {
         after = settled(&mut watcher);
     }
     assert_eq!(after.queries_served, before.queries_served + whole);
     assert_eq!(after.queries_cancelled, 500 - whole);
     assert!(resident() < resident_before + 50, "{} MB, {resident_before} before", resident());
-    assert!(after.memory_bytes <= before.memory_bytes, "{} bytes, {} before", after.memory_bytes, before.memory_bytes);
+    assert!(after.memory_bytes <= most, "{} bytes, {} before", after.memory_bytes, before.memory_bytes);
     let start = Instant::now();
     while threads() > threads_before || descriptors() > descriptors_before {
         assert!(start.elapsed() < PATIENCE, "threads or descriptors stay");

@@ -87,11 +87,6 @@ impl Room {
         }
     }
 
-    pub fn shrink(&mut self, bytes: usize) {
-        // Less is always there.
-        let _ = self.try_resize(self.reservation.size().saturating_sub(bytes));
-    }
-
     /// For more of the same operator, to which nothing belongs yet.
     pub fn another(&self) -> Room {
         Room { reservation: self.reservation.new_empty(), share: self.share.clone(), taken: 0 }
