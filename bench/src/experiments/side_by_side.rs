@@ -43,6 +43,9 @@ pub fn rows(outcome: &Outcome, config: &str, names: &[&str], params: &Value, fin
     row("queries", json!(outcome.asked.len()), "");
     if let Some(share) = outcome.engine_share {
         row("answered by the engine", json!(share), "of the queries");
+    }
+    // Beside a mirror that nobody else asks, too.
+    if outcome.engine_share.is_some() || outcome.checked.compared > 0 {
         row("compared", json!(outcome.checked.compared), "answers on both routes");
         row("differing", json!(outcome.checked.differences.len()), "answers");
     }
