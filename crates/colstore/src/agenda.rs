@@ -13,6 +13,8 @@ pub struct Note {
     pub undo_bytes: u64,
     /// Lines may have been written beside the columns.
     pub untidy: bool,
+    /// When chunks that were written to may be quiet.
+    pub look_ms: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -20,6 +22,7 @@ pub struct Agenda {
     unsettled: BTreeSet<u32>,
     discardable: BTreeSet<(u64, u32)>,
     untidy: BTreeSet<u32>,
+    looks: BTreeSet<(u64, u32)>,
     undo_bytes: u64,
 }
 
@@ -31,14 +34,8 @@ impl Agenda {
         }
         keep(&mut self.unsettled, relid, before.unsettled, now.unsettled);
         keep(&mut self.untidy, relid, before.untidy, now.untidy);
-        if before.discardable_ms != now.discardable_ms {
-            if let Some(at_ms) = before.discardable_ms {
-                self.discardable.remove(&(at_ms, relid));
-            }
-            if let Some(at_ms) = now.discardable_ms {
-                self.discardable.insert((at_ms, relid));
-            }
-        }
+        move_to(&mut self.discardable, relid, before.discardable_ms, now.discardable_ms);
+        move_to(&mut self.looks, relid, before.look_ms, now.look_ms);
         self.undo_bytes = self.undo_bytes - before.undo_bytes + now.undo_bytes;
     }
 
@@ -52,6 +49,11 @@ impl Agenda {
         self.untidy.iter().copied().collect()
     }
 
+    /// The table that is to be looked at next, and when.
+    pub fn next_look(&self) -> Option<(u64, u32)> {
+        self.looks.first().copied()
+    }
+
     /// The oldest undo that may be discarded: its age, and the table.
     pub fn oldest_undo(&self) -> Option<(u64, u32)> {
         self.discardable.first().copied()
@@ -60,6 +62,13 @@ impl Agenda {
     /// Of all tables together.
     pub fn undo_bytes(&self) -> u64 {
         self.undo_bytes
+    }
+}
+
+fn move_to(set: &mut BTreeSet<(u64, u32)>, relid: u32, before: Option<u64>, now: Option<u64>) {
+    if before != now {
+        before.map(|at_ms| set.remove(&(at_ms, relid)));
+        now.map(|at_ms| set.insert((at_ms, relid)));
     }
 }
 

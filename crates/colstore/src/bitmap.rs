@@ -4,6 +4,9 @@ use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool};
 
 use crate::chunk::{CHUNK_ROWS, split};
 
+/// A bit for each row of a chunk.
+pub type Mask = [u64; CHUNK_ROWS / 64];
+
 /// Shorter runs there are none.
 const SHORTEST_RUN: usize = 64;
 
@@ -53,6 +56,17 @@ impl Bitmap {
             self.region.write_in(chunk, byte, &[old ^ mask])?;
         }
         Ok(())
+    }
+
+    /// The bits of a chunk's first rows; the others are not set.
+    pub fn mask(&self, chunk: usize, rows: usize) -> Mask {
+        let mut mask = [0; CHUNK_ROWS / 64];
+        for (at, word) in mask.iter_mut().enumerate().take(rows.div_ceil(64)) {
+            let bytes = self.region.bytes_in(chunk, 8 * at, 8).as_chunks().0[0];
+            let unused = (64 * (at + 1)).saturating_sub(rows);
+            *word = u64::from_le_bytes(bytes) & (u64::MAX >> unused);
+        }
+        mask
     }
 
     /// Of one chunk: all runs have the same length.

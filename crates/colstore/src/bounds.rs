@@ -1,5 +1,6 @@
-//! Between which values those of each chunk lie. Readers look at them while the writer goes on: bounds only ever become
-//! wider, so they hold for every snapshot, also for values that it sees as they were before.
+//! Between which values those of each chunk lie. Readers look at them while the writer goes on: those that they have only
+//! ever become wider, and so hold for every snapshot that was taken with them. Tighter ones are others, for the snapshots
+//! to come.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -27,13 +28,24 @@ impl Bounds {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The writer's, before a value beyond the old bounds is written.
+    /// The writer's, before a value beyond the old bounds is written: these are the new ones.
     pub fn widen(&self, chunk: usize, low: i128, high: i128) {
         let clamped = |value: i128| value.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let segments = self.segments();
         let [own_low, own_high] = &segments[chunk / SEGMENT][chunk % SEGMENT];
         own_low.store(clamped(low), Ordering::Relaxed);
         own_high.store(clamped(high), Ordering::Relaxed);
+    }
+
+    /// The writer's: values lie closer together now. Who has the old bounds keeps them, and hears of no wider ones of this
+    /// chunk, nor of some beside it, that come later: what it sees was written before.
+    pub fn tighten(&mut self, chunk: usize, low: i128, high: i128) {
+        let mut segments = self.segments().clone();
+        let segment = &mut segments[chunk / SEGMENT];
+        let copy = |[low, high]: &[AtomicI64; 2]| [low, high].map(|end| AtomicI64::new(end.load(Ordering::Relaxed)));
+        *segment = Arc::new(std::array::from_fn(|at| copy(&segment[at])));
+        *self = Bounds(Arc::new(RwLock::new(segments)));
+        self.widen(chunk, low, high);
     }
 
     /// Of a chunk that a snapshot sees; the first is greater than the second where there is no value at all.
@@ -82,5 +94,22 @@ mod tests {
         }
         bounds.widen(3, -5, 12);
         assert_eq!((bounds.of(3), bounds.of(69).0), ((-5, 12), i64::MAX as i128));
+    }
+
+    #[test]
+    fn who_has_bounds_keeps_them_when_they_become_tighter() {
+        let mut bounds = Bounds::default();
+        bounds.grow(100);
+        for chunk in [0, 63, 64] {
+            bounds.widen(chunk, 0, 100);
+        }
+        let before = bounds.clone();
+        bounds.tighten(63, 5, 7);
+        bounds.widen(64, -1, 100);
+        bounds.tighten(0, i128::MAX, i128::MIN);
+        assert_eq!([0, 63].map(|chunk| before.of(chunk)), [(0, 100); 2]);
+        assert_eq!([63, 64].map(|chunk| bounds.of(chunk)), [(5, 7), (-1, 100)]);
+        let (low, high) = bounds.of(0);
+        assert!(low > high, "no values are left");
     }
 }

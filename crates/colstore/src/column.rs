@@ -4,7 +4,7 @@ use plan::{Physical, Type};
 use protocol::change::Value;
 use snapmem::{ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run};
 
-use crate::bitmap::{self, Bitmap};
+use crate::bitmap::{self, Bitmap, Mask};
 use crate::numbers::{Numbers, NumbersSnapshot};
 use crate::text::{TextColumn, TextSnapshot};
 
@@ -302,6 +302,20 @@ impl Column {
             Cells::Text(text) => text.tidy_rest(now_ms),
             Cells::Bits(_) | Cells::Numbers(_) => false,
         }
+    }
+
+    pub fn has_numbers(&self) -> bool {
+        matches!(self.cells, Cells::Numbers(_))
+    }
+
+    /// Of a chunk's first `rows` only the `seen` ones will ever be asked for: see [`Numbers::look_at`].
+    pub fn look_at(&mut self, chunk: usize, rows: usize, seen: &Mask) -> Result<(), OutOfMemory> {
+        let Cells::Numbers(numbers) = &mut self.cells else { return Ok(()) };
+        let mut kept = *seen;
+        if let Some(valid) = &self.valid {
+            kept.iter_mut().zip(valid.mask(chunk, rows)).for_each(|(kept, valid)| *kept &= valid);
+        }
+        numbers.look_at(chunk, rows, &kept)
     }
 
     pub fn is_tidy(&self) -> bool {

@@ -43,6 +43,7 @@ mod index;
 mod integers;
 mod numbers;
 mod patches;
+mod quiet;
 mod rows;
 mod select;
 mod serve;
@@ -394,7 +395,17 @@ impl Store {
                 }
             }
         }
-        false
+        self.look(now_ms)
+    }
+
+    /// Looks at a chunk that has become quiet, if there is one.
+    fn look(&mut self, now_ms: u64) -> bool {
+        let Some((_, relid)) = self.agenda.next_look().filter(|(at_ms, _)| *at_ms <= now_ms) else { return false };
+        self.visits += 1;
+        let Some(table) = self.tables.get_mut(&relid) else { return false };
+        let looked = table.look(now_ms);
+        table.note_in(&mut self.agenda);
+        looked
     }
 
     /// A table with a fault is given up; the others go on.

@@ -2,6 +2,7 @@
 
 use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run, prefetch};
 
+use crate::bitmap::Mask;
 use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
 use crate::coding::Coding;
@@ -29,7 +30,7 @@ pub struct Numbers {
 #[derive(Debug)]
 struct Chunk {
     coding: Coding,
-    /// All values that were ever written lie between; empty at first.
+    /// All values that were written since the last look lie between; empty at first.
     low: i128,
     high: i128,
     /// It was coded anew without becoming wider: the next time it does.
@@ -194,12 +195,54 @@ impl Numbers {
         if coding.width < known.coding.width { self.code_anew(chunk, coding, CHUNK_ROWS) } else { Ok(()) }
     }
 
+    /// Looks at the values of a chunk's first `rows`, of which only the `kept` ones will ever be asked for: writes them in
+    /// fewer bytes, and tells of closer bounds, where an earlier value wanted more than those that are there.
+    pub fn look_at(&mut self, chunk: usize, rows: usize, kept: &Mask) -> Result<(), OutOfMemory> {
+        let is_kept = |row: &usize| kept[row / 64] & 1 << (row % 64) != 0;
+        let value = |row: usize| value_of(self.get((chunk * CHUNK_ROWS + row) as u32), self.width);
+        let ends = |(low, high): (i128, i128), value: i128| (low.min(value), high.max(value));
+        let (low, high) = (0..rows).filter(is_kept).map(value).fold((i128::MAX, i128::MIN), ends);
+        let known = &self.chunks[chunk];
+        let tightest = match low > high {
+            true => Coding::NOTHING,
+            false => Coding::covering(low, high, self.width),
+        };
+        let coding = if tightest.width < known.coding.width { tightest } else { known.coding };
+        if (low, high) == (known.low, known.high) && coding == known.coding {
+            return Ok(());
+        }
+        let room = self.rows.min(CHUNK_ROWS);
+        self.code_anew_but(chunk, coding, room, |codes| {
+            // Nobody shall come upon numbers beyond the bounds, whatever he knows of the rows.
+            let (width, code) = (coding.width, coding.code(low.min(high)).to_le_bytes());
+            for row in (0..rows).filter(|row| width > 0 && !is_kept(row)) {
+                codes[row * width..][..width].copy_from_slice(&code[..width]);
+            }
+        })?;
+        self.chunks[chunk] = Chunk { coding, low, high, moved: false };
+        self.bounds.tighten(chunk, low, high);
+        Ok(())
+    }
+
     fn code_anew(&mut self, chunk: usize, new: Coding, rows: usize) -> Result<(), OutOfMemory> {
+        self.code_anew_but(chunk, new, rows, |_| {})
+    }
+
+    /// `mend` is given the new codes.
+    fn code_anew_but(
+        &mut self,
+        chunk: usize,
+        new: Coding,
+        rows: usize,
+        mend: impl FnOnce(&mut [u8]),
+    ) -> Result<(), OutOfMemory> {
         let old = self.chunks[chunk].coding;
         let bytes = (new.width * rows).max(SHORTEST);
         if old != new || new.width > 0 {
-            let fill = |codes: &[u8], into: &mut [u8]| old.recode(codes, new, into);
-            self.region.replace_run(chunk, bytes, new.label(), fill)?;
+            self.region.replace_run(chunk, bytes, new.label(), |codes, into| {
+                old.recode(codes, new, into);
+                mend(into);
+            })?;
         }
         self.chunks[chunk].coding = new;
         Ok(())
@@ -207,7 +250,7 @@ impl Numbers {
 
     pub fn snapshot(&mut self) -> Result<NumbersSnapshot, OutOfMemory> {
         let patches = Patches::new(&self.pool);
-        Ok(NumbersSnapshot { cells: self.region.snapshot()?, patches, bounds: self.bounds.clone() })
+        Ok(NumbersSnapshot { cells: self.region.snapshot()?, patches, bounds: self.bounds.clone(), width: self.width })
     }
 
     /// See [`Extents::tidy`].
@@ -247,6 +290,8 @@ pub struct NumbersSnapshot {
     cells: ExtentsSnapshot,
     patches: Patches,
     bounds: Bounds,
+    /// Bytes of a value.
+    width: usize,
 }
 
 /// The numbers of a chunk.
@@ -262,9 +307,13 @@ impl NumbersSnapshot {
         self.patches.add(slot, image)
     }
 
-    /// Between which the images of a chunk's values lie, as signed numbers; patched ones, too, which were once written.
+    /// Between which the images of a chunk's values lie, as signed numbers; patched ones, too, which may be from before the
+    /// bounds became tighter.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
-        self.bounds.of(chunk)
+        self.patches.of(chunk).iter().fold(self.bounds.of(chunk), |(low, high), (_, image)| {
+            let value = value_of(u128::from_le_bytes(*image), self.width);
+            (low.min(value), high.max(value))
+        })
     }
 
     pub fn chunk(&self, chunk: usize) -> Result<CodedChunk<'_>, OutOfMemory> {
@@ -304,6 +353,9 @@ mod tests {
             let CodedChunk { codes, coding, patches } = snapshot.chunk(chunk).unwrap();
             let mut found = coding.decode::<i128>(&codes, Pick::First(want.len()));
             patches.iter().for_each(|(row, image)| found[*row as usize] = i128::from_le_bytes(*image));
+            let (low, high) = snapshot.bounds(chunk);
+            let mut values = want.iter().map(|image| value_of(*image, width));
+            assert!(values.all(|value| (low..=high).contains(&value)), "beyond the bounds of chunk {chunk}");
             let found = found.into_iter().map(|value| image_of(value, width));
             let first = found.zip(want).position(|(found, want)| found != *want);
             assert_eq!(first, None, "{coding:?} of chunk {chunk}, width {width}");
@@ -352,6 +404,16 @@ mod tests {
                 }
                 assert_eq!(numbers.get(slot as u32), image);
                 if rnd.random_bool(0.001) {
+                    let chunk = rnd.random_range(0..=(model.len() - 1) / CHUNK_ROWS);
+                    let of_chunk = chunk * CHUNK_ROWS..model.len().min((chunk + 1) * CHUNK_ROWS);
+                    let kept: Vec<bool> = of_chunk.clone().map(|_| rnd.random_bool(0.9)).collect();
+                    let rows = mask((0..kept.len()).filter(|row| kept[*row]));
+                    numbers.look_at(chunk, kept.len(), &rows).unwrap();
+                    // What is not kept may have become anything.
+                    let lost = |slot: &usize| !kept[slot % CHUNK_ROWS];
+                    of_chunk.filter(lost).for_each(|slot| model[slot] = numbers.get(slot as u32));
+                }
+                if rnd.random_bool(0.001) {
                     let mut snapshot = numbers.snapshot().unwrap();
                     let mut seen = model.clone();
                     for _ in 0..rnd.random_range(0..50) {
@@ -397,6 +459,71 @@ mod tests {
         assert_eq!(bytes_a_value((0..rows).map(|i| -4 * i)), 2.0);
         assert_eq!(bytes_a_value((0..rows).map(|i| i * 7919 % 1_000_003 * 100)), 4.0);
         assert_eq!(bytes_a_value((0..rows).map(|i| (i % 2) << 40)), 8.0);
+    }
+
+    /// A bit for each of these rows.
+    fn mask(rows: impl Iterator<Item = usize>) -> Mask {
+        let mut mask = [0; CHUNK_ROWS / 64];
+        rows.for_each(|row| mask[row / 64] |= 1 << (row % 64));
+        mask
+    }
+
+    #[test]
+    fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
+        for mechanism in mechanisms() {
+            let pool = Pool::new(1 << 30);
+            let mut numbers = Numbers::new(&pool, mechanism, 8);
+            numbers.grow(CHUNK_ROWS).unwrap();
+            let mut model: Model = (0..CHUNK_ROWS as u128).map(|row| row % 100).collect();
+            numbers.put_all(0, model.iter().copied().map(Some)).unwrap();
+            let look = |numbers: &mut Numbers, kept: &Mask| {
+                numbers.look_at(0, CHUNK_ROWS, kept).unwrap();
+                (numbers.bytes_of(0) as usize / CHUNK_ROWS, numbers.snapshot().unwrap().bounds(0))
+            };
+            let all = mask(0..CHUNK_ROWS);
+            assert_eq!(look(&mut numbers, &all), (1, (0, 99)));
+
+            // Values far beyond, of which one stays in a row that nobody can see.
+            let (low, high) = (image_of(-5, 8), 1 << 60);
+            for (row, image) in [(17, low), (4711, high), (42, high)] {
+                numbers.put(row, image).unwrap();
+            }
+            let (mut before, mut past) = (numbers.snapshot().unwrap(), model.clone());
+            (past[17], past[4711], past[42]) = (low, high, high);
+            assert_eq!(look(&mut numbers, &all), (8, (-5, 1 << 60)));
+            numbers.put(17, 50).unwrap();
+            numbers.put(4711, 50).unwrap();
+            (model[17], model[4711]) = (50, 50);
+            let others = mask((0..CHUNK_ROWS).filter(|row| *row != 42));
+            assert_eq!(look(&mut numbers, &others), (1, (0, 99)));
+
+            // Who has a snapshot sees what he saw, and who has one now may be shown what was.
+            check(&before, &past, 8);
+            assert_eq!(before.bounds(0), (-5, 1 << 60));
+            before.patch(1, image_of(-77, 8)).unwrap();
+            assert_eq!(before.bounds(0), (-77, 1 << 60));
+            let mut now = numbers.snapshot().unwrap();
+            model[42] = numbers.get(42);
+            check(&now, &model, 8);
+            now.patch(4711, high).unwrap();
+            model[4711] = high;
+            check(&now, &model, 8);
+            assert_eq!(now.bounds(0), (0, 1 << 60));
+
+            // One value, and none.
+            (0..CHUNK_ROWS as u32).filter(|row| row % 2 == 0).for_each(|row| numbers.put(row, 7).unwrap());
+            assert_eq!(look(&mut numbers, &mask((0..CHUNK_ROWS).step_by(2))), (0, (7, 7)));
+            assert_eq!(numbers.get(2), 7);
+            let (width, (low, high)) = look(&mut numbers, &mask(0..0));
+            assert!(width == 0 && low > high);
+            numbers.put(3, 123_456_789).unwrap();
+            assert_eq!(
+                (numbers.get(3), numbers.snapshot().unwrap().bounds(0)),
+                (123_456_789, (123_456_789, 123_456_789))
+            );
+            drop((before, now, numbers));
+            assert_eq!(pool.used(), 0);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::bitmap::Bitmap;
 use crate::chunk::{CHUNK_ROWS, SMALLEST_CHUNK, split};
 use crate::column::{Cell, Column};
 use crate::index::{Duplicate, KeyIndex};
+use crate::quiet::Quiet;
 use crate::undo::OpWriter;
 
 /// The first chunk becomes longer by this factor.
@@ -56,6 +57,9 @@ pub struct Rows {
     pub count: u64,
     free: Vec<u32>,
     free_charge: Charge,
+    /// Free slots by chunk.
+    free_counts: Vec<u32>,
+    quiet: Quiet,
     index: KeyIndex,
     /// Positions of the identity's columns.
     identity: Vec<usize>,
@@ -81,6 +85,8 @@ impl Rows {
             count: 0,
             free: Vec::new(),
             free_charge: pool.charge(),
+            free_counts: Vec::new(),
+            quiet: Quiet::default(),
             index: KeyIndex::new(pool, layout.identity == Identity::Full),
             identity,
             buffer: Vec::new(),
@@ -94,6 +100,34 @@ impl Rows {
         let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
         let merged = columns + self.live.tidy(TIDY_RUNS) > 0;
         merged || self.columns.iter_mut().any(|column| column.tidy_rest(now_ms))
+    }
+
+    /// Looks whether some numbers can be written in a better way, if it is time to; returns whether there were any.
+    pub fn look(&mut self, now_ms: u64) -> bool {
+        let slots_of = |chunk: usize| CHUNK_ROWS.min(self.slots as usize - chunk * CHUNK_ROWS);
+        // Deleted rows may be taken back until their slots are free.
+        let (live, free) = (&self.live_counts, &self.free_counts);
+        let is_settled = |chunk: usize| (live[chunk] + free[chunk]) as usize == slots_of(chunk);
+        while let Some((chunk, column)) = self.quiet.next(now_ms, self.columns.len(), is_settled) {
+            let column = &mut self.columns[column];
+            if column.has_numbers() && is_settled(chunk) {
+                let rows = slots_of(chunk);
+                // Where there is no memory for it, it stays as it is.
+                let _ = column.look_at(chunk, rows, &self.live.mask(chunk, rows));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// When [`Rows::look`] has something to look at.
+    pub fn next_look_ms(&self) -> Option<u64> {
+        self.quiet.next_ms()
+    }
+
+    /// What was written is looked at in a while.
+    pub fn expect_looks(&mut self, now_ms: u64) {
+        self.quiet.expect_looks(now_ms);
     }
 
     /// Whether [`Rows::tidy`] would find nothing, now and as long as nothing is written.
@@ -136,9 +170,13 @@ impl Rows {
     /// Every cell must be there. Returns the slot.
     pub fn insert(&mut self, row: &[Option<Cell<'_>>], hash: u64) -> Result<u32, Fault> {
         let slot = match self.free.pop() {
-            Some(slot) => slot,
+            Some(slot) => {
+                self.free_counts[split(slot).0] -= 1;
+                slot
+            }
             None => self.append()?,
         };
+        self.quiet.written(split(slot).0);
         for (column, cell) in self.columns.iter_mut().zip(row) {
             let cell = cell.ok_or_else(|| Fault::Undecodable("a new row lacks a value".into()))?;
             column.check(cell).map_err(undecodable)?;
@@ -177,6 +215,7 @@ impl Rows {
     }
 
     pub fn delete(&mut self, slot: u32, undo: &mut OpWriter) -> Result<(), Fault> {
+        self.quiet.written(split(slot).0);
         self.leave(slot)?;
         self.set_live(slot, false)?;
         undo.delete(slot);
@@ -215,6 +254,7 @@ impl Rows {
             }
         }
         if changed {
+            self.quiet.written(split(slot).0);
             undo.end();
         } else {
             undo.cancel();
@@ -235,6 +275,7 @@ impl Rows {
             self.free.try_reserve_exact(more).map_err(|_| OutOfMemory::Limit { wanted, limit })?;
         }
         self.free.push(slot);
+        self.free_counts[split(slot).0] += 1;
         Ok(())
     }
 
@@ -262,7 +303,10 @@ impl Rows {
             column.grow(room)?;
         }
         self.live.grow(room)?;
-        self.live_counts.resize(room.div_ceil(CHUNK_ROWS), 0);
+        let chunks = room.div_ceil(CHUNK_ROWS);
+        self.live_counts.resize(chunks, 0);
+        self.free_counts.resize(chunks, 0);
+        self.quiet.grow(chunks);
         self.room = room;
         Ok(())
     }

@@ -156,6 +156,7 @@ impl Table {
         let transactions = self.backlog.take(|xid| snapshot.sees(xid), APPLY_BYTES);
         self.untidy |= !transactions.is_empty();
         let changes = apply(&mut live.rows, &mut live.undo, &self.types, &transactions, now_ms)?;
+        live.rows.expect_looks(now_ms);
         self.changes_applied += changes;
         Ok(Applied { transactions, changes })
     }
@@ -191,6 +192,14 @@ impl Table {
         worked
     }
 
+    /// See [`Rows::look`].
+    pub fn look(&mut self, now_ms: u64) -> bool {
+        match &mut self.state {
+            State::Live(live) => live.rows.look(now_ms),
+            State::Waiting | State::Loading { .. } | State::Broken => false,
+        }
+    }
+
     /// Somebody reads the columns at `positions`, which may call for another way to write them.
     pub fn is_read(&mut self, positions: &[usize]) {
         if let State::Live(live) = &self.state {
@@ -211,11 +220,12 @@ impl Table {
 
     fn note(&self) -> Note {
         match &self.state {
-            State::Live(Live { undo, .. }) => Note {
+            State::Live(Live { rows, undo, .. }) => Note {
                 unsettled: self.backlog.len() > 0 || undo.has_unmarked(),
                 discardable_ms: undo.discardable_ms(),
                 undo_bytes: undo.bytes(),
                 untidy: self.untidy,
+                look_ms: rows.next_look_ms(),
             },
             State::Waiting | State::Loading { .. } | State::Broken => Note::default(),
         }

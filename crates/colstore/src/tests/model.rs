@@ -124,7 +124,7 @@ fn run(seed: u64, steps: usize, mechanism: Mechanism) -> Outcome {
     for _ in 0..steps {
         let running = pg.in_state(Proc::Running);
         let committing = pg.in_state(Proc::Committing);
-        match rnd.random_range(0..100) {
+        match rnd.random_range(0..104) {
             0..12 if pg.procs.len() < 6 => {
                 pg.begin();
             }
@@ -148,6 +148,10 @@ fn run(seed: u64, steps: usize, mechanism: Mechanism) -> Outcome {
                 }
             }
             84..89 => held.push((pg.snapshot(), pg.wal.len())),
+            100..104 => {
+                capture.store.clock.advance(Duration::from_millis(rnd.random_range(0..9000)));
+                (0..100).find(|_| !capture.store.tidy());
+            }
             _ if !held.is_empty() => {
                 let (s, l) = held.swap_remove(rnd.random_range(0..held.len()));
                 pg.flushed = pg.flushed.max(l);

@@ -23,11 +23,8 @@ use super::packing::{Packing, Uses};
 use super::sequence::{LONGEST, Length, Sequence};
 use super::{MOST_AT_ONCE, TextColumn};
 use crate::chunk::CHUNK_ROWS;
+use crate::quiet::{MOST_PATIENCE, ROUND_MILLIS};
 
-/// Between two rounds in which chunks are looked at.
-const ROUND_MILLIS: u64 = 2000;
-/// The longest that a chunk has to be quiet, in rounds, as a power of two.
-const MOST_PATIENCE: u32 = 8;
 /// Rounds without readers after which plain chunks are packed again.
 const UNREAD_ROUNDS: u32 = 32;
 /// Packing has to save one byte in so many.
