@@ -11,7 +11,12 @@ use postgres::error::SqlState;
 use crate::flagged::{First, same, same_in_transaction};
 use crate::runner::{Context, ensure, tests};
 
-tests![an_engine_that_hangs_or_is_gone_is_told, texts_at_rest_are_the_heaps, a_thousand_tables_have_columns];
+tests![
+    an_engine_that_hangs_or_is_gone_is_told,
+    texts_at_rest_are_the_heaps,
+    numbers_take_no_more_bytes_than_what_is_there_needs,
+    a_thousand_tables_have_columns,
+];
 
 const LIVE: Duration = Duration::from_secs(60);
 /// As docs/operations.md says, five seconds, and what a busy machine adds.
@@ -131,6 +136,68 @@ fn texts_at_rest_are_the_heaps(context: &Context) -> Result<()> {
         Ok(restless(&mut client, "letters")? == 0)
     })?;
     ensure!(rests, "letters: {}", codings(&mut client, "letters")?);
+    let differences = anker::verify(&mut client, "t")?;
+    ensure!(differences.is_empty(), "{:?}", &differences[..differences.len().min(4)]);
+    Ok(())
+}
+
+fn numbers_take_no_more_bytes_than_what_is_there_needs(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("anker.undo_time", "10s"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, n bigint NOT NULL, maybe integer, d date, price numeric(12,2), f float8);
+         INSERT INTO t SELECT i, i % 100, CASE WHEN i % 3 > 0 THEN i % 50 END, DATE '2024-02-29' + i % 20, i % 90 / 100.0, i
+            FROM generate_series(1, 20000) i",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let sql = "SELECT string_agg(concat_ws(' ', column_name, codings, min, max), ', ' ORDER BY column_name) \
+               FROM anker.columns WHERE column_name <> 'f'";
+    let told = |client: &mut Client| Ok::<_, bench::Error>(anker::text_rows(client, sql)?.concat());
+    let loaded = told(&mut client)?;
+    ensure!(loaded.contains(r#"n {"offsets of 1 byte": 3} 0 99"#), "as loaded: {loaded}");
+    let queries = [
+        "SELECT count(*), sum(n), min(n), max(n), sum(maybe), min(d), max(d), sum(price), sum(f) FROM t WHERE anker.olap()",
+        "SELECT * FROM t WHERE (n > 1000000 OR maybe < -7) AND anker.olap() ORDER BY id",
+        "SELECT * FROM t WHERE n > 1000000 AND anker.olap() ORDER BY id",
+        "SELECT * FROM t WHERE d > DATE '2100-01-01' AND anker.olap() ORDER BY id",
+        "SELECT price, count(*) FROM t WHERE price < 0 AND anker.olap() GROUP BY price ORDER BY price",
+        "SELECT n, maybe, count(*), max(price) FROM t WHERE anker.olap() GROUP BY n, maybe ORDER BY n, maybe",
+        "SELECT t.id, o.id FROM t JOIN t o ON o.n = t.n WHERE t.id % 97 = 5 AND o.id % 89 = 7 AND anker.olap() ORDER BY 1, 2",
+    ];
+
+    // In most chunks a value far beyond, each with a snapshot that sees it for ever.
+    client.batch_execute(
+        "UPDATE t SET n = 1::bigint << 50, maybe = -1000000, d = '9999-12-31', price = -9999999999.99 WHERE id % 5000 = 17",
+    )?;
+    let mut before = cluster.connect()?;
+    before.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")?;
+    queries.iter().try_for_each(|sql| same_in_transaction(&mut before, sql, First::Flagged).map(|_| ()))?;
+    let wide = told(&mut client)?;
+    ensure!(
+        wide.contains(r#"n {"8 bytes": 2, "offsets of 1 byte": 1} "#) && wide.contains("9999-12-31"),
+        "with values far beyond: {wide}"
+    );
+
+    // They go, by an update and by becoming null, and later by a delete.
+    let others = "maybe = nullif(id % 3, 0), d = DATE '2024-03-01', price = 0.10";
+    client.batch_execute(&format!("UPDATE t SET n = id % 100, {others} WHERE id % 5000 = 17 AND id > 17"))?;
+    client.batch_execute(&format!("UPDATE t SET {others} WHERE id = 17"))?;
+    let mut again = |client: &mut Client, wanted: &str| -> Result<()> {
+        let reached = wait_until(Duration::from_secs(120), || {
+            queries.iter().try_for_each(|sql| same(client, sql).map(|_| ()))?;
+            // As long as the snapshot is served by the engine, and later, when its undo is gone, by the heap.
+            queries.iter().try_for_each(|sql| same_in_transaction(&mut before, sql, First::Heap).map(|_| ()))?;
+            Ok(told(client)?.contains(wanted))
+        })?;
+        ensure!(reached, "after {wanted}: {}", told(client)?);
+        Ok(())
+    };
+    again(&mut client, r#"d {"offsets of 1 byte": 3} 2024-02-29 2024-03-19"#)?;
+    let told_of_n = told(&mut client)?;
+    ensure!(told_of_n.contains(r#"n {"8 bytes": 1, "offsets of 1 byte": 2} 0 1125899906842624"#), "{told_of_n}");
+    client.batch_execute("DELETE FROM t WHERE id = 17")?;
+    again(&mut client, &loaded)?;
     let differences = anker::verify(&mut client, "t")?;
     ensure!(differences.is_empty(), "{:?}", &differences[..differences.len().min(4)]);
     Ok(())

@@ -242,7 +242,7 @@ impl Store {
                 }
             }
         }
-        self.discard_old_undo(now_ms.saturating_sub(self.limits.undo_seconds.saturating_mul(1000)));
+        self.discard_old_undo(now_ms);
     }
 
     /// Applies what `snapshot` sees of one table, or part of it; false if there was nothing.
@@ -265,7 +265,9 @@ impl Store {
         }
     }
 
-    fn discard_old_undo(&mut self, before_ms: u64) {
+    /// What is older than it has to become.
+    fn discard_old_undo(&mut self, now_ms: u64) {
+        let before_ms = now_ms.saturating_sub(self.limits.undo_seconds.saturating_mul(1000));
         while let Some((at_ms, relid)) = self.agenda.oldest_undo()
             && at_ms < before_ms
         {
@@ -384,6 +386,8 @@ impl Store {
     /// For a writer with nothing else to do: work now that spares queries some later. Returns whether there was any.
     pub fn tidy(&mut self) -> bool {
         let now_ms = self.clock.millis();
+        // Where nothing is written no gate comes, either.
+        self.discard_old_undo(now_ms);
         for relid in self.agenda.untidy() {
             self.visits += 1;
             if let Some(table) = self.tables.get_mut(&relid) {

@@ -44,6 +44,23 @@ fn tables_at_rest_cost_a_gate_nothing() {
 }
 
 #[test]
+fn undo_that_is_too_old_goes_where_nothing_is_written_any_more() {
+    let mut rig = rig_of_many(Limits { undo_seconds: 10, ..LIMITS });
+    insert(&mut rig, [7].into_iter(), 1);
+    rig.gate();
+    rig.store.clock.advance(Duration::from_secs(5));
+    while rig.store.tidy() {}
+    assert_eq!(rig.store.status().undo_transactions, 1);
+    rig.store.clock.advance(Duration::from_secs(6));
+    while rig.store.tidy() {}
+    assert_eq!(rig.store.status().undo_transactions, 0);
+    // The chunk was looked at, and waits for nothing.
+    rig.store.clock.advance(Duration::from_secs(60));
+    while rig.store.tidy() {}
+    assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 0);
+}
+
+#[test]
 fn a_transaction_on_all_tables_costs_so_many_looks_and_not_their_square() {
     let mut rig = rig_of_many(Limits { undo_bytes: 50_000, ..LIMITS });
     let changed = visits(&mut rig, |rig| {
