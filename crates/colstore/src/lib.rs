@@ -18,6 +18,7 @@
 //! | `integers` | the integers of a chunk, 64 bits each |
 //! | `fastest` | loops compiled for each set of instructions |
 //! | `bounds` | the least and the greatest number of a chunk |
+//! | `quiet` | chunks whose numbers may be written in fewer bytes by now |
 //! | `patches` | old values in a private snapshot |
 //! | `select`, `short` | which rows have certain values, told from codes |
 //! | `undo` | old values, gates, floor |
@@ -95,6 +96,8 @@ pub struct Store {
     agenda: Agenda,
     /// Tables that gates, discards and idle moments have looked at.
     visits: u64,
+    /// Chunks that were looked at in idle moments, a column at a time.
+    looks: u64,
     events: Vec<ToWorker>,
     delays: Delays,
     clock: Clock,
@@ -177,6 +180,7 @@ impl Store {
             tables: HashMap::new(),
             agenda: Agenda::default(),
             visits: 0,
+            looks: 0,
             events: Vec::new(),
             delays: Delays::default(),
             clock: Clock::new(),
@@ -242,7 +246,9 @@ impl Store {
                 }
             }
         }
-        self.discard_old_undo(now_ms);
+        while let Some(relid) = self.too_old_undo(now_ms) {
+            self.discard_oldest(relid);
+        }
     }
 
     /// Applies what `snapshot` sees of one table, or part of it; false if there was nothing.
@@ -265,14 +271,10 @@ impl Store {
         }
     }
 
-    /// What is older than it has to become.
-    fn discard_old_undo(&mut self, now_ms: u64) {
+    /// The table with the oldest undo, if it is older than it has to become.
+    fn too_old_undo(&self, now_ms: u64) -> Option<u32> {
         let before_ms = now_ms.saturating_sub(self.limits.undo_seconds.saturating_mul(1000));
-        while let Some((at_ms, relid)) = self.agenda.oldest_undo()
-            && at_ms < before_ms
-        {
-            self.discard_oldest(relid);
-        }
+        self.agenda.oldest_undo().filter(|(at_ms, _)| *at_ms < before_ms).map(|(_, relid)| relid)
     }
 
     /// The oldest first, whichever table it belongs to.
@@ -386,8 +388,11 @@ impl Store {
     /// For a writer with nothing else to do: work now that spares queries some later. Returns whether there was any.
     pub fn tidy(&mut self) -> bool {
         let now_ms = self.clock.millis();
-        // Where nothing is written no gate comes, either.
-        self.discard_old_undo(now_ms);
+        // Where nothing is written a gate comes rarely. A part at a time, as one may be of many rows.
+        if let Some(relid) = self.too_old_undo(now_ms) {
+            self.discard_oldest(relid);
+            return true;
+        }
         for relid in self.agenda.untidy() {
             self.visits += 1;
             if let Some(table) = self.tables.get_mut(&relid) {
@@ -404,12 +409,20 @@ impl Store {
 
     /// Looks at a chunk that has become quiet, if there is one.
     fn look(&mut self, now_ms: u64) -> bool {
-        let Some((_, relid)) = self.agenda.next_look().filter(|(at_ms, _)| *at_ms <= now_ms) else { return false };
-        self.visits += 1;
-        let Some(table) = self.tables.get_mut(&relid) else { return false };
-        let looked = table.look(now_ms);
-        table.note_in(&mut self.agenda);
-        looked
+        // Each visit puts off the next one.
+        while let Some((at_ms, relid)) = self.agenda.next_look()
+            && at_ms <= now_ms
+            && let Some(table) = self.tables.get_mut(&relid)
+        {
+            self.visits += 1;
+            let looked = table.look(now_ms);
+            table.note_in(&mut self.agenda);
+            if looked {
+                self.looks += 1;
+                return true;
+            }
+        }
+        false
     }
 
     /// A table with a fault is given up; the others go on.

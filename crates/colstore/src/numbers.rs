@@ -13,6 +13,11 @@ const SHORTEST: usize = 64;
 /// Codes that are written together, where several come.
 const WRITTEN_AT_ONCE: usize = 64;
 
+/// Bytes of a run that lie together for sure.
+const LINE: usize = 64;
+/// The least and the greatest of none.
+const NO_VALUES: (i128, i128) = (i128::MAX, i128::MIN);
+
 #[derive(Debug)]
 pub struct Numbers {
     region: Extents,
@@ -30,7 +35,7 @@ pub struct Numbers {
 #[derive(Debug)]
 struct Chunk {
     coding: Coding,
-    /// All values that were written since the last look lie between; empty at first.
+    /// All values that are there, and those that were since the last look, lie between; empty at first.
     low: i128,
     high: i128,
     /// It was coded anew without becoming wider: the next time it does.
@@ -38,7 +43,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    const EMPTY: Chunk = Chunk { coding: Coding::NOTHING, low: i128::MAX, high: i128::MIN, moved: false };
+    const EMPTY: Chunk = Chunk { coding: Coding::NOTHING, low: NO_VALUES.0, high: NO_VALUES.1, moved: false };
 
     /// A coding that holds values from `low` to `high`, too.
     fn coding_with(&self, low: i128, high: i128, width: usize) -> Coding {
@@ -198,10 +203,7 @@ impl Numbers {
     /// Looks at the values of a chunk's first `rows`, of which only the `kept` ones will ever be asked for: writes them in
     /// fewer bytes, and tells of closer bounds, where an earlier value wanted more than those that are there.
     pub fn look_at(&mut self, chunk: usize, rows: usize, kept: &Mask) -> Result<(), OutOfMemory> {
-        let is_kept = |row: &usize| kept[row / 64] & 1 << (row % 64) != 0;
-        let value = |row: usize| value_of(self.get((chunk * CHUNK_ROWS + row) as u32), self.width);
-        let ends = |(low, high): (i128, i128), value: i128| (low.min(value), high.max(value));
-        let (low, high) = (0..rows).filter(is_kept).map(value).fold((i128::MAX, i128::MIN), ends);
+        let (low, high) = self.ends(chunk, rows, kept);
         let known = &self.chunks[chunk];
         let tightest = match low > high {
             true => Coding::NOTHING,
@@ -211,17 +213,56 @@ impl Numbers {
         if (low, high) == (known.low, known.high) && coding == known.coding {
             return Ok(());
         }
-        let room = self.rows.min(CHUNK_ROWS);
-        self.code_anew_but(chunk, coding, room, |codes| {
-            // Nobody shall come upon numbers beyond the bounds, whatever he knows of the rows.
+        // Nobody shall come upon numbers beyond the bounds, whatever he knows of the rows.
+        let (least, greatest) = self.ends(chunk, rows, &[u64::MAX; _]);
+        if coding != known.coding || least < low || greatest > high {
             let (width, code) = (coding.width, coding.code(low.min(high)).to_le_bytes());
-            for row in (0..rows).filter(|row| width > 0 && !is_kept(row)) {
-                codes[row * width..][..width].copy_from_slice(&code[..width]);
-            }
-        })?;
+            self.code_anew_but(chunk, coding, self.rows.min(CHUNK_ROWS), |codes| {
+                for row in (0..rows).filter(|row| width > 0 && !has(kept, *row)) {
+                    codes[row * width..][..width].copy_from_slice(&code[..width]);
+                }
+            })?;
+        }
         self.chunks[chunk] = Chunk { coding, low, high, moved: false };
         self.bounds.tighten(chunk, low, high);
         Ok(())
+    }
+
+    /// The least and the greatest value of those rows; the first is greater than the second where there are none.
+    fn ends(&self, chunk: usize, rows: usize, kept: &Mask) -> (i128, i128) {
+        let coding = self.chunks[chunk].coding;
+        let (from, full) = (i128::from(coding.base()), coding.width == self.width);
+        match (coding.width, full) {
+            (0, _) if kept.iter().all(|word| *word == 0) => NO_VALUES,
+            (0, _) => (from, from),
+            (1, _) => self.ends_of(chunk, rows, kept, from, |[code]| code),
+            (2, false) => self.ends_of(chunk, rows, kept, from, u16::from_le_bytes),
+            (2, true) => self.ends_of(chunk, rows, kept, 0, i16::from_le_bytes),
+            (4, false) => self.ends_of(chunk, rows, kept, from, u32::from_le_bytes),
+            (4, true) => self.ends_of(chunk, rows, kept, 0, i32::from_le_bytes),
+            (8, false) => self.ends_of(chunk, rows, kept, from, u64::from_le_bytes),
+            (8, true) => self.ends_of(chunk, rows, kept, 0, i64::from_le_bytes),
+            _ => self.ends_of(chunk, rows, kept, 0, i128::from_le_bytes),
+        }
+    }
+
+    fn ends_of<const N: usize, T: Copy + Ord + Into<i128>>(
+        &self,
+        chunk: usize,
+        rows: usize,
+        kept: &Mask,
+        base: i128,
+        code: impl Fn([u8; N]) -> T,
+    ) -> (i128, i128) {
+        let mut found: Option<(T, T)> = None;
+        for first in (0..rows).step_by(LINE / N) {
+            let codes = self.region.bytes_in(chunk, first * N, LINE).as_chunks::<N>().0;
+            for (_, of_row) in (first..rows).zip(codes).filter(|(row, _)| has(kept, *row)) {
+                let code = code(*of_row);
+                found = Some(found.map_or((code, code), |(low, high)| (low.min(code), high.max(code))));
+            }
+        }
+        found.map_or(NO_VALUES, |(low, high)| (base + low.into(), base + high.into()))
     }
 
     fn code_anew(&mut self, chunk: usize, new: Coding, rows: usize) -> Result<(), OutOfMemory> {
@@ -270,6 +311,11 @@ impl Numbers {
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         (self.chunks[chunk].coding.width * self.rows.min(CHUNK_ROWS)).max(SHORTEST) as u64
     }
+}
+
+#[inline]
+fn has(mask: &Mask, row: usize) -> bool {
+    mask[row / 64] & 1 << (row % 64) != 0
 }
 
 /// The number that is an image's low bytes.

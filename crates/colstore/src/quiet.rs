@@ -1,4 +1,4 @@
-//! Chunks that were written to and may be quiet by now: then somebody with nothing else to do looks whether their numbers
+//! Chunks in which something was overwritten and which may be quiet by now: then somebody with nothing else to do looks whether their numbers
 //! need as many bytes, and lie as far apart, as those that they held meanwhile.
 //!
 //! ```text
@@ -16,7 +16,7 @@ pub const MOST_PATIENCE: u32 = 8;
 #[derive(Debug, Default)]
 pub struct Quiet {
     chunks: Vec<Chunk>,
-    /// Those that were written to since they were looked at.
+    /// Those in which something was overwritten since they were looked at.
     restless: Vec<u32>,
     /// Those that are to be looked at.
     due: Vec<u32>,
@@ -38,7 +38,9 @@ struct Chunk {
 impl Quiet {
     pub fn grow(&mut self, chunks: usize) {
         self.chunks.resize(chunks, Chunk::default());
-        self.restless.reserve(chunks - self.restless.len());
+        for list in [&mut self.restless, &mut self.due] {
+            list.reserve(chunks - list.len());
+        }
     }
 
     #[inline]

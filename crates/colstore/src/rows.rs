@@ -15,6 +15,8 @@ use crate::undo::OpWriter;
 
 /// The first chunk becomes longer by this factor.
 const CHUNK_GROWTH: usize = 4;
+/// Numbers are written anew, beside those that snapshots have, only where so much of the limit is free, one byte in so many.
+const ROOM_FOR_LOOKS: u64 = 8;
 /// Runs of a column merged at a time.
 const TIDY_RUNS: usize = 16;
 
@@ -60,6 +62,7 @@ pub struct Rows {
     /// Free slots by chunk.
     free_counts: Vec<u32>,
     quiet: Quiet,
+    has_numbers: bool,
     index: KeyIndex,
     /// Positions of the identity's columns.
     identity: Vec<usize>,
@@ -76,8 +79,10 @@ impl Rows {
         };
         let column =
             |(at, column): (usize, &MirrorColumn)| Column::new(column.ty, pool, mechanism, identity.contains(&at));
+        let columns: Vec<Column> = layout.columns.iter().enumerate().map(column).collect();
         Rows {
-            columns: layout.columns.iter().enumerate().map(column).collect(),
+            has_numbers: columns.iter().any(Column::has_numbers),
+            columns,
             live: Bitmap::new(pool, mechanism, false),
             live_counts: Vec::new(),
             slots: 0,
@@ -107,13 +112,16 @@ impl Rows {
         let slots_of = |chunk: usize| CHUNK_ROWS.min(self.slots as usize - chunk * CHUNK_ROWS);
         // Deleted rows may be taken back until their slots are free.
         let (live, free) = (&self.live_counts, &self.free_counts);
-        let is_settled = |chunk: usize| (live[chunk] + free[chunk]) as usize == slots_of(chunk);
+        let is_roomy = self.pool.room() > self.pool.limit() / ROOM_FOR_LOOKS;
+        let is_settled = |chunk: usize| is_roomy && (live[chunk] + free[chunk]) as usize == slots_of(chunk);
         while let Some((chunk, column)) = self.quiet.next(now_ms, self.columns.len(), is_settled) {
             let column = &mut self.columns[column];
             if column.has_numbers() && is_settled(chunk) {
                 let rows = slots_of(chunk);
-                // Where there is no memory for it, it stays as it is.
-                let _ = column.look_at(chunk, rows, &self.live.mask(chunk, rows));
+                if column.look_at(chunk, rows, &self.live.mask(chunk, rows)).is_err() {
+                    // It stays as it is, until there is memory for it.
+                    self.quiet.written(chunk);
+                }
                 return true;
             }
         }
@@ -172,11 +180,12 @@ impl Rows {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.free_counts[split(slot).0] -= 1;
+                self.overwritten(slot);
                 slot
             }
+            // Where nothing was before, bounds are as close as they can be.
             None => self.append()?,
         };
-        self.quiet.written(split(slot).0);
         for (column, cell) in self.columns.iter_mut().zip(row) {
             let cell = cell.ok_or_else(|| Fault::Undecodable("a new row lacks a value".into()))?;
             column.check(cell).map_err(undecodable)?;
@@ -215,7 +224,7 @@ impl Rows {
     }
 
     pub fn delete(&mut self, slot: u32, undo: &mut OpWriter) -> Result<(), Fault> {
-        self.quiet.written(split(slot).0);
+        self.overwritten(slot);
         self.leave(slot)?;
         self.set_live(slot, false)?;
         undo.delete(slot);
@@ -254,7 +263,7 @@ impl Rows {
             }
         }
         if changed {
-            self.quiet.written(split(slot).0);
+            self.overwritten(slot);
             undo.end();
         } else {
             undo.cancel();
@@ -277,6 +286,14 @@ impl Rows {
         self.free.push(slot);
         self.free_counts[split(slot).0] += 1;
         Ok(())
+    }
+
+    /// The numbers of the slot's chunk may need fewer bytes now.
+    #[inline]
+    fn overwritten(&mut self, slot: u32) {
+        if self.has_numbers {
+            self.quiet.written(split(slot).0);
+        }
     }
 
     fn append(&mut self) -> Result<u32, Fault> {

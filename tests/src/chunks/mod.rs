@@ -9,8 +9,9 @@ mod queries;
 mod tables;
 mod writers;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bench::cluster::Cluster;
 use bench::{Result, anker};
@@ -29,7 +30,7 @@ const WRITERS: u64 = 2;
 /// Of so many queries one is looked at by EXPLAIN ANALYZE, too.
 const EXPLAINED: u32 = 4;
 
-/// Queries on tables that were made anew: what is written to them widens the bounds of their chunks by and by.
+/// Queries on tables that were made anew: what is written to them makes their chunks more and more alike.
 const OF_A_ROUND: u32 = 500;
 
 #[derive(Default)]
@@ -44,6 +45,8 @@ struct Counts {
     /// Transactions beside them, and those of them that the oldest snapshot did not see.
     written: u64,
     unseen: u64,
+    /// How often numbers of a chunk were found to take fewer bytes than before.
+    shorter: u64,
 }
 
 impl Counts {
@@ -56,6 +59,7 @@ impl Counts {
         self.read += more.read;
         self.written += more.written;
         self.unseen = self.unseen.max(more.unseen);
+        self.shorter += more.shorter;
     }
 }
 
@@ -69,12 +73,13 @@ fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
         all.add(round(&cluster, &mut client, context.size(7, 5), seed, asked)?);
     }
     let seconds = start.elapsed().as_secs_f64();
-    let Counts { asked, by_engine, rows, errors, chunks, read, written, unseen } = all;
+    let Counts { asked, by_engine, rows, errors, chunks, read, written, unseen, shorter } = all;
     println!(
         "       {asked} queries, {rows} rows, {errors} errors, {written} transactions beside them, {seconds:.0} s"
     );
     println!(
-        "       {read} of {chunks} chunks read by those that were explained; the oldest snapshot did not see {unseen}"
+        "       {read} of {chunks} chunks read by those that were explained; the oldest snapshot did not see {unseen}; \
+         numbers became shorter {shorter} times"
     );
 
     ensure!(by_engine >= i64::from(asked) * 95 / 100, "only {by_engine} of {asked} were answered by the engine");
@@ -83,6 +88,7 @@ fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
         ensure!(read < chunks * 9 / 10, "{read} of {chunks} chunks were read");
         ensure!(errors < asked / 10 && rows > 0, "{errors} errors, {rows} rows");
         ensure!(unseen >= 10, "there were only {unseen} transactions beside the oldest snapshot");
+        ensure!(context.quick || shorter > 0, "no chunk came to rest");
     }
     Ok(())
 }
@@ -106,6 +112,7 @@ fn round(cluster: &Cluster, client: &mut Client, chunks: u32, seed: u64, count: 
                 scope.spawn(move || read(cluster, seeds, held, written))
             })
             .collect();
+        let watcher = scope.spawn(move || watch(cluster, stop));
         let read: Vec<_> = readers.into_iter().map(|reader| reader.join().map_err(|_| "a reader panicked")).collect();
         stop.store(true, Ordering::Relaxed);
         let mut counts = Counts::default();
@@ -115,6 +122,7 @@ fn round(cluster: &Cluster, client: &mut Client, chunks: u32, seed: u64, count: 
         for writer in writers {
             writer.join().map_err(|_| "a writer panicked")??;
         }
+        counts.shorter = watcher.join().map_err(|_| "the watcher panicked")??;
         counts.written = written.load(Ordering::Relaxed);
         Ok(counts)
     })?;
@@ -160,6 +168,22 @@ fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written:
         }
     }
     Ok(counts)
+}
+
+/// How often the numbers of a chunk take fewer bytes than before, until it is told to stop.
+fn watch(cluster: &Cluster, stop: &AtomicBool) -> Result<u64> {
+    const SQL: &str = "SELECT column_name::text, chunk::bigint, bytes FROM anker.chunks('piece') \
+                       WHERE slots = 8192 AND (coding LIKE '%bytes' OR coding LIKE '%byte' OR coding = 'constant')";
+    let (mut client, mut shorter) = (cluster.connect()?, 0);
+    let mut known: HashMap<(String, i64), i64> = HashMap::new();
+    while !stop.load(Ordering::Relaxed) {
+        for row in client.query(SQL, &[])? {
+            let (column, bytes) = ((row.get(0), row.get(1)), row.get(2));
+            shorter += u64::from(known.insert(column, bytes).is_some_and(|before| bytes < before));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    Ok(shorter)
 }
 
 /// The answer of both routes in the current transaction; a difference is the error.

@@ -1,8 +1,8 @@
 //! Sessions that change the tables while they are asked: values in place, values that nothing was coded for, rows that go
-//! and come back.
+//! and come back. They work on one chunk after the other, so that the others come to rest meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench::cluster::Cluster;
 use bench::{Result, describe};
@@ -10,13 +10,23 @@ use bench::{Result, describe};
 use super::tables::{CHUNK, Column, columns_of, rows};
 use crate::generated::dice::Dice;
 
+/// How long a chunk is written to, mostly.
+const OF_A_CHUNK: Duration = Duration::from_secs(2);
+/// Of so many transactions one writes anywhere.
+const ANYWHERE: u32 = 200;
+
 /// Writes until it is told to stop, and counts the transactions that were committed.
 pub fn write(cluster: &Cluster, seed: u64, chunks: u32, committed: &AtomicU64, stop: &AtomicBool) -> Result<()> {
     let mut client = cluster.connect()?;
     client.batch_execute("SET synchronous_commit = off; SET log_min_messages = fatal")?;
     let mut dice = Dice::seeded(seed);
+    let start = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let sql = transaction(&mut dice, chunks);
+        // Some rows come beyond the last chunk.
+        let (all, turn) = (chunks * CHUNK * 5 / 4, start.elapsed().as_millis() / OF_A_CHUNK.as_millis());
+        let first = turn as u32 * CHUNK % all;
+        let (from, to) = if dice.chance(ANYWHERE) { (0, all) } else { (first, all.min(first + CHUNK)) };
+        let sql = transaction(&mut dice, from, to);
         match client.batch_execute(&sql) {
             Ok(()) => {
                 committed.fetch_add(1, Ordering::Relaxed);
@@ -35,18 +45,19 @@ pub fn write(cluster: &Cluster, seed: u64, chunks: u32, committed: &AtomicU64, s
     Ok(())
 }
 
-fn transaction(dice: &mut Dice, chunks: u32) -> String {
+fn transaction(dice: &mut Dice, from: u32, to: u32) -> String {
     let statements: Vec<String> = dice.some(3, |dice| match dice.below(8) {
-        0 => format!("SAVEPOINT s; {}; ROLLBACK TO s", statement(dice, chunks)),
-        _ => statement(dice, chunks),
+        0 => format!("SAVEPOINT s; {}; ROLLBACK TO s", statement(dice, from, to)),
+        _ => statement(dice, from, to),
     });
     let end = if dice.chance(8) { "ROLLBACK" } else { "COMMIT" };
     format!("BEGIN; {}; {end}", statements.join("; "))
 }
 
-fn statement(dice: &mut Dice, chunks: u32) -> String {
+/// On rows from about `from` to `to`.
+fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
     let table = dice.pick(&["piece", "piece", "piece", "event"]);
-    let from = dice.below(chunks * CHUNK * 5 / 4);
+    let from = from + dice.below(to - from);
     let length = match dice.below(40) {
         0 => CHUNK,
         1..5 => 1000,
@@ -56,8 +67,9 @@ fn statement(dice: &mut Dice, chunks: u32) -> String {
     let key = if table == "piece" { "id" } else { "piece" };
     let which = format!("{key} BETWEEN {from} AND {to}");
     match dice.below(10) {
-        0 | 1 => format!("DELETE FROM {table} WHERE {which}"),
-        2..5 => rows(table, from, to, dice.below(5)),
+        // Of half of the chunks, since a row that may be taken back keeps its chunk from coming to rest.
+        0 | 1 if from / CHUNK % 2 == 0 => format!("DELETE FROM {table} WHERE {which}"),
+        0..5 => rows(table, from, to, dice.below(5)),
         5 => format!("UPDATE piece SET id = id + {} WHERE id = {from}", dice.pick(&["1", "8192", "100000"])),
         _ => {
             let columns: Vec<&Column> =

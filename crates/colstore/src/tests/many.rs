@@ -113,3 +113,22 @@ fn tables_that_a_gate_does_not_see_are_looked_at_until_one_does() {
     assert_eq!(visits(&mut rig, Rig::gate), 0);
     assert_eq!(rig.store.status().pending_transactions, 0);
 }
+
+#[test]
+fn restless_tables_do_not_keep_a_quiet_one_waiting() {
+    let mut rig = rig_of_many(LIMITS);
+    insert(&mut rig, 1..=TABLES, 1);
+    rig.gate();
+    // All are restless, and rows that may be taken back keep all but one of them from being looked at.
+    let mut bytes = Vec::new();
+    rig::update(&simple(TABLES), &simple_row(1, 0, ""), &simple_row(1, 9, ""), &[], &mut bytes);
+    (1..TABLES).for_each(|relid| rig::delete(&simple(relid), &simple_row(1, 0, ""), &mut bytes));
+    rig.commit(&bytes);
+    rig.gate();
+    for _ in 0..3 {
+        rig.store.clock.advance(Duration::from_secs(3));
+        while rig.store.tidy() {}
+    }
+    // Two columns of numbers.
+    assert_eq!(rig.store.looks, 2);
+}

@@ -81,7 +81,7 @@ impl Members {
     /// Whether they are so many at most as there are `times` as many numbers in a range: where keys lie far apart that tells
     /// nothing of how many values they are of.
     pub fn are_few_of(&self, low: i128, high: i128, times: u64) -> bool {
-        matches!(self.bits, Bits::Exact(_)) && i128::from(self.count) * i128::from(times) <= high - low
+        matches!(self.bits, Bits::Exact(_)) && i128::from(self.count) * i128::from(times) <= high.saturating_sub(low)
     }
 
     /// The values that are among the keys, or may be.

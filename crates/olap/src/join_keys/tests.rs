@@ -101,6 +101,8 @@ fn keys_are_few_of_many_numbers() {
     assert!(!few(&[5, 9], 1, 30) && !few(&[7], 7, 7));
     // These may be all that there are.
     assert!(!few(&[0, 1 << 50], 0, 1 << 50));
+    // The ends of 64 bits stand for all beyond.
+    assert!(few(&[5, 9], i128::MIN, 5) && few(&[5, 9], -5, i128::MAX));
 }
 
 #[test]
