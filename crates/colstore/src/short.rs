@@ -143,12 +143,13 @@ mod x86 {
 mod tests {
     use super::*;
 
-    const ENDS: [u32; 7] = [0, 1, 77, 127, 128, 254, 255];
+    // Fewer for Miri, which is a thousand times as slow.
+    const ENDS: &[u32] = if cfg!(miri) { &[0, 128, 255] } else { &[0, 1, 77, 127, 128, 254, 255] };
 
     #[test]
     fn every_set_of_instructions_finds_the_same_rows() {
         let codes: Vec<u8> = (0..4 * 200_u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-        for (first, span) in ENDS.into_iter().flat_map(|first| ENDS.into_iter().map(move |span| (first, span))) {
+        for (first, span) in ENDS.iter().flat_map(|first| ENDS.iter().map(|span| (*first, *span))) {
             for rows in [0, 1, 63, 64, 65, 200] {
                 let (byte, word, long) = (first as u8, (first * 257) as u16, first * 0x0101_0101);
                 let spans = (span as u8, (span * 257) as u16, span * 0x0101_0101);
@@ -164,7 +165,7 @@ mod tests {
     #[allow(unsafe_code)]
     fn sixteen_codes_are_those_one_by_one() {
         let codes: [u8; 32] = std::array::from_fn(|at| (at * 41 % 256) as u8);
-        for (first, span) in ENDS.into_iter().flat_map(|first| ENDS.into_iter().map(move |span| (first, span))) {
+        for (first, span) in ENDS.iter().flat_map(|first| ENDS.iter().map(|span| (*first, *span))) {
             let mask = portable::bytes(&codes, 16, first as u8, span as u8);
             let flags = u16::from_le_bytes([mask.values()[0], mask.values()[1]]);
             // SAFETY: every x86-64 has SSE2.

@@ -1,4 +1,4 @@
-//! Snapshots as Arrow buffers. The only unsafe code of the crate.
+//! Snapshots as Arrow buffers. The only unsafe code of the crate beside the choice of instructions.
 
 #![allow(unsafe_code)]
 

@@ -211,20 +211,20 @@ fn random_columns(layout: &TableLayout, rnd: &mut StdRng) -> Vec<usize> {
 }
 
 /// `ANKER_MODEL_SEED` replays one seed, `ANKER_MODEL_RUNS` sets how many are tried with the engine's usual mechanism, and a
-/// tenth of them with each other one.
+/// tenth of them with each other one. Miri is a thousand times as slow.
 #[test]
 fn every_served_snapshot_equals_the_heap() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match number("ANKER_MODEL_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("ANKER_MODEL_RUNS").unwrap_or(3000),
+        None => 0..number("ANKER_MODEL_RUNS").unwrap_or(if cfg!(miri) { 2 } else { 3000 }),
     };
     let tenth = seeds.start..seeds.end.min(seeds.start + (seeds.end - seeds.start).div_ceil(10));
     let others = rig::mechanisms().filter(|mechanism| *mechanism != Mechanism::BEST);
     let others = others.flat_map(|mechanism| tenth.clone().map(move |seed| (mechanism, seed)));
     let mut total = Outcome::default();
     for (mechanism, seed) in seeds.clone().map(|seed| (Mechanism::BEST, seed)).chain(others) {
-        let result = std::panic::catch_unwind(|| run(seed, 400, mechanism));
+        let result = std::panic::catch_unwind(|| run(seed, if cfg!(miri) { 100 } else { 400 }, mechanism));
         let outcome = result.unwrap_or_else(|panic| {
             eprintln!("on {mechanism}, replay with ANKER_MODEL_SEED={seed}");
             std::panic::resume_unwind(panic)
