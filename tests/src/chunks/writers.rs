@@ -68,7 +68,7 @@ fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
     let which = format!("{key} BETWEEN {from} AND {to}");
     match dice.below(10) {
         // Of half of the chunks, since a row that may be taken back keeps its chunk from coming to rest.
-        0 | 1 if from / CHUNK % 2 == 0 => format!("DELETE FROM {table} WHERE {which}"),
+        0 | 1 if (from / CHUNK).is_multiple_of(2) => format!("DELETE FROM {table} WHERE {which}"),
         0..5 => rows(table, from, to, dice.below(5)),
         5 => format!("UPDATE piece SET id = id + {} WHERE id = {from}", dice.pick(&["1", "8192", "100000"])),
         _ => {
