@@ -125,7 +125,7 @@ fn memory_returns_with_the_last_snapshot() {
     for round in 0..if cfg!(miri) { 5 } else { 1000 } {
         let held: Vec<_> = (0..4)
             .map(|turn| {
-                (0..40).for_each(|i| region.write(i * 808 / 8 * 8, &[round as u8 + turn; 8]).unwrap());
+                (0..40).for_each(|i| region.write(i * 808 / 8 * 8, &[(round as u8).wrapping_add(turn); 8]).unwrap());
                 region.snapshot().unwrap()
             })
             .collect();
