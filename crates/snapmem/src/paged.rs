@@ -16,16 +16,26 @@ use crate::sys::{FilePages, Mapping, MemFd, PAGE, require_page_size};
 /// A piece of address space is as large as all before it together, within these bounds: so a region has few.
 const PIECE: Range<usize> = 1 << 20..1 << 30;
 
-/// Whether this kernel has what the mechanisms need that lie in a file.
+const NO_POPULATE: &str = "this kernel has no MADV_POPULATE_WRITE: it came with Linux 5.14";
+
+/// Whether this kernel has what the mechanisms need that lie in a file. Checked on a page: emulators of a kernel take
+/// advice for something that they may ignore, and a snapshot would change with its file.
 pub(crate) fn probe_files() -> Result<(), Error> {
     require_page_size()?;
     let file = MemFd::new()?;
     file.set_len(PAGE)?;
-    match Mapping::file(&file, 0, PAGE, FilePages::Private)?.populate_for_writing(0, PAGE) {
+    let private = Mapping::file(&file, 0, PAGE, FilePages::Private)?;
+    match private.populate_for_writing(0, PAGE) {
         Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {
-            Err(Error::Unavailable("this kernel has no MADV_POPULATE_WRITE: it came with Linux 5.14"))
+            return Err(Error::Unavailable(NO_POPULATE));
         }
-        probed => probed,
+        probed => probed?,
+    }
+    file.write_at(0, &[1])?;
+    // SAFETY: a byte of a mapping that lives, whose file nobody else knows.
+    match unsafe { private.part(0, 1).read_volatile() } {
+        0 => Ok(()),
+        _ => Err(Error::Unavailable(NO_POPULATE)),
     }
 }
 
