@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_schema::DataType;
 use plan::{Identity, Type};
 
@@ -51,6 +53,31 @@ fn views_stay_what_they_are_while_the_store_goes_on() {
     rig.store.retire(1);
     let values = chunk.arrays[0].to_data();
     assert_eq!(values.buffers()[0].typed_data::<i64>()[..3], [8192, 8193, 8194]);
+}
+
+#[test]
+fn arrays_outlive_their_view_and_the_store() {
+    let layout = rig::layout(1, &[Type::Int64, Type::Bool, Type::Text, Type::Bytes], Identity::Key(vec![0]));
+    let row = |key: i64, what: &str| {
+        let text = format!("{what} text of row {key}");
+        vec![Val::Int(key), Val::Bool(key < 0), Val::Text(text.clone()), Val::Bytes(text.into_bytes())]
+    };
+    let keys = [i64::MIN, -1, i64::MAX];
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&layout, &keys.map(|key| row(key, "the")));
+    let now = rig.now();
+    let arrays = rig.serve(&layout, &now).unwrap().chunk(0).unwrap().arrays;
+    let mut bytes = Vec::new();
+    keys.iter().for_each(|key| rig::update(&layout, &row(*key, "the"), &row(*key, "another"), &[], &mut bytes));
+    rig.commit(&bytes);
+    rig.gate();
+    rig.store.retire(1);
+    drop(rig);
+    assert_eq!(arrays[0].as_primitive::<Int64Type>().values()[..], keys);
+    assert!(arrays[1].as_boolean().iter().eq([true, true, false].map(Some)));
+    let texts = keys.map(|key| format!("the text of row {key}"));
+    assert!(arrays[2].as_string_view().iter().eq(texts.iter().map(|text| Some(&text[..]))));
+    assert!(arrays[3].as_binary_view().iter().eq(texts.iter().map(|text| Some(text.as_bytes()))));
 }
 
 #[test]
