@@ -7,9 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use snapmem::{Charge, Errand, Error, ForkedErrand, Pool, page_faults};
+use snapmem::{Charge, Errand, Error, ForkedErrand, Pool, page_bytes, page_faults};
 
-const PAGE: u64 = 4096;
 /// Children leave this part of the memory alone.
 const MARGIN: u64 = 32;
 
@@ -88,11 +87,11 @@ impl Forks {
         }
         self.children.retain(|(child, _)| child.strong_count() > 0);
         let faults = page_faults();
-        self.pool.count_copied((faults - self.counted) * PAGE);
+        self.pool.count_copied((faults - self.counted) * page_bytes());
         self.counted = faults;
         // What was copied before the oldest child was born is kept for nobody.
         let kept = self.children.first().map_or(0, |(_, born)| faults - born);
-        let fits = self.charge.set(kept * PAGE).is_ok();
+        let fits = self.charge.set(kept * page_bytes()).is_ok();
         // The tables shall never go short for a child's sake.
         if !fits || kept > 0 && self.pool.room() < self.pool.limit() / MARGIN {
             for child in self.children.iter().filter_map(|(child, _)| child.upgrade()) {

@@ -51,4 +51,4 @@ pub use rewired::RewiredRegion;
 pub use scoot::ScootRegion;
 #[doc(hidden)]
 pub use sys::faults;
-pub use sys::page_faults;
+pub use sys::{page_bytes, page_faults};

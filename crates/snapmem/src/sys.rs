@@ -23,11 +23,16 @@ const MEMORY: &str = "the system has no memory or address space left, or vm.max_
 const SPARE_FILES: u64 = 4096;
 const FILES: &str = "raise the limit of open files (ulimit -n)";
 
+/// Bytes of one of the system's pages.
+pub fn page_bytes() -> u64 {
+    static BYTES: OnceLock<u64> = OnceLock::new();
+    // SAFETY: sysconf reads a constant of the system.
+    *BYTES.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64)
+}
+
 /// Whether the system's pages have [`PAGE`] bytes.
 pub(crate) fn require_page_size() -> Result<(), Error> {
-    static BYTES: OnceLock<i64> = OnceLock::new();
-    // SAFETY: sysconf reads a constant of the system.
-    match *BYTES.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) {
+    match page_bytes() {
         4096 => Ok(()),
         _ => Err(Error::Unavailable("this mechanism needs pages of 4096 bytes")),
     }
