@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pg::tree::{Node, push, string_node};
 use crate::pg::value::Form;
+use crate::reason::{Reason, Why};
 
 /// The node on top, which chooses between engine and heap.
 pub const CHOOSER: &CStr = c"Anker";
@@ -90,6 +91,45 @@ impl ScanSpec {
 
     pub fn from_node(node: Node<'_>) -> Option<ScanSpec> {
         postcard::from_bytes(&unhex(&node.string()?)?).ok()
+    }
+}
+
+/// Why a query is the heap's, for the `custom_private` of the node that chooses.
+pub fn reason_to_list(reason: &Reason) -> *mut pg_sys::List {
+    let mut list = std::ptr::null_mut();
+    push(&mut list, string_node(reason.why.name()));
+    push(&mut list, string_node(&reason.text));
+    list
+}
+
+/// `None`: nothing is said.
+pub fn reason_from<'a>(told: &mut impl Iterator<Item = Node<'a>>) -> Option<Reason> {
+    let why = told.next().and_then(Node::string)?;
+    let text = told.next().and_then(Node::string).unwrap_or_default();
+    Some(Why::named(&why).unwrap_or(Why::Engine).of(text))
+}
+
+/// The heap's side of a query that has no plan for it yet.
+pub struct UnplannedHeap<'a> {
+    pub query: Node<'a>,
+    /// As the planner was given them.
+    pub options: i32,
+}
+
+impl<'a> UnplannedHeap<'a> {
+    /// For the `custom_private` of the node that chooses.
+    pub fn to_list(query: *mut pg_sys::Query, options: i32) -> *mut pg_sys::List {
+        let mut list = std::ptr::null_mut();
+        push(&mut list, query);
+        push(&mut list, string_node(&options.to_string()));
+        list
+    }
+
+    /// `None`: there is a plan.
+    pub fn of(mut private: impl Iterator<Item = Node<'a>>) -> Option<UnplannedHeap<'a>> {
+        let query = private.next().filter(|node| node.cast::<pg_sys::Query>().is_some())?;
+        let options = private.next().and_then(Node::string)?.parse().ok()?;
+        Some(UnplannedHeap { query, options })
     }
 }
 

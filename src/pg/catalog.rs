@@ -89,6 +89,12 @@ pub fn database_name(database: pg_sys::Oid) -> Option<String> {
     cached([database.into()], |row: &pg_sys::FormData_pg_database| text_of(&row.datname))
 }
 
+/// Whether a function's body is SQL, which may take the place of a call.
+pub fn is_written_in_sql(function: pg_sys::Oid) -> bool {
+    const SQL: u32 = 14;
+    cached([function.into()], |row: &pg_sys::FormData_pg_proc| row.prolang.to_u32() == SQL).unwrap_or(true)
+}
+
 /// Whether an operator is the equality of a family's order.
 pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up; 0 for an operator that does not belong to the family.
@@ -131,6 +137,12 @@ pub fn refuse_to_who_is_not_owner(relid: pg_sys::Oid) {
 unsafe trait Cached {
     type Keys: AsRef<[pg_sys::Datum]>;
     const CACHE: pg_sys::SysCacheIdentifier::Type;
+}
+
+// SAFETY: pg_proc by oid.
+unsafe impl Cached for pg_sys::FormData_pg_proc {
+    type Keys = [pg_sys::Datum; 1];
+    const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::PROCOID;
 }
 
 // SAFETY: pg_class by oid.

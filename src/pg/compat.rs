@@ -296,6 +296,74 @@ pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query
     }
 }
 
+/// Asks for an entry the rights that are asked for another one of `query`, where versions from 16 on have a list of them.
+///
+/// # Safety
+///
+/// A valid query and an entry of its own.
+pub unsafe fn with_permissions_of(
+    query: &pg_sys::Query,
+    entry: &pg_sys::RangeTblEntry,
+    own: &mut pg_sys::RangeTblEntry,
+    permissions: &mut *mut pg_sys::List,
+) {
+    #[cfg(feature = "pg15")]
+    {
+        let _ = (query, permissions);
+        (own.requiredPerms, own.checkAsUser) = (entry.requiredPerms, entry.checkAsUser);
+        (own.selectedCols, own.insertedCols) = (entry.selectedCols, entry.insertedCols);
+        (own.updatedCols, own.extraUpdatedCols) = (entry.updatedCols, entry.extraUpdatedCols);
+    }
+    // SAFETY: by the caller's promise; the number says which of the query's list is the entry's.
+    #[cfg(not(feature = "pg15"))]
+    unsafe {
+        if entry.perminfoindex != 0 {
+            let asked = pg_sys::getRTEPermissionInfo(query.rteperminfos, std::ptr::from_ref(entry).cast_mut());
+            *permissions = pg_sys::lappend(*permissions, asked.cast());
+            own.perminfoindex = pg_sys::list_length(*permissions) as pg_sys::Index;
+        }
+    }
+}
+
+/// Whether the current user has the rights that are asked for these entries.
+///
+/// # Safety
+///
+/// Entries of relations with their permissions, as [`with_permissions_of`] makes them.
+pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys::List) -> bool {
+    // SAFETY: by the caller's promise; what is missing is no error.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            let _ = permissions;
+            return pg_sys::ExecCheckRTPerms(entries, false);
+        }
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::ExecCheckPermissions(entries, permissions, false);
+    }
+}
+
+/// Says what rights a statement's entries ask for.
+pub fn set_permissions(statement: &mut pg_sys::PlannedStmt, permissions: *mut pg_sys::List) {
+    #[cfg(feature = "pg15")]
+    let _ = (statement, permissions);
+    #[cfg(not(feature = "pg15"))]
+    {
+        statement.permInfos = permissions;
+    }
+}
+
+/// Says that entry `number` of a statement, from 1, is read whatever its plan finds superfluous when it starts.
+pub fn is_always_read(statement: &mut pg_sys::PlannedStmt, number: usize) {
+    #[cfg(not(feature = "pg18"))]
+    let _ = (statement, number);
+    // SAFETY: a set of the statement, which the caller may change.
+    #[cfg(feature = "pg18")]
+    unsafe {
+        statement.unprunableRelids = pg_sys::bms_add_member(statement.unprunableRelids, number as i32);
+    }
+}
+
 /// Runs a started statement from its beginning, as far as its receiver wants it.
 ///
 /// # Safety

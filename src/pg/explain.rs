@@ -7,6 +7,7 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::catalog;
+use super::scan_node::Child;
 use super::session;
 use super::tree::{Node, push, text};
 
@@ -155,6 +156,21 @@ impl Explain<'_> {
             let milliseconds = value.as_secs_f64() * 1000.0;
             // SAFETY: two C strings.
             unsafe { pg_sys::ExplainPropertyFloat(label.as_ptr(), c"ms".as_ptr(), milliseconds, 3, self.state) }
+        }
+    }
+
+    /// The plan of a node below that is a statement of its own.
+    pub fn statement(&self, child: &Child) {
+        let Some(statement) = child.statement() else { return };
+        // SAFETY: by the promise of `new`, and a started statement; what EXPLAIN knows of the one around it comes back.
+        unsafe {
+            let around = *self.state;
+            pg_sys::ExplainPrintPlan(self.state, statement);
+            if self.options().costs {
+                pg_sys::ExplainPrintJITSummary(self.state, statement);
+            }
+            let pg_sys::ExplainState { str_, grouping_stack, workers_state, .. } = *self.state;
+            *self.state = pg_sys::ExplainState { str_, grouping_stack, workers_state, ..around };
         }
     }
 

@@ -36,7 +36,7 @@ pub mod rows;
 pub mod scan_node;
 pub mod session;
 pub mod snapshot;
-mod statement;
+pub mod statement;
 pub mod symbols;
 pub mod transaction;
 pub mod tree;

@@ -33,6 +33,8 @@ pub trait ScanNode: Sized + 'static {
     /// Where rows may go to past the executor from now on, if anywhere.
     fn deliver(&mut self, to: Option<Delivery>);
     fn rescan(&mut self);
+    /// No more rows are wanted of what runs in other processes.
+    fn shut_down(&mut self);
     fn end(&mut self);
     fn explain(&self, place: Place<'_>, out: &Explain<'_>);
 }
@@ -72,7 +74,7 @@ impl<N: ScanNode> Methods<N> {
                 InitializeDSMCustomScan: None,
                 ReInitializeDSMCustomScan: None,
                 InitializeWorkerCustomScan: None,
-                ShutdownCustomScan: None,
+                ShutdownCustomScan: Some(shut_down::<N>),
                 ExplainCustomScan: Some(explain::<N>),
             },
             node: PhantomData,
@@ -160,6 +162,12 @@ unsafe extern "C-unwind" fn end<N: ScanNode>(state: *mut pg_sys::CustomScanState
 }
 
 #[pg_guard]
+unsafe extern "C-unwind" fn shut_down<N: ScanNode>(state: *mut pg_sys::CustomScanState) {
+    // SAFETY: called by the executor with a begun node of ours.
+    unsafe { parts::<N>(state) }.0.shut_down();
+}
+
+#[pg_guard]
 unsafe extern "C-unwind" fn rescan<N: ScanNode>(state: *mut pg_sys::CustomScanState) {
     // SAFETY: called by the executor with a begun node of ours.
     unsafe {
@@ -225,6 +233,10 @@ impl Flags {
 
     fn has(self, flag: u32) -> bool {
         self.0 & flag as i32 != 0
+    }
+
+    pub(super) fn bits(self) -> i32 {
+        self.0
     }
 }
 
@@ -386,6 +398,8 @@ impl<'a> Place<'a> {
 /// A node below ours.
 pub struct Child {
     state: *mut pg_sys::PlanState,
+    /// What it is the top of, if that is a statement of its own; otherwise null.
+    statement: *mut pg_sys::QueryDesc,
     /// Takes columns that only the child's own nodes need out of its rows; null if there are none.
     junk_filter: *mut pg_sys::JunkFilter,
 }
@@ -402,9 +416,15 @@ impl<'a> Place<'a> {
                 let mut shown = ptr::null_mut();
                 push(&mut shown, state);
                 (*self.state).custom_ps = shown;
-                Child { state, junk_filter: ptr::null_mut() }
+                Child { state, statement: ptr::null_mut(), junk_filter: ptr::null_mut() }
             })
         }
+    }
+
+    /// Of the plans below, EXPLAIN shows none.
+    pub(super) fn show_no_plans(self) {
+        // SAFETY: by the promise of `new`.
+        unsafe { (*self.state).custom_ps = ptr::null_mut() };
     }
 
     /// What the executor compiles of plans that are started later, as a statement's `jitFlags` say it.
@@ -431,6 +451,19 @@ impl<'a> Place<'a> {
 }
 
 impl Child {
+    /// # Safety
+    ///
+    /// A started statement, within the query of the node that gets it below.
+    pub(super) unsafe fn of_statement(statement: *mut pg_sys::QueryDesc) -> Child {
+        // SAFETY: by the caller's promise.
+        Child { state: unsafe { (*statement).planstate }, statement, junk_filter: ptr::null_mut() }
+    }
+
+    /// The statement that it is the top of, if it is a statement of its own.
+    pub(super) fn statement(&self) -> Option<*mut pg_sys::QueryDesc> {
+        (!self.statement.is_null()).then_some(self.statement)
+    }
+
     /// It, and the nodes below it on their left: what each is, and what it has below.
     fn chain(&self) -> impl Iterator<Item = (*mut pg_sys::PlanState, pg_sys::NodeTag, *mut pg_sys::PlanState)> {
         let look = |state: *mut pg_sys::PlanState| {
@@ -465,9 +498,28 @@ impl Child {
         unsafe { pg_sys::ExecReScan(self.state) };
     }
 
+    /// No more rows are wanted. The executor sees to that for plans of its own statement.
+    pub fn shut_down(&self) {
+        if !self.statement.is_null() {
+            // SAFETY: a started node.
+            unsafe { pg_sys::ExecShutdownNode(self.state) };
+        }
+    }
+
     pub fn end(self) {
-        // SAFETY: a started node, ended once.
-        unsafe { pg_sys::ExecEndNode(self.state) };
+        // SAFETY: a started node or statement, ended once.
+        unsafe {
+            match self.statement() {
+                None => pg_sys::ExecEndNode(self.state),
+                Some(statement) => {
+                    if (*(*statement).estate).es_top_eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 == 0 {
+                        pg_sys::standard_ExecutorFinish(statement);
+                    }
+                    pg_sys::standard_ExecutorEnd(statement);
+                    pg_sys::FreeQueryDesc(statement);
+                }
+            }
+        }
     }
 
     /// What the nodes above the last one of the chain are.

@@ -1,7 +1,7 @@
 //! This process as the server sees it: its database, its user, its settings. On the main thread, as everything of the
 //! server's.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -114,6 +114,16 @@ pub fn work_mem() -> i32 {
     variable!(work_mem)
 }
 
+/// How many processes a part of a plan may have beside its own.
+pub fn max_parallel_workers_per_gather() -> i32 {
+    variable!(max_parallel_workers_per_gather)
+}
+
+/// Whether a text is what the client has sent just now, and not one of a function's or of a prepared statement's.
+pub fn is_clients(source: *const c_char) -> bool {
+    std::ptr::eq(source, variable!(debug_query_string))
+}
+
 /// What the planner counts for an operation.
 pub fn cpu_operator_cost() -> f64 {
     variable!(cpu_operator_cost)
@@ -138,20 +148,35 @@ pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), N) }.then_some(bytes)
 }
 
-/// Runs `work` as another user, who may do there only what cannot outlast it. After an error the end of the transaction
-/// brings the user back.
-pub fn as_user<T>(user: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
-    let (mut before, mut context) = (pg_sys::InvalidOid, 0);
-    let restricted = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
+/// As whom the process works, and what may be done there.
+#[derive(Clone, Copy)]
+pub struct Actor {
+    user: pg_sys::Oid,
+    context: i32,
+}
+
+pub fn actor() -> Actor {
+    let mut actor = Actor { user: pg_sys::InvalidOid, context: 0 };
+    // SAFETY: fills variables of ours.
+    unsafe { pg_sys::GetUserIdAndSecContext(&mut actor.user, &mut actor.context) };
+    actor
+}
+
+/// Runs `work` as somebody else. After an error the end of the transaction brings the user back.
+pub fn acting_as<T>(actor: Actor, work: impl FnOnce() -> T) -> T {
+    let before = self::actor();
     // SAFETY: what is set is taken back below.
-    unsafe {
-        pg_sys::GetUserIdAndSecContext(&mut before, &mut context);
-        pg_sys::SetUserIdAndSecContext(user, context | restricted as i32);
-    }
+    unsafe { pg_sys::SetUserIdAndSecContext(actor.user, actor.context) };
     let result = work();
     // SAFETY: as it was.
-    unsafe { pg_sys::SetUserIdAndSecContext(before, context) };
+    unsafe { pg_sys::SetUserIdAndSecContext(before.user, before.context) };
     result
+}
+
+/// Runs `work` as another user, who may do there only what cannot outlast it.
+pub fn as_user<T>(user: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
+    let restricted = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
+    acting_as(Actor { user, context: actor().context | restricted as i32 }, work)
 }
 
 /// Runs `work` under other settings. After an error the end of the transaction brings the old ones back.

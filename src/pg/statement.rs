@@ -1,12 +1,15 @@
-//! Running another statement while one is running: under its snapshot, with its parameters.
+//! Running another statement while one is running: under its snapshot, with its parameters. All of it at once, or row by
+//! row as a node below one of the statement's.
 
 use std::ptr;
 
 use pgrx::prelude::*;
 
 use super::compat;
-use super::memory::Scratch;
-use super::scan_node::Place;
+use super::memory::{Scratch, in_context};
+use super::scan_node::{Child, Flags, Place};
+use super::session::{self, Actor};
+use super::symbols::{self, Planner};
 use super::tree::{Node, Tree};
 
 /// Takes a row's values, and which of them are null; whether it wants another row.
@@ -71,6 +74,64 @@ impl<'a> Place<'a> {
             pg_sys::PopActiveSnapshot();
         }
         scratch.delete();
+    }
+}
+
+/// A query that is planned when its first row is wanted.
+#[derive(Clone, Copy)]
+pub struct Unplanned {
+    planner: Planner,
+    /// Of cursors, for the planner.
+    options: i32,
+    /// As whom the statement around it was started.
+    actor: Actor,
+}
+
+impl Unplanned {
+    pub fn new(planner: Planner, options: i32) -> Unplanned {
+        Unplanned { planner, options, actor: session::actor() }
+    }
+}
+
+impl Place<'_> {
+    /// Plans a query, and starts it.
+    ///
+    /// # Safety
+    ///
+    /// A rewritten query whose relations are locked. The callers up to the executor own nothing that would have to be
+    /// dropped: an error of the planner's jumps over them.
+    pub unsafe fn start_query(self, query: Node<'_>, how: Unplanned, flags: Flags) -> Child {
+        let estate = self.estate();
+        let (none, params, environment) = (ptr::null_mut(), estate.es_param_list_info, estate.es_queryEnv);
+        // SAFETY: by the caller's promise; what is made lives in the memory of the query around it.
+        unsafe {
+            symbols::PushActiveSnapshot(estate.es_snapshot);
+            let statement = in_context(estate.es_query_cxt, || {
+                session::acting_as(how.actor, || {
+                    // The planner scribbles on it, and a plan that is kept needs it again.
+                    let query = symbols::copyObjectImpl(query.as_ptr()).cast();
+                    let plan = (how.planner)(query, estate.es_sourceText, how.options, params);
+                    // It is part of another one, which is what others count.
+                    (*plan).queryId = 0;
+                    let statement = symbols::CreateQueryDesc(
+                        plan,
+                        estate.es_sourceText,
+                        estate.es_snapshot,
+                        none,
+                        ptr::null_mut(),
+                        params,
+                        environment,
+                        estate.es_instrument,
+                    );
+                    symbols::standard_ExecutorStart(statement, flags.bits());
+                    (*(*statement).estate).es_use_parallel_mode = estate.es_use_parallel_mode;
+                    statement
+                })
+            });
+            symbols::PopActiveSnapshot();
+            self.show_no_plans();
+            Child::of_statement(statement)
+        }
     }
 }
 

@@ -27,6 +27,13 @@ pub(super) struct ClientMethods {
     pub(super) keep_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize),
 }
 
+/// PostgreSQL's planner, or what others have put in its place.
+pub type Planner = unsafe extern "C-unwind" fn(
+    query: *mut pg_sys::Query,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt;
 pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
 pub type Mutator = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> *mut pg_sys::Node;
 
@@ -66,6 +73,20 @@ unsafe extern "C-unwind" {
         access: pg_sys::ExecScanAccessMtd,
         recheck: pg_sys::ExecScanRecheckMtd,
     ) -> *mut pg_sys::TupleTableSlot;
+    pub(super) fn copyObjectImpl(node: *const c_void) -> *mut c_void;
+    pub(super) fn CreateQueryDesc(
+        statement: *mut pg_sys::PlannedStmt,
+        source: *const c_char,
+        snapshot: pg_sys::Snapshot,
+        crosscheck: pg_sys::Snapshot,
+        receiver: *mut pg_sys::DestReceiver,
+        params: pg_sys::ParamListInfo,
+        environment: *mut pg_sys::QueryEnvironment,
+        instrument: c_int,
+    ) -> *mut pg_sys::QueryDesc;
+    pub(super) fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
+    pub(super) fn PushActiveSnapshot(snapshot: pg_sys::Snapshot);
+    pub(super) safe fn PopActiveSnapshot();
     pub(super) fn standard_ExecutorRun(
         query: *mut pg_sys::QueryDesc,
         direction: pg_sys::ScanDirection::Type,

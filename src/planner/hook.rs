@@ -6,21 +6,24 @@ use std::ffi::{c_char, c_void};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::reason::{Reason, Why};
 use super::sent::Sent;
 use super::split::split;
+use super::unplanned::{self, Reads};
 use super::unwrap::{merge_into_sorted, unwrapped};
 use super::{by_key, cost, flag, insert, nodes};
 use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
 use crate::pg::relation::{self, Lock};
 use crate::pg::session;
-use crate::pg::symbols;
+use crate::pg::symbols::{self, Planner};
 use crate::pg::tree::Tree;
 use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
+use crate::spec::{reason_from, reason_to_list};
 
 /// Rows may be so many times fewer than PostgreSQL believes; the limit itself is looked at when they are there.
 const BAD_ESTIMATE: f64 = 4.0;
@@ -49,14 +52,27 @@ unsafe extern "C-unwind" fn plan_query(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
     unsafe {
-        let asked = copy_if_asked(query, options);
-        let heap = PREVIOUS.unwrap_or(symbols::standard_planner)(query, source, options, params);
+        let asked = copy_if_asked(query, source, options, params);
+        let refusal = match asked.can_wait {
+            true => match without_heap(query, asked, source, options, params) {
+                First { statement, .. } if !statement.is_null() => return statement,
+                First { refusal, .. } => refusal,
+            },
+            false => std::ptr::null_mut(),
+        };
+        let heap = planner()(query, source, options, params);
         let is_cheap = || asked.by_cost && cost::of_heap(heap) <= STARTUP_COST.get();
         match asked.copy.is_null() || is_cheap() {
             true => heap,
-            false => with_choice(heap, asked, source, options, params),
+            false => with_choice(heap, asked, refusal, source, options, params),
         }
     }
+}
+
+/// PostgreSQL's planner, or the one of whoever came before us.
+pub fn planner() -> Planner {
+    // SAFETY: written when the library was loaded.
+    unsafe { PREVIOUS }.unwrap_or(symbols::standard_planner)
 }
 
 /// What is to become of a query.
@@ -67,11 +83,29 @@ struct Asked {
     copy: *mut pg_sys::Query,
     /// It is the engine's only if that costs less.
     by_cost: bool,
+    /// The heap's plan need not be made first.
+    can_wait: bool,
+    /// There is to be no other answer than the engine's.
+    must_run: bool,
+}
+
+/// What comes of a query whose heap plan can wait.
+#[repr(C)]
+struct First {
+    /// Null: the heap's plan is wanted all the same.
+    statement: *mut pg_sys::PlannedStmt,
+    /// Why it is not the engine's, as nodes; null if that is not known.
+    refusal: *mut pg_sys::List,
 }
 
 /// Takes the flag out of the query; the rest is copied if it may be meant for the engine.
 #[pg_guard]
-unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i32) -> Asked {
+unsafe extern "C-unwind" fn copy_if_asked(
+    query: *mut pg_sys::Query,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
+) -> Asked {
     // SAFETY: the caller's query.
     unsafe {
         let flagged = flag::take(query);
@@ -92,11 +126,13 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, options: i3
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
         // The planner scribbles on its query.
-        let copy = match asked && reads && !reads_nothing && !about_heap {
-            true => pg_sys::copyObjectImpl(query.cast()).cast(),
-            false => std::ptr::null_mut(),
-        };
-        Asked { copy, by_cost }
+        if !(asked && reads && !reads_nothing && !about_heap) {
+            return Asked { copy: std::ptr::null_mut(), by_cost, can_wait: false, must_run: false };
+        }
+        let can_wait =
+            !by_cost && (*query).rowMarks.is_null() && unplanned::can_wait(query, source, options, params);
+        let must_run = route == Route::Force && all_mirrored(query);
+        Asked { copy: pg_sys::copyObjectImpl(query.cast()).cast(), by_cost, can_wait, must_run }
     }
 }
 
@@ -115,31 +151,60 @@ unsafe fn may_be_worth_it(query: &pg_sys::Query) -> bool {
     }
 }
 
-/// The heap's plan with the engine's side, or with the reason why there is none.
+/// The engine's side alone, for a query whose heap plan can wait.
 #[pg_guard]
-unsafe extern "C-unwind" fn with_choice(
-    heap: *mut pg_sys::PlannedStmt,
+unsafe extern "C-unwind" fn without_heap(
+    query: *mut pg_sys::Query,
     asked: Asked,
     source: *const c_char,
     options: i32,
     params: pg_sys::ParamListInfo,
+) -> First {
+    let wanted = |refusal| First { statement: std::ptr::null_mut(), refusal };
+    // SAFETY: the rewritten query, which the statement keeps, and its copy.
+    unsafe {
+        let reads = Reads::of(query);
+        if !reads.are_permitted() {
+            return wanted(std::ptr::null_mut());
+        }
+        let side = attempt(AssertUnwindSafe(|| analytic(asked.copy, planner(), source, options, params)));
+        match side {
+            Ok(side) if side.has_columns((*query).targetList) => {
+                let statement = nodes::with_unplanned(side, query, reads, options);
+                First { statement, refusal: std::ptr::null_mut() }
+            }
+            Ok(_) => wanted(reason_to_list(&nodes::other_columns())),
+            Err(reason) => wanted(reason_to_list(&reason)),
+        }
+    }
+}
+
+/// The heap's plan with the engine's side, or with the reason why there is none, which may be known.
+#[pg_guard]
+unsafe extern "C-unwind" fn with_choice(
+    heap: *mut pg_sys::PlannedStmt,
+    asked: Asked,
+    refusal: *mut pg_sys::List,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
-    let Asked { copy: query, by_cost } = asked;
+    let Asked { copy: query, by_cost, must_run, .. } = asked;
     // SAFETY: the heap's plan is ours to change; the query is the copy from before it was planned.
     unsafe {
         let is_insert = (*query).commandType == pg_sys::CmdType::CMD_INSERT;
         if by_cost && cost::is_below_engine(heap) {
             return nodes::left_alone(heap, &cheaper(), None);
         }
-        let must_run = ROUTE.get() == Route::Force && all_mirrored(query);
         // What the heap's plan never comes to evaluate may raise here, and what it has room for may be too deep.
-        let side = match session::in_parallel_mode() {
-            true => Err(Why::Parallel.of("query runs within a parallel query")),
-            false => attempt(AssertUnwindSafe(|| {
+        let side = match reason_from(&mut Tree::new().list(refusal)) {
+            Some(reason) => Err(reason),
+            None if session::in_parallel_mode() => Err(Why::Parallel.of("query runs within a parallel query")),
+            None => attempt(AssertUnwindSafe(|| {
                 if is_insert {
                     insert::rows_of(query, &**insert::source(heap))?;
                 }
-                analytic(query, source, options, params)
+                analytic(query, symbols::standard_planner, source, options, params)
             })),
         };
         match side {
@@ -178,13 +243,14 @@ unsafe fn by_cost_of_both(
     }
 }
 
-/// The engine's side of the plan.
+/// The engine's side of the plan; `planner` is for what is above the engine.
 ///
 /// # Safety
 ///
 /// `query` is a rewritten SELECT, owned by the caller, whose relations are locked.
 unsafe fn analytic(
     query: *mut pg_sys::Query,
+    planner: Planner,
     source: *const c_char,
     options: i32,
     params: pg_sys::ParamListInfo,
@@ -197,7 +263,7 @@ unsafe fn analytic(
         let split = split(Tree::new(), &*unwrapped(query), placeholder)?;
         // Scrolling is made possible above both sides.
         let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
-        let upper = pg_sys::standard_planner(split.upper, source, options, params);
+        let upper = pg_guard_ffi_boundary(|| planner(split.upper, source, options, params));
         let sent = split.sent.iter().map(|sent| planned(sent, source, params)).collect::<Result<Vec<_>, _>>()?;
         nodes::engine_side(upper, split, sent)
     }
@@ -220,7 +286,7 @@ unsafe fn planned(
         if bytes > limit * BAD_ESTIMATE {
             return Err(sent.too_many());
         }
-        match attempt(AssertUnwindSafe(|| analytic(copy, source, 0, params))) {
+        match attempt(AssertUnwindSafe(|| analytic(copy, symbols::standard_planner, source, 0, params))) {
             Ok(side) if ROUTE.get() == Route::Auto => Ok(by_cost_of_both(statement, side, 0, false)),
             Ok(side) => Ok(nodes::with_engine(statement, side, 0, None)),
             Err(_) => Ok(statement),

@@ -17,7 +17,7 @@
 //!   and from it), `documents` (jsonb), `enums` and `times` for the whitelist
 //! - `numeric`: numbers that show their own digits
 //! - `reason`: what EXPLAIN says otherwise
-//! - `nodes`: the plan tree that comes out
+//! - `nodes`: the plan tree that comes out, `unplanned` what it says of a heap that is not planned yet
 
 mod aggregate;
 mod arrival;
@@ -58,9 +58,10 @@ mod subquery;
 mod times;
 mod translate;
 mod unfolded;
+mod unplanned;
 mod unwrap;
 mod values;
 mod window;
 mod window_function;
 
-pub use hook::init;
+pub use hook::{init, planner};

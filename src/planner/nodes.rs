@@ -1,7 +1,8 @@
 //! The plan tree: PostgreSQL's nodes over our scan, both sides under the node that chooses.
 //!
 //! The statement stays the one that PostgreSQL made for the heap: range table, permissions, locks, invalidation all
-//! come from there. Two entries are added to its range table that stand for nothing but names in EXPLAIN.
+//! come from there (if the heap is not planned yet: from [`super::unplanned`]). Two entries are added to its range table that
+//! stand for nothing but names in EXPLAIN.
 
 use std::ffi::CStr;
 
@@ -13,14 +14,18 @@ use super::cost::Above;
 use super::insert;
 use super::reason::{Reason, Why};
 use super::split::Split;
+use super::unplanned::Reads;
 use crate::pg::catalog;
+use crate::pg::compat;
 use crate::pg::session;
 use crate::pg::tree::{Tree, make, push, string_node, text};
 use crate::settings;
-use crate::spec::{CHOOSER, ENGINE, ScanSpec};
+use crate::spec::{CHOOSER, ENGINE, ScanSpec, UnplannedHeap, reason_to_list};
 
 /// The plan of the upper query, its function scan replaced by the engine's.
 pub struct EngineSide {
+    /// The upper query's, of which nothing else is used if there is one for the heap.
+    statement: *mut pg_sys::PlannedStmt,
     plan: *mut pg_sys::Plan,
     leaf: *mut pg_sys::CustomScan,
     columns: Vec<ScanColumn>,
@@ -72,6 +77,19 @@ impl EngineSide {
         std::ptr::eq(self.plan, self.scan()) && !self.filters_above() && targets.all(is_column)
     }
 
+    /// Whether executor and client see rows of the same type as those of a query or plan with these columns.
+    pub fn has_columns(&self, targets: *mut pg_sys::List) -> bool {
+        // SAFETY: columns of a valid query or plan, and of the side's own.
+        let (tree, own) = unsafe { (Tree::new(), (*self.plan).targetlist) };
+        let types = |list| {
+            tree.list_of::<pg_sys::TargetEntry>(list).filter(|entry| !entry.resjunk).map(move |entry| {
+                let expr = tree.required(entry.expr);
+                (expr.sql_type(), expr.type_modifier(), expr.collation())
+            })
+        };
+        types(targets).eq(types(own))
+    }
+
     fn scan(&self) -> &pg_sys::Plan {
         // SAFETY: the side's own scan.
         unsafe { &(*self.leaf).scan.plan }
@@ -115,7 +133,7 @@ pub unsafe fn engine_side(
                     sent.iter().for_each(|statement| push(&mut (*leaf).custom_private, *statement));
                     let relids = split.spec.plan.tables().map(|table| table.relid.into()).collect();
                     let (plan, demand) = ((*upper).planTree, Demand::of(&split.spec.plan));
-                    return Ok(EngineSide { plan, leaf, columns: split.columns, relids, sent, demand });
+                    return Ok(EngineSide { statement: upper, plan, leaf, columns: split.columns, relids, sent, demand });
                 }
                 pg_sys::NodeTag::T_Agg
                 | pg_sys::NodeTag::T_Group
@@ -181,19 +199,15 @@ pub unsafe fn with_engine(
     unsafe {
         let tree = Tree::new();
         let rows = &**insert::source(heap);
-        if !same_columns(tree, rows.targetlist, (*side.plan).targetlist) {
-            let reason = Why::PlanShape.of("the engine's side has other result columns");
+        if !side.has_columns(rows.targetlist) {
+            let reason = other_columns();
             return if compared.is_some() {
                 left_alone(heap, &reason, None)
             } else {
                 with_reason(heap, &reason, options)
             };
         }
-        add_relations(tree, heap, &side);
-        name_columns(side.leaf, heap, &side.columns);
-        number_from(ENGINE_NUMBERS, side.plan);
-        let node = chooser(tree, heap, rows, &*side.plan);
-        push(&mut node.custom_plans, side.plan);
+        let node = engine_first(tree, heap, &side, rows.targetlist, rows);
         push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
         // What the heap's plan costs is no reason to compile what is above the engine.
         let compiled = std::mem::take(&mut (*heap).jitFlags);
@@ -205,6 +219,53 @@ pub unsafe fn with_engine(
         }
         finish(heap, node, options)
     }
+}
+
+/// The engine's side alone: the heap's is made of the query if it is needed. Without a statement that says what the query
+/// reads it is the upper query's.
+///
+/// # Safety
+///
+/// The caller owns `query`, of whose copy the side was made, and who has the same columns.
+pub unsafe fn with_unplanned(
+    side: EngineSide,
+    query: *mut pg_sys::Query,
+    reads: Reads,
+    options: i32,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let (tree, statement) = (Tree::new(), side.statement);
+        reads.hand_to(&mut *statement, options);
+        let node = engine_first(tree, statement, &side, (*query).targetList, &*side.plan);
+        node.custom_private = UnplannedHeap::to_list(query, options);
+        (*statement).jitFlags = 0;
+        finish(statement, node, options)
+    }
+}
+
+/// A node that chooses, with the engine's side as its first, and as many rows as `rows` says.
+unsafe fn engine_first(
+    tree: Tree<'_>,
+    statement: *mut pg_sys::PlannedStmt,
+    side: &EngineSide,
+    targets: *mut pg_sys::List,
+    rows: &pg_sys::Plan,
+) -> &'static mut pg_sys::CustomScan {
+    // SAFETY: the caller's statement, which it owns, as it does the side.
+    unsafe {
+        add_relations(tree, statement, side);
+        name_columns(side.leaf, statement, &side.columns);
+        number_from(ENGINE_NUMBERS, side.plan);
+        let node = chooser(tree, statement, targets, rows, &*side.plan);
+        push(&mut node.custom_plans, side.plan);
+        node
+    }
+}
+
+/// Why a side of a query cannot take the place of the other.
+pub fn other_columns() -> Reason {
+    Why::PlanShape.of("the engine's side has other result columns")
 }
 
 /// What the engine's side reads and the heap's plan does not, partitions that it has pruned say: who runs the plan again
@@ -222,7 +283,9 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
         }
         for relid in relids {
             let mut known = tree.list_of::<pg_sys::RangeTblEntry>(heap.rtable);
-            if known.any(|e| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid) {
+            let is_it = |e: &pg_sys::RangeTblEntry| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid;
+            if let Some(position) = known.position(is_it) {
+                compat::is_always_read(heap, position + 1);
                 continue;
             }
             let Some(relkind) = catalog::class(relid, |class| class.relkind) else { continue };
@@ -233,6 +296,7 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
             entry.rellockmode = pg_sys::AccessShareLock as i32;
             entry.eref = pg_sys::makeAlias(text(&catalog::relation_name(relid)), std::ptr::null_mut());
             push(&mut heap.rtable, std::ptr::from_mut(entry));
+            compat::is_always_read(heap, tree.list(heap.rtable).len());
             heap.relationOids = pg_sys::list_append_unique_oid(heap.relationOids, relid);
         }
     }
@@ -277,20 +341,20 @@ unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason) -> &'stati
     // SAFETY: by the callers' promise.
     unsafe {
         let rows = &**insert::source(heap);
-        let node = chooser(Tree::new(), heap, rows, rows);
+        let node = chooser(Tree::new(), heap, rows.targetlist, rows, rows);
         push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
-        push(&mut node.custom_private, string_node(reason.why.name()));
-        push(&mut node.custom_private, string_node(&reason.text));
+        node.custom_private = reason_to_list(reason);
         node
     }
 }
 
-/// A node that chooses, with the columns of `plan`. Costs matter only for the choice between generic and custom plans. Those of the engine's side do not depend on
+/// A node that chooses, with these columns. Costs matter only for the choice between generic and custom plans. Those of the engine's side do not depend on
 /// parameters, so that a prepared statement comes to its generic plan; with the heap plan alone its own are right.
 unsafe fn chooser(
     tree: Tree<'_>,
-    heap: *mut pg_sys::PlannedStmt,
-    plan: &pg_sys::Plan,
+    statement: *mut pg_sys::PlannedStmt,
+    targets: *mut pg_sys::List,
+    rows: &pg_sys::Plan,
     costs: &pg_sys::Plan,
 ) -> &'static mut pg_sys::CustomScan {
     let node = make::<pg_sys::CustomScan>();
@@ -299,11 +363,11 @@ unsafe fn chooser(
     node.methods = methods(CHOOSER);
     // SAFETY: the caller's plan, which it owns.
     unsafe {
-        node.scan.plan.plan_rows = plan.plan_rows;
-        node.scan.plan.plan_width = plan.plan_width;
-        let index = pg_sys::list_length((*heap).rtable) + 1;
+        node.scan.plan.plan_rows = rows.plan_rows;
+        node.scan.plan.plan_width = rows.plan_width;
+        let index = pg_sys::list_length((*statement).rtable) + 1;
         let mut names = std::ptr::null_mut();
-        let entries = tree.list_of::<pg_sys::TargetEntry>(plan.targetlist).filter(|e| !e.resjunk);
+        let entries = tree.list_of::<pg_sys::TargetEntry>(targets).filter(|e| !e.resjunk);
         for (position, entry) in entries.enumerate() {
             let number = (position + 1) as i16;
             let expr = tree.required(entry.expr);
@@ -319,7 +383,7 @@ unsafe fn chooser(
             let name = if entry.resname.is_null() { text("?column?") } else { entry.resname };
             push(&mut names, pg_sys::makeString(name));
         }
-        push(&mut (*heap).rtable, name_entry("anker", names));
+        push(&mut (*statement).rtable, name_entry("anker", names));
         node.custom_relids = pg_sys::bms_make_singleton(index);
     }
     node
@@ -416,17 +480,6 @@ fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEn
     entry.eref = unsafe { pg_sys::makeAlias(text(name), columns) };
     entry.inFromCl = true;
     entry
-}
-
-/// Whether executor and client see the same row type from both sides.
-fn same_columns(tree: Tree<'_>, a: *mut pg_sys::List, b: *mut pg_sys::List) -> bool {
-    let types = |list| {
-        tree.list_of::<pg_sys::TargetEntry>(list).filter(|e| !e.resjunk).map(move |e| {
-            let expr = tree.required(e.expr);
-            (expr.sql_type(), expr.type_modifier(), expr.collation())
-        })
-    };
-    types(a).eq(types(b))
 }
 
 /// Numbers of nodes must differ within a statement: those of the heap plan stay, ours begin far behind.

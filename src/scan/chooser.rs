@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   begin    ask the engine, unless something stands against it
-//!   1st row  wait until the engine cannot refuse any more; otherwise initialise the heap plan, under the same snapshot
+//!   1st row  wait until the engine cannot refuse any more; otherwise initialise the heap plan, under the same snapshot;
+//!            if the planner has left it for then, plan the query first
 //!   rows     those of the chosen side
 //! ```
 
 use std::ffi::CStr;
 
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
@@ -17,11 +19,13 @@ use crate::pg::delivery::Delivery;
 use crate::pg::explain::Explain;
 use crate::pg::scan_node::{Below, Child, Flags, Methods, Place, ScanNode, Slot};
 use crate::pg::session;
+use crate::pg::statement::Unplanned;
 use crate::pg::tree::Node;
+use crate::planner;
 use crate::reason::{Reason, Why};
 use crate::settings::{FALLBACK, ROUTE, Route};
 use crate::shared;
-use crate::spec::CHOOSER;
+use crate::spec::{CHOOSER, UnplannedHeap, reason_from};
 use crate::verifying;
 
 pub struct Chooser {
@@ -32,6 +36,8 @@ pub struct Chooser {
     leaf: Option<Below<EngineNode>>,
     /// `None` until it is needed.
     heap: Option<Child>,
+    /// If there is no plan for the heap yet.
+    unplanned: Option<Unplanned>,
     active: Option<Side>,
     /// Why it is the heap.
     reason: Option<Reason>,
@@ -66,9 +72,11 @@ impl ScanNode for Chooser {
     }
 
     fn begin(place: Place<'_>, flags: Flags) -> Chooser {
-        let plan_is_heaps = place.plan_count() == 1;
-        let mut told = place.private();
-        let reason = plan_is_heaps.then(|| reason(&mut told));
+        let unplanned = UnplannedHeap::of(place.private()).map(|heap| Unplanned::new(planner::planner(), heap.options));
+        let plan_is_heaps = place.plan_count() == 1 && unplanned.is_none();
+        // Of a heap that is not planned nothing more is told.
+        let mut told = place.private().filter(|_| unplanned.is_none());
+        let reason = if plan_is_heaps { reason_from(&mut told) } else { None };
         let compiled = if plan_is_heaps { None } else { told.next().and_then(Node::string) };
         let unasked = told.next().and_then(Node::string).map(|cost| Unasked { other_cost: cost.parse().ok() });
         let is_unasked = unasked.is_some();
@@ -77,6 +85,7 @@ impl ScanNode for Chooser {
             engine_side: None,
             leaf: None,
             heap: None,
+            unplanned,
             active: None,
             reason: None,
             compiled: compiled.and_then(|flags| flags.parse().ok()),
@@ -99,8 +108,9 @@ impl ScanNode for Chooser {
     }
 
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a> {
-        if self.active.is_none() {
-            self.choose(place);
+        if self.active().is_none() {
+            // SAFETY: neither this frame nor the callback around it owns anything.
+            unsafe { self.start(place) };
         }
         if self.delivery.is_some() {
             self.deliver_ahead();
@@ -117,6 +127,12 @@ impl ScanNode for Chooser {
     fn rescan(&mut self) {
         if let Some(side) = self.active() {
             side.rescan();
+        }
+    }
+
+    fn shut_down(&mut self) {
+        if let Some(heap) = &self.heap {
+            heap.shut_down();
         }
     }
 
@@ -137,6 +153,9 @@ impl ScanNode for Chooser {
         if let Some(cost) = self.unasked.as_ref().and_then(|unasked| unasked.other_cost) {
             let is_heap_alone = self.engine_side.is_none();
             out.cost(if is_heap_alone { c"Engine Cost" } else { c"Heap Cost" }, cost);
+        }
+        if let Some(heap) = &self.heap {
+            out.statement(heap);
         }
     }
 }
@@ -165,6 +184,32 @@ impl Chooser {
         match runs {
             true => node.ask(place),
             false => node.check(place),
+        }
+    }
+
+    /// Sees to it that rows can come.
+    ///
+    /// # Safety
+    ///
+    /// The callers up to the executor own nothing that would have to be dropped: an error of the planner's jumps over them.
+    unsafe fn start(&mut self, place: Place<'_>) {
+        if self.active.is_none() {
+            self.choose(place);
+        }
+        if self.heap.is_none() && matches!(self.active, Some(Side::Heap)) {
+            // SAFETY: by the caller's promise.
+            unsafe { self.plan_heap(place) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Chooser::start`].
+    unsafe fn plan_heap(&mut self, place: Place<'_>) {
+        if let (Some(how), Some(heap)) = (self.unplanned, UnplannedHeap::of(place.private())) {
+            // SAFETY: by the caller's promise; the query's relations are in the range table of the statement.
+            self.heap = Some(unsafe { place.start_query(heap.query, how, self.flags) });
+            self.activate(place, Side::Heap);
         }
     }
 
@@ -213,6 +258,14 @@ impl Chooser {
 
     fn start_heap(&mut self, place: Place<'_>, reason: Reason) {
         self.reason = Some(reason);
+        if self.unplanned.is_some() {
+            self.active = Some(Side::Heap);
+            if self.flags.explain_only() {
+                // SAFETY: an error goes through a guard here.
+                unsafe { pg_guard_ffi_boundary(|| self.plan_heap(place)) };
+            }
+            return;
+        }
         if let Some(flags) = self.compiled {
             place.compile_from_now_on(flags);
         }
@@ -230,13 +283,6 @@ impl Chooser {
         }
         self.active = Some(side);
     }
-}
-
-/// Why the planner left the query to the heap: the reason's name, and its text.
-fn reason<'a>(told: &mut impl Iterator<Item = Node<'a>>) -> Reason {
-    let mut word = || told.next().and_then(Node::string).unwrap_or_default();
-    let why = Why::named(&word()).unwrap_or(Why::Engine);
-    why.of(word())
 }
 
 /// Whether a node above the engine's scan reads rows before it returns its first, so that the engine could still be lost

@@ -76,6 +76,8 @@ impl ScanNode for EngineNode {
         }
     }
 
+    fn shut_down(&mut self) {}
+
     fn end(&mut self) {
         self.release();
     }

@@ -46,6 +46,7 @@ mod snapshots;
 mod spilling;
 mod statements;
 mod tpcc_live;
+mod unplanned;
 mod wide;
 mod zones;
 
@@ -73,6 +74,7 @@ fn main() -> std::process::ExitCode {
         ("security", security::TESTS),
         ("errors", errors::TESTS),
         ("explain", explain::TESTS),
+        ("unplanned", unplanned::TESTS),
         ("wide", wide::TESTS),
         ("spilling", spilling::TESTS),
         ("silence", silence::TESTS),

@@ -1,0 +1,160 @@
+//! A query whose plan for the heap is made only if it comes to that: PostgreSQL may take longer to plan a short query than
+//! the engine to answer it.
+//!
+//! The statement says all the same what it would say with that plan: which relations it reads and as whom, so that rights
+//! are checked, locks taken and changes noticed.
+
+use std::ffi::{c_char, c_void};
+
+use pgrx::prelude::*;
+
+use crate::pg::catalog;
+use crate::pg::compat;
+use crate::pg::session;
+use crate::pg::tree::{Tree, make, push};
+use crate::pg::walk;
+
+/// Whether the plan can wait.
+///
+/// # Safety
+///
+/// `query` is a rewritten query, the others are what its planner was given.
+pub unsafe fn can_wait(
+    query: *mut pg_sys::Query,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
+) -> bool {
+    // A cursor asks the heap's plan whether it scrolls, and EXPLAIN shows that plan.
+    let usual = pg_sys::CURSOR_OPT_PARALLEL_OK | pg_sys::CURSOR_OPT_CUSTOM_PLAN;
+    // SAFETY: the caller's query; the walker gets the context that it expects.
+    unsafe {
+        if (*query).commandType != pg_sys::CmdType::CMD_SELECT
+            || options & !(usual as i32) != 0
+            || session::is_explaining()
+            || session::in_parallel_mode()
+        {
+            return false;
+        }
+        // A statement that is kept is planned once, for all the times that it may be the heap's.
+        let mut is_general = params.is_null();
+        (!is_general || session::is_clients(source)) && !binds_planner(query.cast(), (&raw mut is_general).cast())
+    }
+}
+
+/// Whether a node, or one below it, is a parameter without a value, though the plan is to be a general one, or something that
+/// PostgreSQL's planner replaces and knows to depend on: an expression of a function's body, a domain without conditions.
+#[pg_guard]
+unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *mut c_void) -> bool {
+    // SAFETY: called with null or a valid node, and the context of `can_wait`; tags tell types.
+    unsafe {
+        let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
+        match tag {
+            pg_sys::NodeTag::T_Query => return walk::walk_query(node.cast(), binds_planner, is_general),
+            pg_sys::NodeTag::T_CoerceToDomain => return true,
+            pg_sys::NodeTag::T_Param if *is_general.cast::<bool>() => return true,
+            // Neither of a type's functions has a body that could take its place.
+            pg_sys::NodeTag::T_CoerceViaIO => {}
+            _ if pg_sys::check_functions_in_node(node, Some(has_body_in_sql), std::ptr::null_mut()) => return true,
+            _ => {}
+        }
+        walk::walk_children(node, binds_planner, is_general)
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn has_body_in_sql(function: pg_sys::Oid, _context: *mut c_void) -> bool {
+    // Those of the server itself never change.
+    function.to_u32() >= pg_sys::FirstUnpinnedObjectId && catalog::is_written_in_sql(function)
+}
+
+/// What a query reads, as a finished statement says it.
+pub struct Reads {
+    query: *mut pg_sys::Query,
+    entries: *mut pg_sys::List,
+    permissions: *mut pg_sys::List,
+}
+
+impl Reads {
+    /// # Safety
+    ///
+    /// `query` is a rewritten query.
+    pub unsafe fn of(query: *mut pg_sys::Query) -> Reads {
+        let mut reads = Reads { query, entries: std::ptr::null_mut(), permissions: std::ptr::null_mut() };
+        // SAFETY: by the caller's promise; the walker gets the context that it expects.
+        unsafe { collect(query.cast(), (&raw mut reads).cast()) };
+        reads
+    }
+
+    /// Whether the user may read all of it. What a condition makes superfluous PostgreSQL's planner leaves out, and nobody
+    /// needs a right to that.
+    pub fn are_permitted(&self) -> bool {
+        // SAFETY: complete entries with their permissions.
+        unsafe { compat::are_permitted(self.entries, self.permissions) }
+    }
+
+    fn add(&mut self, query: &pg_sys::Query) {
+        // SAFETY: entries of a valid query.
+        let tree = unsafe { Tree::new() };
+        let is_relation = |entry: &&pg_sys::RangeTblEntry| {
+            let is_view = entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY && entry.relid != pg_sys::InvalidOid;
+            is_view || entry.rtekind == pg_sys::RTEKind::RTE_RELATION
+        };
+        for entry in tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).filter(is_relation) {
+            let own = make::<pg_sys::RangeTblEntry>();
+            (own.rtekind, own.relid, own.relkind) = (entry.rtekind, entry.relid, entry.relkind);
+            (own.rellockmode, own.inh, own.inFromCl) = (entry.rellockmode, entry.inh, entry.inFromCl);
+            (own.alias, own.eref) = (entry.alias, entry.eref);
+            // SAFETY: an entry of the query, and a new one.
+            unsafe { compat::with_permissions_of(query, entry, own, &mut self.permissions) };
+            push(&mut self.entries, std::ptr::from_mut(own));
+        }
+    }
+
+    /// Has a statement read all of it.
+    ///
+    /// # Safety
+    ///
+    /// A finished statement that the caller owns, and that reads no relation yet; the query is as it was.
+    pub unsafe fn hand_to(self, statement: &mut pg_sys::PlannedStmt, options: i32) {
+        let (mut relations, mut others) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut depends_on_role = false;
+        // SAFETY: by the caller's promise; lists of nodes, which are ours.
+        unsafe {
+            pg_sys::extract_query_dependencies(self.query.cast(), &mut relations, &mut others, &mut depends_on_role);
+            statement.relationOids = pg_sys::list_concat_unique_oid(statement.relationOids, relations);
+            statement.invalItems = pg_sys::list_concat(statement.invalItems, others);
+            statement.rtable = pg_sys::list_concat(statement.rtable, self.entries);
+            compat::set_permissions(statement, self.permissions);
+            statement.dependsOnRole |= depends_on_role;
+            statement.parallelModeNeeded = may_be_parallel(self.query, options);
+        }
+    }
+}
+
+/// Owns nothing but its context.
+#[pg_guard]
+unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, reads: *mut c_void) -> bool {
+    // SAFETY: called with null or a valid node, and the context of `Reads::of`; tags tell types.
+    unsafe {
+        let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
+        match tag {
+            pg_sys::NodeTag::T_Query => {
+                (*reads.cast::<Reads>()).add(&*node.cast());
+                walk::walk_query(node.cast(), collect, reads)
+            }
+            // Nobody reads it.
+            pg_sys::NodeTag::T_CommonTableExpr if (*node.cast::<pg_sys::CommonTableExpr>()).cterefcount == 0 => false,
+            _ => walk::walk_children(node, collect, reads),
+        }
+    }
+}
+
+/// Whether the heap's plan might have parallel parts: the mode that they need is entered before the first row.
+unsafe fn may_be_parallel(query: *mut pg_sys::Query, options: i32) -> bool {
+    const UNSAFE: c_char = pg_sys::PROPARALLEL_UNSAFE as c_char;
+    options & pg_sys::CURSOR_OPT_PARALLEL_OK as i32 != 0
+        && session::max_parallel_workers_per_gather() > 0
+        // SAFETY: the caller's query.
+        && unsafe { pg_sys::max_parallel_hazard(query) } != UNSAFE
+}
