@@ -129,8 +129,7 @@ unsafe extern "C-unwind" fn copy_if_asked(
         if !(asked && reads && !reads_nothing && !about_heap) {
             return Asked { copy: std::ptr::null_mut(), by_cost, can_wait: false, must_run: false };
         }
-        let can_wait =
-            !by_cost && (*query).rowMarks.is_null() && unplanned::can_wait(query, source, options, params);
+        let can_wait = !by_cost && (*query).rowMarks.is_null() && unplanned::can_wait(query, source, options, params);
         let must_run = route == Route::Force && all_mirrored(query);
         Asked { copy: pg_sys::copyObjectImpl(query.cast()).cast(), by_cost, can_wait, must_run }
     }

@@ -133,7 +133,15 @@ pub unsafe fn engine_side(
                     sent.iter().for_each(|statement| push(&mut (*leaf).custom_private, *statement));
                     let relids = split.spec.plan.tables().map(|table| table.relid.into()).collect();
                     let (plan, demand) = ((*upper).planTree, Demand::of(&split.spec.plan));
-                    return Ok(EngineSide { statement: upper, plan, leaf, columns: split.columns, relids, sent, demand });
+                    return Ok(EngineSide {
+                        statement: upper,
+                        plan,
+                        leaf,
+                        columns: split.columns,
+                        relids,
+                        sent,
+                        demand,
+                    });
                 }
                 pg_sys::NodeTag::T_Agg
                 | pg_sys::NodeTag::T_Group

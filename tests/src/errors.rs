@@ -117,7 +117,7 @@ fn errors_show_no_backtraces(context: &Context) -> Result<()> {
         "SELECT id FROM t WHERE id > refuse(2) AND anker.olap()",
         "SET anker.fallback = off; SELECT 1 / id FROM t WHERE anker.olap()",
         "SET anker.fallback = off; SELECT id FROM t WHERE id > refuse(2) AND anker.olap()",
-        "SET statement_timeout = '500ms'; SELECT count(*) FROM t WHERE id > slow() AND anker.olap()",
+        "SET statement_timeout = '200ms'; SELECT count(*) FROM t WHERE id > slow() AND anker.olap()",
         &waiting,
     ];
     for sql in raising {

@@ -49,7 +49,8 @@ fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
 }
 
 /// Refuses what the session asks of these tables until the end of the transaction.
-const WRITE: &str = "UPDATE t SET g = g WHERE false; UPDATE u SET tid = tid WHERE false; UPDATE parts SET k = k WHERE k < 0";
+const WRITE: &str =
+    "UPDATE t SET g = g WHERE false; UPDATE u SET tid = tid WHERE false; UPDATE parts SET k = k WHERE k < 0";
 
 fn fallbacks(client: &mut Client) -> Result<i64> {
     anker::counter(client, "fallbacks")
@@ -87,7 +88,9 @@ fn a_session_that_wrote_gets_all_shapes_of_rows(context: &Context) -> Result<()>
             client.batch_execute(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {write}"))?;
             same_in_transaction(&mut client, sql, First::Flagged)?;
             // Into a table, and to the client as a copy.
-            client.batch_execute(&format!("CREATE TEMPORARY TABLE made ON COMMIT DROP AS SELECT count(*) FROM ({sql}) s"))?;
+            client.batch_execute(&format!(
+                "CREATE TEMPORARY TABLE made ON COMMIT DROP AS SELECT count(*) FROM ({sql}) s"
+            ))?;
             let counted = anker::text_rows(&mut client, "SELECT * FROM made")?;
             let rows = match ask(&mut client, sql)? {
                 Answer::Rows(rows) => rows.len(),
@@ -163,7 +166,11 @@ fn its_plan_runs_in_parallel_and_is_logged(context: &Context) -> Result<()> {
     for format in ["text", "json"] {
         client.batch_execute(&format!("SET auto_explain.log_format = {format}; BEGIN; {WRITE}"))?;
         let seen = cluster.log().len();
-        same_in_transaction(&mut client, "SELECT g, count(*) FROM t WHERE f >= 0 AND anker.olap() GROUP BY g", First::Flagged)?;
+        same_in_transaction(
+            &mut client,
+            "SELECT g, count(*) FROM t WHERE f >= 0 AND anker.olap() GROUP BY g",
+            First::Flagged,
+        )?;
         let log = cluster.log()[seen..].to_owned();
         let (node, parallel, workers) = match format {
             "text" => ("Custom Scan (Anker)", "->  Parallel Seq Scan on t", "Workers Launched: 2"),
@@ -193,7 +200,14 @@ fn error(client: &mut Client, sql: &str) -> Result<String> {
     client.batch_execute("ROLLBACK TO e")?;
     let told = error.as_db_error().ok_or("an error of the server")?;
     let place = told.position().is_some();
-    Ok(format!("{:?} {} {:?} {:?} {:?} {place}", told.code(), told.message(), told.detail(), told.hint(), told.where_()))
+    Ok(format!(
+        "{:?} {} {:?} {:?} {:?} {place}",
+        told.code(),
+        told.message(),
+        told.detail(),
+        told.hint(),
+        told.where_()
+    ))
 }
 
 fn errors_are_those_of_the_heap(context: &Context) -> Result<()> {

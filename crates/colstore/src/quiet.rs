@@ -2,7 +2,7 @@
 //! need as many bytes, and lie as far apart, as those that they held meanwhile.
 //!
 //! ```text
-//!   written -> restless ---- no write for a round, then two, four ... ----> due: a column at a time -> forgotten
+//!   written -> restless ---- no write for four rounds, then eight ... ----> due: a column at a time -> forgotten
 //! ```
 //!
 //! Each look at a chunk makes it wait longer for the next one, so that a chunk which is written to now and then is not
@@ -10,6 +10,8 @@
 
 /// Between two rounds.
 pub const ROUND_MILLIS: u64 = 2000;
+/// For how many rounds a chunk has to be quiet before it is looked at for the first time, as a power of two.
+const FIRST_PATIENCE: u32 = 2;
 /// The longest that a chunk has to be quiet, in rounds, as a power of two.
 pub const MOST_PATIENCE: u32 = 8;
 
@@ -33,6 +35,12 @@ struct Chunk {
     written: bool,
     quiet_rounds: u16,
     looks: u8,
+}
+
+impl Chunk {
+    fn patience(self) -> u32 {
+        (FIRST_PATIENCE + u32::from(self.looks)).min(MOST_PATIENCE)
+    }
 }
 
 impl Quiet {
@@ -93,8 +101,7 @@ impl Quiet {
             let known = &mut chunks[*chunk as usize];
             let was_written = std::mem::take(&mut known.written);
             known.quiet_rounds = if was_written { 0 } else { known.quiet_rounds.saturating_add(1) };
-            let is_due =
-                known.quiet_rounds >= 1 << u32::from(known.looks).min(MOST_PATIENCE) && is_settled(*chunk as usize);
+            let is_due = known.quiet_rounds >= 1 << known.patience() && is_settled(*chunk as usize);
             if is_due {
                 *known = Chunk { looks: known.looks.saturating_add(1), ..Chunk::default() };
                 due.push(*chunk);
@@ -118,7 +125,7 @@ mod tests {
         let mut quiet = Quiet::default();
         quiet.grow(3);
         let mut now_ms = 0;
-        for wanted in [1, 2, 4, 8] {
+        for wanted in [4, 8, 16, 32] {
             quiet.written(1);
             quiet.expect_looks(now_ms);
             // In the first round the write is there still.

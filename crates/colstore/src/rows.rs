@@ -116,9 +116,9 @@ impl Rows {
         let is_settled = |chunk: usize| is_roomy && (live[chunk] + free[chunk]) as usize == slots_of(chunk);
         while let Some((chunk, column)) = self.quiet.next(now_ms, self.columns.len(), is_settled) {
             let column = &mut self.columns[column];
-            if column.has_numbers() && is_settled(chunk) {
+            if column.has_numbers() {
                 let rows = slots_of(chunk);
-                if column.look_at(chunk, rows, &self.live.mask(chunk, rows)).is_err() {
+                if !is_settled(chunk) || column.look_at(chunk, rows, &self.live.mask(chunk, rows)).is_err() {
                     // It stays as it is, until there is memory for it.
                     self.quiet.written(chunk);
                 }
