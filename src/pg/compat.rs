@@ -8,6 +8,7 @@ use pgrx::prelude::*;
 #[cfg(feature = "pg15")]
 use super::session::variable;
 use super::symbols;
+use super::tree::Tree;
 
 /// The rows of an insert, update or delete as decoding hands them on: old, new.
 ///
@@ -331,16 +332,42 @@ pub unsafe fn with_permissions_of(
 ///
 /// Entries of relations with their permissions, as [`with_permissions_of`] makes them.
 pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys::List) -> bool {
+    /// Others who look at rights expect that a statement is being started.
+    struct Unwatched(pg_sys::ExecutorCheckPerms_hook_type);
+    impl Drop for Unwatched {
+        fn drop(&mut self) {
+            // SAFETY: on the main thread, as everything here.
+            unsafe { pg_sys::ExecutorCheckPerms_hook = self.0 };
+        }
+    }
     // SAFETY: by the caller's promise; what is missing is no error.
     unsafe {
+        let _unwatched = Unwatched(pg_sys::ExecutorCheckPerms_hook);
+        pg_sys::ExecutorCheckPerms_hook = None;
         #[cfg(feature = "pg15")]
-        {
-            let _ = permissions;
-            return pg_sys::ExecCheckRTPerms(entries, false);
-        }
+        let are_permitted = |_: *mut pg_sys::List| pg_sys::ExecCheckRTPerms(entries, false);
         #[cfg(not(feature = "pg15"))]
-        return pg_sys::ExecCheckPermissions(entries, permissions, false);
+        let are_permitted = |permissions| pg_sys::ExecCheckPermissions(entries, permissions, false);
+        are_permitted(permissions)
     }
+}
+
+/// Asks for no rights any more to what a statement reads. Owns nothing: errors may jump over it.
+pub(super) fn without_rights(statement: &mut pg_sys::PlannedStmt) {
+    // SAFETY: the range table of a finished statement that the caller owns, and its entries.
+    unsafe {
+        for entry in Tree::new().pointers(statement.rtable).map(|entry| entry.cast::<pg_sys::RangeTblEntry>()) {
+            #[cfg(feature = "pg15")]
+            {
+                (*entry).requiredPerms = 0;
+            }
+            #[cfg(not(feature = "pg15"))]
+            {
+                (*entry).perminfoindex = 0;
+            }
+        }
+    }
+    set_permissions(statement, std::ptr::null_mut());
 }
 
 /// Says what rights a statement's entries ask for.

@@ -165,6 +165,8 @@ impl Explain<'_> {
         // SAFETY: by the promise of `new`, and a started statement; what EXPLAIN knows of the one around it comes back.
         unsafe {
             let around = *self.state;
+            // Those of the statement around it are the same.
+            (*self.state).settings = false;
             pg_sys::ExplainPrintPlan(self.state, statement);
             if self.options().costs {
                 pg_sys::ExplainPrintJITSummary(self.state, statement);

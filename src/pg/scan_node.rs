@@ -30,6 +30,8 @@ pub trait ScanNode: Sized + 'static {
     fn begin(place: Place<'_>, flags: Flags) -> Self;
     /// The next row. Called for each, so that nothing is guarded here that need not be.
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a>;
+    /// Rows are asked for from now on: all of them, for the first time, if `all`. Only of a statement's topmost node.
+    fn run(&mut self, all: bool);
     /// Where rows may go to past the executor from now on, if anywhere.
     fn deliver(&mut self, to: Option<Delivery>);
     fn rescan(&mut self);
@@ -500,9 +502,14 @@ impl Child {
 
     /// No more rows are wanted. The executor sees to that for plans of its own statement.
     pub fn shut_down(&self) {
-        if !self.statement.is_null() {
-            // SAFETY: a started node.
-            unsafe { pg_sys::ExecShutdownNode(self.state) };
+        if let Some(statement) = self.statement() {
+            // SAFETY: a started statement. It has entered the mode for itself, in the same run of the one around it.
+            unsafe {
+                pg_sys::ExecShutdownNode(self.state);
+                if std::mem::take(&mut (*(*statement).estate).es_use_parallel_mode) {
+                    pg_sys::ExitParallelMode();
+                }
+            }
         }
     }
 

@@ -114,12 +114,8 @@ pub fn work_mem() -> i32 {
     variable!(work_mem)
 }
 
-/// How many processes a part of a plan may have beside its own.
-pub fn max_parallel_workers_per_gather() -> i32 {
-    variable!(max_parallel_workers_per_gather)
-}
-
-/// Whether a text is what the client has sent just now, and not one of a function's or of a prepared statement's.
+/// Whether a text is the client's, and not one of a function's or of PREPARE. That of a statement which the protocol keeps is
+/// the client's each time that it is bound.
 pub fn is_clients(source: *const c_char) -> bool {
     std::ptr::eq(source, variable!(debug_query_string))
 }

@@ -94,13 +94,26 @@ impl Unplanned {
 }
 
 impl Place<'_> {
-    /// Plans a query, and starts it.
+    /// Holds all relations of the query open until it ends, as a plan that reads them would: no DDL of this session changes
+    /// them before.
+    pub fn hold_all_relations(self) {
+        // SAFETY: the range table of a running query.
+        let entries = unsafe { Tree::new() }.list_of::<pg_sys::RangeTblEntry>(self.estate().es_range_table);
+        let is_held = |entry: &&pg_sys::RangeTblEntry| {
+            entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW
+        };
+        entries.filter(is_held).for_each(|entry| {
+            self.relation(entry.relid);
+        });
+    }
+
+    /// Plans a query, and starts it; `may_be_parallel`: all its rows will be asked for, and then the node is shut down.
     ///
     /// # Safety
     ///
     /// A rewritten query whose relations are locked. The callers up to the executor own nothing that would have to be
     /// dropped: an error of the planner's jumps over them.
-    pub unsafe fn start_query(self, query: Node<'_>, how: Unplanned, flags: Flags) -> Child {
+    pub unsafe fn start_query(self, query: Node<'_>, how: Unplanned, flags: Flags, may_be_parallel: bool) -> Child {
         let estate = self.estate();
         let (none, params, environment) = (ptr::null_mut(), estate.es_param_list_info, estate.es_queryEnv);
         // SAFETY: by the caller's promise; what is made lives in the memory of the query around it.
@@ -109,10 +122,11 @@ impl Place<'_> {
             let statement = in_context(estate.es_query_cxt, || {
                 session::acting_as(how.actor, || {
                     // The planner scribbles on it, and a plan that is kept needs it again.
-                    let query = symbols::copyObjectImpl(query.as_ptr()).cast();
+                    let query = symbols::copyObjectImpl(query.as_ptr()).cast::<pg_sys::Query>();
+                    // It is part of another one, which is what others count, and for which all rights were checked.
+                    (*query).queryId = 0;
                     let plan = (how.planner)(query, estate.es_sourceText, how.options, params);
-                    // It is part of another one, which is what others count.
-                    (*plan).queryId = 0;
+                    compat::without_rights(&mut *plan);
                     let statement = symbols::CreateQueryDesc(
                         plan,
                         estate.es_sourceText,
@@ -124,7 +138,10 @@ impl Place<'_> {
                         estate.es_instrument,
                     );
                     symbols::standard_ExecutorStart(statement, flags.bits());
-                    (*(*statement).estate).es_use_parallel_mode = estate.es_use_parallel_mode;
+                    if may_be_parallel && (*plan).parallelModeNeeded {
+                        symbols::EnterParallelMode();
+                        (*(*statement).estate).es_use_parallel_mode = true;
+                    }
                     statement
                 })
             });

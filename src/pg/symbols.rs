@@ -87,6 +87,7 @@ unsafe extern "C-unwind" {
     pub(super) fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
     pub(super) fn PushActiveSnapshot(snapshot: pg_sys::Snapshot);
     pub(super) safe fn PopActiveSnapshot();
+    pub(super) safe fn EnterParallelMode();
     pub(super) fn standard_ExecutorRun(
         query: *mut pg_sys::QueryDesc,
         direction: pg_sys::ScanDirection::Type,

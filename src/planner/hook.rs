@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_void};
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
@@ -30,6 +30,8 @@ const BAD_ESTIMATE: f64 = 4.0;
 
 static mut PREVIOUS: pg_sys::planner_hook_type = None;
 static INSTALLED: AtomicBool = AtomicBool::new(false);
+/// A query on its way through the hooks that come before ours.
+static FOR_HEAP: AtomicPtr<pg_sys::Query> = AtomicPtr::new(std::ptr::null_mut());
 
 pub fn init() {
     if !INSTALLED.swap(true, Ordering::Relaxed) {
@@ -52,6 +54,10 @@ unsafe extern "C-unwind" fn plan_query(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
     unsafe {
+        if std::ptr::eq(query, FOR_HEAP.load(Ordering::Relaxed)) {
+            FOR_HEAP.store(std::ptr::null_mut(), Ordering::Relaxed);
+            return planner()(query, source, options, params);
+        }
         let asked = copy_if_asked(query, source, options, params);
         let refusal = match asked.can_wait {
             true => match without_heap(query, asked, source, options, params) {
@@ -69,8 +75,24 @@ unsafe extern "C-unwind" fn plan_query(
     }
 }
 
+/// Plans a query for the heap alone: by all who have a part in planning, but for us.
+///
+/// # Safety
+///
+/// As for PostgreSQL's planner. An error jumps over the frames up to the caller's.
+pub unsafe extern "C-unwind" fn plan_for_heap(
+    query: *mut pg_sys::Query,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    FOR_HEAP.store(query, Ordering::Relaxed);
+    // SAFETY: by the caller's promise.
+    unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options, params) }
+}
+
 /// PostgreSQL's planner, or the one of whoever came before us.
-pub fn planner() -> Planner {
+fn planner() -> Planner {
     // SAFETY: written when the library was loaded.
     unsafe { PREVIOUS }.unwrap_or(symbols::standard_planner)
 }
@@ -126,7 +148,7 @@ unsafe extern "C-unwind" fn copy_if_asked(
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
         // The planner scribbles on its query.
-        if !(asked && reads && !reads_nothing && !about_heap) {
+        if !asked || !reads || reads_nothing || about_heap {
             return Asked { copy: std::ptr::null_mut(), by_cost, can_wait: false, must_run: false };
         }
         let can_wait = !by_cost && (*query).rowMarks.is_null() && unplanned::can_wait(query, source, options, params);
@@ -163,7 +185,7 @@ unsafe extern "C-unwind" fn without_heap(
     // SAFETY: the rewritten query, which the statement keeps, and its copy.
     unsafe {
         let reads = Reads::of(query);
-        if !reads.are_permitted() {
+        if !reads.are_there() || !reads.are_permitted() {
             return wanted(std::ptr::null_mut());
         }
         let side = attempt(AssertUnwindSafe(|| analytic(asked.copy, planner(), source, options, params)));

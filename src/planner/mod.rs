@@ -64,4 +64,4 @@ mod values;
 mod window;
 mod window_function;
 
-pub use hook::{init, planner};
+pub use hook::{init, plan_for_heap};

@@ -244,7 +244,7 @@ pub unsafe fn with_unplanned(
     // SAFETY: by the caller's promise.
     unsafe {
         let (tree, statement) = (Tree::new(), side.statement);
-        reads.hand_to(&mut *statement, options);
+        reads.hand_to(&mut *statement);
         let node = engine_first(tree, statement, &side, (*query).targetList, &*side.plan);
         node.custom_private = UnplannedHeap::to_list(query, options);
         (*statement).jitFlags = 0;

@@ -13,6 +13,7 @@ use crate::pg::compat;
 use crate::pg::session;
 use crate::pg::tree::{Tree, make, push};
 use crate::pg::walk;
+use crate::shared::{self, TableState};
 
 /// Whether the plan can wait.
 ///
@@ -36,7 +37,8 @@ pub unsafe fn can_wait(
         {
             return false;
         }
-        // A statement that is kept is planned once, for all the times that it may be the heap's.
+        // Statements that are kept are planned once, for all the times that they may be the heap's, if they can be told: those with
+        // parameters, those of functions, and those of PREPARE.
         let mut is_general = params.is_null();
         (!is_general || session::is_clients(source)) && !binds_planner(query.cast(), (&raw mut is_general).cast())
     }
@@ -86,6 +88,18 @@ impl Reads {
         reads
     }
 
+    /// Whether all that is mirrored of it can be asked for just now, for all that this process knows. Where it cannot, the heap
+    /// will be needed, by a statement that is kept again and again.
+    pub fn are_there(&self) -> bool {
+        // SAFETY: entries of ours.
+        let entries = unsafe { Tree::new() }.list_of::<pg_sys::RangeTblEntry>(self.entries);
+        let database = session::database();
+        let is_there = |table: shared::Table| table.state == TableState::Live;
+        !session::in_recovery()
+            && !session::must_be_serialized()
+            && entries.filter_map(|entry| shared::table(database, entry.relid)).all(is_there)
+    }
+
     /// Whether the user may read all of it. What a condition makes superfluous PostgreSQL's planner leaves out, and nobody
     /// needs a right to that.
     pub fn are_permitted(&self) -> bool {
@@ -116,18 +130,20 @@ impl Reads {
     /// # Safety
     ///
     /// A finished statement that the caller owns, and that reads no relation yet; the query is as it was.
-    pub unsafe fn hand_to(self, statement: &mut pg_sys::PlannedStmt, options: i32) {
+    pub unsafe fn hand_to(self, statement: &mut pg_sys::PlannedStmt) {
         let (mut relations, mut others) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let mut depends_on_role = false;
+        let mut has_policies = false;
         // SAFETY: by the caller's promise; lists of nodes, which are ours.
         unsafe {
-            pg_sys::extract_query_dependencies(self.query.cast(), &mut relations, &mut others, &mut depends_on_role);
+            pg_sys::extract_query_dependencies(self.query.cast(), &mut relations, &mut others, &mut has_policies);
             statement.relationOids = pg_sys::list_concat_unique_oid(statement.relationOids, relations);
             statement.invalItems = pg_sys::list_concat(statement.invalItems, others);
+            let first = pg_sys::list_length(statement.rtable) as usize + 1;
             statement.rtable = pg_sys::list_concat(statement.rtable, self.entries);
+            (first..).take(Tree::new().list(self.entries).len()).for_each(|n| compat::is_always_read(statement, n));
             compat::set_permissions(statement, self.permissions);
-            statement.dependsOnRole |= depends_on_role;
-            statement.parallelModeNeeded = may_be_parallel(self.query, options);
+            // Another role may lack a right that this one has, and that PostgreSQL's planner finds superfluous.
+            statement.dependsOnRole = true;
         }
     }
 }
@@ -148,13 +164,4 @@ unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, reads: *mut c_void)
             _ => walk::walk_children(node, collect, reads),
         }
     }
-}
-
-/// Whether the heap's plan might have parallel parts: the mode that they need is entered before the first row.
-unsafe fn may_be_parallel(query: *mut pg_sys::Query, options: i32) -> bool {
-    const UNSAFE: c_char = pg_sys::PROPARALLEL_UNSAFE as c_char;
-    options & pg_sys::CURSOR_OPT_PARALLEL_OK as i32 != 0
-        && session::max_parallel_workers_per_gather() > 0
-        // SAFETY: the caller's query.
-        && unsafe { pg_sys::max_parallel_hazard(query) } != UNSAFE
 }

@@ -38,6 +38,7 @@ pub struct Chooser {
     heap: Option<Child>,
     /// If there is no plan for the heap yet.
     unplanned: Option<Unplanned>,
+    runs_to_end: bool,
     active: Option<Side>,
     /// Why it is the heap.
     reason: Option<Reason>,
@@ -72,7 +73,8 @@ impl ScanNode for Chooser {
     }
 
     fn begin(place: Place<'_>, flags: Flags) -> Chooser {
-        let unplanned = UnplannedHeap::of(place.private()).map(|heap| Unplanned::new(planner::planner(), heap.options));
+        let unplanned =
+            UnplannedHeap::of(place.private()).map(|heap| Unplanned::new(planner::plan_for_heap, heap.options));
         let plan_is_heaps = place.plan_count() == 1 && unplanned.is_none();
         // Of a heap that is not planned nothing more is told.
         let mut told = place.private().filter(|_| unplanned.is_none());
@@ -86,12 +88,16 @@ impl ScanNode for Chooser {
             leaf: None,
             heap: None,
             unplanned,
+            runs_to_end: false,
             active: None,
             reason: None,
             compiled: compiled.and_then(|flags| flags.parse().ok()),
             delivery: None,
             unasked,
         };
+        if chooser.unplanned.is_some() && !flags.explain_only() {
+            place.hold_all_relations();
+        }
         // A plan from before the setting was changed.
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, Why::RouteOff.of("anker.route is off"));
@@ -118,6 +124,10 @@ impl ScanNode for Chooser {
         let side = self.active().expect("a chosen side");
         // SAFETY: neither this frame nor the callback around it owns anything.
         unsafe { side.next(place) }
+    }
+
+    fn run(&mut self, all: bool) {
+        self.runs_to_end = all;
     }
 
     fn deliver(&mut self, to: Option<Delivery>) {
@@ -208,7 +218,7 @@ impl Chooser {
     unsafe fn plan_heap(&mut self, place: Place<'_>) {
         if let (Some(how), Some(heap)) = (self.unplanned, UnplannedHeap::of(place.private())) {
             // SAFETY: by the caller's promise; the query's relations are in the range table of the statement.
-            self.heap = Some(unsafe { place.start_query(heap.query, how, self.flags) });
+            self.heap = Some(unsafe { place.start_query(heap.query, how, self.flags, self.runs_to_end) });
             self.activate(place, Side::Heap);
         }
     }

@@ -68,6 +68,8 @@ impl ScanNode for EngineNode {
         unsafe { place.store(|values, nulls| result.next_row(values, nulls)) }
     }
 
+    fn run(&mut self, _all: bool) {}
+
     fn deliver(&mut self, _to: Option<Delivery>) {}
 
     fn rescan(&mut self) {

@@ -1,11 +1,12 @@
 //! The heap's side of a query is planned only when the engine has refused it: the answers, rights, errors and plans must be
-//! those of a query that PostgreSQL has planned itself. A session that has written to a table is refused each time.
+//! those of a query that PostgreSQL has planned itself. A mirror that does not follow is a reason to refuse a query at its first row, a long
+//! parameter one when it begins; that a session has written is known when it plans.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bench::cluster::{Cluster, Options};
-use bench::{Result, anker};
+use bench::{Result, anker, os};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls, Row};
 
@@ -20,6 +21,8 @@ tests![
     errors_are_those_of_the_heap,
     rights_are_those_of_the_heap,
     rights_are_those_of_who_has_started_it,
+    no_ddl_comes_in_between,
+    the_engine_answers_in_no_parallel_mode,
     statements_that_are_kept_follow_changes,
     it_is_cancelled_like_any_other,
     a_planner_of_others_is_asked,
@@ -52,6 +55,48 @@ fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
 const WRITE: &str =
     "UPDATE t SET g = g WHERE false; UPDATE u SET tid = tid WHERE false; UPDATE parts SET k = k WHERE k < 0";
 
+/// A worker that does not run, behind the last transaction, until this is dropped.
+struct Lagging(u32);
+
+impl Lagging {
+    fn start(cluster: &Cluster, client: &mut Client) -> Result<Lagging> {
+        let (worker, _) = anker::processes(client)?.ok_or("no worker")?;
+        os::kill(worker, os::SIGSTOP)?;
+        let lagging = Lagging(worker);
+        client.batch_execute("SET anker.max_wait = '10ms'")?;
+        cluster.connect()?.batch_execute("CREATE TABLE IF NOT EXISTS noise (); INSERT INTO noise DEFAULT VALUES")?;
+        Ok(lagging)
+    }
+}
+
+impl Drop for Lagging {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = os::kill(self.0, os::SIGCONT);
+    }
+}
+
+/// Why the engine refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    Never,
+    WhenPlanned,
+    AtFirstRow,
+}
+
+const ALL: [Refused; 3] = [Refused::AtFirstRow, Refused::WhenPlanned, Refused::Never];
+
+impl Refused {
+    fn lagging(self, cluster: &Cluster, client: &mut Client) -> Result<Option<Lagging>> {
+        client.batch_execute("RESET anker.max_wait")?;
+        (self == Refused::AtFirstRow).then(|| Lagging::start(cluster, client)).transpose()
+    }
+
+    fn write(self) -> &'static str {
+        if self == Refused::WhenPlanned { WRITE } else { "" }
+    }
+}
+
 fn fallbacks(client: &mut Client) -> Result<i64> {
     anker::counter(client, "fallbacks")
 }
@@ -82,10 +127,11 @@ fn a_session_that_wrote_gets_all_shapes_of_rows(context: &Context) -> Result<()>
         "SELECT string_agg(x, ',' ORDER BY id DESC), array_agg(g ORDER BY id) FROM t WHERE id < 20 AND anker.olap()",
         "SELECT k, sum(n) FROM (VALUES (1), (2)) v (k), t WHERE g = k AND anker.olap() GROUP BY k",
     ];
-    for (round, write) in [WRITE, ""].into_iter().enumerate() {
+    for refused in ALL {
+        let _lagging = refused.lagging(&cluster, &mut client)?;
         for sql in queries {
             let before = fallbacks(&mut client)?;
-            client.batch_execute(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {write}"))?;
+            client.batch_execute(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {}", refused.write()))?;
             same_in_transaction(&mut client, sql, First::Flagged)?;
             // Into a table, and to the client as a copy.
             client.batch_execute(&format!(
@@ -99,7 +145,7 @@ fn a_session_that_wrote_gets_all_shapes_of_rows(context: &Context) -> Result<()>
             ensure!(counted == [rows.to_string()], "{sql}: {rows} rows, {counted:?} in a table");
             client.batch_execute("ROLLBACK")?;
             let fallen = fallbacks(&mut client)? - before;
-            ensure!((fallen >= 3) == (round == 0), "{sql}: {fallen} fallbacks in round {round}");
+            ensure!((fallen >= 3) == (refused != Refused::Never), "{sql}: {fallen} fallbacks, refused {refused:?}");
         }
     }
     ensure!(!cluster.log().contains("leak"), "something leaks: see the log");
@@ -114,8 +160,9 @@ fn parameters_are_those_of_the_statement(context: &Context) -> Result<()> {
     )?;
     let sql = "SELECT count(*), min($2::text) FROM t WHERE id < $1 AND x <> $2 AND anker.olap()";
     let statement = client.prepare(sql)?;
-    client.batch_execute(&format!("PREPARE p (integer, text) AS {sql}; BEGIN; {WRITE}"))?;
+    client.batch_execute(&format!("PREPARE p (integer, text) AS {sql}"))?;
     let before = fallbacks(&mut client)?;
+    let _lagging = Lagging::start(&cluster, &mut client)?;
     for bound in 1..15 {
         let expected = i64::from(bound - 1) - i64::from(bound > 9);
         let row = client.query_one(&statement, &[&bound, &"x9"])?;
@@ -127,15 +174,14 @@ fn parameters_are_those_of_the_statement(context: &Context) -> Result<()> {
         ensure!(called == [(bound - 1).to_string()], "{bound}: {called:?}");
     }
     ensure!(fallbacks(&mut client)? - before == 42, "{} fallbacks", fallbacks(&mut client)? - before);
-    client.batch_execute("ROLLBACK")?;
     ensure!(!cluster.log().contains("leak"), "something leaks: see the log");
     Ok(())
 }
 
 fn rows_come_in_portions(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
+    let _lagging = Lagging::start(&cluster, &mut client)?;
     let mut transaction = client.transaction()?;
-    transaction.batch_execute(WRITE)?;
     let portal = transaction.bind("SELECT id FROM t WHERE id <= $1 AND anker.olap() ORDER BY id", &[&1000])?;
     let other = transaction.bind("SELECT id FROM u WHERE anker.olap() ORDER BY id DESC", &[])?;
     // One is never asked for a row.
@@ -163,8 +209,10 @@ fn its_plan_runs_in_parallel_and_is_logged(context: &Context) -> Result<()> {
          SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
          CREATE FUNCTION noisy(integer) RETURNS integer LANGUAGE plpgsql PARALLEL UNSAFE AS 'BEGIN RETURN $1; END'",
     )?;
+    let _lagging = Lagging::start(&cluster, &mut client)?;
     for format in ["text", "json"] {
-        client.batch_execute(&format!("SET auto_explain.log_format = {format}; BEGIN; {WRITE}"))?;
+        client
+            .batch_execute(&format!("SET auto_explain.log_format = {format}; BEGIN ISOLATION LEVEL REPEATABLE READ"))?;
         let seen = cluster.log().len();
         same_in_transaction(
             &mut client,
@@ -179,7 +227,7 @@ fn its_plan_runs_in_parallel_and_is_logged(context: &Context) -> Result<()> {
         let at = |what: &str| log.find(what).ok_or_else(|| format!("\"{what}\" is not in the log:\n{log}"));
         ensure!(at(node)? < at(parallel)?, "the heap's plan is not below ours:\n{log}");
         ensure!(log.matches(workers).count() == 2, "the heap's plan ran alone, or its rival did:\n{log}");
-        ensure!(log.contains("may have written to table"), "no reason in the log:\n{log}");
+        ensure!(log.contains("heap, because"), "no reason in the log:\n{log}");
         // A function that may do anything keeps the heap's plan in one process.
         let seen = cluster.log().len();
         anker::text_rows(&mut client, "SELECT noisy(g), count(*) FROM t WHERE anker.olap() GROUP BY 1")?;
@@ -211,14 +259,15 @@ fn error(client: &mut Client, sql: &str) -> Result<String> {
 }
 
 fn errors_are_those_of_the_heap(context: &Context) -> Result<()> {
-    let (_cluster, mut client) = with_tables(context)?;
+    let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
         "CREATE FUNCTION fussy(integer) RETURNS integer LANGUAGE plpgsql IMMUTABLE AS
          $$ BEGIN RAISE 'not %', $1 USING ERRCODE = 'AB123', DETAIL = 'why', HINT = 'otherwise'; END $$;
          CREATE FUNCTION inlined(integer) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 1 / ($1 - $1)'",
     )?;
-    for write in ["", WRITE] {
-        client.batch_execute(&format!("BEGIN; {write}"))?;
+    for refused in ALL {
+        let _lagging = refused.lagging(&cluster, &mut client)?;
+        client.batch_execute(&format!("BEGIN; {}", refused.write()))?;
         for sql in [
             "SELECT 1 / (id - 5) FROM t WHERE anker.olap()",
             "SELECT 1 / 0 FROM t WHERE anker.olap()",
@@ -233,7 +282,7 @@ fn errors_are_those_of_the_heap(context: &Context) -> Result<()> {
         ] {
             let flagged = error(&mut client, sql)?;
             let heap = error(&mut client, &sql.replace("anker.olap()", "true"))?;
-            ensure!(flagged == heap, "{sql}:\n{flagged}\n{heap}");
+            ensure!(flagged == heap, "{sql}, refused {refused:?}:\n{flagged}\n{heap}");
         }
         client.batch_execute("ROLLBACK")?;
     }
@@ -249,7 +298,7 @@ fn rights_are_those_of_the_heap(context: &Context) -> Result<()> {
          REVOKE EXECUTE ON FUNCTION secret FROM public",
     )?;
     let mut guest = cluster.config().user("guest").connect(NoTls)?;
-    for sql in [
+    let queries = [
         "SELECT count(*), sum(g) FROM t WHERE anker.olap()",
         "SELECT count(*) FROM t WHERE n > 3 AND anker.olap()",
         "SELECT * FROM t WHERE anker.olap()",
@@ -264,37 +313,128 @@ fn rights_are_those_of_the_heap(context: &Context) -> Result<()> {
         // What nobody comes to needs no right.
         "SELECT count(*) FROM t WHERE anker.olap() AND (g < 3 OR false AND EXISTS (SELECT FROM u))",
         "WITH never AS (SELECT * FROM u) SELECT count(*) FROM t WHERE anker.olap()",
-    ] {
-        let flagged = ask(&mut guest, sql)?;
-        let heap = ask(&mut guest, &sql.replace("anker.olap()", "true"))?;
-        ensure!(flagged == heap, "{sql}: {flagged:?} {heap:?}");
+    ];
+    for refused in [Refused::AtFirstRow, Refused::Never] {
+        let _lagging = refused.lagging(&cluster, &mut guest)?;
+        for sql in queries {
+            let flagged = ask(&mut guest, sql)?;
+            let heap = ask(&mut guest, &sql.replace("anker.olap()", "true"))?;
+            ensure!(flagged == heap, "{sql}, refused {refused:?}: {flagged:?} {heap:?}");
+        }
+        // The same statement, kept from one role to the next.
+        let _lagging = refused.lagging(&cluster, &mut client)?;
+        for sql in &queries[queries.len() - 2..] {
+            let statement = client.prepare(sql)?;
+            for role in ["guest", "none", "guest"] {
+                client.batch_execute(&format!("SET ROLE {role}"))?;
+                client.query(&statement, &[]).map_err(|e| format!("{sql} as {role}: {e}"))?;
+            }
+            client.batch_execute("RESET ROLE")?;
+        }
     }
     Ok(())
 }
 
 /// A portal is read by who has opened it, whoever the session is when its rows are wanted.
 fn rights_are_those_of_who_has_started_it(context: &Context) -> Result<()> {
-    let (_cluster, mut client) = with_tables(context)?;
+    let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
-        "CREATE ROLE guest; GRANT SELECT ON u TO guest; ALTER TABLE u ENABLE ROW LEVEL SECURITY;
+        "CREATE ROLE guest; GRANT SELECT ON t, u TO guest; ALTER TABLE u ENABLE ROW LEVEL SECURITY;
          CREATE POLICY few ON u TO guest USING (id < 10)",
     )?;
     let sql = "SELECT count(*) FROM t, u WHERE tid = t.id AND anker.olap()";
     let whole = anker::text_rows(&mut client, sql)?;
-    let mut transaction = client.transaction()?;
-    transaction.batch_execute(WRITE)?;
-    let portal = transaction.bind(sql, &[])?;
-    transaction.batch_execute("SET ROLE guest")?;
-    let rows = transaction.query_portal(&portal, 0)?;
-    ensure!(rows.len() == 1 && [rows[0].get::<_, i64>(0).to_string()] == whole[..], "{rows:?}, not {whole:?}");
-    let user: String = transaction.query_one("SELECT current_user::text", &[])?.get(0);
-    ensure!(user == "guest", "the session is {user} now");
-    transaction.rollback()?;
+    let _lagging = Lagging::start(&cluster, &mut client)?;
+    let few = {
+        client.batch_execute("SET ROLE guest")?;
+        let few = anker::text_rows(&mut client, sql)?;
+        client.batch_execute("RESET ROLE")?;
+        few
+    };
+    ensure!(few != whole, "the policy hides nothing");
+    for (opened, read, expected) in [("none", "guest", &whole), ("guest", "none", &few)] {
+        let mut transaction = client.transaction()?;
+        transaction.batch_execute(&format!("SET ROLE {opened}"))?;
+        let portal = transaction.bind(sql, &[])?;
+        transaction.batch_execute("RESET ROLE; REVOKE SELECT ON u FROM guest")?;
+        transaction.batch_execute(&format!("SET ROLE {read}"))?;
+        let rows = transaction.query_portal(&portal, 0)?;
+        ensure!(
+            rows.len() == 1 && [rows[0].get::<_, i64>(0).to_string()] == expected[..],
+            "{rows:?}, not {expected:?}"
+        );
+        let user: String = transaction.query_one("SELECT current_user::text", &[])?.get(0);
+        ensure!((user == "guest") == (read == "guest"), "the session is {user} now");
+        transaction.rollback()?;
+    }
+    Ok(())
+}
+
+/// What a portal reads does not change before its first row, as under any plan that PostgreSQL has started.
+fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_tables(context)?;
+    let sql = "SELECT count(*) FROM t JOIN u ON tid = t.id JOIN parts ON parts.k = t.id, small WHERE small.k < 2 AND t.x <> $1 AND anker.olap()";
+    let expected: i64 = client.query_one(&sql.replace("anker.olap()", "true"), &[&"x"])?.get(0);
+    // Refused at the first row, and, for a parameter that is too long, when it begins.
+    let _lagging = Lagging::start(&cluster, &mut client)?;
+    for parameter in ["x".to_owned(), "y".repeat(1_100_000)] {
+        let before = fallbacks(&mut client)?;
+        let mut transaction = client.transaction()?;
+        let portal = transaction.bind(sql, &[&parameter])?;
+        for ddl in [
+            "TRUNCATE t",
+            "TRUNCATE small",
+            "TRUNCATE parts_1",
+            "DROP TABLE parts_2",
+            "ALTER TABLE small ALTER label TYPE integer USING k",
+            "ALTER TABLE u ADD COLUMN more integer",
+            "DROP TABLE u CASCADE",
+        ] {
+            transaction.batch_execute("SAVEPOINT s")?;
+            let error = transaction.batch_execute(ddl).err().ok_or_else(|| format!("{ddl}: no error"))?;
+            ensure!(error.code() == Some(&SqlState::OBJECT_IN_USE), "{ddl}: {}", bench::describe(&error));
+            transaction.batch_execute("ROLLBACK TO s")?;
+        }
+        let rows = transaction.query_portal(&portal, 0)?;
+        ensure!(rows.len() == 1 && rows[0].get::<_, i64>(0) == expected, "{rows:?}, not {expected}");
+        transaction.rollback()?;
+        ensure!(fallbacks(&mut client)? == before + 1, "the engine answered");
+    }
+    Ok(())
+}
+
+/// A function that is called parallel safe and is not works as long as nothing is parallel; one that asks the engine itself may.
+fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_tables(context)?;
+    client.batch_execute(
+        "CREATE TABLE seen (id integer);
+         CREATE FUNCTION writes(integer) RETURNS integer LANGUAGE plpgsql PARALLEL SAFE AS
+         $$ BEGIN INSERT INTO seen VALUES ($1); RETURN $1; END $$;
+         CREATE FUNCTION traps(integer) RETURNS integer LANGUAGE plpgsql PARALLEL SAFE AS
+         $$ BEGIN RETURN 1 / ($1 - 1); EXCEPTION WHEN division_by_zero THEN RETURN 0; END $$;
+         CREATE FUNCTION asks(integer) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS
+         $$ BEGIN RETURN (SELECT count(*) FROM t WHERE g = $1 AND anker.olap()); END $$",
+    )?;
+    for refused in [Refused::Never, Refused::AtFirstRow] {
+        let _lagging = refused.lagging(&cluster, &mut client)?;
+        let served = anker::counter(&mut client, "queries_served")?;
+        for (sql, expected) in [
+            ("SELECT writes(id) FROM t WHERE id < 3 AND anker.olap()", vec!["1", "2"]),
+            ("SELECT traps(id) FROM t WHERE id < 3 AND anker.olap()", vec!["0", "1"]),
+            ("SELECT asks(id) FROM t WHERE id < 3 AND anker.olap()", vec!["800", "800"]),
+        ] {
+            let mut rows = anker::text_rows(&mut client, sql)?;
+            rows.sort_unstable();
+            ensure!(rows == expected, "{sql}: {rows:?}");
+        }
+        let more = anker::counter(&mut client, "queries_served")? - served;
+        ensure!(more == if refused == Refused::Never { 5 } else { 0 }, "the engine answered {more}");
+    }
     Ok(())
 }
 
 fn statements_that_are_kept_follow_changes(context: &Context) -> Result<()> {
-    let (_cluster, mut client) = with_tables(context)?;
+    let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
         "CREATE FUNCTION deep(integer) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT $1 + 1';
          CREATE FUNCTION shown(integer) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT deep($1)';
@@ -333,10 +473,12 @@ fn statements_that_are_kept_follow_changes(context: &Context) -> Result<()> {
         "ALTER TABLE u DROP COLUMN y",
     ] {
         client.batch_execute(change)?;
-        for write in [WRITE, ""] {
+        for refused in ALL {
+            let _lagging = refused.lagging(&cluster, &mut client)?;
             for (sql, statement) in queries.iter().zip(&statements) {
                 client.batch_execute("BEGIN")?;
-                if write.is_empty() || client.batch_execute(write).is_err() {
+                // A guest may not.
+                if client.batch_execute(refused.write()).is_err() {
                     client.batch_execute("ROLLBACK; BEGIN")?;
                 }
                 let kept = answer(client.query(statement, &[]));
@@ -354,8 +496,9 @@ fn statements_that_are_kept_follow_changes(context: &Context) -> Result<()> {
 
 fn it_is_cancelled_like_any_other(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
+    let lagging = Lagging::start(&cluster, &mut client)?;
     for setting in ["SET LOCAL statement_timeout = '300ms'", "SET LOCAL work_mem = '64kB'"] {
-        client.batch_execute(&format!("BEGIN; {WRITE}; {setting}"))?;
+        client.batch_execute(&format!("BEGIN; {setting}"))?;
         let long = "SELECT count(*) FROM t a, t b, u WHERE a.id + b.id > u.id AND anker.olap()";
         if setting.contains("timeout") {
             let answer = ask(&mut client, long)?;
@@ -367,33 +510,38 @@ fn it_is_cancelled_like_any_other(context: &Context) -> Result<()> {
         }
         client.batch_execute("ROLLBACK")?;
     }
+    drop(lagging);
     anker::text_rows(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?;
     ensure!(!cluster.log().contains("leak"), "something leaks: see the log");
     Ok(())
 }
 
-/// pg_stat_statements counts what it has seen planned and run, each once.
+/// pg_stat_statements counts what it has seen planned and run, each once, wherever its hooks are.
 fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
-    let options = Options::default()
-        .set("shared_preload_libraries", "pg_stat_statements, pg_anker")
-        .set("pg_stat_statements.track_planning", "on");
-    let cluster = context.cluster_with(&options)?;
-    let mut client = cluster.connect()?;
-    anker::create_extension(&mut client)?;
-    client.batch_execute("CREATE EXTENSION pg_stat_statements")?;
-    client.batch_execute(TABLES)?;
-    anker::mirror(&mut client, &["t", "u", "parts"], LIVE)?;
-    for write in ["", WRITE] {
-        client.batch_execute(&format!("SELECT pg_stat_statements_reset(); BEGIN; {write}"))?;
-        for _ in 0..3 {
-            anker::text_rows(&mut client, "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY g")?;
+    for libraries in ["pg_stat_statements, pg_anker", "pg_anker, pg_stat_statements"] {
+        let options = Options::default()
+            .set("shared_preload_libraries", libraries)
+            .set("pg_stat_statements.track", "all")
+            .set("pg_stat_statements.track_planning", "on");
+        let cluster = context.cluster_with(&options)?;
+        let mut client = cluster.connect()?;
+        anker::create_extension(&mut client)?;
+        client.batch_execute("CREATE EXTENSION pg_stat_statements")?;
+        client.batch_execute(TABLES)?;
+        anker::mirror(&mut client, &["t", "u", "parts"], LIVE)?;
+        for refused in ALL {
+            let _lagging = refused.lagging(&cluster, &mut client)?;
+            client.batch_execute(&format!("SELECT pg_stat_statements_reset(); BEGIN; {}", refused.write()))?;
+            for _ in 0..3 {
+                anker::text_rows(&mut client, "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY g")?;
+            }
+            client.batch_execute("COMMIT")?;
+            let seen = anker::text_rows(
+                &mut client,
+                "SELECT plans, calls, rows FROM pg_stat_statements WHERE query LIKE 'SELECT g, count%'",
+            )?;
+            ensure!(seen == ["3|3|15"], "{libraries}, refused {refused:?}: {seen:?}");
         }
-        client.batch_execute("COMMIT")?;
-        let seen = anker::text_rows(
-            &mut client,
-            "SELECT plans, calls, rows FROM pg_stat_statements WHERE query LIKE 'SELECT g, count%'",
-        )?;
-        ensure!(seen == ["3|3|15"], "{seen:?}");
     }
     Ok(())
 }

@@ -38,6 +38,11 @@ unsafe extern "C-unwind" fn run<N: ScanNode>(
     // SAFETY: called by the executor with a started query; whoever it calls, it calls as it was called.
     unsafe {
         let next = PREVIOUS.unwrap_or(symbols::standard_ExecutorRun);
+        let all = count == 0 && direction == pg_sys::ScanDirection::ForwardScanDirection;
+        if scan_node::is_of::<N>((*query).planstate) {
+            // What the caller says of running it once PostgreSQL itself does not heed any more.
+            scan_node::value_of::<N>((*query).planstate).run(all && !(*query).already_executed);
+        }
         if !scan_node::is_of::<N>((*query).planstate) || !goes_to_client(query) {
             return next(
                 query,
@@ -50,7 +55,6 @@ unsafe extern "C-unwind" fn run<N: ScanNode>(
         let theirs = (*query).dest;
         let ours = Receiver::new(query);
         (*query).dest = ours.cast();
-        let all = count == 0 && direction == pg_sys::ScanDirection::ForwardScanDirection;
         if all && (*(*query).estate).es_instrument == 0 {
             scan_node::value_of::<N>((*query).planstate).deliver(Some(Delivery { receiver: ours, query: PhantomData }));
         }
