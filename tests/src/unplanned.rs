@@ -56,10 +56,10 @@ const WRITE: &str =
     "UPDATE t SET g = g WHERE false; UPDATE u SET tid = tid WHERE false; UPDATE parts SET k = k WHERE k < 0";
 
 /// A worker that does not run, behind the last transaction, until this is dropped.
-struct Lagging(u32);
+pub struct Lagging(u32);
 
 impl Lagging {
-    fn start(cluster: &Cluster, client: &mut Client) -> Result<Lagging> {
+    pub fn start(cluster: &Cluster, client: &mut Client) -> Result<Lagging> {
         let (worker, _) = anker::processes(client)?.ok_or("no worker")?;
         os::kill(worker, os::SIGSTOP)?;
         let lagging = Lagging(worker);
