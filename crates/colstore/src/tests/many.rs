@@ -125,7 +125,7 @@ fn restless_tables_do_not_keep_a_quiet_one_waiting() {
     (1..TABLES).for_each(|relid| rig::delete(&simple(relid), &simple_row(1, 0, ""), &mut bytes));
     rig.commit(&bytes);
     rig.gate();
-    for _ in 0..3 {
+    for _ in 0..6 {
         rig.store.clock.advance(Duration::from_secs(3));
         while rig.store.tidy() {}
     }
