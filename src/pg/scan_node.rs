@@ -328,6 +328,21 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Holds all relations of the query open until it ends, as a plan that reads them would: no DDL of this session changes
+    /// them before.
+    pub fn hold_all_relations(self) {
+        let is_held = |entry: &pg_sys::RangeTblEntry| {
+            entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW
+        };
+        // SAFETY: as for `relation`.
+        unsafe {
+            let entries = Tree::new().list_of(self.estate().es_range_table);
+            for (number, _) in (1..).zip(entries).filter(|(_, entry)| is_held(entry)) {
+                compat::range_table_relation(self.scan().ps.state, number);
+            }
+        }
+    }
+
     pub fn prepare(self) -> Vec<Expression> {
         // SAFETY: an expression of this node's plan.
         let init = |expr: Node<'_>| unsafe { pg_sys::ExecInitExpr(expr.as_ptr(), self.state.cast()) };

@@ -94,19 +94,6 @@ impl Unplanned {
 }
 
 impl Place<'_> {
-    /// Holds all relations of the query open until it ends, as a plan that reads them would: no DDL of this session changes
-    /// them before.
-    pub fn hold_all_relations(self) {
-        // SAFETY: the range table of a running query.
-        let entries = unsafe { Tree::new() }.list_of::<pg_sys::RangeTblEntry>(self.estate().es_range_table);
-        let is_held = |entry: &&pg_sys::RangeTblEntry| {
-            entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW
-        };
-        entries.filter(is_held).for_each(|entry| {
-            self.relation(entry.relid);
-        });
-    }
-
     /// Plans a query, and starts it; `may_be_parallel`: all its rows will be asked for, and then the node is shut down.
     ///
     /// # Safety
