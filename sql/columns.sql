@@ -54,6 +54,15 @@ UPDATE kinds SET price = -97.5 WHERE id = 2;
 SELECT count(*) FROM kinds WHERE anker.olap();
 SELECT column_name, rows, nulls, min, max FROM anker.columns WHERE column_name IN ('id', 'price');
 
+-- floats in PostgreSQL's order: not a number comes last, and 0 has no sign
+UPDATE kinds SET ratio = '-Infinity' WHERE id = 3;
+UPDATE kinds SET ratio = '-0' WHERE id = 4;
+SELECT count(*) FROM kinds WHERE anker.olap();
+SELECT column_name, min, max FROM anker.columns WHERE column_name = 'ratio';
+UPDATE kinds SET ratio = 'NaN' WHERE id = 5;
+SELECT count(*) FROM kinds WHERE anker.olap() AND ratio > 1e300;
+SELECT column_name, min, max FROM anker.columns WHERE column_name = 'ratio';
+
 -- dates and times as the session wants them
 SET datestyle = 'SQL, DMY';
 SET timezone = 'Europe/Prague';

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
-use plan::{Element, Interval, Literal, Type};
+use plan::{Element, Interval, Literal, Type, float_order};
 use serde::{Deserialize, Serialize};
 
 use super::catalog;
@@ -244,6 +244,15 @@ fn time_text(ty: Type, number: i64) -> Option<String> {
     Some(unsafe { output(function, datum) })
 }
 
+fn float_text(ty: Type, value: f64) -> String {
+    let (function, datum) = match ty {
+        Type::Float32 => (pg_sys::F_FLOAT4OUT, (value as f32).into_datum()),
+        _ => (pg_sys::F_FLOAT8OUT, value.into_datum()),
+    };
+    // SAFETY: the datum is a float of that size.
+    unsafe { output(function, datum.unwrap_or(pg_sys::Datum::null())) }
+}
+
 /// What PostgreSQL shows of a value that is a number to the mirror; `None`: it is not known, or the value has no order.
 /// The ends of 64 bits stand for all beyond, too.
 pub fn number_text(ty: Type, number: i128) -> Option<String> {
@@ -255,6 +264,7 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
             let is_known = (i128::from(i64::MIN) + 1..i128::from(i64::MAX)).contains(&number);
             is_known.then(|| plan::words::decimal(number, scale))
         }
+        Type::Float32 | Type::Float64 => Some(float_text(ty, float_order::of_rank(short))),
         other => time_text(other, short),
     }
 }

@@ -140,7 +140,7 @@ fn section(found: &Found, protocol: &str) -> Section {
         claim: "Who asks for a row by its key pays next to nothing for a library that could answer other queries.".into(),
         here: here.join("; "),
         notes: vec![
-            "no library: a server without pg_anker. hint: queries have to ask for the engine. auto: each query is looked at, and              this one is seen to be the heap's before it is planned."
+            "no library: a server without pg_anker. hint: queries have to ask for the engine. auto: each query is looked at, and this one is seen to be the heap's before it is planned."
                 .into(),
         ],
         grids: vec![grid],

@@ -6,6 +6,7 @@ use snapmem::{ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run};
 
 use crate::bitmap::{self, Bitmap, Mask};
 use crate::numbers::{Numbers, NumbersSnapshot};
+use crate::order::Order;
 use crate::text::{TextColumn, TextSnapshot};
 
 /// What a row has in a column. Two cells are equal if their binary images are: that is equality of keys, too.
@@ -87,7 +88,7 @@ impl Column {
     pub fn new(ty: Type, pool: &Pool, mechanism: Mechanism, is_key: bool) -> Column {
         let cells = match (ty.physical(), ty.slot_bytes()) {
             (Physical::Text | Physical::Bytes, _) => Cells::Text(TextColumn::new(pool, mechanism, !is_key)),
-            (_, Some(width)) => Cells::Numbers(Numbers::new(pool, mechanism, width)),
+            (_, Some(width)) => Cells::Numbers(Numbers::new(pool, mechanism, Order::of(ty), width)),
             (_, None) => Cells::Bits(Bitmap::new(pool, mechanism, false)),
         };
         Column { ty, cells, valid: None, poison: None, rows: 0, mechanism, pool: pool.clone() }

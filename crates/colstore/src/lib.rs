@@ -43,6 +43,7 @@ mod forks;
 mod index;
 mod integers;
 mod numbers;
+mod order;
 mod patches;
 mod quiet;
 mod rows;

@@ -1,11 +1,13 @@
 //! Cells of equal width: integers, floats, decimals. Each chunk is a run of its own coding.
 
+use plan::float_order;
 use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run, prefetch};
 
 use crate::bitmap::Mask;
 use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
 use crate::coding::Coding;
+use crate::order::Order;
 use crate::patches::{Patch, Patches};
 
 /// The shortest run.
@@ -25,6 +27,7 @@ pub struct Numbers {
     chunks: Vec<Chunk>,
     /// What readers may know.
     bounds: Bounds,
+    order: Order,
     /// Bytes of a value.
     width: usize,
     /// Slots that there is room for.
@@ -35,7 +38,7 @@ pub struct Numbers {
 #[derive(Debug)]
 struct Chunk {
     coding: Coding,
-    /// All values that are there, and those that were since the last look, lie between; empty at first.
+    /// All values that are there, and those that were since the last look, have their places between; empty at first.
     low: i128,
     high: i128,
     /// It was coded anew without becoming wider: the next time it does.
@@ -45,9 +48,9 @@ struct Chunk {
 impl Chunk {
     const EMPTY: Chunk = Chunk { coding: Coding::NOTHING, low: NO_VALUES.0, high: NO_VALUES.1, moved: false };
 
-    /// A coding that holds values from `low` to `high`, too.
-    fn coding_with(&self, low: i128, high: i128, width: usize) -> Coding {
-        let (low, high) = (self.low.min(low), self.high.max(high));
+    /// A coding that holds values of places from `low` to `high`, too.
+    fn coding_with(&self, low: i128, high: i128, order: Order, width: usize) -> Coding {
+        let (low, high) = order.numbers(self.low.min(low), self.high.max(high));
         let coding = Coding::covering(low, high, width);
         let wide_enough = coding.width > self.coding.width || !self.moved && coding.width == self.coding.width;
         if wide_enough || self.low > self.high { coding } else { self.coding.wider(low, high, width) }
@@ -55,9 +58,9 @@ impl Chunk {
 }
 
 impl Numbers {
-    pub fn new(pool: &Pool, mechanism: Mechanism, width: usize) -> Numbers {
+    pub fn new(pool: &Pool, mechanism: Mechanism, order: Order, width: usize) -> Numbers {
         let region = Extents::new(pool, mechanism, SHORTEST);
-        Numbers { region, chunks: Vec::new(), bounds: Bounds::default(), width, rows: 0, pool: pool.clone() }
+        Numbers { region, chunks: Vec::new(), bounds: Bounds::default(), order, width, rows: 0, pool: pool.clone() }
     }
 
     /// Room for so many cells: up to a chunk's, or for one more chunk.
@@ -110,7 +113,8 @@ impl Numbers {
     pub fn put(&mut self, slot: u32, image: u128) -> Result<(), OutOfMemory> {
         let (chunk, row) = split(slot);
         let value = value_of(image, self.width);
-        self.prepare(chunk, value, value)?;
+        let place = self.order.place(value);
+        self.prepare(chunk, place, place)?;
         let coding = self.chunks[chunk].coding;
         let (width, code) = (coding.width, coding.code(value).to_le_bytes());
         if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
@@ -123,15 +127,16 @@ impl Numbers {
         images: impl Iterator<Item = Option<u128>> + Clone,
     ) -> Result<(), OutOfMemory> {
         let (chunk, row) = split(first);
-        let width = self.width;
+        let (width, order) = (self.width, self.order);
         let values = images.map(|image| image.map(|image| value_of(image, width)));
-        let ends = |(low, high): (i128, i128), value: i128| (low.min(value), high.max(value));
-        let (low, high) = values.clone().flatten().fold((i128::MAX, i128::MIN), ends);
+        let ends = |(low, high): (i128, i128), place: i128| (low.min(place), high.max(place));
+        let (low, high) = values.clone().flatten().map(|value| order.place(value)).fold(NO_VALUES, ends);
         if low > high {
             return Ok(());
         }
         self.prepare(chunk, low, high)?;
-        let values = values.map(|value| value.unwrap_or(low));
+        let any = order.number(low);
+        let values = values.map(|value| value.unwrap_or(any));
         match self.chunks[chunk].coding.width {
             0 => Ok(()),
             1 => self.write_codes::<1>(chunk, row, values),
@@ -164,12 +169,13 @@ impl Numbers {
         }
     }
 
-    /// Makes a chunk ready for values from `low` to `high`.
+    /// Makes a chunk ready for values of places from `low` to `high`.
     #[inline]
     fn prepare(&mut self, chunk: usize, low: i128, high: i128) -> Result<(), OutOfMemory> {
         let known = &self.chunks[chunk];
         let holds = |value| known.coding.holds(value, self.width);
-        if known.low > known.high || !holds(low) || !holds(high) {
+        let (least, greatest) = self.order.numbers(low, high);
+        if known.low > known.high || !holds(least) || !holds(greatest) {
             self.code_with(chunk, low, high)?;
         }
         let known = &mut self.chunks[chunk];
@@ -184,7 +190,7 @@ impl Numbers {
     #[cold]
     fn code_with(&mut self, chunk: usize, low: i128, high: i128) -> Result<(), OutOfMemory> {
         let known = &self.chunks[chunk];
-        let (old, new) = (known.coding, known.coding_with(low, high, self.width));
+        let (old, new) = (known.coding, known.coding_with(low, high, self.order, self.width));
         self.code_anew(chunk, new, self.rows.min(CHUNK_ROWS))?;
         self.chunks[chunk].moved = new.width == old.width;
         Ok(())
@@ -196,7 +202,8 @@ impl Numbers {
         if known.coding.width == 0 {
             return Ok(());
         }
-        let coding = Coding::covering(known.low, known.high, self.width);
+        let (low, high) = self.order.numbers(known.low, known.high);
+        let coding = Coding::covering(low, high, self.width);
         if coding.width < known.coding.width { self.code_anew(chunk, coding, CHUNK_ROWS) } else { Ok(()) }
     }
 
@@ -207,7 +214,10 @@ impl Numbers {
         let known = &self.chunks[chunk];
         let tightest = match low > high {
             true => Coding::NOTHING,
-            false => Coding::covering(low, high, self.width),
+            false => {
+                let (least, greatest) = self.order.numbers(low, high);
+                Coding::covering(least, greatest, self.width)
+            }
         };
         let coding = if tightest.width < known.coding.width { tightest } else { known.coding };
         if (low, high) == (known.low, known.high) && coding == known.coding {
@@ -216,7 +226,7 @@ impl Numbers {
         // Nobody shall come upon numbers beyond the bounds, whatever he knows of the rows.
         let (least, greatest) = self.ends(chunk, rows, &[u64::MAX; _]);
         if coding != known.coding || least < low || greatest > high {
-            let (width, code) = (coding.width, coding.code(low.min(high)).to_le_bytes());
+            let (width, code) = (coding.width, coding.code(self.order.number(low.min(high))).to_le_bytes());
             self.code_anew_but(chunk, coding, self.rows.min(CHUNK_ROWS), |codes| {
                 for row in (0..rows).filter(|row| width > 0 && !has(kept, *row)) {
                     codes[row * width..][..width].copy_from_slice(&code[..width]);
@@ -228,13 +238,22 @@ impl Numbers {
         Ok(())
     }
 
-    /// The least and the greatest value of those rows; the first is greater than the second where there are none.
+    /// The places of the least and the greatest value of those rows; the first is greater than the second where there are none.
     fn ends(&self, chunk: usize, rows: usize, kept: &Mask) -> (i128, i128) {
         let coding = self.chunks[chunk].coding;
         let (from, full) = (i128::from(coding.base()), coding.width == self.width);
         match (coding.width, full) {
             (0, _) if kept.iter().all(|word| *word == 0) => NO_VALUES,
-            (0, _) => (from, from),
+            (0, _) => (self.order.place(from), self.order.place(from)),
+            (width, _) if self.order == Order::Floats => {
+                let place = |code: u64| float_order::place(coding.base().wrapping_add(code as i64));
+                match width {
+                    1 => self.ends_of(chunk, rows, kept, 0, |[code]| place(u64::from(code))),
+                    2 => self.ends_of(chunk, rows, kept, 0, |code| place(u16::from_le_bytes(code).into())),
+                    4 => self.ends_of(chunk, rows, kept, 0, |code| place(u32::from_le_bytes(code).into())),
+                    _ => self.ends_of(chunk, rows, kept, 0, |code| place(u64::from_le_bytes(code))),
+                }
+            }
             (1, _) => self.ends_of(chunk, rows, kept, from, |[code]| code),
             (2, false) => self.ends_of(chunk, rows, kept, from, u16::from_le_bytes),
             (2, true) => self.ends_of(chunk, rows, kept, 0, i16::from_le_bytes),
@@ -291,7 +310,13 @@ impl Numbers {
 
     pub fn snapshot(&mut self) -> Result<NumbersSnapshot, OutOfMemory> {
         let patches = Patches::new(&self.pool);
-        Ok(NumbersSnapshot { cells: self.region.snapshot()?, patches, bounds: self.bounds.clone(), width: self.width })
+        Ok(NumbersSnapshot {
+            cells: self.region.snapshot()?,
+            patches,
+            bounds: self.bounds.clone(),
+            order: self.order,
+            width: self.width,
+        })
     }
 
     /// See [`Extents::tidy`].
@@ -336,6 +361,7 @@ pub struct NumbersSnapshot {
     cells: ExtentsSnapshot,
     patches: Patches,
     bounds: Bounds,
+    order: Order,
     /// Bytes of a value.
     width: usize,
 }
@@ -353,12 +379,12 @@ impl NumbersSnapshot {
         self.patches.add(slot, image)
     }
 
-    /// Between which the images of a chunk's values lie, as signed numbers; patched ones, too, which may be from before the
-    /// bounds became tighter.
+    /// Between which the images of a chunk's values lie, as signed numbers, or the places of floats; patched ones, too, which may
+    /// be from before the bounds became tighter.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
         self.patches.of(chunk).iter().fold(self.bounds.of(chunk), |(low, high), (_, image)| {
-            let value = value_of(u128::from_le_bytes(*image), self.width);
-            (low.min(value), high.max(value))
+            let place = self.order.place(value_of(u128::from_le_bytes(*image), self.width));
+            (low.min(place), high.max(place))
         })
     }
 
@@ -400,8 +426,8 @@ mod tests {
             let mut found = coding.decode::<i128>(&codes, Pick::First(want.len()));
             patches.iter().for_each(|(row, image)| found[*row as usize] = i128::from_le_bytes(*image));
             let (low, high) = snapshot.bounds(chunk);
-            let mut values = want.iter().map(|image| value_of(*image, width));
-            assert!(values.all(|value| (low..=high).contains(&value)), "beyond the bounds of chunk {chunk}");
+            let mut places = want.iter().map(|image| snapshot.order.place(value_of(*image, width)));
+            assert!(places.all(|place| (low..=high).contains(&place)), "beyond the bounds of chunk {chunk}");
             let found = found.into_iter().map(|value| image_of(value, width));
             let first = found.zip(want).position(|(found, want)| found != *want);
             assert_eq!(first, None, "{coding:?} of chunk {chunk}, width {width}");
@@ -410,13 +436,14 @@ mod tests {
 
     #[test]
     fn numbers_equal_a_plain_vector() {
-        let widths = |mechanism| [2, 4, 8, 16].map(|width| (width, mechanism));
+        let numbers = [2, 4, 8, 16].map(|width| (Order::Numbers, width));
+        let kinds = || numbers.into_iter().chain([(Order::Floats, 8)]);
         let best = [Mechanism::BEST; 2].into_iter();
-        let cases = best.chain(mechanisms()).flat_map(widths);
-        for (seed, (width, mechanism)) in cases.enumerate() {
+        let cases = best.chain(mechanisms()).flat_map(|mechanism| kinds().map(move |kind| (kind, mechanism)));
+        for (seed, ((order, width), mechanism)) in cases.enumerate() {
             let pool = Pool::new(1 << 30);
             let mut rnd = StdRng::seed_from_u64(seed as u64);
-            let (mut numbers, mut model) = (Numbers::new(&pool, mechanism, width), Model::new());
+            let (mut numbers, mut model) = (Numbers::new(&pool, mechanism, order, width), Model::new());
             let (mut room, mut held) = (0, Vec::new());
             for _ in 0..60_000 {
                 let slot = match rnd.random_range(0..5) {
@@ -483,7 +510,7 @@ mod tests {
 
     /// Bytes a value, of rows that were written one after the other.
     fn bytes_a_value(values: impl Iterator<Item = i128>) -> f64 {
-        let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, 8);
+        let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Numbers, 8);
         let mut count = 0;
         for (slot, value) in values.enumerate() {
             if slot % CHUNK_ROWS == 0 {
@@ -518,7 +545,7 @@ mod tests {
     fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         for mechanism in mechanisms() {
             let pool = Pool::new(1 << 30);
-            let mut numbers = Numbers::new(&pool, mechanism, 8);
+            let mut numbers = Numbers::new(&pool, mechanism, Order::Numbers, 8);
             numbers.grow(CHUNK_ROWS).unwrap();
             let mut model: Model = (0..CHUNK_ROWS as u128).map(|row| row % 100).collect();
             numbers.put_all(0, model.iter().copied().map(Some)).unwrap();
@@ -573,8 +600,32 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_floats_are_those_of_their_order() {
+        let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Floats, 8);
+        numbers.grow(CHUNK_ROWS).unwrap();
+        let image = |value: f64| u128::from(value.to_bits());
+        let bounds = |numbers: &mut Numbers| {
+            let (low, high) = numbers.snapshot().unwrap().bounds(0);
+            (float_order::of_rank(low as i64), float_order::of_rank(high as i64))
+        };
+        numbers.put_all(0, (0..CHUNK_ROWS).map(|row| Some(image(row as f64 - 100.5)))).unwrap();
+        assert_eq!(bounds(&mut numbers), (-100.5, 8091.0 - 0.5));
+        numbers.put(17, image(f64::NEG_INFINITY)).unwrap();
+        numbers.put(4711, image(1e300)).unwrap();
+        assert_eq!(bounds(&mut numbers), (f64::NEG_INFINITY, 1e300));
+        // Those of some rows, of one sign and of both.
+        for rows in [200..300, 0..50, 50..150] {
+            let ends = (rows.start.max(0) as f64 - 100.5, rows.end as f64 - 101.5);
+            let kept = mask(rows.filter(|row| *row != 17));
+            numbers.look_at(0, CHUNK_ROWS, &kept).unwrap();
+            assert_eq!(bounds(&mut numbers), ends);
+            numbers.put_all(0, (0..CHUNK_ROWS).map(|row| Some(image(row as f64 - 100.5)))).unwrap();
+        }
+    }
+
+    #[test]
     fn a_chunk_is_coded_anew_a_few_times_only() {
-        let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, 8);
+        let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Numbers, 8);
         numbers.grow(CHUNK_ROWS).unwrap();
         let mut codings = std::collections::HashSet::new();
         let mut changes = 0;

@@ -150,7 +150,7 @@ fn has_known_order(ty: Type) -> bool {
     matches!(
         ty,
         Int16 | Int32 | Int64 | Date | Time | Timestamp | TimestampTz | Oid | Decimal64 { .. } | Decimal128 { .. }
-    )
+    ) || ty.is_float()
 }
 
 /// Of values that are looked at, how often each was seen.

@@ -7,7 +7,7 @@ use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int16Type, Int32Type, 
 use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
-use plan::{Physical, Type};
+use plan::{Physical, Type, float_order};
 use snapmem::{ExtentsSnapshot, OutOfMemory, Run};
 
 use crate::chunk::CHUNK_ROWS;
@@ -90,7 +90,7 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
     }
 
     /// Between which a column's values of a chunk lie that are not null, if that is known: integers, dates, times, and
-    /// scaled decimals. The first is greater than the second where there are none.
+    /// scaled decimals; the ranks of floats ([`plan::float_order`]). The first is greater than the second where there are none.
     fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
         let _ = (index, column);
         None
@@ -326,7 +326,15 @@ impl TableView for ColumnsView {
 
 /// See [`TableView::bounds`].
 pub fn bounds(column: &ColumnSnapshot, chunk: usize) -> Option<(i128, i128)> {
-    ordered(column).map(|numbers| numbers.bounds(chunk))
+    match &column.cells {
+        CellsSnapshot::Numbers(numbers) if column.ty.is_float() => {
+            let (low, high) = numbers.bounds(chunk);
+            let place = |end: i128| end.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            let (low, high) = float_order::ranks_between(place(low), place(high));
+            Some((low.into(), high.into()))
+        }
+        _ => ordered(column).map(|numbers| numbers.bounds(chunk)),
+    }
 }
 
 /// Numbers the order of whose bits is that of the values.

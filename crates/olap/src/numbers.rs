@@ -109,8 +109,7 @@ pub mod floats {
 
     /// Equal floats, in PostgreSQL's sense, get equal bits, and Arrow's total order is then PostgreSQL's.
     pub fn canonical(a: f64) -> f64 {
-        // Adding 0 turns -0 into 0 and changes nothing else.
-        if a.is_nan() { f64::NAN } else { a + 0.0 }
+        plan::float_order::canonical(a)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod catalogue;
 mod check;
 mod expr;
 mod failure;
+pub mod float_order;
 mod interval;
 mod listed;
 mod named;

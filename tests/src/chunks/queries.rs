@@ -204,7 +204,8 @@ fn narrow(dice: &mut Dice, of: &str) -> String {
 }
 
 fn condition(dice: &mut Dice, of: &str, columns: &'static [Column]) -> String {
-    let may_exclude = |column: &&Column| ["id", "step", "big", "day", "at", "done"].contains(&column.name);
+    let may_exclude =
+        |column: &&Column| ["id", "step", "big", "day", "at", "done", "offside", "warm"].contains(&column.name);
     let some: Vec<&Column> = match dice.chance(2) && columns.iter().any(|column| may_exclude(&column)) {
         true => columns.iter().filter(may_exclude).collect(),
         false => columns.iter().collect(),

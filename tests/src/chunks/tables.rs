@@ -86,6 +86,9 @@ pub const PIECE: &[Column] = &[
     column("free", Decimal, "numeric", "trim_scale({i} % 500 / 8.0)", |d| format!("{}.125", d.below(70)), &["'NaN'", "1e40", "-0.00000000000000000000000000000000000000000000001"], false),
     column("double", Float, "double precision", "{h} / 1e15", |d| format!("{}e-3", i64::from(d.below(20_000)) - 10_000), &["'NaN'", "'-Infinity'", "1.7e308"], false),
     column("single", Float, "real", "({i} % 1000) / 8.0", |d| format!("{}.125::real", d.below(130)), &["'Infinity'", "NULL"], false),
+    // Both sides of zero, one of them in most chunks.
+    column("offside", Float, "double precision", "({i} - 20000) / 8.0", |d| format!("{}.125", i64::from(d.below(8000)) - 3000), &["'NaN'", "'-Infinity'", "-1e-300"], false),
+    column("warm", Float, "real", "({i} / 100 - 200) / 4.0", |d| format!("{}.25::real", i64::from(d.below(150)) - 60), &["'-Infinity'", "'NaN'", "NULL"], false),
     column("sort", Text, "text", "'sort ' || {i} % 9", |d| format!("'sort {}'", d.below(10)), &["'odd'", "''", "repeat('long ', 100)"], true),
     column("word", Text, "text", "'word' || abs({h} % 400)", |d| format!("'word{}'", d.below(420)), &["'x'", "NULL", "'ein längeres Wort'"], false),
     column("name", Text, "text", "md5({h}::text)", |d| format!("'{:x}'", d.below(1 << 20)), &["'z'", "repeat('0', 3000)", "''"], false),

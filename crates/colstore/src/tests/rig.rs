@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
-use plan::{Identity, MirrorColumn, Physical, RelationColumn, TableLayout, Type};
+use plan::{Identity, MirrorColumn, Physical, RelationColumn, TableLayout, Type, float_order};
 use protocol::Snapshot;
 use protocol::change::{CHANGE_HEAD, StreamMessage, Value, changed_table, write_value};
 use protocol::control::ToWorker;
@@ -134,11 +134,7 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
             assert!(picked.len() == some.len() && some.iter().enumerate().all(same));
             check_selection(view.as_ref(), index, column, array);
             check_coded(view.as_ref(), index, column, array);
-            let number = |row: usize| match val_of(ty, array, row) {
-                Val::Int(number) => Some(number.into()),
-                Val::Decimal(number) => Some(number),
-                _ => None,
-            };
+            let number = |row: usize| in_order(&val_of(ty, array, row));
             if let Some((low, high)) = view.bounds(index, column) {
                 let live = |row: &usize| chunk.live.as_ref().is_none_or(|live| live.value(*row));
                 let mut numbers = (0..chunk.rows).filter(live).filter_map(number);
@@ -154,6 +150,16 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
     rows
 }
 
+/// What bounds are of.
+pub fn in_order(value: &Val) -> Option<i128> {
+    match value {
+        Val::Int(number) => Some((*number).into()),
+        Val::Decimal(number) => Some(*number),
+        Val::Float(bits) => Some(float_order::rank(f64::from_bits(*bits)).into()),
+        _ => None,
+    }
+}
+
 /// What is told from codes is what the values say.
 fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
     let ty = view.types()[column];
@@ -162,11 +168,7 @@ fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &Ar
     let values: Vec<Val> = (0..rows.count).map(|row| val_of(ty, array, row)).collect();
     let some: Vec<u32> = (0..rows.count as u32).filter(|row| row % 5 != 2).collect();
     if let Some((low, high)) = view.bounds(index, column).filter(|(low, high)| low <= high) {
-        let number = |row: usize| match values[row] {
-            Val::Int(number) => Some(number.into()),
-            Val::Decimal(number) => Some(number),
-            _ => None,
-        };
+        let number = |row: usize| in_order(&values[row]);
         let third = (high / 3).wrapping_sub(low / 3);
         for range in [low..=high, low + third..=high - third, low..=low, i128::MIN..=high - 1, high..=i128::MAX] {
             if let Some(found) = view.within(index, column, range.clone()).unwrap() {

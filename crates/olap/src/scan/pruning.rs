@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use colstore::TableView;
 use plan::catalogue::Named;
-use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type};
+use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type, float_order};
 
 /// More ranges are tried together, by value.
 const MOST_RANGES: usize = 4;
@@ -93,8 +93,9 @@ impl Reading<'_> {
             Expr::Bool { op: BoolOp::And, args } => args.iter().flat_map(|arg| self.condition(arg)).collect(),
             Expr::Bool { op: BoolOp::Or, args } => self.either(args).into_iter().collect(),
             Expr::Cmp { op, left, right } => {
-                let found = self.compared(*op, left, right).or_else(|| self.compared(mirrored(*op), right, left));
-                found.into_iter().collect()
+                let one_way =
+                    |op, left, right| self.compared(op, left, right).or_else(|| self.compared_floats(op, left, right));
+                one_way(*op, left, right).or_else(|| one_way(mirrored(*op), right, left)).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -129,15 +130,37 @@ impl Reading<'_> {
                 }
             }
         };
-        let (low, high) = match op {
-            CmpOp::Eq => (ceiling, floor),
-            CmpOp::Lt => (i128::MIN, ceiling.checked_sub(1)?),
-            CmpOp::Le => (i128::MIN, floor),
-            CmpOp::Gt => (floor.checked_add(1)?, i128::MAX),
-            CmpOp::Ge => (ceiling, i128::MAX),
-            CmpOp::Ne => return None,
-        };
+        let (low, high) = within(op, floor, ceiling)?;
         Some(Wanted { column, low, high })
+    }
+
+    /// column op constant, by their ranks.
+    fn compared_floats(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
+        let column = self.float_column(column)?;
+        let rank = i128::from(float_order::rank(self.float(constant)?));
+        let (low, high) = within(op, rank, rank)?;
+        Some(Wanted { column, low, high })
+    }
+
+    /// A column of the view, also one of reals as doubles, which have the same values.
+    fn float_column(&self, expr: &Expr) -> Option<usize> {
+        match expr {
+            Expr::Cast { to: Type::Float64, arg } => self.float_column(arg),
+            column => self.column(column).filter(|(_, ty)| ty.is_float()).map(|(column, _)| column),
+        }
+    }
+
+    fn float(&self, expr: &Expr) -> Option<f64> {
+        let value = match expr {
+            Expr::Literal { value, .. } => value.as_ref()?,
+            Expr::Param { index } => self.params.get(*index as usize)?.as_ref()?,
+            Expr::Cast { to: Type::Float64, arg } => return self.float(arg),
+            _ => return None,
+        };
+        match value {
+            Literal::Float(value) => Some(*value),
+            _ => None,
+        }
     }
 
     /// A column of dates that is compared as points in time.
@@ -181,6 +204,18 @@ impl Wanted {
     fn or(self, other: Wanted) -> Option<Wanted> {
         let (low, high) = (self.low.min(other.low), self.high.max(other.high));
         (self.column == other.column).then_some(Wanted { low, high, ..self })
+    }
+}
+
+/// Where numbers lie that compare so with one of which no more is known than this.
+fn within(op: CmpOp, floor: i128, ceiling: i128) -> Option<(i128, i128)> {
+    match op {
+        CmpOp::Eq => Some((ceiling, floor)),
+        CmpOp::Lt => Some((i128::MIN, ceiling.checked_sub(1)?)),
+        CmpOp::Le => Some((i128::MIN, floor)),
+        CmpOp::Gt => Some((floor.checked_add(1)?, i128::MAX)),
+        CmpOp::Ge => Some((ceiling, i128::MAX)),
+        CmpOp::Ne => None,
     }
 }
 
@@ -322,6 +357,39 @@ mod tests {
         // Any other column is no date.
         let other = Expr::Call { function: Named::Comparable, ty: Type::Timestamp, args: vec![*column(0)] };
         assert_eq!(wanted(&compare(CmpOp::Lt, Box::new(other), time(0))), None);
+    }
+
+    #[test]
+    fn floats_are_compared_by_their_ranks() {
+        let plan = Plan {
+            relations: vec![Relation::of_table(1, &[])],
+            columns: vec![Type::Float64, Type::Float32, Type::Int32],
+            params: vec![Type::Float64],
+            root: Rel::Row,
+            output: vec![],
+        };
+        let columns: Vec<ColumnId> = (0..3).map(ColumnId).collect();
+        let wanted = |condition: &Expr| {
+            let pruning = Pruning::of(&[condition], &columns, &plan, &[Some(Literal::Float(-0.0))]);
+            pruning.0.first().map(|wanted| (wanted.column, wanted.low, wanted.high))
+        };
+        let float = |value: f64| Box::new(Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(value)) });
+        let rank = |value: f64| i128::from(float_order::rank(value));
+        let less = compare(CmpOp::Lt, column(0), float(-1.5));
+        assert_eq!(wanted(&less), Some((0, i128::MIN, rank(-1.5) - 1)));
+        assert_eq!(wanted(&compare(CmpOp::Ge, float(2.0), column(0))), Some((0, i128::MIN, rank(2.0))));
+        // Whatever is not a number is equal to itself, and greater than all others.
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(0), float(f64::NAN))), Some((0, rank(f64::NAN), rank(f64::NAN))));
+        let real = Box::new(Expr::Cast { to: Type::Float64, arg: column(1) });
+        let zero = Box::new(Expr::Param { index: 0 });
+        assert_eq!(wanted(&compare(CmpOp::Le, real.clone(), zero.clone())), Some((1, i128::MIN, rank(0.0))));
+        assert_eq!(wanted(&compare(CmpOp::Ne, real.clone(), zero)), None);
+        // What an integer becomes is not what bounds are of.
+        let number = Box::new(Expr::Cast { to: Type::Float64, arg: column(2) });
+        assert_eq!(wanted(&compare(CmpOp::Eq, number, float(1.0))), None);
+        // Codes say nothing of floats.
+        let reading = Reading { columns: &columns, plan: &plan, params: &[] };
+        assert_eq!(reading.exactly(&less), None);
     }
 
     #[test]

@@ -1,0 +1,65 @@
+//! In which order the bounds of a column's numbers are kept: as numbers, or, of floats, by the places of their bits.
+
+use plan::{Type, float_order};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Numbers,
+    /// Of 64 bits, which a coding takes for a signed number.
+    Floats,
+}
+
+impl Order {
+    pub fn of(ty: Type) -> Order {
+        if ty.is_float() { Order::Floats } else { Order::Numbers }
+    }
+
+    /// Of a number that a coding knows; for floats its own inverse.
+    #[inline]
+    pub fn place(self, number: i128) -> i128 {
+        match self {
+            Order::Numbers => number,
+            Order::Floats => float_order::place(number as i64).into(),
+        }
+    }
+
+    /// The number at a place.
+    #[inline]
+    pub fn number(self, place: i128) -> i128 {
+        self.place(place)
+    }
+
+    /// Between which numbers, as a coding knows them, lies whatever stands between two places, of which the first is not greater.
+    #[inline]
+    pub fn numbers(self, low: i128, high: i128) -> (i128, i128) {
+        match self {
+            Order::Numbers => (low, high),
+            // Negative ones stand the other way round, and before all others.
+            Order::Floats if high < 0 => (self.number(high), self.number(low)),
+            Order::Floats if low < 0 => (i64::MIN.into(), i64::MAX.into()),
+            Order::Floats => (low, high),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_between_two_places_have_bits_between_two_numbers() {
+        let values = [f64::NEG_INFINITY, -7.5, -0.0, 0.0, 1e-300, 3.0, f64::INFINITY, f64::NAN];
+        let bits = |value: f64| i128::from(value.to_bits() as i64);
+        for (at, low) in values.into_iter().enumerate() {
+            for (to, high) in values.into_iter().enumerate().skip(at) {
+                let (first, last) =
+                    Order::Floats.numbers(Order::Floats.place(bits(low)), Order::Floats.place(bits(high)));
+                let held = |value: &f64| (first..=last).contains(&bits(*value));
+                assert!(values[at..=to].iter().all(held), "{low} to {high}");
+                if low.is_sign_positive() == high.is_sign_positive() {
+                    assert_eq!(last - first, (bits(low) - bits(high)).abs());
+                }
+            }
+        }
+    }
+}
