@@ -66,6 +66,28 @@ SELECT small IN (1, 2, 3, NULL, 4) AS among, small NOT IN (1, 2, 3, 4, 5) AS out
 SELECT count(*) FROM part WHERE (name IN ('part 1', 'part 2', 'part 3', 'part 4')) IS NOT TRUE;
 SELECT count(*) FROM part WHERE (name NOT IN ('part 1', 'part 2', 'part 3', NULL)) IS UNKNOWN;
 
+-- of values that may look one way or another
+SELECT count(*) FROM part WHERE exact NOT IN (0.125, 0.250, 1, 2.0, 3.00, 62.5000);
+SELECT count(*) FROM part WHERE exact IN (0.125, NULL, 1, 2.0, 'NaN', 3.00);
+SELECT exact IN (0.125, NULL, 1.0, 2, 3), exact NOT IN (0.1250, 0.25, 1, 2), count(*) FROM part GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT count(*) FROM part WHERE seen - timestamp '2024-01-01' IN ('1 hour', '60 minutes', '1 day', '24:00', '-1 s', '2 days');
+SELECT count(*) FROM part WHERE seen - timestamp '2024-01-01' NOT IN ('1 hour', '60 minutes', '1 day', '24:00', '-1 s', '2 days');
+SELECT count(*) FROM part WHERE ratio IN (0, NULL, 'NaN', 0.25, '-0') OR ratio NOT IN (0.5, 'NaN', 1, 1.5);
+SELECT count(*) FROM part WHERE id NOT IN (1, 2, 3, 4) AND exact NOT IN (1, 2, 3, 4, 5) AND id NOT IN (11, 12, 13, 14) AND sold;
+SELECT count(*) FROM part WHERE (id - 501) / 2 NOT IN (-1, -2, -3, 4) AND id NOT IN (1, 2, 3, 501);
+SELECT count(*) FROM part a JOIN part b ON a.id = b.id + 1 AND a.small + b.small NOT IN (1, 2, 3, 4);
+
+-- long ones, and <> ALL of a subquery
+SELECT count(*) FROM part WHERE id <> ALL (ARRAY(SELECT i FROM generate_series(3, 2000) i));
+SELECT count(*) FROM part WHERE small <> ALL (SELECT small FROM part WHERE small > 3);
+SELECT count(*) FROM part WHERE small <> ALL (SELECT small FROM part WHERE id < 10);
+SELECT count(*) FROM part WHERE NOT (small <> ALL (SELECT small FROM part WHERE small > 3));
+SELECT small <> ALL (SELECT small FROM part WHERE id < 10), exact <> ALL (SELECT exact FROM part WHERE id > 490), count(*)
+  FROM part GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT count(*) FROM part p WHERE small <> ALL (SELECT small FROM part q WHERE q.id = p.id + 1) OR sold;
+SELECT count(*) FROM part WHERE name <> ALL (SELECT kept FROM nothing);
+SELECT count(*) FROM part WHERE small <> ALL (SELECT id FROM nothing WHERE id > 5);
+
 -- of what is computed, and beside other conditions
 SELECT count(*) FROM part WHERE substr(name, 6, 1) IN ('1', '2', '3', '4', '5');
 SELECT count(*) FROM part WHERE left(name, 5) || small IN ('part 1', 'part 2', 'part 3', 'part 4');

@@ -50,19 +50,25 @@ unsafe extern "C-unwind" {
     #[cfg_attr(not(feature = "pg15"), link_name = "query_tree_walker_impl")]
     pub fn query_tree_walker(query: *mut pg_sys::Query, walker: Walker, context: *mut c_void, flags: i32) -> bool;
     #[cfg_attr(not(feature = "pg15"), link_name = "expression_tree_mutator_impl")]
-    pub(super) fn expression_tree_mutator(
+    pub fn expression_tree_mutator(
         node: *mut pg_sys::Node,
         mutator: Mutator,
         context: *mut c_void,
     ) -> *mut pg_sys::Node;
     #[cfg_attr(not(feature = "pg15"), link_name = "query_tree_mutator_impl")]
-    pub(super) fn query_tree_mutator(
+    pub fn query_tree_mutator(
         query: *mut pg_sys::Query,
         mutator: Mutator,
         context: *mut c_void,
         flags: i32,
     ) -> *mut pg_sys::Query;
 
+    pub fn check_functions_in_node(
+        node: *mut pg_sys::Node,
+        checker: pg_sys::check_function_callback,
+        context: *mut c_void,
+    ) -> bool;
+    pub fn makeBoolConst(value: bool, is_null: bool) -> *mut pg_sys::Node;
     pub(super) fn expand_grouping_sets(sets: *mut pg_sys::List, distinct: bool, limit: c_int) -> *mut pg_sys::List;
 
     // Executing.

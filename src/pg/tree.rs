@@ -191,7 +191,7 @@ impl<'a> Node<'a> {
     /// Whether this node or one below it is what `wanted` looks for.
     pub fn any(self, mut wanted: fn(Node<'_>) -> bool) -> bool {
         // SAFETY: a valid expression, and the context that the walker expects.
-        unsafe { find(self.as_ptr(), (&raw mut wanted).cast()) }
+        unsafe { walk::walk(self.as_ptr(), find, (&raw mut wanted).cast()) }
     }
 }
 

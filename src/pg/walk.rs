@@ -7,6 +7,27 @@ use pgrx::prelude::*;
 
 use super::symbols::{self, Mutator, Walker};
 
+/// Whether a walker of ours says so of a node, or of one below it: how a walk begins. A guarded callback that Rust calls by
+/// itself would have an error jump over all frames up to PostgreSQL's own, whoever of them wants to catch it.
+///
+/// # Safety
+///
+/// Null or a valid node, and a walker for this context.
+pub unsafe fn walk(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_guard_ffi_boundary(|| walker(node, context)) }
+}
+
+/// The same for a mutator: the node in a new form.
+///
+/// # Safety
+///
+/// Null or a valid node, and a mutator for this context.
+pub unsafe fn mutate(node: *mut pg_sys::Node, mutator: Mutator, context: *mut c_void) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_guard_ffi_boundary(|| mutator(node, context)) }
+}
+
 /// Whether the walker says so of one of the node's children.
 ///
 /// # Safety
@@ -70,7 +91,7 @@ pub unsafe fn expanded_grouping_sets(query: &pg_sys::Query, limit: i32) -> *mut 
 pub unsafe fn functions_of(query: *mut pg_sys::Query) -> Vec<pg_sys::Oid> {
     let mut found: Vec<pg_sys::Oid> = Vec::new();
     // SAFETY: by the caller's promise; the walker gets the context that it expects.
-    unsafe { visit_functions(query.cast(), (&raw mut found).cast()) };
+    unsafe { walk(query.cast(), visit_functions, (&raw mut found).cast()) };
     found.sort_unstable_by_key(|function| function.to_u32());
     found.dedup();
     found
@@ -84,7 +105,7 @@ pub unsafe fn functions_of(query: *mut pg_sys::Query) -> Vec<pg_sys::Oid> {
 pub unsafe fn calls_only_builtin(expression: *mut pg_sys::Node) -> bool {
     let mut found: Vec<pg_sys::Oid> = Vec::new();
     // SAFETY: by the caller's promise; the walker gets the context that it expects.
-    unsafe { visit_functions(expression, (&raw mut found).cast()) };
+    unsafe { walk(expression, visit_functions, (&raw mut found).cast()) };
     found.iter().all(|function| function.to_u32() < pg_sys::FirstNormalObjectId)
 }
 

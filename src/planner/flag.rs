@@ -64,7 +64,7 @@ unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_voi
     }
 }
 
-#[pg_guard]
+/// Owns nothing, and takes no more of the stack than PostgreSQL's own: what the heap can do is not to fail here.
 unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
     // SAFETY: as in `is_flag`.
     unsafe {
@@ -75,10 +75,10 @@ unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut 
             pg_sys::NodeTag::T_FuncExpr
                 if (*node.cast::<pg_sys::FuncExpr>()).funcid == *context.cast::<pg_sys::Oid>() =>
             {
-                pg_sys::makeBoolConst(true, false)
+                symbols::makeBoolConst(true, false)
             }
-            pg_sys::NodeTag::T_Query => walk::mutate_query(node.cast(), without_flag, context, 0).cast(),
-            _ => walk::mutate_children(node, without_flag, context),
+            pg_sys::NodeTag::T_Query => symbols::query_tree_mutator(node.cast(), without_flag, context, 0).cast(),
+            _ => symbols::expression_tree_mutator(node, without_flag, context),
         }
     }
 }

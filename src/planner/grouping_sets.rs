@@ -8,7 +8,7 @@ use plan::{Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, L
 use super::reason::{Attempt, Why};
 use super::translate::{Translator, Typed, exact};
 use crate::pg::tree::{Node, Tree};
-use crate::pg::walk::{expanded_grouping_sets, mutate_children};
+use crate::pg::walk::{expanded_grouping_sets, mutate, mutate_children};
 
 /// More sets than this read their input too often.
 const MOST_SETS: i32 = 64;
@@ -88,7 +88,7 @@ impl Sets {
 pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
     let context = (&raw const keys).cast_mut().cast();
     // SAFETY: an expression, which is copied; the context is what `without_keys` expects.
-    unsafe { !pg_sys::contain_var_clause(without_keys(node.as_ptr(), context)) }
+    unsafe { !pg_sys::contain_var_clause(mutate(node.as_ptr(), without_keys, context)) }
 }
 
 /// A copy with nulls for the keys, and for what is computed of the rows of a group.

@@ -362,7 +362,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
         let context = std::ptr::from_mut(self).cast();
         // SAFETY: null or an expression (or a list of them) of the query; the context is ours.
-        let rewritten = unsafe { rewrite(node, context) };
+        let rewritten = unsafe { walk::mutate(node, rewrite, context) };
         match self.failed.take() {
             Some(reason) => Err(reason),
             None => Ok(rewritten),

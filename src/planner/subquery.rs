@@ -14,12 +14,14 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
 
+use super::functions::negation;
 use super::level::{Level, Use, level_or_sent, whole_level};
+use super::operators;
 use super::ordered::is_limited;
 use super::reason::{Attempt, Why};
 use super::scope::Scope;
 use super::translate::{Pending, Translator, Typed, boolean};
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Tree, make};
 
 /// The WITH query of a level that an item of FROM refers to.
 pub fn named_query<'a>(
@@ -106,6 +108,7 @@ impl<'a> Translator<'a> {
             _ => (node.cast::<pg_sys::SubLink>(), false),
         };
         let Some(link) = link else { return Ok(Err(rel)) };
+        let (link, negated) = self.not_any(link).map_or((link, negated), |any| (any, !negated));
         let (kind, condition): (_, fn(Expr) -> Expr) = match (link.subLinkType, negated) {
             (pg_sys::SubLinkType::EXISTS_SUBLINK, false) => (JoinKind::Semi, true_only),
             (pg_sys::SubLinkType::EXISTS_SUBLINK, true) => (JoinKind::Anti, true_only),
@@ -126,6 +129,30 @@ impl<'a> Translator<'a> {
         }
         let conditions = list.test.map(condition).into_iter().collect();
         Ok(Ok(self.join(rel, kind, list.rel, conditions)))
+    }
+
+    /// Of `<> ALL (list)`, which is `NOT = ANY (list)`, what is denied: an equality can be looked up.
+    fn not_any(&self, link: &'a pg_sys::SubLink) -> Option<&'a pg_sys::SubLink> {
+        let test = self.tree.node(link.testexpr)?.cast::<pg_sys::OpExpr>()?;
+        let is_all = link.subLinkType == pg_sys::SubLinkType::ALL_SUBLINK;
+        if !is_all || !matches!(operators::comparison(test.opno), Some((_, CmpOp::Ne))) {
+            return None;
+        }
+        // SAFETY: catalog lookups; copies of valid nodes, which share what is below them, and nobody changes that.
+        unsafe {
+            let equality = pg_sys::get_negator(test.opno);
+            if !matches!(operators::comparison(equality), Some((_, CmpOp::Eq))) {
+                return None;
+            }
+            let equal = make::<pg_sys::OpExpr>();
+            *equal = *test;
+            (equal.opno, equal.opfuncid) = (equality, pg_sys::get_opcode(equality));
+            let any = make::<pg_sys::SubLink>();
+            *any = *link;
+            any.subLinkType = pg_sys::SubLinkType::ANY_SUBLINK;
+            any.testexpr = std::ptr::from_mut(equal).cast();
+            Some(any)
+        }
     }
 
     /// The rows of a subquery that something is looked up in, and what is asked of each.
@@ -235,6 +262,9 @@ impl<'a> Translator<'a> {
 
     /// A subquery in an expression, which is joined before it is used.
     pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, unknown_is_false: bool) -> Attempt<Typed> {
+        if let Some(any) = self.not_any(link) {
+            return Ok(negation(self.subquery_value(any, false)?));
+        }
         let (decisive, found): (fn(Expr) -> Expr, bool) = match link.subLinkType {
             pg_sys::SubLinkType::EXPR_SUBLINK => return self.scalar_subquery(link),
             pg_sys::SubLinkType::ROWCOMPARE_SUBLINK => return self.compared_row(link),

@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use crate::pg::catalog;
 use crate::pg::compat;
 use crate::pg::session;
+use crate::pg::symbols;
 use crate::pg::tree::{Tree, make, push};
 use crate::pg::walk;
 use crate::shared::{self, TableState};
@@ -40,27 +41,35 @@ pub unsafe fn can_wait(
         // Statements that are kept are planned once, for all the times that they may be the heap's, if they can be told: those with
         // parameters, those of functions, and those of PREPARE.
         let mut is_general = params.is_null();
-        (!is_general || session::is_clients(source)) && !binds_planner(query.cast(), (&raw mut is_general).cast())
+        (!is_general || session::is_clients(source))
+            && !walk::walk(query.cast(), binds_planner, (&raw mut is_general).cast())
     }
 }
 
 /// Whether a node, or one below it, is a parameter without a value, though the plan is to be a general one, or something that
-/// PostgreSQL's planner replaces and knows to depend on: an expression of a function's body, a domain without conditions.
-#[pg_guard]
+/// PostgreSQL's planner replaces and knows to depend on: an expression of a function's body, a domain without conditions. Owns
+/// nothing: errors jump over it.
 unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `can_wait`; tags tell types.
     unsafe {
         let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
         match tag {
-            pg_sys::NodeTag::T_Query => return walk::walk_query(node.cast(), binds_planner, is_general),
+            pg_sys::NodeTag::T_Query => {
+                return symbols::query_tree_walker(node.cast(), binds_planner, is_general, 0);
+            }
             pg_sys::NodeTag::T_CoerceToDomain => return true,
-            pg_sys::NodeTag::T_Param if *is_general.cast::<bool>() => return true,
+            // Others are what a subquery is compared with.
+            pg_sys::NodeTag::T_Param
+                if (*node.cast::<pg_sys::Param>()).paramkind == pg_sys::ParamKind::PARAM_EXTERN =>
+            {
+                return *is_general.cast::<bool>();
+            }
             // Neither of a type's functions has a body that could take its place.
             pg_sys::NodeTag::T_CoerceViaIO => {}
-            _ if pg_sys::check_functions_in_node(node, Some(has_body_in_sql), std::ptr::null_mut()) => return true,
+            _ if symbols::check_functions_in_node(node, Some(has_body_in_sql), std::ptr::null_mut()) => return true,
             _ => {}
         }
-        walk::walk_children(node, binds_planner, is_general)
+        symbols::expression_tree_walker(node, binds_planner, is_general)
     }
 }
 
@@ -84,7 +93,7 @@ impl Reads {
     pub unsafe fn of(query: *mut pg_sys::Query) -> Reads {
         let mut reads = Reads { query, entries: std::ptr::null_mut(), permissions: std::ptr::null_mut() };
         // SAFETY: by the caller's promise; the walker gets the context that it expects.
-        unsafe { collect(query.cast(), (&raw mut reads).cast()) };
+        unsafe { walk::walk(query.cast(), collect, (&raw mut reads).cast()) };
         reads
     }
 
@@ -148,20 +157,25 @@ impl Reads {
     }
 }
 
-/// Owns nothing but its context.
-#[pg_guard]
+/// Owns nothing: errors jump over it.
 unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, reads: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `Reads::of`; tags tell types.
     unsafe {
         let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
         match tag {
             pg_sys::NodeTag::T_Query => {
-                (*reads.cast::<Reads>()).add(&*node.cast());
-                walk::walk_query(node.cast(), collect, reads)
+                add_query(node.cast(), reads);
+                symbols::query_tree_walker(node.cast(), collect, reads, 0)
             }
             // Nobody reads it.
             pg_sys::NodeTag::T_CommonTableExpr if (*node.cast::<pg_sys::CommonTableExpr>()).cterefcount == 0 => false,
-            _ => walk::walk_children(node, collect, reads),
+            _ => symbols::expression_tree_walker(node, collect, reads),
         }
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn add_query(query: *mut pg_sys::Query, reads: *mut c_void) {
+    // SAFETY: a valid query, and the context of `Reads::of`.
+    unsafe { (*reads.cast::<Reads>()).add(&*query) };
 }

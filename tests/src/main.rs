@@ -30,6 +30,7 @@ mod intervals;
 mod loading;
 mod locales;
 mod mechanisms;
+mod nesting;
 mod ordered;
 mod patched_kernel;
 mod powers;
@@ -83,6 +84,7 @@ fn main() -> std::process::ExitCode {
         ("following", following::TESTS),
         ("snapshots", snapshots::TESTS),
         ("mechanisms", mechanisms::TESTS),
+        ("nesting", nesting::TESTS),
         ("forking", forking::TESTS),
         ("patched_kernel", patched_kernel::TESTS),
         ("locales", locales::TESTS),

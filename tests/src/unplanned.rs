@@ -26,6 +26,7 @@ tests![
     statements_that_are_kept_follow_changes,
     it_is_cancelled_like_any_other,
     a_planner_of_others_is_asked,
+    subqueries_do_not_make_it_planned_first,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -543,5 +544,29 @@ fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
             ensure!(seen == ["3|3|15"], "{libraries}, refused {refused:?}: {seen:?}");
         }
     }
+    Ok(())
+}
+
+/// What is compared with a subquery's rows is a parameter to PostgreSQL, but no value of the statement's that may be kept.
+fn subqueries_do_not_make_it_planned_first(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_tables(context)?;
+    client.batch_execute("SET debug_print_plan = on; SET log_min_messages = log")?;
+    let mut plan = |sql: &str| -> Result<String> {
+        let seen = cluster.log().len();
+        anker::text_rows(&mut client, sql)?;
+        Ok(cluster.log()[seen..].to_owned())
+    };
+    for condition in [
+        "id IN (SELECT tid FROM u)",
+        "id NOT IN (SELECT tid FROM u)",
+        "g <> ALL (SELECT tid FROM u WHERE tid > 2)",
+        "EXISTS (SELECT FROM u WHERE tid = t.id)",
+        "n > (SELECT avg(id) FROM u)",
+    ] {
+        let log = plan(&format!("SELECT count(*) FROM t WHERE {condition} AND anker.olap()"))?;
+        ensure!(log.contains("{CUSTOMSCAN"), "{condition}: no plan of ours in the log:\n{log}");
+        ensure!(!log.contains("SEQSCAN"), "{condition}: planned for the heap, too:\n{log}");
+    }
+    ensure!(plan("SELECT count(*) FROM t WHERE id IN (SELECT tid FROM u)")?.contains("SEQSCAN"), "no scan of the heap");
     Ok(())
 }

@@ -615,7 +615,7 @@ mod tests {
         assert_eq!(bounds(&mut numbers), (f64::NEG_INFINITY, 1e300));
         // Those of some rows, of one sign and of both.
         for rows in [200..300, 0..50, 50..150] {
-            let ends = (rows.start.max(0) as f64 - 100.5, rows.end as f64 - 101.5);
+            let ends = (rows.start as f64 - 100.5, rows.end as f64 - 101.5);
             let kept = mask(rows.filter(|row| *row != 17));
             numbers.look_at(0, CHUNK_ROWS, &kept).unwrap();
             assert_eq!(bounds(&mut numbers), ends);

@@ -19,13 +19,13 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::filter::FilterExecBuilder;
 use datafusion_physical_plan::joins::CrossJoinExec;
 use optimizer::join_order::{self, Classes, MAX_RELATIONS, Node, Owners, Pair, Statistics, Tree};
-use plan::{BoolOp, CmpOp, ColumnId, Expr, JoinKind, Rel};
+use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
 use protocol::request::Failure;
 use protocol::tree::{Join, Method, Step};
 
 use crate::aggregate::one_partition;
 use crate::error::internal;
-use crate::expr::{joined, planning};
+use crate::expr::planning;
 use crate::join::{self, Given};
 use crate::join_keys::Partners;
 use crate::physical::{Builder, Stage, cooperative};
@@ -190,8 +190,7 @@ impl<'a> Block<'a, '_> {
             return Ok(stage);
         }
         let lowering = self.builder.lowering(&stage.columns);
-        let predicates = filters.iter().map(|f| lowering.lower(f)).collect::<Result<Vec<_>, _>>()?;
-        let predicate = joined(BoolOp::And, predicates);
+        let predicate = lowering.all(filters)?;
         let read = self.read(&stage.columns, still_read);
         let kept = stage.positions(|id| read.contains(id));
         let columns = kept.iter().map(|i| stage.columns[*i]).collect();

@@ -212,7 +212,8 @@ impl Computed {
     }
 }
 
-fn is_constant(expr: &Arc<dyn PhysicalExpr>) -> bool {
+/// Whether it reads no columns.
+pub fn is_constant(expr: &Arc<dyn PhysicalExpr>) -> bool {
     match expr.children()[..] {
         [] => (&**expr as &dyn Any).is::<Literal>(),
         ref children => children.iter().all(|child| is_constant(child)),

@@ -182,9 +182,19 @@ impl Lowering<'_> {
         Schema::new(self.columns.iter().map(field).collect::<Vec<_>>())
     }
 
+    /// Conditions all of which a row must meet, in whatever order.
+    pub fn all(&self, conditions: &[&Expr]) -> Result<Physical, Failure> {
+        let physical = self.listed(BoolOp::And, conditions.iter().copied())?;
+        Ok(joined(BoolOp::And, physical))
+    }
+
+    fn listed<'e>(&self, op: BoolOp, args: impl Iterator<Item = &'e Expr>) -> Result<Vec<Physical>, Failure> {
+        let physical: Vec<Physical> = args.map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
+        with_lists(op, physical, &self.schema()).map_err(planning)
+    }
+
     fn logic(&self, op: BoolOp, args: &[Expr]) -> Result<Physical, Failure> {
-        let physical: Vec<Physical> = args.iter().map(|arg| self.lower(arg)).collect::<Result<_, _>>()?;
-        let physical = with_lists(op, physical, &self.schema()).map_err(planning)?;
+        let physical = self.listed(op, args.iter())?;
         if args.iter().skip(1).any(Expr::can_raise) {
             return Ok(guarded(op, physical));
         }

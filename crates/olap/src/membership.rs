@@ -3,12 +3,15 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Schema};
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use datafusion_common::error::Result;
-use datafusion_expr::Operator;
+use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, Literal, in_list};
 use plan::BoolOp;
+
+use crate::computed::is_constant;
 
 type Physical = Arc<dyn PhysicalExpr>;
 
@@ -28,9 +31,14 @@ pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Ve
             continue;
         }
         let (list, behind) = rest.split_at(run);
-        let constants = list.iter().filter_map(|arg| comparison(op, arg)).map(|(_, constant)| constant.clone());
-        if let Some((operand, _)) = comparison(op, first) {
-            joined.push(in_list(operand.clone(), constants.collect(), &(op == BoolOp::And), schema)?);
+        let constants: Option<Vec<Physical>> =
+            list.iter().map(|arg| constant_of(comparison(op, arg)?.right())).collect();
+        match (constants, comparison(op, first)) {
+            (Some(constants), Some(first)) => {
+                joined.push(in_list(first.left().clone(), constants, &(op == BoolOp::And), schema)?);
+            }
+            // One of them raises an error, which is one of the row that comes to it.
+            _ => joined.extend_from_slice(list),
         }
         rest = behind;
     }
@@ -39,19 +47,29 @@ pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Ve
 
 /// How many of the first of `args` belong into one list.
 fn run_length(op: BoolOp, args: &[Physical]) -> usize {
-    let Some((operand, _)) = args.first().and_then(|first| comparison(op, first)) else { return 0 };
-    args.iter().take_while(|arg| comparison(op, arg).is_some_and(|(other, _)| operand == other)).count()
+    let Some(first) = args.first().and_then(|first| comparison(op, first)) else { return 0 };
+    args.iter().take_while(|arg| comparison(op, arg).is_some_and(|other| first.left() == other.left())).count()
 }
 
-/// The operand and the constant of an equality in a list of OR, of an inequality in one of AND.
-fn comparison(op: BoolOp, arg: &Physical) -> Option<(&Physical, &Physical)> {
+/// An equality with a constant in a list of OR, an inequality in one of AND. Equal values have equal bits: of floats what is
+/// compared is made so.
+fn comparison(op: BoolOp, arg: &Physical) -> Option<&BinaryExpr> {
     let compared = (&**arg as &dyn Any).downcast_ref::<BinaryExpr>()?;
     let wanted = match op {
         BoolOp::Or => Operator::Eq,
         BoolOp::And => Operator::NotEq,
     };
-    let constant = (&**compared.right() as &dyn Any).downcast_ref::<Literal>()?;
-    // Floats are equal by other rules than their bits are.
-    let is_exact = !matches!(constant.value().data_type(), DataType::Float64);
-    (*compared.op() == wanted && is_exact).then_some((compared.left(), compared.right()))
+    (*compared.op() == wanted && is_constant(compared.right())).then_some(compared)
+}
+
+/// What an expression without columns comes to, if that is a value.
+fn constant_of(expr: &Physical) -> Option<Physical> {
+    if (&**expr as &dyn Any).is::<Literal>() {
+        return Some(expr.clone());
+    }
+    let nothing = RecordBatch::new_empty(Arc::new(Schema::empty()));
+    match expr.evaluate(&nothing) {
+        Ok(ColumnarValue::Scalar(value)) => Some(Arc::new(Literal::new(value))),
+        _ => None,
+    }
 }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
 use datafusion_common::{JoinSide, JoinType};
-use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::joins::NestedLoopJoinExec;
@@ -28,7 +27,7 @@ use crate::aggregate::one_partition;
 use crate::arrow_form::arrow_type;
 use crate::block::compared_sides;
 use crate::error::internal;
-use crate::expr::{column_name, joined, planning};
+use crate::expr::{column_name, planning};
 use crate::join::{self, Given};
 use crate::join_keys::Partners;
 use crate::logic::guarded;
@@ -131,11 +130,9 @@ impl Builder<'_> {
             fields.push(Field::new(column_name(*id), arrow_type(self.plan.type_of(&Expr::column(*id))), true));
         }
         let lowering = self.lowering(&columns);
-        let predicates: Vec<Arc<dyn PhysicalExpr>> =
-            conditions.iter().map(|c| lowering.lower(c)).collect::<Result<_, _>>()?;
         let predicate = match conditions.iter().any(|c| c.can_raise()) {
-            true => guarded(BoolOp::And, predicates),
-            false => joined(BoolOp::And, predicates),
+            true => guarded(BoolOp::And, conditions.iter().map(|c| lowering.lower(c)).collect::<Result<_, _>>()?),
+            false => lowering.all(&conditions)?,
         };
         let predicate = self.cancellation.observed(predicate);
         Ok(Some(JoinFilter::new(predicate, indices, Arc::new(Schema::new(fields)))))

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
-use plan::{BoolOp, ColumnId, Expr};
+use plan::{BoolOp, CmpOp, ColumnId, Expr};
 use protocol::request::Failure;
 use protocol::tree::Step;
 
 use crate::arrow_form::arrow_type;
-use crate::expr::{column_name, joined};
+use crate::expr::column_name;
 use crate::join_keys::{JoinKeys, KeyTest};
 use crate::physical::{Builder, Stage, columns_of};
 use crate::scan::{Condition, Filter, Pruning, Ranges, Reading, ViewScan};
@@ -61,13 +61,18 @@ impl Builder<'_> {
         Ok(Stage { plan, columns: kept_ids })
     }
 
-    /// Conditions as a scan tries them. Those that together say in which range a column lies are one.
+    /// Conditions as a scan tries them. Those that together say in which range a column lies are one, and so are those that
+    /// together say with which of a list of values something is not equal.
     fn tests(&self, relation: u16, columns: &[ColumnId], conditions: &[&Expr]) -> Result<Vec<Condition>, Failure> {
         let reading = Reading { columns, plan: self.plan, params: self.params };
         let mut tests: Vec<(Vec<&Expr>, Option<Ranges>)> = Vec::new();
         for condition in conditions.iter().flat_map(|condition| conjuncts(condition)) {
             let ranges = reading.exactly(condition);
             let both = |other: &Option<Ranges>| other.as_ref()?.and(ranges.as_ref()?);
+            if let Some(last) = tests.last_mut().filter(|last| of_one_list(&last.0, condition)) {
+                last.0.push(condition);
+                continue;
+            }
             let known = tests.iter_mut().find_map(|test| both(&test.1).map(|both| (test, both)));
             match known {
                 Some((test, both)) => {
@@ -82,10 +87,10 @@ impl Builder<'_> {
             let read = places_of(columns, &read);
             let ids: Vec<ColumnId> = read.iter().map(|at| columns[*at]).collect();
             let lowering = self.lowering(&ids);
-            let lowered = conditions.iter().map(|c| lowering.lower(c)).collect::<Result<Vec<_>, _>>()?;
+            let expr = lowering.all(&conditions)?;
             let schema = Arc::new(self.schema(relation, columns, &ids));
             let ranges = ranges.map(|ranges| ranges.ranges);
-            Ok(Condition { expr: joined(BoolOp::And, lowered), columns: read, schema, ranges })
+            Ok(Condition { expr, columns: read, schema, ranges })
         };
         tests.into_iter().map(test).collect()
     }
@@ -132,6 +137,17 @@ fn conjuncts(condition: &Expr) -> Vec<&Expr> {
         Expr::Bool { op: BoolOp::And, args } => args.iter().flat_map(conjuncts).collect(),
         other => vec![other],
     }
+}
+
+/// Whether a condition says, as these do, that something is not equal with a constant.
+fn of_one_list(conditions: &[&Expr], condition: &Expr) -> bool {
+    fn compared(condition: &Expr) -> Option<&Expr> {
+        match condition {
+            Expr::Cmp { op: CmpOp::Ne, left, right } if right.columns().is_empty() => Some(left),
+            _ => None,
+        }
+    }
+    compared(condition).is_some_and(|left| conditions.first().and_then(|first| compared(first)) == Some(left))
 }
 
 /// Which of a relation's columns are among these.

@@ -14,11 +14,11 @@ use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use colstore::{ChunkRows, TableView};
 use optimizer::join_order::{self, Choice, MAX_RELATIONS, Relation, Statistics};
-use plan::{BoolOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel};
+use plan::{ColumnId, Expr, JoinKind, Literal, Plan, Rel};
 
 use crate::arrow_form::arrow_type;
 use crate::block::Parts;
-use crate::expr::{Lowering, column_name, joined};
+use crate::expr::{Lowering, column_name};
 use crate::join_keys::asked_column;
 use crate::scan::some_rows;
 
@@ -113,8 +113,7 @@ impl<'a> Sampled<'a> {
     /// Whether each row meets all conditions.
     fn evaluated(&self, scan: &Scan<'_>, conditions: &[&Expr], rows: &RecordBatch) -> Option<ArrayRef> {
         let lowering = Lowering { plan: self.plan, params: self.params, columns: scan.columns, known: &[] };
-        let lowered = conditions.iter().map(|c| lowering.lower(c).ok()).collect::<Option<Vec<_>>>()?;
-        joined(BoolOp::And, lowered).evaluate(rows).ok()?.into_array(rows.num_rows()).ok()
+        lowering.all(conditions).ok()?.evaluate(rows).ok()?.into_array(rows.num_rows()).ok()
     }
 
     /// What a user may not see must not show in what is expected.

@@ -1,0 +1,107 @@
+//! Expressions that are nested too deeply for the engine's side are the heap's, as long as they are not too deep for it; whatever
+//! is raised on the way is taken back, and the session and its transactions go on.
+
+use std::time::Duration;
+
+use bench::{Result, anker};
+use postgres::Client;
+
+use crate::flagged::{Answer, ask};
+use crate::runner::{Context, ensure, tests};
+
+tests![deep_expressions_are_the_heaps, nothing_is_lost_behind_a_deep_expression];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+/// Deeper than an expression may be for the engine, and deep enough for a guard of each level to exhaust the stack.
+const DEPTHS: [usize; 3] = [100, 700, 1400];
+
+/// What is nested, and the query that it stands in.
+type Nested = (&'static str, &'static str, &'static str, &'static str);
+
+const QUERIES: [Nested; 9] = [
+    ("", "s", " || s", "SELECT length({}) FROM t WHERE id = 5"),
+    ("(", "id", " + 0)", "SELECT count(*) FROM t WHERE {} > 990"),
+    ("replace(", "s", ", 'a', 'b')", "SELECT max({}) FROM t"),
+    ("CASE WHEN id > 5 THEN id ELSE ", "1", " END", "SELECT sum({}) FROM t"),
+    ("(id > 0 AND (id < 0 OR ", "true", "))", "SELECT count(*) FROM t WHERE {}"),
+    ("(", "g", " + 1)", "SELECT {} AS k, count(*) FROM t GROUP BY k"),
+    ("abs(", "g", ")", "SELECT id FROM t ORDER BY {} DESC, id LIMIT 3"),
+    ("coalesce(nullif(g, 1), ", "1", ")", "SELECT g, max({}) FROM t GROUP BY g"),
+    ("(", "1", " + g - g)", "SELECT id FROM t WHERE id = ANY (ARRAY[{}])"),
+];
+
+fn nested((open, middle, close, query): Nested, depth: usize) -> String {
+    query.replace("{}", &format!("{}{middle}{}", open.repeat(depth), close.repeat(depth)))
+}
+
+fn with_table(client: &mut Client) -> Result<()> {
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, g integer, s text);
+         INSERT INTO t SELECT i, i % 7, 'text ' || i FROM generate_series(1, 1000) i; ANALYZE t; SET jit = off",
+    )?;
+    anker::mirror(client, &["t"], LIVE)
+}
+
+fn sorted(answer: Answer) -> Answer {
+    match answer {
+        Answer::Rows(mut rows) => {
+            rows.sort_unstable();
+            Answer::Rows(rows)
+        }
+        error => error,
+    }
+}
+
+fn deep_expressions_are_the_heaps(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    with_table(&mut client)?;
+    for query in QUERIES {
+        for depth in DEPTHS {
+            let sql = nested(query, depth);
+            client.batch_execute("SET anker.route = off")?;
+            let heap = sorted(ask(&mut client, &sql)?);
+            ensure!(matches!(heap, Answer::Rows(_)), "{depth} of {query:?}: {heap:?}");
+            for route in ["prefer", "auto", "hint"] {
+                client.batch_execute(&format!("SET anker.route = {route}"))?;
+                let asked = match (route, sql.split_once(" FROM t WHERE ")) {
+                    ("hint", Some((head, tail))) => format!("{head} FROM t WHERE anker.olap() AND ({tail})"),
+                    ("hint", None) => sql.replacen(" FROM t", " FROM t WHERE anker.olap()", 1),
+                    _ => sql.clone(),
+                };
+                let found = sorted(ask(&mut client, &asked)?);
+                ensure!(found == heap, "{depth} of {query:?}, {route}: {found:?}, not {heap:?}");
+                let planned = ask(&mut client, &format!("EXPLAIN {asked}"))?;
+                ensure!(matches!(planned, Answer::Rows(_)), "EXPLAIN of {depth} of {query:?}, {route}: {planned:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the heap gives up, too, the error is its own, and no subtransaction of ours is left open around what follows.
+fn nothing_is_lost_behind_a_deep_expression(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    with_table(&mut client)?;
+    client.batch_execute("CREATE TABLE kept (a integer); SET anker.route = prefer")?;
+    for (number, depth) in [700, 4000].into_iter().enumerate() {
+        let deep = nested(QUERIES[0], depth);
+        client.batch_execute(&format!(
+            "DO $$ BEGIN BEGIN EXECUTE '{}'; EXCEPTION WHEN statement_too_complex THEN NULL; END; END $$",
+            deep.replace('\'', "''")
+        ))?;
+        // Outside of any block, and in one that goes on behind a savepoint.
+        _ = ask(&mut client, &deep)?;
+        client.batch_execute(&format!("INSERT INTO kept VALUES ({number})"))?;
+        client.batch_execute("BEGIN; SAVEPOINT s")?;
+        _ = ask(&mut client, &deep)?;
+        client.batch_execute(&format!("ROLLBACK TO s; INSERT INTO kept VALUES ({number} + 10); COMMIT"))?;
+        let numbers = anker::text_rows(&mut client, "SELECT pg_current_xact_id() FROM generate_series(1, 1)")?;
+        let others = anker::text_rows(&mut client, "SELECT pg_current_xact_id() FROM generate_series(1, 1)")?;
+        ensure!(numbers != others, "two statements ran in one transaction");
+    }
+    drop(client);
+    let rows = anker::text_rows(&mut cluster.connect()?, "SELECT a FROM kept ORDER BY a")?;
+    ensure!(rows == ["0", "1", "10", "11"], "only {rows:?} were kept");
+    Ok(())
+}
