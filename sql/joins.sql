@@ -124,3 +124,10 @@ SELECT count(*) FROM wide JOIN few USING (k) WHERE 100 / n > 0 AND t <> '';
 SELECT w.id FROM wide w WHERE 10 / (w.n - 9) > -100 AND EXISTS (SELECT FROM few WHERE few.k = w.k);
 SELECT w.id FROM wide w WHERE w.id > 5 AND 10 / (w.n - 9) > -100 AND EXISTS (SELECT FROM few WHERE few.k = w.k);
 SELECT f.k, c.id FROM few f LEFT JOIN (SELECT id, k FROM wide WHERE id > 5 AND 10 / (n - 9) > -100) c ON c.k = f.k;
+
+-- full joins that PostgreSQL has no way for raise its error; others may have any condition beside an equality, or none
+SELECT count(*) FROM customer FULL JOIN orders ON c_id < o_c_id;
+SELECT count(*) FROM customer FULL JOIN orders ON c_id = 5;
+SELECT count(*) FROM customer FULL JOIN orders ON c_id = o_c_id AND c_id < o_id;
+SELECT count(*) FROM customer FULL JOIN orders ON true;
+SELECT count(*) FROM customer FULL JOIN orders ON c_id < o_c_id WHERE c_id > 0;

@@ -3,7 +3,7 @@
 //! Whether the tables are mirrored right now is asked when the query runs: a plan may live longer than that.
 
 use pgrx::prelude::*;
-use plan::{Expr, JoinKind, Rel};
+use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
 
 use super::level::subqueries_last;
 use super::reason::{Attempt, Why};
@@ -123,6 +123,9 @@ impl<'a> Reader<'a, '_> {
         let conditions =
             conjuncts.into_iter().map(|c| self.translator.row_condition(c)).collect::<Attempt<Vec<Expr>>>()?;
         if self.translator.pending.len() == waiting {
+            if kind == JoinKind::Full && !self.is_looked_up(&left, &right, &conditions) {
+                return Err(Why::FromItem.of("full join that PostgreSQL has no way for"));
+            }
             return Ok(self.translator.join(left, kind, right, conditions));
         }
         if kind == JoinKind::Full {
@@ -131,6 +134,22 @@ impl<'a> Reader<'a, '_> {
         // A partner is a row of the right side for which the condition holds with all that it needs.
         let partners = self.translator.with_pending(right, waiting).filter(conditions);
         Ok(self.translator.join(left, kind, partners, Vec::new()))
+    }
+
+    /// Whether a condition equates the two sides, or none reads them: PostgreSQL raises an error for any other full join.
+    fn is_looked_up(&self, left: &Rel, right: &Rel, conditions: &[Expr]) -> bool {
+        let (left, right) = (self.translator.columns_of(left), self.translator.columns_of(right));
+        let is_of = |side: &[ColumnId], expr: &Expr| {
+            let read = expr.columns();
+            !read.is_empty() && read.iter().all(|id| side.contains(id))
+        };
+        let equates = |condition: &Expr| match condition {
+            Expr::Cmp { op: CmpOp::Eq, left: a, right: b } => {
+                is_of(&left, a) && is_of(&right, b) || is_of(&right, a) && is_of(&left, b)
+            }
+            _ => false,
+        };
+        conditions.iter().all(|condition| condition.columns().is_empty()) || conditions.iter().any(equates)
     }
 
     fn entry(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {

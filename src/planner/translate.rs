@@ -173,7 +173,10 @@ impl<'a> Translator<'a> {
         });
         let mut plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
         plan.scan_alike();
-        plan.check().map_err(|what| Why::Engine.of(format!("its plan is not well-formed: {what}")))?;
+        plan.check().map_err(|what| match what.contains(plan::TOO_DEEP) {
+            true => Why::TooLarge.of(what),
+            false => Why::Engine.of(format!("its plan is not well-formed: {what}")),
+        })?;
         let Translator { param_exprs: params, sources, sent, names, .. } = self;
         Ok(Finished { plan, params, sources, sent, names })
     }

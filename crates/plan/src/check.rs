@@ -11,6 +11,8 @@ use crate::{
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
 pub const MAX_DEPTH: usize = 100;
+/// What is said of more.
+pub const TOO_DEEP: &str = "nested too deeply";
 
 impl Plan {
     /// What is wrong with it, for developers to read.
@@ -32,7 +34,7 @@ struct Checker<'a> {
 impl Checker<'_> {
     /// The columns of the operator's rows.
     fn rel(&mut self, rel: &Rel, depth: usize) -> Result<Vec<ColumnId>, String> {
-        let depth = depth.checked_sub(1).ok_or("operators are nested too deeply")?;
+        let depth = depth.checked_sub(1).ok_or_else(|| format!("operators are {TOO_DEEP}"))?;
         match rel {
             Rel::Scan { relation, columns } => {
                 let relation = self.plan.relations.get(*relation as usize).ok_or("no such relation")?;
@@ -252,7 +254,7 @@ impl Checker<'_> {
     }
 
     fn type_within(&self, expr: &Expr, visible: &[ColumnId], depth: usize) -> Result<Type, String> {
-        let depth = depth.checked_sub(1).ok_or("expression is nested too deeply")?;
+        let depth = depth.checked_sub(1).ok_or_else(|| format!("expression is {TOO_DEEP}"))?;
         let type_of = |expr: &Expr| self.type_within(expr, visible, depth);
         let expect_bool = |expr: &Expr| match type_of(expr)? {
             Type::Bool => Ok(()),

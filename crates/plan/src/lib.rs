@@ -28,7 +28,7 @@ pub mod words;
 mod zone;
 
 pub use catalogue::{Agg, Named};
-pub use check::MAX_DEPTH;
+pub use check::{MAX_DEPTH, TOO_DEEP};
 pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
 pub use failure::FailureKind;
 pub use interval::Interval;
