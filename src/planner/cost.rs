@@ -5,10 +5,12 @@
 use std::collections::HashMap;
 
 use pgrx::prelude::*;
+use plan::CmpOp;
 use route::{Costs, Flow};
 
 use super::insert;
 use super::nodes::EngineSide;
+use super::operators;
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
 use crate::pg::tree::{Node, Tagged, Tree};
@@ -59,8 +61,7 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for
         let boundary = boundary(tree, &**insert::source(heap.cast_mut()), &above, side.demand().is_limited);
         let mut heap_plan = HeapPlan::new(tree, &*heap);
         let returned = boundary.returned / if side.filters_above() { KEPT_ABOVE } else { 1.0 };
-        let (joined, grouped) = heap_plan.flow();
-        let flow = Flow { joined, grouped, returned };
+        let flow = Flow { returned, ..heap_plan.flow() };
         let mut work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
         if for_client && side.hands_on() {
             // The heap's rows have to be written for the client, too, which its cost leaves out; the engine's take no longer.
@@ -190,13 +191,12 @@ struct HeapPlan<'a> {
     tree: Tree<'a>,
     statement: &'a pg_sys::PlannedStmt,
     tables: HashMap<pg_sys::Oid, f64>,
-    joined: f64,
-    grouped: f64,
+    flow: Flow,
 }
 
 impl<'a> HeapPlan<'a> {
     fn new(tree: Tree<'a>, statement: &'a pg_sys::PlannedStmt) -> HeapPlan<'a> {
-        HeapPlan { tree, statement, tables: HashMap::new(), joined: 0.0, grouped: 0.0 }
+        HeapPlan { tree, statement, tables: HashMap::new(), flow: Flow::default() }
     }
 
     fn rows_of_table(&mut self, relid: pg_sys::Oid) -> f64 {
@@ -204,7 +204,7 @@ impl<'a> HeapPlan<'a> {
     }
 
     /// Rows that are joined, and grouped.
-    fn flow(&mut self) -> (f64, f64) {
+    fn flow(&mut self) -> Flow {
         let once = Turns { repeats: 1.0, processes: 1.0 };
         self.rows(self.plan(self.statement.planTree), once);
         for subplan in self.tree.pointers(self.statement.subplans) {
@@ -215,7 +215,7 @@ impl<'a> HeapPlan<'a> {
             let repeats = if reads_outside { f64::INFINITY } else { 1.0 };
             self.rows(plan, Turns { repeats, ..once });
         }
-        (self.joined, self.grouped)
+        self.flow
     }
 
     fn plan(&self, plan: *mut pg_sys::Plan) -> &'a pg_sys::Plan {
@@ -248,6 +248,9 @@ impl<'a> HeapPlan<'a> {
                 // The outer rows are those of all processes.
                 let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
                 let inner = self.below(plan.righttree, Turns { repeats, ..turns });
+                if !self.equates(plan) {
+                    self.flow.paired += outer * if looks_up { self.ranged(plan.righttree) } else { inner };
+                }
                 self.join(outer, inner, or_at_most(outer.max(inner)))
             }
             T_HashJoin | T_MergeJoin => {
@@ -257,7 +260,7 @@ impl<'a> HeapPlan<'a> {
             }
             T_Agg | T_Group | T_Unique | T_WindowAgg => {
                 let input = self.below(plan.lefttree, turns);
-                self.grouped += input;
+                self.flow.grouped += input;
                 expected.min(input)
             }
             T_Gather | T_GatherMerge => {
@@ -286,8 +289,43 @@ impl<'a> HeapPlan<'a> {
     }
 
     fn join(&mut self, outer: f64, inner: f64, result: f64) -> f64 {
-        self.joined += outer + inner + result;
+        self.flow.joined += outer + inner + result;
         result
+    }
+
+    /// Whether a nested loop compares its two sides by an equality, for which the engine has a hash table.
+    fn equates(&self, plan: &pg_sys::Plan) -> bool {
+        of::<pg_sys::NestLoop>(plan)
+            .is_some_and(|join| self.conditions(join.join.joinqual).any(|(op, _)| op == CmpOp::Eq))
+    }
+
+    /// Of a side that is looked up for each row of the other one in a range of an index, and by no equality, the rows among which
+    /// the engine has to look.
+    fn ranged(&mut self, side: *mut pg_sys::Plan) -> f64 {
+        use pg_sys::NodeTag::*;
+        // SAFETY: a plan's child, or null.
+        let Some(plan) = (unsafe { side.as_ref() }) else { return 0.0 };
+        let index = match plan.type_ {
+            T_Memoize | T_Material | T_Result | T_Sort | T_Unique => return self.ranged(plan.lefttree),
+            T_IndexScan => of::<pg_sys::IndexScan>(plan).map(|scan| scan.indexqual),
+            T_IndexOnlyScan => of::<pg_sys::IndexOnlyScan>(plan).map(|scan| scan.indexqual),
+            T_BitmapHeapScan if !plan.lefttree.is_null() => {
+                of::<pg_sys::BitmapIndexScan>(self.plan(plan.lefttree)).map(|scan| scan.indexqual)
+            }
+            _ => None,
+        };
+        let mut given = self.conditions(index.unwrap_or(std::ptr::null_mut())).filter(|(_, reads_param)| *reads_param);
+        let is_range = given.next().is_some_and(|(op, _)| op != CmpOp::Eq) && given.all(|(op, _)| op != CmpOp::Eq);
+        if is_range { self.scanned(plan) } else { 0.0 }
+    }
+
+    /// The comparisons among conditions, and whether they read a value of the rows around.
+    fn conditions(&self, list: *mut pg_sys::List) -> impl Iterator<Item = (CmpOp, bool)> + use<'a> {
+        let reads_param = |condition: Node<'_>| condition.any(|node| node.cast::<pg_sys::Param>().is_some());
+        self.tree.list(list).filter_map(move |condition| {
+            let (_, op) = operators::comparison(condition.cast::<pg_sys::OpExpr>()?.opno)?;
+            Some((op, reads_param(condition)))
+        })
     }
 
     /// All rows of the table that a node reads.

@@ -57,6 +57,7 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "SELECT g, sum(x) FROM t a WHERE x > (SELECT avg(x) FROM t b WHERE b.g = a.g) GROUP BY g",
         "WITH r AS (SELECT g, sum(x) AS s FROM t GROUP BY g)
          SELECT name, s FROM u JOIN r USING (g) WHERE s = (SELECT max(s) FROM r) ORDER BY name",
+        "SELECT count(*) FROM t a JOIN t b ON b.id = a.id * 5 AND b.x > a.x",
         // The heap would have to write as many rows for the client.
         "SELECT * FROM t",
         "SELECT s, x FROM t WHERE x > 100",
@@ -71,6 +72,8 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "SELECT sum(x) FROM t WHERE id BETWEEN 1 AND 50",
         "SELECT name, x FROM t JOIN u USING (g) WHERE id = 4",
         "SELECT count(*) FROM u",
+        // The engine would compare all pairs where the heap goes through ranges of an index.
+        "SELECT count(*) FROM t a WHERE id < 5000 AND EXISTS (SELECT FROM t b WHERE b.id BETWEEN a.id * 5 AND a.id * 5 + 1 AND b.x > 3)",
     ] {
         chosen(&mut client, sql, false)?;
     }

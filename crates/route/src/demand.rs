@@ -6,6 +6,9 @@ use plan::{ColumnId, Expr, Physical, Plan, Rel, Type};
 
 use crate::{Flow, Work};
 
+/// For how many values a pair of rows counts that a nested loop compares: two conditions on it took two nanoseconds, of two threads.
+const VALUES_OF_PAIR: f64 = 4.0;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     reads: Vec<Reads>,
@@ -70,7 +73,9 @@ impl Demand {
     pub fn work(&self, mut rows_of: impl FnMut(u32) -> f64, flow: Flow) -> Work {
         let read = |reads: &Reads| reads.per_row * reads.tables.iter().map(|table| rows_of(*table)).sum::<f64>();
         Work {
-            values: self.reads.iter().map(read).sum::<f64>() + self.per_grouped * flow.grouped,
+            values: self.reads.iter().map(read).sum::<f64>()
+                + self.per_grouped * flow.grouped
+                + VALUES_OF_PAIR * flow.paired,
             rows: flow.joined + flow.grouped,
             results: self.per_returned * flow.returned,
         }
@@ -162,10 +167,16 @@ mod tests {
 
     #[test]
     fn what_flows_counts_by_the_rows_that_are_expected() {
-        let flow = Flow { joined: 300.0, grouped: 100.0, returned: 1.0 };
+        let flow = Flow { joined: 300.0, grouped: 100.0, returned: 1.0, ..Flow::default() };
         let work = Demand::of(&joined()).work(|_| 0.0, flow);
         // The aggregate and the multiplication, and the row itself.
         assert_eq!(work, Work { values: 200.0, rows: 400.0, results: 3.0 });
+    }
+
+    #[test]
+    fn pairs_count_though_none_of_them_may_come_out() {
+        let flow = Flow { paired: 1e6, ..Flow::default() };
+        assert_eq!(Demand::of(&joined()).work(|_| 0.0, flow).values, VALUES_OF_PAIR * 1e6);
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Work {
 pub struct Flow {
     /// That go into joins and come out of them.
     pub joined: f64,
+    /// Pairs of rows that are compared, since no equality finds the partners.
+    pub paired: f64,
     /// That are grouped.
     pub grouped: f64,
     pub returned: f64,
