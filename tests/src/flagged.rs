@@ -15,7 +15,7 @@ pub enum Answer {
 
 impl Answer {
     /// Rows in an order of their own, since neither side promises one.
-    fn normal(mut self) -> Answer {
+    pub fn normal(mut self) -> Answer {
         if let Answer::Rows(rows) = &mut self {
             rows.sort_unstable();
         }

@@ -43,16 +43,6 @@ fn with_table(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-fn sorted(answer: Answer) -> Answer {
-    match answer {
-        Answer::Rows(mut rows) => {
-            rows.sort_unstable();
-            Answer::Rows(rows)
-        }
-        error => error,
-    }
-}
-
 fn deep_expressions_are_the_heaps(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     with_table(&mut client)?;
@@ -60,7 +50,7 @@ fn deep_expressions_are_the_heaps(context: &Context) -> Result<()> {
         for depth in DEPTHS {
             let sql = nested(query, depth);
             client.batch_execute("SET anker.route = off")?;
-            let heap = sorted(ask(&mut client, &sql)?);
+            let heap = ask(&mut client, &sql)?.normal();
             ensure!(matches!(heap, Answer::Rows(_)), "{depth} of {query:?}: {heap:?}");
             for route in ["prefer", "auto", "hint"] {
                 client.batch_execute(&format!("SET anker.route = {route}"))?;
@@ -69,7 +59,7 @@ fn deep_expressions_are_the_heaps(context: &Context) -> Result<()> {
                     ("hint", None) => sql.replacen(" FROM t", " FROM t WHERE anker.olap()", 1),
                     _ => sql.clone(),
                 };
-                let found = sorted(ask(&mut client, &asked)?);
+                let found = ask(&mut client, &asked)?.normal();
                 ensure!(found == heap, "{depth} of {query:?}, {route}: {found:?}, not {heap:?}");
                 let planned = ask(&mut client, &format!("EXPLAIN {asked}"))?;
                 ensure!(matches!(planned, Answer::Rows(_)), "EXPLAIN of {depth} of {query:?}, {route}: {planned:?}");
