@@ -34,6 +34,11 @@ EXPLAIN (COSTS OFF) SELECT kind FROM fact WHERE anker.olap() GROUP BY kind HAVIN
 EXPLAIN (COSTS OFF) SELECT DISTINCT kind, id % 2 AS odd FROM fact WHERE anker.olap() ORDER BY odd, kind LIMIT 3;
 EXPLAIN (COSTS OFF) SELECT DISTINCT quote_literal(kind) FROM fact WHERE anker.olap();
 EXPLAIN (COSTS OFF) SELECT id, rank() OVER (PARTITION BY kind ORDER BY n) FROM fact WHERE anker.olap() ORDER BY 2 DESC, 1;
+-- joins by other comparisons than equality
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fact a JOIN dim b ON a.n BETWEEN b.id AND b.id + 10 AND a.kind <> b.name WHERE anker.olap();
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fact a WHERE NOT EXISTS (SELECT FROM dim b WHERE b.id > a.n) AND anker.olap();
+EXPLAIN (COSTS OFF) SELECT count(*) FROM dim a LEFT JOIN dim b ON a.id <> b.id WHERE anker.olap();
+
 -- a join that is read twice
 EXPLAIN (COSTS OFF) SELECT dim_id, sum(n) FROM fact JOIN dim ON dim_id = dim.id WHERE name = 'dim 3' AND anker.olap() GROUP BY dim_id
   HAVING sum(n) > (SELECT avg(n) FROM fact JOIN dim ON dim_id = dim.id WHERE name = 'dim 3');

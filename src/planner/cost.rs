@@ -5,12 +5,11 @@
 use std::collections::HashMap;
 
 use pgrx::prelude::*;
-use plan::CmpOp;
 use route::{Costs, Flow};
 
 use super::insert;
 use super::nodes::EngineSide;
-use super::operators;
+use super::partners::compared;
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
 use crate::pg::tree::{Node, Tagged, Tree};
@@ -248,7 +247,8 @@ impl<'a> HeapPlan<'a> {
                 // The outer rows are those of all processes.
                 let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
                 let inner = self.below(plan.righttree, Turns { repeats, ..turns });
-                if !self.equates(plan) {
+                let conditions = of::<pg_sys::NestLoop>(plan).map_or(std::ptr::null_mut(), |join| join.join.joinqual);
+                if !compared(self.tree, conditions).any(|condition| condition.finds_partners()) {
                     self.flow.paired += outer * if looks_up { self.ranged(plan.righttree) } else { inner };
                 }
                 self.join(outer, inner, or_at_most(outer.max(inner)))
@@ -293,14 +293,8 @@ impl<'a> HeapPlan<'a> {
         result
     }
 
-    /// Whether a nested loop compares its two sides by an equality, for which the engine has a hash table.
-    fn equates(&self, plan: &pg_sys::Plan) -> bool {
-        of::<pg_sys::NestLoop>(plan)
-            .is_some_and(|join| self.conditions(join.join.joinqual).any(|(op, _)| op == CmpOp::Eq))
-    }
-
-    /// Of a side that is looked up for each row of the other one in a range of an index, and by no equality, the rows among which
-    /// the engine has to look.
+    /// Of a side that is looked up for each row of the other one in an index, and by nothing by which the engine finds partners,
+    /// the rows among which it has to look.
     fn ranged(&mut self, side: *mut pg_sys::Plan) -> f64 {
         use pg_sys::NodeTag::*;
         // SAFETY: a plan's child, or null.
@@ -314,18 +308,10 @@ impl<'a> HeapPlan<'a> {
             }
             _ => None,
         };
-        let mut given = self.conditions(index.unwrap_or(std::ptr::null_mut())).filter(|(_, reads_param)| *reads_param);
-        let is_range = given.next().is_some_and(|(op, _)| op != CmpOp::Eq) && given.all(|(op, _)| op != CmpOp::Eq);
-        if is_range { self.scanned(plan) } else { 0.0 }
-    }
-
-    /// The comparisons among conditions, and whether they read a value of the rows around.
-    fn conditions(&self, list: *mut pg_sys::List) -> impl Iterator<Item = (CmpOp, bool)> + use<'a> {
-        let reads_param = |condition: Node<'_>| condition.any(|node| node.cast::<pg_sys::Param>().is_some());
-        self.tree.list(list).filter_map(move |condition| {
-            let (_, op) = operators::comparison(condition.cast::<pg_sys::OpExpr>()?.opno)?;
-            Some((op, reads_param(condition)))
-        })
+        let given = compared(self.tree, index.unwrap_or(std::ptr::null_mut()));
+        let mut given = given.filter(|condition| condition.reads_param()).peekable();
+        let is_pairs = given.peek().is_some() && given.all(|condition| !condition.finds_partners());
+        if is_pairs { self.scanned(plan) } else { 0.0 }
     }
 
     /// All rows of the table that a node reads.

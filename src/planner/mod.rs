@@ -45,6 +45,7 @@ mod nodes;
 mod numeric;
 mod operators;
 mod ordered;
+mod partners;
 mod placeholder;
 mod pull_up;
 mod range_frame;

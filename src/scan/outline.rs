@@ -123,6 +123,7 @@ impl Tree<'_> {
             Step::Join(join) => match (join_type(join), join.method) {
                 ("Inner", _) => node_type.to_owned(),
                 (kind, Method::Hash) => format!("Hash {kind} Join"),
+                (kind, Method::Range) => format!("Range {kind} Join"),
                 (kind, Method::NestedLoop) => format!("{node_type} {kind} Join"),
             },
             Step::Scan { .. } => match self.scanned(&operator.step) {
@@ -218,10 +219,11 @@ impl Tree<'_> {
             Step::Row | Step::Hash | Step::Union | Step::GroupingSets | Step::Values { .. } => {}
             Step::Shared { number, .. } => self.out.number(c"Shared Rows", u64::from(*number)),
             Step::Filter { conditions } => self.conditions(c"Filter", conditions),
-            Step::Join(Join { keys, conditions, .. }) => {
+            Step::Join(Join { keys, limits, conditions, .. }) => {
                 if !keys.is_empty() {
                     self.out.property(c"Hash Cond", &self.words.equalities(keys));
                 }
+                self.conditions(c"Range Cond", limits);
                 self.conditions(c"Join Filter", conditions);
             }
             Step::Aggregate { keys, aggregates } => {
@@ -261,6 +263,7 @@ impl Tree<'_> {
             Step::Values { .. } => "Values",
             Step::Filter { .. } => "Filter",
             Step::Join(Join { method: Method::Hash, .. }) => "Hash Join",
+            Step::Join(Join { method: Method::Range, .. }) => "Range Join",
             Step::Join(Join { method: Method::NestedLoop, .. }) => "Nested Loop",
             Step::Hash => "Hash",
             Step::Union => "Union",

@@ -34,6 +34,7 @@ files![
     aggregates_spread,
     lists,
     value_lists,
+    range_joins,
     characters,
     computed_once,
     conditional,

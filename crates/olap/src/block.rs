@@ -9,6 +9,9 @@
 //!         [Filter] Scan   [Filter] what another operator gives
 //! ```
 //!
+//! Where two stages have no key, but are compared otherwise, the join looks for partners by that ([`crate::ranges`]). Where
+//! nothing compares them, each row meets each.
+//!
 //! The order of the joins is [`optimizer::join_order`]'s. Each relation is filtered where it comes from.
 
 use std::sync::Arc;
@@ -46,6 +49,8 @@ struct Block<'a, 'b> {
 struct Build {
     stage: Stage,
     partners: Partners,
+    /// It has one row at most.
+    is_row: bool,
 }
 
 /// Filters that can be applied.
@@ -131,11 +136,12 @@ impl<'a> Block<'a, '_> {
             },
             Node::Join { build, probe, keys } => {
                 let read: Vec<&Expr> = keys.iter().flat_map(|&(a, b)| [a, b]).chain(above.iter().copied()).collect();
+                let is_row = matches!(build.node, Node::Scan(rel) if is_row(self.relations[rel as usize]));
                 let build = self.assemble(build, &read)?;
                 let partners = if self.raises { Partners::default() } else { self.builder.partners(keys) };
                 let builder = self.builder;
                 let probe = builder.below_join(&partners.of_columns(), || self.assemble(probe, &read))?;
-                let build = Build { stage: build, partners };
+                let build = Build { stage: build, partners, is_row };
                 let joined = self.join(build, probe, keys, above, tree.rows)?;
                 self.filter(joined, above, tree.rows)
             }
@@ -212,49 +218,98 @@ impl<'a> Block<'a, '_> {
     /// `rows`: how many are expected when all filters are applied that can be.
     fn join(
         &mut self,
-        Build { stage: build, partners }: Build,
+        build: Build,
         probe: Stage,
         keys: &[Pair<'a>],
         above: &[&Expr],
         rows: f64,
     ) -> Result<Stage, Failure> {
-        let compared = self.pending.iter().filter_map(|f| compared_sides(f, &build.columns, &probe.columns));
+        let Build { stage: Stage { columns: of_build, .. }, .. } = &build;
+        let compared = self.pending.iter().filter_map(|f| compared_sides(f, of_build, &probe.columns));
         let keys: Vec<Pair<'a>> = keys.iter().copied().chain(compared).collect();
-        self.pending.retain(|f| compared_sides(f, &build.columns, &probe.columns).is_none());
+        self.pending.retain(|f| compared_sides(f, of_build, &probe.columns).is_none());
+        if keys.is_empty() {
+            return self.keyless_join(build, probe, above, rows);
+        }
+        let columns: Vec<ColumnId> = of_build.iter().chain(&probe.columns).copied().collect();
+        let read = self.read(&columns, above);
+        let kept: Vec<usize> = (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect();
+        let stage = Stage { plan: self.hash_join(&keys, build, probe, kept)?, columns: read };
+        Ok(self.joined(stage, Method::Hash, keys, vec![], vec![], rows))
+    }
+
+    /// Of two stages that no equality connects.
+    fn keyless_join(&mut self, build: Build, probe: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
+        let Build { stage: build, is_row, .. } = build;
         let columns: Vec<ColumnId> = build.columns.iter().chain(&probe.columns).copied().collect();
-        let method = if keys.is_empty() { Method::NestedLoop } else { Method::Hash };
-        let mut stage = if keys.is_empty() {
-            Stage { plan: cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan)), columns }
-        } else {
-            let read = self.read(&columns, above);
-            let kept: Vec<usize> = (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect();
-            let build = Build { stage: build, partners };
-            Stage { plan: self.hash_join(&keys, build, probe, kept)?, columns: read }
+        let Ready { raising, safe } = self.ready(&columns);
+        let conditions = [safe, raising].concat();
+        let (limits, limiting) = match is_row {
+            true => Default::default(),
+            false => self.builder.limits(&conditions, &build, &probe)?,
         };
+        if limits.is_empty() {
+            self.pending.extend(conditions);
+            let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan));
+            return Ok(self.joined(Stage { plan, columns }, Method::NestedLoop, vec![], vec![], vec![], rows));
+        }
+        let read = self.read(&columns, above);
+        let output = (0..columns.len()).filter(|i| read.contains(&columns[*i])).map(|i| given(i, &build)).collect();
+        let filter = self.builder.join_filter(conditions.clone(), &build, &probe, false)?;
+        let join = join::Join { kind: JoinType::Inner, on: vec![], limits, filter, output, mark: None };
+        let plan = Arc::new(join.of(build.plan, probe.plan).map_err(planning)?);
+        let others = conditions.into_iter().filter(|condition| !limiting.contains(condition)).collect();
+        Ok(self.joined(Stage { plan, columns: read }, Method::Range, vec![], limiting, others, rows))
+    }
+
+    /// A join, as it is observed.
+    fn joined(
+        &self,
+        stage: Stage,
+        method: Method,
+        keys: Vec<Pair<'_>>,
+        limits: Vec<&Expr>,
+        conditions: Vec<&Expr>,
+        rows: f64,
+    ) -> Stage {
         let is_filtered = self.pending.iter().any(|filter| stage.has(filter));
-        stage.plan = self.builder.observer.operator(stage.plan, || {
+        let plan = self.builder.observer.operator(stage.plan, || {
             let keys = keys.iter().map(|&(build, probe)| (probe.clone(), build.clone())).collect();
-            let join = Join { method, kind: JoinKind::Inner, keeps_second: false, keys, conditions: vec![] };
+            let [limits, conditions] = [limits, conditions].map(|all| all.into_iter().cloned().collect());
+            let join = Join { method, kind: JoinKind::Inner, keeps_second: false, keys, limits, conditions };
             (Step::Join(join), (!is_filtered).then_some(rows))
         });
-        Ok(stage)
+        Stage { plan, ..stage }
     }
 
     fn hash_join(
         &self,
         keys: &[Pair<'_>],
-        Build { stage: build, partners }: Build,
+        Build { stage: build, partners, .. }: Build,
         probe: Stage,
         kept: Vec<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
         let on = self.builder.join_keys(keys, &build, &probe)?;
-        let of_build = build.columns.len();
-        let given = |at: usize| if at < of_build { Given::Build(at) } else { Given::Probe(at - of_build) };
+        let output = kept.into_iter().map(|at| given(at, &build)).collect();
         let build = partners.noted(build, &on);
-        let output = kept.into_iter().map(given).collect();
-        let join = join::Join { kind: JoinType::Inner, on, filter: None, output, mark: None };
+        let join = join::Join { kind: JoinType::Inner, on, limits: vec![], filter: None, output, mark: None };
         Ok(Arc::new(join.of(build.plan, probe.plan).map_err(planning)?))
     }
+}
+
+/// Whether there is one row at most, as of a total.
+fn is_row(rel: &Rel) -> bool {
+    match rel {
+        Rel::Row => true,
+        Rel::Aggregate { keys, .. } => keys.is_empty(),
+        Rel::Filter { input, .. } | Rel::Map { input, .. } => is_row(input),
+        _ => false,
+    }
+}
+
+/// A column of the build side, or one of those behind it.
+fn given(at: usize, build: &Stage) -> Given {
+    at.checked_sub(build.columns.len()).map_or(Given::Build(at), Given::Probe)
 }
 
 pub type Key = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
@@ -275,15 +330,20 @@ impl Builder<'_> {
 
 /// The sides of an equality between two stages.
 pub fn compared_sides<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<Pair<'a>> {
-    let Expr::Cmp { op: CmpOp::Eq, left, right } = filter else { return None };
+    comparison(filter, build, probe).filter(|(op, _)| *op == CmpOp::Eq).map(|(_, pair)| pair)
+}
+
+/// The sides of a comparison between two stages, the build side's first.
+pub fn comparison<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<(CmpOp, Pair<'a>)> {
+    let Expr::Cmp { op, left, right } = filter else { return None };
     let of = |expr: &Expr, side: &[ColumnId]| {
         let read = expr.columns();
         !read.is_empty() && read.iter().all(|id| side.contains(id))
     };
     if of(left, build) && of(right, probe) {
-        Some((left, right))
+        Some((*op, (left, right)))
     } else if of(left, probe) && of(right, build) {
-        Some((right, left))
+        Some((op.mirrored(), (right, left)))
     } else {
         None
     }

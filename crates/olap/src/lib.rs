@@ -96,6 +96,7 @@ mod operand;
 mod outer;
 mod physical;
 mod pieces;
+mod ranges;
 mod read;
 mod regular;
 mod relation;

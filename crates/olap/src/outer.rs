@@ -7,7 +7,8 @@
 //! | anti | `LeftAnti` | `RightAnti` |
 //! | mark | `LeftMark` | `RightMark` |
 //!
-//! Without an equality between the sides every pair is looked at, as long as anybody waits for that.
+//! Without an equality between the sides partners are looked for by other comparisons ([`crate::ranges`]), or, if there are none,
+//! every pair is looked at, as long as anybody waits for that.
 
 use std::sync::Arc;
 
@@ -33,6 +34,9 @@ use crate::join_keys::Partners;
 use crate::logic::guarded;
 use crate::physical::{Builder, Stage, columns_of, cooperative};
 
+/// Each of so few rows may meet all that are compared with it.
+const FEW_ROWS: f64 = 64.0;
+
 impl Builder<'_> {
     /// `rows`: how many are expected.
     pub fn outer_join(
@@ -47,7 +51,7 @@ impl Builder<'_> {
         let mut read = columns_of(conditions);
         read.extend(needed);
         let of = |rel: &Rel| rel.columns().into_iter().filter(|id| read.contains(id)).collect::<Vec<_>>();
-        let left_builds = self.statistics.rows(left) < self.statistics.rows(right);
+        let left_builds = self.left_builds(kind, left, right, conditions);
         let join_type = join_type(kind, left_builds)?;
         let (build, probe) = if left_builds { (left, right) } else { (right, left) };
         let build = self.stage(build, &of(build))?;
@@ -62,17 +66,28 @@ impl Builder<'_> {
         let keys = keys(&probe.columns);
         let others: Vec<&Expr> =
             conditions.iter().filter(|c| compared_sides(c, &build.columns, &probe.columns).is_none()).collect();
+        let filter = self.join_filter(others.clone(), &build, &probe, keys.is_empty())?;
+        let (limits, limiting) = match keys.is_empty() {
+            true => self.limits(&others, &build, &probe)?,
+            false => Default::default(),
+        };
+        let method = match (keys.is_empty(), limits.is_empty()) {
+            (false, _) => Method::Hash,
+            (true, false) => Method::Range,
+            (true, true) => Method::NestedLoop,
+        };
         let about = || {
+            let (limits, conditions) = others.iter().copied().cloned().partition(|c| limiting.contains(&c));
             let join = Join {
-                method: if keys.is_empty() { Method::NestedLoop } else { Method::Hash },
+                method,
                 kind,
                 keeps_second: left_builds && kind != JoinKind::Full,
                 keys: keys.iter().map(|&(build, probe)| (probe.clone(), build.clone())).collect(),
-                conditions: others.iter().copied().cloned().collect(),
+                limits,
+                conditions,
             };
             (Step::Join(join), Some(rows()))
         };
-        let filter = self.join_filter(others.clone(), &build, &probe, keys.is_empty())?;
         let of_build = (0..build.columns.len()).map(|at| (build.columns[at], Given::Build(at)));
         let of_probe = (0..probe.columns.len()).map(|at| (probe.columns[at], Given::Probe(at)));
         let mark = match kind {
@@ -89,7 +104,7 @@ impl Builder<'_> {
         let columns: Vec<ColumnId> = kept.iter().map(|i| all[*i].0).collect();
         let on = self.join_keys(&keys, &build, &probe)?;
         let build = partners.noted(build, &on).plan;
-        if on.is_empty() {
+        if method == Method::NestedLoop {
             let join = NestedLoopJoinExec::try_new(one_partition(build), probe.plan, filter, &join_type, Some(kept));
             let plan = self.observer.operator(cooperative(join.map_err(planning)?), about);
             return match mark {
@@ -98,14 +113,27 @@ impl Builder<'_> {
             };
         }
         let output = kept.iter().map(|i| all[*i].1).collect();
-        let join = join::Join { kind: join_type, on, filter, output, mark: mark.map(column_name) };
+        let join = join::Join { kind: join_type, on, limits, filter, output, mark: mark.map(column_name) };
         let join = Arc::new(join.of(build, probe.plan).map_err(planning)?);
         Ok(Stage { plan: self.observer.operator(join, about), columns })
     }
 
+    /// Whether it is the left side that is put together.
+    fn left_builds(&self, kind: JoinKind, left: &Rel, right: &Rel, conditions: &[Expr]) -> bool {
+        let [rows, others] = [left, right].map(|side| self.statistics.rows(side));
+        let (columns, other_columns) = (left.columns(), right.columns());
+        let has_key = || conditions.iter().any(|c| compared_sides(c, &columns, &other_columns).is_some());
+        let has_limits = || self.has_limits(&conditions.iter().collect::<Vec<_>>(), &columns, &other_columns);
+        match kind {
+            // Whoever needs one partner is done when it is found, where it is looked for.
+            JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_) if !has_key() && has_limits() => rows < FEW_ROWS,
+            _ => rows < others,
+        }
+    }
+
     /// The conditions that are no keys, over the columns that they read. Those that can raise an error come last, where
     /// the others hold. Without keys there is one, if only to be asked.
-    fn join_filter(
+    pub fn join_filter(
         &self,
         mut conditions: Vec<&Expr>,
         build: &Stage,

@@ -101,12 +101,16 @@ pub struct Join {
     pub keeps_second: bool,
     /// Expressions of the first side and of the second.
     pub keys: Vec<(Expr, Expr)>,
+    /// Those by which partners are looked for in rows that are in an order.
+    pub limits: Vec<Expr>,
     pub conditions: Vec<Expr>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     Hash,
+    /// The rows of one side, in an order, among which partners follow each other.
+    Range,
     /// Every row of one side with every row of the other.
     NestedLoop,
 }

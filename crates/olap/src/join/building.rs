@@ -9,7 +9,7 @@ use arrow_select::concat::concat;
 use datafusion_common::error::{DataFusionError, Result};
 use parking_lot::Mutex;
 
-use super::built::Built;
+use super::built::{Built, Finder};
 use super::layout::Layout;
 use super::shape::Shape;
 use super::table::Table;
@@ -78,7 +78,7 @@ impl Building {
         table.complete();
         let columns: Option<Vec<ArrayRef>> = columns.into_inner().into_iter().collect();
         let columns = columns.ok_or_else(|| DataFusionError::Internal("a column that nobody made".into()))?;
-        Ok(Built::new(shape, rows, columns, packing, table))
+        Ok(Built::new(shape, rows, columns, Finder::Equal { packing, table }))
     }
 }
 
@@ -98,7 +98,7 @@ fn places_needed(layout: &Layout, packing: &Packing) -> usize {
     if packing.is_exact() { layout.kept() } else { layout.schema().fields().len() }
 }
 
-fn together(ty: &DataType, mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
+pub fn together(ty: &DataType, mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
     let column = match parts.len() {
         0 => arrow_array::new_empty_array(ty),
         1 => parts.remove(0),

@@ -8,6 +8,7 @@ use datafusion_common::error::Result;
 
 use super::building::Building;
 use super::layout::Layout;
+use super::ordered::Ordered;
 use super::shape::Shape;
 use super::table::Table;
 use super::words::{Bounds, Packing};
@@ -18,8 +19,7 @@ pub struct Built {
     pub rows: usize,
     /// In their layout. Of keys that are none of the columns, nothing if words tell keys apart.
     pub columns: Vec<ArrayRef>,
-    pub packing: Packing,
-    pub table: Table,
+    pub finder: Finder,
     /// Rows that have a partner, where that matters.
     pub met: Vec<AtomicBool>,
 }
@@ -34,14 +34,18 @@ impl Built {
         building.done(shape)
     }
 
-    pub fn new(shape: &Shape, rows: usize, columns: Vec<ArrayRef>, packing: Packing, table: Table) -> Built {
+    pub fn new(shape: &Shape, rows: usize, columns: Vec<ArrayRef>, finder: Finder) -> Built {
         let marks = if shape.marks_build() { rows } else { 0 };
-        Built { rows, columns, packing, table, met: (0..marks).map(|_| AtomicBool::new(false)).collect() }
+        Built { rows, columns, finder, met: (0..marks).map(|_| AtomicBool::new(false)).collect() }
     }
 
-    /// What table and marks take.
+    /// What finder and marks take.
     pub fn bytes_to_find(&self) -> usize {
-        Table::bytes(self.rows, self.packing.limit()) + self.met.len()
+        let finder = match &self.finder {
+            Finder::Equal { packing, .. } => Table::bytes(self.rows, packing.limit()),
+            Finder::Between(ordered) => ordered.bytes(),
+        };
+        finder + self.met.len()
     }
 
     pub fn bytes_of_columns(&self) -> usize {
@@ -54,6 +58,57 @@ impl Built {
 
     pub fn is_met(&self, row: u32) -> bool {
         self.met[row as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// What tells which rows may be partners of a row of the probe side.
+#[derive(Debug)]
+pub enum Finder {
+    /// Those with its word.
+    Equal { packing: Packing, table: Table },
+    /// Those that follow each other between two.
+    Between(Ordered),
+}
+
+impl Finder {
+    /// The first candidate for each row, counted from 1, and where not all that are linked to it are some, the last one. `words`
+    /// is room to work in.
+    pub fn find(&self, keys: &[ArrayRef], rows: usize, words: &mut Vec<u64>) -> Result<(Vec<u32>, Vec<u32>)> {
+        let (mut first, mut last) = (Vec::with_capacity(rows), Vec::new());
+        match self {
+            Finder::Equal { packing, table } => {
+                packing.words(keys, rows, words)?;
+                table.find(words, &mut first);
+            }
+            Finder::Between(ordered) => ordered.find(keys, rows, &mut first, &mut last),
+        }
+        Ok((first, last))
+    }
+
+    /// The candidate behind this one.
+    #[inline]
+    pub fn next(&self, row: u32, last: u32) -> u32 {
+        match self {
+            Finder::Equal { table, .. } => table.next(row),
+            Finder::Between(_) if row < last => row + 1,
+            Finder::Between(_) => 0,
+        }
+    }
+
+    /// Whether candidates have equal keys, or what else they must meet is among the other conditions.
+    pub fn is_exact(&self) -> bool {
+        match self {
+            Finder::Equal { packing, .. } => packing.is_exact(),
+            Finder::Between(_) => true,
+        }
+    }
+
+    /// Whether no row has two candidates.
+    pub fn is_unique(&self) -> bool {
+        match self {
+            Finder::Equal { table, .. } => table.is_unique(),
+            Finder::Between(_) => false,
+        }
     }
 }
 

@@ -21,8 +21,9 @@ use futures::TryStreamExt;
 use super::Spent;
 use super::building::{Building, building_bytes};
 use super::built::{Built, KeyBounds};
+use super::ordered::{in_order, ordering_bytes};
 use super::parts::{Side, Writer, Written};
-use super::shape::Shape;
+use super::shape::{Search, Shape};
 use super::table::MOST_ROWS;
 use crate::bytes::bytes_of;
 use crate::spill::{Account, Means, Room, blocking};
@@ -61,8 +62,9 @@ pub async fn gather(
     means: &Means,
     spent: &Arc<Spent>,
 ) -> Result<Gathered> {
-    let task =
-        Task { shape: shape.clone(), is_full: AtomicBool::new(false), disk: means.disk.clone(), spent: spent.clone() };
+    // Rows that have to be in an order are not divided into parts.
+    let disk = means.disk.clone().filter(|_| matches!(shape.search, Search::Equal));
+    let task = Task { shape: shape.clone(), is_full: AtomicBool::new(false), disk, spent: spent.clone() };
     let task = Arc::new(task);
     let partitions = build.output_partitioning().partition_count();
     let mut all = Vec::new();
@@ -146,6 +148,14 @@ impl Task {
     async fn put_together(self: Arc<Self>, mut all: Vec<Held>, mut room: Room, threads: usize) -> Result<Gathered> {
         let mut batches: Vec<RecordBatch> = all.iter_mut().flat_map(|held| held.batches.drain(..)).collect();
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if let Search::Between(bounds) = &self.shape.search {
+            if rows > MOST_ROWS {
+                return Err(too_many(rows));
+            }
+            room.resize(ordering_bytes(&self.shape, bounds, &batches))?;
+            let built = blocking(|| in_order(&self.shape, bounds, batches))?;
+            return made(built, room, all);
+        }
         let bounds = all.iter().fold(KeyBounds::of(&self.shape.build), |bounds, held| bounds.with(&held.bounds));
         let packing = bounds.packing();
         let threads = if rows < SHARED_ROWS { 1 } else { threads };
@@ -169,20 +179,10 @@ impl Task {
             return Ok(Gathered::OnDisk(written));
         }
         if rows > MOST_ROWS {
-            return Err(DataFusionError::ResourcesExhausted(format!("a join of {rows} rows")));
+            return Err(too_many(rows));
         }
-        let mut rooms: Vec<Room> = all.into_iter().map(|held| held.room).collect();
         let built = self.build(Building::new(&self.shape.build, batches, packing, threads > 1), threads).await?;
-        // What was needed on the way is given back.
-        room.resize(built.bytes_to_find())?;
-        let mut bytes = built.bytes_of_columns();
-        for room in &mut rooms {
-            let kept = room.bytes().min(bytes);
-            room.resize(kept)?;
-            bytes -= kept;
-        }
-        rooms.push(room);
-        Ok(Gathered::Built(built, rooms))
+        made(built, room, all)
     }
 
     /// Puts rows together with some threads.
@@ -210,4 +210,22 @@ impl Task {
         let building = building.ok_or_else(|| DataFusionError::Internal("a task that has ended goes on".into()));
         building?.done(&self.shape)
     }
+}
+
+/// A build side that is complete. What was needed on the way is given back.
+fn made(built: Built, mut room: Room, all: Vec<Held>) -> Result<Gathered> {
+    let mut rooms: Vec<Room> = all.into_iter().map(|held| held.room).collect();
+    room.resize(built.bytes_to_find())?;
+    let mut bytes = built.bytes_of_columns();
+    for room in &mut rooms {
+        let kept = room.bytes().min(bytes);
+        room.resize(kept)?;
+        bytes -= kept;
+    }
+    rooms.push(room);
+    Ok(Gathered::Built(built, rooms))
+}
+
+fn too_many(rows: usize) -> DataFusionError {
+    DataFusionError::ResourcesExhausted(format!("a join of {rows} rows"))
 }

@@ -1,4 +1,4 @@
-//! Joins by equal keys, with the help of a disk where the build side does not fit into memory.
+//! Joins by equal keys, or by limits of values, with the help of a disk where the build side does not fit into memory.
 //!
 //! ```text
 //!   build side, all partitions -> rows laid out -> one table        a word of 64 bits for the keys of a row -> rows
@@ -9,6 +9,8 @@
 //!   no memory for the table: both sides -> parts on disk, by hash of the keys -> each part as above
 //! ```
 //!
+//! By limits, as where one value lies between two others, the build side is sorted instead, and has to fit into memory.
+//!
 //! No rows are exchanged between threads. A join fails before its first row comes out, or not at all.
 //!
 //! | file | job |
@@ -17,6 +19,7 @@
 //! | `layout` | the columns of a side |
 //! | `words`, `equal` | keys as words; keys whose words are hashes |
 //! | `table` | the rows that have a word |
+//! | `ranks`, `ordered` | values as ranks; the rows that lie between some |
 //! | `gather`, `building`, `built` | the build side: read, put together, in memory |
 //! | `probe`, `output` | the rows of the probe side looked up; batches of what comes out |
 //! | `streaming` | a partition of the probe side, when the build side is in memory |
@@ -28,11 +31,13 @@ mod built;
 mod equal;
 mod gather;
 mod layout;
+mod ordered;
 mod output;
 mod parts;
 mod partwise;
 mod plan;
 mod probe;
+mod ranks;
 mod shape;
 mod streaming;
 mod table;
@@ -62,21 +67,24 @@ use parking_lot::Mutex;
 use self::apart::{Apart, apart};
 use self::gather::{Gathered, gather};
 use self::partwise::Partwise;
-use self::shape::Shape;
+use self::shape::{Search, Shape};
 use self::streaming::{Ready, Streaming};
+use crate::block::Key;
 use crate::spill::Means;
 
-pub use self::plan::Join;
+pub use self::ordered::Bound;
+pub use self::plan::{Join, Limit};
+pub use self::ranks::{Ranked, Ranking};
 pub use self::shape::Given;
 
 /// A join of two plans.
 #[derive(Debug)]
-pub struct HashJoin {
+pub struct JoinExec {
     shape: Arc<Shape>,
     build: Arc<dyn ExecutionPlan>,
     probe: Arc<dyn ExecutionPlan>,
-    /// Keys of both sides, as they are shown.
-    on: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+    /// Keys of both sides, or limits, as they are shown.
+    on: Vec<Key>,
     prepared: Arc<Mutex<Preparing>>,
     spent: Arc<Spent>,
     properties: Arc<PlanProperties>,
@@ -115,13 +123,8 @@ impl Spent {
     }
 }
 
-impl HashJoin {
-    fn new(
-        shape: Shape,
-        on: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
-        build: Arc<dyn ExecutionPlan>,
-        probe: Arc<dyn ExecutionPlan>,
-    ) -> HashJoin {
+impl JoinExec {
+    fn new(shape: Shape, on: Vec<Key>, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> JoinExec {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(shape.schema.clone()),
             Partitioning::UnknownPartitioning(probe.output_partitioning().partition_count()),
@@ -130,7 +133,7 @@ impl HashJoin {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let (prepared, spent) = Default::default();
-        HashJoin { shape: Arc::new(shape), build, probe, on, prepared, spent, properties: Arc::new(properties) }
+        JoinExec { shape: Arc::new(shape), build, probe, on, prepared, spent, properties: Arc::new(properties) }
     }
 
     /// That its tasks have worked, beside its streams.
@@ -172,7 +175,7 @@ impl Sides {
     }
 
     async fn prepare(self) -> Result<Prepared> {
-        let means = Means::new("HashJoin", &self.context);
+        let means = Means::new(self.shape.name(), &self.context);
         match gather(&self.shape, &self.build, &self.context, &means, &self.spent).await? {
             Gathered::Built(built, rooms) => {
                 let asking = AtomicUsize::new(self.partitions());
@@ -186,9 +189,9 @@ impl Sides {
     }
 }
 
-impl ExecutionPlan for HashJoin {
+impl ExecutionPlan for JoinExec {
     fn name(&self) -> &str {
-        "HashJoin"
+        self.shape.name()
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -243,10 +246,16 @@ impl ExecutionPlan for HashJoin {
     }
 }
 
-impl DisplayAs for HashJoin {
+impl DisplayAs for JoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HashJoin: {}", self.shape.kind)?;
-        self.on.iter().try_for_each(|(build, probe)| write!(f, ", {build} = {probe}"))?;
+        write!(f, "{}: {}", self.shape.name(), self.shape.kind)?;
+        for (at, (build, probe)) in self.on.iter().enumerate() {
+            let operator = match &self.shape.search {
+                Search::Equal => "=",
+                Search::Between(bounds) => bounds[at].operator(),
+            };
+            write!(f, ", {build} {operator} {probe}")?;
+        }
         match &self.shape.residual {
             Some(residual) => write!(f, ", filter={residual:?}"),
             None => Ok(()),

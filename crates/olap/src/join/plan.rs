@@ -8,16 +8,20 @@ use datafusion_common::{JoinSide, JoinType};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::joins::utils::JoinFilter;
 
-use super::HashJoin;
+use super::JoinExec;
 use super::layout::Layout;
-use super::shape::{Given, Residual, Shape};
+use super::ordered::Bound;
+use super::ranks::Ranked;
+use super::shape::{Given, Residual, Search, Shape};
 use crate::block::Key;
 
 /// A join, whose left side is the one that is put into a table.
 pub struct Join {
     pub kind: JoinType,
-    /// Keys of build and probe side that must be equal, at least one pair.
+    /// Keys of build and probe side that must be equal.
     pub on: Vec<Key>,
+    /// What partners are looked for by if no keys must be equal; the filter has the conditions that they are taken from.
+    pub limits: Vec<Limit>,
     pub filter: Option<JoinFilter>,
     /// What comes out; places are those of the inputs.
     pub output: Vec<Given>,
@@ -25,8 +29,22 @@ pub struct Join {
     pub mark: Option<String>,
 }
 
+/// What the rank of a partner's value must be to the one of the row.
+pub struct Limit {
+    pub bound: Bound,
+    pub build: Ranked,
+    pub probe: Ranked,
+}
+
+impl Limit {
+    fn key(self) -> (Bound, Key) {
+        (self.bound, (Arc::new(self.build), Arc::new(self.probe)))
+    }
+}
+
 impl Join {
-    pub fn of(self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Result<HashJoin> {
+    pub fn of(mut self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Result<JoinExec> {
+        let search = self.search();
         let filtered: Vec<Given> = self.filter.iter().flat_map(|filter| filter.column_indices()).map(given).collect();
         let read = |of: fn(Given) -> Option<usize>| {
             let mut read: Vec<usize> = self.output.iter().chain(&filtered).copied().filter_map(of).collect();
@@ -60,9 +78,19 @@ impl Join {
         });
         let output = places(&self.output);
         let (build_side, probe_side) = (build_layout.clone(), probe_layout.clone());
-        let shape =
-            Shape { kind: self.kind, build: build_side, probe: probe_side, residual, output, schema: Arc::new(schema) };
-        Ok(HashJoin::new(shape, self.on, build, probe))
+        let (kind, schema) = (self.kind, Arc::new(schema));
+        let shape = Shape { kind, build: build_side, probe: probe_side, search, residual, output, schema };
+        Ok(JoinExec::new(shape, self.on, build, probe))
+    }
+
+    /// Limits become keys.
+    fn search(&mut self) -> Search {
+        if !self.on.is_empty() {
+            return Search::Equal;
+        }
+        let (bounds, keys) = std::mem::take(&mut self.limits).into_iter().map(Limit::key).unzip();
+        self.on = keys;
+        Search::Between(bounds)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Looks the rows of the probe side up, batch by batch.
 //!
 //! ```text
-//!   batch -> words -> a row of the build side for each -> pairs -> [equal keys] -> [other conditions] -> batches
+//!   batch -> words or ranks -> candidates for each row -> pairs -> [equal keys] -> [other conditions] -> batches
 //!                                                           |                                              ^
 //!                                                           +-> which rows have a partner -> rows without -+
 //! ```
@@ -27,6 +27,10 @@ const SMALL_BATCH: usize = 1024;
 
 /// Rows that are looked at for each pair that there is room for, before others have their turn.
 const WALKED: usize = 16;
+
+/// Candidates of a row that needs one partner: mostly it is among the first ones. If not, so many times more.
+const FIRST_SHARE: usize = 4;
+const NEXT_SHARE: usize = 8;
 
 /// A row of each side, counted from 0.
 #[derive(Debug, Default)]
@@ -92,8 +96,14 @@ struct Current {
     keys: Vec<ArrayRef>,
     /// For each row one of the build side, counted from 1, to go on with.
     found: Vec<u32>,
+    /// The last candidate of each, where they are not linked.
+    last: Vec<u32>,
     /// The first one that is not done.
     row: usize,
+    /// How many candidates a row may have before others have their turn, where one partner is enough.
+    share: usize,
+    /// Rows before this one have more candidates.
+    is_shared: bool,
     /// Rows that have a partner, where that matters.
     met: Vec<bool>,
     /// There is one build side for them.
@@ -132,13 +142,12 @@ impl Prober {
     /// Begins with rows of the probe side that are laid out. `met`: which of them have a partner in another build side.
     pub fn begin(&mut self, rows: RecordBatch, met: Option<Vec<bool>>) -> Result<()> {
         let keys = self.shape.probe.keys_of(&rows);
-        self.built.packing.words(&keys, rows.num_rows(), &mut self.words)?;
-        let mut found = Vec::with_capacity(rows.num_rows());
-        self.built.table.find(&self.words, &mut found);
+        let (found, last) = self.built.finder.find(&keys, rows.num_rows(), &mut self.words)?;
         let marked = if self.shape.marks_probe() { rows.num_rows() } else { 0 };
         let once = met.is_none();
         let met = met.unwrap_or_else(|| vec![false; marked]);
-        self.current = Some(Current { rows, keys, found, row: 0, met, once, stage: Stage::Pairs });
+        let (row, share, is_shared, stage) = (0, FIRST_SHARE, false, Stage::Pairs);
+        self.current = Some(Current { rows, keys, found, last, row, share, is_shared, met, once, stage });
         Ok(())
     }
 
@@ -219,12 +228,12 @@ impl Prober {
 
 /// Whether only rows of one side come out, by having equal keys on the other one, and words tell keys apart.
 fn needs_no_pairs(shape: &Shape, built: &Built) -> bool {
-    !shape.gives_pairs() && shape.residual.is_none() && built.packing.is_exact()
+    !shape.gives_pairs() && shape.residual.is_none() && built.finder.is_exact()
 }
 
 /// Whether each row of the probe side comes out once, with its partner or none.
 fn gives_each_once(shape: &Shape, built: &Built) -> bool {
-    let same_key = shape.residual.is_none() && built.packing.is_exact() && built.table.is_unique();
+    let same_key = shape.residual.is_none() && built.finder.is_exact() && built.finder.is_unique();
     shape.kind == JoinType::Right && same_key
 }
 
@@ -239,7 +248,7 @@ impl Current {
                 // All rows with a word are met together, this one first.
                 while row != 0 && !built.is_met(row - 1) {
                     built.meet(row - 1);
-                    row = built.table.next(row);
+                    row = built.finder.next(row, 0);
                 }
             }
         }
@@ -254,14 +263,17 @@ impl Current {
 
     /// Some pairs more.
     fn pairs(&mut self, shape: &Shape, built: &Built, limit: usize) -> Result<Option<RecordBatch>> {
-        let mut pairs = match built.table.is_unique() {
+        let mut pairs = match built.finder.is_unique() {
             true => self.only_pairs(limit),
             false => self.some_pairs(shape, built, limit),
         };
         if self.row == self.found.len() {
-            self.stage = Stage::Alone;
+            match std::mem::take(&mut self.is_shared) {
+                true => (self.row, self.share) = (0, self.share.saturating_mul(NEXT_SHARE)),
+                false => self.stage = Stage::Alone,
+            }
         }
-        if !built.packing.is_exact() {
+        if !built.finder.is_exact() {
             retain_equal(&mut pairs, &shape.build.keys_of_columns(&built.columns), &self.keys)?;
         }
         let Some(pairs) = self.passed(shape, built, pairs)? else { return Ok(None) };
@@ -297,24 +309,30 @@ impl Current {
         // Who has a partner needs no other.
         let one_of_probe = shape.marks_probe() && !shape.gives_pairs();
         let one_of_build = shape.marks_build() && !shape.gives_pairs();
+        let share = if one_of_probe { self.share } else { usize::MAX };
         let mut walked = 0;
         while self.row < self.found.len() {
             let mut found = self.found[self.row];
             if found != 0 && one_of_probe && self.met[self.row] {
                 found = 0;
             }
-            while found != 0 {
+            let last = self.last.get(self.row).copied().unwrap_or(0);
+            let mut looked_at = 0;
+            while found != 0 && looked_at < share {
                 if !(one_of_build && built.is_met(found - 1)) {
                     pairs.push(found - 1, self.row as u32);
                 }
-                found = built.table.next(found);
+                found = built.finder.next(found, last);
                 walked += 1;
+                looked_at += 1;
                 if pairs.len() == limit || walked == limit * WALKED {
                     self.found[self.row] = found;
                     self.row += usize::from(found == 0);
                     return pairs;
                 }
             }
+            self.found[self.row] = found;
+            self.is_shared |= found != 0;
             self.row += 1;
         }
         pairs
@@ -386,7 +404,7 @@ mod tests {
 
     use super::*;
     use crate::join::layout::Layout;
-    use crate::join::shape::Given;
+    use crate::join::shape::{Given, Search};
 
     fn rows(name: &str, keys: Vec<Option<i64>>) -> RecordBatch {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..keys.len() as i64));
@@ -410,7 +428,8 @@ mod tests {
         };
         let fields = output.iter().enumerate().map(|(at, _)| Field::new(format!("c{at}"), DataType::Int64, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Arc::new(Shape { kind, build: layout("b"), probe: layout("p"), residual: None, output, schema })
+        let (build, probe) = (layout("b"), layout("p"));
+        Arc::new(Shape { kind, build, probe, search: Search::Equal, residual: None, output, schema })
     }
 
     fn built(shape: &Shape, keys: Vec<Option<i64>>) -> Arc<Built> {

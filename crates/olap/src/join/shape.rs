@@ -11,6 +11,7 @@ use datafusion_common::error::Result;
 use datafusion_physical_expr::PhysicalExpr;
 
 use super::layout::Layout;
+use super::ordered::Bound;
 
 /// The left side of a kind of join is the one that is put into a table.
 #[derive(Debug)]
@@ -18,9 +19,19 @@ pub struct Shape {
     pub kind: JoinType,
     pub build: Layout,
     pub probe: Layout,
+    pub search: Search,
     pub residual: Option<Residual>,
     pub output: Vec<Given>,
     pub schema: SchemaRef,
+}
+
+/// How partners are found.
+#[derive(Debug)]
+pub enum Search {
+    /// They have equal keys.
+    Equal,
+    /// For each limit their keys have a rank, and so has the probe's; the limits are among the other conditions, too.
+    Between(Vec<Bound>),
 }
 
 /// Where a column comes from: a place in the layout of a side, or whether the row has a partner.
@@ -55,6 +66,13 @@ impl Residual {
 }
 
 impl Shape {
+    pub fn name(&self) -> &'static str {
+        match self.search {
+            Search::Equal => "HashJoin",
+            Search::Between(_) => "RangeJoin",
+        }
+    }
+
     /// Whether pairs come out.
     pub fn gives_pairs(&self) -> bool {
         matches!(self.kind, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)

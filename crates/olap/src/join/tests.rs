@@ -1,4 +1,5 @@
-//! Joins that put rows on disk give what those in memory do. (What those give is compared with the interpreter.)
+//! Joins that put rows on disk give what those in memory do, and those by limits what those of all pairs do. (What the latter
+//! give is compared with the interpreter.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -202,4 +203,75 @@ async fn joins_within_joins_put_rows_on_disk() {
         assert!(told == expected, "{threads}");
         nothing_is_left(&little).await;
     }
+}
+
+/// `a` is below `b`; or the same in words by which no partner is looked for.
+fn below(a: Expr, b: Expr, op: CmpOp, all_pairs: bool) -> Expr {
+    let op = match (op, all_pairs) {
+        (CmpOp::Lt, true) => CmpOp::Ge,
+        (CmpOp::Le, true) => CmpOp::Gt,
+        (op, _) => op,
+    };
+    let compared = Expr::Cmp { op, left: Box::new(a), right: Box::new(b) };
+    if all_pairs { Expr::Not(Box::new(compared)) } else { compared }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_give_the_rows_that_all_pairs_give() {
+    // Of numbers, floats, texts and numbers again.
+    let limits: [&[(u16, u16, CmpOp)]; 5] = [
+        &[(3, 7, CmpOp::Lt)],
+        &[(0, 4, CmpOp::Le), (7, 3, CmpOp::Lt)],
+        &[(1, 5, CmpOp::Lt), (4, 0, CmpOp::Le)],
+        &[(2, 6, CmpOp::Le), (7, 3, CmpOp::Le), (4, 0, CmpOp::Lt)],
+        &[(5, 1, CmpOp::Le)],
+    ];
+    for (seed, kind) in (60..).zip(KINDS).filter(|(_, kind)| *kind != JoinKind::Full) {
+        for limits in limits {
+            for (left, right) in [(1, 2), (2, 1), (0, 1), (1, 0)] {
+                let views = [view(seed, left, 3000), view(seed + 100, right, 3000)];
+                let told = async |all_pairs, runtime: Runtime| {
+                    let mut plan = plan(kind, &[], false);
+                    let conditions = limits.iter().map(|(a, b, op)| below(column(*a), column(*b), *op, all_pairs));
+                    // Few enough to be compared.
+                    let few = Expr::Cmp {
+                        op: CmpOp::Lt,
+                        left: Box::new(Expr::Arith {
+                            op: plan::ArithOp::Mod,
+                            ty: COLUMNS[3],
+                            left: Box::new(column(3)),
+                            right: Box::new(Expr::Literal { ty: COLUMNS[3], value: Some(plan::Literal::Int(499)) }),
+                        }),
+                        right: Box::new(Expr::Literal { ty: COLUMNS[3], value: Some(plan::Literal::Int(1)) }),
+                    };
+                    if let Rel::Join { conditions: all, left, .. } = &mut plan.root {
+                        all.extend(conditions);
+                        let input = std::mem::replace(left, Box::new(Rel::Row));
+                        **left = Rel::Filter { input, conditions: vec![few] };
+                    }
+                    run(&runtime, &plan, &views).await.map(|told| rows(&told))
+                };
+                let expected = told(true, runtime(1, PLENTY, None)).await.unwrap();
+                for threads in [1, 2] {
+                    let found = told(false, runtime(threads, PLENTY, None)).await.unwrap();
+                    assert!(found == expected, "{kind:?} {limits:?} {left} {right}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sorted_has_to_fit_into_memory() {
+    let plan = totals(&[]);
+    let Plan { root: Rel::Aggregate { input, .. }, .. } = &plan else { panic!("{plan:?}") };
+    let mut joined = (**input).clone();
+    if let Rel::Join { conditions, .. } = &mut joined {
+        conditions.push(below(column(3), column(7), CmpOp::Lt, false));
+    }
+    let plan = Plan { output: vec![column(0)], root: joined, ..plan };
+    let little = runtime(2, 4 << 20, Some((1 << 30, 1 << 20, 1 << 20)));
+    let failure = run(&little, &plan, &[view(70, 60, 1 << 40), view(71, 60, 1 << 40)]).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::OutOfMemory);
+    nothing_is_left(&little).await;
 }

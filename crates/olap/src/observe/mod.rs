@@ -26,7 +26,7 @@ use plan::{ColumnId, Meaning};
 use protocol::tree::{Actual, Chunks, EnginePlan, Method, Operator, Step};
 
 pub use self::measure::{Meter, tally};
-use crate::join::HashJoin;
+use crate::join::JoinExec;
 use crate::scan::{Direct, ViewScan};
 
 /// Whether the query that is put together is observed.
@@ -210,7 +210,7 @@ impl Below {
             }
             self.without_partner = scan.without_partner();
         }
-        if let Some(join) = plan.downcast_ref::<HashJoin>() {
+        if let Some(join) = plan.downcast_ref::<JoinExec>() {
             self.nanoseconds += join.nanoseconds();
         }
         // Of an exchange, whose threads nobody asks.

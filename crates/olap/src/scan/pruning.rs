@@ -70,7 +70,7 @@ impl Reading<'_> {
     pub fn exactly(&self, condition: &Expr) -> Option<Ranges> {
         match condition {
             Expr::Cmp { op, left, right } => {
-                let found = self.compared(*op, left, right).or_else(|| self.compared(mirrored(*op), right, left))?;
+                let found = self.compared(*op, left, right).or_else(|| self.compared(op.mirrored(), right, left))?;
                 Some(Ranges { column: found.column, ranges: vec![found.low..=found.high] })
             }
             Expr::Bool { op: BoolOp::And, args } => {
@@ -95,7 +95,7 @@ impl Reading<'_> {
             Expr::Cmp { op, left, right } => {
                 let one_way =
                     |op, left, right| self.compared(op, left, right).or_else(|| self.compared_floats(op, left, right));
-                one_way(*op, left, right).or_else(|| one_way(mirrored(*op), right, left)).into_iter().collect()
+                one_way(*op, left, right).or_else(|| one_way(op.mirrored(), right, left)).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -237,17 +237,6 @@ fn is_integer(ty: Type) -> bool {
     matches!(ty, Type::Int16 | Type::Int32 | Type::Int64)
 }
 
-/// With the sides exchanged.
-fn mirrored(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Lt => CmpOp::Gt,
-        CmpOp::Le => CmpOp::Ge,
-        CmpOp::Gt => CmpOp::Lt,
-        CmpOp::Ge => CmpOp::Le,
-        CmpOp::Eq | CmpOp::Ne => op,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use plan::{Rel, Relation};
@@ -299,7 +288,7 @@ mod tests {
         ];
         for (op, expected) in cases {
             assert_eq!(wanted(&compare(op, column(0), small(5))), expected, "{op:?}");
-            assert_eq!(wanted(&compare(mirrored(op), small(5), column(0))), expected, "{op:?}, mirrored");
+            assert_eq!(wanted(&compare(op.mirrored(), small(5), column(0))), expected, "{op:?}, mirrored");
         }
         let wide = Box::new(Expr::Cast { to: Type::Int64, arg: column(0) });
         assert_eq!(wanted(&compare(CmpOp::Gt, wide, constant(Type::Int64, 70_000))), Some((0, 70_001, i128::MAX)));

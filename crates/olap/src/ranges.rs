@@ -1,0 +1,133 @@
+//! Joins by other comparisons than equality: one value lies between two others, is before another one, or periods overlap.
+//!
+//! The build side is sorted by one of the values compared, and partners follow each other there, or nearly so
+//! ([`crate::join`]). All conditions are evaluated for whatever is found.
+
+use plan::catalogue::Kind;
+use plan::{CmpOp, ColumnId, Expr, Physical, Type};
+use protocol::request::Failure;
+
+use crate::block::comparison;
+use crate::expr::Lowering;
+use crate::join::{Bound, Limit, Ranked, Ranking};
+use crate::numbers::decimals;
+use crate::physical::{Builder, Stage};
+
+/// A condition by which partners can be looked for.
+struct Candidate<'a> {
+    condition: &'a Expr,
+    bound: Bound,
+    build: &'a Expr,
+    probe: &'a Expr,
+    /// For values of the build side, and of the probe side.
+    rankings: [Ranking; 2],
+}
+
+impl Builder<'_> {
+    /// What partners can be looked for by, and the conditions that it is taken from.
+    pub fn limits<'a>(
+        &self,
+        conditions: &[&'a Expr],
+        build: &Stage,
+        probe: &Stage,
+    ) -> Result<(Vec<Limit>, Vec<&'a Expr>), Failure> {
+        let candidates = self.candidates(conditions, &build.columns, &probe.columns);
+        let [of_build, of_probe] = [build, probe].map(|stage| self.lowering(&stage.columns));
+        let mut before = [Vec::new(), Vec::new()];
+        let mut limits = Vec::new();
+        for Candidate { bound, build, probe, rankings, .. } in &candidates {
+            // Of what raises an error all rows may be partners.
+            let (high, low) = if bound.is_lower() { (i64::MAX, i64::MIN) } else { (i64::MIN, i64::MAX) };
+            let mut ranked = |at: usize, lowering: &Lowering<'_>, expr: &Expr, otherwise: i64| {
+                let arg = lowering.lower(expr)?;
+                let args = before[at].iter().cloned().chain([arg.clone()]).collect();
+                if expr.can_raise() {
+                    before[at].push(arg);
+                }
+                Ok(Ranked { args, ranking: rankings[at], otherwise })
+            };
+            let build = ranked(0, &of_build, build, high)?;
+            let probe = ranked(1, &of_probe, probe, low)?;
+            limits.push(Limit { bound: *bound, build, probe });
+        }
+        Ok((limits, candidates.iter().map(|candidate| candidate.condition).collect()))
+    }
+
+    /// Whether there are any.
+    pub fn has_limits(&self, conditions: &[&Expr], build: &[ColumnId], probe: &[ColumnId]) -> bool {
+        !self.candidates(conditions, build, probe).is_empty()
+    }
+
+    fn candidates<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<Candidate<'a>> {
+        let mut candidates = Vec::new();
+        // Those that can raise an error are evaluated last.
+        let mut conditions = conditions.to_vec();
+        conditions.sort_by_key(|condition| condition.can_raise());
+        // Whose values may raise an error so far.
+        let mut raising = [false; 2];
+        for condition in conditions {
+            let candidate = self.candidate(condition, build, probe);
+            if condition.can_raise() {
+                // What is left out by a later condition raises no error in an earlier one. So those before are known to raise
+                // none, and that is known of the values of one side.
+                let Some(Candidate { build, probe, .. }) = &candidate else { break };
+                raising = [raising[0] || build.can_raise(), raising[1] || probe.can_raise()];
+                if raising == [true; 2] {
+                    break;
+                }
+            }
+            candidates.extend(candidate);
+        }
+        candidates
+    }
+
+    fn candidate<'a>(&self, condition: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<Candidate<'a>> {
+        let (op, (build, probe)) = comparison(condition, build, probe)?;
+        let (rankings, tells_apart) = rankings(self.plan.type_of(build), self.plan.type_of(probe))?;
+        // A rank that stands for an error is no other value's.
+        let is_strict = tells_apart && !condition.can_raise();
+        let bound = match op {
+            CmpOp::Gt if is_strict => Bound::MoreThan,
+            CmpOp::Lt if is_strict => Bound::LessThan,
+            CmpOp::Gt | CmpOp::Ge => Bound::AtLeast,
+            CmpOp::Lt | CmpOp::Le => Bound::AtMost,
+            CmpOp::Eq | CmpOp::Ne => return None,
+        };
+        Some(Candidate { condition, bound, build, probe, rankings })
+    }
+}
+
+/// Ranks of values of two types that are compared with each other, and whether they tell all values apart.
+fn rankings(build: Type, probe: Type) -> Option<([Ranking; 2], bool)> {
+    if build == probe {
+        let tells_apart = match build.physical() {
+            Physical::Bit => return None,
+            Physical::Int16 | Physical::Int32 | Physical::Int64 | Physical::Float64 => true,
+            Physical::Int128 | Physical::Text | Physical::Bytes => false,
+        };
+        return Some(([Ranking::Own; 2], tells_apart));
+    }
+    if build.kind() != Kind::Decimal || probe.kind() != Kind::Decimal {
+        return None;
+    }
+    let scale = build.scale().max(probe.scale());
+    let scaled = |ty: Type| Some(Ranking::Scaled(decimals::power(scale - ty.scale())?));
+    Some(([scaled(build)?, scaled(probe)?], false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_of_one_kind_on_both_sides() {
+        let cents = Type::Decimal64 { scale: 2 };
+        assert_eq!(rankings(cents, cents), Some(([Ranking::Own; 2], true)));
+        let wide = Type::Decimal128 { scale: 4 };
+        assert_eq!(rankings(cents, wide), Some(([Ranking::Scaled(100), Ranking::Scaled(1)], false)));
+        assert_eq!(rankings(wide, wide), Some(([Ranking::Own; 2], false)));
+        assert_eq!(rankings(Type::Text, Type::Text), Some(([Ranking::Own; 2], false)));
+        assert_eq!(rankings(Type::Bool, Type::Bool), None);
+        assert_eq!(rankings(Type::Float64, cents), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! How the heap's plan compares the two sides of a nested loop: whether the engine finds partners by that, in a hash table or in
+//! an order, or has to compare all pairs.
+
+use pgrx::prelude::*;
+use plan::CmpOp;
+
+use super::operators;
+use crate::pg::compat::ordered_by_bytes;
+use crate::pg::tree::{Node, Tree};
+
+/// A comparison among the conditions of a join or of an index.
+pub struct Compared<'a> {
+    node: Node<'a>,
+    call: &'a pg_sys::OpExpr,
+    op: CmpOp,
+    tree: Tree<'a>,
+}
+
+/// Those of a list of conditions.
+pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Iterator<Item = Compared<'a>> {
+    tree.list(conditions).filter_map(move |node| {
+        let call = node.cast::<pg_sys::OpExpr>()?;
+        let (_, op) = operators::comparison(call.opno)?;
+        Some(Compared { node, call, op, tree })
+    })
+}
+
+impl Compared<'_> {
+    /// Whether it compares with a value of the rows around.
+    pub fn reads_param(&self) -> bool {
+        self.node.any(|node| node.cast::<pg_sys::Param>().is_some())
+    }
+
+    pub fn finds_partners(&self) -> bool {
+        match self.op {
+            CmpOp::Eq => true,
+            CmpOp::Ne => false,
+            CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => self.has_ranks() && self.is_between_sides(),
+        }
+    }
+
+    /// Text has ranks where it is ordered by its bytes.
+    fn has_ranks(&self) -> bool {
+        let collation = self.call.inputcollid;
+        collation == pg_sys::InvalidOid || ordered_by_bytes(collation)
+    }
+
+    /// Whether each of the values compared is one side's. An index compares its own with others.
+    fn is_between_sides(&self) -> bool {
+        let is_of = |node: Node<'_>, side: fn(Node<'_>) -> bool| node.any(side);
+        let sides = self.tree.list(self.call.args).map(|arg| (is_of(arg, is_outer), is_of(arg, is_inner)));
+        match sides.collect::<Vec<_>>()[..] {
+            [left, right] => left.0 != left.1 && right.0 != right.1 && left.0 != right.0 || self.reads_param(),
+            _ => false,
+        }
+    }
+}
+
+fn is_outer(node: Node<'_>) -> bool {
+    node.cast::<pg_sys::Var>().is_some_and(|var| var.varno == pg_sys::OUTER_VAR)
+}
+
+fn is_inner(node: Node<'_>) -> bool {
+    node.cast::<pg_sys::Var>().is_some_and(|var| var.varno == pg_sys::INNER_VAR)
+}
