@@ -1,4 +1,4 @@
--- engine: at least 69
+-- engine: at least 80
 --
 -- RANGE JOINS
 --
@@ -105,6 +105,22 @@ SELECT count(*), count(n.id) FROM event e LEFT JOIN nothing n ON e.id BETWEEN n.
 SELECT count(*), count(n.id) FROM nothing n LEFT JOIN event e ON e.id BETWEEN n.low AND n.high;
 SELECT count(*) FROM nothing n JOIN event e ON e.id BETWEEN n.low AND n.high;
 SELECT count(*), count(p.id) FROM period p FULL JOIN event e ON e.id = p.id AND e.small > p.low;
+
+-- among many rows with the same key
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON a.is_open = b.is_open AND a.seen < b.seen;
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON left(a.name, 5) = left(b.name, 5)
+  AND b.seen BETWEEN a.seen - interval '1 day' AND a.seen;
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b
+  ON a.is_open = b.is_open AND left(a.name, 5) = left(b.name, 5) AND a.price < b.fine AND b.id > a.id + 20 AND a.code <> b.code;
+SELECT count(*), count(b.id), sum(a.id) FROM event a LEFT JOIN event b ON a.is_open = b.is_open AND a.made < b.made AND b.price < 3;
+SELECT count(*), count(b.id), sum(b.id) FROM event a RIGHT JOIN event b ON a.is_open = b.is_open AND a.ratio > b.ratio AND a.id < 9;
+SELECT count(*), count(a.id), count(b.id) FROM event a FULL JOIN event b ON a.is_open = b.is_open AND a.exact < b.exact AND b.id < 5;
+SELECT count(*), sum(id) FROM event a WHERE EXISTS (SELECT FROM event b WHERE a.is_open = b.is_open AND b.seen > a.seen AND b.id < a.id - 100);
+SELECT count(*), sum(id) FROM event a WHERE NOT EXISTS (SELECT FROM event b WHERE a.is_open = b.is_open AND b.told > a.told);
+SELECT count(*), sum(id) FROM event a WHERE price > ALL (SELECT price FROM event b WHERE a.is_open = b.is_open AND b.clock > a.clock);
+SELECT count(*), sum(n) FROM (SELECT (SELECT count(*) FROM event b WHERE b.is_open = a.is_open AND b.seen < a.seen) AS n FROM event a) s;
+SELECT count(*) FROM event a JOIN event b ON a.is_open = b.is_open AND b.big > a.big + 1;
+SELECT count(*) FROM event a JOIN event b ON a.is_open = b.is_open AND b.id > a.id AND b.big > a.big + 1 WHERE a.id <> 80;
 
 -- EXISTS, NOT EXISTS, ANY, ALL
 SELECT count(*), sum(id) FROM event e WHERE EXISTS (SELECT FROM period p WHERE e.id BETWEEN p.low AND p.high);

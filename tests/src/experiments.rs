@@ -5,7 +5,7 @@ use std::path::Path;
 use anker_report::Report;
 use anker_report::page::Page;
 use bench::cluster::Cluster;
-use bench::experiments::{Experiment, capture, ch, freshness, htap, lookups, orders, queries, thesis};
+use bench::experiments::{Experiment, capture, ch, freshness, htap, lookups, orders, planning, queries, thesis};
 use bench::{Output, Result, demo};
 
 use crate::runner::{Context, ensure, tests};
@@ -17,6 +17,7 @@ tests![
     transactions_around_snapshots,
     costs_of_following,
     rows_by_their_keys,
+    plans_in_turns,
     queries_alone,
     orders_of_joins,
     demonstration,
@@ -107,6 +108,14 @@ fn rows_by_their_keys(context: &Context) -> Result<()> {
     ensure!(values(&report, "time").len() == 12, "{} times", values(&report, "time").len());
     ensure!(values(&report, "time").iter().all(|time| *time > 0.0), "no time at all");
     shown(context, report, lookups::page)
+}
+
+fn plans_in_turns(context: &Context) -> Result<()> {
+    let report = planning::run(context.server(), &planning::Options::parse(words("--quick --rounds 2"))?)?;
+    // Two rounds, 22 queries and a count, two servers.
+    ensure!(values(&report, "time").len() == 92, "{} times", values(&report, "time").len());
+    ensure!(values(&report, "flagged").iter().all(|time| *time > 0.0), "no time at all");
+    shown(context, report, planning::page)
 }
 
 fn queries_alone(context: &Context) -> Result<()> {
@@ -206,7 +215,9 @@ fn what_cannot_be_given_is_refused(context: &Context) -> Result<()> {
     let run = plan("ch", given(&cluster, ""))?;
     let error = run(context.server()).err().map_or(String::new(), |error| error.to_string());
     ensure!(error.contains("needs wal_level = logical"), "{error}");
-    for (name, more) in [("lookups", ""), ("htap", "--mechanisms scoot"), ("thesis", "--mechanisms scoot")] {
+    for (name, more) in
+        [("lookups", ""), ("planning", ""), ("htap", "--mechanisms scoot"), ("thesis", "--mechanisms scoot")]
+    {
         let refused = plan(name, given(&cluster, more)).err().map_or(String::new(), |error| error.to_string());
         ensure!(refused.contains("of its own") || refused.contains("needs its own"), "{name}: {refused}");
     }

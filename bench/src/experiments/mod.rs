@@ -12,6 +12,7 @@ mod memory;
 mod must;
 pub mod orders;
 pub mod phases;
+pub mod planning;
 pub mod queries;
 mod side_by_side;
 pub mod thesis;
@@ -58,7 +59,7 @@ macro_rules! experiments {
     };
 }
 
-experiments![htap, ch, freshness, thesis, hammerdb, capture, load, lookups, queries, orders, phases];
+experiments![htap, ch, freshness, thesis, hammerdb, capture, load, lookups, planning, queries, orders, phases];
 
 impl Experiment {
     pub fn named(name: &str) -> Option<&'static Experiment> {

@@ -9,8 +9,8 @@
 //!         [Filter] Scan   [Filter] what another operator gives
 //! ```
 //!
-//! Where two stages have no key, but are compared otherwise, the join looks for partners by that ([`crate::ranges`]). Where
-//! nothing compares them, each row meets each.
+//! Where two stages are compared otherwise, too, or only, the join looks for partners by that ([`crate::ranges`]). Where nothing
+//! compares them, each row meets each.
 //!
 //! The order of the joins is [`optimizer::join_order`]'s. Each relation is filtered where it comes from.
 
@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use datafusion_common::JoinType;
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::filter::FilterExecBuilder;
 use datafusion_physical_plan::joins::CrossJoinExec;
 use optimizer::join_order::{self, Classes, MAX_RELATIONS, Node, Owners, Pair, Statistics, Tree};
@@ -228,38 +227,36 @@ impl<'a> Block<'a, '_> {
         let compared = self.pending.iter().filter_map(|f| compared_sides(f, of_build, &probe.columns));
         let keys: Vec<Pair<'a>> = keys.iter().copied().chain(compared).collect();
         self.pending.retain(|f| compared_sides(f, of_build, &probe.columns).is_none());
-        if keys.is_empty() {
-            return self.keyless_join(build, probe, above, rows);
-        }
         let columns: Vec<ColumnId> = of_build.iter().chain(&probe.columns).copied().collect();
-        let read = self.read(&columns, above);
-        let kept: Vec<usize> = (0..columns.len()).filter(|i| read.contains(&columns[*i])).collect();
-        let stage = Stage { plan: self.hash_join(&keys, build, probe, kept)?, columns: read };
-        Ok(self.joined(stage, Method::Hash, keys, vec![], vec![], rows))
-    }
 
-    /// Of two stages that no equality connects.
-    fn keyless_join(&mut self, build: Build, probe: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
-        let Build { stage: build, is_row, .. } = build;
-        let columns: Vec<ColumnId> = build.columns.iter().chain(&probe.columns).copied().collect();
         let Ready { raising, safe } = self.ready(&columns);
-        let conditions = [safe, raising].concat();
-        let (limits, limiting) = match is_row {
+        let mut conditions = [safe, raising].concat();
+        let Build { stage: build, partners, is_row } = build;
+        let (limits, mut limiting) = match is_row {
             true => Default::default(),
             false => self.builder.limits(&conditions, &build, &probe)?,
         };
         if limits.is_empty() {
-            self.pending.extend(conditions);
+            // They filter what comes out.
+            self.pending.append(&mut conditions);
+        }
+        if keys.is_empty() && limits.is_empty() {
             let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan));
             return Ok(self.joined(Stage { plan, columns }, Method::NestedLoop, vec![], vec![], vec![], rows));
         }
         let read = self.read(&columns, above);
         let output = (0..columns.len()).filter(|i| read.contains(&columns[*i])).map(|i| given(i, &build)).collect();
         let filter = self.builder.join_filter(conditions.clone(), &build, &probe, false)?;
-        let join = join::Join { kind: JoinType::Inner, on: vec![], limits, filter, output, mark: None };
-        let plan = Arc::new(join.of(build.plan, probe.plan).map_err(planning)?);
-        let others = conditions.into_iter().filter(|condition| !limiting.contains(condition)).collect();
-        Ok(self.joined(Stage { plan, columns: read }, Method::Range, vec![], limiting, others, rows))
+        let on = self.builder.join_keys(&keys, &build, &probe)?;
+        let build = partners.noted(build, &on);
+        let join = join::Join { kind: JoinType::Inner, on, limits, filter, output, mark: None };
+        let stage = Stage { plan: Arc::new(join.of(build.plan, probe.plan).map_err(planning)?), columns: read };
+        let method = if keys.is_empty() { Method::Range } else { Method::Hash };
+        if method == Method::Hash {
+            limiting.clear();
+        }
+        conditions.retain(|condition| !limiting.contains(condition));
+        Ok(self.joined(stage, method, keys, limiting, conditions, rows))
     }
 
     /// A join, as it is observed.
@@ -280,20 +277,6 @@ impl<'a> Block<'a, '_> {
             (Step::Join(join), (!is_filtered).then_some(rows))
         });
         Stage { plan, ..stage }
-    }
-
-    fn hash_join(
-        &self,
-        keys: &[Pair<'_>],
-        Build { stage: build, partners, .. }: Build,
-        probe: Stage,
-        kept: Vec<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
-        let on = self.builder.join_keys(keys, &build, &probe)?;
-        let output = kept.into_iter().map(|at| given(at, &build)).collect();
-        let build = partners.noted(build, &on);
-        let join = join::Join { kind: JoinType::Inner, on, limits: vec![], filter: None, output, mark: None };
-        Ok(Arc::new(join.of(build.plan, probe.plan).map_err(planning)?))
     }
 }
 

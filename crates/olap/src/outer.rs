@@ -67,15 +67,15 @@ impl Builder<'_> {
         let others: Vec<&Expr> =
             conditions.iter().filter(|c| compared_sides(c, &build.columns, &probe.columns).is_none()).collect();
         let filter = self.join_filter(others.clone(), &build, &probe, keys.is_empty())?;
-        let (limits, limiting) = match keys.is_empty() {
-            true => self.limits(&others, &build, &probe)?,
-            false => Default::default(),
-        };
+        let (limits, mut limiting) = self.limits(&others, &build, &probe)?;
         let method = match (keys.is_empty(), limits.is_empty()) {
             (false, _) => Method::Hash,
             (true, false) => Method::Range,
             (true, true) => Method::NestedLoop,
         };
+        if method == Method::Hash {
+            limiting.clear();
+        }
         let about = || {
             let (limits, conditions) = others.iter().copied().cloned().partition(|c| limiting.contains(&c));
             let join = Join {

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::built::{Built, Finder};
 use super::layout::Layout;
+use super::ordered::{in_order, ordering_bytes};
 use super::shape::Shape;
 use super::table::Table;
 use super::words::Packing;
@@ -39,13 +40,16 @@ enum Job {
 }
 
 impl Building {
-    pub fn new(layout: &Layout, batches: Vec<RecordBatch>, packing: Packing, shared: bool) -> Building {
-        let places = places_needed(layout, &packing);
+    pub fn new(shape: &Shape, batches: Vec<RecordBatch>, packing: Packing, shared: bool) -> Building {
+        let places = places_needed(shape, &packing);
         let column = |place| batches.iter().map(|batch| batch.column(place).clone()).collect();
         let mut jobs: VecDeque<Job> = (0..places).map(|place| Job::Column(place, column(place))).collect();
         let mut rows = 0;
         for batch in batches {
-            jobs.push_back(Job::Insert(rows, layout.keys_of(&batch)));
+            // Without keys all would be linked to each other.
+            if !shape.is_keyless() {
+                jobs.push_back(Job::Insert(rows, shape.build.keys_of(&batch)));
+            }
             rows += batch.num_rows();
         }
         let table = Table::new(rows, packing.limit());
@@ -77,28 +81,40 @@ impl Building {
         let Building { columns, rows, packing, mut table, .. } = self;
         table.complete();
         let columns: Option<Vec<ArrayRef>> = columns.into_inner().into_iter().collect();
-        let columns = columns.ok_or_else(|| DataFusionError::Internal("a column that nobody made".into()))?;
-        Ok(Built::new(shape, rows, columns, Finder::Equal { packing, table }))
+        let mut columns = columns.ok_or_else(|| DataFusionError::Internal("a column that nobody made".into()))?;
+        if !shape.bounds.is_empty() && (shape.is_keyless() || table.is_crowded()) {
+            drop(table);
+            return in_order(shape, rows, columns, packing);
+        }
+        columns.truncate(places_kept(&shape.build, &packing));
+        Ok(Built::new(shape, rows, columns, Finder::Linked { packing, table }))
     }
 }
 
 /// What it takes beside the rows themselves, at most.
-pub fn building_bytes(layout: &Layout, batches: &[RecordBatch], packing: &Packing, threads: usize) -> usize {
+pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing, threads: usize) -> usize {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let bytes = |place: usize| batches.iter().map(|batch| bytes_of_column(batch.column(place))).sum::<usize>();
     // Those that are keys are there until the table is complete.
-    let keys: usize = layout.key_places().iter().map(|place| bytes(*place)).sum();
-    let mut copied: Vec<usize> = (0..places_needed(layout, packing)).map(bytes).collect();
+    let keys: usize = shape.build.key_places().iter().map(|place| bytes(*place)).sum();
+    let mut copied: Vec<usize> = (0..places_needed(shape, packing)).map(bytes).collect();
     copied.sort_unstable_by(|a, b| b.cmp(a));
-    Table::bytes(rows, packing.limit()) + rows + keys + copied.iter().take(threads).sum::<usize>()
+    let on_the_way = copied.iter().take(threads).sum::<usize>();
+    let ordering = if shape.bounds.is_empty() { 0 } else { ordering_bytes(rows, shape.bounds.len(), &copied) };
+    Table::bytes(rows, packing.limit()) + rows + keys + on_the_way.max(ordering)
 }
 
-/// How many of the columns are needed: words that tell keys apart stand for them.
-fn places_needed(layout: &Layout, packing: &Packing) -> usize {
-    if packing.is_exact() { layout.kept() } else { layout.schema().fields().len() }
+/// How many of the columns are put together: what is looked for may turn out to be ordered.
+fn places_needed(shape: &Shape, packing: &Packing) -> usize {
+    if shape.bounds.is_empty() { places_kept(&shape.build, packing) } else { shape.build.schema().fields().len() }
 }
 
-pub fn together(ty: &DataType, mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
+/// How many of them stay: words that tell keys apart stand for them.
+pub fn places_kept(layout: &Layout, packing: &Packing) -> usize {
+    if packing.is_exact() { layout.kept() } else { layout.without_ranks() }
+}
+
+fn together(ty: &DataType, mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
     let column = match parts.len() {
         0 => arrow_array::new_empty_array(ty),
         1 => parts.remove(0),

@@ -29,7 +29,7 @@ impl Built {
     pub fn of(shape: &Shape, batches: Vec<RecordBatch>) -> Result<Built> {
         let mut bounds = KeyBounds::of(&shape.build);
         batches.iter().for_each(|batch| bounds.add(&shape.build.keys_of(batch)));
-        let building = Building::new(&shape.build, batches, bounds.packing(), false);
+        let building = Building::new(shape, batches, bounds.packing(), false);
         building.run(&shape.build)?;
         building.done(shape)
     }
@@ -42,8 +42,8 @@ impl Built {
     /// What finder and marks take.
     pub fn bytes_to_find(&self) -> usize {
         let finder = match &self.finder {
-            Finder::Equal { packing, .. } => Table::bytes(self.rows, packing.limit()),
-            Finder::Between(ordered) => ordered.bytes(),
+            Finder::Linked { packing, .. } => Table::bytes(self.rows, packing.limit()),
+            Finder::Ordered(ordered) => ordered.bytes(),
         };
         finder + self.met.len()
     }
@@ -65,49 +65,51 @@ impl Built {
 #[derive(Debug)]
 pub enum Finder {
     /// Those with its word.
-    Equal { packing: Packing, table: Table },
-    /// Those that follow each other between two.
-    Between(Ordered),
+    Linked { packing: Packing, table: Table },
+    /// Those of them that follow each other between two.
+    Ordered(Ordered),
 }
 
 impl Finder {
-    /// The first candidate for each row, counted from 1, and where not all that are linked to it are some, the last one. `words`
-    /// is room to work in.
-    pub fn find(&self, keys: &[ArrayRef], rows: usize, words: &mut Vec<u64>) -> Result<(Vec<u32>, Vec<u32>)> {
-        let (mut first, mut last) = (Vec::with_capacity(rows), Vec::new());
+    /// The first candidate for each row of the probe side, counted from 1, and where not all that are linked to it are some, the last
+    /// one. `words` is room to work in.
+    pub fn find(&self, probe: &Layout, batch: &RecordBatch, words: &mut Vec<u64>) -> Result<(Vec<u32>, Vec<u32>)> {
+        let (mut first, mut last) = (Vec::with_capacity(batch.num_rows()), Vec::new());
+        self.packing().words(&probe.keys_of(batch), batch.num_rows(), words)?;
         match self {
-            Finder::Equal { packing, table } => {
-                packing.words(keys, rows, words)?;
-                table.find(words, &mut first);
-            }
-            Finder::Between(ordered) => ordered.find(keys, rows, &mut first, &mut last),
+            Finder::Linked { table, .. } => table.find(words, &mut first),
+            Finder::Ordered(ordered) => ordered.find(words, probe.ranks_of(batch.columns()), &mut first, &mut last),
         }
         Ok((first, last))
+    }
+
+    fn packing(&self) -> &Packing {
+        match self {
+            Finder::Linked { packing, .. } => packing,
+            Finder::Ordered(ordered) => &ordered.packing,
+        }
     }
 
     /// The candidate behind this one.
     #[inline]
     pub fn next(&self, row: u32, last: u32) -> u32 {
         match self {
-            Finder::Equal { table, .. } => table.next(row),
-            Finder::Between(_) if row < last => row + 1,
-            Finder::Between(_) => 0,
+            Finder::Linked { table, .. } => table.next(row),
+            Finder::Ordered(_) if row < last => row + 1,
+            Finder::Ordered(_) => 0,
         }
     }
 
-    /// Whether candidates have equal keys, or what else they must meet is among the other conditions.
+    /// Whether candidates have equal keys.
     pub fn is_exact(&self) -> bool {
-        match self {
-            Finder::Equal { packing, .. } => packing.is_exact(),
-            Finder::Between(_) => true,
-        }
+        self.packing().is_exact()
     }
 
     /// Whether no row has two candidates.
     pub fn is_unique(&self) -> bool {
         match self {
-            Finder::Equal { table, .. } => table.is_unique(),
-            Finder::Between(_) => false,
+            Finder::Linked { table, .. } => table.is_unique(),
+            Finder::Ordered(_) => false,
         }
     }
 }

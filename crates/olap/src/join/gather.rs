@@ -21,9 +21,8 @@ use futures::TryStreamExt;
 use super::Spent;
 use super::building::{Building, building_bytes};
 use super::built::{Built, KeyBounds};
-use super::ordered::{in_order, ordering_bytes};
 use super::parts::{Side, Writer, Written};
-use super::shape::{Search, Shape};
+use super::shape::Shape;
 use super::table::MOST_ROWS;
 use crate::bytes::bytes_of;
 use crate::spill::{Account, Means, Room, blocking};
@@ -62,8 +61,8 @@ pub async fn gather(
     means: &Means,
     spent: &Arc<Spent>,
 ) -> Result<Gathered> {
-    // Rows that have to be in an order are not divided into parts.
-    let disk = means.disk.clone().filter(|_| matches!(shape.search, Search::Equal));
+    // Without keys there is nothing to divide rows by.
+    let disk = means.disk.clone().filter(|_| !shape.is_keyless());
     let task = Task { shape: shape.clone(), is_full: AtomicBool::new(false), disk, spent: spent.clone() };
     let task = Arc::new(task);
     let partitions = build.output_partitioning().partition_count();
@@ -148,20 +147,12 @@ impl Task {
     async fn put_together(self: Arc<Self>, mut all: Vec<Held>, mut room: Room, threads: usize) -> Result<Gathered> {
         let mut batches: Vec<RecordBatch> = all.iter_mut().flat_map(|held| held.batches.drain(..)).collect();
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        if let Search::Between(bounds) = &self.shape.search {
-            if rows > MOST_ROWS {
-                return Err(too_many(rows));
-            }
-            room.resize(ordering_bytes(&self.shape, bounds, &batches))?;
-            let built = blocking(|| in_order(&self.shape, bounds, batches))?;
-            return made(built, room, all);
-        }
         let bounds = all.iter().fold(KeyBounds::of(&self.shape.build), |bounds, held| bounds.with(&held.bounds));
         let packing = bounds.packing();
         let threads = if rows < SHARED_ROWS { 1 } else { threads };
         let mut is_full = self.is_full.load(Ordering::Relaxed);
         if !is_full {
-            let bytes = building_bytes(&self.shape.build, &batches, &packing, threads);
+            let bytes = building_bytes(&self.shape, &batches, &packing, threads);
             is_full = rows > MOST_ROWS || !room.try_resize(bytes);
             if is_full && self.disk.is_none() {
                 room.resize(bytes)?;
@@ -179,17 +170,27 @@ impl Task {
             return Ok(Gathered::OnDisk(written));
         }
         if rows > MOST_ROWS {
-            return Err(too_many(rows));
+            return Err(DataFusionError::ResourcesExhausted(format!("a join of {rows} rows")));
         }
-        let built = self.build(Building::new(&self.shape.build, batches, packing, threads > 1), threads).await?;
-        made(built, room, all)
+        let mut rooms: Vec<Room> = all.into_iter().map(|held| held.room).collect();
+        let built = self.build(Building::new(&self.shape, batches, packing, threads > 1), threads).await?;
+        // What was needed on the way is given back.
+        room.resize(built.bytes_to_find())?;
+        let mut bytes = built.bytes_of_columns();
+        for room in &mut rooms {
+            let kept = room.bytes().min(bytes);
+            room.resize(kept)?;
+            bytes -= kept;
+        }
+        rooms.push(room);
+        Ok(Gathered::Built(built, rooms))
     }
 
     /// Puts rows together with some threads.
     async fn build(self: &Arc<Self>, building: Building, threads: usize) -> Result<Built> {
         if threads == 1 {
             building.run(&self.shape.build)?;
-            return building.done(&self.shape);
+            return blocking(|| building.done(&self.shape));
         }
         let building = Arc::new(building);
         let mut running = Vec::new();
@@ -208,24 +209,7 @@ impl Task {
         }
         let building = Arc::into_inner(building);
         let building = building.ok_or_else(|| DataFusionError::Internal("a task that has ended goes on".into()));
-        building?.done(&self.shape)
+        let building = building?;
+        blocking(|| building.done(&self.shape))
     }
-}
-
-/// A build side that is complete. What was needed on the way is given back.
-fn made(built: Built, mut room: Room, all: Vec<Held>) -> Result<Gathered> {
-    let mut rooms: Vec<Room> = all.into_iter().map(|held| held.room).collect();
-    room.resize(built.bytes_to_find())?;
-    let mut bytes = built.bytes_of_columns();
-    for room in &mut rooms {
-        let kept = room.bytes().min(bytes);
-        room.resize(kept)?;
-        bytes -= kept;
-    }
-    rooms.push(room);
-    Ok(Gathered::Built(built, rooms))
-}
-
-fn too_many(rows: usize) -> DataFusionError {
-    DataFusionError::ResourcesExhausted(format!("a join of {rows} rows"))
 }

@@ -1,4 +1,4 @@
-//! The columns of one side that a join works with: those that it gives or that its conditions read, and its keys.
+//! The columns of one side that a join works with: those that it gives or that its conditions read, its keys, and its ranks.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion_physical_expr::expressions::Column;
 
 use crate::compact::lean;
 
-/// Columns of the input that are kept, and behind them keys that are none of these.
+/// Columns of the input that are kept, behind them keys that are none of these, and then what is ranked.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Places in the input.
@@ -18,12 +18,19 @@ pub struct Layout {
     computed: Vec<Arc<dyn PhysicalExpr>>,
     /// Places of the keys here.
     keys: Vec<usize>,
+    /// How many ranks there are.
+    ranks: usize,
     schema: SchemaRef,
 }
 
 impl Layout {
-    /// `read`: places in the input, each once, of what is read besides keys.
-    pub fn new(input: &Schema, read: Vec<usize>, keys: &[Arc<dyn PhysicalExpr>]) -> Result<Layout> {
+    /// `read`: places in the input, each once, of what is read besides keys and ranks.
+    pub fn new(
+        input: &Schema,
+        read: Vec<usize>,
+        keys: &[Arc<dyn PhysicalExpr>],
+        ranks: &[Arc<dyn PhysicalExpr>],
+    ) -> Result<Layout> {
         let mut fields: Vec<Field> = read.iter().map(|at| input.field(*at).clone().with_nullable(true)).collect();
         let mut computed: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
         let mut places = Vec::new();
@@ -39,7 +46,10 @@ impl Layout {
             };
             places.push(place);
         }
-        Ok(Layout { kept: read, computed, keys: places, schema: Arc::new(Schema::new(fields)) })
+        fields.extend((0..ranks.len()).map(|at| Field::new(format!("rank{at}"), DataType::Int64, true)));
+        computed.extend(ranks.iter().cloned());
+        let (kept, keys, ranks, schema) = (read, places, ranks.len(), Arc::new(Schema::new(fields)));
+        Ok(Layout { kept, computed, keys, ranks, schema })
     }
 
     pub fn schema(&self) -> &SchemaRef {
@@ -66,6 +76,11 @@ impl Layout {
 
     pub fn key_places(&self) -> &[usize] {
         &self.keys
+    }
+
+    /// How many columns there are before the ranks.
+    pub fn without_ranks(&self) -> usize {
+        self.schema.fields().len() - self.ranks
     }
 
     /// Rows of the input, laid out.
@@ -96,5 +111,10 @@ impl Layout {
 
     pub fn keys_of_columns(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
         self.keys.iter().map(|at| columns[*at].clone()).collect()
+    }
+
+    /// Of all columns of rows that are laid out.
+    pub fn ranks_of<'a>(&self, columns: &'a [ArrayRef]) -> &'a [ArrayRef] {
+        &columns[self.without_ranks()..]
     }
 }

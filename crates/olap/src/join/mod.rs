@@ -9,7 +9,8 @@
 //!   no memory for the table: both sides -> parts on disk, by hash of the keys -> each part as above
 //! ```
 //!
-//! By limits, as where one value lies between two others, the build side is sorted instead, and has to fit into memory.
+//! With limits, as where one value lies between two others, rows that have no keys, or the same key as many others, are sorted instead.
+//! Without keys they have to fit into memory.
 //!
 //! No rows are exchanged between threads. A join fails before its first row comes out, or not at all.
 //!
@@ -67,7 +68,7 @@ use parking_lot::Mutex;
 use self::apart::{Apart, apart};
 use self::gather::{Gathered, gather};
 use self::partwise::Partwise;
-use self::shape::{Search, Shape};
+use self::shape::Shape;
 use self::streaming::{Ready, Streaming};
 use crate::block::Key;
 use crate::spill::Means;
@@ -83,8 +84,9 @@ pub struct JoinExec {
     shape: Arc<Shape>,
     build: Arc<dyn ExecutionPlan>,
     probe: Arc<dyn ExecutionPlan>,
-    /// Keys of both sides, or limits, as they are shown.
+    /// Keys of both sides, and limits, as they are shown.
     on: Vec<Key>,
+    limits: Vec<Key>,
     prepared: Arc<Mutex<Preparing>>,
     spent: Arc<Spent>,
     properties: Arc<PlanProperties>,
@@ -124,7 +126,13 @@ impl Spent {
 }
 
 impl JoinExec {
-    fn new(shape: Shape, on: Vec<Key>, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> JoinExec {
+    fn new(
+        shape: Shape,
+        on: Vec<Key>,
+        limits: Vec<Key>,
+        build: Arc<dyn ExecutionPlan>,
+        probe: Arc<dyn ExecutionPlan>,
+    ) -> JoinExec {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(shape.schema.clone()),
             Partitioning::UnknownPartitioning(probe.output_partitioning().partition_count()),
@@ -133,7 +141,8 @@ impl JoinExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let (prepared, spent) = Default::default();
-        JoinExec { shape: Arc::new(shape), build, probe, on, prepared, spent, properties: Arc::new(properties) }
+        let (shape, properties) = (Arc::new(shape), Arc::new(properties));
+        JoinExec { shape, build, probe, on, limits, prepared, spent, properties }
     }
 
     /// That its tasks have worked, beside its streams.
@@ -249,12 +258,9 @@ impl ExecutionPlan for JoinExec {
 impl DisplayAs for JoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.shape.name(), self.shape.kind)?;
-        for (at, (build, probe)) in self.on.iter().enumerate() {
-            let operator = match &self.shape.search {
-                Search::Equal => "=",
-                Search::Between(bounds) => bounds[at].operator(),
-            };
-            write!(f, ", {build} {operator} {probe}")?;
+        self.on.iter().try_for_each(|(build, probe)| write!(f, ", {build} = {probe}"))?;
+        for ((build, probe), bound) in self.limits.iter().zip(&self.shape.bounds) {
+            write!(f, ", {build} {} {probe}", bound.operator())?;
         }
         match &self.shape.residual {
             Some(residual) => write!(f, ", filter={residual:?}"),

@@ -12,7 +12,7 @@ use super::JoinExec;
 use super::layout::Layout;
 use super::ordered::Bound;
 use super::ranks::Ranked;
-use super::shape::{Given, Residual, Search, Shape};
+use super::shape::{Given, Residual, Shape};
 use crate::block::Key;
 
 /// A join, whose left side is the one that is put into a table.
@@ -20,7 +20,8 @@ pub struct Join {
     pub kind: JoinType,
     /// Keys of build and probe side that must be equal.
     pub on: Vec<Key>,
-    /// What partners are looked for by if no keys must be equal; the filter has the conditions that they are taken from.
+    /// What partners are looked for by, too, and alone if no keys must be equal; the filter has the conditions that they are taken
+    /// from.
     pub limits: Vec<Limit>,
     pub filter: Option<JoinFilter>,
     /// What comes out; places are those of the inputs.
@@ -36,15 +37,8 @@ pub struct Limit {
     pub probe: Ranked,
 }
 
-impl Limit {
-    fn key(self) -> (Bound, Key) {
-        (self.bound, (Arc::new(self.build), Arc::new(self.probe)))
-    }
-}
-
 impl Join {
-    pub fn of(mut self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Result<JoinExec> {
-        let search = self.search();
+    pub fn of(self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Result<JoinExec> {
         let filtered: Vec<Given> = self.filter.iter().flat_map(|filter| filter.column_indices()).map(given).collect();
         let read = |of: fn(Given) -> Option<usize>| {
             let mut read: Vec<usize> = self.output.iter().chain(&filtered).copied().filter_map(of).collect();
@@ -53,6 +47,9 @@ impl Join {
             read
         };
         let (build_keys, probe_keys): (Vec<_>, Vec<_>) = self.on.iter().cloned().unzip();
+        let ranked = |limit: &Limit| -> Key { (Arc::new(limit.build.clone()), Arc::new(limit.probe.clone())) };
+        let limits: Vec<Key> = self.limits.iter().map(ranked).collect();
+        let (build_ranks, probe_ranks): (Vec<_>, Vec<_>) = limits.iter().cloned().unzip();
         let build_read = read(|given| if let Given::Build(at) = given { Some(at) } else { None });
         let probe_read = read(|given| if let Given::Probe(at) = given { Some(at) } else { None });
         let (build_schema, probe_schema) = (build.schema(), probe.schema());
@@ -62,8 +59,8 @@ impl Join {
             Given::Mark => Field::new(self.mark.as_deref().unwrap_or("mark"), DataType::Boolean, true),
         };
         let schema = Schema::new(self.output.iter().map(field).collect::<Vec<_>>());
-        let build_layout = Layout::new(&build_schema, build_read, &build_keys)?;
-        let probe_layout = Layout::new(&probe_schema, probe_read, &probe_keys)?;
+        let build_layout = Layout::new(&build_schema, build_read, &build_keys, &build_ranks)?;
+        let probe_layout = Layout::new(&probe_schema, probe_read, &probe_keys, &probe_ranks)?;
         let place = |given: &Given| match given {
             Given::Build(at) => build_layout.place_of(*at).map(Given::Build),
             Given::Probe(at) => probe_layout.place_of(*at).map(Given::Probe),
@@ -78,19 +75,10 @@ impl Join {
         });
         let output = places(&self.output);
         let (build_side, probe_side) = (build_layout.clone(), probe_layout.clone());
+        let bounds = self.limits.iter().map(|limit| limit.bound).collect();
         let (kind, schema) = (self.kind, Arc::new(schema));
-        let shape = Shape { kind, build: build_side, probe: probe_side, search, residual, output, schema };
-        Ok(JoinExec::new(shape, self.on, build, probe))
-    }
-
-    /// Limits become keys.
-    fn search(&mut self) -> Search {
-        if !self.on.is_empty() {
-            return Search::Equal;
-        }
-        let (bounds, keys) = std::mem::take(&mut self.limits).into_iter().map(Limit::key).unzip();
-        self.on = keys;
-        Search::Between(bounds)
+        let shape = Shape { kind, build: build_side, probe: probe_side, bounds, residual, output, schema };
+        Ok(JoinExec::new(shape, self.on, limits, build, probe))
     }
 }
 

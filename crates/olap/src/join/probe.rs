@@ -142,7 +142,7 @@ impl Prober {
     /// Begins with rows of the probe side that are laid out. `met`: which of them have a partner in another build side.
     pub fn begin(&mut self, rows: RecordBatch, met: Option<Vec<bool>>) -> Result<()> {
         let keys = self.shape.probe.keys_of(&rows);
-        let (found, last) = self.built.finder.find(&keys, rows.num_rows(), &mut self.words)?;
+        let (found, last) = self.built.finder.find(&self.shape.probe, &rows, &mut self.words)?;
         let marked = if self.shape.marks_probe() { rows.num_rows() } else { 0 };
         let once = met.is_none();
         let met = met.unwrap_or_else(|| vec![false; marked]);
@@ -404,7 +404,7 @@ mod tests {
 
     use super::*;
     use crate::join::layout::Layout;
-    use crate::join::shape::{Given, Search};
+    use crate::join::shape::Given;
 
     fn rows(name: &str, keys: Vec<Option<i64>>) -> RecordBatch {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..keys.len() as i64));
@@ -420,7 +420,7 @@ mod tests {
     fn shape(kind: JoinType) -> Arc<Shape> {
         let layout = |name: &str| {
             let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&format!("{name}k"), 0));
-            Layout::new(&rows(name, vec![]).schema(), vec![0, 1], &[key]).unwrap()
+            Layout::new(&rows(name, vec![]).schema(), vec![0, 1], &[key], &[]).unwrap()
         };
         let output = match kind {
             JoinType::RightSemi | JoinType::RightAnti => vec![Given::Probe(0), Given::Probe(1)],
@@ -429,7 +429,7 @@ mod tests {
         let fields = output.iter().enumerate().map(|(at, _)| Field::new(format!("c{at}"), DataType::Int64, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let (build, probe) = (layout("b"), layout("p"));
-        Arc::new(Shape { kind, build, probe, search: Search::Equal, residual: None, output, schema })
+        Arc::new(Shape { kind, build, probe, bounds: vec![], residual: None, output, schema })
     }
 
     fn built(shape: &Shape, keys: Vec<Option<i64>>) -> Arc<Built> {

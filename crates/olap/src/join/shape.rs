@@ -19,19 +19,11 @@ pub struct Shape {
     pub kind: JoinType,
     pub build: Layout,
     pub probe: Layout,
-    pub search: Search,
+    /// Limits of partners' values, by their ranks; they are among the other conditions, too.
+    pub bounds: Vec<Bound>,
     pub residual: Option<Residual>,
     pub output: Vec<Given>,
     pub schema: SchemaRef,
-}
-
-/// How partners are found.
-#[derive(Debug)]
-pub enum Search {
-    /// They have equal keys.
-    Equal,
-    /// For each limit their keys have a rank, and so has the probe's; the limits are among the other conditions, too.
-    Between(Vec<Bound>),
 }
 
 /// Where a column comes from: a place in the layout of a side, or whether the row has a partner.
@@ -67,10 +59,12 @@ impl Residual {
 
 impl Shape {
     pub fn name(&self) -> &'static str {
-        match self.search {
-            Search::Equal => "HashJoin",
-            Search::Between(_) => "RangeJoin",
-        }
+        if self.is_keyless() { "RangeJoin" } else { "HashJoin" }
+    }
+
+    /// Whether there are limits alone.
+    pub fn is_keyless(&self) -> bool {
+        self.build.key_places().is_empty()
     }
 
     /// Whether pairs come out.

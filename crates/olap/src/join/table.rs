@@ -21,6 +21,12 @@ pub const MOST_ROWS: usize = u32::MAX as usize - 1;
 const HEADS_A_ROW: u64 = 8;
 const FEW_HEADS: u64 = 1 << 14;
 
+/// So many rows with a word are many, as those are that follow each other in a chain.
+const MANY: usize = 32;
+/// Rows that tell how many there are, and how far they are followed.
+const ASKED: usize = 256;
+const MOST_FOLLOWING: usize = 512;
+
 #[derive(Debug)]
 pub struct Table {
     finder: Finder,
@@ -150,6 +156,18 @@ impl Table {
     /// No two rows have the same word.
     pub fn is_unique(&self) -> bool {
         self.links.is_empty()
+    }
+
+    /// Whether many rows have their word in common with many others, as some of them tell.
+    pub fn is_crowded(&self) -> bool {
+        let rows = self.links.len();
+        let asked = (1..=rows as u32).step_by(rows.div_ceil(ASKED).max(1));
+        let others = |row| {
+            let following = std::iter::successors(Some(row), |row| Some(self.next(*row)).filter(|next| *next != 0));
+            following.skip(1).take(MOST_FOLLOWING).count()
+        };
+        // Before it there are as many.
+        asked.clone().map(others).sum::<usize>() > MANY / 2 * asked.count()
     }
 
     /// For each word a row that has it.
@@ -285,6 +303,23 @@ mod tests {
         for limit in [Some(10), None] {
             check(&words, limit, 6);
         }
+    }
+
+    #[test]
+    fn rows_are_crowded_where_many_have_a_word() {
+        for (words, crowded) in [(1, true), (100, true), (1000, false), (3000, false), (5000, false)] {
+            for limit in [Some(5000), None] {
+                let mut table = Table::new(5000, limit);
+                table.insert(0, &(0..5000).map(|row| row % words).collect::<Vec<_>>(), false);
+                table.complete();
+                assert_eq!(table.is_crowded(), crowded, "{words}");
+            }
+        }
+        // One word of many rows among others: who has it meets all of them.
+        let mut table = Table::new(5000, None);
+        table.insert(0, &(0..5000).map(|row| if row % 5 == 0 { 0 } else { row }).collect::<Vec<_>>(), false);
+        table.complete();
+        assert!(table.is_crowded());
     }
 
     #[test]

@@ -210,6 +210,7 @@ fn below(a: Expr, b: Expr, op: CmpOp, all_pairs: bool) -> Expr {
     let op = match (op, all_pairs) {
         (CmpOp::Lt, true) => CmpOp::Ge,
         (CmpOp::Le, true) => CmpOp::Gt,
+        (CmpOp::Eq, true) => CmpOp::Ne,
         (op, _) => op,
     };
     let compared = Expr::Cmp { op, left: Box::new(a), right: Box::new(b) };
@@ -219,8 +220,9 @@ fn below(a: Expr, b: Expr, op: CmpOp, all_pairs: bool) -> Expr {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_give_the_rows_that_all_pairs_give() {
     // Of numbers, floats, texts and numbers again.
-    let limits: [&[(u16, u16, CmpOp)]; 5] = [
+    let limits: [&[(u16, u16, CmpOp)]; 6] = [
         &[(3, 7, CmpOp::Lt)],
+        &[(3, 7, CmpOp::Eq), (4, 0, CmpOp::Le), (2, 6, CmpOp::Lt)],
         &[(0, 4, CmpOp::Le), (7, 3, CmpOp::Lt)],
         &[(1, 5, CmpOp::Lt), (4, 0, CmpOp::Le)],
         &[(2, 6, CmpOp::Le), (7, 3, CmpOp::Le), (4, 0, CmpOp::Lt)],
@@ -229,7 +231,9 @@ async fn limits_give_the_rows_that_all_pairs_give() {
     for (seed, kind) in (60..).zip(KINDS).filter(|(_, kind)| *kind != JoinKind::Full) {
         for limits in limits {
             for (left, right) in [(1, 2), (2, 1), (0, 1), (1, 0)] {
-                let views = [view(seed, left, 3000), view(seed + 100, right, 3000)];
+                // Of a key there are many rows.
+                let values = if limits.iter().any(|(.., op)| *op == CmpOp::Eq) { 100 } else { 3000 };
+                let views = [view(seed, left, values), view(seed + 100, right, values)];
                 let told = async |all_pairs, runtime: Runtime| {
                     let mut plan = plan(kind, &[], false);
                     let conditions = limits.iter().map(|(a, b, op)| below(column(*a), column(*b), *op, all_pairs));

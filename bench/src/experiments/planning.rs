@@ -1,0 +1,237 @@
+//! What planning takes: of a query that does not ask for the engine, with the library and without it; and of one that does.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anker_report::found::Found;
+use anker_report::page::{Grid, Page, Section};
+use anker_report::{Report, median, percentile, rounded};
+use postgres::{Client, SimpleQueryMessage};
+use serde_json::json;
+
+use crate::arguments::{Arguments, Parsed};
+use crate::report::Findings;
+use crate::server::Server;
+use crate::sets::{self, Query, Route, Set};
+use crate::stage::{Database, Place, Stage};
+use crate::{Output, Result, os};
+
+pub const USAGE: &str = "planning [--set anker|tpch|ch|ssb] [--quick] [--scale N] [--rounds N] [OUTPUT]";
+
+const NAME: &str = "planning";
+const BARE: &str = "no library";
+const HINT: &str = "hint";
+
+pub struct Options {
+    set: &'static Set,
+    scale: f64,
+    rounds: u32,
+    /// How often each query is planned in a turn.
+    times: u32,
+    pub output: Output,
+}
+
+impl Options {
+    pub fn parse(given: impl Iterator<Item = String>) -> Parsed<Options> {
+        let mut arguments = Arguments::new(given);
+        let (mut quick, mut output) = (false, Output::default());
+        let (mut set, mut scale, mut rounds) = (Set::named("tpch"), None, None);
+        while let Some(option) = arguments.option() {
+            match option.as_str() {
+                "--quick" => quick = true,
+                "--set" => set = Some(arguments.set()?),
+                "--scale" => scale = Some(arguments.number()?),
+                "--rounds" => rounds = Some(arguments.number()?),
+                "--dsn" => {
+                    return Err("--dsn: planning compares servers with pg_anker and without; it needs its own".into());
+                }
+                _ if arguments.output(&mut output)? => {}
+                _ => return Err(format!("unknown argument {option}")),
+            }
+        }
+        let set = set.ok_or("no set")?;
+        let scale = scale.unwrap_or(set.quick_scale);
+        let rounds = rounds.unwrap_or(if quick { 3 } else { 25 });
+        Ok(Options { set, scale, rounds, times: if quick { 5 } else { 40 }, output })
+    }
+}
+
+pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
+    let Options { set, scale, rounds, times, .. } = *options;
+    let mut findings = Findings::new(NAME);
+    for (key, value) in [
+        ("set", json!(set.name)),
+        ("scale", json!(scale)),
+        ("scale_is", json!(set.scale_is)),
+        ("rounds", json!(rounds)),
+        ("times", json!(times)),
+    ] {
+        findings.report.set_meta(key, value);
+    }
+    eprintln!("loading {}, {} {scale}", set.name, set.scale_is);
+    // Both have the same statistics, so the same plans.
+    let stage = Stage::load(Place::new(server, None), sets::cluster_options(), |config| set.create(config, scale))?;
+    let (bare, with) = (stage.bare()?, stage.mirrored(set.tables)?);
+    let mut queries = set.queries(scale);
+    queries.push(Query { name: "count".into(), sql: format!("SELECT count(*) FROM {}", set.tables[0]) });
+
+    let mut sessions = [Session::begin(BARE, &bare)?, Session::begin(HINT, &with)?];
+    let mut flagged = with.connect()?;
+    findings.report.set_meta("postgresql", flagged.query_one("SHOW server_version", &[])?.get::<_, String>(0));
+    flagged.batch_execute(Route::Prefer.setting())?;
+    for query in &queries {
+        // What is loaded and cached with the first ones.
+        sessions.iter_mut().try_for_each(|session| session.plan(query, times).map(|_| ()))?;
+        planning_time(&mut flagged, query)?;
+    }
+    for round in 0..rounds as usize {
+        eprintln!("round {} of {rounds}", round + 1);
+        for query in &queries {
+            // Whoever comes first does so in turns.
+            for at in 0..sessions.len() {
+                let session = &mut sessions[(at + round) % 2];
+                let (cpu, time) = session.plan(query, times)?;
+                let params = json!({ "round": round + 1, "server": session.name });
+                findings.query("cpu", &query.name, &params, cpu, "us");
+                findings.query("time", &query.name, &params, time, "us");
+            }
+            let params = json!({ "round": round + 1 });
+            findings.query("flagged", &query.name, &params, planning_time(&mut flagged, query)?, "ms");
+        }
+    }
+    Ok(findings.report)
+}
+
+struct Session {
+    name: &'static str,
+    client: Client,
+    pid: u32,
+}
+
+impl Session {
+    fn begin(name: &'static str, database: &Database) -> Result<Session> {
+        let mut client = database.connect()?;
+        let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+        Ok(Session { name, client, pid: pid as u32 })
+    }
+
+    /// Microseconds for a plan, with its EXPLAIN: of the backend's processor, and of the client's clock.
+    fn plan(&mut self, query: &Query, times: u32) -> Result<(f64, f64)> {
+        let explain = format!("EXPLAIN (COSTS off) {}", query.sql);
+        let before = os::cpu_time_of_thread(self.pid).ok_or("the backend is gone")?;
+        let start = Instant::now();
+        for _ in 0..times {
+            self.client.simple_query(&explain)?;
+        }
+        let time = start.elapsed();
+        let spent = os::cpu_time_of_thread(self.pid).ok_or("the backend is gone")? - before;
+        Ok((spent.as_secs_f64() * 1e6 / f64::from(times), time.as_secs_f64() * 1e6 / f64::from(times)))
+    }
+}
+
+/// Milliseconds, as PostgreSQL counts them.
+fn planning_time(client: &mut Client, query: &Query) -> Result<f64> {
+    let told = client.simple_query(&format!("EXPLAIN (COSTS off, SUMMARY on) {}", query.sql))?;
+    let lines = told.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    let time = lines.filter_map(|line| line.strip_prefix("Planning Time: ")?.strip_suffix(" ms")?.parse().ok()).next();
+    time.ok_or_else(|| format!("{}: no planning time", query.name).into())
+}
+
+pub fn page(report: &Report) -> Page {
+    let (found, meta) = (Found::new(report, NAME), report.meta());
+    let about = format!(
+        "{}, {} {}: each query planned {} times in a turn, {} rounds of turns. PostgreSQL {}.",
+        meta["set"].as_str().unwrap_or_default(),
+        meta["scale_is"].as_str().unwrap_or_default(),
+        meta["scale"],
+        meta["times"],
+        meta["rounds"],
+        meta["postgresql"].as_str().unwrap_or_default()
+    );
+    Page {
+        title: "What planning takes".into(),
+        about: vec![report.machine(), about],
+        sections: vec![section(&found)],
+        ..Page::default()
+    }
+}
+
+fn section(found: &Found) -> Section {
+    let mut grid = Grid::new("Medians of the rounds; ratios of the same round, with the middle half of them");
+    ["CPU without the library, µs", "CPU with it, of that", "time, of that", "planning for the engine, ms"]
+        .iter()
+        .for_each(|heading| grid.column(heading));
+    let (mut cpu, mut longest) = (Vec::new(), 0.0f64);
+    for query in found.subjects() {
+        let of = |figure: &str| found.figure(figure).subject(&query);
+        let without = median(&of("cpu").with("server", &json!(BARE)).values());
+        let [of_cpu, of_time] = ["cpu", "time"].map(|figure| ratios(&of(figure)));
+        let flagged = median(&of("flagged").values());
+        longest = longest.max(flagged);
+        cpu.push(median(&of_cpu));
+        grid.row(
+            &query,
+            vec![Some(rounded(without)), Some(middle(&of_cpu)), Some(middle(&of_time)), Some(rounded(flagged))],
+        );
+    }
+    Section {
+        id: NAME,
+        title: "Each query".into(),
+        claim: "Who does not ask for the engine plans as before; who does waits for the translation.".into(),
+        here: format!(
+            "With the library planning takes {:.3} of the CPU (median of the queries, at most {:.3}), for the engine at most {} ms",
+            median(&cpu),
+            percentile(&cpu, 1.0),
+            rounded(longest)
+        ),
+        notes: vec![
+            "Without the library and with it, where nothing asks for the engine: EXPLAIN, its text included. For the engine: the time \
+             that PostgreSQL itself shows."
+                .into(),
+        ],
+        grids: vec![grid],
+        plots: Vec::new(),
+    }
+}
+
+/// Of each round, with the library to without it.
+fn ratios(found: &Found) -> Vec<f64> {
+    let of = |server: &str, round| found.with("server", &json!(server)).with("round", round).value();
+    let rounds = found.params("round");
+    let ratios = rounds.iter().filter_map(|round| Some(of(HINT, round)? / of(BARE, round)?));
+    // A clock that ticks may not have ticked.
+    ratios.filter(|ratio| ratio.is_finite()).collect()
+}
+
+fn middle(ratios: &[f64]) -> String {
+    let at = |share| percentile(ratios, share);
+    format!("{:.3} ({:.3} to {:.3})", at(0.5), at(0.25), at(0.75))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_compared_with_themselves() {
+        let mut findings = Findings::new(NAME);
+        for (round, [without, with]) in [(1, [100.0, 110.0]), (2, [200.0, 220.0]), (3, [100.0, 130.0])] {
+            for (server, cpu) in [(BARE, without), (HINT, with)] {
+                let params = json!({ "round": round, "server": server });
+                findings.query("cpu", "Q1", &params, cpu, "us");
+                findings.query("time", "Q1", &params, cpu, "us");
+            }
+            findings.query("flagged", "Q1", &json!({ "round": round }), 0.5, "ms");
+        }
+        let here = &page(&findings.report).sections[0].here;
+        assert!(
+            here.contains(
+                "takes 1.100 of the CPU (median of the queries, at most 1.100), for the engine at most 0.5 ms"
+            ),
+            "{here}"
+        );
+    }
+}
