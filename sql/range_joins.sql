@@ -1,4 +1,4 @@
--- engine: at least 80
+-- engine: at least 86
 --
 -- RANGE JOINS
 --
@@ -49,6 +49,9 @@ INSERT INTO period VALUES (41, NULL, 5, NULL, '2024-01-05', 1, NULL), (42, 5, NU
 CREATE TABLE nothing (id integer PRIMARY KEY, low integer, high integer);
 SELECT anker.mirror(t) FROM unnest('{event,period,nothing}'::regclass[]) t;
 SELECT anker.wait_for_mirror(t) FROM unnest('{event,period,nothing}'::regclass[]) t;
+
+PREPARE nearest(integer) AS SELECT count(*), sum(n.id) FROM event a CROSS JOIN LATERAL
+  (SELECT id FROM event b WHERE b.is_open = a.is_open AND b.id < a.id ORDER BY b.id DESC LIMIT $1) n;
 
 -- of every type
 SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON a.id < b.id;
@@ -143,6 +146,22 @@ SELECT a.id, (SELECT b.id FROM event b WHERE b.seen <= a.seen AND b.id <> a.id O
   FROM event a WHERE a.id < 20 ORDER BY 1;
 SELECT e.id, l.id FROM event e LEFT JOIN LATERAL (SELECT id FROM period p WHERE e.id BETWEEN p.low AND p.high ORDER BY id DESC LIMIT 1) l ON true
   WHERE e.id < 40 ORDER BY 1;
+
+-- the nearest of each row, before it or after it
+SELECT count(*), sum(a.id), sum(n.id), sum(n.price) FROM event a CROSS JOIN LATERAL
+  (SELECT id, price FROM event b WHERE b.is_open = a.is_open AND b.seen <= a.seen AND b.id <> a.id ORDER BY b.seen DESC, b.id LIMIT 1) n;
+SELECT count(*), sum(a.id), sum(n.id), sum(n.price) FROM event a LEFT JOIN LATERAL
+  (SELECT id, price FROM event b WHERE b.is_open = a.is_open AND b.ratio > a.ratio ORDER BY b.ratio, b.id LIMIT 3) n ON true;
+SELECT count(*), sum(a.id), sum(n.id) FROM event a CROSS JOIN LATERAL
+  (SELECT id FROM event b WHERE b.name < a.name ORDER BY b.name DESC, b.id FETCH FIRST 2 ROWS WITH TIES) n;
+SELECT count(*), sum(a.id), sum(n.id) FROM event a CROSS JOIN LATERAL
+  (SELECT id FROM event b WHERE b.is_open = a.is_open AND b.exact >= a.exact AND b.made > a.made ORDER BY b.exact, b.id OFFSET 1 LIMIT 2) n;
+SELECT count(*), sum((SELECT b.id FROM event b WHERE b.small = a.small AND b.told < a.told ORDER BY b.told DESC, b.id LIMIT 1)) FROM event a;
+SELECT count(*), sum((SELECT b.id FROM event b WHERE b.big < a.big + 0 ORDER BY b.big DESC, b.id LIMIT 1)) FROM event a WHERE id NOT IN (80, 81);
+SELECT count(*), sum((SELECT max(b.seen) FROM event b WHERE b.is_open = a.is_open AND b.seen < a.seen AND isfinite(b.seen)) - a.seen)
+  FROM event a WHERE isfinite(a.seen);
+EXECUTE nearest(1);
+EXECUTE nearest(2);
 
 -- several joins, groups
 SELECT p.id, count(*), sum(e.price) FROM period p JOIN event e ON e.id BETWEEN p.low AND p.high GROUP BY p.id HAVING count(*) > 5 ORDER BY 1;

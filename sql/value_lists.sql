@@ -1,4 +1,4 @@
--- engine: at least 55
+-- engine: at least 59
 --
 -- VALUE LISTS
 --
@@ -45,6 +45,10 @@ SELECT count(*) FROM part WHERE small IN (1, 2, 3, 4, 5, 100000);
 SELECT count(*) FROM part WHERE big IN (1000000007, 2000000014, 3, 4, 5000000035);
 SELECT count(*) FROM part WHERE price IN (0, 1.25, 2.5, 3.75, 3.751, 1e10);
 SELECT count(*) FROM part WHERE price IN (1, 2, 3, 5, 10);
+SELECT count(*) FROM part WHERE price IN (0.001, 1.251, 2.5, 3.7512345, 1e10, 1.3e20);
+SELECT count(*), count(price IN (0.001, 1.251, 1e10)), count(price NOT IN (0.001, 1.251)) FROM part;
+SELECT count(*) FROM part WHERE price NOT IN (0.001, 1.251, 2.5, 3.7512345, 1e10, 1.3e20);
+SELECT count(*) FROM part WHERE price = 1.251 OR 1e30 <> price;
 SELECT count(*) FROM part WHERE exact IN (0.125, 0.250, 1, 2.0, 3.00);
 SELECT count(*) FROM part WHERE ratio IN (0, 0.25, 0.5, 'NaN', 1);
 SELECT count(*) FROM part WHERE ratio NOT IN (0, 0.25, 0.5, 'NaN', 1);
@@ -68,6 +72,10 @@ SELECT count(*) FROM part WHERE (name NOT IN ('part 1', 'part 2', 'part 3', NULL
 
 -- of values that may look one way or another
 SELECT count(*) FROM part WHERE exact NOT IN (0.125, 0.250, 1, 2.0, 3.00, 62.5000);
+SELECT count(*) FROM part WHERE price IN (0.001, 1.251, 2.5, 3.7512345, 1e10, 1.3e20);
+SELECT count(*), count(price IN (0.001, 1.251, 1e10)), count(price NOT IN (0.001, 1.251)) FROM part;
+SELECT count(*) FROM part WHERE price NOT IN (0.001, 1.251, 2.5, 3.7512345, 1e10, 1.3e20);
+SELECT count(*) FROM part WHERE price = 1.251 OR 1e30 <> price;
 SELECT count(*) FROM part WHERE exact IN (0.125, NULL, 1, 2.0, 'NaN', 3.00);
 SELECT exact IN (0.125, NULL, 1.0, 2, 3), exact NOT IN (0.1250, 0.25, 1, 2), count(*) FROM part GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT count(*) FROM part WHERE seen - timestamp '2024-01-01' IN ('1 hour', '60 minutes', '1 day', '24:00', '-1 s', '2 days');

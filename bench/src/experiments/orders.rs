@@ -101,7 +101,8 @@ fn tried(client: &mut Client, query: &Query, orders: u32, findings: &mut Finding
         }
         client.batch_execute(&limit)?;
         let tried = sets::unless_timed_out(answered(client, query, seed))?;
-        client.batch_execute("RESET statement_timeout")?;
+        // What was stopped may still have the processors for a moment, so that even this is stopped.
+        while sets::unless_timed_out(client.batch_execute("RESET statement_timeout").map_err(Into::into))?.is_none() {}
         match tried {
             None => stopped += 1,
             Some((mut rows, ms)) => {

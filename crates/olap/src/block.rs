@@ -28,7 +28,7 @@ use protocol::tree::{Join, Method, Step};
 use crate::aggregate::one_partition;
 use crate::error::internal;
 use crate::expr::planning;
-use crate::join::{self, Given};
+use crate::join::{self, First, Given};
 use crate::join_keys::Partners;
 use crate::physical::{Builder, Stage, cooperative};
 use crate::statistics::FiltersOnly;
@@ -42,6 +42,16 @@ struct Block<'a, 'b> {
     needed: &'a [ColumnId],
     /// Some condition may raise an error, which is then raised for rows without partners, too.
     raises: bool,
+    /// Of each row of the probe side only the first partners are asked for.
+    first: Option<Nearest<'a>>,
+}
+
+/// Partners in the order of a value of theirs.
+#[derive(Clone, Copy)]
+pub struct Nearest<'a> {
+    pub value: &'a Expr,
+    pub descending: bool,
+    pub count: usize,
 }
 
 /// The side of a join that is put into a hash table.
@@ -81,7 +91,43 @@ impl<'a> Parts<'a> {
 impl Builder<'_> {
     /// The rows of an operator that is a scan, a filter or an inner join.
     pub fn block(&self, rel: &Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
-        let Parts { relations, conditions, classes, owners } = Parts::of(rel);
+        self.block_of(Parts::of(rel), needed, None)
+    }
+
+    /// Of two relations that are joined only what comes first of one of them for each row of the other one, if that can be told, and
+    /// more rows maybe. `keys` are read of the latter.
+    pub fn nearest(
+        &self,
+        rel: &Rel,
+        keys: &[Expr],
+        first: Nearest<'_>,
+        needed: &[ColumnId],
+    ) -> Result<Option<Stage>, Failure> {
+        let parts = Parts::of(rel);
+        let [one, other] = parts.relations[..] else { return Ok(None) };
+        let reads = |expr: &Expr, rel: &Rel| {
+            let (read, columns) = (expr.columns(), rel.columns());
+            !read.is_empty() && read.iter().all(|id| columns.contains(id))
+        };
+        let (build, probe) = if reads(first.value, one) { (one, other) } else { (other, one) };
+        let is_limited = self.limited(&parts.conditions, &build.columns(), &probe.columns()).contains(&first.value);
+        let [of_build, of_probe] = [build, probe].map(|rel| self.statistics.rows(rel));
+        if !is_limited
+            || keys.iter().any(|key| !reads(key, probe))
+            || parts.conditions.iter().any(|condition| condition.can_raise())
+            || !may_build(of_build, of_probe)
+        {
+            return Ok(None);
+        }
+        self.block_of(parts, needed, Some(first)).map(Some)
+    }
+
+    fn block_of<'a>(
+        &self,
+        Parts { relations, conditions, classes, owners }: Parts<'a>,
+        needed: &[ColumnId],
+        first: Option<Nearest<'a>>,
+    ) -> Result<Stage, Failure> {
         if relations.len() > MAX_RELATIONS {
             return Err(internal(format!("{} relations are more than can be joined", relations.len())));
         }
@@ -89,12 +135,17 @@ impl Builder<'_> {
         let filters = FiltersOnly(&self.statistics);
         let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &filters };
         let known: Vec<_> = relations.iter().map(|rel| self.statistics.relation(rel)).collect();
-        let tree = join_order::order(&known, &classes, &conditions, &owners, statistics, self.order);
+        let mut tree = join_order::order(&known, &classes, &conditions, &owners, statistics, self.order);
+        if let Some(first) = first {
+            turn(&mut tree, |rel| {
+                first.value.columns().iter().all(|id| relations[rel as usize].columns().contains(id))
+            });
+        }
         let implied: Vec<Expr> =
             (0..relations.len() as u16).flat_map(|rel| classes.within(rel)).map(equality).collect();
         let pending: Vec<&Expr> = conditions.into_iter().chain(&implied).collect();
         let raises = pending.iter().any(|condition| condition.can_raise());
-        let mut block = Block { builder: self, relations, pending, needed, raises };
+        let mut block = Block { builder: self, relations, pending, needed, raises, first };
         match raises {
             // A row that is left out for want of a partner above would raise nothing.
             true => self.with_partners_of(&[], || block.assemble(&tree, &[])),
@@ -249,7 +300,13 @@ impl<'a> Block<'a, '_> {
         let filter = self.builder.join_filter(conditions.clone(), &build, &probe, false)?;
         let on = self.builder.join_keys(&keys, &build, &probe)?;
         let build = partners.noted(build, &on);
-        let join = join::Join { kind: JoinType::Inner, on, limits, filter, output, mark: None };
+        let limited = |first: Nearest<'a>| {
+            let limited = self.builder.limited(&conditions, &build.columns, &probe.columns);
+            let limit = limited.into_iter().position(|value| value == first.value)?;
+            Some(First { limit, descending: first.descending, count: first.count })
+        };
+        let first = self.first.and_then(limited);
+        let join = join::Join { kind: JoinType::Inner, on, limits, first, filter, output, mark: None };
         let stage = Stage { plan: Arc::new(join.of(build.plan, probe.plan).map_err(planning)?), columns: read };
         let method = if keys.is_empty() { Method::Range } else { Method::Hash };
         if method == Method::Hash {
@@ -277,6 +334,23 @@ impl<'a> Block<'a, '_> {
             (Step::Join(join), (!is_filtered).then_some(rows))
         });
         Stage { plan, ..stage }
+    }
+}
+
+/// Whether so many rows may be put together, though they are more than those that look for partners among them.
+pub fn may_build(build: f64, probe: f64) -> bool {
+    const FEW_MILLIONS: f64 = 4e6;
+    const FOR_EACH: f64 = 256.0;
+    build <= FEW_MILLIONS.max(probe * FOR_EACH)
+}
+
+/// Of two relations the wanted one builds.
+fn turn(tree: &mut Tree<'_>, is_wanted: impl Fn(u16) -> bool) {
+    if let Node::Join { build, probe, keys } = &mut tree.node
+        && matches!(probe.node, Node::Scan(rel) if is_wanted(rel))
+    {
+        std::mem::swap(build, probe);
+        keys.iter_mut().for_each(|(one, other)| std::mem::swap(one, other));
     }
 }
 

@@ -150,10 +150,10 @@ impl Lowering<'_> {
             return Ok(native(op, l, r));
         }
         // A constant that the column's own type can hold turns the comparison into one of plain integers.
-        if let Some(r) = decimal_constant(&r).and_then(|value| as_decimal(value, right_type.scale(), left_type)) {
+        if let Some(r) = decimal_constant(&r).and_then(|value| compared(op, value, right_type.scale(), left_type)) {
             return Ok(native(op, l, constant(r)));
         }
-        if let Some(l) = decimal_constant(&l).and_then(|value| as_decimal(value, left_type.scale(), right_type)) {
+        if let Some(l) = decimal_constant(&l).and_then(|value| compared(op, value, left_type.scale(), right_type)) {
             return Ok(native(op, constant(l), r));
         }
         let digits = common_scale(left_type.scale(), right_type.scale());
@@ -298,6 +298,17 @@ fn decimal_constant(expr: &Physical) -> Option<i128> {
         ScalarValue::Decimal128(Some(value), ..) => Some(*value),
         _ => None,
     }
+}
+
+/// What stands for the decimal `value` of `scale` in a comparison with values of type `ty`.
+fn compared(op: CmpOp, value: i128, scale: u8, ty: Type) -> Option<ScalarValue> {
+    let never = match ty {
+        Type::Decimal64 { .. } => ScalarValue::Int64(Some(i64::MIN)),
+        _ => ScalarValue::Decimal128(Some(i128::MIN), 38, 0),
+    };
+    // What the type cannot hold is equal to none of its values, which have fewer digits than that.
+    let is_equality = matches!(op, CmpOp::Eq | CmpOp::Ne);
+    as_decimal(value, scale, ty).or(is_equality.then_some(never))
 }
 
 /// The decimal `value` of `scale` as a constant of type `ty`, if `ty` holds exactly this value.

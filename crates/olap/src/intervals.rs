@@ -36,8 +36,13 @@ pub fn compared_date(date: i32) -> i64 {
     match date {
         i32::MIN => i64::MIN,
         i32::MAX => i64::MAX,
-        _ => i64::from(date).saturating_mul(DAY).clamp(FIRST - 1, END),
+        _ => between_infinities(i64::from(date).saturating_mul(DAY)),
     }
+}
+
+/// What lies beyond the timestamps is between them and infinity. One that was rounded may stand at their end.
+pub fn between_infinities(time: i64) -> i64 {
+    if time >= END { END + 1 } else { time.max(FIRST - 1) }
 }
 
 /// One of the functions of intervals; the first operand is of type `operand`.

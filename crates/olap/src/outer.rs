@@ -8,17 +8,14 @@
 //! | mark | `LeftMark` | `RightMark` |
 //!
 //! Without an equality between the sides partners are looked for by other comparisons ([`crate::ranges`]), or, if there are none,
-//! every pair is looked at, as long as anybody waits for that.
+//! every pair is looked at, as long as anybody waits for that, and where one partner is enough, until it is found.
 
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema};
 use datafusion_common::{JoinSide, JoinType};
-use datafusion_physical_expr::expressions::Column;
-use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::joins::NestedLoopJoinExec;
 use datafusion_physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use optimizer::join_order::Pair;
 use plan::{BoolOp, ColumnId, Expr, JoinKind, Rel};
 use protocol::request::Failure;
@@ -26,7 +23,7 @@ use protocol::tree::{Join, Method, Step};
 
 use crate::aggregate::one_partition;
 use crate::arrow_form::arrow_type;
-use crate::block::compared_sides;
+use crate::block::{compared_sides, may_build};
 use crate::error::internal;
 use crate::expr::{column_name, planning};
 use crate::join::{self, Given};
@@ -104,16 +101,13 @@ impl Builder<'_> {
         let columns: Vec<ColumnId> = kept.iter().map(|i| all[*i].0).collect();
         let on = self.join_keys(&keys, &build, &probe)?;
         let build = partners.noted(build, &on).plan;
-        if method == Method::NestedLoop {
+        if method == Method::NestedLoop && !needs_one_partner(kind) {
             let join = NestedLoopJoinExec::try_new(one_partition(build), probe.plan, filter, &join_type, Some(kept));
             let plan = self.observer.operator(cooperative(join.map_err(planning)?), about);
-            return match mark {
-                Some(_) => renamed(plan, columns),
-                None => Ok(Stage { plan, columns }),
-            };
+            return Ok(Stage { plan, columns });
         }
         let output = kept.iter().map(|i| all[*i].1).collect();
-        let join = join::Join { kind: join_type, on, limits, filter, output, mark: mark.map(column_name) };
+        let join = join::Join { kind: join_type, on, limits, first: None, filter, output, mark: mark.map(column_name) };
         let join = Arc::new(join.of(build, probe.plan).map_err(planning)?);
         Ok(Stage { plan: self.observer.operator(join, about), columns })
     }
@@ -123,10 +117,9 @@ impl Builder<'_> {
         let [rows, others] = [left, right].map(|side| self.statistics.rows(side));
         let (columns, other_columns) = (left.columns(), right.columns());
         let has_key = || conditions.iter().any(|c| compared_sides(c, &columns, &other_columns).is_some());
-        let has_limits = || self.has_limits(&conditions.iter().collect::<Vec<_>>(), &columns, &other_columns);
         match kind {
             // Whoever needs one partner is done when it is found, where it is looked for.
-            JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_) if !has_key() && has_limits() => rows < FEW_ROWS,
+            _ if needs_one_partner(kind) && !has_key() => rows < FEW_ROWS || !may_build(others, rows),
             _ => rows < others,
         }
     }
@@ -167,15 +160,9 @@ impl Builder<'_> {
     }
 }
 
-/// The same columns, each by its own name: marks are all called alike.
-fn renamed(plan: Arc<dyn ExecutionPlan>, columns: Vec<ColumnId>) -> Result<Stage, Failure> {
-    let schema = plan.schema();
-    let own = columns.iter().enumerate().map(|(i, id)| ProjectionExpr {
-        expr: Arc::new(Column::new(schema.field(i).name(), i)),
-        alias: column_name(*id),
-    });
-    let plan = ProjectionExec::try_new(own, plan).map_err(planning)?;
-    Ok(Stage { plan: Arc::new(plan), columns })
+/// Whether rows come out, or are marked, that have any partner or none.
+fn needs_one_partner(kind: JoinKind) -> bool {
+    matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_))
 }
 
 /// Whether rows of the probe side that have no partner do not come out of a join.

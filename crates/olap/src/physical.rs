@@ -128,7 +128,11 @@ impl<'a> Builder<'a> {
             Rel::Union { columns, inputs } => self.union(columns, inputs, needed),
             Rel::Aggregate { input, keys, aggregates } => {
                 let read: Vec<&Expr> = rel.expressions();
-                let input = self.stage(input, &columns_of(read))?;
+                let read = columns_of(read);
+                let input = match self.deciding_extremes(input, keys, aggregates, &read)? {
+                    Some(stage) => stage,
+                    None => self.stage(input, &read)?,
+                };
                 self.groups(keys, aggregates, input, || self.statistics.rows(rel))
             }
             Rel::GroupingSets { input, grouping } => self.grouping_sets(input, grouping),

@@ -53,9 +53,9 @@ impl Builder<'_> {
         Ok((limits, candidates.iter().map(|candidate| candidate.condition).collect()))
     }
 
-    /// Whether there are any.
-    pub fn has_limits(&self, conditions: &[&Expr], build: &[ColumnId], probe: &[ColumnId]) -> bool {
-        !self.candidates(conditions, build, probe).is_empty()
+    /// The values of the build side that are limited.
+    pub fn limited<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<&'a Expr> {
+        self.candidates(conditions, build, probe).into_iter().map(|candidate| candidate.build).collect()
     }
 
     fn candidates<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<Candidate<'a>> {
@@ -63,18 +63,12 @@ impl Builder<'_> {
         // Those that can raise an error are evaluated last.
         let mut conditions = conditions.to_vec();
         conditions.sort_by_key(|condition| condition.can_raise());
-        // Whose values may raise an error so far.
-        let mut raising = [false; 2];
         for condition in conditions {
             let candidate = self.candidate(condition, build, probe);
-            if condition.can_raise() {
-                // What is left out by a later condition raises no error in an earlier one. So those before are known to raise
-                // none, and that is known of the values of one side.
-                let Some(Candidate { build, probe, .. }) = &candidate else { break };
-                raising = [raising[0] || build.can_raise(), raising[1] || probe.can_raise()];
-                if raising == [true; 2] {
-                    break;
-                }
+            // What is left out by a later condition must raise no error in an earlier one. Of candidates that is known: nothing is
+            // left out by ranks that stand for an error, of their own values or of those before.
+            if candidate.is_none() && condition.can_raise() {
+                break;
             }
             candidates.extend(candidate);
         }

@@ -13,11 +13,12 @@ use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_physical_plan::limit::GlobalLimitExec;
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use plan::{ColumnId, Expr, FailureKind, Literal, Range, Rel, SortKey};
+use plan::{Agg, Aggregation, ColumnId, Computed, Expr, FailureKind, Literal, Range, Rel, SortKey};
 use protocol::request::Failure;
 use protocol::tree::Step;
 
 use crate::aggregate::one_partition;
+use crate::block::Nearest;
 use crate::compact::compact;
 use crate::error::internal;
 use crate::expr::planning;
@@ -37,6 +38,9 @@ pub struct Section {
     pub ties: bool,
 }
 
+/// Of more rows for each group all are sorted.
+const MOST_NEAREST: usize = 1000;
+
 const ALL: Wanted = Wanted { rows: usize::MAX, ties: false };
 
 impl Builder<'_> {
@@ -51,7 +55,10 @@ impl Builder<'_> {
         let section = self.section(range)?;
         let mut read = columns_of(keys.iter().chain(order.iter().map(|key| &key.expr)));
         read.extend(needed);
-        let Stage { plan, columns } = self.stage(input, &read)?;
+        let Stage { plan, columns } = match self.nearest_of_groups(input, keys, order, section, &read)? {
+            Some(stage) => stage,
+            None => self.stage(input, &read)?,
+        };
         let lowering = self.lowering(&columns);
         let sorted_by = sort_columns(order, &lowering)?;
         let grouped_by = keys.iter().map(|key| lowering.key(key)).collect::<Result<Vec<_>, _>>()?;
@@ -80,6 +87,48 @@ impl Builder<'_> {
             (step, Some(rows.min(most)))
         });
         Ok(Stage { plan, columns })
+    }
+
+    /// The rows of which the first ones of each group are, where they are joined to the groups: what is before or after each row of
+    /// a table in another one, say.
+    fn nearest_of_groups(
+        &self,
+        input: &Rel,
+        keys: &[Expr],
+        order: &[SortKey],
+        section: Section,
+        needed: &[ColumnId],
+    ) -> Result<Option<Stage>, Failure> {
+        let count = section.offset.saturating_add(section.count);
+        match order.first() {
+            Some(SortKey { expr, locale: None, descending, .. })
+                if !keys.is_empty() && (1..=MOST_NEAREST).contains(&count) =>
+            {
+                self.nearest(input, keys, Nearest { value: expr, descending: *descending, count }, needed)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The same where the first one's value is all that is asked for.
+    pub fn deciding_extremes(
+        &self,
+        input: &Rel,
+        keys: &[Computed],
+        aggregates: &[Aggregation],
+        needed: &[ColumnId],
+    ) -> Result<Option<Stage>, Failure> {
+        let extreme = |aggregation: &'_ Aggregation| match &aggregation.agg {
+            Agg::Max(value) => Some((value.clone(), true)),
+            Agg::Min(value) => Some((value.clone(), false)),
+            _ => None,
+        };
+        let Some((value, descending)) = aggregates.first().and_then(extreme) else { return Ok(None) };
+        if keys.is_empty() || aggregates.iter().any(|other| extreme(other) != Some((value.clone(), descending))) {
+            return Ok(None);
+        }
+        let keys: Vec<Expr> = keys.iter().map(|key| key.expr.clone()).collect();
+        self.nearest(input, &keys, Nearest { value: &value, descending, count: 1 }, needed)
     }
 
     /// All rows, in an order.

@@ -17,7 +17,7 @@ use crate::calendar::{DAY, END, FIRST, SECOND, begin};
 use crate::computed::map;
 use crate::error::QueryError;
 use crate::interval_values::{age, number};
-use crate::intervals::{self, compared_date, is_infinite};
+use crate::intervals::{self, between_infinities, compared_date, is_infinite};
 use crate::{read, written};
 
 /// `zone`: `None` if it is null.
@@ -194,7 +194,6 @@ fn checked(time: i64) -> (i64, bool) {
     (time, !is_infinite(time) && !(FIRST..END).contains(&time))
 }
 
-/// What lies beyond the timestamps is between them and infinity.
 fn compared(time: i64) -> i64 {
-    if is_infinite(time) { time } else { time.clamp(FIRST - 1, END) }
+    if is_infinite(time) { time } else { between_infinities(time) }
 }

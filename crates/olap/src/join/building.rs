@@ -82,7 +82,7 @@ impl Building {
         table.complete();
         let columns: Option<Vec<ArrayRef>> = columns.into_inner().into_iter().collect();
         let mut columns = columns.ok_or_else(|| DataFusionError::Internal("a column that nobody made".into()))?;
-        if !shape.bounds.is_empty() && (shape.is_keyless() || table.is_crowded()) {
+        if shape.is_keyless() || (!shape.bounds.is_empty() && table.is_crowded()) {
             drop(table);
             return in_order(shape, rows, columns, packing);
         }

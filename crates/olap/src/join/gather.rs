@@ -32,7 +32,7 @@ const SHARED_ROWS: usize = 1 << 15;
 
 /// The rows of a build side.
 pub enum Gathered {
-    Built(Built, Vec<Room>),
+    Built(Arc<Built>, Vec<Room>),
     OnDisk(Vec<Written>),
 }
 
@@ -183,7 +183,7 @@ impl Task {
             bytes -= kept;
         }
         rooms.push(room);
-        Ok(Gathered::Built(built, rooms))
+        Ok(Gathered::Built(Arc::new(built), rooms))
     }
 
     /// Puts rows together with some threads.

@@ -76,7 +76,7 @@ use crate::spill::Means;
 pub use self::ordered::Bound;
 pub use self::plan::{Join, Limit};
 pub use self::ranks::{Ranked, Ranking};
-pub use self::shape::Given;
+pub use self::shape::{First, Given};
 
 /// A join of two plans.
 #[derive(Debug)]
@@ -188,7 +188,7 @@ impl Sides {
         match gather(&self.shape, &self.build, &self.context, &means, &self.spent).await? {
             Gathered::Built(built, rooms) => {
                 let asking = AtomicUsize::new(self.partitions());
-                Ok(Prepared::Ready(Arc::new(Ready { built: Arc::new(built), asking, _rooms: rooms })))
+                Ok(Prepared::Ready(Arc::new(Ready { built, asking, _rooms: rooms })))
             }
             Gathered::OnDisk(written) => {
                 let apart = apart(&self.shape, written, &self.probe, &self.context, means, &self.spent);

@@ -98,6 +98,11 @@ impl Ordered {
         }
     }
 
+    /// Of what rows are sorted by.
+    pub fn ranks(&self, limit: usize) -> &[i64] {
+        &self.limits[limit].1
+    }
+
     pub fn bytes(&self) -> usize {
         let grown: usize = self.limits.iter().map(|(_, grown)| size_of_val(&grown[..])).sum();
         grown + size_of_val(&self.starts[..]) + Table::bytes(self.starts.len() - 1, self.packing.limit())
@@ -124,7 +129,10 @@ pub fn in_order(shape: &Shape, rows: usize, mut columns: Vec<ArrayRef>, packing:
 
     let is_known = |row: &u32| words[*row as usize] != NONE && ranks.iter().all(|ranks| ranks.is_valid(*row as usize));
     let (mut known, unknown): (Vec<u32>, Vec<u32>) = (0..rows as u32).partition(is_known);
-    sort(&mut known, &words, ranks[key_of(&shape.bounds, &ranks)].values());
+    let key = shape.first.map_or_else(|| key_of(&shape.bounds, &ranks), |first| first.limit);
+    if let Some(ranks) = ranks.get(key) {
+        sort(&mut known, &words, ranks.values());
+    }
     let (groups, starts) = grouped(&known, &words, &packing);
     let growing = |(bound, ranks): (&Bound, &&Int64Array)| (*bound, growing(*bound, &known, &starts, ranks.values()));
     let limits = shape.bounds.iter().zip(&ranks).map(growing).collect();
@@ -242,7 +250,7 @@ mod tests {
         let layout = Layout::new(&schema, (0..all).collect(), keys, ranks).unwrap();
         let output = (0..all).map(Given::Build).collect();
         let (build, probe, bounds, schema) = (layout.clone(), layout, bounds.to_vec(), Arc::new(schema));
-        Shape { kind, build, probe, bounds, residual: None, output, schema }
+        Shape { kind, build, probe, bounds, first: None, residual: None, output, schema }
     }
 
     /// Numbers that look random, every eleventh of them unknown.

@@ -12,7 +12,7 @@ use super::JoinExec;
 use super::layout::Layout;
 use super::ordered::Bound;
 use super::ranks::Ranked;
-use super::shape::{Given, Residual, Shape};
+use super::shape::{First, Given, Residual, Shape};
 use crate::block::Key;
 
 /// A join, whose left side is the one that is put into a table.
@@ -23,6 +23,8 @@ pub struct Join {
     /// What partners are looked for by, too, and alone if no keys must be equal; the filter has the conditions that they are taken
     /// from.
     pub limits: Vec<Limit>,
+    /// Of an inner join.
+    pub first: Option<First>,
     pub filter: Option<JoinFilter>,
     /// What comes out; places are those of the inputs.
     pub output: Vec<Given>,
@@ -76,8 +78,8 @@ impl Join {
         let output = places(&self.output);
         let (build_side, probe_side) = (build_layout.clone(), probe_layout.clone());
         let bounds = self.limits.iter().map(|limit| limit.bound).collect();
-        let (kind, schema) = (self.kind, Arc::new(schema));
-        let shape = Shape { kind, build: build_side, probe: probe_side, bounds, residual, output, schema };
+        let (kind, first, schema) = (self.kind, self.first, Arc::new(schema));
+        let shape = Shape { kind, build: build_side, probe: probe_side, bounds, first, residual, output, schema };
         Ok(JoinExec::new(shape, self.on, limits, build, probe))
     }
 }

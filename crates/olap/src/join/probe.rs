@@ -17,10 +17,11 @@ use arrow_select::filter::FilterBuilder;
 use datafusion_common::JoinType;
 use datafusion_common::error::{DataFusionError, Result};
 
-use super::built::Built;
+use super::built::{Built, Finder};
 use super::equal::retain_equal;
+use super::ordered::Ordered;
 use super::output::{Rows, Side, batch_of, columns_of};
-use super::shape::Shape;
+use super::shape::{First, Shape};
 
 /// Batches of fewer rows wait for others.
 const SMALL_BATCH: usize = 1024;
@@ -104,6 +105,8 @@ struct Current {
     share: usize,
     /// Rows before this one have more candidates.
     is_shared: bool,
+    /// How many partners rows have that need only the first ones.
+    partners: Vec<usize>,
     /// Rows that have a partner, where that matters.
     met: Vec<bool>,
     /// There is one build side for them.
@@ -146,8 +149,12 @@ impl Prober {
         let marked = if self.shape.marks_probe() { rows.num_rows() } else { 0 };
         let once = met.is_none();
         let met = met.unwrap_or_else(|| vec![false; marked]);
-        let (row, share, is_shared, stage) = (0, FIRST_SHARE, false, Stage::Pairs);
-        self.current = Some(Current { rows, keys, found, last, row, share, is_shared, met, once, stage });
+        let (row, is_shared, stage) = (0, false, Stage::Pairs);
+        let (share, partners) = match self.shape.first {
+            Some(first) => (first.count, vec![0; rows.num_rows()]),
+            None => (FIRST_SHARE, Vec::new()),
+        };
+        self.current = Some(Current { rows, keys, found, last, row, share, is_shared, partners, met, once, stage });
         Ok(())
     }
 
@@ -263,9 +270,10 @@ impl Current {
 
     /// Some pairs more.
     fn pairs(&mut self, shape: &Shape, built: &Built, limit: usize) -> Result<Option<RecordBatch>> {
-        let mut pairs = match built.finder.is_unique() {
-            true => self.only_pairs(limit),
-            false => self.some_pairs(shape, built, limit),
+        let mut pairs = match (&built.finder, shape.first) {
+            (Finder::Ordered(ordered), Some(first)) => self.first_pairs(ordered, first, limit),
+            (finder, _) if finder.is_unique() => self.only_pairs(limit),
+            _ => self.some_pairs(shape, built, limit),
         };
         if self.row == self.found.len() {
             match std::mem::take(&mut self.is_shared) {
@@ -282,6 +290,9 @@ impl Current {
         }
         if shape.marks_probe() {
             pairs.probe.values().iter().for_each(|row| self.met[*row as usize] = true);
+        }
+        if shape.first.is_some() {
+            pairs.probe.values().iter().for_each(|row| self.partners[*row as usize] += 1);
         }
         if !shape.gives_pairs() || pairs.build.is_empty() {
             return Ok(None);
@@ -333,6 +344,33 @@ impl Current {
             }
             self.found[self.row] = found;
             self.is_shared |= found != 0;
+            self.row += 1;
+        }
+        pairs
+    }
+
+    /// Of each row that has too few partners the next candidates in an order, and all that are level with the last one.
+    fn first_pairs(&mut self, ordered: &Ordered, first: First, limit: usize) -> Pairs {
+        let ranks = ordered.ranks(first.limit);
+        let mut pairs = Pairs::with_capacity(limit);
+        while self.row < self.found.len() && pairs.len() < limit {
+            let (mut from, mut to) = (self.found[self.row], self.last[self.row]);
+            if from != 0 && self.partners[self.row] < first.count {
+                let (mut looked_at, mut rank) = (0, None);
+                while from <= to {
+                    let candidate = if first.descending { to } else { from } - 1;
+                    let this = Some(ranks[candidate as usize]);
+                    if looked_at >= self.share && this != rank {
+                        break;
+                    }
+                    pairs.push(candidate, self.row as u32);
+                    (looked_at, rank) = (looked_at + 1, this);
+                    if first.descending { to -= 1 } else { from += 1 }
+                }
+                from = if from <= to { from } else { 0 };
+                (self.found[self.row], self.last[self.row]) = (from, to);
+                self.is_shared |= from != 0;
+            }
             self.row += 1;
         }
         pairs
@@ -429,7 +467,7 @@ mod tests {
         let fields = output.iter().enumerate().map(|(at, _)| Field::new(format!("c{at}"), DataType::Int64, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let (build, probe) = (layout("b"), layout("p"));
-        Arc::new(Shape { kind, build, probe, bounds: vec![], residual: None, output, schema })
+        Arc::new(Shape { kind, build, probe, bounds: vec![], first: None, residual: None, output, schema })
     }
 
     fn built(shape: &Shape, keys: Vec<Option<i64>>) -> Arc<Built> {

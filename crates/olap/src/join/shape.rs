@@ -21,9 +21,20 @@ pub struct Shape {
     pub probe: Layout,
     /// Limits of partners' values, by their ranks; they are among the other conditions, too.
     pub bounds: Vec<Bound>,
+    /// Nobody asks for other partners.
+    pub first: Option<First>,
     pub residual: Option<Residual>,
     pub output: Vec<Given>,
     pub schema: SchemaRef,
+}
+
+/// Partners of a row of the probe side that come first in the order of what a limit compares, and those that are level with them.
+/// Others may come out, too.
+#[derive(Clone, Copy, Debug)]
+pub struct First {
+    pub limit: usize,
+    pub descending: bool,
+    pub count: usize,
 }
 
 /// Where a column comes from: a place in the layout of a side, or whether the row has a partner.
@@ -59,10 +70,14 @@ impl Residual {
 
 impl Shape {
     pub fn name(&self) -> &'static str {
-        if self.is_keyless() { "RangeJoin" } else { "HashJoin" }
+        match (self.is_keyless(), self.bounds.is_empty()) {
+            (false, _) => "HashJoin",
+            (true, false) => "RangeJoin",
+            (true, true) => "PairsJoin",
+        }
     }
 
-    /// Whether there are limits alone.
+    /// Whether partners have no keys in common.
     pub fn is_keyless(&self) -> bool {
         self.build.key_places().is_empty()
     }

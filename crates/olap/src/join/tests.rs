@@ -205,6 +205,9 @@ async fn joins_within_joins_put_rows_on_disk() {
     }
 }
 
+/// Two columns and what one is to the other.
+type Compared = (u16, u16, CmpOp);
+
 /// `a` is below `b`; or the same in words by which no partner is looked for.
 fn below(a: Expr, b: Expr, op: CmpOp, all_pairs: bool) -> Expr {
     let op = match (op, all_pairs) {
@@ -220,7 +223,7 @@ fn below(a: Expr, b: Expr, op: CmpOp, all_pairs: bool) -> Expr {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_give_the_rows_that_all_pairs_give() {
     // Of numbers, floats, texts and numbers again.
-    let limits: [&[(u16, u16, CmpOp)]; 6] = [
+    let limits: [&[Compared]; 6] = [
         &[(3, 7, CmpOp::Lt)],
         &[(3, 7, CmpOp::Eq), (4, 0, CmpOp::Le), (2, 6, CmpOp::Lt)],
         &[(0, 4, CmpOp::Le), (7, 3, CmpOp::Lt)],
@@ -259,6 +262,53 @@ async fn limits_give_the_rows_that_all_pairs_give() {
                 for threads in [1, 2] {
                     let found = told(false, runtime(threads, PLENTY, None)).await.unwrap();
                     assert!(found == expected, "{kind:?} {limits:?} {left} {right}");
+                }
+            }
+        }
+    }
+}
+
+/// Of each row of the first table the partners in the second one that come first by a value that is compared with one of its own.
+fn nearest(
+    conditions: &[(u16, u16, CmpOp)],
+    by: u16,
+    descending: bool,
+    count: i64,
+    ties: bool,
+    all_pairs: bool,
+) -> Plan {
+    let mut plan = plan(JoinKind::Inner, &[], false);
+    if let Rel::Join { conditions: all, .. } = &mut plan.root {
+        all.extend(conditions.iter().map(|(a, b, op)| below(column(*a), column(*b), *op, all_pairs)));
+    }
+    let key = |id: u16, descending| plan::SortKey { descending, ..plan::SortKey::ascending(column(id)) };
+    // Without ties one of several that are level must be the same each time.
+    let others = (4..8).map(|id| key(id, false));
+    let order = [key(by, descending)].into_iter().chain(others.filter(|_| !ties)).collect();
+    let count = Some(Expr::Literal { ty: Type::Int64, value: Some(plan::Literal::Int(count)) });
+    let range = Box::new(plan::Range { offset: None, count, ties });
+    plan.root = Rel::Top { input: Box::new(plan.root), keys: (0..4).map(column).collect(), order, range };
+    plan
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_nearest_partners_are_those_of_all_pairs() {
+    let conditions: [(&[Compared], u16); 4] = [
+        (&[(4, 0, CmpOp::Le), (3, 7, CmpOp::Eq)], 4),
+        (&[(0, 4, CmpOp::Lt), (3, 7, CmpOp::Eq), (2, 6, CmpOp::Le)], 4),
+        (&[(1, 5, CmpOp::Lt), (3, 7, CmpOp::Eq), (4, 0, CmpOp::Lt)], 5),
+        (&[(6, 2, CmpOp::Le), (3, 7, CmpOp::Eq)], 6),
+    ];
+    for (seed, (conditions, by)) in (80..).zip(conditions) {
+        for (values, count, ties) in [(100, 1, false), (300, 3, true), (3000, 2, false)] {
+            let views = [view(seed, 1, values), view(seed + 100, 1, values)];
+            for descending in [false, true] {
+                let plan = |all_pairs| nearest(conditions, by, descending, count, ties, all_pairs);
+                let expected = in_memory(&plan(true), &views).await;
+                assert!(!expected.is_empty());
+                for threads in [1, 2] {
+                    let told = run(&runtime(threads, PLENTY, None), &plan(false), &views).await.unwrap();
+                    assert!(rows(&told) == expected, "{conditions:?} {values} {count} {ties} {descending}");
                 }
             }
         }
