@@ -9,7 +9,7 @@ use route::{Costs, Flow};
 
 use super::insert;
 use super::nodes::EngineSide;
-use super::partners::compared;
+use super::partners::{Way, compared, way};
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
 use crate::pg::tree::{Node, Tagged, Tree};
@@ -18,6 +18,9 @@ use crate::settings;
 /// Of rows that are returned and then filtered by PostgreSQL so many are left over, as its planner guesses where it knows
 /// nothing.
 const KEPT_ABOVE: f64 = 1.0 / 3.0;
+
+/// A row that is put in an order takes as long as so many pairs.
+const PAIRS_OF_SORTED: f64 = 16.0;
 
 /// What the heap's plan costs, but for what an INSERT does with its rows.
 ///
@@ -247,10 +250,7 @@ impl<'a> HeapPlan<'a> {
                 // The outer rows are those of all processes.
                 let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
                 let inner = self.below(plan.righttree, Turns { repeats, ..turns });
-                let conditions = of::<pg_sys::NestLoop>(plan).map_or(std::ptr::null_mut(), |join| join.join.joinqual);
-                if !compared(self.tree, conditions).any(|condition| condition.finds_partners()) {
-                    self.flow.paired += outer * if looks_up { self.ranged(plan.righttree) } else { inner };
-                }
+                self.flow.paired += self.pairs(plan, outer, inner, looks_up);
                 self.join(outer, inner, or_at_most(outer.max(inner)))
             }
             T_HashJoin | T_MergeJoin => {
@@ -293,14 +293,36 @@ impl<'a> HeapPlan<'a> {
         result
     }
 
-    /// Of a side that is looked up for each row of the other one in an index, and by nothing by which the engine finds partners,
-    /// the rows among which it has to look.
-    fn ranged(&mut self, side: *mut pg_sys::Plan) -> f64 {
+    /// Pairs that the engine has to look at for a nested loop, or what takes as long.
+    fn pairs(&mut self, plan: &pg_sys::Plan, outer: f64, inner: f64, looks_up: bool) -> f64 {
+        let Some(join) = of::<pg_sys::NestLoop>(plan) else { return 0.0 };
+        let found = if looks_up { self.looked_up(plan.righttree) } else { None };
+        let others = found.map_or(inner, |(_, rows)| rows);
+        let ways = way(compared(self.tree, join.join.joinqual)).into_iter().chain(found.map(|(way, _)| way));
+        let way = match ways.min() {
+            // What is looked up by other means has its rows among those that are joined.
+            None | Some(Way::Pairs) if looks_up && found.is_none() => return 0.0,
+            best => best.unwrap_or(Way::Pairs),
+        };
+        let sorted = match join.join.jointype {
+            // They look for one partner among the others.
+            pg_sys::JoinType::JOIN_SEMI | pg_sys::JoinType::JOIN_ANTI => others,
+            _ => others.min(outer),
+        };
+        match way {
+            Way::Table => 0.0,
+            Way::Order => PAIRS_OF_SORTED * sorted,
+            Way::Pairs => outer * others,
+        }
+    }
+
+    /// How the engine finds partners in a side that is looked up in an index for each row of the other one, and among how many rows.
+    fn looked_up(&mut self, side: *mut pg_sys::Plan) -> Option<(Way, f64)> {
         use pg_sys::NodeTag::*;
         // SAFETY: a plan's child, or null.
-        let Some(plan) = (unsafe { side.as_ref() }) else { return 0.0 };
+        let plan = unsafe { side.as_ref() }?;
         let index = match plan.type_ {
-            T_Memoize | T_Material | T_Result | T_Sort | T_Unique => return self.ranged(plan.lefttree),
+            T_Memoize | T_Material | T_Result | T_Sort | T_Unique => return self.looked_up(plan.lefttree),
             T_IndexScan => of::<pg_sys::IndexScan>(plan).map(|scan| scan.indexqual),
             T_IndexOnlyScan => of::<pg_sys::IndexOnlyScan>(plan).map(|scan| scan.indexqual),
             T_BitmapHeapScan if !plan.lefttree.is_null() => {
@@ -308,10 +330,8 @@ impl<'a> HeapPlan<'a> {
             }
             _ => None,
         };
-        let given = compared(self.tree, index.unwrap_or(std::ptr::null_mut()));
-        let mut given = given.filter(|condition| condition.reads_param()).peekable();
-        let is_pairs = given.peek().is_some() && given.all(|condition| !condition.finds_partners());
-        if is_pairs { self.scanned(plan) } else { 0.0 }
+        let given = compared(self.tree, index?);
+        Some((way(given.filter(|condition| condition.reads_param()))?, self.scanned(plan)))
     }
 
     /// All rows of the table that a node reads.

@@ -25,17 +25,32 @@ pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Itera
     })
 }
 
+/// How the engine finds the partners of a row, the best way first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// By a hash table.
+    Table,
+    /// Among rows that it puts in an order.
+    Order,
+    Pairs,
+}
+
+/// The best one that comparisons allow; `None`: there are none.
+pub fn way<'a>(comparisons: impl Iterator<Item = Compared<'a>>) -> Option<Way> {
+    comparisons.map(|comparison| comparison.way()).min()
+}
+
 impl Compared<'_> {
     /// Whether it compares with a value of the rows around.
     pub fn reads_param(&self) -> bool {
         self.node.any(|node| node.cast::<pg_sys::Param>().is_some())
     }
 
-    pub fn finds_partners(&self) -> bool {
+    fn way(&self) -> Way {
         match self.op {
-            CmpOp::Eq => true,
-            CmpOp::Ne => false,
-            CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => self.has_ranks() && self.is_between_sides(),
+            CmpOp::Eq => Way::Table,
+            CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge if self.has_ranks() && self.is_between_sides() => Way::Order,
+            _ => Way::Pairs,
         }
     }
 

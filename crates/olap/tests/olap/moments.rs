@@ -43,7 +43,8 @@ pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Li
         return Ok(Some(Literal::Int(infinite)));
     }
     let midnight = if of_date { first.saturating_mul(DAY) } else { first };
-    let clamped = |time: i64| Ok(Some(Literal::Int(time.clamp(FIRST - 1, END))));
+    // A timestamp that was rounded may stand at their end.
+    let clamped = |time: i64| Ok(Some(Literal::Int(if time >= END { END + 1 } else { time.max(FIRST - 1) })));
     match function {
         Named::LocalTime => Ok(Some(Literal::Int(zone().shown(first)))),
         Named::ToTimestamp => point(valid(zone().shown(first))),
