@@ -379,9 +379,12 @@ fn the_engine_stops_looking_at_pairs(context: &Context) -> Result<()> {
     let mut session = cluster.connect()?;
     session.batch_execute("SET statement_timeout = '700ms'")?;
     for sql in [
-        "SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE b.v > a.v + a.id + 1000) AND anker.olap()",
-        "SELECT a.id FROM wide a LEFT JOIN wide b ON b.v > a.v + 1000 WHERE anker.olap()",
-        "SELECT id, v > ALL (SELECT b.v - 1000 FROM wide b WHERE b.v < a.v + 1000) FROM wide a WHERE anker.olap()",
+        "SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE a.v + b.v < 0) AND anker.olap()",
+        "SELECT a.id FROM wide a LEFT JOIN wide b ON a.v + b.v < 0 WHERE anker.olap()",
+        "SELECT id, v > ALL (SELECT b.v - a.v - 1000 FROM wide b WHERE a.v + b.v >= 0) FROM wide a WHERE anker.olap()",
+        // Those that are found in an order, too.
+        "SELECT count(*) FROM wide a JOIN wide b ON b.v >= a.v WHERE anker.olap()",
+        "SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE b.v >= a.v AND a.v + b.v < 0) AND anker.olap()",
     ] {
         ensure!(anker::explained(&mut client, sql)?.as_deref() == Some("engine"), "not for the engine: {sql}");
         expect_timeout(&mut session, sql)?;
