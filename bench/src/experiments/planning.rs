@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anker_report::found::Found;
-use anker_report::page::{Grid, Page, Section};
+use anker_report::page::{Grid, Groups, Page, Plot, Scale, Section};
 use anker_report::{Report, median, percentile, rounded};
 use postgres::{Client, SimpleQueryMessage};
 use serde_json::json;
@@ -178,6 +178,12 @@ fn section(found: &Found) -> Section {
             vec![Some(rounded(without)), Some(middle(&of_cpu)), Some(middle(&of_time)), Some(rounded(flagged))],
         );
     }
+    let bars = |query: String| {
+        let of = |server: &str| found.figure("cpu").subject(&query).with("server", &json!(server)).values();
+        let bars = [BARE, HINT].into_iter().map(|server| (server.to_owned(), median(&of(server)))).collect();
+        (query, bars)
+    };
+    let groups = Groups { scale: Scale::Log, groups: found.subjects().into_iter().map(bars).collect() };
     Section {
         id: NAME,
         title: "Each query".into(),
@@ -194,7 +200,7 @@ fn section(found: &Found) -> Section {
                 .into(),
         ],
         grids: vec![grid],
-        plots: Vec::new(),
+        plots: vec![Plot::groups("CPU of a plan", "µs", groups).named(NAME)],
     }
 }
 
