@@ -236,7 +236,7 @@ mod tests {
         let here = &page(&findings.report).sections[0].here;
         assert!(
             here.contains(
-                "takes 1.100 of the CPU (median of the queries, at most 1.100), for the engine at most 0.5 ms"
+                "takes 1.100 of the CPU (median of the queries, at most 1.100), for the engine at most 0.50 ms"
             ),
             "{here}"
         );
