@@ -73,14 +73,17 @@ impl<'a> Found<'a> {
         self.rows.iter().filter_map(|row| Some((row.params[param].as_f64()?, row.number()?))).collect()
     }
 
+    /// By the same of others, round by round. A clock that ticks may not have ticked: there is no ratio to nothing.
+    pub fn ratios(&self, others: &Found<'_>) -> Vec<f64> {
+        let rounds = self.params("round").into_iter();
+        let ratio = |round| Some(self.with("round", &round).value()? / others.with("round", &round).value()?);
+        rounds.filter_map(ratio).filter(|ratio| ratio.is_finite()).collect()
+    }
+
     /// A figure of one subject by the same of another, round by round.
     pub fn ratio(&self, this: &str, that: &str) -> Option<Ratio> {
-        let (these, those) = (self.subject(this), self.subject(that));
-        let pairs = self.params("round").into_iter().filter_map(|round| {
-            let of = |found: &Found| found.with("round", &round).value().filter(|value| *value > 0.0);
-            Some(of(&these)? / of(&those)?)
-        });
-        let ratios: Vec<f64> = pairs.collect();
+        let mut ratios = self.subject(this).ratios(&self.subject(that));
+        ratios.retain(|ratio| *ratio > 0.0);
         let (low, high) = (percentile(&ratios, 0.0), percentile(&ratios, 1.0));
         (!ratios.is_empty()).then(|| Ratio { median: median(&ratios), low, high, pairs: ratios.len() })
     }
@@ -127,6 +130,12 @@ impl<'a> Found<'a> {
         }
         plot
     }
+}
+
+/// The median, and what the middle half lies between.
+pub fn middle(ratios: &[f64]) -> String {
+    let at = |share| percentile(ratios, share);
+    format!("{:.3} ({:.3} to {:.3})", at(0.5), at(0.25), at(0.75))
 }
 
 /// What one thing was of another, in runs that took turns.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anker_report::found::Found;
+use anker_report::found::{Found, middle};
 use anker_report::page::{Grid, Page, Plot, Scale, Section, Series};
-use anker_report::{Report, median, percentile, rounded};
+use anker_report::{Report, median, rounded};
 use postgres::{Client, Statement};
 use serde_json::json;
 
@@ -124,7 +124,10 @@ fn section(found: &Found, protocol: &str) -> Section {
     for name in found.subjects() {
         let typical = |figure: &str| Some(rounded(median(&found.figure(figure).subject(&name).values())));
         let base = BASES.iter().find(|(of, _)| *of == name).map(|(_, base)| *base);
-        let ratio = |figure: &str| Some(middle(&ratios(&found.figure(figure), &name, base?)));
+        let ratio = |figure: &str| {
+            let of = found.figure(figure);
+            Some(middle(&of.subject(&name).ratios(&of.subject(base?))))
+        };
         grid.row(&name, vec![typical("cpu"), typical("time"), base.map(str::to_owned), ratio("cpu"), ratio("time")]);
         if let (Some(base), Some(cpu)) = (base, ratio("cpu")) {
             here.push(format!("{protocol}, {name}: {cpu} of the backend's CPU of {base}"));
@@ -146,19 +149,6 @@ fn section(found: &Found, protocol: &str) -> Section {
         grids: vec![grid],
         plots: vec![plot.named(&format!("{NAME}-{protocol}"))],
     }
-}
-
-fn ratios(found: &Found, this: &str, that: &str) -> Vec<f64> {
-    let of = |name: &str, round| found.subject(name).with("round", round).value();
-    let rounds = found.params("round");
-    let ratios = rounds.iter().filter_map(|round| Some(of(this, round)? / of(that, round)?));
-    // A clock that ticks may not have ticked.
-    ratios.filter(|ratio| ratio.is_finite()).collect()
-}
-
-fn middle(ratios: &[f64]) -> String {
-    let at = |share| percentile(ratios, share);
-    format!("{:.3} ({:.3} to {:.3})", at(0.5), at(0.25), at(0.75))
 }
 
 #[derive(Clone, Copy)]

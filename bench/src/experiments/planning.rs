@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use anker_report::found::Found;
+use anker_report::found::{Found, middle};
 use anker_report::page::{Grid, Groups, Page, Plot, Scale, Section};
 use anker_report::{Report, median, percentile, rounded};
 use postgres::{Client, SimpleQueryMessage};
@@ -169,7 +169,10 @@ fn section(found: &Found) -> Section {
     for query in found.subjects() {
         let of = |figure: &str| found.figure(figure).subject(&query);
         let without = median(&of("cpu").with("server", &json!(BARE)).values());
-        let [of_cpu, of_time] = ["cpu", "time"].map(|figure| ratios(&of(figure)));
+        let [of_cpu, of_time] = ["cpu", "time"].map(|figure| {
+            let on = |server: &str| of(figure).with("server", &json!(server));
+            on(HINT).ratios(&on(BARE))
+        });
         let flagged = median(&of("flagged").values());
         longest = longest.max(flagged);
         cpu.push(median(&of_cpu));
@@ -202,20 +205,6 @@ fn section(found: &Found) -> Section {
         grids: vec![grid],
         plots: vec![Plot::groups("CPU of a plan", "µs", groups).named(NAME)],
     }
-}
-
-/// Of each round, with the library to without it.
-fn ratios(found: &Found) -> Vec<f64> {
-    let of = |server: &str, round| found.with("server", &json!(server)).with("round", round).value();
-    let rounds = found.params("round");
-    let ratios = rounds.iter().filter_map(|round| Some(of(HINT, round)? / of(BARE, round)?));
-    // A clock that ticks may not have ticked.
-    ratios.filter(|ratio| ratio.is_finite()).collect()
-}
-
-fn middle(ratios: &[f64]) -> String {
-    let at = |share| percentile(ratios, share);
-    format!("{:.3} ({:.3} to {:.3})", at(0.5), at(0.25), at(0.75))
 }
 
 #[cfg(test)]

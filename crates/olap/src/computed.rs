@@ -27,7 +27,7 @@ use crate::arrow_form::{RAW_DECIMAL, arrow_type};
 use crate::error::QueryError;
 use crate::named;
 use crate::numbers::decimals::Slot;
-use crate::numbers::{Integer, dates, decimals, floats};
+use crate::numbers::{Divisor, Integer, dates, decimals, floats};
 use crate::numerics::{self, Collected, Given, Output};
 use crate::operand::{Operand, binary, compare, for_number, unary};
 
@@ -338,6 +338,12 @@ where
     T::Native: Integer,
 {
     let (l, r) = (Operand::<T>::new(&args[0])?, Operand::<T>::new(&args[1])?);
+    if let (ArithOp::Mod, Operand::Constant(Some(divisor))) = (op, &r)
+        && let Some(divisor) = Divisor::new((*divisor).into())
+    {
+        let remainder = |value: T::Native| (T::Native::of(divisor.remainder(value.into())), false);
+        return map::<T, T>(&args[..1], rows, remainder, FailureKind::Internal);
+    }
     let overflow = |_, _| QueryError(T::Native::OUT_OF_RANGE);
     let zero_or_overflow = |_, divisor: T::Native| {
         let by_zero = divisor == T::Native::default();

@@ -5,8 +5,11 @@
 use protocol::request::FailureKind;
 
 /// smallint, integer, bigint.
-pub trait Integer: Copy + Default + PartialEq {
+pub trait Integer: Copy + Default + PartialEq + Into<i64> {
     const OUT_OF_RANGE: FailureKind;
+
+    /// Of a number that is known to fit.
+    fn of(value: i64) -> Self;
 
     fn add(self, other: Self) -> (Self, bool);
     fn sub(self, other: Self) -> (Self, bool);
@@ -21,6 +24,9 @@ macro_rules! integer {
         impl Integer for $ty {
             const OUT_OF_RANGE: FailureKind = FailureKind::$out_of_range;
 
+            fn of(value: i64) -> Self {
+                value as $ty
+            }
             fn add(self, other: Self) -> (Self, bool) {
                 self.overflowing_add(other)
             }
@@ -47,6 +53,29 @@ macro_rules! integer {
 integer!(i16, SmallintOutOfRange);
 integer!(i32, IntegerOutOfRange);
 integer!(i64, BigintOutOfRange);
+
+/// What many integers are divided by: the remainder of one of at most 32 bits takes two multiplications, not a division
+/// (Lemire, Kaser, Kurz: Faster remainder by direct computation).
+pub struct Divisor {
+    divisor: i64,
+    /// 2^64 / |divisor|, rounded up: a product with it has the fraction of the quotient in its lower half.
+    inverse: u64,
+}
+
+impl Divisor {
+    /// Unless it is 0 or has more than 32 bits.
+    pub fn new(divisor: i64) -> Option<Divisor> {
+        let magnitude = i32::try_from(divisor).ok().filter(|divisor| *divisor != 0)?.unsigned_abs() as u64;
+        Some(Divisor { divisor, inverse: (u64::MAX / magnitude).wrapping_add(1) })
+    }
+
+    pub fn remainder(&self, value: i64) -> i64 {
+        let Ok(narrow) = i32::try_from(value) else { return value.wrapping_rem(self.divisor) };
+        let fraction = self.inverse.wrapping_mul(narrow.unsigned_abs() as u64);
+        let remainder = ((fraction as u128 * self.divisor.unsigned_abs() as u128) >> 64) as i64;
+        if narrow < 0 { -remainder } else { remainder }
+    }
+}
 
 /// double precision: the result of finite operands must be finite, and must not vanish.
 pub mod floats {
@@ -382,6 +411,22 @@ mod tests {
         assert!(floats::mul::<Single>(1e30, 1e30).1 && floats::div::<Single>(1e-30, 1e30).1);
         assert_eq!(to_real(0.1), (tenth, false));
         assert!(to_real(1e39).1 && to_real(1e-60).1 && !to_real(f64::INFINITY).1);
+    }
+
+    #[test]
+    fn remainders_are_those_of_a_division() {
+        let edges = [0, 1, 2, 3, 7, 10, 9_999, 10_000, 1 << 16, i32::MAX as i64 - 1, i32::MAX as i64, 1 << 31, 1 << 32];
+        let numbers: Vec<i64> = edges.into_iter().flat_map(|n| [n, -n]).chain([i64::MIN, i64::MAX]).collect();
+        for &divisor in &numbers {
+            let Some(by) = Divisor::new(divisor) else {
+                assert!(divisor == 0 || i32::try_from(divisor).is_err(), "{divisor}");
+                continue;
+            };
+            let multiples = (-50..50).flat_map(|n| (-1..2).map(move |off| n * 65_537 * divisor + off));
+            for value in numbers.iter().copied().chain(multiples) {
+                assert_eq!(by.remainder(value), value.wrapping_rem(divisor), "{value} % {divisor}");
+            }
+        }
     }
 
     #[test]

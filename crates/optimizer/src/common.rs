@@ -108,7 +108,7 @@ struct Finder<'a, 'f> {
     /// How many operators there are of each size.
     sizes: HashMap<usize, usize>,
     /// The class of what looks like this.
-    found: HashMap<String, usize>,
+    found: HashMap<Vec<u8>, usize>,
     classes: Vec<Class<'a>>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> Finder<'a, '_> {
     }
 
     /// Where columns are called by the order in which they occur, and relations that read the same by the first of them.
-    fn look_of(&self, rel: &Rel) -> String {
+    fn look_of(&self, rel: &Rel) -> Vec<u8> {
         let mut numbers: HashMap<ColumnId, ColumnId> = HashMap::new();
         let mut renamed = rel.clone();
         renamed.visit_mut(&mut |rel| {
@@ -168,7 +168,7 @@ impl<'a> Finder<'a, '_> {
                 *relation = same.map_or(*relation, |first| first as u16);
             }
         });
-        format!("{renamed:?}")
+        postcard::to_stdvec(&renamed).expect("plain data serialises")
     }
 }
 

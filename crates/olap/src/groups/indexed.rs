@@ -164,16 +164,17 @@ const BYTES_A_GROUP: usize = 64;
 struct Pages {
     /// The number of the first page that there is room for.
     first: i64,
-    directory: Vec<Option<Box<[u32; PAGE]>>>,
-    /// How many there are.
-    count: usize,
+    /// Where among `entries` a page stands, counted in pages from 1; 0: there is none.
+    directory: Vec<u32>,
+    /// Those of all pages, each page's together.
+    entries: Vec<u32>,
 }
 
 impl Pages {
     #[inline]
     fn entry(&mut self, key: i64) -> Option<&mut u32> {
-        let page = ((key >> PAGE_BITS) - self.first) as usize;
-        Some(&mut self.directory.get_mut(page)?.as_mut()?[key as usize % PAGE])
+        let page = *self.directory.get(((key >> PAGE_BITS) - self.first) as usize)?;
+        self.entries.get_mut((page as usize).checked_sub(1)? * PAGE + key as usize % PAGE)
     }
 
     /// The same on a page that is made for it, unless that is too much for so many groups.
@@ -184,12 +185,9 @@ impl Pages {
             return None;
         }
         self.make_room(key >> PAGE_BITS, most - self.bytes())?;
-        let at = ((key >> PAGE_BITS) - self.first) as usize;
-        let page = &mut self.directory[at];
-        if page.is_none() {
-            self.count += 1;
-        }
-        Some(&mut page.get_or_insert_with(|| Box::new([0; PAGE]))[key as usize % PAGE])
+        self.entries.resize(self.entries.len() + PAGE, 0);
+        self.directory[((key >> PAGE_BITS) - self.first) as usize] = (self.entries.len() / PAGE) as u32;
+        self.entry(key)
     }
 
     /// Widens the directory as far as this page, or as far again so that it need not be widened often.
@@ -202,7 +200,7 @@ impl Pages {
             true => (page.abs_diff(self.first) as usize, 0),
             false => (0, (page.abs_diff(self.first) as usize + 1).saturating_sub(known)),
         };
-        let most = bytes / size_of::<Option<Box<[u32; PAGE]>>>();
+        let most = bytes / size_of::<u32>();
         if below + above > most {
             return None;
         }
@@ -210,14 +208,13 @@ impl Pages {
         // There is no page beyond those of the least and the greatest integer.
         let below = amply(below).min(self.first.abs_diff(i64::MIN >> PAGE_BITS) as usize);
         self.first -= below as i64;
-        self.directory.splice(0..0, std::iter::repeat_with(|| None).take(below));
-        self.directory.resize_with(known + below + amply(above), || None);
+        self.directory.splice(0..0, std::iter::repeat_n(0, below));
+        self.directory.resize(known + below + amply(above), 0);
         Some(())
     }
 
     fn bytes(&self) -> usize {
-        let directory = self.directory.len() * size_of::<Option<Box<[u32; PAGE]>>>();
-        directory + self.count * size_of::<[u32; PAGE]>()
+        (self.directory.len() + self.entries.capacity()) * size_of::<u32>()
     }
 }
 
