@@ -49,6 +49,19 @@ SELECT sum(100 / t.region), (SELECT count(*) FROM shop s JOIN town t ON t.id = s
 SELECT sum(100 / t.region), (SELECT count(*) FROM shop s JOIN town t ON t.id = s.town WHERE 100 / t.region > 60)
   FROM shop s JOIN town t ON t.id = s.town WHERE 100 / t.region > 60;
 
+-- joins that are read for several columns, and one of what they are made of beside them
+SELECT (SELECT sum(a.total) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1),
+       (SELECT sum(a.shops) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1),
+       (SELECT max(b.total) FROM town_total b);
+SELECT (SELECT max(b.total) FROM town_total b WHERE b.total > 0),
+       (SELECT min(t.name) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1),
+       (SELECT max(a.shops) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1),
+       (SELECT max(b.town) FROM town_total b);
+SELECT 'turnover' AS what, sum(a.total) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1
+  UNION ALL SELECT 'shops', sum(a.shops) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1
+  UNION ALL SELECT 'most', max(b.total) FROM town_total b
+  UNION ALL SELECT 'towns', count(t.name) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1 ORDER BY 1;
+
 -- nothing
 WITH w AS (SELECT town, count(*) AS n FROM nobody GROUP BY town) SELECT * FROM w a FULL JOIN w b USING (town);
 WITH w AS (SELECT count(*) AS n FROM nobody) SELECT * FROM w a, w b;

@@ -92,3 +92,9 @@ pub fn counter(client: &mut Client, column: &str) -> Result<i64> {
         format!("SELECT coalesce({column}, 0)::bigint FROM anker.engine WHERE database::text = current_database()");
     Ok(client.query_opt(&sql, &[])?.map_or(0, |row| row.get(0)))
 }
+
+/// How often the engine could not be reached, was lost, or met what it should not have.
+pub fn failures(client: &mut Client) -> Result<i64> {
+    let sql = "SELECT coalesce((fallback_reasons ->> 'engine')::bigint, 0) FROM anker.engine WHERE database = current_database()";
+    Ok(client.query_opt(sql, &[])?.map_or(0, |row| row.get(0)))
+}

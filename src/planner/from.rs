@@ -83,7 +83,10 @@ impl<'a> Reader<'a, '_> {
                 // SAFETY: as above.
                 let (left, right) = unsafe { (self.item(left, quals)?, self.item(right, quals)?) };
                 add_qual(join.quals, quals);
-                return Ok(right.map(|right| self.beside(left, right)));
+                return Ok(match right {
+                    None => left,
+                    Some(right) => Some(self.beside(left, right)),
+                });
             }
             // SAFETY: as above.
             unsafe { self.outer(join, left, right).map(Some) }

@@ -259,13 +259,15 @@ impl<'a, 't> Reader<'a, 't> {
                 && !has_subquery(conjunct)
                 && !conjunct.is_volatile()
                 && concerns_one_table(conjunct);
-            if may_stay {
-                match self.translator.condition(conjunct) {
-                    Ok(condition) => rel = rel.filter(vec![condition]),
-                    Err(_) => push(&mut residual, conjunct.as_ptr::<pg_sys::Node>()),
-                }
-            } else {
+            if !may_stay {
                 rel = self.translator.restricted(rel, conjunct)?;
+                continue;
+            }
+            // What it needs beside the rows, as the elements of an array that is a parameter, comes before it.
+            let waiting = self.translator.pending.len();
+            match self.translator.attempt(|translator| translator.row_condition(conjunct)) {
+                Ok(condition) => rel = self.translator.with_pending(rel, waiting).filter_by(condition),
+                Err(_) => push(&mut residual, conjunct.as_ptr::<pg_sys::Node>()),
             }
         }
         Ok((rel, residual))

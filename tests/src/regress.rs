@@ -184,6 +184,12 @@ fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64) ->
     let served = served?;
     let wrong = if route.uses_engine { served < by_engine } else { served > verifications(file)? };
     ensure!(!wrong, "with anker.route = {} the engine answered {served} queries", route.name);
+    let failures = anker::failures(&mut cluster.connect_to(route.name)?)?;
+    ensure!(
+        failures == 0,
+        "with anker.route = {} the heap answered for the engine, which failed {failures} times",
+        route.name
+    );
     Ok(())
 }
 

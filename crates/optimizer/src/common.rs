@@ -35,14 +35,21 @@ impl<'a> Common<'a> {
         });
         let (found, classes) = (HashMap::new(), Vec::new());
         let mut finder = Finder { relations: &plan.relations, is_kept, sizes, found, classes };
-        let read = plan.output.iter().flat_map(Expr::columns).collect();
-        finder.look_at(&plan.root, &Above { read, ..Above::default() });
-        let several = finder.classes.into_iter().enumerate().filter(|(_, class)| class.members.len() > 1);
-        let members = several.flat_map(|(number, Class { members, read })| {
-            members.into_iter().map(move |rel| {
-                let columns = rel.columns().into_iter().zip(&read).filter(|(_, is_read)| **is_read);
-                (std::ptr::from_ref(rel), Member { class: number, read: columns.map(|(id, _)| id).collect() })
-            })
+        finder.look_at(&plan.root, Above::default());
+        let several = finder.classes.into_iter().filter(|members| members.len() > 1);
+        let classes: Vec<Class> = several.map(Class::of).collect();
+        let of =
+            classes.iter().enumerate().flat_map(|(number, class)| class.members.iter().map(move |&rel| (rel, number)));
+        let of = of.map(|(rel, number)| (std::ptr::from_ref(rel), number)).collect();
+        let mut reading = Reading { classes, of, has_grown: true };
+        let output: Vec<ColumnId> = plan.output.iter().flat_map(Expr::columns).collect();
+        while std::mem::take(&mut reading.has_grown) {
+            reading.look_at(&plan.root, &output);
+        }
+        let members = reading.classes.iter().enumerate().flat_map(|(number, class)| {
+            let member =
+                move |rel: &&Rel| (std::ptr::from_ref(*rel), Member { class: number, read: class.read_of(rel) });
+            class.members.iter().map(member)
         });
         Common { members: members.collect(), of: PhantomData }
     }
@@ -80,10 +87,8 @@ fn size(rel: &Rel) -> usize {
 }
 
 /// What stands above an operator.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct Above {
-    /// Columns that are read there.
-    read: Vec<ColumnId>,
     /// A filter or an inner join, with whose relations those of this one are put in order.
     is_block: bool,
     /// A join whose keys may spare rows of this one from being computed, as they would not if others read them.
@@ -91,14 +96,13 @@ struct Above {
 }
 
 impl Above {
-    fn below(&self, rel: &Rel) -> Above {
-        let read = self.read.iter().copied().chain(rel.expressions().into_iter().flat_map(Expr::columns));
+    fn below(self, rel: &Rel) -> Above {
         let is_join = match rel {
             Rel::Join { .. } | Rel::Apply { .. } => true,
             Rel::Filter { .. } | Rel::Map { .. } => self.is_join,
             _ => false,
         };
-        Above { read: read.collect(), is_block: rel.is_block(), is_join }
+        Above { is_block: rel.is_block(), is_join }
     }
 }
 
@@ -109,39 +113,31 @@ struct Finder<'a, 'f> {
     sizes: HashMap<usize, usize>,
     /// The class of what looks like this.
     found: HashMap<Vec<u8>, usize>,
-    classes: Vec<Class<'a>>,
-}
-
-/// Operators that look the same.
-struct Class<'a> {
-    members: Vec<&'a Rel>,
-    /// Which of their columns.
-    read: Vec<bool>,
+    /// Operators that look the same.
+    classes: Vec<Vec<&'a Rel>>,
 }
 
 impl<'a> Finder<'a, '_> {
-    fn look_at(&mut self, rel: &'a Rel, above: &Above) {
+    fn look_at(&mut self, rel: &'a Rel, above: Above) {
         if self.is_common(rel, above) {
             return;
         }
         let below = above.below(rel);
-        rel.inputs().into_iter().for_each(|input| self.look_at(input, &below));
+        rel.inputs().into_iter().for_each(|input| self.look_at(input, below));
     }
 
     /// Whether it is equal to one that was met before.
-    fn is_common(&mut self, rel: &'a Rel, above: &Above) -> bool {
+    fn is_common(&mut self, rel: &'a Rel, above: Above) -> bool {
         let is_whole = !joins_inner(rel) || !(above.is_block || above.is_join);
         if !is_candidate(rel) || !is_whole || self.sizes[&size(rel)] < 2 {
             return false;
         }
-        let read = rel.columns().iter().map(|id| above.read.contains(id)).collect();
         let number = *self.found.entry(self.look_of(rel)).or_insert(self.classes.len());
         match self.classes.get_mut(number) {
-            None => self.classes.push(Class { members: vec![rel], read }),
+            None => self.classes.push(vec![rel]),
             Some(_) if !(self.is_kept)(rel) => {}
-            Some(class) => {
-                class.read.iter_mut().zip(read).for_each(|(any, this)| *any |= this);
-                class.members.push(rel);
+            Some(members) => {
+                members.push(rel);
                 return true;
             }
         }
@@ -169,6 +165,54 @@ impl<'a> Finder<'a, '_> {
             }
         });
         postcard::to_stdvec(&renamed).expect("plain data serialises")
+    }
+}
+
+/// Operators that look the same, of which there are several.
+struct Class<'a> {
+    members: Vec<&'a Rel>,
+    /// Which of their columns are read above any of them.
+    read: Vec<bool>,
+}
+
+impl<'a> Class<'a> {
+    fn of(members: Vec<&'a Rel>) -> Class<'a> {
+        Class { read: vec![false; members[0].columns().len()], members }
+    }
+
+    fn read_of(&self, member: &Rel) -> Vec<ColumnId> {
+        let columns = member.columns().into_iter().zip(&self.read);
+        columns.filter(|(_, is_read)| **is_read).map(|(id, _)| id).collect()
+    }
+}
+
+/// Finds out which columns of the classes are read. What is read of a class is read of what stands below its first member,
+/// which may be of a class that was looked at before: all is looked at until nothing is new.
+struct Reading<'a> {
+    classes: Vec<Class<'a>>,
+    /// The class of an operator.
+    of: HashMap<*const Rel, usize>,
+    has_grown: bool,
+}
+
+impl<'a> Reading<'a> {
+    fn look_at(&mut self, rel: &'a Rel, above: &[ColumnId]) {
+        let mut read: Vec<ColumnId> = rel.expressions().into_iter().flat_map(Expr::columns).collect();
+        match self.of.get(&std::ptr::from_ref(rel)) {
+            None => read.extend(above),
+            Some(&number) => {
+                let class = &mut self.classes[number];
+                for (id, is_read) in rel.columns().iter().zip(&mut class.read) {
+                    self.has_grown |= !*is_read && above.contains(id);
+                    *is_read |= above.contains(id);
+                }
+                if !std::ptr::eq(class.members[0], rel) {
+                    return;
+                }
+                read.extend(class.read_of(rel));
+            }
+        }
+        rel.inputs().into_iter().for_each(|input| self.look_at(input, &read));
     }
 }
 
@@ -280,6 +324,29 @@ mod tests {
         assert_eq!((of_left, of_right), (&[0, 1, 3].map(ColumnId)[..], &[8, 9, 11].map(ColumnId)[..]));
         let none = Common::of(&plan, &|_| false);
         assert_eq!((none.class(left), none.class(right)), (None, None));
+    }
+
+    #[test]
+    fn what_is_read_of_equal_ones_is_read_of_what_they_are_made_of() {
+        let pair = |first: u16| groups(0, first).join(JoinKind::Inner, groups(2, first + 4), vec![]);
+        let sum = |rel: Rel, of: u16, id: u16| {
+            let sum =
+                Aggregation { columns: vec![ColumnId(id)], agg: Agg::Sum(Expr::column(ColumnId(of))), distinct: false };
+            Rel::Aggregate { input: Box::new(rel), keys: vec![], aggregates: vec![sum] }
+        };
+        // Sums of the first pair's sums and of the second pair's keys, and the same groups once more: before them and after.
+        for is_before in [false, true] {
+            let sums = sum(pair(0), 3, 8).join(JoinKind::Inner, sum(pair(9), 11, 17), vec![]);
+            let plan = if is_before { joined(groups(0, 18), sums) } else { joined(sums, groups(0, 18)) };
+            let common = Common::of(&plan, &|_| true);
+            let [left, right] = plan.root.inputs()[..] else { panic!() };
+            let (sums, alone) = if is_before { (right, left) } else { (left, right) };
+            let pair = sums.inputs()[0].inputs()[0];
+            assert_eq!(common.class(pair).unwrap().1, [2, 3].map(ColumnId));
+            let (within, columns) = common.class(pair.inputs()[0]).unwrap();
+            assert_eq!(columns, [2, 3].map(ColumnId));
+            assert_eq!(common.class(alone), Some((within, &[20, 21].map(ColumnId)[..])));
+        }
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
     let (mut errors, mut refused, mut either_way, mut one_error) = (0, 0, 0, 0);
     let mut seen = Seen::default();
     let mut differences = Vec::new();
-    let mut failures = failures_of_the_engine(&mut client)?;
+    let mut failures = anker::failures(&mut client)?;
     for seed in (context.seed..).take(count as usize) {
         let Asked { query, role } = query(seed);
         seen.add(&query.sql);
@@ -103,11 +103,11 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
             Err(_) if alternatives::is_a_matter_of_zeros(&mut client, &query.sql)? => either_way += 1,
             Err(difference) => differences.push(format!("seed {seed} as {role}: {difference}")),
         }
-        let failed = failures_of_the_engine(&mut client)?;
+        let failed = anker::failures(&mut client)?;
         if failed > failures {
             let why = anker::analyzed(&mut client, &query.sql).unwrap_or_else(|e| Some(e.to_string()));
             differences.push(format!("seed {seed} as {role}: the engine failed ({why:?}): {}", query.sql));
-            failures = failures_of_the_engine(&mut client)?;
+            failures = anker::failures(&mut client)?;
         }
         if differences.len() == ENOUGH {
             break;
@@ -141,12 +141,6 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
         ensure!(seen.rare().is_empty(), "too few queries have: {}", seen.rare().join(", "));
     }
     Ok(())
-}
-
-/// How often the engine could not be reached, was lost, or met what it should not have.
-fn failures_of_the_engine(client: &mut Client) -> Result<i64> {
-    let sql = "SELECT coalesce((fallback_reasons ->> 'engine')::bigint, 0) FROM anker.engine WHERE database = current_database()";
-    Ok(client.query_opt(sql, &[])?.map_or(0, |row| row.get(0)))
 }
 
 /// A query, and who asks it.
