@@ -48,7 +48,7 @@ const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("ILIKE", &[" ILIKE "]),
     ("regular expressions", &[" ~ '", " !~ '", " ~* '", " !~* '"]),
     ("comparison of rows", &["(ROW("]),
-    ("list", &[" IN ('", " IN (1", "= ANY (ARRAY"]),
+    ("list", &[" IN ('", " IN (1", "= ANY (ARRAY", "= ANY ($1)"]),
     ("BETWEEN", &[" BETWEEN "]),
     ("functions of text", &["substr", "left(", "right(", "replace(", "trim(", "pad(", "split_part(", "reverse("]),
     ("||", &[" || "]),

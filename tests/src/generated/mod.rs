@@ -166,14 +166,21 @@ fn query(seed: u64) -> Asked {
     Asked { query: with_parameter(&mut dice, query), role: if is_reader { rights::ROLE } else { "none" } }
 }
 
-/// Now and then a prepared statement, a constant of which is a parameter.
+/// What can be a parameter: what becomes of it, the parameter's type, and values for it.
+const PARAMETERS: [(&str, &str, &str, &[&str]); 4] = [
+    ("NOT IN (1, 2)", "<> ALL ($1)", "integer[]", &["'{1,2}'", "'{2,NULL}'", "'{}'", "NULL"]),
+    ("IN (1, 2)", "= ANY ($1)", "integer[]", &["'{1,2}'", "'{1,NULL}'", "'{}'", "NULL"]),
+    ("IN ('a1', 'b2')", "= ANY ($1)", "text[]", &["'{a1,b2}'", "'{a1,NULL}'", "'{}'", "NULL"]),
+    ("'a1'", "$1", "text", &["'a1'"]),
+];
+
+/// Some with a value, or the values of a list, that only its execution tells.
 fn with_parameter(dice: &mut Dice, query: Query) -> Query {
-    if !query.sql.contains("'a1'") || !dice.chance(3) {
-        return query;
-    }
-    let (body, plan) =
-        (query.sql.replace("'a1'", "$1"), dice.pick(&["auto", "force_generic_plan", "force_custom_plan"]));
-    let sql = format!("DEALLOCATE ALL; SET plan_cache_mode = {plan}; PREPARE p (text) AS {body}; EXECUTE p ('a1')");
+    let place = PARAMETERS.iter().find(|(place, ..)| query.sql.contains(place));
+    let Some((place, parameter, ty, values)) = place.filter(|_| dice.chance(3)) else { return query };
+    let (body, value) = (query.sql.replace(place, parameter), dice.pick(values));
+    let plan = dice.pick(&["auto", "force_generic_plan", "force_custom_plan"]);
+    let sql = format!("DEALLOCATE ALL; SET plan_cache_mode = {plan}; PREPARE p ({ty}) AS {body}; EXECUTE p ({value})");
     Query { sql, ..query }
 }
 

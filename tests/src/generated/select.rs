@@ -28,6 +28,7 @@ impl From {
             0..=2 => self.plain(dice),
             3 => self.aggregated(dice),
             4 => self.of_floats(dice),
+            5 if dice.chance(4) => self.several(dice),
             _ => self.grouped(dice),
         };
         match self.with.is_empty() {
@@ -68,6 +69,23 @@ impl From {
         let having = if dice.chance(3) { format!(" HAVING {}", self.aggregate_condition(dice)) } else { "".into() };
         let sql = format!("SELECT {} FROM {} WHERE {}{having}", items.join(", "), self.sql, self.filter(dice, None));
         Query { sql, ordered: false }
+    }
+
+    /// The same rows, or the same groups of them with and without partners, read for several things.
+    fn several(&self, dice: &mut Dice) -> Query {
+        let rows = format!("FROM {} WHERE {}", self.sql, self.filter(dice, None));
+        let items: Vec<String> = if dice.chance(2) {
+            dice.some(2, |dice| format!("(SELECT {} {rows})", self.aggregate_form(dice)))
+        } else {
+            let [group, column] = [(); 2].map(|()| self.scope.column(dice).name);
+            let groups = format!("(SELECT {group} AS k, count(*) AS n, count({column}) AS m {rows} GROUP BY 1) AS g");
+            let partner = dice.pick(&["JOIN generate_series(1, 3) AS s(i) ON n = i", ", (SELECT 1 AS i) AS s"]);
+            dice.some(4, |dice| {
+                let value = dice.pick(&["sum(n)", "max(n)", "count(k)", "avg(m)", "count(DISTINCT m)"]);
+                format!("(SELECT {value} FROM {groups} {})", if dice.chance(3) { "" } else { partner })
+            })
+        };
+        Query { sql: format!("SELECT {}", items.join(", ")), ordered: false }
     }
 
     fn grouped(&self, dice: &mut Dice) -> Query {
