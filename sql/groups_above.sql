@@ -99,3 +99,13 @@ SELECT row_number() OVER (), id FROM newest LIMIT 2;
 SELECT id FROM item WHERE id IN (SELECT id FROM newest LIMIT 2) ORDER BY id;
 SELECT id, (SELECT x FROM (SELECT s.id AS x FROM sale s WHERE s.item = i.id ORDER BY s.id DESC) v LIMIT 1) FROM item i WHERE id < 5 ORDER BY id;
 SELECT s FROM (SELECT s FROM (SELECT kind, string_agg(name, '' ORDER BY id) AS s FROM item WHERE id < 9 GROUP BY kind) a) b ORDER BY s;
+
+-- subqueries that read keys which are no columns
+SELECT id % 5 IN (SELECT quantity FROM sale WHERE quantity > 2) AS sold, count(*) FROM item GROUP BY id % 5 ORDER BY 1, 2;
+SELECT id % 5 AS k FROM item GROUP BY id % 5 HAVING id % 5 NOT IN (SELECT quantity FROM sale WHERE quantity > 2) ORDER BY 1;
+SELECT k, (SELECT count(*) FROM sale s WHERE s.quantity = x.k), sum(price) FROM (SELECT id % 9 AS k, price FROM item) x GROUP BY k ORDER BY k;
+SELECT (SELECT 'three' WHERE k = 3), max(price) FROM (SELECT id % 5 AS k, price FROM item) x GROUP BY k ORDER BY 2;
+SELECT k, count(*) FROM (SELECT price * 2 AS k FROM item WHERE id < 9) x GROUP BY k
+  HAVING EXISTS (SELECT FROM sale s WHERE s.quantity * 5 = x.k) ORDER BY (SELECT max(id) FROM sale s WHERE s.quantity < x.k), 1;
+SELECT k, (SELECT k + 0.50 FROM sale s WHERE s.id = 1) AS more FROM (SELECT price * 1.10 AS k FROM item WHERE id < 4) x GROUP BY k ORDER BY 1;
+SELECT k, (SELECT count(*) FROM sale s WHERE s.quantity = x.k) FROM (SELECT id % 3 AS k FROM item) x GROUP BY ROLLUP (k) ORDER BY k;

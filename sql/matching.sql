@@ -91,3 +91,8 @@ SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '^[^ǲ]$';
 SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '[Ǆ-ǈ]';
 SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '[ǈ-ǈ]';
 SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~ 'ǅ' OR u ILIKE 'ǈ';
+-- what the denial of a condition becomes, in subqueries and joins
+SELECT a.id, (SELECT count(*) FROM words b WHERE b.id <= a.id AND NOT (b.w LIKE 'a%')) FROM words a WHERE a.id < 9 ORDER BY 1;
+SELECT a.id, b.id FROM words a LEFT JOIN words b ON b.id = a.id + 1 AND NOT (b.w ILIKE 'A%') WHERE a.id < 9 ORDER BY 1;
+SELECT id FROM words a WHERE EXISTS (SELECT FROM words b WHERE b.id = a.id AND NOT (b.w ~ '^a') AND NOT (b.w ~* 'Z$')) AND id < 20 ORDER BY 1;
+SELECT id FROM words WHERE id < 9 EXCEPT SELECT id FROM words WHERE NOT (w LIKE '%a%') ORDER BY 1;

@@ -1,4 +1,4 @@
--- engine: at least 37
+-- engine: at least 55
 --
 -- PREPARED STATEMENTS AND PARAMETERS
 --
@@ -148,3 +148,23 @@ PREPARE listed_having (text) AS
 EXECUTE listed_having('part 0');
 EXECUTE listed_having(NULL);
 RESET plan_cache_mode;
+
+-- numerics that only the execution tells, where they are null after all
+PREPARE shown_or_not (numeric) AS SELECT p.id, x.n, x.n + 1 AS more, coalesce(x.n, 0) AS some FROM part p LEFT JOIN (SELECT $1 AS n) x ON p.id = 2
+  WHERE p.id < 4 ORDER BY 1;
+EXECUTE shown_or_not(1.50);
+EXECUTE shown_or_not(NULL);
+PREPARE summed_or_not (numeric) AS SELECT count(x.n), sum(x.n), count(*), count(*) FILTER (WHERE x.n IS NULL) FROM part p LEFT JOIN (SELECT $1 AS n) x ON p.id = 2;
+EXECUTE summed_or_not(1.50);
+PREPARE grouped_or_not (numeric) AS SELECT x.n, count(*) FROM (SELECT $1 / 3 AS n) x RIGHT JOIN part p ON p.id < 3 GROUP BY 1 ORDER BY 1;
+EXECUTE grouped_or_not(1.50);
+PREPARE none_or_one (numeric) AS SELECT id, (SELECT $1 FROM part q WHERE q.id = p.id AND q.id = 2) FROM part p WHERE id < 4 ORDER BY 1;
+EXECUTE none_or_one(1.50);
+PREPARE above_one (numeric) AS SELECT id FROM part p WHERE price > (SELECT $1 FROM part q WHERE q.id = p.id AND q.size = 2) ORDER BY 1;
+EXECUTE above_one(0.5);
+PREPARE never (numeric) AS SELECT (SELECT $1 WHERE false), count(*) FROM part;
+EXECUTE never(1.5);
+PREPARE before (numeric) AS SELECT id, lag($1) OVER (ORDER BY id), CASE WHEN id > 2 THEN $1 END, nullif($1, 1.5 * (id / id)) FROM part WHERE id < 4 ORDER BY 1;
+EXECUTE before(1.50);
+SELECT p.id, x.n FROM part p FULL JOIN (SELECT extract(year FROM date '2024-05-05' + make_interval(0)) + current_setting('block_size')::numeric AS n) x ON p.id = 2
+  WHERE p.id < 4 ORDER BY 1;

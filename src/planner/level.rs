@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 
 use pgrx::prelude::*;
-use plan::{Agg, ColumnId, Expr, Rel, SortKey, Type};
+use plan::{Agg, Expr, Rel, SortKey, Type};
 
 use super::aggregate::{self, Translated};
 use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_order};
@@ -281,8 +281,8 @@ impl<'a, 't> Reader<'a, 't> {
         let keys = self.columns.keys();
         let key = key_of(&keys);
         for Pending { rel, conditions, .. } in &mut self.above_groups {
-            conditions.iter_mut().for_each(|c| c.replace_columns(&key));
-            rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace_columns(&key)));
+            conditions.iter_mut().for_each(|c| c.replace(&key));
+            rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace(&key)));
         }
         let aggregates = self.columns.aggregates();
         let groups = match &self.sets {
@@ -467,7 +467,13 @@ impl<'a, 't> Reader<'a, 't> {
         let mut typed = typed?;
         if self.grouped {
             self.above_groups.extend(self.translator.pending.split_off(waiting));
-            typed.expr.replace_columns(&key_of(&self.columns.keys()));
+            let (keys, all) = (self.columns.keys(), typed);
+            let grouped = |mut expr: Expr| {
+                expr.replace(&key_of(&keys));
+                expr
+            };
+            let scale = all.scale.named(|expr, _| Ok(grouped(expr)))?;
+            typed = Typed { expr: grouped(all.expr), ty: all.ty, scale };
         }
         if !typed.has_exact_scale() {
             return self.columns_of_digits(node, typed, false);
@@ -515,10 +521,10 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// What a subquery reads of a group are its keys.
-fn key_of(keys: &[plan::Computed]) -> impl Fn(ColumnId) -> Option<Expr> {
-    move |id| {
-        let key = keys.iter().find(|key| key.expr == Expr::column(id))?;
+/// What a subquery reads of a group are its keys. A constant is what it is without them.
+fn key_of(keys: &[plan::Computed]) -> impl Fn(&Expr) -> Option<Expr> {
+    move |read| {
+        let key = keys.iter().find(|key| key.expr == *read && !read.columns().is_empty())?;
         Some(Expr::column(key.column))
     }
 }

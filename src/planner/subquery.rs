@@ -20,7 +20,7 @@ use super::operators;
 use super::ordered::is_limited;
 use super::reason::{Attempt, Why};
 use super::scope::Scope;
-use super::translate::{Pending, Translator, Typed, boolean};
+use super::translate::{Pending, Scale, Translator, Typed, boolean};
 use crate::pg::tree::{Node, Tree, make};
 
 /// The WITH query of a level that an item of FROM refers to.
@@ -88,8 +88,17 @@ impl<'a> Translator<'a> {
         Ok(Level { rel: rel.map(computed), columns: named, order })
     }
 
+    /// A value that shows digits of its own, not those of a parameter: where it is null above, the parameter is not.
+    fn with_own_digits(&mut self, typed: Typed) -> Attempt<Typed> {
+        match typed.scale {
+            Scale::Parameter(_) => self.numeric(typed),
+            _ => Ok(typed),
+        }
+    }
+
     /// A value as a column.
     pub fn as_column(&mut self, typed: Typed, computed: &mut Vec<Computed>) -> Attempt<Typed> {
+        let typed = self.with_own_digits(typed)?;
         let mut name = |expr: Expr, ty: Type| -> Attempt<Expr> {
             let column = self.column(ty)?;
             computed.push(Computed { column, expr });
@@ -369,6 +378,7 @@ impl<'a> Translator<'a> {
 
     /// The values of the only row, null if there is none. Whether there are more is asked where a value is used.
     fn only_row(&mut self, rel: Rel, row: Vec<Typed>) -> Attempt<Vec<Typed>> {
+        let row = row.into_iter().map(|value| self.with_own_digits(value)).collect::<Attempt<Vec<Typed>>>()?;
         let mut aggregates = Vec::new();
         let mut least = |expr: Expr, ty: Type| -> Attempt<Expr> {
             let column = self.column(ty)?;

@@ -417,7 +417,11 @@ impl<'a> Translator<'a> {
                 let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
                 comparison.between(self, left, right)
             }
-            _ => self.function(op.opfuncid, op.inputcollid, &arguments, || operator_reason(op.opno)),
+            // Of an operator that simplification has put there the function may not be known yet.
+            // SAFETY: looks it up.
+            _ => self.function(unsafe { pg_sys::get_opcode(op.opno) }, op.inputcollid, &arguments, || {
+                operator_reason(op.opno)
+            }),
         }
     }
 

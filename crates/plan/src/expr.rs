@@ -197,29 +197,34 @@ impl Expr {
 
     /// Puts expressions in the place of columns, where there is one.
     pub fn replace_columns(&mut self, with: &impl Fn(ColumnId) -> Option<Expr>) {
+        self.replace(&|expr: &Expr| match expr {
+            Expr::Column { id } => with(*id),
+            _ => None,
+        });
+    }
+
+    /// Puts expressions in the place of others, where there is one; what it consists of is not looked at then.
+    pub fn replace(&mut self, with: &impl Fn(&Expr) -> Option<Expr>) {
+        if let Some(expr) = with(self) {
+            *self = expr;
+            return;
+        }
         match self {
-            Expr::Column { id } => {
-                if let Some(expr) = with(*id) {
-                    *self = expr;
-                }
-            }
-            Expr::Literal { .. } | Expr::Param { .. } => {}
+            Expr::Column { .. } | Expr::Literal { .. } | Expr::Param { .. } => {}
             Expr::Cmp { left, right, .. } | Expr::Arith { left, right, .. } => {
-                left.replace_columns(with);
-                right.replace_columns(with);
+                left.replace(with);
+                right.replace(with);
             }
-            Expr::Neg(e) | Expr::Not(e) | Expr::Cast { arg: e, .. } | Expr::IsNull { arg: e, .. } => {
-                e.replace_columns(with)
-            }
+            Expr::Neg(e) | Expr::Not(e) | Expr::Cast { arg: e, .. } | Expr::IsNull { arg: e, .. } => e.replace(with),
             Expr::Bool { args, .. } | Expr::Call { args, .. } | Expr::Coalesce(args) => {
-                args.iter_mut().for_each(|e| e.replace_columns(with));
+                args.iter_mut().for_each(|e| e.replace(with));
             }
             Expr::Case { branches, otherwise } => {
                 for (when, then) in branches {
-                    when.replace_columns(with);
-                    then.replace_columns(with);
+                    when.replace(with);
+                    then.replace(with);
                 }
-                otherwise.replace_columns(with);
+                otherwise.replace(with);
             }
         }
     }
