@@ -150,11 +150,15 @@ impl Lowering<'_> {
             return Ok(native(op, l, r));
         }
         // A constant that the column's own type can hold turns the comparison into one of plain integers.
-        if let Some(r) = decimal_constant(&r).and_then(|value| compared(op, value, right_type.scale(), left_type)) {
-            return Ok(native(op, l, constant(r)));
+        if let Some(value) = decimal_constant(&r)
+            && let Some(compared) = compared(op, &l, value, right_type.scale(), left_type)
+        {
+            return Ok(compared);
         }
-        if let Some(l) = decimal_constant(&l).and_then(|value| compared(op, value, left_type.scale(), right_type)) {
-            return Ok(native(op, constant(l), r));
+        if let Some(value) = decimal_constant(&l)
+            && let Some(compared) = compared(op.mirrored(), &r, value, left_type.scale(), right_type)
+        {
+            return Ok(compared);
         }
         let digits = common_scale(left_type.scale(), right_type.scale());
         Ok(computed(Kernel::CompareDecimals { op, digits }, vec![l, r]))
@@ -300,15 +304,16 @@ fn decimal_constant(expr: &Physical) -> Option<i128> {
     }
 }
 
-/// What stands for the decimal `value` of `scale` in a comparison with values of type `ty`.
-fn compared(op: CmpOp, value: i128, scale: u8, ty: Type) -> Option<ScalarValue> {
-    let never = match ty {
-        Type::Decimal64 { .. } => ScalarValue::Int64(Some(i64::MIN)),
-        _ => ScalarValue::Decimal128(Some(i128::MIN), 38, 0),
-    };
-    // What the type cannot hold is equal to none of its values, which have fewer digits than that.
-    let is_equality = matches!(op, CmpOp::Eq | CmpOp::Ne);
-    as_decimal(value, scale, ty).or(is_equality.then_some(never))
+/// The comparison of values of type `ty` with the decimal `value` of `scale`, if their own slots can be compared.
+fn compared(op: CmpOp, values: &Physical, value: i128, scale: u8, ty: Type) -> Option<Physical> {
+    let with = |op, right| Some(native(op, values.clone(), right));
+    match (as_decimal(value, scale, ty), op) {
+        (Some(held), op) => with(op, constant(held)),
+        // What the type cannot hold is equal to none of its values, but null where they are.
+        (None, CmpOp::Eq) => with(CmpOp::Lt, values.clone()),
+        (None, CmpOp::Ne) => with(CmpOp::Eq, values.clone()),
+        (None, _) => None,
+    }
 }
 
 /// The decimal `value` of `scale` as a constant of type `ty`, if `ty` holds exactly this value.

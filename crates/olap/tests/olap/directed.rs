@@ -188,7 +188,9 @@ fn decimals_compare_by_value_across_scales_and_widths() {
     assert_eq!(compare(CmpOp::Lt, [D2, d5], int(i64::MIN), int(i64::MIN)), boolean(true));
     assert_eq!(compare(CmpOp::Gt, [W2, w30], decimal(i128::MAX), decimal(i128::MAX)), boolean(true));
     assert_eq!(compare(CmpOp::Eq, [D2, W2], int(-5), decimal(-5)), boolean(true));
-    assert_eq!(compare(CmpOp::Ne, [D2, W2], int(1 - 10i64.pow(18)), decimal(1 - 10i128.pow(38))), boolean(true));
+    assert_eq!(compare(CmpOp::Ne, [D2, W2], int(i64::MIN), decimal(i128::MIN)), boolean(true));
+    assert_eq!(compare(CmpOp::Eq, [D2, d5], int(i64::MIN), int(3)), boolean(false));
+    assert_eq!(compare(CmpOp::Ne, [D2, d5], None, int(3)), None);
     assert_eq!(compare(CmpOp::Ge, [w30, D2], decimal(10i128.pow(30) * 3 / 2), int(150)), boolean(true));
 }
 
