@@ -41,7 +41,7 @@ impl<'a> Common<'a> {
         let of =
             classes.iter().enumerate().flat_map(|(number, class)| class.members.iter().map(move |&rel| (rel, number)));
         let of = of.map(|(rel, number)| (std::ptr::from_ref(rel), number)).collect();
-        let mut reading = Reading { classes, of, has_grown: true };
+        let mut reading = Reading { has_grown: !classes.is_empty(), classes, of };
         let output: Vec<ColumnId> = plan.output.iter().flat_map(Expr::columns).collect();
         while std::mem::take(&mut reading.has_grown) {
             reading.look_at(&plan.root, &output);
