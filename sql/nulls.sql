@@ -1,4 +1,4 @@
--- engine: at least 86
+-- engine: at least 89
 --
 -- NULL AND THE THREE TRUTH VALUES
 --
@@ -62,6 +62,10 @@ SELECT id FROM truth WHERE (x = y) = a ORDER BY id;
 SELECT id FROM truth WHERE (x IS NULL) = (y IS NULL) ORDER BY id;
 SELECT id FROM truth WHERE (x, y) = (1, 2) ORDER BY id;
 SELECT id FROM truth WHERE (x, y) < (1, 2) ORDER BY id;
+SELECT id FROM truth WHERE (x, 1 / (y - 1)) < (1, 9) AND y IS DISTINCT FROM 1 ORDER BY id;
+SELECT id, (x, 1 / y) <= (1, 1) AS "behind nulls" FROM truth WHERE id <> 8 OR y > 0 ORDER BY id;
+SELECT id, (1, x, 1 / (y - 1)) > (1, 1, y) AS "behind nulls" FROM truth WHERE id <> 1 ORDER BY id;
+SELECT id, (x, 1 / (y - 1)) <= (1, 1) FROM truth ORDER BY id;
 
 -- lists
 SELECT id FROM truth WHERE x IN (1, 2) ORDER BY id;

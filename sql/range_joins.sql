@@ -1,4 +1,4 @@
--- engine: at least 86
+-- engine: at least 97
 --
 -- RANGE JOINS
 --
@@ -92,6 +92,23 @@ SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b
 SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON abs(a.small) < b.small AND b.id > a.id;
 SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON a.id + b.id < 100 AND a.small < b.small;
 SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON b.name BETWEEN a.name AND a.name || '9';
+
+-- rows, by their first values
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON (a.small, a.id) < (b.small, b.id);
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON (a.seen, a.price, a.id) >= (b.seen, b.fine, b.id);
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON (a.name, a.small) > (b.name, b.small) AND (a.exact, a.id) <= (b.exact, b.id);
+SELECT count(*), count(b.id), sum(a.id), sum(b.id) FROM event a LEFT JOIN event b ON (b.small, b.price) < (a.small, a.price) AND b.id < 30;
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON a.is_open = b.is_open AND (a.local, a.id) < (b.local, b.id);
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON a.small < b.small OR a.small = b.small AND a.price < b.price;
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON (a.big + 1, a.id) < (b.big, b.id) WHERE a.id <> 80;
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON (a.big + 1, a.id) < (b.big, b.id);
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON (a.small, 1 / (a.id - 241)) < (b.small, b.id);
+SELECT count(*), sum(a.id), sum(b.id) FROM event a JOIN event b ON (b.small, 1 / (a.id - 7)) < (a.small, b.id);
+SELECT count(*), sum(id) FROM event a WHERE NOT EXISTS (SELECT FROM event b WHERE (b.clock, b.id) > (a.clock, a.id) AND b.is_open = a.is_open);
+SELECT count(*), sum(id), count(*) FILTER (WHERE found IS NULL) FROM
+  (SELECT id, (small, id) < ANY (SELECT low, high FROM period) AS found FROM event a) s;
+SELECT count(*), sum(a.id), sum(n.id) FROM event a CROSS JOIN LATERAL
+  (SELECT id FROM event b WHERE b.is_open = a.is_open AND (b.seen, b.id) < (a.seen, a.id) ORDER BY b.seen DESC, b.id DESC LIMIT 1) n;
 
 -- periods that overlap, that lie within each other
 SELECT count(*), sum(a.id), sum(b.id) FROM period a JOIN period b ON a.since <= b.until AND b.since <= a.until AND a.id <> b.id;

@@ -99,7 +99,11 @@ impl<'a> Translator<'a> {
                 Some(behind) => {
                     let decided = comparison.with(strict).between(self, left.clone(), right.clone())?.expr;
                     let equal = comparison.with(CmpOp::Eq).between(self, left, right)?.expr;
-                    let then = Expr::Bool { op: BoolOp::And, args: vec![equal, behind] };
+                    // What is behind nulls is not computed, so it raises no error.
+                    let then = match behind.can_raise() {
+                        true => Expr::Case { branches: vec![(equal.clone(), behind)], otherwise: Box::new(equal) },
+                        false => Expr::Bool { op: BoolOp::And, args: vec![equal, behind] },
+                    };
                     Expr::Bool { op: BoolOp::Or, args: vec![decided, then] }
                 }
             });

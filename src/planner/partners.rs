@@ -11,17 +11,24 @@ use crate::pg::tree::{Node, Tree};
 /// A comparison among the conditions of a join or of an index.
 pub struct Compared<'a> {
     node: Node<'a>,
-    call: &'a pg_sys::OpExpr,
     op: CmpOp,
-    tree: Tree<'a>,
+    collation: pg_sys::Oid,
+    sides: [Node<'a>; 2],
 }
 
-/// Those of a list of conditions.
+/// Those of a list of conditions; rows are compared by their first values.
 pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Iterator<Item = Compared<'a>> {
     tree.list(conditions).filter_map(move |node| {
-        let call = node.cast::<pg_sys::OpExpr>()?;
-        let (_, op) = operators::comparison(call.opno)?;
-        Some(Compared { node, call, op, tree })
+        let (operator, collation, sides) = if let Some(call) = node.cast::<pg_sys::OpExpr>() {
+            let mut args = tree.list(call.args);
+            (call.opno, call.inputcollid, [args.next()?, args.next()?])
+        } else {
+            let rows = node.cast::<pg_sys::RowCompareExpr>()?;
+            let sides = [tree.list(rows.largs).next()?, tree.list(rows.rargs).next()?];
+            (tree.oids(rows.opnos).next()?, tree.oids(rows.inputcollids).next()?, sides)
+        };
+        let (_, op) = operators::comparison(operator)?;
+        Some(Compared { node, op, collation, sides })
     })
 }
 
@@ -56,18 +63,14 @@ impl Compared<'_> {
 
     /// Text has ranks where it is ordered by its bytes.
     fn has_ranks(&self) -> bool {
-        let collation = self.call.inputcollid;
-        collation == pg_sys::InvalidOid || ordered_by_bytes(collation)
+        self.collation == pg_sys::InvalidOid || ordered_by_bytes(self.collation)
     }
 
     /// Whether each of the values compared is one side's. An index compares its own with others.
     fn is_between_sides(&self) -> bool {
         let is_of = |node: Node<'_>, side: fn(Node<'_>) -> bool| node.any(side);
-        let sides = self.tree.list(self.call.args).map(|arg| (is_of(arg, is_outer), is_of(arg, is_inner)));
-        match sides.collect::<Vec<_>>()[..] {
-            [left, right] => left.0 != left.1 && right.0 != right.1 && left.0 != right.0 || self.reads_param(),
-            _ => false,
-        }
+        let [left, right] = self.sides.map(|side| (is_of(side, is_outer), is_of(side, is_inner)));
+        left.0 != left.1 && right.0 != right.1 && left.0 != right.0 || self.reads_param()
     }
 }
 

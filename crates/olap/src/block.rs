@@ -393,12 +393,23 @@ pub fn compared_sides<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnI
 /// The sides of a comparison between two stages, the build side's first.
 pub fn comparison<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<(CmpOp, Pair<'a>)> {
     let Expr::Cmp { op, left, right } = filter else { return None };
+    sides(*op, left, right, build, probe)
+}
+
+/// The same of what is compared with each other.
+pub fn sides<'a>(
+    op: CmpOp,
+    left: &'a Expr,
+    right: &'a Expr,
+    build: &[ColumnId],
+    probe: &[ColumnId],
+) -> Option<(CmpOp, Pair<'a>)> {
     let of = |expr: &Expr, side: &[ColumnId]| {
         let read = expr.columns();
         !read.is_empty() && read.iter().all(|id| side.contains(id))
     };
     if of(left, build) && of(right, probe) {
-        Some((*op, (left, right)))
+        Some((op, (left, right)))
     } else if of(left, probe) && of(right, build) {
         Some((op.mirrored(), (right, left)))
     } else {

@@ -4,10 +4,10 @@
 //! ([`crate::join`]). All conditions are evaluated for whatever is found.
 
 use plan::catalogue::Kind;
-use plan::{CmpOp, ColumnId, Expr, Physical, Type};
+use plan::{BoolOp, CmpOp, ColumnId, Expr, Physical, Type};
 use protocol::request::Failure;
 
-use crate::block::comparison;
+use crate::block::{comparison, sides};
 use crate::expr::Lowering;
 use crate::join::{Bound, Limit, Ranked, Ranking};
 use crate::numbers::decimals;
@@ -76,7 +76,10 @@ impl Builder<'_> {
     }
 
     fn candidate<'a>(&self, condition: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<Candidate<'a>> {
-        let (op, (build, probe)) = comparison(condition, build, probe)?;
+        let (op, (build, probe)) = match of_rows(condition) {
+            Some((op, left, right)) => sides(op, left, right, build, probe)?,
+            None => comparison(condition, build, probe)?,
+        };
         let (rankings, tells_apart) = rankings(self.plan.type_of(build), self.plan.type_of(probe))?;
         // A rank that stands for an error is no other value's.
         let is_strict = tells_apart && !condition.can_raise();
@@ -89,6 +92,27 @@ impl Builder<'_> {
         };
         Some(Candidate { condition, bound, build, probe, rankings })
     }
+}
+
+/// What a comparison of rows, `x < y OR x = y AND …`, says of the first values: unless the former is at most the latter it is not
+/// true, null for nulls only, and raises their errors only.
+fn of_rows(condition: &Expr) -> Option<(CmpOp, &Expr, &Expr)> {
+    let Expr::Bool { op: BoolOp::Or, args } = condition else { return None };
+    let [Expr::Cmp { op, left, right }, others @ ..] = &args[..] else { return None };
+    let op = match op {
+        CmpOp::Lt | CmpOp::Le => CmpOp::Le,
+        CmpOp::Gt | CmpOp::Ge => CmpOp::Ge,
+        CmpOp::Eq | CmpOp::Ne => return None,
+    };
+    let at_bound = |other: &Expr| {
+        let (first, behind) = match other {
+            Expr::Bool { op: BoolOp::And, args } => args.split_first()?,
+            _ => (other, &[][..]),
+        };
+        let is_equal = matches!(first, Expr::Cmp { op: CmpOp::Eq, left: l, right: r } if (l, r) == (left, right));
+        (is_equal && !behind.iter().any(Expr::can_raise)).then_some(())
+    };
+    others.iter().all(|other| at_bound(other).is_some()).then_some((op, &**left, &**right))
 }
 
 /// Ranks of values of two types that are compared with each other, and whether they tell all values apart.
@@ -112,6 +136,22 @@ fn rankings(build: Type, probe: Type) -> Option<([Ranking; 2], bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_compared_by_their_first_values() {
+        let [a, b, c, d] = [1, 2, 3, 4].map(|id| Expr::column(ColumnId(id)));
+        let compared =
+            |op, left: &Expr, right: &Expr| Expr::Cmp { op, left: Box::new(left.clone()), right: Box::new(right.clone()) };
+        let both = |op, args| Expr::Bool { op, args };
+        let behind = |first| both(BoolOp::And, vec![first, compared(CmpOp::Le, &c, &d)]);
+        let rows = both(BoolOp::Or, vec![compared(CmpOp::Gt, &a, &b), behind(compared(CmpOp::Eq, &a, &b))]);
+        assert_eq!(of_rows(&rows), Some((CmpOp::Ge, &a, &b)));
+        let others = both(BoolOp::Or, vec![compared(CmpOp::Gt, &a, &b), behind(compared(CmpOp::Eq, &a, &d))]);
+        assert_eq!(of_rows(&others), None);
+        let all_but_equal = both(BoolOp::Or, vec![compared(CmpOp::Gt, &a, &b), behind(compared(CmpOp::Lt, &a, &b))]);
+        assert_eq!(of_rows(&all_but_equal), None);
+        assert_eq!(of_rows(&compared(CmpOp::Lt, &a, &b)), None);
+    }
 
     #[test]
     fn ranks_are_of_one_kind_on_both_sides() {
