@@ -59,6 +59,8 @@ tagged! {
     Param => T_Param,
     PartitionCmd => T_PartitionCmd,
     PlannedStmt => T_PlannedStmt,
+    PlannerGlobal => T_PlannerGlobal,
+    PlannerInfo => T_PlannerInfo,
     Query => T_Query,
     RangeTblEntry => T_RangeTblEntry,
     RangeTblFunction => T_RangeTblFunction,

@@ -14,7 +14,7 @@ use super::sent::Sent;
 use super::split::split;
 use super::unplanned::{self, Reads};
 use super::unwrap::{merge_into_sorted, unwrapped};
-use super::{by_key, cost, flag, insert, nodes};
+use super::{by_key, cost, flag, inlined, insert, nodes};
 use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
 use crate::pg::relation::{self, Lock};
@@ -111,6 +111,11 @@ struct Asked {
     must_run: bool,
 }
 
+impl Asked {
+    /// The heap's.
+    const NOT: Asked = Asked { copy: std::ptr::null_mut(), by_cost: false, can_wait: false, must_run: false };
+}
+
 /// What comes of a query whose heap plan can wait.
 #[repr(C)]
 struct First {
@@ -130,31 +135,64 @@ unsafe extern "C-unwind" fn copy_if_asked(
 ) -> Asked {
     // SAFETY: the caller's query.
     unsafe {
-        let flagged = flag::take(query);
+        let mut flagged = flag::take(query);
         let route = ROUTE.get();
+        if route == Route::Off || !reads_rows(&*query) {
+            return Asked::NOT;
+        }
+        // The planner scribbles on its query.
+        let mut copy = std::ptr::null_mut();
+        if inlined::has_any(Tree::new(), &*query) && !session::in_parallel_mode() {
+            copy = pg_sys::copyObjectImpl(query.cast()).cast();
+            let done = attempt(AssertUnwindSafe(|| {
+                inlined::inline(copy);
+                Ok::<(), String>(())
+            }));
+            // The heap's planner will raise it.
+            if done.is_err() {
+                return Asked::NOT;
+            }
+            flagged |= flag::take(copy);
+        }
+        let has_bodies = !copy.is_null();
+        let read = if has_bodies { copy } else { query };
         let by_cost = route == Route::Auto && !flagged;
         let asked = match route {
             Route::Off => false,
             Route::Hint => flagged,
-            Route::Auto => flagged || may_be_worth_it(&*query) && census(query).any_mirrored,
-            Route::Prefer | Route::Force => flagged || census(query).any_mirrored,
+            Route::Auto => flagged || may_be_worth_it(&*read) && census(read).any_mirrored,
+            Route::Prefer | Route::Force => flagged || census(read).any_mirrored,
         };
-        let is_select = (*query).commandType == pg_sys::CmdType::CMD_SELECT && (*query).utilityStmt.is_null();
-        let reads = is_select || insert::reads_rows(&*query);
-        // PL/pgSQL evaluates such a query itself, and knows what its plan looks like.
-        let reads_nothing = (*query).rtable.is_null() && (*query).cteList.is_null() && !(*query).hasSubLinks;
         // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
         // cursor rows may be updated (WHERE CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
-        // The planner scribbles on its query.
-        if !asked || !reads || reads_nothing || about_heap {
-            return Asked { copy: std::ptr::null_mut(), by_cost, can_wait: false, must_run: false };
+        if !asked || about_heap {
+            return Asked::NOT;
         }
-        let can_wait = !by_cost && (*query).rowMarks.is_null() && unplanned::can_wait(query, source, options, params);
-        let must_run = route == Route::Force && all_mirrored(query);
-        Asked { copy: pg_sys::copyObjectImpl(query.cast()).cast(), by_cost, can_wait, must_run }
+        if !has_bodies {
+            copy = pg_sys::copyObjectImpl(query.cast()).cast();
+        }
+        let can_wait = !by_cost
+            && !has_bodies
+            && (*query).rowMarks.is_null()
+            && unplanned::can_wait(query, source, options, params);
+        let must_run = route == Route::Force && all_mirrored(copy);
+        Asked { copy, by_cost, can_wait, must_run }
     }
+}
+
+/// Whether a statement reads rows, of whatever.
+///
+/// # Safety
+///
+/// `query` is a rewritten query.
+unsafe fn reads_rows(query: &pg_sys::Query) -> bool {
+    let is_select = query.commandType == pg_sys::CmdType::CMD_SELECT && query.utilityStmt.is_null();
+    // PL/pgSQL evaluates such a query itself, and knows what its plan looks like.
+    let reads_nothing = query.rtable.is_null() && query.cteList.is_null() && !query.hasSubLinks;
+    // SAFETY: by the caller's promise.
+    !reads_nothing && (is_select || unsafe { insert::reads_rows(query) })
 }
 
 /// Whether a query could be cheaper in the engine, as far as can be said of it for next to nothing.

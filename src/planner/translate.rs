@@ -163,8 +163,8 @@ impl<'a> Translator<'a> {
                 .next()
                 .map_or_else(|| Why::FromItem.of("no table in FROM"), |sent| sent.reason));
         }
-        if Self::is_inexact_twice(&root) {
-            return Err(Why::RowOrder.of("subquery about rows with aggregates that depend on row order"));
+        if plan::twice::may_differ(&root) {
+            return Err(Why::RowOrder.of("subquery about a value that depends on the order of rows"));
         }
         root.visit_mut(&mut |rel| {
             if let Rel::Scan { relation, columns } = rel {
@@ -179,25 +179,6 @@ impl<'a> Translator<'a> {
         })?;
         let Translator { param_exprs: params, sources, sent, names, .. } = self;
         Ok(Finished { plan, params, sources, sent, names })
-    }
-
-    /// Whether rows around a subquery, which may be computed twice, hold what depends on the order in which aggregates met them.
-    fn is_inexact_twice(root: &Rel) -> bool {
-        let (mut found, mut around) = (false, Vec::new());
-        root.visit(&mut |rel| {
-            if let Rel::Apply { left, .. } = rel {
-                around.push(left);
-            }
-        });
-        for left in around {
-            left.visit(&mut |rel| {
-                found |= rel.aggregates().iter().any(|a| a.agg.is_inexact() || a.agg.shows_row_order());
-                if let Rel::Window { calls, .. } = rel {
-                    found |= calls.iter().any(|call| call.function.is_inexact());
-                }
-            });
-        }
-        found
     }
 
     pub fn scope_mut(&mut self) -> &mut Scope<'a> {

@@ -38,9 +38,7 @@ pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Reaso
         // SAFETY: planned under the query's locks, with a column for each of the relation's.
         unsafe { place.run(statement, &mut |values, nulls| rows.add(values, nulls)) };
         room = rows.room;
-        all.push(
-            rows.finish().map_err(|reason| Why::RowsSent.of(format!("rows of \"{name}\" cannot be sent: {reason}")))?,
-        );
+        all.push(rows.finish().map_err(|(why, what)| why.of(format!("rows of \"{name}\" cannot be sent: {what}")))?);
     }
     Ok(all)
 }
@@ -51,7 +49,7 @@ struct Collected<'a> {
     sent: SentRows,
     /// Bytes that may still come.
     room: usize,
-    failed: Option<String>,
+    failed: Option<(Why, String)>,
 }
 
 impl Collected<'_> {
@@ -67,14 +65,14 @@ impl Collected<'_> {
         self.failed.is_none()
     }
 
-    fn try_add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<(), String> {
+    fn try_add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<(), (Why, String)> {
         self.take(VALUE_BYTES)?;
         self.sent.rows += 1;
         for (at, ty) in self.types.iter().enumerate() {
             let value = match nulls[at] {
                 true => None,
                 // SAFETY: the planner has made the column of an expression of this type.
-                false => Some(unsafe { value::literal(values[at], *ty) }?),
+                false => Some(unsafe { value::literal(values[at], *ty) }.map_err(|what| (Why::Value, what))?),
             };
             let long = match &value {
                 Some(Literal::Text(text)) => text.len(),
@@ -87,12 +85,13 @@ impl Collected<'_> {
         Ok(())
     }
 
-    fn take(&mut self, bytes: usize) -> Result<(), String> {
-        self.room = self.room.checked_sub(bytes).ok_or("they are too many (anker.max_sent)")?;
+    fn take(&mut self, bytes: usize) -> Result<(), (Why, String)> {
+        let too_many = || (Why::RowsSent, "they are too many (anker.max_sent)".to_owned());
+        self.room = self.room.checked_sub(bytes).ok_or_else(too_many)?;
         Ok(())
     }
 
-    fn finish(self) -> Result<SentRows, String> {
+    fn finish(self) -> Result<SentRows, (Why, String)> {
         self.failed.map_or(Ok(self.sent), Err)
     }
 }

@@ -51,6 +51,7 @@ files![
     conversions,
     documents,
     unfolded,
+    bodies,
     text_orders,
     types,
     nulls,

@@ -140,8 +140,11 @@ mod tests {
     #[test]
     fn rows_are_compared_by_their_first_values() {
         let [a, b, c, d] = [1, 2, 3, 4].map(|id| Expr::column(ColumnId(id)));
-        let compared =
-            |op, left: &Expr, right: &Expr| Expr::Cmp { op, left: Box::new(left.clone()), right: Box::new(right.clone()) };
+        let compared = |op, left: &Expr, right: &Expr| Expr::Cmp {
+            op,
+            left: Box::new(left.clone()),
+            right: Box::new(right.clone()),
+        };
         let both = |op, args| Expr::Bool { op, args };
         let behind = |first| both(BoolOp::And, vec![first, compared(CmpOp::Le, &c, &d)]);
         let rows = both(BoolOp::Or, vec![compared(CmpOp::Gt, &a, &b), behind(compared(CmpOp::Eq, &a, &b))]);

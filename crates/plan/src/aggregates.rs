@@ -318,6 +318,11 @@ impl Agg {
         }
     }
 
+    /// Whether it, or what it aggregates, can be an error.
+    pub fn can_raise(&self) -> bool {
+        !self.aggregate().row().raises.is_empty() || self.arguments().iter().any(Expr::can_raise)
+    }
+
     /// Those of its columns that count, and are zero and not null for no rows.
     pub fn counts(&self) -> &'static [usize] {
         match self {

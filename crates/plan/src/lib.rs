@@ -21,6 +21,7 @@ pub mod numeric;
 pub mod pattern;
 pub mod regular;
 mod rel;
+pub mod twice;
 mod types;
 mod unfold;
 mod window;

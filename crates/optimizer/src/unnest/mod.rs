@@ -7,11 +7,13 @@
 //! ```
 //!
 //! where D is what the left side has, once each, of the columns that the right side reads (Neumann and Kemper, *Unnesting
-//! Arbitrary Queries*, BTW 2015). The first two ways are the shorter ones, and taken only where they add no error.
+//! Arbitrary Queries*, BTW 2015). The first two ways are the shorter ones, and taken only where they add no error. D repeats the
+//! left side, whose subqueries have repeated theirs; where that grows it has more values, of fewer operators: `more`.
 
 mod domain;
 mod group;
 mod lift;
+mod more;
 
 use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan, Rel, SortKey, Type};
 
@@ -20,6 +22,9 @@ use domain::Domain;
 /// A plan that takes more columns is left as it is: what is computed twice within what is computed twice grows fast.
 const MAX_COLUMNS: usize = 8192;
 
+/// A plan that takes more repeats only what it has to.
+const FEW_COLUMNS: usize = 512;
+
 /// The same rows without applications, unless that would be too many operators.
 pub fn unnested(plan: Plan) -> Plan {
     let mut any = false;
@@ -27,17 +32,23 @@ pub fn unnested(plan: Plan) -> Plan {
     if !any {
         return plan;
     }
-    let mut unnesting = Unnesting { columns: plan.columns.clone(), params: &plan.params };
-    let root = unnesting.rel(plan.root.clone());
-    let columns = unnesting.columns;
-    match columns.len() > MAX_COLUMNS {
-        true => plan,
-        false => Plan { root, columns, ..plan },
+    for (is_sparing, most) in [(false, FEW_COLUMNS.max(2 * plan.columns.len())), (true, MAX_COLUMNS)] {
+        let columns = plan.columns.clone();
+        let mut unnesting = Unnesting { columns, most, is_sparing, params: &plan.params };
+        let root = unnesting.rel(plan.root.clone());
+        if unnesting.columns.len() <= most {
+            return Plan { root, columns: unnesting.columns, ..plan };
+        }
     }
+    plan
 }
 
 struct Unnesting<'a> {
     columns: Vec<Type>,
+    /// With more columns nothing is made of it.
+    most: usize,
+    /// Whether subqueries may be computed for more values than there are around them.
+    is_sparing: bool,
     params: &'a [Type],
 }
 
@@ -81,7 +92,7 @@ impl Unnesting<'_> {
     /// Both sides have no applications any more.
     fn apply(&mut self, kind: JoinKind, left: Rel, right: Rel, mut conditions: Vec<Expr>) -> Rel {
         let outer = left.columns();
-        if self.columns.len() > MAX_COLUMNS || !reads(&right, &outer) {
+        if self.columns.len() > self.most || !reads(&right, &outer) {
             return left.join(kind, right, conditions);
         }
         let right = if kind.keeps_right() { right } else { lift::of_any_number(right) };
@@ -122,7 +133,8 @@ impl Unnesting<'_> {
     /// Whatever the right side is: it is computed for each value of the columns that it reads.
     fn by_domain(&mut self, kind: JoinKind, Sides { left, right, mut conditions }: Sides) -> Rel {
         let outer: Vec<ColumnId> = left.columns().into_iter().filter(|id| reads(&right, &[*id])).collect();
-        let domain = Domain { left: &left, outer: &outer };
+        let more = (self.is_sparing && more::is_safe(&right)).then(|| more::with_more(&left, &outer));
+        let domain = Domain { left: more.as_ref().unwrap_or(&left), outer: &outer };
         let own = right.columns();
         let (right, values) = self.dependent(right, &domain);
         domain.compare_on_right(&mut conditions, &own, &values);

@@ -1,0 +1,98 @@
+//! Rows of fewer operators among whose values are all that other rows have.
+//!
+//! A subquery may be computed for more values than there are around it: nobody asks for what it gives for the others. Semi-joins
+//! and outer joins around it, which are subqueries themselves, need not be repeated then.
+
+use plan::{ColumnId, Expr, JoinKind, Rel};
+
+/// Rows with the values that `rel` has in the columns `read`, and others; they raise no errors that `rel` does not raise.
+pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
+    match rel {
+        Rel::Filter { input, conditions } => {
+            let input = with_more(input, read);
+            let columns = input.columns();
+            let may_stay = |c: &&Expr| !c.can_raise() && c.columns().iter().all(|id| columns.contains(id));
+            let conditions = conditions.iter().filter(may_stay).cloned().collect();
+            input.filter(conditions)
+        }
+        Rel::Map { input, .. } if has(input, read) => with_more(input, read),
+        Rel::Join { kind: JoinKind::Inner, left, right, conditions } => {
+            let conditions: Vec<Expr> = conditions.iter().filter(|c| !c.can_raise()).cloned().collect();
+            let mut read = read.to_vec();
+            read.extend(conditions.iter().flat_map(Expr::columns));
+            let side = |rel: &Rel| {
+                let own = rel.columns();
+                with_more(rel, &read.iter().copied().filter(|id| own.contains(id)).collect::<Vec<_>>())
+            };
+            side(left).join(JoinKind::Inner, side(right), conditions)
+        }
+        Rel::Join { kind: JoinKind::Semi | JoinKind::Anti | JoinKind::Left | JoinKind::Mark(_), left, .. }
+            if has(left, read) =>
+        {
+            with_more(left, read)
+        }
+        other => other.clone(),
+    }
+}
+
+fn has(rel: &Rel, read: &[ColumnId]) -> bool {
+    let columns = rel.columns();
+    read.iter().all(|id| columns.contains(id))
+}
+
+/// Whether rows can be computed for values that nobody asks for: no error comes of it.
+pub fn is_safe(rel: &Rel) -> bool {
+    let mut safe = true;
+    rel.visit(&mut |rel| {
+        safe &= !rel.expressions().into_iter().any(Expr::can_raise)
+            && !rel.aggregates().iter().any(|a| a.agg.can_raise())
+            && !matches!(rel, Rel::Window { .. } | Rel::Unfold { .. });
+    });
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plan::{CmpOp, Computed, Type};
+
+    fn scan(relation: u16, columns: [u16; 2]) -> Rel {
+        Rel::Scan { relation, columns: columns.map(ColumnId).to_vec() }
+    }
+
+    fn column(id: u16) -> Expr {
+        Expr::column(ColumnId(id))
+    }
+
+    #[test]
+    fn what_only_leaves_rows_out_is_not_repeated() {
+        let less = Expr::Cmp { op: CmpOp::Lt, left: Box::new(column(0)), right: Box::new(column(2)) };
+        let pairs = scan(0, [0, 1]).join(JoinKind::Inner, scan(1, [2, 3]), vec![less]);
+        let null = Expr::IsNull { arg: Box::new(column(1)), negated: true };
+        let marked = pairs
+            .clone()
+            .join(JoinKind::Anti, scan(2, [4, 5]), vec![Expr::equal(column(4), column(0))])
+            .join(JoinKind::Mark(ColumnId(8)), scan(2, [6, 7]), vec![Expr::equal(column(6), column(1))])
+            .filter(vec![column(8), null.clone()]);
+        assert_eq!(with_more(&marked, &[ColumnId(0), ColumnId(3)]), pairs.filter(vec![null]));
+        assert_eq!(with_more(&marked, &[ColumnId(8)]).columns(), marked.columns());
+    }
+
+    #[test]
+    fn what_raises_is_asked_of_no_more_rows() {
+        let sum = Expr::Arith {
+            op: plan::ArithOp::Add,
+            ty: Type::Int64,
+            left: Box::new(column(0)),
+            right: Box::new(column(1)),
+        };
+        let positive = Expr::equal(sum.clone(), column(0));
+        let rows = scan(0, [0, 1]);
+        let some = rows.clone().join(JoinKind::Semi, scan(1, [2, 3]), vec![Expr::equal(column(2), column(0))]);
+        assert_eq!(with_more(&some.clone().filter(vec![positive]), &[ColumnId(0)]), rows);
+        let computed = some.map(vec![Computed { column: ColumnId(4), expr: sum }]);
+        assert_eq!(with_more(&computed, &[ColumnId(4)]), computed);
+        assert_eq!(with_more(&computed, &[ColumnId(1)]), rows);
+        assert!(!is_safe(&computed) && is_safe(&rows));
+    }
+}

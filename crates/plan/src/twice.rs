@@ -1,0 +1,139 @@
+//! What may differ if it is computed twice: sums of floats, lists of rows that are equal in their order, and what is made of them.
+//!
+//! The rows around a subquery may be computed once more, for the values that it reads of them. Those have to be the same ones.
+
+use std::collections::HashSet;
+
+use crate::{Agg, ColumnId, Expr, JoinKind, Rel};
+
+/// Whether some subquery reads a value around it that may differ, or depends on which rows there are.
+pub fn may_differ(root: &Rel) -> bool {
+    let mut differing = Differing { columns: HashSet::new(), found: false };
+    differing.rows(root);
+    differing.found
+}
+
+struct Differing {
+    /// Whose values may differ.
+    columns: HashSet<ColumnId>,
+    /// Whether a subquery reads such.
+    found: bool,
+}
+
+impl Differing {
+    /// Whether it may differ which rows an operator has.
+    fn rows(&mut self, rel: &Rel) -> bool {
+        if let Rel::Apply { kind, left, right, conditions } = rel {
+            let of_left = self.rows(left);
+            let around = left.columns();
+            let differs = |id: &ColumnId| self.columns.contains(id) || of_left && around.contains(id);
+            let mut reads = false;
+            right.visit(&mut |rel| {
+                reads |= rel.expressions().into_iter().flat_map(Expr::columns).any(|id| differs(&id))
+            });
+            self.found |= reads;
+            let of_right = self.rows(right);
+            return self.joined(*kind, of_left || of_right, conditions);
+        }
+        let below = rel.inputs().into_iter().fold(false, |any, input| self.rows(input) || any);
+        match rel {
+            Rel::Map { computed, .. } => {
+                for one in computed {
+                    self.add(self.reads(&one.expr), [one.column]);
+                }
+                below
+            }
+            Rel::Union { columns, inputs } => {
+                for (at, column) in columns.iter().enumerate() {
+                    self.add(inputs.iter().any(|part| self.reads(&part.exprs[at])), [*column]);
+                }
+                below
+            }
+            Rel::Join { kind, conditions, .. } => self.joined(*kind, below, conditions),
+            // A group is there or not by its keys alone.
+            Rel::Aggregate { keys, aggregates, .. } if !keys.iter().any(|key| self.reads(&key.expr)) => {
+                for one in aggregates {
+                    let reads = one.agg.arguments().iter().any(|e| self.reads(e));
+                    self.add(below || reads || differs(&one.agg), one.columns.iter().copied());
+                }
+                below
+            }
+            _ => {
+                let reads = rel.expressions().into_iter().any(|e| self.reads(e));
+                let differs = rel.aggregates().iter().any(|one| differs(&one.agg))
+                    || matches!(rel, Rel::Window { calls, .. } if calls.iter().any(|call| call.function.is_inexact()));
+                self.add(below || reads || differs, rel.made());
+                below || reads
+            }
+        }
+    }
+
+    fn joined(&mut self, kind: JoinKind, rows: bool, conditions: &[Expr]) -> bool {
+        let differs = rows || conditions.iter().any(|e| self.reads(e));
+        if let JoinKind::Mark(mark) = kind {
+            self.add(differs, [mark]);
+        }
+        differs
+    }
+
+    fn reads(&self, expr: &Expr) -> bool {
+        expr.columns().iter().any(|id| self.columns.contains(id))
+    }
+
+    fn add(&mut self, differs: bool, columns: impl IntoIterator<Item = ColumnId>) {
+        if differs {
+            self.columns.extend(columns);
+        }
+    }
+}
+
+fn differs(agg: &Agg) -> bool {
+    agg.is_inexact() || agg.shows_row_order()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregates::FloatAgg;
+    use crate::{Aggregation, CmpOp, Computed};
+
+    fn column(id: u16) -> Expr {
+        Expr::column(ColumnId(id))
+    }
+
+    fn scan(columns: [u16; 2]) -> Rel {
+        Rel::Scan { relation: 0, columns: columns.map(ColumnId).to_vec() }
+    }
+
+    /// Groups by the second column, with a sum of the first one, which are floats.
+    fn groups() -> Rel {
+        let sum = Agg::Float(FloatAgg::Sum, column(0));
+        let aggregates = vec![Aggregation { columns: vec![ColumnId(3)], agg: sum, distinct: false }];
+        let keys = vec![Computed { column: ColumnId(2), expr: column(1) }];
+        Rel::Aggregate { input: Box::new(scan([0, 1])), keys, aggregates }
+    }
+
+    fn with_subquery_about(left: Rel, id: u16) -> Rel {
+        left.apply(JoinKind::Semi, scan([8, 9]).filter(vec![Expr::equal(column(8), column(id))]), Vec::new())
+    }
+
+    #[test]
+    fn a_key_of_groups_is_the_same_each_time_and_a_sum_is_not() {
+        assert!(!may_differ(&with_subquery_about(groups(), 2)));
+        assert!(may_differ(&with_subquery_about(groups(), 3)));
+        let computed = groups().map(vec![Computed { column: ColumnId(4), expr: Expr::Coalesce(vec![column(3)]) }]);
+        assert!(
+            !may_differ(&with_subquery_about(computed.clone(), 2)) && may_differ(&with_subquery_about(computed, 4))
+        );
+    }
+
+    #[test]
+    fn rows_that_a_sum_decides_about_may_be_others() {
+        let less = Expr::Cmp { op: CmpOp::Lt, left: Box::new(column(3)), right: Box::new(column(3)) };
+        assert!(may_differ(&with_subquery_about(groups().filter(vec![less.clone()]), 2)));
+        let marked = groups().join(JoinKind::Mark(ColumnId(5)), scan([6, 7]), vec![less.clone()]);
+        assert!(may_differ(&with_subquery_about(marked, 5)));
+        // Nothing is computed twice for one that reads nothing around it.
+        assert!(!may_differ(&groups().filter(vec![less]).apply(JoinKind::Inner, scan([8, 9]), Vec::new())));
+    }
+}
