@@ -1,4 +1,4 @@
--- engine: at least 48
+-- engine: at least 57
 --
 -- SUBQUERIES THAT READ WHAT IS AROUND THEM
 --
@@ -115,3 +115,23 @@ SELECT id FROM outr WHERE EXISTS (SELECT 1 FROM innr i WHERE i.k = outr.k AND i.
   AND EXISTS (SELECT 1 FROM innr j WHERE j.o = i.o AND j.q < outr.v)) ORDER BY id;
 SELECT id FROM outr WHERE NOT EXISTS (SELECT 1 FROM innr i WHERE i.k = outr.k AND i.o <> outr.id
   AND EXISTS (SELECT 1 FROM innr j WHERE j.o = i.o AND j.q < outr.v AND j.id < 30)) ORDER BY id;
+
+-- beside lists and sums of floats, which are not read
+SELECT id, ARRAY(SELECT i.id FROM innr i WHERE i.o = outr.id ORDER BY i.id) AS own, ARRAY(SELECT i.k FROM innr i WHERE i.id <= outr.id ORDER BY i.id)
+  FROM outr WHERE id < 9 ORDER BY id;
+SELECT id, (SELECT string_agg(i.t, ',' ORDER BY i.id) FROM innr i WHERE i.o = outr.id) AS texts,
+  (SELECT array_agg(i.k ORDER BY i.id) FROM innr i WHERE i.id < outr.id) AS keys, (SELECT count(*) FROM innr i WHERE i.id > outr.id) AS n
+  FROM outr WHERE id < 9 ORDER BY id;
+SELECT k, sum(f)::integer, (SELECT count(*) FROM innr i WHERE i.o > g.k) FROM outr g GROUP BY k ORDER BY k;
+SELECT k, n, (SELECT max(i.id) FROM innr i WHERE i.k >= g.k AND i.o <> g.n) FROM (SELECT k, count(*) AS n, avg(f) AS mean FROM outr GROUP BY k) g
+  ORDER BY k;
+SELECT k, (SELECT count(*) FROM innr i WHERE i.f > g.s AND i.o <> g.k) FROM (SELECT k, sum(f) AS s FROM outr GROUP BY k) g ORDER BY k;
+SELECT id FROM outr o WHERE EXISTS (SELECT FROM (SELECT i.o, sum(i.f) AS s FROM innr i WHERE i.k <> o.k GROUP BY i.o) x WHERE x.s > 1000) ORDER BY id LIMIT 5;
+
+-- lists that are looked up in lists that are looked up in lists
+SELECT count(*) FROM outr a WHERE a.id NOT IN (SELECT b.o FROM innr b WHERE b.k > a.k AND b.id NOT IN
+  (SELECT c.o FROM innr c WHERE c.k <> b.k AND c.q > a.v AND c.id NOT IN (SELECT d.o FROM innr d WHERE d.k = a.k AND d.o <> b.o AND d.id < 40) AND c.id < 40) AND b.id < 40);
+SELECT count(*) FROM outr a WHERE a.id IN (SELECT b.o FROM innr b WHERE b.k > a.k AND b.id NOT IN
+  (SELECT c.o FROM innr c WHERE c.k <> b.k AND c.q > a.v AND (c.id IN (SELECT d.o FROM innr d WHERE d.k = a.k AND d.o <> b.o AND d.t <> c.t AND d.id < 40)) IS NOT TRUE AND c.id < 40) AND b.id < 40);
+SELECT id, (SELECT count(*) FROM innr b WHERE b.o = a.id AND b.k NOT IN (SELECT c.o FROM innr c WHERE c.k <> a.k AND c.id > ALL (SELECT d.o FROM innr d WHERE d.k = c.k
+  AND d.o > b.o AND d.q <> a.v AND d.id < 30) AND c.id < 30)) FROM outr a WHERE id < 12 ORDER BY id;

@@ -1,4 +1,4 @@
--- engine: at least 55
+-- engine: at least 59
 --
 -- PREPARED STATEMENTS AND PARAMETERS
 --
@@ -148,6 +148,14 @@ PREPARE listed_having (text) AS
 EXECUTE listed_having('part 0');
 EXECUTE listed_having(NULL);
 RESET plan_cache_mode;
+
+-- lists in the condition of an outer join
+PREPARE some_left (integer[]) AS SELECT count(*), count(q.id) FROM part p LEFT JOIN part q ON q.size = p.id AND q.id = ANY ($1);
+EXECUTE some_left('{1,2,7,NULL}');
+PREPARE some_full (integer[], text[]) AS SELECT count(*), count(p.id), count(q.id) FROM part p FULL JOIN part q ON q.size = p.id AND q.id = ANY ($1) AND p.name <> ALL ($2);
+EXECUTE some_full('{1,2,7,12}', '{part 2,none}');
+EXECUTE some_full('{}', '{}');
+EXECUTE some_full(NULL, '{NULL}');
 
 -- numerics that only the execution tells, where they are null after all
 PREPARE shown_or_not (numeric) AS SELECT p.id, x.n, x.n + 1 AS more, coalesce(x.n, 0) AS some FROM part p LEFT JOIN (SELECT $1 AS n) x ON p.id = 2

@@ -1,4 +1,4 @@
--- engine: at least 65
+-- engine: at least 70
 --
 -- SUBQUERIES
 --
@@ -48,6 +48,14 @@ SELECT n, count(*) FROM (SELECT d_id, count(e_id) AS n FROM dept LEFT JOIN emp O
   GROUP BY n ORDER BY n;
 SELECT count(*), count(x), count(y) FROM (SELECT e_id AS x FROM emp WHERE e_grade = 1) a
   FULL JOIN (SELECT b_emp AS y FROM bonus WHERE b_year = 2021) b ON x = y;
+
+-- in the condition of a full join, about one of its sides
+SELECT count(*), count(e_id), count(d_id) FROM emp FULL JOIN dept ON e_dept = d_id AND e_id IN (SELECT b_emp FROM bonus);
+SELECT count(*), count(e_id), count(d_id) FROM emp FULL JOIN dept ON e_dept = d_id AND d_id NOT IN (SELECT b_emp FROM bonus WHERE b_sum > 55);
+SELECT count(*), count(e_id), count(d_id) FROM emp FULL JOIN dept ON e_dept = d_id AND e_pay > (SELECT avg(x.e_pay) FROM emp x WHERE x.e_dept = emp.e_dept);
+SELECT count(*), count(a.e_id), count(b.e_id) FROM emp a FULL JOIN emp b ON a.e_id = b.e_dept AND EXISTS (SELECT FROM bonus WHERE b_emp = a.e_id)
+  AND b.e_pay < ALL (SELECT b_sum * 20 FROM bonus WHERE b_year > 2020);
+SELECT count(*), sum(e_id), sum(d_id) FROM emp FULL JOIN dept ON e_dept = d_id AND (SELECT count(*) > 100 FROM bonus);
 
 -- EXISTS
 SELECT e_id FROM emp WHERE EXISTS (SELECT 1 FROM bonus WHERE b_emp = e_id AND b_sum > 40) ORDER BY 1;

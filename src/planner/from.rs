@@ -7,7 +7,7 @@ use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
 
 use super::level::subqueries_last;
 use super::reason::{Attempt, Why};
-use super::translate::Translator;
+use super::translate::{Pending, Translator};
 use crate::pg::compat;
 use crate::pg::tree::{Node, Tree, push};
 
@@ -116,7 +116,7 @@ impl<'a> Reader<'a, '_> {
             let (left, right) = (self.restricted(left)?, self.restricted(right)?);
             (left, right, conjuncts(self.translator.tree, self.query, quals))
         };
-        let (kind, left, right) = match join.jointype {
+        let (kind, mut left, mut right) = match join.jointype {
             pg_sys::JoinType::JOIN_LEFT => (JoinKind::Left, left, right),
             pg_sys::JoinType::JOIN_RIGHT => (JoinKind::Left, right, left),
             pg_sys::JoinType::JOIN_FULL => (JoinKind::Full, left, right),
@@ -125,18 +125,37 @@ impl<'a> Reader<'a, '_> {
         let waiting = self.translator.pending.len();
         let conditions =
             conjuncts.into_iter().map(|c| self.translator.row_condition(c)).collect::<Attempt<Vec<Expr>>>()?;
+        if kind == JoinKind::Full {
+            (left, right) = self.with_pending_of_sides(left, right, waiting)?;
+        }
         if self.translator.pending.len() == waiting {
             if kind == JoinKind::Full && !self.is_looked_up(&left, &right, &conditions) {
                 return Err(Why::FromItem.of("full join that PostgreSQL has no way for"));
             }
             return Ok(self.translator.join(left, kind, right, conditions));
         }
-        if kind == JoinKind::Full {
-            return Err(Why::Subquery.of("subquery in the condition of a full join"));
-        }
         // A partner is a row of the right side for which the condition holds with all that it needs.
         let partners = self.translator.with_pending(right, waiting).filter(conditions);
         Ok(self.translator.join(left, kind, partners, Vec::new()))
+    }
+
+    /// The sides of a full join, each with what its condition needs beside rows of that side alone.
+    fn with_pending_of_sides(&mut self, mut left: Rel, mut right: Rel, waiting: usize) -> Attempt<(Rel, Rel)> {
+        for Pending { kind, rel, conditions } in self.translator.pending.split_off(waiting) {
+            let mut read: Vec<ColumnId> = conditions.iter().flat_map(Expr::columns).collect();
+            rel.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));
+            let reads = |side: &Rel| self.translator.columns_of(side).iter().any(|id| read.contains(id));
+            let side = match (reads(&left), reads(&right)) {
+                (true, true) => {
+                    return Err(Why::Subquery.of("subquery about both sides of a full join in its condition"));
+                }
+                (true, false) => &mut left,
+                _ => &mut right,
+            };
+            let rows = std::mem::replace(side, Rel::Row);
+            *side = self.translator.join(rows, kind, rel, conditions);
+        }
+        Ok((left, right))
     }
 
     /// Whether a condition equates the two sides, or none reads them: PostgreSQL raises an error for any other full join.

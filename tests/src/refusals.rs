@@ -77,8 +77,8 @@ fn shapes_that_run_on_the_heap(context: &Context) -> Result<()> {
             "double precision value of the rows around it",
         ),
         (
-            "SELECT count(*) FROM t FULL JOIN u ON tid = t.id AND g = (SELECT max(tid) FROM u) WHERE anker.olap()",
-            "subquery in the condition of a full join",
+            "SELECT count(*) FROM t FULL JOIN u ON tid = t.id AND g = (SELECT max(x.tid) FROM u x WHERE x.tid < t.id + u.tid) WHERE anker.olap()",
+            "subquery about both sides of a full join",
         ),
         ("SELECT count(*) FROM t x JOIN t y ON x.id < ANY (y.a) WHERE anker.olap()", "array that is not constant"),
         ("SELECT id FROM t WHERE anker.olap() LIMIT (SELECT count(*) FROM u)", "subquery in LIMIT"),

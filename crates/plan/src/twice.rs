@@ -35,7 +35,10 @@ impl Differing {
             let of_right = self.rows(right);
             return self.joined(*kind, of_left || of_right, conditions);
         }
-        let below = rel.inputs().into_iter().fold(false, |any, input| self.rows(input) || any);
+        let mut below = false;
+        for input in rel.inputs() {
+            below |= self.rows(input);
+        }
         match rel {
             Rel::Map { computed, .. } => {
                 for one in computed {
