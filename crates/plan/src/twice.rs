@@ -62,13 +62,23 @@ impl Differing {
                 below
             }
             _ => {
-                let reads = rel.expressions().into_iter().any(|e| self.reads(e));
+                let reads = rel.expressions().into_iter().any(|e| self.reads(e)) || self.has_ties_told_by(rel);
                 let differs = rel.aggregates().iter().any(|one| differs(&one.agg))
                     || matches!(rel, Rel::Window { calls, .. } if calls.iter().any(|call| call.function.is_inexact()));
                 self.add(below || reads || differs, rel.made());
                 below || reads
             }
         }
+    }
+
+    /// Whether values that may differ have a part in which of several rows comes first that are alike in their order: all columns have.
+    fn has_ties_told_by(&self, rel: &Rel) -> bool {
+        let input = match rel {
+            Rel::Top { input, range, .. } if !range.ties && !range.is_all() => input,
+            Rel::Window { input, .. } => input,
+            _ => return false,
+        };
+        input.columns().iter().any(|id| self.columns.contains(id))
     }
 
     fn joined(&mut self, kind: JoinKind, rows: bool, conditions: &[Expr]) -> bool {
@@ -98,7 +108,7 @@ fn differs(agg: &Agg) -> bool {
 mod tests {
     use super::*;
     use crate::aggregates::FloatAgg;
-    use crate::{Aggregation, CmpOp, Computed};
+    use crate::{Aggregation, CmpOp, Computed, Literal, Range, SortKey, Type};
 
     fn column(id: u16) -> Expr {
         Expr::column(ColumnId(id))
@@ -136,6 +146,16 @@ mod tests {
         assert!(may_differ(&with_subquery_about(groups().filter(vec![less.clone()]), 2)));
         let marked = groups().join(JoinKind::Mark(ColumnId(5)), scan([6, 7]), vec![less.clone()]);
         assert!(may_differ(&with_subquery_about(marked, 5)));
+        let first = |range| Rel::Top {
+            input: Box::new(groups()),
+            keys: vec![],
+            order: vec![SortKey::ascending(column(2))],
+            range: Box::new(range),
+        };
+        let one =
+            Range { count: Some(Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) }), ..Range::default() };
+        assert!(may_differ(&with_subquery_about(first(one.clone()), 2)));
+        assert!(!may_differ(&with_subquery_about(first(Range { ties: true, ..one }), 2)));
         // Nothing is computed twice for one that reads nothing around it.
         assert!(!may_differ(&groups().filter(vec![less]).apply(JoinKind::Inner, scan([8, 9]), Vec::new())));
     }
