@@ -1,4 +1,4 @@
--- engine: at least 24
+-- engine: at least 32
 --
 -- FUNCTIONS IN FROM WHOSE BODY IS A QUERY
 --
@@ -80,6 +80,25 @@ SELECT count(*), sum(amount) FROM definers(2);
 SELECT count(*), sum(amount) FROM procedural(2);
 SELECT count(*), sum(n) FROM sales_of(2) WITH ORDINALITY;
 SELECT count(*), max(s.name) FROM shop s JOIN changing(2) c ON c.id = s.id;
+
+-- texts in another order than the function's
+CREATE TABLE word (id integer PRIMARY KEY, word text COLLATE "C");
+INSERT INTO word VALUES (1, 'a'), (2, 'B'), (3, 'B');
+SELECT anker.mirror('word');
+SELECT anker.wait_for_mirror('word');
+CREATE FUNCTION words() RETURNS TABLE (word text, n bigint) LANGUAGE sql STABLE AS 'SELECT word, count(*) FROM word GROUP BY word';
+CREATE FUNCTION words_from(integer) RETURNS TABLE (word text) LANGUAGE sql STABLE AS 'SELECT word FROM word WHERE id >= $1';
+CREATE FUNCTION whole_words() RETURNS SETOF word LANGUAGE sql STABLE AS 'SELECT * FROM word';
+SELECT n FROM words() ORDER BY word;
+SELECT sum(n) FROM (SELECT n FROM words() ORDER BY word LIMIT 1) s;
+SELECT w.id FROM word w CROSS JOIN LATERAL words_from(w.id) o ORDER BY o.word, 1;
+SELECT id FROM whole_words() ORDER BY word, id;
+SELECT max(word), min(word) FROM whole_words();
+
+-- an error that nobody comes to
+WITH unused AS (SELECT * FROM sales_of(1 / 0)) SELECT count(*) FROM shop;
+SELECT CASE WHEN false THEN (SELECT max(n) FROM sales_of(1 / 0)) END, count(*) FROM sales_of(1);
+SELECT count(*) FROM sales_of(1 / 0);
 
 -- rights
 CREATE ROLE reader;

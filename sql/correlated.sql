@@ -127,6 +127,8 @@ SELECT k, n, (SELECT max(i.id) FROM innr i WHERE i.k >= g.k AND i.o <> g.n) FROM
   ORDER BY k;
 SELECT k, (SELECT count(*) FROM innr i WHERE i.f > g.s AND i.o <> g.k) FROM (SELECT k, sum(f) AS s FROM outr GROUP BY k) g ORDER BY k;
 SELECT id FROM outr o WHERE EXISTS (SELECT FROM (SELECT i.o, sum(i.f) AS s FROM innr i WHERE i.k <> o.k GROUP BY i.o) x WHERE x.s > 1000) ORDER BY id LIMIT 5;
+SELECT k, (SELECT count(*) FROM innr i WHERE i.o > g.k) FROM outr g GROUP BY k HAVING sum(f) > 110 ORDER BY k;
+SELECT k, c FROM (SELECT k, s, (SELECT count(*) FROM innr i WHERE i.o > g.k) c FROM (SELECT k, sum(f) s FROM outr GROUP BY k) g) x WHERE s > 110 ORDER BY k;
 
 -- lists that are looked up in lists that are looked up in lists
 SELECT count(*) FROM outr a WHERE a.id NOT IN (SELECT b.o FROM innr b WHERE b.k > a.k AND b.id NOT IN

@@ -1,4 +1,4 @@
--- engine: at least 70
+-- engine: at least 72
 --
 -- SUBQUERIES
 --
@@ -56,6 +56,12 @@ SELECT count(*), count(e_id), count(d_id) FROM emp FULL JOIN dept ON e_dept = d_
 SELECT count(*), count(a.e_id), count(b.e_id) FROM emp a FULL JOIN emp b ON a.e_id = b.e_dept AND EXISTS (SELECT FROM bonus WHERE b_emp = a.e_id)
   AND b.e_pay < ALL (SELECT b_sum * 20 FROM bonus WHERE b_year > 2020);
 SELECT count(*), sum(e_id), sum(d_id) FROM emp FULL JOIN dept ON e_dept = d_id AND (SELECT count(*) > 100 FROM bonus);
+SELECT count(*) FROM emp FULL JOIN dept ON e_dept = (SELECT max(d_id) FROM dept);
+SELECT count(*) FROM emp FULL JOIN dept ON (e_id > 3) = EXISTS (SELECT FROM bonus);
+SELECT count(*) FROM emp FULL JOIN dept ON (SELECT true);
+SELECT count(*) FROM emp FULL JOIN dept ON now() > '2000-01-01';
+SELECT count(*), count(e_id), count(d_id) FROM emp FULL JOIN dept ON e_dept = (SELECT min(b_emp) FROM bonus WHERE b_emp >= d_id);
+SELECT count(*), count(e_id), count(d_id) FROM emp FULL JOIN dept ON false;
 
 -- EXISTS
 SELECT e_id FROM emp WHERE EXISTS (SELECT 1 FROM bonus WHERE b_emp = e_id AND b_sum > 40) ORDER BY 1;

@@ -95,6 +95,29 @@ pub fn is_written_in_sql(function: pg_sys::Oid) -> bool {
     cached([function.into()], |row: &pg_sys::FormData_pg_proc| row.prolang.to_u32() == SQL).unwrap_or(true)
 }
 
+/// The collations of the columns of a function in FROM, those of dropped ones among them; `None`: they are not the function's to say.
+///
+/// # Safety
+///
+/// A valid call.
+pub unsafe fn collations_of_rows(call: *mut pg_sys::Node) -> Option<Vec<pg_sys::Oid>> {
+    let mut descriptor = std::ptr::null_mut();
+    // SAFETY: by the caller's promise; a descriptor comes with a class that has one.
+    unsafe {
+        match pg_sys::get_expr_result_type(call, std::ptr::null_mut(), &mut descriptor) {
+            pg_sys::TypeFuncClass::TYPEFUNC_SCALAR => Some(vec![pg_sys::exprCollation(call)]),
+            pg_sys::TypeFuncClass::TYPEFUNC_COMPOSITE => Some(
+                super::tuple::Descriptor::new(descriptor)
+                    .attributes()
+                    .iter()
+                    .map(|attribute| attribute.attcollation)
+                    .collect(),
+            ),
+            _ => None,
+        }
+    }
+}
+
 /// Whether an operator is the equality of a family's order.
 pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up; 0 for an operator that does not belong to the family.

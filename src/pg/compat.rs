@@ -272,6 +272,21 @@ pub unsafe fn replace_columns(
     }
 }
 
+/// Appends what another query reads, with the rights that are asked for it.
+///
+/// # Safety
+///
+/// Both are valid queries that the caller owns.
+pub unsafe fn append_range_table(query: &mut pg_sys::Query, other: &pg_sys::Query) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        (query.rtable = pg_sys::list_concat(query.rtable, other.rtable));
+        #[cfg(not(feature = "pg15"))]
+        pg_sys::CombineRangeTables(&mut query.rtable, &mut query.rteperminfos, other.rtable, other.rteperminfos);
+    }
+}
+
 /// Of an entry, a copy of one of `original`'s, makes one that no permissions are asked for, in a query of its own. As whom
 /// a view reads it stays.
 ///

@@ -123,15 +123,18 @@ impl<'a> Reader<'a, '_> {
             _ => return Err(Why::FromItem.of("join of an unknown kind")),
         };
         let waiting = self.translator.pending.len();
+        let are_constant = conjuncts.iter().all(|conjunct| conjunct.cast::<pg_sys::Const>().is_some());
         let conditions =
             conjuncts.into_iter().map(|c| self.translator.row_condition(c)).collect::<Attempt<Vec<Expr>>>()?;
         if kind == JoinKind::Full {
-            (left, right) = self.with_pending_of_sides(left, right, waiting)?;
-        }
-        if self.translator.pending.len() == waiting {
-            if kind == JoinKind::Full && !self.is_looked_up(&left, &right, &conditions) {
+            let of_neither;
+            (left, right, of_neither) = self.with_pending_of_sides(left, right, waiting)?;
+            // PostgreSQL raises an error for any other one.
+            if !are_constant && !self.is_looked_up(&left, &right, &of_neither, &conditions) {
                 return Err(Why::FromItem.of("full join that PostgreSQL has no way for"));
             }
+        }
+        if self.translator.pending.len() == waiting {
             return Ok(self.translator.join(left, kind, right, conditions));
         }
         // A partner is a row of the right side for which the condition holds with all that it needs.
@@ -139,30 +142,43 @@ impl<'a> Reader<'a, '_> {
         Ok(self.translator.join(left, kind, partners, Vec::new()))
     }
 
-    /// The sides of a full join, each with what its condition needs beside rows of that side alone.
-    fn with_pending_of_sides(&mut self, mut left: Rel, mut right: Rel, waiting: usize) -> Attempt<(Rel, Rel)> {
+    /// The sides of a full join, each with what its condition needs beside rows of that side alone; and the columns of what
+    /// reads neither.
+    fn with_pending_of_sides(
+        &mut self,
+        mut left: Rel,
+        mut right: Rel,
+        waiting: usize,
+    ) -> Attempt<(Rel, Rel, Vec<ColumnId>)> {
+        let mut of_neither = Vec::new();
         for Pending { kind, rel, conditions } in self.translator.pending.split_off(waiting) {
             let mut read: Vec<ColumnId> = conditions.iter().flat_map(Expr::columns).collect();
             rel.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));
             let reads = |side: &Rel| self.translator.columns_of(side).iter().any(|id| read.contains(id));
-            let side = match (reads(&left), reads(&right)) {
+            let sides = (reads(&left), reads(&right));
+            let side = match sides {
                 (true, true) => {
                     return Err(Why::Subquery.of("subquery about both sides of a full join in its condition"));
                 }
                 (true, false) => &mut left,
                 _ => &mut right,
             };
+            let before = self.translator.columns_of(side);
             let rows = std::mem::replace(side, Rel::Row);
             *side = self.translator.join(rows, kind, rel, conditions);
+            if sides == (false, false) {
+                of_neither.extend(self.translator.columns_of(side).into_iter().filter(|id| !before.contains(id)));
+            }
         }
-        Ok((left, right))
+        Ok((left, right, of_neither))
     }
 
-    /// Whether a condition equates the two sides, or none reads them: PostgreSQL raises an error for any other full join.
-    fn is_looked_up(&self, left: &Rel, right: &Rel, conditions: &[Expr]) -> bool {
+    /// Whether a condition equates the two sides.
+    fn is_looked_up(&self, left: &Rel, right: &Rel, of_neither: &[ColumnId], conditions: &[Expr]) -> bool {
         let (left, right) = (self.translator.columns_of(left), self.translator.columns_of(right));
         let is_of = |side: &[ColumnId], expr: &Expr| {
-            let read = expr.columns();
+            let mut read = expr.columns();
+            read.retain(|id| !of_neither.contains(id));
             !read.is_empty() && read.iter().all(|id| side.contains(id))
         };
         let equates = |condition: &Expr| match condition {
@@ -171,7 +187,7 @@ impl<'a> Reader<'a, '_> {
             }
             _ => false,
         };
-        conditions.iter().all(|condition| condition.columns().is_empty()) || conditions.iter().any(equates)
+        conditions.iter().any(equates)
     }
 
     fn entry(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {

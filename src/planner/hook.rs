@@ -135,31 +135,28 @@ unsafe extern "C-unwind" fn copy_if_asked(
 ) -> Asked {
     // SAFETY: the caller's query.
     unsafe {
-        let mut flagged = flag::take(query);
+        let flagged = flag::take(query);
         let route = ROUTE.get();
-        if route == Route::Off || !reads_rows(&*query) {
+        if route == Route::Off || route == Route::Hint && !flagged || !reads_rows(&*query) {
             return Asked::NOT;
         }
         // The planner scribbles on its query.
         let mut copy = std::ptr::null_mut();
-        if inlined::has_any(Tree::new(), &*query) && !session::in_parallel_mode() {
-            copy = pg_sys::copyObjectImpl(query.cast()).cast();
-            let done = attempt(AssertUnwindSafe(|| {
+        if !session::in_parallel_mode() && inlined::has_any(query) {
+            let bodies = attempt(AssertUnwindSafe(|| {
+                let copy = pg_sys::copyObjectImpl(query.cast()).cast();
                 inlined::inline(copy);
-                Ok::<(), String>(())
+                flag::take(copy);
+                Ok::<*mut pg_sys::Query, String>(copy)
             }));
-            // The heap's planner will raise it.
-            if done.is_err() {
-                return Asked::NOT;
-            }
-            flagged |= flag::take(copy);
+            // What raises an error is left to the heap's planner, which need not come to it.
+            copy = bodies.unwrap_or_else(|_| pg_sys::copyObjectImpl(query.cast()).cast());
         }
         let has_bodies = !copy.is_null();
         let read = if has_bodies { copy } else { query };
         let by_cost = route == Route::Auto && !flagged;
         let asked = match route {
-            Route::Off => false,
-            Route::Hint => flagged,
+            Route::Off | Route::Hint => flagged,
             Route::Auto => flagged || may_be_worth_it(&*read) && census(read).any_mirrored,
             Route::Prefer | Route::Force => flagged || census(read).any_mirrored,
         };

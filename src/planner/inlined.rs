@@ -11,19 +11,33 @@ use crate::pg::{catalog, symbols, walk};
 /// A function that calls itself would never come to an end.
 const MAX_CALLS: u32 = 64;
 
-/// Whether FROM, or a subquery there or behind WITH, has a function that is written in SQL.
-pub fn has_any(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
-    let has_any = |node: *mut pg_sys::Node| {
-        let inner = tree.node(node).and_then(|node| node.cast::<pg_sys::Query>());
-        inner.is_some_and(|query| has_any(tree, query))
-    };
-    let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
-    let is_one = |entry: &pg_sys::RangeTblEntry| match entry.rtekind {
-        pg_sys::RTEKind::RTE_FUNCTION => is_in_sql(tree, entry),
-        pg_sys::RTEKind::RTE_SUBQUERY => has_any(entry.subquery.cast()),
-        _ => false,
-    };
-    entries.any(is_one) || tree.list_of::<pg_sys::CommonTableExpr>(query.cteList).any(|with| has_any(with.ctequery))
+/// Whether FROM has a function that is written in SQL, in the query or in a subquery.
+///
+/// # Safety
+///
+/// `query` is a rewritten query.
+pub unsafe fn has_any(query: *mut pg_sys::Query) -> bool {
+    // SAFETY: by the caller's promise; the walker needs no context.
+    unsafe { walk::walk(query.cast(), finds_body, std::ptr::null_mut()) }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn finds_body(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: called with null or a valid node; tags tell types.
+    unsafe {
+        let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
+        match tag {
+            pg_sys::NodeTag::T_RangeTblEntry => {
+                let entry = &*node.cast::<pg_sys::RangeTblEntry>();
+                entry.rtekind == pg_sys::RTEKind::RTE_FUNCTION && is_in_sql(Tree::new(), entry)
+            }
+            pg_sys::NodeTag::T_Query => {
+                let before = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
+                symbols::query_tree_walker(node.cast(), finds_body, context, before)
+            }
+            _ => symbols::expression_tree_walker(node, finds_body, context),
+        }
+    }
 }
 
 fn is_in_sql(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
@@ -52,6 +66,8 @@ struct Inlining {
 pub unsafe fn inline(query: *mut pg_sys::Query) {
     let root = make::<pg_sys::PlannerInfo>();
     (root.parse, root.glob, root.query_level) = (query, make::<pg_sys::PlannerGlobal>(), 1);
+    // SAFETY: the context that all of it is made in.
+    root.planner_cxt = unsafe { pg_sys::CurrentMemoryContext };
     let mut inlining = Inlining { root, calls: 0 };
     // SAFETY: by the caller's promise; the walker gets the context that it expects.
     unsafe { walk::walk(query.cast(), inline_entries, (&raw mut inlining).cast()) };
@@ -85,13 +101,26 @@ fn inline_entry(entry: &mut pg_sys::RangeTblEntry, inlining: &mut Inlining) {
     }
     // SAFETY: an entry of a query that is being planned, with its arguments in their places, as the planner has them; what the
     // body depends on is noted in `glob`.
-    let body = unsafe {
+    let (body, collations) = unsafe {
         entry.functions = pg_sys::eval_const_expressions(inlining.root, entry.functions.cast()).cast();
-        pg_sys::inline_set_returning_function(inlining.root, entry)
+        let body = pg_sys::inline_set_returning_function(inlining.root, entry).as_ref();
+        let functions = tree.list_of::<pg_sys::RangeTblFunction>(entry.functions);
+        (body, functions.map(|function| function.funcexpr).next().and_then(|call| catalog::collations_of_rows(call)))
     };
-    if !body.is_null() {
+    if let (Some(body), Some(collations)) = (body, collations)
+        && has_collations(tree, body, &collations)
+    {
         inlining.calls += 1;
-        (entry.rtekind, entry.subquery) = (pg_sys::RTEKind::RTE_SUBQUERY, body);
+        (entry.rtekind, entry.subquery) = (pg_sys::RTEKind::RTE_SUBQUERY, std::ptr::from_ref(body).cast_mut());
         (entry.functions, entry.funcordinality) = (std::ptr::null_mut(), false);
     }
+}
+
+/// Whether the columns of a body are ordered as the function's are. PostgreSQL orders by either, as far as it gets the body out.
+fn has_collations(tree: Tree<'_>, body: &pg_sys::Query, collations: &[pg_sys::Oid]) -> bool {
+    let targets = tree.list_of::<pg_sys::TargetEntry>(body.targetList).filter(|target| !target.resjunk);
+    targets.zip(collations).all(|(target, collation)| {
+        let own = tree.required(target.expr).collation();
+        own == *collation || own == pg_sys::InvalidOid
+    })
 }

@@ -100,7 +100,7 @@ unsafe fn merge(query: *mut pg_sys::Query, entry: *mut pg_sys::RangeTblEntry, in
         pg_sys::IncrementVarSublevelsUp(sub.cast(), -1, 1);
         let merged = compat::replace_columns(query, index, entry, (*sub).targetList);
         put_in_place((*merged).jointree.cast(), index, (*sub).jointree.cast());
-        (*merged).rtable = pg_sys::list_concat((*merged).rtable, (*sub).rtable);
+        compat::append_range_table(&mut *merged, &*sub);
         merged
     }
 }

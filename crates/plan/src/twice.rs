@@ -1,14 +1,16 @@
 //! What may differ if it is computed twice: sums of floats, lists of rows that are equal in their order, and what is made of them.
 //!
-//! The rows around a subquery may be computed once more, for the values that it reads of them. Those have to be the same ones.
+//! The rows around a subquery may be computed once more, for the values that it reads of them. Those have to be the same ones, also
+//! when the conditions above the subquery are moved down to these rows.
 
 use std::collections::HashSet;
 
 use crate::{Agg, ColumnId, Expr, JoinKind, Rel};
 
-/// Whether some subquery reads a value around it that may differ, or depends on which rows there are.
+/// Whether some subquery reads a value around it that may differ, or depends on which rows there are, or a condition does that may
+/// be moved down to these rows.
 pub fn may_differ(root: &Rel) -> bool {
-    let mut differing = Differing { columns: HashSet::new(), found: false };
+    let mut differing = Differing { columns: HashSet::new(), beside: HashSet::new(), found: false };
     differing.rows(root);
     differing.found
 }
@@ -16,7 +18,9 @@ pub fn may_differ(root: &Rel) -> bool {
 struct Differing {
     /// Whose values may differ.
     columns: HashSet<ColumnId>,
-    /// Whether a subquery reads such.
+    /// Those of them that stand in rows around a subquery, and what is made of them.
+    beside: HashSet<ColumnId>,
+    /// Whether something reads such that must not.
     found: bool,
 }
 
@@ -27,17 +31,23 @@ impl Differing {
             let of_left = self.rows(left);
             let around = left.columns();
             let differs = |id: &ColumnId| self.columns.contains(id) || of_left && around.contains(id);
-            let mut reads = false;
-            right.visit(&mut |rel| {
-                reads |= rel.expressions().into_iter().flat_map(Expr::columns).any(|id| differs(&id))
-            });
-            self.found |= reads;
+            let mut read = Vec::new();
+            right.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));
+            self.found |= read.iter().any(differs);
+            if read.iter().any(|id| around.contains(id)) {
+                self.beside.extend(around.iter().filter(|id| self.columns.contains(id)));
+            }
             let of_right = self.rows(right);
             return self.joined(*kind, of_left || of_right, conditions);
         }
         let mut below = false;
         for input in rel.inputs() {
             below |= self.rows(input);
+        }
+        let reads_beside = |e: &&Expr| e.columns().iter().any(|id| self.beside.contains(id));
+        if rel.expressions().iter().any(reads_beside) {
+            self.found |= matches!(rel, Rel::Filter { .. });
+            self.beside.extend(rel.made());
         }
         match rel {
             Rel::Map { computed, .. } => {
@@ -82,6 +92,7 @@ impl Differing {
     }
 
     fn joined(&mut self, kind: JoinKind, rows: bool, conditions: &[Expr]) -> bool {
+        self.found |= conditions.iter().any(|e| e.columns().iter().any(|id| self.beside.contains(id)));
         let differs = rows || conditions.iter().any(|e| self.reads(e));
         if let JoinKind::Mark(mark) = kind {
             self.add(differs, [mark]);
@@ -156,6 +167,9 @@ mod tests {
             Range { count: Some(Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) }), ..Range::default() };
         assert!(may_differ(&with_subquery_about(first(one.clone()), 2)));
         assert!(!may_differ(&with_subquery_about(first(Range { ties: true, ..one }), 2)));
+        // It may be moved down.
+        let above = |id| with_subquery_about(groups(), 2).filter(vec![Expr::equal(column(id), column(id))]);
+        assert!(may_differ(&above(3)) && !may_differ(&above(2)));
         // Nothing is computed twice for one that reads nothing around it.
         assert!(!may_differ(&groups().filter(vec![less]).apply(JoinKind::Inner, scan([8, 9]), Vec::new())));
     }

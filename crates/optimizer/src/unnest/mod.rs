@@ -32,7 +32,7 @@ pub fn unnested(plan: Plan) -> Plan {
     if !any {
         return plan;
     }
-    for (is_sparing, most) in [(false, FEW_COLUMNS.max(2 * plan.columns.len())), (true, MAX_COLUMNS)] {
+    for (is_sparing, most) in [(false, FEW_COLUMNS.max(2 * plan.columns.len()).min(MAX_COLUMNS)), (true, MAX_COLUMNS)] {
         let columns = plan.columns.clone();
         let mut unnesting = Unnesting { columns, most, is_sparing, params: &plan.params };
         let root = unnesting.rel(plan.root.clone());

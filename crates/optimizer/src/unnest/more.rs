@@ -16,7 +16,10 @@ pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
             input.filter(conditions)
         }
         Rel::Map { input, .. } if has(input, read) => with_more(input, read),
-        Rel::Join { kind: JoinKind::Inner, left, right, conditions } => {
+        // Without any condition it would be a product.
+        Rel::Join { kind: JoinKind::Inner, left, right, conditions }
+            if conditions.is_empty() || !conditions.iter().all(Expr::can_raise) =>
+        {
             let conditions: Vec<Expr> = conditions.iter().filter(|c| !c.can_raise()).cloned().collect();
             let mut read = read.to_vec();
             read.extend(conditions.iter().flat_map(Expr::columns));
