@@ -67,8 +67,8 @@ smoke_version() {
     query -f /tmp/smoke-after.sql >>"$root/tmp/out" || status=1
     inside "$bin/pg_ctl" -D /tmp/data -m fast -s stop || status=1
     umount "$root/proc"
-    # Sixteen comparisons, an engine that answered, no process that died.
-    if [[ $(grep -cx t "$root/tmp/out") != 16 ]] || grep -qx f "$root/tmp/out" || ! grep -q 'Anker: engine' "$root/tmp/out" ||
+    # Eighteen comparisons, an engine that answered, no process that died.
+    if [[ $(grep -cx t "$root/tmp/out") != 18 ]] || grep -qx f "$root/tmp/out" || ! grep -q 'Anker: engine' "$root/tmp/out" ||
         grep -E 'PANIC|terminated by signal' "$root/tmp/log"; then
         status=1
     fi

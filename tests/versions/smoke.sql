@@ -39,10 +39,18 @@ CREATE TEMP TABLE third AS EXECUTE p (12);
 SELECT third = ROW (count(*), sum(k)) AS same FROM third, parts WHERE day >= 12 GROUP BY third;
 RESET plan_cache_mode;
 
+-- A function's body, and rows that are sent along from it.
+CREATE TABLE plain AS SELECT i AS id, i % 7 AS k FROM generate_series(1, 100) i;
+CREATE FUNCTION plain_from(integer) RETURNS SETOF plain LANGUAGE sql STABLE AS 'SELECT * FROM plain WHERE k >= $1';
+SELECT count(*) AS n FROM t JOIN plain_from(3) p ON p.id = t.id WHERE anker.olap() \gset
+SELECT count(*) = :n AS same FROM t JOIN plain p ON p.id = t.id WHERE k >= 3;
+SELECT fallbacks = 0 AS same FROM anker.engine;
+
 -- The heap's side is planned when the engine has refused.
 CREATE VIEW both_of AS SELECT t.g, t.n, parts.k FROM t JOIN parts ON parts.k = t.id;
 BEGIN;
 UPDATE t SET n = n WHERE false;
+SET LOCAL anker.max_sent = 0;
 CREATE TEMP TABLE fourth AS SELECT g, count(*), max(n) FROM both_of WHERE anker.olap() GROUP BY g;
 SELECT array(SELECT fourth::text FROM fourth ORDER BY g) = array(SELECT s::text FROM (SELECT g, count(*), max(n) FROM both_of GROUP BY g) s ORDER BY g) AS same;
 COMMIT;
