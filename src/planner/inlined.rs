@@ -21,16 +21,13 @@ pub unsafe fn has_any(query: *mut pg_sys::Query) -> bool {
     unsafe { walk::walk(query.cast(), finds_body, std::ptr::null_mut()) }
 }
 
-#[pg_guard]
+/// Runs for every node of a query: owns nothing, so that an error may jump over it, and takes no more of the stack than PostgreSQL's own.
 unsafe extern "C-unwind" fn finds_body(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node; tags tell types.
     unsafe {
         let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
         match tag {
-            pg_sys::NodeTag::T_RangeTblEntry => {
-                let entry = &*node.cast::<pg_sys::RangeTblEntry>();
-                entry.rtekind == pg_sys::RTEKind::RTE_FUNCTION && is_in_sql(Tree::new(), entry)
-            }
+            pg_sys::NodeTag::T_RangeTblEntry => has_body(node.cast()),
             pg_sys::NodeTag::T_Query => {
                 let before = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
                 symbols::query_tree_walker(node.cast(), finds_body, context, before)
@@ -38,6 +35,12 @@ unsafe extern "C-unwind" fn finds_body(node: *mut pg_sys::Node, context: *mut c_
             _ => symbols::expression_tree_walker(node, finds_body, context),
         }
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn has_body(entry: *mut pg_sys::RangeTblEntry) -> bool {
+    // SAFETY: called with a valid entry.
+    unsafe { (*entry).rtekind == pg_sys::RTEKind::RTE_FUNCTION && is_in_sql(Tree::new(), &*entry) }
 }
 
 fn is_in_sql(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
@@ -73,7 +76,7 @@ pub unsafe fn inline(query: *mut pg_sys::Query) {
     unsafe { walk::walk(query.cast(), inline_entries, (&raw mut inlining).cast()) };
 }
 
-#[pg_guard]
+/// Owns nothing, as above.
 unsafe extern "C-unwind" fn inline_entries(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `inline`; tags tell types.
     unsafe {
@@ -81,7 +84,7 @@ unsafe extern "C-unwind" fn inline_entries(node: *mut pg_sys::Node, context: *mu
         match tag {
             // The query that takes an entry's place is walked through next.
             pg_sys::NodeTag::T_RangeTblEntry => {
-                inline_entry(&mut *node.cast(), &mut *context.cast());
+                inline_entry(node.cast(), context.cast());
                 false
             }
             pg_sys::NodeTag::T_Query => {
@@ -93,9 +96,10 @@ unsafe extern "C-unwind" fn inline_entries(node: *mut pg_sys::Node, context: *mu
     }
 }
 
-fn inline_entry(entry: &mut pg_sys::RangeTblEntry, inlining: &mut Inlining) {
-    // SAFETY: the entry's expressions do not change meanwhile.
-    let tree = unsafe { Tree::new() };
+#[pg_guard]
+unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inlining: *mut Inlining) {
+    // SAFETY: called with a valid entry, whose expressions do not change meanwhile, and what the walk knows.
+    let (tree, entry, inlining) = unsafe { (Tree::new(), &mut *entry, &mut *inlining) };
     if entry.rtekind != pg_sys::RTEKind::RTE_FUNCTION || inlining.calls == MAX_CALLS || !is_in_sql(tree, entry) {
         return;
     }
