@@ -137,7 +137,14 @@ unsafe extern "C-unwind" fn copy_if_asked(
     unsafe {
         let flagged = flag::take(query);
         let route = ROUTE.get();
-        if route == Route::Off || route == Route::Hint && !flagged || !reads_rows(&*query) {
+        let by_cost = route == Route::Auto && !flagged;
+        let is_asked = match route {
+            Route::Off => false,
+            Route::Hint => flagged,
+            Route::Auto => flagged || may_be_worth_it(&*query),
+            Route::Prefer | Route::Force => true,
+        };
+        if !is_asked || !reads_rows(&*query) {
             return Asked::NOT;
         }
         // The planner scribbles on its query.
@@ -154,17 +161,11 @@ unsafe extern "C-unwind" fn copy_if_asked(
         }
         let has_bodies = !copy.is_null();
         let read = if has_bodies { copy } else { query };
-        let by_cost = route == Route::Auto && !flagged;
-        let asked = match route {
-            Route::Off | Route::Hint => flagged,
-            Route::Auto => flagged || may_be_worth_it(&*read) && census(read).any_mirrored,
-            Route::Prefer | Route::Force => flagged || census(read).any_mirrored,
-        };
         // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
         // cursor rows may be updated (WHERE CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
-        if !asked || about_heap {
+        if about_heap || !flagged && !census(read).any_mirrored {
             return Asked::NOT;
         }
         if !has_bodies {
