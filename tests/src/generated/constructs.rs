@@ -11,6 +11,8 @@ const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("subquery in FROM", &["FROM (SELECT", "JOIN (SELECT", ", (SELECT"]),
     ("LATERAL", &["LATERAL"]),
     ("lists of a row", &["LATERAL unnest(", "LATERAL generate_series("]),
+    ("function in FROM", &["_before(", "_of("]),
+    ("subquery in ON", &["ON (true AND "]),
     ("WITH", &["WITH w"]),
     ("VALUES", &["(VALUES"]),
     ("generate_series", &["generate_series("]),

@@ -71,6 +71,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
     anker::create_extension(&mut client)?;
     hostile::create(&mut client)?;
     client.batch_execute(shop::SCHEMA)?;
+    client.batch_execute(&shop::functions())?;
     anker::mirror(&mut client, &shop::TABLES, LIVE)?;
     client.batch_execute(shop::CHANGES)?;
     client.batch_execute(rights::SETUP)?;

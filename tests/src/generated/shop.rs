@@ -206,6 +206,20 @@ const EDGES: [Edge; 19] = [
     ("nation", "nation", &[("n_region", "n_region")]),
 ];
 
+/// For each table a function that gives its rows before a key, and one for those of a key.
+pub fn functions() -> String {
+    let functions = SHOP.iter().map(|Table { name, key, .. }| {
+        format!(
+            "CREATE FUNCTION {name}_before(last integer DEFAULT 20) RETURNS SETOF {name} LANGUAGE sql STABLE AS
+                 'SELECT * FROM {name} WHERE last IS NULL OR {key} < last';
+             CREATE FUNCTION {name}_of(this bigint) RETURNS SETOF {name} LANGUAGE sql STABLE AS
+                 'SELECT * FROM {name} WHERE {key} = this';",
+            key = key[0]
+        )
+    });
+    functions.collect()
+}
+
 /// A table in FROM.
 struct Item {
     table: &'static Table,
@@ -308,6 +322,8 @@ fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
         let how = dice.pick(&["AS", "AS", "AS MATERIALIZED", "AS NOT MATERIALIZED"]);
         with = Some(format!("w{number} {how} ({})", summed_up(dice, table)));
         format!("w{number} AS {alias}")
+    } else if is_subquery && dice.chance(4) {
+        format!("{}_before({}) AS {alias}", table.name, dice.pick(&["7", "40", "500", "NULL", ""]))
     } else if is_subquery && dice.chance(2) {
         format!("({}) AS {alias}", summed_up(dice, table))
     } else if is_subquery {
@@ -470,6 +486,12 @@ fn range_of(dice: &mut Dice, kind: Kind) -> Option<String> {
     Some(format!("RANGE BETWEEN {}", bounds.replace("{from}", from).replace("{to}", to)))
 }
 
+/// A call of a function that gives rows of a table, and their columns under an alias.
+pub fn rows_of(dice: &mut Dice, key: &str, alias: &str) -> (String, Vec<Column>) {
+    let table = first_table(dice);
+    (format!("{}_of({key})", table.name), scope(table, alias).columns)
+}
+
 /// A table for a subquery, and its columns under an alias.
 pub fn inner_table(dice: &mut Dice, alias: &str) -> (&'static str, Scope) {
     let table = first_table(dice);
@@ -501,7 +523,7 @@ fn join(dice: &mut Dice, items: Vec<Item>) -> From {
     let names: Vec<&str> = items.iter().map(|item| item.table.name).collect();
     let unique = names.iter().all(|name| names.iter().filter(|other| other == &name).count() == 1);
     let renamed = style == 3 && unique && items.len() > 1;
-    let (mut sql, mut conditions) = (String::new(), Vec::new());
+    let (mut sql, mut conditions, mut before) = (String::new(), Vec::new(), Vec::new());
     let with = items.iter().filter_map(|item| item.with.clone()).collect();
     for item in &items {
         match (sql.is_empty(), style) {
@@ -515,9 +537,17 @@ fn join(dice: &mut Dice, items: Vec<Item>) -> From {
                 // A full join is for what can be hashed.
                 let equal = item.on.iter().all(|condition| condition.contains(" = "));
                 let kind = if kind == "FULL " && !equal { "LEFT " } else { kind };
-                sql += &format!(" {kind}JOIN {} ON {}", item.sql, item.on.join(" AND "));
+                let mut on = item.on.join(" AND ");
+                if dice.chance(10) {
+                    let around = Scope { columns: before.clone(), extreme: false };
+                    let own = scope(item.table, &item.alias);
+                    let asked = if dice.chance(2) { around } else { own };
+                    on = format!("(true AND {}) AND {on}", subqueries::condition(dice, &asked));
+                }
+                sql += &format!(" {kind}JOIN {} ON {on}", item.sql);
             }
         }
+        before.extend(scope(item.table, &item.alias).columns);
     }
     let mut from = From { sql, conditions, with, scope: Scope::default(), keyed: Vec::new() };
     if renamed {

@@ -30,8 +30,10 @@ pub fn array(dice: &mut Dice, outer: &Scope) -> String {
 
 /// An item of FROM that reads those before it, with its columns.
 pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
-    if dice.chance(2) {
-        return list(dice, outer);
+    match dice.below(6) {
+        0..=2 => return list(dice, outer),
+        3 => return rows_of_key(dice, outer),
+        _ => {}
     }
     let (table, inner) = shop::inner_table(dice, "lq");
     let mut conditions = correlation(dice, outer, &inner);
@@ -52,6 +54,15 @@ pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     let join = dice.pick(&["CROSS", "LEFT", "LEFT"]);
     let on = if join == "LEFT" { " ON true" } else { "" };
     (format!(" {join} JOIN LATERAL (SELECT {items} FROM {table} lq WHERE {conditions}) AS lat{on}"), columns)
+}
+
+/// The rows that a function gives for a row.
+fn rows_of_key(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
+    let key = outer.column_of(dice, Kind::Integer).map_or("7".into(), |column| column.name);
+    let (call, columns) = shop::rows_of(dice, &key, "lat");
+    let join = dice.pick(&["CROSS JOIN LATERAL", "LEFT JOIN LATERAL"]);
+    let on = if join.starts_with("LEFT") { " ON true" } else { "" };
+    (format!(" {join} {call} AS lat{on}"), columns)
 }
 
 /// The elements of a list that a row makes.

@@ -3,7 +3,7 @@
 //! A subquery may be computed for more values than there are around it: nobody asks for what it gives for the others. Semi-joins
 //! and outer joins around it, which are subqueries themselves, need not be repeated then.
 
-use plan::{ColumnId, Expr, JoinKind, Rel};
+use plan::{ColumnId, Expr, JoinKind, Range, Rel};
 
 /// Rows with the values that `rel` has in the columns `read`, and others; they raise no errors that `rel` does not raise.
 pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
@@ -49,9 +49,18 @@ pub fn is_safe(rel: &Rel) -> bool {
     rel.visit(&mut |rel| {
         safe &= !rel.expressions().into_iter().any(Expr::can_raise)
             && !rel.aggregates().iter().any(|a| a.agg.can_raise())
-            && !matches!(rel, Rel::Window { .. } | Rel::Unfold { .. });
+            && match rel {
+                Rel::Window { .. } | Rel::Unfold { .. } => false,
+                Rel::Top { range, .. } => is_known(range),
+                _ => true,
+            };
     });
     safe
+}
+
+/// A parameter may be negative, which is an error.
+fn is_known(range: &Range) -> bool {
+    range.offset.iter().chain(&range.count).all(|bound| matches!(bound, Expr::Literal { .. }))
 }
 
 #[cfg(test)]
@@ -97,5 +106,15 @@ mod tests {
         assert_eq!(with_more(&computed, &[ColumnId(4)]), computed);
         assert_eq!(with_more(&computed, &[ColumnId(1)]), rows);
         assert!(!is_safe(&computed) && is_safe(&rows));
+    }
+
+    #[test]
+    fn a_limit_that_only_the_execution_tells_may_raise() {
+        let first = |count: Expr| {
+            let range = Range { count: Some(count), ..Range::default() };
+            Rel::Top { input: Box::new(scan(0, [0, 1])), keys: vec![], order: vec![], range: Box::new(range) }
+        };
+        assert!(is_safe(&first(Expr::Literal { ty: Type::Int64, value: Some(plan::Literal::Int(3)) })));
+        assert!(!is_safe(&first(Expr::Param { index: 0 })));
     }
 }
