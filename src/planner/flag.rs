@@ -1,29 +1,13 @@
 //! `anker.olap()`: is it in the query, and away with it.
 
-use std::cell::Cell;
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 
 use pgrx::prelude::*;
 
-use crate::pg::{catalog, symbols, walk};
+use super::own::OwnFunction;
+use crate::pg::{symbols, walk};
 
-/// The function's oid as far as this backend knows it.
-#[derive(Clone, Copy)]
-enum Known {
-    Nothing,
-    Absent,
-    Function(pg_sys::Oid),
-}
-
-struct Cache {
-    known: Cell<Known>,
-    registered: Cell<bool>,
-}
-
-// SAFETY: a backend has one thread.
-unsafe impl Sync for Cache {}
-
-static CACHE: Cache = Cache { known: Cell::new(Known::Nothing), registered: Cell::new(false) };
+static FUNCTION: OwnFunction = OwnFunction::named(c"olap");
 
 /// Replaces every call of `anker.olap()` in the query by `true`; whether there was one.
 ///
@@ -31,7 +15,7 @@ static CACHE: Cache = Cache { known: Cell::new(Known::Nothing), registered: Cell
 ///
 /// `query` is a query that the caller may change.
 pub unsafe fn take(query: *mut pg_sys::Query) -> bool {
-    let Some(mut function) = function() else {
+    let Some(mut function) = FUNCTION.oid() else {
         return false;
     };
     let context = (&raw mut function).cast();
@@ -81,33 +65,4 @@ unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut 
             _ => symbols::expression_tree_mutator(node, without_flag, context),
         }
     }
-}
-
-fn function() -> Option<pg_sys::Oid> {
-    if let Known::Nothing = CACHE.known.get() {
-        if !CACHE.registered.replace(true) {
-            // SAFETY: the callback only clears the cache; registered once a process.
-            unsafe {
-                for cache in [pg_sys::SysCacheIdentifier::PROCOID, pg_sys::SysCacheIdentifier::NAMESPACEOID] {
-                    pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(forget), pg_sys::Datum::null());
-                }
-            }
-        }
-        CACHE.known.set(look_up(c"olap").map_or(Known::Absent, Known::Function));
-    }
-    match CACHE.known.get() {
-        Known::Function(oid) => Some(oid),
-        _ => None,
-    }
-}
-
-unsafe extern "C-unwind" fn forget(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
-    CACHE.known.set(Known::Nothing);
-}
-
-/// A function of the extension that takes no arguments.
-pub fn look_up(name: &CStr) -> Option<pg_sys::Oid> {
-    let function = catalog::function(catalog::schema(c"anker")?, name)?;
-    let extension = catalog::extension(c"pg_anker")?;
-    catalog::belongs_to(extension, pg_sys::ProcedureRelationId, function).then_some(function)
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
+use super::own::OwnFunction;
 use super::reason::{Reason, Why};
 use super::sent::Sent;
 use super::split::split;
@@ -27,6 +28,9 @@ use crate::spec::{reason_from, reason_to_list};
 
 /// Rows may be so many times fewer than PostgreSQL believes; the limit itself is looked at when they are there.
 const BAD_ESTIMATE: f64 = 4.0;
+
+/// What stands for the engine's rows in the query above it.
+static PLACEHOLDER: OwnFunction = OwnFunction::named(c"engine_result");
 
 static mut PREVIOUS: pg_sys::planner_hook_type = None;
 static INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -312,8 +316,8 @@ unsafe fn analytic(
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> Result<nodes::EngineSide, Reason> {
-    let placeholder = flag::look_up(c"engine_result")
-        .ok_or_else(|| Why::Engine.of("extension pg_anker is not installed in this database"))?;
+    let placeholder =
+        PLACEHOLDER.oid().ok_or_else(|| Why::Engine.of("extension pg_anker is not installed in this database"))?;
     // SAFETY: the tree of the query stays in place; the upper query is a new one.
     unsafe {
         merge_into_sorted(query);

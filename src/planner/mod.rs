@@ -1,7 +1,7 @@
 //! From a Query to an analytic plan, or to the reason why not: see "A flagged query" in docs/internals.md.
 //!
 //! - `hook`: what happens when PostgreSQL plans a query
-//! - `flag`: `anker.olap()`; `inlined`: functions in FROM whose body is a query; `by_key` and `cost`: what `anker.route = auto` goes by
+//! - `flag`: `anker.olap()`, one of the extension's `own` functions; `inlined`: functions in FROM whose body is a query; `by_key` and `cost`: what `anker.route = auto` goes by
 //! - `pull_up`: simple views and subqueries; `unwrap`: a query that only reads one
 //! - `split`: what the engine computes and what stays above, which sees `columns` of a `placeholder`; `nested`: for what of a
 //!   query itself the engine reads it as a subquery
@@ -46,6 +46,7 @@ mod nodes;
 mod numeric;
 mod operators;
 mod ordered;
+mod own;
 mod partners;
 mod placeholder;
 mod pull_up;

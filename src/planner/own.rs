@@ -1,0 +1,66 @@
+//! Functions of the extension that take no arguments, remembered: looking them up scans catalogs.
+
+use std::cell::Cell;
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+
+use crate::pg::catalog;
+
+pub struct OwnFunction {
+    name: &'static CStr,
+    /// What was found, or that there is none, and when.
+    found: Cell<Option<(u64, Option<pg_sys::Oid>)>>,
+}
+
+// SAFETY: a backend has one thread.
+unsafe impl Sync for OwnFunction {}
+
+/// How often functions or schemas have changed, as far as this backend was told.
+struct Changes {
+    count: Cell<u64>,
+    registered: Cell<bool>,
+}
+
+// SAFETY: a backend has one thread.
+unsafe impl Sync for Changes {}
+
+static CHANGES: Changes = Changes { count: Cell::new(0), registered: Cell::new(false) };
+
+impl OwnFunction {
+    pub const fn named(name: &'static CStr) -> OwnFunction {
+        OwnFunction { name, found: Cell::new(None) }
+    }
+
+    /// In a transaction.
+    pub fn oid(&self) -> Option<pg_sys::Oid> {
+        if !CHANGES.registered.replace(true) {
+            // SAFETY: the callback only counts; registered once a process.
+            unsafe {
+                for cache in [pg_sys::SysCacheIdentifier::PROCOID, pg_sys::SysCacheIdentifier::NAMESPACEOID] {
+                    pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(count_change), pg_sys::Datum::null());
+                }
+            }
+        }
+        match self.found.get() {
+            Some((at, oid)) if at == CHANGES.count.get() => oid,
+            _ => {
+                // What changes while it is looked up is looked up again.
+                let at = CHANGES.count.get();
+                let oid = self.look_up();
+                self.found.set(Some((at, oid)));
+                oid
+            }
+        }
+    }
+
+    fn look_up(&self) -> Option<pg_sys::Oid> {
+        let function = catalog::function(catalog::schema(c"anker")?, self.name)?;
+        let extension = catalog::extension(c"pg_anker")?;
+        catalog::belongs_to(extension, pg_sys::ProcedureRelationId, function).then_some(function)
+    }
+}
+
+unsafe extern "C-unwind" fn count_change(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
+    CHANGES.count.set(CHANGES.count.get() + 1);
+}
