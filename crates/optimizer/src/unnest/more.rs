@@ -3,7 +3,7 @@
 //! A subquery may be computed for more values than there are around it: nobody asks for what it gives for the others. Semi-joins
 //! and outer joins around it, which are subqueries themselves, need not be repeated then.
 
-use plan::{ColumnId, Expr, JoinKind, Range, Rel};
+use plan::{ColumnId, Expr, JoinKind, Literal, Range, Rel};
 
 /// Rows with the values that `rel` has in the columns `read`, and others; they raise no errors that `rel` does not raise.
 pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
@@ -58,9 +58,14 @@ pub fn is_safe(rel: &Rel) -> bool {
     safe
 }
 
-/// A parameter may be negative, which is an error.
+/// A negative one is an error, and a parameter may be one.
 fn is_known(range: &Range) -> bool {
-    range.offset.iter().chain(&range.count).all(|bound| matches!(bound, Expr::Literal { .. }))
+    let is_known = |bound: &Expr| match bound {
+        Expr::Literal { value: Some(Literal::Int(number)), .. } => *number >= 0,
+        Expr::Literal { value, .. } => value.is_none(),
+        _ => false,
+    };
+    range.offset.iter().chain(&range.count).all(is_known)
 }
 
 #[cfg(test)]
@@ -114,7 +119,8 @@ mod tests {
             let range = Range { count: Some(count), ..Range::default() };
             Rel::Top { input: Box::new(scan(0, [0, 1])), keys: vec![], order: vec![], range: Box::new(range) }
         };
-        assert!(is_safe(&first(Expr::Literal { ty: Type::Int64, value: Some(plan::Literal::Int(3)) })));
+        let literal = |number| Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(number)) };
+        assert!(is_safe(&first(literal(3))) && !is_safe(&first(literal(-3))));
         assert!(!is_safe(&first(Expr::Param { index: 0 })));
     }
 }
