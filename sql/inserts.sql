@@ -79,3 +79,7 @@ INSERT INTO town SELECT id + 100, region, name FROM town WHERE id < 3;
 INSERT INTO noted SELECT id FROM town WHERE id > 100;
 SELECT * FROM noted WHERE town > 100 ORDER BY town;
 ROLLBACK;
+
+-- a length that only the planner finds, which leaves but one branch
+CREATE TABLE kept AS SELECT DISTINCT CASE WHEN NULL::boolean THEN name ELSE name::varchar(3) END AS short FROM town;
+SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'kept'::regclass AND attname = 'short';

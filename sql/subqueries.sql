@@ -1,4 +1,4 @@
--- engine: at least 72
+-- engine: at least 80
 --
 -- SUBQUERIES
 --
@@ -103,6 +103,15 @@ SELECT count(*) FROM emp WHERE e_id NOT IN (SELECT b_emp FROM bonus WHERE b_emp 
 SELECT count(*) FROM emp WHERE e_dept NOT IN (SELECT d_id FROM dept WHERE d_id < 3);
 SELECT count(*) FROM emp WHERE e_dept NOT IN (SELECT n_ref FROM nobody);
 SELECT count(*) FROM emp WHERE NOT e_dept IN (SELECT d_boss FROM dept WHERE d_id = e_dept);
+-- of several values: nothing is known only if what is not null is equal
+SELECT e_id FROM emp WHERE (e_dept, e_grade) NOT IN (SELECT d_id, d_boss FROM dept) ORDER BY 1;
+SELECT e_id FROM emp WHERE (e_dept, e_pay) NOT IN (SELECT b_emp, b_sum FROM bonus) ORDER BY 1;
+SELECT count(*) FROM emp WHERE (e_dept, e_pay) NOT IN (SELECT b_emp, b_sum FROM bonus WHERE b_emp IS NOT NULL);
+SELECT e_id FROM emp WHERE (e_dept, e_pay, e_grade) NOT IN (SELECT b_emp, nullif(b_sum, 10), b_year - 2020 FROM bonus) ORDER BY 1;
+SELECT count(*) FROM emp WHERE (e_dept, e_pay) NOT IN (SELECT n_id, n_ref FROM nobody);
+SELECT count(*) FROM emp WHERE (e_dept, e_grade) NOT IN (SELECT b_emp, b_year - 2020 FROM bonus WHERE b_emp > e_id);
+SELECT e_id, (e_dept, e_grade) IN (SELECT d_id, d_boss FROM dept) AS i FROM emp WHERE e_id < 12 ORDER BY 1;
+SELECT count(*) FROM emp WHERE NOT ((e_dept, e_pay) IN (SELECT b_emp, b_sum FROM bonus) OR e_id < 7);
 SELECT count(*) FROM dept WHERE d_boss NOT IN (SELECT e_dept FROM emp WHERE e_grade = d_id);
 
 -- values, correlated and not

@@ -11,6 +11,7 @@ use route::Demand;
 
 use super::columns::ScanColumn;
 use super::cost::Above;
+use super::from::simplified;
 use super::insert;
 use super::reason::{Reason, Why};
 use super::split::Split;
@@ -18,7 +19,7 @@ use super::unplanned::Reads;
 use crate::pg::catalog;
 use crate::pg::compat;
 use crate::pg::session;
-use crate::pg::tree::{Tree, make, push, string_node, text};
+use crate::pg::tree::{Node, Tree, make, push, string_node, text};
 use crate::settings;
 use crate::spec::{CHOOSER, ENGINE, ScanSpec, UnplannedHeap, reason_to_list};
 
@@ -84,7 +85,7 @@ impl EngineSide {
         let types = |list| {
             tree.list_of::<pg_sys::TargetEntry>(list).filter(|entry| !entry.resjunk).map(move |entry| {
                 let expr = tree.required(entry.expr);
-                (expr.sql_type(), expr.type_modifier(), expr.collation())
+                (expr.sql_type(), modifier_when_planned(tree, expr), expr.collation())
             })
         };
         types(targets).eq(types(own))
@@ -93,6 +94,16 @@ impl EngineSide {
     fn scan(&self) -> &pg_sys::Plan {
         // SAFETY: the side's own scan.
         unsafe { &(*self.leaf).scan.plan }
+    }
+}
+
+/// The planner may leave but one branch of a choice, which has a modifier where all of them have none in common.
+fn modifier_when_planned(tree: Tree<'_>, expr: Node<'_>) -> i32 {
+    let is_choice = expr.cast::<pg_sys::CaseExpr>().is_some() || expr.cast::<pg_sys::CoalesceExpr>().is_some();
+    match expr.type_modifier() {
+        // SAFETY: a valid expression, which stays as it is.
+        -1 if is_choice => tree.required(unsafe { simplified(expr.as_ptr()) }).type_modifier(),
+        modifier => modifier,
     }
 }
 

@@ -5,6 +5,7 @@
 //!   WHERE EXISTS (SELECT … WHERE t = o)  semi join on t = o; NOT EXISTS: anti join
 //!   WHERE o IN (SELECT t …)              semi join on o = t
 //!   WHERE o NOT IN (SELECT t …)          anti join on o = t; and none at all if there is a null
+//!   WHERE (o, p) NOT IN (SELECT t, u …)  anti join on o = t and p = u; and others for those with a null on either side
 //!   o IN (SELECT t …) OR …               mark join, whose column says whether there is a partner
 //!   o > (SELECT sum(t) … WHERE u = o)    application: a row for each row around it
 //! ```
@@ -136,7 +137,13 @@ impl<'a> Translator<'a> {
         {
             return self.in_no_row(link, rel, list, outer).map(Ok);
         }
-        let conditions = list.test.map(condition).into_iter().collect();
+        if let (JoinKind::Anti, true) = (kind, self.has_equal_rows(link, &list)) {
+            let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.map_or_else(Vec::new, conjuncts));
+            let [rows, others] = self.unknown_rows(link)?;
+            let rel = self.join(rel, JoinKind::Anti, rows.0, rows.1);
+            return Ok(Ok(self.join(rel, JoinKind::Anti, others.0, others.1)));
+        }
+        let conditions = list.test.map_or_else(Vec::new, |test| conjuncts(condition(test)));
         Ok(Ok(self.join(rel, kind, list.rel, conditions)))
     }
 
@@ -261,11 +268,58 @@ impl<'a> Translator<'a> {
         Ok((totals, Expr::Bool { op: BoolOp::And, args: vec![some, either] }))
     }
 
+    /// Whether several values are looked up, which are equal to those of a row if each is.
+    fn has_equal_rows(&self, link: &'a pg_sys::SubLink, list: &List) -> bool {
+        let Some(Expr::Bool { op: BoolOp::And, args }) = &list.test else { return false };
+        link.subLinkType == pg_sys::SubLinkType::ANY_SUBLINK
+            && args.iter().all(|equal| self.outer_side(equal, &list.rel).is_some())
+    }
+
+    /// Rows of the list, and conditions on them that one of them meets if of several values that are not in the list nothing
+    /// is known: rows that have a null, and all rows for values of which one is null.
+    fn unknown_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<[(Rel, Vec<Expr>); 2]> {
+        let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
+        let with_null = {
+            let (rel, test, sides) = self.equal_rows(link)?;
+            let nulls = sides.into_iter().map(|(_, inner)| is_null(inner)).collect();
+            (rel.filter(vec![Expr::Bool { op: BoolOp::Or, args: nulls }]), vec![null_only(test)])
+        };
+        let (rel, test, sides) = self.equal_rows(link)?;
+        // True for values of which one is null, otherwise unknown; and true for each row: what can be looked up.
+        let unknown = Expr::Literal { ty: Type::Bool, value: None };
+        let some_null = sides.iter().map(|(outer, _)| is_null(outer.clone())).chain([unknown]).collect();
+        let always = sides.into_iter().next().map(|(_, inner)| is_null(is_null(inner)));
+        let always = Expr::Not(Box::new(always.ok_or_else(|| Why::Subquery.of("IN of nothing"))?));
+        let for_nulls = Expr::Cmp {
+            op: CmpOp::Eq,
+            left: Box::new(Expr::Bool { op: BoolOp::Or, args: some_null }),
+            right: Box::new(always),
+        };
+        Ok([with_null, (rel, vec![for_nulls, null_only(test)])])
+    }
+
+    /// The list, what is asked of its rows, and what of that is around the list and what is in it.
+    fn equal_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<(Rel, Expr, Vec<(Expr, Expr)>)> {
+        let List { rel, test } = self.list(link)?;
+        let test = test.ok_or_else(|| Why::Subquery.of("IN of nothing"))?;
+        let sides = conjuncts(test.clone()).into_iter().filter_map(|equal| {
+            let outer = self.outer_side(&equal, &rel)?;
+            let Expr::Cmp { left, right, .. } = equal else { return None };
+            Some(if *left == outer { (outer, *right) } else { (outer, *left) })
+        });
+        let sides = sides.collect();
+        Ok((rel, test, sides))
+    }
+
     /// Whether a row of the list meets the condition, as a column that is joined before it is used.
     fn mark(&mut self, list: List, condition: fn(Expr) -> Expr) -> Attempt<Expr> {
+        let conditions = list.test.map_or_else(Vec::new, |test| conjuncts(condition(test)));
+        self.mark_of(list.rel, conditions)
+    }
+
+    fn mark_of(&mut self, rel: Rel, conditions: Vec<Expr>) -> Attempt<Expr> {
         let mark = self.column(Type::Bool)?;
-        let conditions = list.test.map(condition).into_iter().collect();
-        self.pending.push(Pending { kind: JoinKind::Mark(mark), rel: list.rel, conditions });
+        self.pending.push(Pending { kind: JoinKind::Mark(mark), rel, conditions });
         Ok(Expr::column(mark))
     }
 
@@ -292,6 +346,7 @@ impl<'a> Translator<'a> {
         };
         let list = self.list(link)?;
         let outer = list.test.as_ref().and_then(|test| self.outer_side(test, &list.rel));
+        let of_rows = self.has_equal_rows(link, &list);
         let decided = self.mark(list, decisive)?;
         if unknown_is_false {
             return Ok(boolean(decided));
@@ -301,6 +356,11 @@ impl<'a> Translator<'a> {
                 let (totals, unknown) = self.unknown_in_list(link, outer)?;
                 self.pending.push(Pending { kind: JoinKind::Inner, rel: totals, conditions: Vec::new() });
                 unknown
+            }
+            _ if of_rows => {
+                let [rows, others] = self.unknown_rows(link)?;
+                let either = vec![self.mark_of(rows.0, rows.1)?, self.mark_of(others.0, others.1)?];
+                Expr::Bool { op: BoolOp::Or, args: either }
             }
             _ => {
                 let list = self.list(link)?;
@@ -420,6 +480,14 @@ struct List {
     rel: Rel,
     /// What is asked of each; nothing by EXISTS.
     test: Option<Expr>,
+}
+
+/// What all must be true for a condition to be true: a pair for which they are has a match.
+fn conjuncts(condition: Expr) -> Vec<Expr> {
+    match condition {
+        Expr::Bool { op: BoolOp::And, args } => args.into_iter().flat_map(conjuncts).collect(),
+        other => vec![other],
+    }
 }
 
 fn true_only(test: Expr) -> Expr {

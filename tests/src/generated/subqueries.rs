@@ -114,6 +114,20 @@ fn condition_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
             let list = dice.pick(&["1", "*", "*", "count(*)", "1, 2"]);
             format!("({not}EXISTS (SELECT {list} FROM {table} {alias} WHERE {}))", conditions.join(" AND "))
         }
+        2 | 3 if dice.chance(5) => {
+            let pairs: Vec<_> = (0..dice.pick(&[2, 2, 3])).filter_map(|_| alike(dice, outer, &inner)).collect();
+            if pairs.len() < 2 {
+                return outer.simple_condition(dice);
+            }
+            let mut conditions = vec![inner.condition(dice, 1)];
+            if dice.chance(4) {
+                conditions.extend(correlation(dice, outer, &inner));
+            }
+            let conditions = conditions.join(" AND ");
+            let (own, others): (Vec<_>, Vec<_>) = pairs.into_iter().map(|(own, other)| (own.name, other.name)).unzip();
+            let list = format!("SELECT {} FROM {table} {alias} WHERE {conditions}", others.join(", "));
+            format!("(({}) {not}IN ({list}))", own.join(", "))
+        }
         2 | 3 => {
             let Some((own, other)) = alike(dice, outer, &inner) else { return outer.simple_condition(dice) };
             let mut conditions = vec![inner.condition(dice, 1)];
