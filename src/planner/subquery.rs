@@ -280,11 +280,11 @@ impl<'a> Translator<'a> {
     fn unknown_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<[(Rel, Vec<Expr>); 2]> {
         let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
         let with_null = {
-            let (rel, test, sides) = self.equal_rows(link)?;
+            let EqualRows { rel, test, sides } = self.equal_rows(link)?;
             let nulls = sides.into_iter().map(|(_, inner)| is_null(inner)).collect();
             (rel.filter(vec![Expr::Bool { op: BoolOp::Or, args: nulls }]), vec![null_only(test)])
         };
-        let (rel, test, sides) = self.equal_rows(link)?;
+        let EqualRows { rel, test, sides } = self.equal_rows(link)?;
         // True for values of which one is null, otherwise unknown; and true for each row: what can be looked up.
         let unknown = Expr::Literal { ty: Type::Bool, value: None };
         let some_null = sides.iter().map(|(outer, _)| is_null(outer.clone())).chain([unknown]).collect();
@@ -298,8 +298,7 @@ impl<'a> Translator<'a> {
         Ok([with_null, (rel, vec![for_nulls, null_only(test)])])
     }
 
-    /// The list, what is asked of its rows, and what of that is around the list and what is in it.
-    fn equal_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<(Rel, Expr, Vec<(Expr, Expr)>)> {
+    fn equal_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<EqualRows> {
         let List { rel, test } = self.list(link)?;
         let test = test.ok_or_else(|| Why::Subquery.of("IN of nothing"))?;
         let sides = conjuncts(test.clone()).into_iter().filter_map(|equal| {
@@ -308,7 +307,7 @@ impl<'a> Translator<'a> {
             Some(if *left == outer { (outer, *right) } else { (outer, *left) })
         });
         let sides = sides.collect();
-        Ok((rel, test, sides))
+        Ok(EqualRows { rel, test, sides })
     }
 
     /// Whether a row of the list meets the condition, as a column that is joined before it is used.
@@ -488,6 +487,15 @@ fn conjuncts(condition: Expr) -> Vec<Expr> {
         Expr::Bool { op: BoolOp::And, args } => args.into_iter().flat_map(conjuncts).collect(),
         other => vec![other],
     }
+}
+
+/// The rows of a subquery that several values are looked up in.
+struct EqualRows {
+    rel: Rel,
+    /// What is asked of each.
+    test: Expr,
+    /// What is equal by it: something around the list, and something in it.
+    sides: Vec<(Expr, Expr)>,
 }
 
 fn true_only(test: Expr) -> Expr {
