@@ -316,13 +316,13 @@ fn second_condition(dice: &mut Dice, left: &Item, right: &Item) -> Option<String
 /// A table, or a plain subquery or view over it that shows some columns otherwise.
 fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
     let alias = format!("t{number}");
-    let is_subquery = dice.chance(5);
+    let is_subquery = dice.below(9) < 2;
     let mut with = None;
     let sql = if is_subquery && dice.chance(4) {
         let how = dice.pick(&["AS", "AS", "AS MATERIALIZED", "AS NOT MATERIALIZED"]);
         with = Some(format!("w{number} {how} ({})", summed_up(dice, table)));
         format!("w{number} AS {alias}")
-    } else if is_subquery && dice.chance(4) {
+    } else if is_subquery && dice.chance(8) {
         format!("{}_before({}) AS {alias}", table.name, dice.pick(&["7", "40", "500", "NULL", ""]))
     } else if is_subquery && dice.chance(2) {
         format!("({}) AS {alias}", summed_up(dice, table))
