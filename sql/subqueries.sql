@@ -111,6 +111,7 @@ SELECT e_id FROM emp WHERE (e_dept, e_pay, e_grade) NOT IN (SELECT b_emp, nullif
 SELECT count(*) FROM emp WHERE (e_dept, e_pay) NOT IN (SELECT n_id, n_ref FROM nobody);
 SELECT count(*) FROM emp WHERE (e_dept, e_grade) NOT IN (SELECT b_emp, b_year - 2020 FROM bonus WHERE b_emp > e_id);
 SELECT e_id, (e_dept, e_grade) IN (SELECT d_id, d_boss FROM dept) AS i FROM emp WHERE e_id < 12 ORDER BY 1;
+SELECT count(*) FROM emp WHERE ((SELECT max(d_id) FROM dept WHERE d_boss = e_dept), e_grade) NOT IN (SELECT d_id, d_boss FROM dept);
 SELECT count(*) FROM emp WHERE NOT ((e_dept, e_pay) IN (SELECT b_emp, b_sum FROM bonus) OR e_id < 7);
 SELECT count(*) FROM dept WHERE d_boss NOT IN (SELECT e_dept FROM emp WHERE e_grade = d_id);
 
