@@ -93,6 +93,8 @@ pub struct Decoder<F> {
     follower: *mut F,
     /// Memory that decoding itself leaves behind; emptied after each batch.
     memory: Scratch,
+    /// What was flushed when nothing of it was left: until it is more a look at the WAL is spared.
+    exhausted: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +142,7 @@ impl<F: Follow> Decoder<F> {
             pg_sys::InvalidateSystemCaches();
             pg_sys::XLogBeginRead((*context).reader, (*(*context).slot).data.restart_lsn);
         }
-        Decoder { context, follower, memory: Scratch::lasting(c"pg_anker decoding") }
+        Decoder { context, follower, memory: Scratch::lasting(c"pg_anker decoding"), exhausted: 0 }
     }
 
     pub fn follower(&mut self) -> &mut F {
@@ -166,13 +168,22 @@ impl<F: Follow> Decoder<F> {
         unsafe { (*(*self.context).slot).data.restart_lsn }
     }
 
+    /// Bytes of WAL that are flushed and not decoded.
+    pub fn left(&self) -> u64 {
+        flushed().0.saturating_sub(self.position())
+    }
+
     /// Decodes what is flushed, but not much longer than `budget`, except within one transaction.
     pub fn advance(&mut self, budget: Duration) -> Advance {
+        let flushed = flushed().0;
+        if flushed == self.exhausted {
+            return Advance::CaughtUp;
+        }
         let start = Instant::now();
         let mut records = 0u32;
         let memory = self.memory;
         // Decoding may leave another memory context current, and nothing of the batch is used behind it.
-        memory.with(|| {
+        let outcome = memory.with(|| {
             while self.read_record() {
                 memory.run(|| self.decode_record());
                 records += 1;
@@ -182,7 +193,11 @@ impl<F: Follow> Decoder<F> {
                 pgrx::check_for_interrupts!();
             }
             Advance::CaughtUp
-        })
+        });
+        if outcome == Advance::CaughtUp {
+            self.exhausted = flushed;
+        }
+        outcome
     }
 
     /// False: no more WAL for now.
@@ -338,6 +353,14 @@ unsafe extern "C-unwind" fn message<F: Follow>(
     }
 }
 
+/// How far, and on which timeline: a server that accepts writes stays on its own.
+fn flushed() -> (u64, pg_sys::TimeLineID) {
+    let mut timeline = 0;
+    // SAFETY: callable in any process attached to shared memory.
+    let flushed = unsafe { pg_sys::GetFlushRecPtr(&mut timeline) };
+    (flushed, timeline)
+}
+
 /// Reads a page of WAL as far as it is flushed, and never waits for more: gates, positions and the engine's messages
 /// have to go on when a record is only half flushed.
 #[pg_guard]
@@ -349,10 +372,9 @@ unsafe extern "C-unwind" fn read_page(
     buffer: *mut c_char,
 ) -> c_int {
     const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
-    let mut timeline = 0;
-    // SAFETY: called by the reader with a buffer of a page. A server that accepts writes stays on its timeline.
+    let (flushed, timeline) = flushed();
+    // SAFETY: called by the reader with a buffer of a page.
     unsafe {
-        let flushed = pg_sys::GetFlushRecPtr(&mut timeline);
         if page + wanted as u64 > flushed {
             return WOULD_BLOCK;
         }

@@ -27,7 +27,8 @@ impl WaitSet {
         }
     }
 
-    pub fn wait(&self, time: Duration) {
+    /// Whether the latch was set.
+    pub fn wait(&self, time: Duration) -> bool {
         let milliseconds = time.as_micros().div_ceil(1000).min(i32::MAX as u128);
         let mut event = pg_sys::WaitEvent::default();
         // SAFETY: the set is ours; room for one event is given.
@@ -36,6 +37,7 @@ impl WaitSet {
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
         pgrx::check_for_interrupts!();
+        event.events & pg_sys::WL_LATCH_SET != 0
     }
 }
 
