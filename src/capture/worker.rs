@@ -6,7 +6,6 @@
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
-use follow::Pace;
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 use protocol::control::ToWorker;
@@ -26,7 +25,7 @@ use crate::shared::{self, DatabaseState};
 
 /// How long the engine may take to say that it listens.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
-/// Decode at most so long before messages get their turn.
+/// Decode at most so long before positions, gates and messages get their turn.
 const BATCH_TIME: Duration = Duration::from_millis(5);
 /// Between two looks at the WAL when nobody wakes us: ordinary commits do not.
 const ACTIVE_WAIT: Duration = Duration::from_millis(5);
@@ -98,13 +97,10 @@ impl Capture {
         self.find_start(&wait_set);
         set_state(self.database, DatabaseState::Running, "");
         let mut sent_position = 0;
-        let mut pace = Pace::new();
         let (mut confirmed, mut trimmed) = (Instant::now(), Instant::now());
         loop {
             process::reload_settings();
-            let (begun, before) = (Instant::now(), self.decoder.position());
-            let outcome = self.decoder.advance(pace.piece());
-            let worked_until = Instant::now();
+            let outcome = self.decoder.advance(BATCH_TIME);
             let position = self.decoder.position();
             if position != sent_position {
                 sent_position = position;
@@ -135,16 +131,8 @@ impl Capture {
                 }
                 trimmed = Instant::now();
             }
-            let rest = match outcome {
-                Advance::CaughtUp => {
-                    pace.caught_up();
-                    Some(self.pause(next))
-                }
-                Advance::More => pace.rest(begun, worked_until, position - before, self.decoder.left()),
-            };
-            // Queries set the latch: what they wait for is flushed.
-            if rest.is_some_and(|rest| wait_set.wait(rest)) {
-                pace.hurry();
+            if outcome == Advance::CaughtUp {
+                wait_set.wait(self.pause(next));
             }
         }
     }

@@ -93,7 +93,7 @@ pub struct Decoder<F> {
     follower: *mut F,
     /// Memory that decoding itself leaves behind; emptied after each batch.
     memory: Scratch,
-    /// What was flushed when nothing of it was left: until it is more a look at the WAL is spared.
+    /// What was flushed when nothing of it was left: until it is more, a look at the WAL is spared.
     exhausted: u64,
 }
 
@@ -168,14 +168,9 @@ impl<F: Follow> Decoder<F> {
         unsafe { (*(*self.context).slot).data.restart_lsn }
     }
 
-    /// Bytes of WAL that are flushed and not decoded.
-    pub fn left(&self) -> u64 {
-        flushed().0.saturating_sub(self.position())
-    }
-
     /// Decodes what is flushed, but not much longer than `budget`, except within one transaction.
     pub fn advance(&mut self, budget: Duration) -> Advance {
-        let flushed = flushed().0;
+        let (flushed, _) = flushed();
         if flushed == self.exhausted {
             return Advance::CaughtUp;
         }
@@ -353,7 +348,7 @@ unsafe extern "C-unwind" fn message<F: Follow>(
     }
 }
 
-/// How far, and on which timeline: a server that accepts writes stays on its own.
+/// How far WAL is flushed, and on which timeline: a server that accepts writes stays on its own.
 fn flushed() -> (u64, pg_sys::TimeLineID) {
     let mut timeline = 0;
     // SAFETY: callable in any process attached to shared memory.

@@ -27,8 +27,7 @@ impl WaitSet {
         }
     }
 
-    /// Whether the latch was set.
-    pub fn wait(&self, time: Duration) -> bool {
+    pub fn wait(&self, time: Duration) {
         let milliseconds = time.as_micros().div_ceil(1000).min(i32::MAX as u128);
         let mut event = pg_sys::WaitEvent::default();
         // SAFETY: the set is ours; room for one event is given.
@@ -37,7 +36,6 @@ impl WaitSet {
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
         pgrx::check_for_interrupts!();
-        event.events & pg_sys::WL_LATCH_SET != 0
     }
 }
 

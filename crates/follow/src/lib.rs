@@ -4,10 +4,8 @@
 
 mod backoff;
 mod course;
-mod pace;
 mod tables;
 
 pub use backoff::Backoff;
 pub use course::{Course, End};
-pub use pace::Pace;
 pub use tables::{Cause, LoadOrder, Recheck, Tables};
