@@ -28,7 +28,7 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 /// Decode at most so long before positions, gates and messages get their turn.
 const BATCH_TIME: Duration = Duration::from_millis(5);
 /// Between two looks at the WAL when nobody wakes us: ordinary commits do not.
-const ACTIVE_WAIT: Duration = Duration::from_millis(5);
+const ACTIVE_WAIT: Duration = Duration::from_millis(10);
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 const ACTIVE_FOR: Duration = Duration::from_secs(1);
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);

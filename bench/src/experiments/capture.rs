@@ -26,7 +26,7 @@ use crate::trial::{Checked, Trial};
 use crate::{Output, Result, anker};
 
 pub const USAGE: &str =
-    "capture [--quick] [--warehouses N] [--seconds N] [--rounds N] [--clients N] [--dsn DSN] [OUTPUT]";
+    "capture [--quick] [--warehouses N] [--seconds N] [--rounds N] [--clients N] [--durable] [--dsn DSN] [OUTPUT]";
 
 const NAME: &str = "capture";
 const NOT_MIRRORED: &str = "not mirrored";
@@ -41,6 +41,8 @@ pub struct Options {
     seconds: u32,
     rounds: u32,
     clients: u32,
+    /// Commits wait until the log is flushed, as they usually do.
+    durable: bool,
     /// Another server than a private one.
     dsn: Option<String>,
     pub output: Output,
@@ -49,7 +51,7 @@ pub struct Options {
 impl Options {
     pub fn parse(given: impl Iterator<Item = String>) -> Parsed<Options> {
         let mut arguments = Arguments::new(given);
-        let (mut quick, mut dsn, mut output) = (false, None, Output::default());
+        let (mut quick, mut durable, mut dsn, mut output) = (false, false, None, Output::default());
         let (mut warehouses, mut seconds, mut rounds, mut clients) = (None, None, None, 2);
         while let Some(option) = arguments.option() {
             match option.as_str() {
@@ -58,6 +60,7 @@ impl Options {
                 "--seconds" => seconds = Some(arguments.number()?),
                 "--rounds" => rounds = Some(arguments.number()?),
                 "--clients" => clients = arguments.number()?,
+                "--durable" => durable = true,
                 "--dsn" => dsn = Some(arguments.value()?),
                 _ if arguments.output(&mut output)? => {}
                 _ => return Err(format!("unknown argument {option}")),
@@ -65,19 +68,20 @@ impl Options {
         }
         let usual = |given: Option<u32>, short, long| given.unwrap_or(if quick { short } else { long });
         let (warehouses, seconds, rounds) = (usual(warehouses, 1, 5), usual(seconds, 3, 60), usual(rounds, 1, 3));
-        Ok(Options { quick, warehouses, seconds, rounds, clients, dsn, output })
+        Ok(Options { quick, warehouses, seconds, rounds, clients, durable, dsn, output })
     }
 }
 
 pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     let place = Place::new(server, options.dsn.as_deref());
     let mut findings = Findings::new(NAME);
+    let commits = if options.durable { "on" } else { "off" };
     for (key, value) in [
         ("warehouses", json!(options.warehouses)),
         ("clients", json!(options.clients)),
         ("seconds", json!(options.seconds)),
         ("rounds", json!(options.rounds)),
-        ("settings", json!(place.described("synchronous_commit off, fsync off, shared_buffers 1 GB"))),
+        ("settings", json!(place.described(&format!("synchronous_commit {commits}, fsync off, shared_buffers 1 GB")))),
     ] {
         findings.report.set_meta(key, value);
     }
@@ -91,7 +95,9 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         for at in 0..configurations.len() {
             let config = configurations[(at + round) % configurations.len()];
             eprintln!("round {} of {}: {config}", round + 1, options.rounds);
-            one(&stage, config, Workload::of(scale, options.clients), options, round + 1, &mut findings)?;
+            let usual = Workload::of(scale, options.clients);
+            let workload = Workload { synchronous_commit: options.durable, ..usual };
+            one(&stage, config, workload, options, round + 1, &mut findings)?;
         }
     }
     Ok(findings.report)
