@@ -63,6 +63,20 @@ UPDATE kinds SET ratio = 'NaN' WHERE id = 5;
 SELECT count(*) FROM kinds WHERE anker.olap() AND ratio > 1e300;
 SELECT column_name, min, max FROM anker.columns WHERE column_name = 'ratio';
 
+-- texts in the order of their bytes, as far as these are known; a text with nothing in it is one
+CREATE TABLE words (id text COLLATE "C" PRIMARY KEY, word text, long text, born uuid, mark bytea, flag boolean, kind regtype);
+INSERT INTO words VALUES
+    ('b', 'Österreich', 'https://example.com/1', '00000000-0000-0000-0000-000000000007', '\xff', true, 'integer'),
+    ('a', 'zebra', 'https://example.com/2', 'ffffffff-0000-0000-0000-000000000007', '\x', NULL, 'text'),
+    ('B', 'Zebra', 'ahaahaahaahaahaß', '123e4567-e89b-12d3-a456-426614174000', '\x000102030405060708090a0b0c0d0e0f10', true, 'text');
+SELECT anker.mirror('words');
+SELECT anker.wait_for_mirror('words') AS live;
+SELECT column_name, rows, nulls, min, max FROM anker.columns WHERE relation = 'words'::regclass;
+UPDATE words SET word = '', long = NULL, flag = false WHERE id = 'B';
+SELECT count(*) FROM words WHERE anker.olap() AND word = '';
+SELECT column_name, rows, nulls, min, max FROM anker.chunks('words') WHERE column_name IN ('word', 'long', 'flag');
+DROP TABLE words;
+
 -- dates and times as the session wants them
 SET datestyle = 'SQL, DMY';
 SET timezone = 'Europe/Prague';
@@ -101,6 +115,18 @@ SELECT anker.wait_for_mirror('many') AS live;
 SELECT column_name, codings, rows, nulls, distinct_values, min, max FROM anker.columns WHERE relation = 'many'::regclass;
 SELECT chunk, column_name, coding, slots, rows, distinct_values BETWEEN rows * 0.98 AND rows AS all_differ, min, max
     FROM anker.chunks('many') WHERE column_name <> 'third' ORDER BY column_name, chunk;
+
+-- few numbers, however far apart, are listed once a chunk is full; one that is not in the list gives it up
+CREATE TABLE far (id integer PRIMARY KEY, tenant uuid, step double precision, big bigint, one uuid);
+INSERT INTO far SELECT i, md5((i % 30)::text)::uuid, i % 400 * 0.37, (i % 7 - 3) * 1e15::bigint, md5('one')::uuid FROM generate_series(1, 20000) i;
+SELECT anker.mirror('far');
+SELECT anker.wait_for_mirror('far') AS live;
+SELECT column_name, codings, distinct_values, min, max FROM anker.columns WHERE relation = 'far'::regclass AND column_name <> 'id';
+SELECT tenant, count(*), min(step), sum(big) FROM far WHERE big IN (-3e15, 1e15) AND step > 100 AND anker.olap() GROUP BY tenant ORDER BY 1 LIMIT 3;
+UPDATE far SET big = 1, step = step + 0.37 WHERE id = 100;
+SELECT sum(big), max(step) FROM far WHERE id < 200 AND anker.olap();
+SELECT chunk, column_name, coding FROM anker.chunks('far') WHERE column_name IN ('step', 'big') ORDER BY 2, 1;
+DROP TABLE far;
 
 -- an empty table, and one that is gone
 CREATE TABLE bare (id integer PRIMARY KEY, x text);

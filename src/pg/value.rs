@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
-use plan::{Element, Interval, Literal, Type, float_order};
+use plan::{Element, Interval, Literal, Type, float_order, text_order};
 use serde::{Deserialize, Serialize};
 
 use super::catalog;
@@ -12,6 +12,8 @@ use super::numeric::Numeric;
 
 /// Digits behind the point that a numeric parameter may have; leaves 20 before it.
 pub const PARAMETER_SCALE: u8 = 18;
+/// Characters of the first half of a uuid's bytes.
+const UUID_HALF: usize = 18;
 
 /// The type in which a value of an SQL type travels; numeric is decided by the value.
 pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
@@ -265,8 +267,35 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
             is_known.then(|| plan::words::decimal(number, scale))
         }
         Type::Float32 | Type::Float64 => Some(float_text(ty, float_order::of_rank(short))),
+        Type::Bool => Some(if number == 0 { "f" } else { "t" }.into()),
+        // Its second half is not known.
+        Type::Uuid => Some(format!("{}...", &uuid_text(number)[..UUID_HALF])),
+        Type::Text | Type::Name | Type::Char | Type::Bytes => Some(start_text(ty, number)),
         other => time_text(other, short),
     }
+}
+
+/// How the texts, or bytes, of a place begin.
+fn start_text(ty: Type, place: i128) -> String {
+    let (bytes, may_be_longer) = text_order::start(place);
+    let mut start = match ty {
+        Type::Bytes => format!("\\x{}", hexadecimal(&bytes)),
+        _ => bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_string(),
+    };
+    if may_be_longer {
+        start.push_str("...");
+    }
+    start
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn uuid_text(uuid: i128) -> String {
+    let bytes = uuid_bytes(uuid);
+    // SAFETY: the output function of a uuid, given its 16 bytes.
+    unsafe { output(pg_sys::F_UUID_OUT, pg_sys::Datum::from(bytes.as_ptr())) }
 }
 
 /// What PostgreSQL shows of a literal that is neither a number, nor a text, nor a truth value.
@@ -287,13 +316,10 @@ pub fn shown(ty: Type, literal: &Literal) -> String {
         (Type::Enum, Literal::Int(label)) => {
             format!("'{}'", of_datum(pg_sys::F_ENUM_OUT, pg_sys::Oid::from(*label as u32).into()))
         }
-        (Type::Uuid, Literal::Decimal(uuid)) => {
-            let bytes = uuid_bytes(*uuid);
-            format!("'{}'::uuid", of_datum(pg_sys::F_UUID_OUT, pg_sys::Datum::from(bytes.as_ptr())))
-        }
+        (Type::Uuid, Literal::Decimal(uuid)) => format!("'{}'::uuid", uuid_text(*uuid)),
         (Type::Opaque, Literal::Bytes(bytes)) => Numeric::of_bytes(bytes).text(),
         (_, Literal::Bytes(bytes)) => {
-            format!("'\\x{}'::bytea", bytes.iter().take(100).map(|b| format!("{b:02x}")).collect::<String>())
+            format!("'\\x{}'::bytea", hexadecimal(&bytes[..bytes.len().min(100)]))
         }
         (_, other) => format!("{other:?}"),
     }

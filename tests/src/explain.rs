@@ -15,6 +15,7 @@ tests![
     plans_as_text,
     plans_in_the_other_forms,
     rows_that_were_counted_are_right,
+    chunks_are_left_out_whatever_the_type,
     options_are_followed,
     rows_that_are_sent_along_have_their_name,
     what_is_read_twice_is_computed_once,
@@ -231,6 +232,50 @@ fn plans_in_the_other_forms(context: &Context) -> Result<()> {
         ensure!(yaml.contains("Engine Plan:") && yaml.contains("- Node Type: \"Hash Join\""), "YAML:\n{yaml}");
         let json = json_plan(&mut client, options, sql)?;
         ensure!(nodes(&json, "Scan").len() == 2, "{json:#}");
+    }
+    Ok(())
+}
+
+/// Of five chunks of rows in the order of time, each condition leaves some out.
+fn chunks_are_left_out_whatever_the_type(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = patient(context)?;
+    client.batch_execute(
+        "CREATE TABLE ordered (id text COLLATE \"C\" PRIMARY KEY, i integer, day date, f float8, n numeric(8,2), name varchar(40),
+           code char(8), born uuid, mark bytea);
+         INSERT INTO ordered SELECT 'key ' || to_char(i, 'FM00000'), i, date '2000-01-01' + i, i / 8.0, i, 'name ' || to_char(i / 1000, 'FM00'),
+           'c' || to_char(i, 'FM00000'), (lpad(to_hex(i), 8, '0') || '-0000-7000-8000-000000000000')::uuid, int4send(i)
+           FROM generate_series(0, 5 * 8192 - 1) i;
+         INSERT INTO ordered (id) VALUES ('key 50000'); ANALYZE ordered",
+    )?;
+    anker::mirror(&mut client, &["ordered"], LIVE)?;
+    for (condition, read) in [
+        ("i = 10000", 1),
+        ("day < date '2000-01-01' + 9000", 2),
+        ("f >= 4096", 1),
+        ("n BETWEEN 9000.5 AND 9001", 1),
+        ("id = 'key 10000'", 1),
+        ("id IN ('key 10000', 'key 10077', 'key 30000')", 3),
+        ("id < 'key 10000'", 2),
+        ("id LIKE 'key 1%'", 2),
+        ("id LIKE 'no key%'", 0),
+        ("starts_with(id, 'key 3')", 2),
+        ("name LIKE 'name 12%'", 1),
+        ("name = 'name 12'", 1),
+        ("code = 'c10000'", 1),
+        ("born = '00002710-0000-7000-8000-000000000000'", 1),
+        ("born >= '00007000-0000-7000-8000-000000000000'", 2),
+        ("mark = '\\x00002710'", 1),
+        ("mark > '\\x00007fff'", 2),
+    ] {
+        let sql = format!("SELECT count(*) FROM ordered WHERE {condition}");
+        let plan = json_plan(&mut client, "ANALYZE", &format!("{sql} AND anker.olap()"))?;
+        let scan = nodes(&plan, "Scan")[0];
+        ensure!(scan["Chunks"] == 6 && scan["Chunks Read"] == read, "{condition}:\n{plan:#}");
+        let count = |client: &mut Client, sql: &str| Ok(client.query_one(sql, &[])?.get::<_, i64>(0));
+        let answers: Result<Vec<i64>> =
+            [&sql, &format!("{sql} AND anker.olap()")].map(|sql| count(&mut client, sql)).into_iter().collect();
+        let answers = answers?;
+        ensure!(answers[0] == answers[1], "{condition}: {answers:?}");
     }
     Ok(())
 }

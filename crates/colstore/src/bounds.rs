@@ -11,13 +11,21 @@ const SEGMENT: usize = 64;
 /// The least and the greatest value, of one type only; the ends of 64 bits stand for all beyond.
 type Segment = [[AtomicI64; 2]; SEGMENT];
 
-#[derive(Clone, Debug, Default)]
-pub struct Bounds(Arc<RwLock<Vec<Arc<Segment>>>>);
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    segments: Arc<RwLock<Vec<Arc<Segment>>>>,
+    /// Low bits of each value that are not looked at.
+    unseen: u32,
+}
 
 impl Bounds {
+    pub fn new(unseen: u32) -> Bounds {
+        Bounds { segments: Arc::default(), unseen }
+    }
+
     /// The writer's: so many chunks, without values at first.
     pub fn grow(&self, chunks: usize) {
-        let mut segments = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         while segments.len() * SEGMENT < chunks {
             segments.push(Arc::new([const { [AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN)] }; SEGMENT]));
         }
@@ -25,12 +33,12 @@ impl Bounds {
 
     /// A list that is only ever extended: whole, whatever became of another thread.
     fn segments(&self) -> RwLockReadGuard<'_, Vec<Arc<Segment>>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.segments.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The writer's, before a value beyond the old bounds is written: these are the new ones.
     pub fn widen(&self, chunk: usize, low: i128, high: i128) {
-        let clamped = |value: i128| value.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let clamped = |value: i128| (value >> self.unseen).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let segments = self.segments();
         let [own_low, own_high] = &segments[chunk / SEGMENT][chunk % SEGMENT];
         own_low.store(clamped(low), Ordering::Relaxed);
@@ -44,7 +52,7 @@ impl Bounds {
         let segment = &mut segments[chunk / SEGMENT];
         let copy = |[low, high]: &[AtomicI64; 2]| [low, high].map(|end| AtomicI64::new(end.load(Ordering::Relaxed)));
         *segment = Arc::new(std::array::from_fn(|at| copy(&segment[at])));
-        *self = Bounds(Arc::new(RwLock::new(segments)));
+        self.segments = Arc::new(RwLock::new(segments));
         self.widen(chunk, low, high);
     }
 
@@ -55,11 +63,11 @@ impl Bounds {
         let [low, high] = &segments[chunk / SEGMENT][chunk % SEGMENT];
         let low = match low.load(Ordering::Relaxed) {
             i64::MIN => i128::MIN,
-            low => low.into(),
+            low => i128::from(low) << self.unseen,
         };
         let high = match high.load(Ordering::Relaxed) {
             i64::MAX => i128::MAX,
-            high => high.into(),
+            high => (i128::from(high) << self.unseen) + ((1 << self.unseen) - 1),
         };
         (low, high)
     }
@@ -71,7 +79,7 @@ mod tests {
 
     #[test]
     fn bounds_hold_whatever_the_values() {
-        let bounds = Bounds::default();
+        let bounds = Bounds::new(0);
         bounds.grow(100);
         let (low, high) = bounds.of(99);
         assert!(low > high, "no values");
@@ -98,7 +106,7 @@ mod tests {
 
     #[test]
     fn who_has_bounds_keeps_them_when_they_become_tighter() {
-        let mut bounds = Bounds::default();
+        let mut bounds = Bounds::new(0);
         bounds.grow(100);
         for chunk in [0, 63, 64] {
             bounds.widen(chunk, 0, 100);
@@ -111,5 +119,22 @@ mod tests {
         assert_eq!([63, 64].map(|chunk| bounds.of(chunk)), [(5, 7), (-1, 100)]);
         let (low, high) = bounds.of(0);
         assert!(low > high, "no values are left");
+    }
+
+    #[test]
+    fn bounds_hold_without_the_low_bits() {
+        let bounds = Bounds::new(64);
+        bounds.grow(1);
+        let (low, high) = bounds.of(0);
+        assert!(low > high, "no values");
+        let ends = [i128::MIN, -(5 << 64) - 1, -(5 << 64), -1, 0, 1, (1 << 64) - 1, 1 << 64, i128::MAX];
+        for (at, low) in ends.into_iter().enumerate() {
+            for high in ends[at..].iter().copied() {
+                bounds.widen(0, low, high);
+                let (found_low, found_high) = bounds.of(0);
+                assert!(found_low <= low && high <= found_high, "{low} to {high}: {found_low} to {found_high}");
+                assert!(low - found_low < 1 << 64 && found_high - high < 1 << 64, "{low} to {high}");
+            }
+        }
     }
 }

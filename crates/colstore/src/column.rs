@@ -431,7 +431,7 @@ impl ColumnSnapshot {
     pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
         match &self.cells {
             CellsSnapshot::Bits(_) => Ok("bits".into()),
-            CellsSnapshot::Numbers(numbers) => Ok(numbers.chunk(chunk)?.coding.in_words(self.ty.slot_bytes())),
+            CellsSnapshot::Numbers(numbers) => Ok(numbers.chunk(chunk)?.form.in_words(self.ty.slot_bytes())),
             CellsSnapshot::Text(text) => text.coding(chunk),
         }
     }

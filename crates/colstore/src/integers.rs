@@ -10,6 +10,7 @@ use snapmem::Run;
 
 use crate::coding::Coding;
 use crate::fastest::{Loop, fastest};
+use crate::listing::Listing;
 use crate::zero_copy;
 
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Integers {
 enum Form {
     /// The second: bytes of the column's own values.
     Codes(Run, Coding, usize),
+    /// Codes that number these.
+    Listed(Run, Listing, Box<[i64]>),
     Values(ScalarBuffer<i64>),
 }
 
@@ -48,11 +51,26 @@ impl Integers {
         Integers { form, valid, low, high }
     }
 
+    /// The same of a list, if its numbers have room in 64 bits.
+    pub(crate) fn of_list(
+        run: Run,
+        listing: Listing,
+        valid: Option<BooleanBuffer>,
+        (low, high): (i128, i128),
+    ) -> Option<Integers> {
+        let numbers = listing.numbers(&run).into_iter().map(|number| i64::try_from(number).ok());
+        let numbers = numbers.collect::<Option<Box<[i64]>>>()?;
+        let (first, last) = (*numbers.first()?, *numbers.last()?);
+        let within = |end: i128| end.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let (low, high) = (within(low).max(first), within(high).min(last));
+        Some(Integers { form: Form::Listed(run, listing, numbers), valid, low, high })
+    }
+
     /// So many from `first` on, if they lie in memory as they are.
     pub fn in_place(&self, first: usize, count: usize) -> Option<&[i64]> {
         match &self.form {
             Form::Values(values) => Some(&values[first..first + count]),
-            Form::Codes(..) => None,
+            Form::Codes(..) | Form::Listed(..) => None,
         }
     }
 
@@ -83,6 +101,10 @@ impl Integers {
     pub fn read(&self, first: usize, into: &mut [i64]) {
         match &self.form {
             Form::Values(values) => into.copy_from_slice(&values[first..first + into.len()]),
+            Form::Listed(run, listing, numbers) => {
+                let code = listing.codes(run);
+                (first..).zip(into).for_each(|(row, into)| *into = numbers[code(row)]);
+            }
             Form::Codes(run, coding, full) => {
                 let base = coding.base();
                 let codes = &run[first * coding.width..];
@@ -104,6 +126,10 @@ impl Integers {
     pub fn pick(&self, rows: &[u32], into: &mut [i64]) {
         match &self.form {
             Form::Values(values) => rows.iter().zip(into).for_each(|(row, into)| *into = values[*row as usize]),
+            Form::Listed(run, listing, numbers) => {
+                let code = listing.codes(run);
+                rows.iter().zip(into).for_each(|(row, into)| *into = numbers[code(*row as usize)]);
+            }
             Form::Codes(run, coding, full) => {
                 let base = coding.base();
                 match (coding.width, coding.width == *full) {

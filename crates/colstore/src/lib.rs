@@ -14,7 +14,7 @@
 //! | `rows`, `index` | slots, key index |
 //! | `chunk` | how slots are cut into chunks |
 //! | `column`, `numbers`, `bitmap`, `text` | cells, in place and copied on write |
-//! | `coding` | how the numbers of a chunk are written |
+//! | `coding`, `listing` | how the numbers of a chunk are written: as offsets, as codes of a list |
 //! | `integers` | the integers of a chunk, 64 bits each |
 //! | `fastest` | loops compiled for each set of instructions |
 //! | `bounds` | the least and the greatest number of a chunk |
@@ -42,6 +42,7 @@ pub mod fastest;
 mod forks;
 mod index;
 mod integers;
+mod listing;
 mod numbers;
 mod order;
 mod patches;

@@ -1,12 +1,18 @@
-//! Cells of equal width: integers, floats, decimals. Each chunk is a run of its own coding.
+//! Cells of equal width: integers, floats, decimals. Each chunk is a run of its own form.
+
+mod form;
+
+use std::cmp::Ordering;
 
 use plan::float_order;
 use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run, prefetch};
 
+pub use self::form::Form;
 use crate::bitmap::Mask;
 use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
 use crate::coding::Coding;
+use crate::listing::{Few, Listing, number_of};
 use crate::order::Order;
 use crate::patches::{Patch, Patches};
 
@@ -37,7 +43,7 @@ pub struct Numbers {
 
 #[derive(Debug)]
 struct Chunk {
-    coding: Coding,
+    form: Form,
     /// All values that are there, and those that were since the last look, have their places between; empty at first.
     low: i128,
     high: i128,
@@ -46,29 +52,34 @@ struct Chunk {
 }
 
 impl Chunk {
-    const EMPTY: Chunk = Chunk { coding: Coding::NOTHING, low: NO_VALUES.0, high: NO_VALUES.1, moved: false };
+    const EMPTY: Chunk =
+        Chunk { form: Form::Offsets(Coding::NOTHING), low: NO_VALUES.0, high: NO_VALUES.1, moved: false };
 
     /// A coding that holds values of places from `low` to `high`, too.
     fn coding_with(&self, low: i128, high: i128, order: Order, width: usize) -> Coding {
         let (low, high) = order.numbers(self.low.min(low), self.high.max(high));
         let coding = Coding::covering(low, high, width);
-        let wide_enough = coding.width > self.coding.width || !self.moved && coding.width == self.coding.width;
-        if wide_enough || self.low > self.high { coding } else { self.coding.wider(low, high, width) }
+        let Form::Offsets(old) = self.form else { return coding };
+        let wide_enough = coding.width > old.width || !self.moved && coding.width == old.width;
+        if wide_enough || self.low > self.high { coding } else { old.wider(low, high, width) }
     }
 }
 
 impl Numbers {
     pub fn new(pool: &Pool, mechanism: Mechanism, order: Order, width: usize) -> Numbers {
         let region = Extents::new(pool, mechanism, SHORTEST);
-        Numbers { region, chunks: Vec::new(), bounds: Bounds::default(), order, width, rows: 0, pool: pool.clone() }
+        let bounds = Bounds::new(order.unseen());
+        Numbers { region, chunks: Vec::new(), bounds, order, width, rows: 0, pool: pool.clone() }
     }
 
     /// Room for so many cells: up to a chunk's, or for one more chunk.
     pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
-            match rows <= CHUNK_ROWS {
-                true => self.code_anew(last, self.chunks[last].coding, rows)?,
-                false => self.tighten(last)?,
+            match (rows <= CHUNK_ROWS, self.chunks[last].form) {
+                (true, Form::Offsets(coding)) => self.code_anew(last, coding, rows)?,
+                // It has room for all.
+                (true, Form::Listed(_)) => {}
+                (false, _) => self.tighten(last)?,
             }
         }
         while self.chunks.len() * CHUNK_ROWS < rows {
@@ -86,9 +97,15 @@ impl Numbers {
     #[inline]
     pub fn get(&self, slot: u32) -> u128 {
         let (chunk, row) = split(slot);
-        let coding = self.chunks[chunk].coding;
+        self.value(chunk, row) & (u128::MAX >> (128 - 8 * self.width))
+    }
+
+    /// Its low bytes are a cell's.
+    #[inline]
+    fn value(&self, chunk: usize, row: usize) -> u128 {
+        let form = self.chunks[chunk].form;
         let code = |width| self.region.bytes_in(chunk, row * width, width);
-        let code = match coding.width {
+        let code = match form.width() {
             0 => 0,
             1 => code(1)[0].into(),
             2 => u16::from_le_bytes(image(code(2))).into(),
@@ -96,14 +113,39 @@ impl Numbers {
             8 => u64::from_le_bytes(image(code(8))).into(),
             _ => u128::from_le_bytes(image(code(16))),
         };
-        coding.value(code) & (u128::MAX >> (128 - 8 * self.width))
+        match form {
+            Form::Offsets(coding) => coding.value(code),
+            Form::Listed(listing) => self.listed(chunk, listing, code as usize) as u128,
+        }
+    }
+
+    /// The number of a code.
+    #[inline]
+    fn listed(&self, chunk: usize, listing: Listing, code: usize) -> i128 {
+        number_of(self.region.bytes_in(chunk, listing.place(code), self.width))
+    }
+
+    /// The code of a number that is in the chunk's list.
+    #[inline]
+    fn listed_code(&self, chunk: usize, number: i128) -> Option<(u16, usize)> {
+        let Form::Listed(listing) = self.chunks[chunk].form else { return None };
+        let (mut from, mut to) = (0, listing.count());
+        while from < to {
+            let middle = from.midpoint(to);
+            match self.listed(chunk, listing, middle).cmp(&number) {
+                Ordering::Equal => return Some((middle as u16, listing.width())),
+                Ordering::Less => from = middle + 1,
+                Ordering::Greater => to = middle,
+            }
+        }
+        None
     }
 
     /// What [`Numbers::get`] reads is wanted soon.
     #[inline]
     pub fn expect(&self, slot: u32) {
         let (chunk, row) = split(slot);
-        let width = self.chunks[chunk].coding.width;
+        let width = self.chunks[chunk].form.width();
         if width > 0 {
             prefetch(self.region.bytes_in(chunk, row * width, width).as_ptr());
         }
@@ -114,8 +156,12 @@ impl Numbers {
         let (chunk, row) = split(slot);
         let value = value_of(image, self.width);
         let place = self.order.place(value);
-        self.prepare(chunk, place, place)?;
-        let coding = self.chunks[chunk].coding;
+        if let Some((code, width)) = self.listed_code(chunk, value) {
+            self.widen(chunk, place, place);
+            let code = code.to_le_bytes();
+            return if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) };
+        }
+        let coding = self.prepare(chunk, place, place)?;
         let (width, code) = (coding.width, coding.code(value).to_le_bytes());
         if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
     }
@@ -134,16 +180,16 @@ impl Numbers {
         if low > high {
             return Ok(());
         }
-        self.prepare(chunk, low, high)?;
+        let coding = self.prepare(chunk, low, high)?;
         let any = order.number(low);
-        let values = values.map(|value| value.unwrap_or(any));
-        match self.chunks[chunk].coding.width {
+        let codes = values.map(|value| coding.code(value.unwrap_or(any)));
+        match coding.width {
             0 => Ok(()),
-            1 => self.write_codes::<1>(chunk, row, values),
-            2 => self.write_codes::<2>(chunk, row, values),
-            4 => self.write_codes::<4>(chunk, row, values),
-            8 => self.write_codes::<8>(chunk, row, values),
-            _ => self.write_codes::<16>(chunk, row, values),
+            1 => self.write_codes::<1>(chunk, row, codes),
+            2 => self.write_codes::<2>(chunk, row, codes),
+            4 => self.write_codes::<4>(chunk, row, codes),
+            8 => self.write_codes::<8>(chunk, row, codes),
+            _ => self.write_codes::<16>(chunk, row, codes),
         }
     }
 
@@ -151,12 +197,11 @@ impl Numbers {
         &mut self,
         chunk: usize,
         mut row: usize,
-        values: impl Iterator<Item = i128>,
+        all: impl Iterator<Item = u128>,
     ) -> Result<(), OutOfMemory> {
-        let coding = self.chunks[chunk].coding;
         let (mut codes, mut count) = ([[0; N]; WRITTEN_AT_ONCE], 0);
-        for value in values {
-            codes[count].copy_from_slice(&coding.code(value).to_le_bytes()[..N]);
+        for code in all {
+            codes[count].copy_from_slice(&code.to_le_bytes()[..N]);
             count += 1;
             if count == WRITTEN_AT_ONCE {
                 self.region.write_in(chunk, row * N, codes.as_flattened())?;
@@ -169,42 +214,87 @@ impl Numbers {
         }
     }
 
-    /// Makes a chunk ready for values of places from `low` to `high`.
+    /// Makes a chunk ready for values of places from `low` to `high`, which are offsets then.
     #[inline]
-    fn prepare(&mut self, chunk: usize, low: i128, high: i128) -> Result<(), OutOfMemory> {
+    fn prepare(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
         let known = &self.chunks[chunk];
-        let holds = |value| known.coding.holds(value, self.width);
         let (least, greatest) = self.order.numbers(low, high);
-        if known.low > known.high || !holds(least) || !holds(greatest) {
-            self.code_with(chunk, low, high)?;
-        }
+        let holds = |coding: Coding| coding.holds(least, self.width) && coding.holds(greatest, self.width);
+        let coding = match known.form {
+            Form::Offsets(coding) if known.low <= known.high && holds(coding) => coding,
+            _ => self.code_with(chunk, low, high)?,
+        };
+        self.widen(chunk, low, high);
+        Ok(coding)
+    }
+
+    /// Values of these places are written.
+    #[inline]
+    fn widen(&mut self, chunk: usize, low: i128, high: i128) {
         let known = &mut self.chunks[chunk];
         if low < known.low || high > known.high {
             (known.low, known.high) = (known.low.min(low), known.high.max(high));
             self.bounds.widen(chunk, known.low, known.high);
         }
-        Ok(())
     }
 
     /// Codes a chunk so that it can hold values that it cannot hold yet.
     #[cold]
-    fn code_with(&mut self, chunk: usize, low: i128, high: i128) -> Result<(), OutOfMemory> {
+    fn code_with(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
         let known = &self.chunks[chunk];
-        let (old, new) = (known.coding, known.coding_with(low, high, self.order, self.width));
+        let (old, new) = (known.form, known.coding_with(low, high, self.order, self.width));
         self.code_anew(chunk, new, self.rows.min(CHUNK_ROWS))?;
-        self.chunks[chunk].moved = new.width == old.width;
-        Ok(())
+        self.chunks[chunk].moved = matches!(old, Form::Offsets(old) if old.width == new.width);
+        Ok(new)
     }
 
     /// All slots of the chunk are taken: what is left open for values to come is not needed any more.
     fn tighten(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let known = &self.chunks[chunk];
-        if known.coding.width == 0 {
-            return Ok(());
-        }
+        let old = match known.form {
+            Form::Offsets(coding) if coding.width > 0 => coding,
+            _ => return Ok(()),
+        };
         let (low, high) = self.order.numbers(known.low, known.high);
-        let coding = Coding::covering(low, high, self.width);
-        if coding.width < known.coding.width { self.code_anew(chunk, coding, CHUNK_ROWS) } else { Ok(()) }
+        let tightest = Coding::covering(low, high, self.width);
+        let coding = if tightest.width < old.width { tightest } else { old };
+        match self.few(chunk, CHUNK_ROWS, &[u64::MAX; _], coding) {
+            Some(few) => self.list(chunk, &few),
+            None if coding != old => self.code_anew(chunk, coding, CHUNK_ROWS),
+            None => Ok(()),
+        }
+    }
+
+    /// The numbers that the `kept` rows have, if all of a chunk's slots are taken and a list is worth more than this coding.
+    fn few(&self, chunk: usize, rows: usize, kept: &Mask, coding: Coding) -> Option<Few> {
+        if rows < CHUNK_ROWS {
+            return None;
+        }
+        let kept = (0..rows).filter(|row| has(kept, *row));
+        let values = kept.map(|row| value_of(self.value(chunk, row), self.width));
+        let few = Few::of(values, coding.width, self.width)?;
+        // Of equal floats the same one: they make one group.
+        let is_one = |bits: &i128| is_canonical(*bits as i64);
+        (self.order != Order::Floats || few.numbers().iter().all(is_one)).then_some(few)
+    }
+
+    /// Writes a chunk as a list of numbers; what is none of them becomes one.
+    fn list(&mut self, chunk: usize, few: &Few) -> Result<(), OutOfMemory> {
+        let (old, full, new) = (self.chunks[chunk].form, self.width, Form::Listed(few.listing()));
+        self.region.replace_run(chunk, new.bytes(CHUNK_ROWS).max(SHORTEST), new.label(), |codes, into| {
+            let mut values = vec![0; CHUNK_ROWS];
+            old.read(codes, full, &mut values);
+            few.write(&values, into);
+        })?;
+        self.chunks[chunk].form = new;
+        Ok(())
+    }
+
+    /// Whether a chunk is a list of just these.
+    fn lists(&self, chunk: usize, few: &Few) -> bool {
+        let numbers = || few.numbers().iter().enumerate();
+        self.chunks[chunk].form == Form::Listed(few.listing())
+            && numbers().all(|(code, number)| self.listed(chunk, few.listing(), code) == *number)
     }
 
     /// Looks at the values of a chunk's first `rows`, of which only the `kept` ones will ever be asked for: writes them in
@@ -219,13 +309,25 @@ impl Numbers {
                 Coding::covering(least, greatest, self.width)
             }
         };
-        let coding = if tightest.width < known.coding.width { tightest } else { known.coding };
-        if (low, high) == (known.low, known.high) && coding == known.coding {
+        let coding = match known.form {
+            Form::Offsets(coding) if tightest.width >= coding.width => coding,
+            _ => tightest,
+        };
+        if let Some(few) = self.few(chunk, rows, kept, coding) {
+            if !self.lists(chunk, &few) {
+                self.list(chunk, &few)?;
+            }
+            self.close_in(chunk, low, high);
+            return Ok(());
+        }
+        let form = Form::Offsets(coding);
+        let known = &self.chunks[chunk];
+        if (low, high) == (known.low, known.high) && form == known.form {
             return Ok(());
         }
         // Nobody shall come upon numbers beyond the bounds, whatever he knows of the rows.
         let (least, greatest) = self.ends(chunk, rows, &[u64::MAX; _]);
-        if coding != known.coding || least < low || greatest > high {
+        if form != known.form || least < low || greatest > high {
             let (width, code) = (coding.width, coding.code(self.order.number(low.min(high))).to_le_bytes());
             self.code_anew_but(chunk, coding, self.rows.min(CHUNK_ROWS), |codes| {
                 for row in (0..rows).filter(|row| width > 0 && !has(kept, *row)) {
@@ -233,14 +335,26 @@ impl Numbers {
                 }
             })?;
         }
-        self.chunks[chunk] = Chunk { coding, low, high, moved: false };
-        self.bounds.tighten(chunk, low, high);
+        self.close_in(chunk, low, high);
         Ok(())
+    }
+
+    /// Values lie closer together than they did, perhaps.
+    fn close_in(&mut self, chunk: usize, low: i128, high: i128) {
+        let known = &mut self.chunks[chunk];
+        let before = (known.low, known.high);
+        (known.low, known.high, known.moved) = (low, high, false);
+        if before != (low, high) {
+            self.bounds.tighten(chunk, low, high);
+        }
     }
 
     /// The places of the least and the greatest value of those rows; the first is greater than the second where there are none.
     fn ends(&self, chunk: usize, rows: usize, kept: &Mask) -> (i128, i128) {
-        let coding = self.chunks[chunk].coding;
+        let coding = match self.chunks[chunk].form {
+            Form::Offsets(coding) => coding,
+            Form::Listed(listing) => return self.ends_of_list(chunk, rows, kept, listing),
+        };
         let (from, full) = (i128::from(coding.base()), coding.width == self.width);
         match (coding.width, full) {
             (0, _) if kept.iter().all(|word| *word == 0) => NO_VALUES,
@@ -263,6 +377,18 @@ impl Numbers {
             (8, true) => self.ends_of(chunk, rows, kept, 0, i64::from_le_bytes),
             _ => self.ends_of(chunk, rows, kept, 0, i128::from_le_bytes),
         }
+    }
+
+    fn ends_of_list(&self, chunk: usize, rows: usize, kept: &Mask, listing: Listing) -> (i128, i128) {
+        let width = listing.width();
+        let mut used = vec![false; listing.count()];
+        for row in (0..rows).filter(|row| has(kept, *row)) {
+            let code = self.region.bytes_in(chunk, row * width, width);
+            used[code.iter().rev().fold(0, |code, byte| code << 8 | usize::from(*byte))] = true;
+        }
+        let places =
+            (0..used.len()).filter(|code| used[*code]).map(|code| self.order.place(self.listed(chunk, listing, code)));
+        places.fold(NO_VALUES, |(low, high), place| (low.min(place), high.max(place)))
     }
 
     fn ends_of<const N: usize, T: Copy + Ord + Into<i128>>(
@@ -296,15 +422,14 @@ impl Numbers {
         rows: usize,
         mend: impl FnOnce(&mut [u8]),
     ) -> Result<(), OutOfMemory> {
-        let old = self.chunks[chunk].coding;
-        let bytes = (new.width * rows).max(SHORTEST);
-        if old != new || new.width > 0 {
-            self.region.replace_run(chunk, bytes, new.label(), |codes, into| {
+        let (old, form) = (self.chunks[chunk].form, Form::Offsets(new));
+        if old != form || new.width > 0 {
+            self.region.replace_run(chunk, form.bytes(rows).max(SHORTEST), form.label(), |codes, into| {
                 old.recode(codes, new, into);
                 mend(into);
             })?;
         }
-        self.chunks[chunk].coding = new;
+        self.chunks[chunk].form = form;
         Ok(())
     }
 
@@ -334,8 +459,12 @@ impl Numbers {
 
     /// Of one chunk.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
-        (self.chunks[chunk].coding.width * self.rows.min(CHUNK_ROWS)).max(SHORTEST) as u64
+        self.chunks[chunk].form.bytes(self.rows.min(CHUNK_ROWS)).max(SHORTEST) as u64
     }
+}
+
+fn is_canonical(bits: i64) -> bool {
+    float_order::canonical(f64::from_bits(bits as u64)).to_bits() as i64 == bits
 }
 
 #[inline]
@@ -369,7 +498,7 @@ pub struct NumbersSnapshot {
 /// The numbers of a chunk.
 pub struct CodedChunk<'a> {
     pub codes: Run,
-    pub coding: Coding,
+    pub form: Form,
     /// Rows that have another value than their code says, and its image; of two for a row the later one counts.
     pub patches: &'a [Patch],
 }
@@ -390,7 +519,7 @@ impl NumbersSnapshot {
 
     pub fn chunk(&self, chunk: usize) -> Result<CodedChunk<'_>, OutOfMemory> {
         let (codes, label) = self.cells.labelled_run(chunk)?;
-        Ok(CodedChunk { codes, coding: Coding::from_label(label), patches: self.patches.of(chunk) })
+        Ok(CodedChunk { codes, form: Form::from_label(label), patches: self.patches.of(chunk) })
     }
 }
 

@@ -7,18 +7,29 @@ pub enum Order {
     Numbers,
     /// Of 64 bits, which a coding takes for a signed number.
     Floats,
+    /// Numbers of 128 bits, most of which need them all.
+    Wide,
 }
 
 impl Order {
     pub fn of(ty: Type) -> Order {
-        if ty.is_float() { Order::Floats } else { Order::Numbers }
+        match ty {
+            Type::Uuid => Order::Wide,
+            _ if ty.is_float() => Order::Floats,
+            _ => Order::Numbers,
+        }
+    }
+
+    /// Low bits of a number that its bounds leave out.
+    pub fn unseen(self) -> u32 {
+        if self == Order::Wide { 64 } else { 0 }
     }
 
     /// Of a number that a coding knows; for floats its own inverse.
     #[inline]
     pub fn place(self, number: i128) -> i128 {
         match self {
-            Order::Numbers => number,
+            Order::Numbers | Order::Wide => number,
             Order::Floats => float_order::place(number as i64).into(),
         }
     }
@@ -33,7 +44,7 @@ impl Order {
     #[inline]
     pub fn numbers(self, low: i128, high: i128) -> (i128, i128) {
         match self {
-            Order::Numbers => (low, high),
+            Order::Numbers | Order::Wide => (low, high),
             // Negative ones stand the other way round, and before all others.
             Order::Floats if high < 0 => (self.number(high), self.number(low)),
             Order::Floats if low < 0 => (i64::MIN.into(), i64::MAX.into()),

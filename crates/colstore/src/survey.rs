@@ -16,7 +16,7 @@ use protocol::survey::{ChunkSurvey, ColumnSurvey};
 use snapmem::{ExtentsSnapshot, OutOfMemory};
 
 use crate::chunk::CHUNK_ROWS;
-use crate::column::ColumnSnapshot;
+use crate::column::{CellsSnapshot, ColumnSnapshot};
 use crate::view::{self, Pick};
 
 /// Rows of a column that are looked at for the number of its distinct values, as ANALYZE does.
@@ -68,8 +68,11 @@ impl Survey {
             nulls = (0..live.len().min(valid.len())).map(|at| is_null(at).count_ones()).sum();
         }
         // Where a value is not held nobody knows where it lies.
-        let is_known = has_known_order(cells.ty) && !cells.is_poisoned();
-        let bounds = if is_known { view::bounds(cells, chunk) } else { None };
+        let bounds = match &cells.cells {
+            _ if !has_known_order(cells.ty) || cells.is_poisoned() => None,
+            CellsSnapshot::Bits(bits) => Some(self.truths(bits, cells, chunk)?),
+            _ => view::bounds(cells, chunk),
+        };
         Ok(ChunkSurvey {
             coding: cells.coding(chunk)?,
             bytes: bytes[chunk],
@@ -79,6 +82,20 @@ impl Survey {
             distinct: 0,
             bounds: bounds.filter(|(low, high)| low <= high),
         })
+    }
+
+    /// The least and the greatest truth value of a chunk's rows; the first is greater where there are none.
+    fn truths(
+        &self,
+        bits: &ExtentsSnapshot,
+        cells: &ColumnSnapshot,
+        chunk: usize,
+    ) -> Result<(i128, i128), OutOfMemory> {
+        let (bits, live, valid) = (bits.run(chunk)?, self.live.run(chunk)?, cells.valid(chunk)?);
+        let known = |at: usize| live[at] & valid.as_ref().map_or(u8::MAX, |valid| valid[at]);
+        let rows = 0..self.slots_of(chunk).div_ceil(8);
+        let is_any = |wanted: fn(u8) -> u8| rows.clone().any(|at| known(at) & wanted(bits[at]) != 0);
+        Ok((i128::from(!is_any(|bits| !bits)), i128::from(is_any(|bits| bits))))
     }
 
     /// A column in a chunk. The number of distinct values is a good guess.
@@ -144,13 +161,10 @@ impl Survey {
     }
 }
 
-/// Whether the order of a column's numbers is what its values are ordered by.
+/// Whether the order of a column's numbers, or of the bytes of its texts, is one that its values have.
 fn has_known_order(ty: Type) -> bool {
-    use Type::{Date, Decimal64, Decimal128, Int16, Int32, Int64, Oid, Time, Timestamp, TimestampTz};
-    matches!(
-        ty,
-        Int16 | Int32 | Int64 | Date | Time | Timestamp | TimestampTz | Oid | Decimal64 { .. } | Decimal128 { .. }
-    ) || ty.is_float()
+    use Type::{Enum, Interval, Numeric, Opaque};
+    !matches!(ty, Enum | Interval | Numeric | Opaque)
 }
 
 /// Of values that are looked at, how often each was seen.

@@ -12,10 +12,10 @@ use snapmem::{ExtentsSnapshot, OutOfMemory, Run};
 
 use crate::chunk::CHUNK_ROWS;
 use crate::coded::{Coded, CodedCells, Valid, numbers_of_texts, signed};
-use crate::coding::Number;
+use crate::coding::{Coding, Number};
 use crate::column::{CellsSnapshot, ColumnSnapshot};
 use crate::integers::Integers;
-use crate::numbers::{CodedChunk, NumbersSnapshot};
+use crate::numbers::{CodedChunk, Form, NumbersSnapshot};
 use crate::patches::{self, Patch};
 use crate::select::{Codes, Distinct};
 use crate::zero_copy;
@@ -89,8 +89,9 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone()))
     }
 
-    /// Between which a column's values of a chunk lie that are not null, if that is known: integers, dates, times, and
-    /// scaled decimals; the ranks of floats ([`plan::float_order`]). The first is greater than the second where there are none.
+    /// Between which a column's values of a chunk lie that are not null, if that is known: integers, dates, times, scaled
+    /// decimals and uuids; the ranks of floats ([`plan::float_order`]) and the places of texts and bytes
+    /// ([`plan::text_order`]). The first is greater than the second where there are none.
     fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
         let _ = (index, column);
         None
@@ -245,10 +246,14 @@ impl TableView for ColumnsView {
         let valid = self.valid(index, column)?;
         let column = &self.columns[self.order[column]];
         let (Some(numbers), Some(full)) = (ordered(column), column.ty.slot_bytes()) else { return Ok(None) };
-        let CodedChunk { codes, coding, patches } = numbers.chunk(index)?;
-        if !patches.is_empty() {
-            return Ok(Integers::of_array(&array(column, index, Pick::First(self.slots_of(index)))?));
-        }
+        let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
+        let coding = match form {
+            _ if !patches.is_empty() => {
+                return Ok(Integers::of_array(&array(column, index, Pick::First(self.slots_of(index)))?));
+            }
+            Form::Listed(listing) => return Ok(Integers::of_list(codes, listing, valid, numbers.bounds(index))),
+            Form::Offsets(coding) => coding,
+        };
         // Whatever was ever written, and what this coding has codes for.
         let ((low, high), (least, greatest)) = (numbers.bounds(index), coding.values(full));
         let (Ok(low), Ok(high)) = (i64::try_from(low.max(least)), i64::try_from(high.min(greatest))) else {
@@ -271,12 +276,15 @@ impl TableView for ColumnsView {
     ) -> Result<Option<BooleanBuffer>, OutOfMemory> {
         let column = &self.columns[self.order[column]];
         let (Some(numbers), Some(full)) = (ordered(column), column.ty.slot_bytes()) else { return Ok(None) };
-        let CodedChunk { codes, coding, patches } = numbers.chunk(index)?;
+        let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
         if !patches.is_empty() {
             return Ok(None);
         }
         let rows = self.slots_of(index);
-        let within = coding.within(&codes, rows, range, full);
+        let within = match form {
+            Form::Offsets(coding) => coding.within(&codes, rows, range, full),
+            Form::Listed(listing) => listing.within(&codes, rows, range),
+        };
         Ok(Some(match column.valid(index)? {
             Some(valid) => &within & &bits(valid, Pick::First(rows)),
             None => within,
@@ -290,9 +298,18 @@ impl TableView for ColumnsView {
             CellsSnapshot::Numbers(_) if of.ty.is_float() => return Ok(None),
             CellsSnapshot::Numbers(numbers) => {
                 let Some(full) = of.ty.slot_bytes() else { return Ok(None) };
-                let CodedChunk { codes, coding, patches } = numbers.chunk(index)?;
+                let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
                 let patch = |(row, image): &Patch| (*row, signed(u128::from_le_bytes(*image), full));
-                CodedCells::Numbers { codes, coding, full, patches: patches.iter().map(patch).collect() }
+                match form {
+                    Form::Offsets(coding) => {
+                        CodedCells::Numbers { codes, coding, full, patches: patches.iter().map(patch).collect() }
+                    }
+                    Form::Listed(listing) if patches.is_empty() => {
+                        let values = listing.numbers(&codes).into();
+                        CodedCells::Listed { codes, width: listing.width(), values }
+                    }
+                    Form::Listed(_) => return Ok(Coded::of(of.ty, &self.array(index, column)?)),
+                }
             }
             CellsSnapshot::Text(_) if of.ty.physical() != Physical::Text => return Ok(None),
             CellsSnapshot::Text(_) => match self.distinct(index, column)? {
@@ -315,8 +332,8 @@ impl TableView for ColumnsView {
                     text_array(column.ty, Buffer::from_vec(views), count, text.blocks(index), last_null(count));
                 (values, Codes { run, width, first: 0, rows })
             }),
-            CellsSnapshot::Numbers(numbers) if counts(column.ty) => few_numbers(column.ty, numbers, index, rows)?,
-            CellsSnapshot::Numbers(_) | CellsSnapshot::Bits(_) => None,
+            CellsSnapshot::Numbers(numbers) => few_numbers(column.ty, numbers, index, rows)?,
+            CellsSnapshot::Bits(_) => None,
         };
         let Some((values, codes)) = found else { return Ok(None) };
         let valid = column.valid(index)?.map(|valid| bits(valid, Pick::First(rows)));
@@ -333,6 +350,8 @@ pub fn bounds(column: &ColumnSnapshot, chunk: usize) -> Option<(i128, i128)> {
             let (low, high) = float_order::ranks_between(place(low), place(high));
             Some((low.into(), high.into()))
         }
+        CellsSnapshot::Numbers(numbers) if column.ty == Type::Uuid => Some(numbers.bounds(chunk)),
+        CellsSnapshot::Text(text) => (column.ty.is_text() || column.ty == Type::Bytes).then(|| text.bounds(chunk)),
         _ => ordered(column).map(|numbers| numbers.bounds(chunk)),
     }
 }
@@ -352,17 +371,25 @@ fn counts(ty: Type) -> bool {
     matches!(ty, Int16 | Int32 | Int64 | Date | Decimal64 { .. } | Decimal128 { .. })
 }
 
-/// All numbers between the bounds of a chunk, if they are not many.
+/// The numbers that a chunk lists, or all between its bounds, if they are not many.
 fn few_numbers(
     ty: Type,
     numbers: &NumbersSnapshot,
     index: usize,
     rows: usize,
 ) -> Result<Option<(ArrayRef, Codes)>, OutOfMemory> {
-    let CodedChunk { codes, coding, patches } = numbers.chunk(index)?;
-    if coding.width > 2 || !patches.is_empty() {
-        return Ok(None);
-    }
+    let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
+    let coding = match form {
+        _ if !patches.is_empty() => return Ok(None),
+        Form::Listed(listing) => {
+            let mut all = listing.numbers(&codes);
+            all.push(0);
+            let values = number_array(ty, Source::Values(&all), last_null(all.len()));
+            return Ok(Some((values, Codes { run: codes, width: listing.width(), first: 0, rows })));
+        }
+        Form::Offsets(coding) if coding.width <= 2 && counts(ty) => coding,
+        Form::Offsets(_) => return Ok(None),
+    };
     let (least, greatest) = ty.slot_bytes().map_or((0, 0), |full| coding.values(full));
     // Bounds may have become wider since the snapshot.
     let (low, high) = numbers.bounds(index);
@@ -432,19 +459,19 @@ fn primitive<T: ArrowPrimitiveType, N: Number>(source: Source<'_>, nulls: Option
 
 /// The values of a chunk: where they are, if their codes are the values themselves.
 fn values<N: Number>(source: Source<'_>) -> Buffer {
-    let (CodedChunk { codes, coding, patches }, pick) = match source {
+    let (CodedChunk { codes, form, patches }, pick) = match source {
         Source::Chunk(chunk, pick) => (chunk, pick),
         Source::Values(values) => {
             return Buffer::from_vec(values.iter().map(|value| N::of_image(*value as u128)).collect());
         }
     };
-    match pick {
-        Pick::First(rows) if coding.width == size_of::<N>() && patches.is_empty() => {
-            zero_copy::buffer(codes, rows * coding.width)
+    match (pick, form) {
+        (Pick::First(rows), Form::Offsets(Coding { width, .. })) if width == size_of::<N>() && patches.is_empty() => {
+            zero_copy::buffer(codes, rows * width)
         }
-        _ if patches.is_empty() => Buffer::from_vec(coding.decode::<N>(&codes, pick)),
+        _ if patches.is_empty() => Buffer::from_vec(form.decode::<N>(&codes, pick)),
         _ => {
-            let mut values = coding.decode::<N>(&codes, Pick::First(pick.reach()));
+            let mut values = form.decode::<N>(&codes, Pick::First(pick.reach()));
             patches::put(patches, &mut values, N::of_image);
             Buffer::from_vec(patches::picked(values, pick))
         }

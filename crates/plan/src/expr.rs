@@ -251,7 +251,7 @@ impl Expr {
                 }
                 Expr::Neg(_) => catalogue::can_raise(Call::Neg),
                 Expr::Cast { to, .. } => catalogue::can_raise(Call::Cast(to.kind())),
-                Expr::Call { function: Named::Like, args, .. } if is_without_escape(args.get(1)) => false,
+                Expr::Call { function: Named::Like, args, .. } if has_an_end(args.get(1)) => false,
                 Expr::Call { function, .. } => catalogue::can_raise(Call::Named(*function)),
                 Expr::Column { .. }
                 | Expr::Literal { .. }
@@ -275,9 +275,11 @@ fn divides_by_number(op: ArithOp, divisor: &Expr) -> bool {
     divides && *number != 0 && ty.kind() == Kind::Integer
 }
 
-/// Whether a pattern is known to have no escape, which could be its end.
-fn is_without_escape(pattern: Option<&Expr>) -> bool {
-    matches!(pattern, Some(Expr::Literal { value: Some(Literal::Text(text)), .. }) if !text.contains('\\'))
+/// Whether a pattern is known not to end in an escape.
+fn has_an_end(pattern: Option<&Expr>) -> bool {
+    let Some(Expr::Literal { value: Some(Literal::Text(text)), .. }) = pattern else { return false };
+    let escapes = text.chars().rev().take_while(|character| *character == '\\').count();
+    escapes.is_multiple_of(2)
 }
 
 #[cfg(test)]
@@ -292,7 +294,8 @@ mod tests {
             Expr::Call { function: Named::Like, ty: Type::Bool, args }
         };
         assert!(!like("%special_requests%").can_raise());
-        assert!(like("special\\").can_raise());
+        assert!(!like("50\\%").can_raise() && !like("special\\\\").can_raise());
+        assert!(like("special\\").can_raise() && like("special\\\\\\").can_raise());
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod numeric;
 pub mod pattern;
 pub mod regular;
 mod rel;
+pub mod text_order;
 pub mod twice;
 mod types;
 mod unfold;

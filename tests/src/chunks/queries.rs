@@ -10,6 +10,10 @@ pub struct Query {
     pub ordered: bool,
 }
 
+/// Columns by which chunks are left out.
+const CLUSTERED: [&str; 12] =
+    ["id", "step", "big", "day", "at", "done", "offside", "warm", "stamp", "address", "born", "mark"];
+
 const COMPARISONS: [&str; 6] = ["=", "<>", "<", "<=", ">", ">="];
 
 pub fn query(dice: &mut Dice) -> Query {
@@ -176,7 +180,7 @@ fn aggregates(dice: &mut Dice, of: &str, columns: &'static [Column]) -> Vec<Stri
         let functions: &[&str] = match column.kind {
             Kind::Integer | Kind::Decimal => &["sum", "avg", "min", "max", "count", "count(DISTINCT"],
             Kind::Bool => &["bool_and", "bool_or", "count"],
-            Kind::Uuid => &["count", "count(DISTINCT"],
+            Kind::Uuid | Kind::Bytes => &["count", "count(DISTINCT"],
             Kind::Float | Kind::Date | Kind::Timestamp | Kind::Text => &["min", "max", "count", "count(DISTINCT"],
         };
         match dice.pick(functions) {
@@ -204,8 +208,7 @@ fn narrow(dice: &mut Dice, of: &str) -> String {
 }
 
 fn condition(dice: &mut Dice, of: &str, columns: &'static [Column]) -> String {
-    let may_exclude =
-        |column: &&Column| ["id", "step", "big", "day", "at", "done", "offside", "warm"].contains(&column.name);
+    let may_exclude = |column: &&Column| CLUSTERED.contains(&column.name);
     let some: Vec<&Column> = match dice.chance(2) && columns.iter().any(|column| may_exclude(&column)) {
         true => columns.iter().filter(may_exclude).collect(),
         false => columns.iter().collect(),
@@ -228,6 +231,13 @@ fn condition(dice: &mut Dice, of: &str, columns: &'static [Column]) -> String {
                 false => dice.some(4, &value),
             };
             format!("{name} {}IN ({})", dice.pick(&["", "", "NOT "]), list.join(", "))
+        }
+        (3, Kind::Text) if dice.chance(2) => {
+            let start = format!("left({}, {})", value(dice), dice.pick(&[0, 1, 8, 12, 17]));
+            match dice.chance(2) {
+                true => format!("{name} LIKE {start} || '{}'", dice.pick(&["%", "_%", "", "%0"])),
+                false => format!("starts_with({name}, {start})"),
+            }
         }
         (3, Kind::Text) => {
             format!("{name} LIKE '{}'", dice.pick(&["%1", "sort%", "word1%", "%a%b%", "c1_%", "late 2%", "label _/1"]))

@@ -25,6 +25,7 @@ pub enum Kind {
     Timestamp,
     Text,
     Uuid,
+    Bytes,
 }
 
 pub struct Column {
@@ -95,6 +96,16 @@ pub const PIECE: &[Column] = &[
     column("code", Text, "char(6)", "'c' || {i} / 1000", |d| format!("'c{}'", d.below(60)), &["'ßß'", "'zz zz'"], false),
     column("late", Text, "varchar(40)", "CASE WHEN {i} / 8192 > 2 THEN 'late ' || {i} % 300 END", |d| format!("'late {}'", d.below(310)), &["'early'", "NULL"], false),
     column("token", Uuid, "uuid", "md5(({h} % 5000)::text)::uuid", |d| format!("md5('{}')::uuid", d.below(5000)), &["'00000000-0000-0000-0000-000000000000'"], false),
+    // Few, and far apart.
+    column("tenant", Uuid, "uuid", "md5((abs({h}) % 40 + {i} / 20000 * 20)::text)::uuid", |d| format!("md5('{}')::uuid", d.below(80)), &["'00000000-0000-0000-0000-000000000000'", "NULL"], true),
+    column("far", Integer, "bigint", "({h} % 300) * 1000000000007", |d| format!("{}", (i64::from(d.below(640)) - 320) * 1_000_000_000_007), &["1", "-9223372036854775808", "NULL"], false),
+    column("moment", Timestamp, "timestamptz", "timestamptz '2024-01-01 00:00+00' + {i} / 40 % 100 * interval '1 hour'", |d| format!("timestamptz '2024-01-01 00:00+00' + {} * interval '1 hour'", d.below(101)), &["'infinity'", "'2024-01-01 00:00:00.000001+00'", "NULL"], true),
+    column("level", Float, "double precision", "({h} % 4) * 12345.678", |d| format!("{} * 12345.678::float8", i64::from(d.below(8)) - 4), &["'-0'", "'NaN'", "0.1"], true),
+    // Clustered, as what is made in the order of time.
+    column("stamp", Text, "text COLLATE \"C\"", "to_char(timestamp '2023-01-01' + {i} * interval '77 seconds', 'YYYY-MM-DD HH24:MI:SS')", |d| format!("to_char(timestamp '2023-01-01' + {} * interval '77 seconds', 'YYYY-MM-DD HH24:MI:SS')", row(d)), &["''", "'2023'", "repeat('2023-02-0', 50)", "NULL"], false),
+    column("address", Text, "text", "'https://' || {i} / 500 || '.example.com/' || {h}", |d| format!("'https://{}.example.com/'", row(d) / 500), &["''", "'http://'", "'https://ž'"], false),
+    column("born", Uuid, "uuid", "(lpad(to_hex({i} / 3), 8, '0') || '-0000-7000-8000-' || lpad(to_hex({h} & 281474976710655), 12, '0'))::uuid", |d| format!("(lpad(to_hex({}), 8, '0') || '-0000-7000-8000-000000000000')::uuid", row(d) / 3), &["'ffffffff-ffff-ffff-ffff-ffffffffffff'", "NULL"], false),
+    column("mark", Bytes, "bytea", "int4send({i}::integer) || '\\x00'", |d| format!("(int4send({}) || '\\x00')", row(d)), &["'\\x'", "'\\x0000'", "'\\xffffffffffffffffffffffffffffffffff'", "NULL"], false),
 ];
 
 /// Up to three of a piece; its key is `piece`, `no`.

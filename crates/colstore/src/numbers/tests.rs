@@ -17,24 +17,34 @@ fn image_of(value: i128, width: usize) -> u128 {
 /// Values of a size that changes by and by, so that chunks are coded in every way.
 fn some_value(rnd: &mut StdRng, slot: usize, width: usize) -> i128 {
     let bits = 8 * width as u32;
+    // Of each third chunk few numbers, far apart.
+    if slot / CHUNK_ROWS % 3 == 1 && !rnd.random_bool(0.0002) {
+        let count = [2_u128, 200, 300, 2000][slot / (CHUNK_ROWS * 3) % 4];
+        let number = rnd.random_range(0..count).wrapping_mul(0x5851_f42d_4c95_7f2d_1405_7b7e_f767_814f);
+        return (number as i128) >> (128 - bits);
+    }
     let size = [1, 7, 8, 15, 16, 31, 33, 63, 64, 100, 127][(slot / 3000 + rnd.random_range(0..2)) % 11].min(bits - 1);
     let shift = [0, 1 << 20, i64::MAX as i128 - 1000, -(1 << 62)][slot / 9000 % 4];
     let value = (rnd.random::<i128>() >> (128 - size)).wrapping_add(shift);
     if rnd.random_bool(0.01) { rnd.random() } else { value }
 }
 
-fn check(snapshot: &NumbersSnapshot, model: &Model, width: usize) {
+/// How many chunks are lists.
+fn check(snapshot: &NumbersSnapshot, model: &Model, width: usize) -> usize {
+    let mut lists = 0;
     for (chunk, want) in model.chunks(CHUNK_ROWS).enumerate() {
-        let CodedChunk { codes, coding, patches } = snapshot.chunk(chunk).unwrap();
-        let mut found = coding.decode::<i128>(&codes, Pick::First(want.len()));
+        let CodedChunk { codes, form, patches } = snapshot.chunk(chunk).unwrap();
+        let mut found = form.decode::<i128>(&codes, Pick::First(want.len()));
         patches.iter().for_each(|(row, image)| found[*row as usize] = i128::from_le_bytes(*image));
         let (low, high) = snapshot.bounds(chunk);
         let mut places = want.iter().map(|image| snapshot.order.place(value_of(*image, width)));
         assert!(places.all(|place| (low..=high).contains(&place)), "beyond the bounds of chunk {chunk}");
         let found = found.into_iter().map(|value| image_of(value, width));
         let first = found.zip(want).position(|(found, want)| found != *want);
-        assert_eq!(first, None, "{coding:?} of chunk {chunk}, width {width}");
+        assert_eq!(first, None, "{form:?} of chunk {chunk}, width {width}");
+        lists += usize::from(matches!(form, Form::Listed(_)));
     }
+    lists
 }
 
 #[test]
@@ -47,7 +57,7 @@ fn numbers_equal_a_plain_vector() {
         let pool = Pool::new(1 << 30);
         let mut rnd = StdRng::seed_from_u64(seed as u64);
         let (mut numbers, mut model) = (Numbers::new(&pool, mechanism, order, width), Model::new());
-        let (mut room, mut held) = (0, Vec::new());
+        let (mut room, mut held, mut lists) = (0, Vec::new(), 0);
         for _ in 0..60_000 {
             let slot = match rnd.random_range(0..5) {
                 0..3 => model.len(),
@@ -101,13 +111,86 @@ fn numbers_equal_a_plain_vector() {
             }
             if held.len() > 4 {
                 let (snapshot, seen) = held.swap_remove(rnd.random_range(0..held.len()));
-                check(&snapshot, &seen, width);
+                lists += check(&snapshot, &seen, width);
             }
         }
         check(&numbers.snapshot().unwrap(), &model, width);
-        held.iter().for_each(|(snapshot, seen)| check(snapshot, seen, width));
+        lists += held.iter().map(|(snapshot, seen)| check(snapshot, seen, width)).sum::<usize>();
+        assert!(lists > 0 || width == 2, "width {width}");
         drop((held, numbers));
         assert_eq!(pool.used(), 0);
+    }
+}
+
+#[test]
+fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
+    for mechanism in mechanisms() {
+        let pool = Pool::new(1 << 30);
+        let mut numbers = Numbers::new(&pool, mechanism, Order::Wide, 16);
+        numbers.grow(CHUNK_ROWS).unwrap();
+        let tenant = |of: usize| (of as u128 % 30 + 1) << 100 | 0xabcd;
+        let mut model: Model = (0..CHUNK_ROWS).map(tenant).collect();
+        numbers.put_all(0, model.iter().copied().map(Some)).unwrap();
+        let plain = numbers.bytes_of(0);
+        numbers.grow(2 * CHUNK_ROWS).unwrap();
+        let listed = numbers.bytes_of(0);
+        assert_eq!((plain, listed), (16 * CHUNK_ROWS as u64, 2 * CHUNK_ROWS as u64));
+        let before = (numbers.snapshot().unwrap(), model.clone());
+        // Numbers that are there are written in place, another one gives the list up.
+        model[7] = tenant(8);
+        numbers.put(7, model[7]).unwrap();
+        assert_eq!((numbers.bytes_of(0), numbers.get(7)), (listed, model[7]));
+        let between = (numbers.snapshot().unwrap(), model.clone());
+        model[9] = 77;
+        numbers.put(9, 77).unwrap();
+        assert_eq!((numbers.bytes_of(0), numbers.get(9), numbers.get(7)), (plain, 77, tenant(8)));
+        // Without the row that nobody can see, which becomes another.
+        model[4711] = 1 << 126;
+        numbers.put(4711, model[4711]).unwrap();
+        let (mut now, past) = (numbers.snapshot().unwrap(), model.clone());
+        numbers.look_at(0, CHUNK_ROWS, &mask((0..CHUNK_ROWS).filter(|row| *row != 4711))).unwrap();
+        assert_eq!(numbers.bytes_of(0), listed);
+        model[4711] = numbers.get(4711);
+        assert_ne!(model[4711], past[4711]);
+        let (low, high) = numbers.snapshot().unwrap().bounds(0);
+        assert!(low <= 77 && high >= tenant(29) as i128 && high < 1 << 126);
+        // A second look finds nothing to do.
+        numbers.look_at(0, CHUNK_ROWS, &mask(0..CHUNK_ROWS)).unwrap();
+        assert_eq!(check(&numbers.snapshot().unwrap(), &model, 16), 1);
+        assert_eq!([&before, &between].map(|(snapshot, model)| check(snapshot, model, 16)), [1, 1]);
+        assert_eq!(check(&now, &past, 16), 0);
+        now.patch(5, 5).unwrap();
+        let (mut patched, mut seen) = (numbers.snapshot().unwrap(), model.clone());
+        (seen[3], seen[4]) = (12_345, tenant(1));
+        patched.patch(3, seen[3]).unwrap();
+        patched.patch(4, seen[4]).unwrap();
+        assert_eq!(check(&patched, &seen, 16), 1);
+        // When one number is left there are no codes.
+        for row in 0..CHUNK_ROWS as u32 {
+            numbers.put(row, tenant(5)).unwrap();
+        }
+        numbers.look_at(0, CHUNK_ROWS, &mask(0..CHUNK_ROWS)).unwrap();
+        assert_eq!(check(&numbers.snapshot().unwrap(), &vec![tenant(5); CHUNK_ROWS], 16), 1);
+        assert_eq!(numbers.bytes_of(0), SHORTEST as u64);
+        drop((before, between, now, patched, numbers));
+        assert_eq!(pool.used(), 0);
+    }
+}
+
+#[test]
+fn equal_floats_of_other_bits_are_not_listed() {
+    let image = |value: f64| Some(u128::from(value.to_bits()));
+    let hostile = [-0.0, f64::from_bits(0xfff8_0000_0000_0000), f64::from_bits(0x7ff8_0000_0000_0001)];
+    for (odd, is_listed) in
+        [(1.5, true), (f64::NAN, true), (f64::NEG_INFINITY, true)].into_iter().chain(hostile.map(|odd| (odd, false)))
+    {
+        let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Floats, 8);
+        numbers.grow(CHUNK_ROWS).unwrap();
+        let values = (0..CHUNK_ROWS).map(|row| if row == 99 { odd } else { [0.0, 0.25, 1e300][row % 3] });
+        numbers.put_all(0, values.clone().map(image)).unwrap();
+        numbers.grow(2 * CHUNK_ROWS).unwrap();
+        let model: Model = values.map(|value| value.to_bits().into()).collect();
+        assert_eq!(check(&numbers.snapshot().unwrap(), &model, 8), usize::from(is_listed), "{odd}");
     }
 }
 
@@ -134,7 +217,11 @@ fn values_take_the_bytes_that_their_range_needs() {
     assert_eq!(bytes_a_value((0..rows).map(|i| 1_000_000_007 + 4 * i)), 2.0);
     assert_eq!(bytes_a_value((0..rows).map(|i| -4 * i)), 2.0);
     assert_eq!(bytes_a_value((0..rows).map(|i| i * 7919 % 1_000_003 * 100)), 4.0);
-    assert_eq!(bytes_a_value((0..rows).map(|i| (i % 2) << 40)), 8.0);
+    assert_eq!(bytes_a_value((0..rows).map(|i| (i % 5000) << 40)), 8.0);
+    // Few that lie far apart.
+    let all_but_one_chunk = |bytes: f64| (7.0 * bytes + 8.0) / 8.0;
+    assert_eq!(bytes_a_value((0..rows).map(|i| (i % 2) << 40)), all_but_one_chunk(2.0));
+    assert_eq!(bytes_a_value((0..rows).map(|i| (i % 300) << 40)), all_but_one_chunk(4.0));
 }
 
 /// A bit for each of these rows.
@@ -166,7 +253,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         }
         let (mut before, mut past) = (numbers.snapshot().unwrap(), model.clone());
         (past[17], past[4711], past[42]) = (low, high, high);
-        assert_eq!(look(&mut numbers, &all), (8, (-5, 1 << 60)));
+        assert_eq!(look(&mut numbers, &all), (2, (-5, 1 << 60)));
         numbers.put(17, 50).unwrap();
         numbers.put(4711, 50).unwrap();
         (model[17], model[4711]) = (50, 50);
@@ -233,8 +320,8 @@ fn a_chunk_is_coded_anew_a_few_times_only() {
         // Each value lies a little beyond the last on the other side, and now and then far beyond.
         let value = if i % 100 == 99 { 1 << (i % 61) } else { (i * i) * if i % 2 == 0 { 1 } else { -1 } };
         numbers.put((i % 8192) as u32, image_of(value, 8)).unwrap();
-        let coding = numbers.chunks[0].coding;
-        changes += usize::from(codings.insert((coding.label(), numbers.chunks[0].moved)));
+        let form = numbers.chunks[0].form;
+        changes += usize::from(codings.insert((form.label(), numbers.chunks[0].moved)));
     }
     assert!(changes <= 10, "coded {changes} times");
 }

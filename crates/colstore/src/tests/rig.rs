@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
-use plan::{Identity, MirrorColumn, Physical, RelationColumn, TableLayout, Type, float_order};
+use plan::{Identity, MirrorColumn, Physical, RelationColumn, TableLayout, Type, float_order, text_order};
 use protocol::Snapshot;
 use protocol::change::{CHANGE_HEAD, StreamMessage, Value, changed_table, write_value};
 use protocol::control::ToWorker;
@@ -156,7 +156,10 @@ pub fn in_order(value: &Val) -> Option<i128> {
         Val::Int(number) => Some((*number).into()),
         Val::Decimal(number) => Some(*number),
         Val::Float(bits) => Some(float_order::rank(f64::from_bits(*bits)).into()),
-        _ => None,
+        Val::Bool(truth) => Some((*truth).into()),
+        Val::Text(text) => Some(text_order::place(text.as_bytes())),
+        Val::Bytes(bytes) => Some(text_order::place(bytes)),
+        Val::Null | Val::Unholdable => None,
     }
 }
 

@@ -90,7 +90,8 @@ fn what_is_written_as_arrow_has_it_is_not_copied() {
         match number % 1000 {
             0 => (row[0], row[1]) = (Val::Int(i64::MIN + number as i64), Val::Int(i32::MIN.into())),
             1 => (row[0], row[1]) = (Val::Int(i64::MAX - number as i64), Val::Int(i32::MAX.into())),
-            _ => {}
+            // Too many to be listed.
+            _ => row[1] = Val::Int(number as i64 * 99_991),
         }
         // Of too many characters to be packed.
         let character = |at: usize| char::from(b'!' + ((number * 7 + at * 13) % 90) as u8);

@@ -13,6 +13,7 @@
 //! | file | job |
 //! |---|---|
 //! | `form` | how rows refer to texts |
+//! | `edges` | between which texts all of them lie |
 //! | `heap`, `dictionary`, `sequence` | where texts lie |
 //! | `packing` | texts in fewer bits |
 //! | `settle` | what is not needed any more is left behind |
@@ -20,6 +21,7 @@
 //! | `snapshot` | what readers see |
 
 mod dictionary;
+mod edges;
 mod form;
 mod heap;
 mod packing;
@@ -37,6 +39,7 @@ use snapmem::{Extents, Mechanism, OutOfMemory, Pool, prefetch};
 
 use self::dictionary::Dictionary;
 pub use self::dictionary::MOST;
+use self::edges::Edges;
 use self::form::{FEW, Form};
 use self::heap::{Heap, Place, record_bytes};
 use self::rest::Rest;
@@ -79,6 +82,7 @@ struct Chunk {
     settled: usize,
     /// Bytes that have come, or are of no use any more, since then.
     changed: usize,
+    edges: Edges,
 }
 
 impl Chunk {
@@ -111,7 +115,8 @@ impl TextColumn {
             let dictionary = Some(Box::new(Dictionary::new(&self.pool)));
             let (form, heap) = (Form::Codes(0), Heap::default());
             let (full, filled, settled, changed) = (false, 0, 0, 0);
-            self.chunks.push(Chunk { form, heap, dictionary, sequence: None, full, filled, settled, changed });
+            let (sequence, edges) = (None, Edges::NONE);
+            self.chunks.push(Chunk { form, heap, dictionary, sequence, full, filled, settled, changed, edges });
         }
         self.rows = rows;
         Ok(())
@@ -218,8 +223,15 @@ impl TextColumn {
         self.chunks[chunk].filled = self.chunks[chunk].filled.max(row + 1);
         loop {
             let of = &mut self.chunks[chunk];
-            let Some(dictionary) = &mut of.dictionary else { return self.put_place(chunk, row, text) };
+            let Some(dictionary) = &mut of.dictionary else {
+                of.edges.include(text);
+                return self.put_place(chunk, row, text);
+            };
             if let Some(code) = dictionary.code(text, &of.heap, &self.hasher) {
+                // So far it may have stood for nulls alone.
+                if text.is_empty() {
+                    of.edges.include(text);
+                }
                 return self.write(chunk, row, code.into());
             }
             // Before the new text is there: it would be one that nobody has.
@@ -239,6 +251,7 @@ impl TextColumn {
             } else {
                 let place = of.heap.append(text, &self.pool)?;
                 of.changed += record_bytes(text.len());
+                of.edges.include(text);
                 let code = dictionary.add(place, &of.heap, &self.hasher)?;
                 return self.write(chunk, row, code.into());
             }
@@ -334,6 +347,9 @@ impl TextColumn {
     ) -> Result<(), OutOfMemory> {
         self.refer(chunk, Form::for_entries(dictionary.len()), references)?;
         let of = &mut self.chunks[chunk];
+        let entries = dictionary.entries();
+        let texts = (0..entries.len()).map(|code| heap.text(entries.place(code)));
+        of.edges = of.edges.of_those_left(texts);
         (of.heap, of.dictionary) = (heap, Some(dictionary));
         Ok(())
     }
@@ -356,6 +372,7 @@ impl TextColumn {
             blocks: chunk.heap.blocks(),
             entries: chunk.dictionary.as_ref().map(|dictionary| dictionary.entries().clone()),
             sequence: chunk.sequence.clone(),
+            edges: chunk.edges,
         };
         let reads = self.rest.reader();
         Ok(TextSnapshot::new(self.region.snapshot()?, self.chunks.iter().map(texts).collect(), reads, &self.pool))

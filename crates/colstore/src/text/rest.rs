@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use snapmem::OutOfMemory;
 
+use super::edges::Edges;
 use super::form::Form;
 use super::heap::{Heap, record_bytes};
 use super::packing::{Packing, Uses};
@@ -182,9 +183,10 @@ impl TextColumn {
             return Ok(false);
         }
         let mut uses: Uses = [0; 256];
-        let (mut total, mut buffer) = (0, Vec::new());
+        let (mut total, mut buffer, mut edges) = (0, Vec::new(), Edges::NONE);
         for row in 0..CHUNK_ROWS {
             let text = self.stored_in(chunk, row).read(&mut buffer);
+            edges.include_left(text, of.edges);
             text.iter().for_each(|character| uses[usize::from(*character)] += 1);
             total += text.len();
             if text.len() > LONGEST || total > MOST_AT_ONCE {
@@ -213,7 +215,7 @@ impl TextColumn {
         let written: Vec<u64> = lengths.iter().map(|length| length.0.into()).collect();
         self.refer(chunk, Form::Rows(width), &written)?;
         let of = &mut self.chunks[chunk];
-        of.heap = heap;
+        (of.heap, of.edges) = (heap, edges);
         let before = of.sequence.replace(Arc::new(sequence));
         if let Some(before) = before {
             self.forget_rest(&before);

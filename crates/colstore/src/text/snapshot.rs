@@ -8,6 +8,7 @@ use arrow_buffer::Buffer;
 use snapmem::{Charge, ExtentsSnapshot, OutOfMemory, Pool, Run};
 
 use super::dictionary::Entries;
+use super::edges::Edges;
 use super::form::Form;
 use super::heap::{Block, Place, text_at};
 use super::packing::whole_blocks;
@@ -44,6 +45,7 @@ pub struct ChunkTexts {
     pub blocks: Arc<Vec<Block>>,
     pub entries: Option<Entries>,
     pub sequence: Option<Arc<Sequence>>,
+    pub edges: Edges,
 }
 
 impl ChunkTexts {
@@ -163,7 +165,14 @@ impl TextSnapshot {
 
     pub fn patch(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
         let view = if text.len() <= INLINE { inline_view(text) } else { self.add_long(split(slot).0, text)? };
+        self.chunks[split(slot).0].edges.include(text);
         self.patches.add(slot, view)
+    }
+
+    /// Between which places the texts of a chunk lie, patched ones too; the first is greater than the second where there are
+    /// none.
+    pub fn bounds(&self, chunk: usize) -> (i128, i128) {
+        self.chunks[chunk].edges.bounds()
     }
 
     fn add_long(&mut self, chunk: usize, text: &[u8]) -> Result<u128, OutOfMemory> {

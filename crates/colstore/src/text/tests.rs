@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use arrow_array::BinaryViewArray;
+use plan::text_order;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -31,6 +32,14 @@ fn check(snapshot: &TextSnapshot, model: &Model) {
         let found = read(snapshot, chunk, Pick::Rows(&some));
         let first = some.iter().enumerate().position(|(at, row)| found.value(at) != want[*row as usize]);
         assert_eq!(first, None, "chunk {chunk}, some rows");
+    }
+}
+
+/// All texts but the forgotten ones lie between the edges of their chunk.
+fn check_edges(snapshot: &TextSnapshot, model: &Model, forgotten: &HashSet<usize>) {
+    for (slot, text) in model.iter().enumerate().filter(|(slot, _)| !forgotten.contains(slot)) {
+        let (low, high) = snapshot.bounds(slot / CHUNK_ROWS);
+        assert!((low..=high).contains(&text_order::place(text)), "slot {slot}: {text:?}");
     }
 }
 
@@ -70,6 +79,7 @@ fn texts_equal_a_plain_vector() {
         let mut rnd = StdRng::seed_from_u64(seed);
         let (mut column, mut model) = (TextColumn::new(&pool, mechanism, true), Model::new());
         let (mut room, mut held, mut now_ms) = (0, Vec::new(), 0);
+        let mut forgotten = HashSet::new();
         for _ in 0..60_000 {
             let slot = match rnd.random_range(0..5) {
                 0..3 => model.len(),
@@ -83,6 +93,7 @@ fn texts_equal_a_plain_vector() {
             }
             let text = some_text(&mut rnd, slot);
             column.put(slot as u32, &text).unwrap();
+            forgotten.remove(&slot);
             assert_eq!(text_of(&column, slot), text);
             assert!(column.stored(slot as u32).is(&text) && !column.stored(slot as u32).is(b"another text"));
             match model.get_mut(slot) {
@@ -92,6 +103,7 @@ fn texts_equal_a_plain_vector() {
             if rnd.random_bool(0.02) {
                 let slot = rnd.random_range(0..model.len().min(CHUNK_ROWS));
                 column.forget(slot as u32).unwrap();
+                forgotten.insert(slot);
                 // What it holds then is nobody's business.
                 model[slot] = text_of(&column, slot);
             }
@@ -101,22 +113,29 @@ fn texts_equal_a_plain_vector() {
             }
             if rnd.random_bool(0.001) {
                 let (mut snapshot, mut seen) = (column.snapshot().unwrap(), model.clone());
+                let mut unseen = forgotten.clone();
                 for _ in 0..rnd.random_range(0..50) {
                     let slot = rnd.random_range(0..seen.len());
+                    unseen.remove(&slot);
                     seen[slot] = some_text(&mut rnd, slot);
                     snapshot.patch(slot as u32, &seen[slot]).unwrap();
                 }
                 snapshot.seal();
-                held.push((snapshot, seen));
+                held.push((snapshot, seen, unseen));
             }
             if held.len() > 4 {
-                let (snapshot, seen) = held.swap_remove(rnd.random_range(0..held.len()));
+                let (snapshot, seen, unseen) = held.swap_remove(rnd.random_range(0..held.len()));
                 check(&snapshot, &seen);
+                check_edges(&snapshot, &seen, &unseen);
                 codings.extend((0..seen.len() / CHUNK_ROWS).map(|chunk| snapshot.coding(chunk).unwrap()));
             }
         }
         check(&column.snapshot().unwrap(), &model);
-        held.iter().for_each(|(snapshot, seen)| check(snapshot, seen));
+        check_edges(&column.snapshot().unwrap(), &model, &forgotten);
+        for (snapshot, seen, unseen) in &held {
+            check(snapshot, seen);
+            check_edges(snapshot, seen, unseen);
+        }
         drop((held, column));
         assert_eq!(pool.used(), 0);
     }
@@ -376,4 +395,48 @@ fn long_texts_are_moved_a_few_at_a_time() {
 
 fn held_text(snapshot: &TextSnapshot, row: usize) -> Vec<u8> {
     read(snapshot, 0, Pick::Rows(&[row as u32])).value(0).to_vec()
+}
+
+#[test]
+fn edges_are_those_of_the_texts_that_are_left() {
+    let bounds = |column: &mut TextColumn| column.snapshot().unwrap().bounds(0);
+    let places = |low: &str, high: &str| (text_order::place(low.as_bytes()), text_order::place(high.as_bytes()));
+    // One chunk of a dictionary, one of places, one at rest; a slot of each has nothing.
+    let empty = |of: fn(usize) -> String| {
+        let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, true);
+        column.grow(CHUNK_ROWS).unwrap();
+        assert_eq!(bounds(&mut column), (i128::MAX, i128::MIN));
+        for slot in (0..CHUNK_ROWS).filter(|slot| *slot != 5) {
+            column.put(slot as u32, of(slot).as_bytes()).unwrap();
+        }
+        column.grow(2 * CHUNK_ROWS).unwrap();
+        column
+    };
+    let kinds: [fn(usize) -> String; 3] =
+        [|i| format!("k{}", i % 7), |i| format!("k{:04}", i % 1000), |i| format!("k{i:07}")];
+    let (mut forms, mut now_ms) = (HashSet::new(), 0);
+    for of in kinds {
+        let mut column = empty(of);
+        forms.insert(column.chunks[0].form.in_words());
+        let least = if of(1).len() == 2 { "k0".into() } else { of(0) };
+        let greatest = (0..CHUNK_ROWS).map(of).max().unwrap();
+        assert_eq!(bounds(&mut column), places(&least, &greatest));
+        let before = column.snapshot().unwrap();
+        column.put(9, b"zzz").unwrap();
+        assert_eq!(bounds(&mut column), places(&least, "zzz"));
+        column.put(9, of(9).as_bytes()).unwrap();
+        // Nothing was there; now there is an empty text.
+        column.put(5, b"").unwrap();
+        assert_eq!(bounds(&mut column), places("", "zzz"));
+        column.put(5, of(9).as_bytes()).unwrap();
+        rounds(&mut column, &mut now_ms, 20);
+        if column.chunks[0].sequence.is_some() {
+            assert_eq!(bounds(&mut column), places(&least, &greatest));
+        }
+        assert_eq!(before.bounds(0), places(&least, &greatest));
+        let mut patched = before;
+        patched.patch(3, b"a").unwrap();
+        assert_eq!(patched.bounds(0), places("a", &greatest));
+    }
+    assert_eq!(forms.len(), 3, "{forms:?}");
 }

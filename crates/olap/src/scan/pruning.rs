@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use colstore::TableView;
 use plan::catalogue::Named;
-use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type, float_order};
+use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type, float_order, text_order};
 
 /// More ranges are tried together, by value.
 const MOST_RANGES: usize = 4;
@@ -93,10 +93,16 @@ impl Reading<'_> {
             Expr::Bool { op: BoolOp::And, args } => args.iter().flat_map(|arg| self.condition(arg)).collect(),
             Expr::Bool { op: BoolOp::Or, args } => self.either(args).into_iter().collect(),
             Expr::Cmp { op, left, right } => {
-                let one_way =
-                    |op, left, right| self.compared(op, left, right).or_else(|| self.compared_floats(op, left, right));
+                let one_way = |op, left, right| {
+                    self.compared(op, left, right)
+                        .or_else(|| self.compared_floats(op, left, right))
+                        .or_else(|| self.compared_uuids(op, left, right))
+                        .or_else(|| self.compared_texts(op, left, right))
+                };
                 one_way(*op, left, right).or_else(|| one_way(op.mirrored(), right, left)).into_iter().collect()
             }
+            Expr::Call { function: Named::Like, args, .. } => self.like(args).into_iter().collect(),
+            Expr::Call { function: Named::StartsWith, args, .. } => self.starts_with(args).into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -151,14 +157,92 @@ impl Reading<'_> {
     }
 
     fn float(&self, expr: &Expr) -> Option<f64> {
-        let value = match expr {
-            Expr::Literal { value, .. } => value.as_ref()?,
-            Expr::Param { index } => self.params.get(*index as usize)?.as_ref()?,
-            Expr::Cast { to: Type::Float64, arg } => return self.float(arg),
+        match expr {
+            Expr::Cast { to: Type::Float64, arg } => self.float(arg),
+            constant => match self.constant(constant)? {
+                (Literal::Float(value), _) => Some(*value),
+                _ => None,
+            },
+        }
+    }
+
+    /// column op constant
+    fn compared_uuids(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
+        let (column, _) = self.column(column).filter(|(_, ty)| *ty == Type::Uuid)?;
+        let (Literal::Decimal(uuid), Type::Uuid) = self.constant(constant)? else { return None };
+        let (low, high) = within(op, *uuid, *uuid)?;
+        Some(Wanted { column, low, high })
+    }
+
+    /// column op constant, by their places, of which several texts may have the same one.
+    fn compared_texts(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
+        let (column, ty) = self.text_column(column)?;
+        let (literal, _) = self.constant(constant).filter(|(_, other)| *other == ty)?;
+        let bytes = match literal {
+            Literal::Text(text) => text.as_bytes(),
+            Literal::Bytes(bytes) => bytes,
             _ => return None,
         };
-        match value {
-            Literal::Float(value) => Some(*value),
+        let place = text_order::place(bytes);
+        let (low, high) = match op {
+            CmpOp::Lt => within(CmpOp::Le, place, place)?,
+            CmpOp::Gt => within(CmpOp::Ge, place, place)?,
+            other => within(other, place, place)?,
+        };
+        Some(Wanted { column, low, high })
+    }
+
+    /// column LIKE pattern: whatever passes begins as the pattern does.
+    fn like(&self, args: &[Expr]) -> Option<Wanted> {
+        let [column, pattern, ..] = args else { return None };
+        let (column, pattern) = (self.searched_column(column)?, self.text(pattern)?);
+        let mut start = String::new();
+        let mut characters = pattern.chars();
+        while let Some(character) = characters.next() {
+            match character {
+                '%' | '_' => return Some(beginning_with(column, &start)),
+                '\\' => start.push(characters.next()?),
+                other => start.push(other),
+            }
+        }
+        let place = text_order::place(start.as_bytes());
+        Some(Wanted { column, low: place, high: place })
+    }
+
+    fn starts_with(&self, args: &[Expr]) -> Option<Wanted> {
+        let [column, start, ..] = args else { return None };
+        Some(beginning_with(self.searched_column(column)?, self.text(start)?))
+    }
+
+    /// A column of the view whose bounds are places of texts, or bytes, and the type that its values are taken for.
+    fn text_column(&self, expr: &Expr) -> Option<(usize, Type)> {
+        match expr {
+            Expr::Cast { to: Type::Text, arg } => {
+                self.column(arg).filter(|(_, ty)| *ty == Type::Name).map(|(column, _)| (column, Type::Text))
+            }
+            column => self.column(column).filter(|(_, ty)| ty.is_text() || *ty == Type::Bytes),
+        }
+    }
+
+    /// One whose texts are stored as a search sees them: without blanks that are not there.
+    fn searched_column(&self, expr: &Expr) -> Option<usize> {
+        self.text_column(expr).filter(|(_, ty)| *ty == Type::Text).map(|(column, _)| column)
+    }
+
+    fn text<'e>(&'e self, constant: &'e Expr) -> Option<&'e str> {
+        match self.constant(constant)? {
+            (Literal::Text(text), _) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A constant that is not null, with its type.
+    fn constant<'e>(&'e self, expr: &'e Expr) -> Option<(&'e Literal, Type)> {
+        match expr {
+            Expr::Literal { ty, value } => Some((value.as_ref()?, *ty)),
+            Expr::Param { index } => {
+                Some((self.params.get(*index as usize)?.as_ref()?, self.plan.params[*index as usize]))
+            }
             _ => None,
         }
     }
@@ -183,17 +267,12 @@ impl Reading<'_> {
 
     /// A constant that is a number of the kind that bounds are, with its type.
     fn number(&self, expr: &Expr) -> Option<(i128, Type)> {
-        let (value, ty) = match expr {
-            Expr::Literal { ty, value } => (value.as_ref()?, *ty),
-            Expr::Param { index } => (self.params.get(*index as usize)?.as_ref()?, self.plan.params[*index as usize]),
-            Expr::Cast { to: Type::Int32 | Type::Int64, arg } => {
-                return self.number(arg).filter(|(_, ty)| is_integer(*ty));
-            }
-            _ => return None,
-        };
-        match value {
-            Literal::Int(value) => Some(((*value).into(), ty)),
-            Literal::Decimal(value) if ty != Type::Uuid => Some((*value, ty)),
+        if let Expr::Cast { to: Type::Int32 | Type::Int64, arg } = expr {
+            return self.number(arg).filter(|(_, ty)| is_integer(*ty));
+        }
+        match self.constant(expr)? {
+            (Literal::Int(value), ty) => Some(((*value).into(), ty)),
+            (Literal::Decimal(value), ty) if ty != Type::Uuid => Some((*value, ty)),
             _ => None,
         }
     }
@@ -205,6 +284,10 @@ impl Wanted {
         let (low, high) = (self.low.min(other.low), self.high.max(other.high));
         (self.column == other.column).then_some(Wanted { low, high, ..self })
     }
+}
+
+fn beginning_with(column: usize, start: &str) -> Wanted {
+    Wanted { column, low: text_order::place(start.as_bytes()), high: text_order::last_place(start.as_bytes()) }
 }
 
 /// Where numbers lie that compare so with one of which no more is known than this.
@@ -413,5 +496,87 @@ mod tests {
         assert_eq!(wanted(&Expr::Not(Box::new(is(9)))), None);
         let nothing = Box::new(Expr::Literal { ty: Type::Int16, value: None });
         assert_eq!(wanted(&compare(CmpOp::Eq, column(0), nothing)), None);
+    }
+
+    #[test]
+    fn texts_are_compared_by_how_they_begin() {
+        let plan = Plan {
+            relations: vec![Relation::of_table(1, &[])],
+            columns: vec![Type::Text, Type::Char, Type::Name, Type::Bytes],
+            params: vec![Type::Text],
+            root: Rel::Row,
+            output: vec![],
+        };
+        let columns: Vec<ColumnId> = (0..4).map(ColumnId).collect();
+        let params = [Some(Literal::Text("m".into()))];
+        let wanted = |condition: &Expr| {
+            let pruning = Pruning::of(&[condition], &columns, &plan, &params);
+            pruning.0.first().map(|wanted| (wanted.column, wanted.low, wanted.high))
+        };
+        let text = |ty, text: &str| Box::new(Expr::Literal { ty, value: Some(Literal::Text(text.into())) });
+        let place = |text: &str| text_order::place(text.as_bytes());
+        let long = "https://example.com/";
+        for (op, expected) in [
+            (CmpOp::Eq, Some((0, place(long), place(long)))),
+            // Others may begin with the same bytes.
+            (CmpOp::Lt, Some((0, i128::MIN, place(long)))),
+            (CmpOp::Le, Some((0, i128::MIN, place(long)))),
+            (CmpOp::Gt, Some((0, place(long), i128::MAX))),
+            (CmpOp::Ge, Some((0, place(long), i128::MAX))),
+            (CmpOp::Ne, None),
+        ] {
+            assert_eq!(wanted(&compare(op, column(0), text(Type::Text, long))), expected, "{op:?}");
+            assert_eq!(
+                wanted(&compare(op.mirrored(), text(Type::Text, long), column(0))),
+                expected,
+                "{op:?}, mirrored"
+            );
+        }
+        let parameter = Box::new(Expr::Param { index: 0 });
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(0), parameter)), Some((0, place("m"), place("m"))));
+        let name = Box::new(Expr::Cast { to: Type::Text, arg: column(2) });
+        assert_eq!(wanted(&compare(CmpOp::Eq, name, text(Type::Text, "n"))), Some((2, place("n"), place("n"))));
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(1), text(Type::Char, "c"))), Some((1, place("c"), place("c"))));
+        // What has blanks at its end is stored without them.
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(1), text(Type::Text, "c "))), None);
+        let bytes = Box::new(Expr::Literal { ty: Type::Bytes, value: Some(Literal::Bytes(vec![0xff; 20])) });
+        let most = text_order::place(&[0xff; 15]);
+        assert_eq!(wanted(&compare(CmpOp::Ge, column(3), bytes)), Some((3, most, i128::MAX)));
+
+        let like = |of: u16, pattern: &str| {
+            let args = vec![*column(of), *text(Type::Text, pattern)];
+            wanted(&Expr::Call { function: Named::Like, ty: Type::Bool, args })
+        };
+        let beginning = |start: &str| Some((0, place(start), text_order::last_place(start.as_bytes())));
+        assert_eq!(like(0, "abc%d"), beginning("abc"));
+        assert_eq!(like(0, "abc_"), beginning("abc"));
+        assert_eq!(like(0, "a\\%c%"), beginning("a%c"));
+        assert_eq!(like(0, "%abc"), beginning(""));
+        assert_eq!(like(0, "abc"), Some((0, place("abc"), place("abc"))));
+        assert_eq!(like(0, "ab\\"), None, "an error of the rows that come so far");
+        assert_eq!(like(1, "abc%"), None, "blanks count");
+        let args = vec![*column(0), *text(Type::Text, "a%")];
+        let starts = Expr::Call { function: Named::StartsWith, ty: Type::Bool, args };
+        assert_eq!(wanted(&starts), beginning("a%"));
+    }
+
+    #[test]
+    fn uuids_are_compared_as_numbers() {
+        let plan = Plan {
+            relations: vec![Relation::of_table(1, &[])],
+            columns: vec![Type::Uuid, Type::Decimal128 { scale: 0 }],
+            params: vec![],
+            root: Rel::Row,
+            output: vec![],
+        };
+        let columns: Vec<ColumnId> = (0..2).map(ColumnId).collect();
+        let uuid = |value| Box::new(Expr::Literal { ty: Type::Uuid, value: Some(Literal::Decimal(value)) });
+        let wanted = |condition: &Expr| {
+            let pruning = Pruning::of(&[condition], &columns, &plan, &[]);
+            pruning.0.first().map(|wanted| (wanted.column, wanted.low, wanted.high))
+        };
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(0), uuid(7 << 90))), Some((0, 7 << 90, 7 << 90)));
+        assert_eq!(wanted(&compare(CmpOp::Lt, uuid(7), column(0))), Some((0, 8, i128::MAX)));
+        assert_eq!(wanted(&compare(CmpOp::Eq, column(1), uuid(7))), None);
     }
 }

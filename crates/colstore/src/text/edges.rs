@@ -1,0 +1,43 @@
+//! Between which places the texts of a chunk lie ([`text_order`]).
+
+use plan::text_order;
+
+/// The writer's become wider with every text that comes, and are what they must be again when the chunk is written anew; a
+/// snapshot has those of its time.
+#[derive(Clone, Copy, Debug)]
+pub struct Edges {
+    low: i128,
+    high: i128,
+}
+
+impl Edges {
+    /// There are no texts.
+    pub const NONE: Edges = Edges { low: i128::MAX, high: i128::MIN };
+
+    #[inline]
+    pub fn include(&mut self, text: &[u8]) {
+        let place = text_order::place(text);
+        (self.low, self.high) = (self.low.min(place), self.high.max(place));
+    }
+
+    /// Those of the texts of the same chunk that are left. A null looks like an empty text: it is none where there never
+    /// was any.
+    pub fn of_those_left<'a>(self, texts: impl Iterator<Item = &'a [u8]>) -> Edges {
+        let mut edges = Edges::NONE;
+        texts.for_each(|text| edges.include_left(text, self));
+        edges
+    }
+
+    /// The same for one of them. `before`: the edges that held for all.
+    #[inline]
+    pub fn include_left(&mut self, text: &[u8], before: Edges) {
+        if !text.is_empty() || before.low == text_order::place(&[]) {
+            self.include(text);
+        }
+    }
+
+    /// The first is greater than the second where there are no texts.
+    pub fn bounds(self) -> (i128, i128) {
+        (self.low, self.high)
+    }
+}
