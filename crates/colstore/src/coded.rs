@@ -60,6 +60,7 @@ pub(crate) enum CodedCells {
         codes: Run,
         width: usize,
         values: Box<[i128]>,
+        patches: Box<[(u16, i128)]>,
     },
     Values(Box<[i128]>),
 }
@@ -88,13 +89,9 @@ impl Coded {
             CodedCells::Bits(bits) => each(values, |row| i128::from(bit(bits, row))),
             CodedCells::Numbers { codes, coding, full, patches } => {
                 coding.read(codes, *full, values);
-                for (row, value) in patches {
-                    if let Some(place) = values.get_mut(*row as usize) {
-                        *place = *value;
-                    }
-                }
+                patch(patches, values);
             }
-            CodedCells::Listed { codes, width, values: listed } => {
+            CodedCells::Listed { codes, width, values: listed, patches } => {
                 // Below a null there may be any code.
                 let value = |code: usize| listed.get(code).copied().unwrap_or_default();
                 match width {
@@ -102,6 +99,7 @@ impl Coded {
                     1 => each(values, |row| value(codes[row].into())),
                     _ => each(values, |row| value(u16::from_le_bytes([codes[2 * row], codes[2 * row + 1]]).into())),
                 }
+                patch(patches, values);
             }
             CodedCells::Values(all) => values.copy_from_slice(&all[..values.len()]),
         }
@@ -116,6 +114,14 @@ impl Coded {
 /// Below a null there is any.
 pub(crate) fn numbers_of_texts(texts: &ArrayRef) -> Box<[i128]> {
     texts.as_string_view().iter().map(|text| number_of_text(text.unwrap_or_default().as_bytes())).collect()
+}
+
+fn patch(patches: &[(u16, i128)], values: &mut [i128]) {
+    for (row, value) in patches {
+        if let Some(place) = values.get_mut(*row as usize) {
+            *place = *value;
+        }
+    }
 }
 
 fn each(values: &mut [i128], value: impl Fn(usize) -> i128) {

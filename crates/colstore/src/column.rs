@@ -98,7 +98,7 @@ impl Column {
     pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
         match &mut self.cells {
             Cells::Bits(bits) => bits.grow(rows)?,
-            Cells::Numbers(numbers) => numbers.grow(rows)?,
+            Cells::Numbers(numbers) => numbers.grow(rows, self.valid.as_ref())?,
             Cells::Text(text) => text.grow(rows)?,
         }
         if let Some(valid) = &mut self.valid {

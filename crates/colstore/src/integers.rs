@@ -58,11 +58,12 @@ impl Integers {
         valid: Option<BooleanBuffer>,
         (low, high): (i128, i128),
     ) -> Option<Integers> {
-        let numbers = listing.numbers(&run).into_iter().map(|number| i64::try_from(number).ok());
-        let numbers = numbers.collect::<Option<Box<[i64]>>>()?;
-        let (first, last) = (*numbers.first()?, *numbers.last()?);
+        let all = listing.numbers(&run);
+        let (first, last) = (i64::try_from(*all.first()?).ok()?, i64::try_from(*all.last()?).ok()?);
         let within = |end: i128| end.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let (low, high) = (within(low).max(first), within(high).min(last));
+        // They are in ascending order.
+        let numbers = listing.stand_ins(&run, |number| number as i64).into();
         Some(Integers { form: Form::Listed(run, listing, numbers), valid, low, high })
     }
 
@@ -102,8 +103,7 @@ impl Integers {
         match &self.form {
             Form::Values(values) => into.copy_from_slice(&values[first..first + into.len()]),
             Form::Listed(run, listing, numbers) => {
-                let code = listing.codes(run);
-                (first..).zip(into).for_each(|(row, into)| *into = numbers[code(row)]);
+                listing.read(run, first, numbers, into);
             }
             Form::Codes(run, coding, full) => {
                 let base = coding.base();
@@ -127,8 +127,8 @@ impl Integers {
         match &self.form {
             Form::Values(values) => rows.iter().zip(into).for_each(|(row, into)| *into = values[*row as usize]),
             Form::Listed(run, listing, numbers) => {
-                let code = listing.codes(run);
-                rows.iter().zip(into).for_each(|(row, into)| *into = numbers[code(*row as usize)]);
+                let picked = rows.iter().map(|row| listing.read_one(run, *row as usize, numbers));
+                into.iter_mut().zip(picked).for_each(|(into, number)| *into = number);
             }
             Form::Codes(run, coding, full) => {
                 let base = coding.base();

@@ -22,8 +22,6 @@ use crate::short;
 const MOST: usize = 2048;
 /// Codes of one byte.
 const SHORT_CODES: usize = 256;
-/// Of so many values nearly all may differ before the others are not even looked at.
-const TRIED: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
@@ -72,20 +70,50 @@ impl Listing {
         list.map(|number| number_of(number)).collect()
     }
 
-    /// The code of each of the first rows.
-    pub fn codes(self, run: &[u8]) -> impl Fn(usize) -> usize {
-        let width = self.width();
-        move |row| match width {
+    /// The number of a row.
+    pub fn number(self, run: &[u8], row: usize) -> i128 {
+        let place = self.place(self.code(run, row));
+        number_of(&run[place..place + self.full])
+    }
+
+    #[inline]
+    fn code(self, run: &[u8], row: usize) -> usize {
+        match self.width() {
             0 => 0,
             1 => run[row].into(),
             _ => u16::from_le_bytes([run[2 * row], run[2 * row + 1]]).into(),
         }
     }
 
-    /// The numbers of the first rows.
-    pub fn read(self, run: &[u8], values: &mut [i128]) {
-        let (numbers, code) = (self.numbers(run), self.codes(run));
-        values.iter_mut().enumerate().for_each(|(row, value)| *value = numbers[code(row)]);
+    /// What stands for each of a run's numbers. Codes of one byte have all 256, so that none has to be looked at.
+    pub fn stand_ins<T: Copy>(self, run: &[u8], of: impl Fn(i128) -> T) -> Vec<T> {
+        let mut all: Vec<T> = self.numbers(run).into_iter().map(of).collect();
+        if self.width() == 1 {
+            all.resize(SHORT_CODES, all[0]);
+        }
+        all
+    }
+
+    /// What stands for the numbers of the rows from `first` on.
+    pub fn read<T: Copy>(self, run: &[u8], first: usize, stand_ins: &[T], into: &mut [T]) {
+        match (self.width(), stand_ins.first_chunk::<SHORT_CODES>()) {
+            (0, _) => into.fill(stand_ins[0]),
+            (1, Some(all)) => {
+                into.iter_mut().zip(&run[first..]).for_each(|(into, code)| *into = all[usize::from(*code)]);
+            }
+            _ => {
+                let codes = run[2 * first..].as_chunks().0;
+                into.iter_mut()
+                    .zip(codes)
+                    .for_each(|(into, code)| *into = stand_ins[usize::from(u16::from_le_bytes(*code))]);
+            }
+        }
+    }
+
+    /// The same of a row.
+    #[inline]
+    pub fn read_one<T: Copy>(self, run: &[u8], row: usize, stand_ins: &[T]) -> T {
+        stand_ins[self.code(run, row)]
     }
 
     /// Rows whose numbers lie in a range.
@@ -124,8 +152,8 @@ impl Few {
             return None;
         }
         let mut found = HashSet::with_hasher(FixedState::default());
-        for (at, value) in values.enumerate() {
-            if found.insert(value) && (found.len() > most || at < TRIED && found.len() > TRIED - TRIED / 16) {
+        for value in values {
+            if found.insert(value) && found.len() > most {
                 return None;
             }
         }
@@ -201,9 +229,12 @@ mod tests {
             let (listing, run) = listed(&values, full, full).unwrap();
             assert_eq!(listing.count(), count);
             assert_eq!(Listing::from_label(listing.label()), listing);
-            let mut again = vec![0; CHUNK_ROWS];
-            listing.read(&run, &mut again);
-            assert_eq!(again, values);
+            let mut again = vec![0; CHUNK_ROWS - 70];
+            let all = listing.stand_ins(&run, |number| number);
+            listing.read(&run, 70, &all, &mut again);
+            assert_eq!(again, values[70..]);
+            assert!((0..70).all(|row| listing.read_one(&run, row, &all) == values[row]));
+            assert!((0..70).all(|row| listing.number(&run, row) == values[row]));
             let numbers = listing.numbers(&run);
             assert!(numbers.is_sorted());
             let (first, last) = (numbers[0], numbers[count - 1]);

@@ -8,7 +8,7 @@ use plan::float_order;
 use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run, prefetch};
 
 pub use self::form::Form;
-use crate::bitmap::Mask;
+use crate::bitmap::{Bitmap, Mask};
 use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
 use crate::coding::Coding;
@@ -72,14 +72,17 @@ impl Numbers {
         Numbers { region, chunks: Vec::new(), bounds, order, width, rows: 0, pool: pool.clone() }
     }
 
-    /// Room for so many cells: up to a chunk's, or for one more chunk.
-    pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
+    /// Room for so many cells: up to a chunk's, or for one more chunk. `valid`: which of them are not null, if some are.
+    pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match (rows <= CHUNK_ROWS, self.chunks[last].form) {
                 (true, Form::Offsets(coding)) => self.code_anew(last, coding, rows)?,
                 // It has room for all.
                 (true, Form::Listed(_)) => {}
-                (false, _) => self.tighten(last)?,
+                (false, _) => {
+                    let valid = valid.map_or([u64::MAX; _], |valid| valid.mask(last, CHUNK_ROWS));
+                    self.tighten(last, &valid)?;
+                }
             }
         }
         while self.chunks.len() * CHUNK_ROWS < rows {
@@ -249,7 +252,7 @@ impl Numbers {
     }
 
     /// All slots of the chunk are taken: what is left open for values to come is not needed any more.
-    fn tighten(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+    fn tighten(&mut self, chunk: usize, valid: &Mask) -> Result<(), OutOfMemory> {
         let known = &self.chunks[chunk];
         let old = match known.form {
             Form::Offsets(coding) if coding.width > 0 => coding,
@@ -258,10 +261,12 @@ impl Numbers {
         let (low, high) = self.order.numbers(known.low, known.high);
         let tightest = Coding::covering(low, high, self.width);
         let coding = if tightest.width < old.width { tightest } else { old };
-        match self.few(chunk, CHUNK_ROWS, &[u64::MAX; _], coding) {
-            Some(few) => self.list(chunk, &few),
-            None if coding != old => self.code_anew(chunk, coding, CHUNK_ROWS),
-            None => Ok(()),
+        // Below nulls there is anything, which would be taken for numbers.
+        match self.few(chunk, CHUNK_ROWS, valid, coding) {
+            // Where there is no memory for it, it stays as it is.
+            Some(few) if self.list(chunk, &few).is_ok() => Ok(()),
+            _ if coding != old => self.code_anew(chunk, coding, CHUNK_ROWS),
+            _ => Ok(()),
         }
     }
 

@@ -300,21 +300,19 @@ impl TableView for ColumnsView {
                 let Some(full) = of.ty.slot_bytes() else { return Ok(None) };
                 let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
                 let patch = |(row, image): &Patch| (*row, signed(u128::from_le_bytes(*image), full));
+                let patches = patches.iter().map(patch).collect();
                 match form {
-                    Form::Offsets(coding) => {
-                        CodedCells::Numbers { codes, coding, full, patches: patches.iter().map(patch).collect() }
-                    }
-                    Form::Listed(listing) if patches.is_empty() => {
+                    Form::Offsets(coding) => CodedCells::Numbers { codes, coding, full, patches },
+                    Form::Listed(listing) => {
                         let values = listing.numbers(&codes).into();
-                        CodedCells::Listed { codes, width: listing.width(), values }
+                        CodedCells::Listed { codes, width: listing.width(), values, patches }
                     }
-                    Form::Listed(_) => return Ok(Coded::of(of.ty, &self.array(index, column)?)),
                 }
             }
             CellsSnapshot::Text(_) if of.ty.physical() != Physical::Text => return Ok(None),
             CellsSnapshot::Text(_) => match self.distinct(index, column)? {
                 Some(Distinct { values, codes: Codes { run, width, .. }, .. }) => {
-                    CodedCells::Listed { codes: run, width, values: numbers_of_texts(&values) }
+                    CodedCells::Listed { codes: run, width, values: numbers_of_texts(&values), patches: Box::default() }
                 }
                 None => CodedCells::Values(numbers_of_texts(&self.array(index, column)?)),
             },

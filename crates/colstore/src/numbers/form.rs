@@ -62,7 +62,7 @@ impl Form {
     pub fn read(self, run: &[u8], full: usize, values: &mut [i128]) {
         match self {
             Form::Offsets(coding) => coding.read(run, full, values),
-            Form::Listed(listing) => listing.read(run, values),
+            Form::Listed(listing) => listing.read(run, 0, &listing.stand_ins(run, |number| number), values),
         }
     }
 
@@ -72,10 +72,9 @@ impl Form {
             (Form::Offsets(coding), _) => coding.recode(run, new, into),
             (Form::Listed(_), 0) => {}
             (Form::Listed(listing), width) => {
-                let codes: Vec<u128> = listing.numbers(run).into_iter().map(|number| new.code(number)).collect();
-                let code = listing.codes(run);
+                let codes = listing.stand_ins(run, |number| new.code(number).to_le_bytes());
                 for (row, into) in into.chunks_exact_mut(width).enumerate() {
-                    into.copy_from_slice(&codes[code(row)].to_le_bytes()[..width]);
+                    into.copy_from_slice(&listing.read_one(run, row, &codes)[..width]);
                 }
             }
         }
@@ -86,9 +85,22 @@ impl Form {
         match self {
             Form::Offsets(coding) => coding.decode(run, pick),
             Form::Listed(listing) => {
-                let numbers: Vec<T> = listing.numbers(run).iter().map(|number| T::of_image(*number as u128)).collect();
-                let code = listing.codes(run);
-                pick.map(|row| numbers[code(row)])
+                let of_number = |number: i128| T::of_image(number as u128);
+                match pick {
+                    Pick::First(rows) => {
+                        let numbers = listing.stand_ins(run, of_number);
+                        let mut values = vec![numbers[0]; rows];
+                        listing.read(run, 0, &numbers, &mut values);
+                        values
+                    }
+                    Pick::Rows(rows) if rows.len() < listing.count() => {
+                        rows.iter().map(|row| of_number(listing.number(run, *row as usize))).collect()
+                    }
+                    Pick::Rows(rows) => {
+                        let numbers = listing.stand_ins(run, of_number);
+                        rows.iter().map(|row| listing.read_one(run, *row as usize, &numbers)).collect()
+                    }
+                }
             }
         }
     }

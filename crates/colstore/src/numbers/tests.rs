@@ -65,7 +65,7 @@ fn numbers_equal_a_plain_vector() {
             };
             if slot == room {
                 room = if room < CHUNK_ROWS { (room * 4).clamp(64, CHUNK_ROWS) } else { room + CHUNK_ROWS };
-                numbers.grow(room).unwrap();
+                numbers.grow(room, None).unwrap();
             }
             if slot == model.len() && rnd.random_bool(0.2) {
                 // Several together.
@@ -127,12 +127,12 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
     for mechanism in mechanisms() {
         let pool = Pool::new(1 << 30);
         let mut numbers = Numbers::new(&pool, mechanism, Order::Wide, 16);
-        numbers.grow(CHUNK_ROWS).unwrap();
+        numbers.grow(CHUNK_ROWS, None).unwrap();
         let tenant = |of: usize| (of as u128 % 30 + 1) << 100 | 0xabcd;
         let mut model: Model = (0..CHUNK_ROWS).map(tenant).collect();
         numbers.put_all(0, model.iter().copied().map(Some)).unwrap();
         let plain = numbers.bytes_of(0);
-        numbers.grow(2 * CHUNK_ROWS).unwrap();
+        numbers.grow(2 * CHUNK_ROWS, None).unwrap();
         let listed = numbers.bytes_of(0);
         assert_eq!((plain, listed), (16 * CHUNK_ROWS as u64, 2 * CHUNK_ROWS as u64));
         let before = (numbers.snapshot().unwrap(), model.clone());
@@ -185,10 +185,10 @@ fn equal_floats_of_other_bits_are_not_listed() {
         [(1.5, true), (f64::NAN, true), (f64::NEG_INFINITY, true)].into_iter().chain(hostile.map(|odd| (odd, false)))
     {
         let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Floats, 8);
-        numbers.grow(CHUNK_ROWS).unwrap();
+        numbers.grow(CHUNK_ROWS, None).unwrap();
         let values = (0..CHUNK_ROWS).map(|row| if row == 99 { odd } else { [0.0, 0.25, 1e300][row % 3] });
         numbers.put_all(0, values.clone().map(image)).unwrap();
-        numbers.grow(2 * CHUNK_ROWS).unwrap();
+        numbers.grow(2 * CHUNK_ROWS, None).unwrap();
         let model: Model = values.map(|value| value.to_bits().into()).collect();
         assert_eq!(check(&numbers.snapshot().unwrap(), &model, 8), usize::from(is_listed), "{odd}");
     }
@@ -200,7 +200,7 @@ fn bytes_a_value(values: impl Iterator<Item = i128>) -> f64 {
     let mut count = 0;
     for (slot, value) in values.enumerate() {
         if slot % CHUNK_ROWS == 0 {
-            numbers.grow(slot + CHUNK_ROWS).unwrap();
+            numbers.grow(slot + CHUNK_ROWS, None).unwrap();
         }
         numbers.put(slot as u32, image_of(value, 8)).unwrap();
         count += 1;
@@ -236,7 +236,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
     for mechanism in mechanisms() {
         let pool = Pool::new(1 << 30);
         let mut numbers = Numbers::new(&pool, mechanism, Order::Numbers, 8);
-        numbers.grow(CHUNK_ROWS).unwrap();
+        numbers.grow(CHUNK_ROWS, None).unwrap();
         let mut model: Model = (0..CHUNK_ROWS as u128).map(|row| row % 100).collect();
         numbers.put_all(0, model.iter().copied().map(Some)).unwrap();
         let look = |numbers: &mut Numbers, kept: &Mask| {
@@ -289,7 +289,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
 #[test]
 fn bounds_of_floats_are_those_of_their_order() {
     let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Floats, 8);
-    numbers.grow(CHUNK_ROWS).unwrap();
+    numbers.grow(CHUNK_ROWS, None).unwrap();
     let image = |value: f64| u128::from(value.to_bits());
     let bounds = |numbers: &mut Numbers| {
         let (low, high) = numbers.snapshot().unwrap().bounds(0);
@@ -313,7 +313,7 @@ fn bounds_of_floats_are_those_of_their_order() {
 #[test]
 fn a_chunk_is_coded_anew_a_few_times_only() {
     let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Numbers, 8);
-    numbers.grow(CHUNK_ROWS).unwrap();
+    numbers.grow(CHUNK_ROWS, None).unwrap();
     let mut codings = std::collections::HashSet::new();
     let mut changes = 0;
     for i in 0..10_000_i128 {

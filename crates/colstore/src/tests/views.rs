@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
+use arrow_array::types::{Int32Type, Int64Type};
 use arrow_schema::DataType;
 use plan::{Identity, Type};
 
@@ -112,6 +112,28 @@ fn what_is_written_as_arrow_has_it_is_not_copied() {
         }
     }
     assert_eq!(rig.store.status().copied_bytes, 0);
+}
+
+#[test]
+fn what_lies_below_nulls_is_no_value_of_a_list() {
+    let layout = simple(1);
+    let mut rig = Rig::new(LIMITS);
+    let mut rows = many_rows(2 * CHUNK_ROWS as i64);
+    for (number, row) in rows.iter_mut().enumerate() {
+        // Nothing at first, then far apart, then nothing for long.
+        row[1] = match number % 4096 {
+            7..1000 => Val::Int([5_000_000, 6_000_000, 700][number % 3]),
+            _ => Val::Null,
+        };
+    }
+    rig.load(&layout, &rows);
+    let now = rig.now();
+    let view = rig.serve(&layout, &now).unwrap();
+    let values = view.distinct(0, 1).unwrap().expect("the chunk is full").values;
+    let known: Vec<Option<i32>> = values.as_primitive::<Int32Type>().iter().collect();
+    assert_eq!(known, [Some(700), Some(5_000_000), Some(6_000_000), None]);
+    rows.sort();
+    assert_eq!(rig::rows_of(&view), rows);
 }
 
 #[test]
