@@ -17,6 +17,11 @@ pub struct Bitmap {
     initial: bool,
 }
 
+#[inline]
+pub fn has(mask: &Mask, row: usize) -> bool {
+    mask[row / 64] & 1 << (row % 64) != 0
+}
+
 impl Bitmap {
     pub fn new(pool: &Pool, mechanism: Mechanism, initial: bool) -> Bitmap {
         Bitmap { region: Extents::new(pool, mechanism, SHORTEST_RUN), initial }

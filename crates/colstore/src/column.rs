@@ -99,7 +99,7 @@ impl Column {
         match &mut self.cells {
             Cells::Bits(bits) => bits.grow(rows)?,
             Cells::Numbers(numbers) => numbers.grow(rows, self.valid.as_ref())?,
-            Cells::Text(text) => text.grow(rows)?,
+            Cells::Text(text) => text.grow(rows, self.valid.as_ref())?,
         }
         if let Some(valid) = &mut self.valid {
             valid.grow(rows)?;
@@ -300,7 +300,7 @@ impl Column {
     /// See [`TextColumn::tidy_rest`].
     pub fn tidy_rest(&mut self, now_ms: u64) -> bool {
         match &mut self.cells {
-            Cells::Text(text) => text.tidy_rest(now_ms),
+            Cells::Text(text) => text.tidy_rest(now_ms, self.valid.as_ref()),
             Cells::Bits(_) | Cells::Numbers(_) => false,
         }
     }

@@ -67,7 +67,7 @@ impl Listing {
     /// The list in a run.
     pub fn numbers(self, run: &[u8]) -> Vec<i128> {
         let list = run[self.place(0)..self.place(self.count)].chunks_exact(self.full);
-        list.map(|number| number_of(number)).collect()
+        list.map(number_of).collect()
     }
 
     /// The number of a row.

@@ -8,7 +8,7 @@ use plan::float_order;
 use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run, prefetch};
 
 pub use self::form::Form;
-use crate::bitmap::{Bitmap, Mask};
+use crate::bitmap::{Bitmap, Mask, has};
 use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
 use crate::coding::Coding;
@@ -470,11 +470,6 @@ impl Numbers {
 
 fn is_canonical(bits: i64) -> bool {
     float_order::canonical(f64::from_bits(bits as u64)).to_bits() as i64 == bits
-}
-
-#[inline]
-fn has(mask: &Mask, row: usize) -> bool {
-    mask[row / 64] & 1 << (row % 64) != 0
 }
 
 /// The number that is an image's low bytes.

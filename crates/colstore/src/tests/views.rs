@@ -137,6 +137,26 @@ fn what_lies_below_nulls_is_no_value_of_a_list() {
 }
 
 #[test]
+fn texts_among_nulls_come_to_rest() {
+    let layout = simple(1);
+    for nulls_in_ten in [1, 5, 9] {
+        let mut rig = Rig::new(LIMITS);
+        let mut rows = many_rows(3 * CHUNK_ROWS as i64);
+        for (number, row) in rows.iter_mut().enumerate().filter(|(number, _)| number % 10 < nulls_in_ten) {
+            row[2] = if number % 100 == 0 { Val::Text(String::new()) } else { Val::Null };
+        }
+        rig.load(&layout, &rows);
+        let survey = rig.store.survey(layout.relid, layout.fingerprint).unwrap();
+        for chunk in 0..2 {
+            let coding = survey.chunk(2, chunk).unwrap().coding;
+            assert!(!coding.starts_with("places"), "chunk {chunk}, {nulls_in_ten} nulls in ten: {coding}");
+        }
+        rows.sort();
+        assert_eq!(rig.rows(&layout), rows);
+    }
+}
+
+#[test]
 fn chunks_say_which_rows_are_there() {
     let layout = simple(1);
     let mut rig = Rig::new(LIMITS);

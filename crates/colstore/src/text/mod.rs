@@ -46,6 +46,7 @@ use self::rest::Rest;
 use self::sequence::{GROUP, Sequence, Stored};
 use self::snapshot::ChunkTexts;
 pub use self::snapshot::TextSnapshot;
+use crate::bitmap::Bitmap;
 use crate::chunk::{CHUNK_ROWS, split};
 
 /// The shortest run.
@@ -100,12 +101,12 @@ impl TextColumn {
         TextColumn { region, chunks: Vec::new(), rows: 0, rest, hasher: RandomState::default(), pool: pool.clone() }
     }
 
-    /// Room for so many texts: up to a chunk's, or for one more chunk.
-    pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
+    /// Room for so many texts: up to a chunk's, or for one more chunk. `valid`: which of them are not null, if some are.
+    pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match rows <= CHUNK_ROWS {
                 true => self.lengthen(last, rows)?,
-                false => self.fill_up(last)?,
+                false => self.fill_up(last, valid)?,
             }
         }
         while self.chunks.len() * CHUNK_ROWS < rows {
@@ -316,7 +317,7 @@ impl TextColumn {
     }
 
     /// All slots of the chunk are taken: what was left open for texts to come is not needed any more.
-    fn fill_up(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+    fn fill_up(&mut self, chunk: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         self.chunks[chunk].full = true;
         if self.chunks[chunk].heap.written() > MOST_AT_ONCE {
             return Ok(());
@@ -324,7 +325,7 @@ impl TextColumn {
         if self.chunks[chunk].dictionary.is_some() {
             return self.drop_unused(chunk);
         }
-        match self.write_as_codes(chunk)? || self.lay_to_rest(chunk, true)? {
+        match self.write_as_codes(chunk)? || self.lay_to_rest(chunk, true, valid)? {
             true => Ok(()),
             false => self.compact(chunk),
         }

@@ -23,6 +23,7 @@ use super::heap::{Heap, record_bytes};
 use super::packing::{Packing, Uses};
 use super::sequence::{LONGEST, Length, Sequence};
 use super::{MOST_AT_ONCE, TextColumn};
+use crate::bitmap::{Bitmap, Mask, has};
 use crate::chunk::CHUNK_ROWS;
 use crate::quiet::{MOST_PATIENCE, ROUND_MILLIS};
 
@@ -177,15 +178,22 @@ impl TextColumn {
     }
 
     /// Lays the texts of a full chunk of places, or of one at rest, one behind the other; false: that would not be shorter.
-    pub(super) fn lay_to_rest(&mut self, chunk: usize, packed: bool) -> Result<bool, OutOfMemory> {
+    /// Below nulls there may be texts of other rows, which are left out.
+    pub(super) fn lay_to_rest(
+        &mut self,
+        chunk: usize,
+        packed: bool,
+        valid: Option<&Bitmap>,
+    ) -> Result<bool, OutOfMemory> {
         let of = &self.chunks[chunk];
         if !self.rest.allowed || of.dictionary.is_some() || self.rows_of() < CHUNK_ROWS {
             return Ok(false);
         }
+        let valid = valid.map_or([u64::MAX; _], |valid| valid.mask(chunk, CHUNK_ROWS));
         let mut uses: Uses = [0; 256];
         let (mut total, mut buffer, mut edges) = (0, Vec::new(), Edges::NONE);
         for row in 0..CHUNK_ROWS {
-            let text = self.stored_in(chunk, row).read(&mut buffer);
+            let text = self.kept(chunk, row, &valid, &mut buffer);
             edges.include_left(text, of.edges);
             text.iter().for_each(|character| uses[usize::from(*character)] += 1);
             total += text.len();
@@ -198,12 +206,12 @@ impl TextColumn {
             return Ok(false);
         }
         let packing = Packing::of(&uses);
-        let tried = packing.as_ref().map(|packing| self.laid(chunk, total, Some(packing)));
+        let tried = packing.as_ref().map(|packing| self.laid(chunk, total, &valid, Some(packing)));
         let tried = tried.filter(|(bytes, _)| bytes.len() < total - total / WORTH_PACKING);
         let is_packable = tried.is_some();
         let ((bytes, lengths), packing) = match tried.filter(|_| packed) {
             Some(tried) => (tried, packing),
-            None => (self.laid(chunk, total, None), None),
+            None => (self.laid(chunk, total, &valid, None), None),
         };
         let sequence = Sequence::new(packing, is_packable, &lengths, &self.pool)?;
         let heap = Heap::of_block(&bytes, &self.pool)?;
@@ -228,12 +236,18 @@ impl TextColumn {
         Ok(true)
     }
 
+    /// A text that is not null, nothing otherwise.
+    #[inline]
+    fn kept<'a>(&'a self, chunk: usize, row: usize, valid: &Mask, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+        if has(valid, row) { self.stored_in(chunk, row).read(buffer) } else { &[] }
+    }
+
     /// The texts of a chunk one behind the other, and the length of each.
-    fn laid(&self, chunk: usize, total: usize, packing: Option<&Packing>) -> (Vec<u8>, Vec<Length>) {
+    fn laid(&self, chunk: usize, total: usize, valid: &Mask, packing: Option<&Packing>) -> (Vec<u8>, Vec<Length>) {
         let (mut bytes, mut lengths) = (Vec::with_capacity(total), Vec::with_capacity(CHUNK_ROWS));
         let mut buffer = Vec::new();
         for row in 0..CHUNK_ROWS {
-            let text = self.stored_in(chunk, row).read(&mut buffer);
+            let text = self.kept(chunk, row, valid, &mut buffer);
             let is_packed = packing.is_some_and(|packing| packing.append(text, &mut bytes));
             if !is_packed {
                 bytes.extend_from_slice(text);
@@ -244,7 +258,7 @@ impl TextColumn {
     }
 
     /// Looks after the chunks, for a writer with nothing else to do: at most one is written anew. Returns whether one was.
-    pub fn tidy_rest(&mut self, now_ms: u64) -> bool {
+    pub fn tidy_rest(&mut self, now_ms: u64, valid: Option<&Bitmap>) -> bool {
         if !self.rest.allowed || self.rest.is_tidy() {
             return false;
         }
@@ -258,7 +272,7 @@ impl TextColumn {
         let Some(Due { chunk, packed }) = self.rest.due.pop() else { return false };
         let was_disturbed = self.chunks[chunk].sequence.is_none();
         // Where there is no memory for it, or it would not be shorter, it stays as it is.
-        let rests = self.lay_to_rest(chunk, packed).unwrap_or(false);
+        let rests = self.lay_to_rest(chunk, packed, valid).unwrap_or(false);
         if was_disturbed && !rests {
             self.rest.give_up(chunk);
         }

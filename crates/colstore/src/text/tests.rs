@@ -89,7 +89,7 @@ fn texts_equal_a_plain_vector() {
             };
             if slot == room {
                 room = if room < CHUNK_ROWS { (room * 4).clamp(64, CHUNK_ROWS) } else { room + CHUNK_ROWS };
-                column.grow(room).unwrap();
+                column.grow(room, None).unwrap();
             }
             let text = some_text(&mut rnd, slot);
             column.put(slot as u32, &text).unwrap();
@@ -109,7 +109,7 @@ fn texts_equal_a_plain_vector() {
             }
             now_ms += 20;
             if rnd.random_bool(0.05) {
-                column.tidy_rest(now_ms);
+                column.tidy_rest(now_ms, None);
             }
             if rnd.random_bool(0.001) {
                 let (mut snapshot, mut seen) = (column.snapshot().unwrap(), model.clone());
@@ -149,12 +149,12 @@ fn column_of(texts: impl Iterator<Item = String>) -> TextColumn {
     let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, true);
     for (slot, text) in texts.enumerate() {
         if slot % CHUNK_ROWS == 0 {
-            column.grow(slot + CHUNK_ROWS).unwrap();
+            column.grow(slot + CHUNK_ROWS, None).unwrap();
         }
         column.put(slot as u32, text.as_bytes()).unwrap();
     }
     // The last chunk is done, too.
-    column.grow(column.rows + CHUNK_ROWS).unwrap();
+    column.grow(column.rows + CHUNK_ROWS, None).unwrap();
     column
 }
 
@@ -280,7 +280,7 @@ fn rounds(column: &mut TextColumn, now_ms: &mut u64, rounds: u64) -> usize {
     let mut written = 0;
     for _ in 0..rounds {
         *now_ms += 2500;
-        while column.tidy_rest(*now_ms) {
+        while column.tidy_rest(*now_ms, None) {
             written += 1;
         }
     }
@@ -359,9 +359,9 @@ fn where_memory_is_scarce_what_is_read_often_stays_packed() {
 #[test]
 fn keys_never_rest() {
     let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, false);
-    column.grow(CHUNK_ROWS).unwrap();
+    column.grow(CHUNK_ROWS, None).unwrap();
     (0..CHUNK_ROWS).for_each(|slot| column.put(slot as u32, format!("key {slot}").as_bytes()).unwrap());
-    column.grow(2 * CHUNK_ROWS).unwrap();
+    column.grow(2 * CHUNK_ROWS, None).unwrap();
     assert_eq!(column.chunks[0].form, Form::Places(4));
     (0..CHUNK_ROWS).for_each(|slot| assert_eq!(column.get(slot as u32), format!("key {slot}").as_bytes()));
 }
@@ -404,12 +404,12 @@ fn edges_are_those_of_the_texts_that_are_left() {
     // One chunk of a dictionary, one of places, one at rest; a slot of each has nothing.
     let empty = |of: fn(usize) -> String| {
         let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, true);
-        column.grow(CHUNK_ROWS).unwrap();
+        column.grow(CHUNK_ROWS, None).unwrap();
         assert_eq!(bounds(&mut column), (i128::MAX, i128::MIN));
         for slot in (0..CHUNK_ROWS).filter(|slot| *slot != 5) {
             column.put(slot as u32, of(slot).as_bytes()).unwrap();
         }
-        column.grow(2 * CHUNK_ROWS).unwrap();
+        column.grow(2 * CHUNK_ROWS, None).unwrap();
         column
     };
     let kinds: [fn(usize) -> String; 3] =
