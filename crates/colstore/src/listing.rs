@@ -15,7 +15,6 @@ use foldhash::fast::FixedState;
 use snapmem::Label;
 
 use crate::chunk::CHUNK_ROWS;
-use crate::coded::signed;
 use crate::short;
 
 /// More numbers are not listed.
@@ -85,28 +84,30 @@ impl Listing {
         }
     }
 
-    /// What stands for each of a run's numbers. Codes of one byte have all 256, so that none has to be looked at.
+    /// What stands for each of a run's numbers, and others behind them, so that no code has to be looked at.
     pub fn stand_ins<T: Copy>(self, run: &[u8], of: impl Fn(i128) -> T) -> Vec<T> {
         let mut all: Vec<T> = self.numbers(run).into_iter().map(of).collect();
-        if self.width() == 1 {
-            all.resize(SHORT_CODES, all[0]);
+        match self.width() {
+            0 => {}
+            1 => all.resize(SHORT_CODES, all[0]),
+            _ => all.resize(MOST, all[0]),
         }
         all
     }
 
     /// What stands for the numbers of the rows from `first` on.
     pub fn read<T: Copy>(self, run: &[u8], first: usize, stand_ins: &[T], into: &mut [T]) {
-        match (self.width(), stand_ins.first_chunk::<SHORT_CODES>()) {
-            (0, _) => into.fill(stand_ins[0]),
-            (1, Some(all)) => {
+        let (few, many) = (stand_ins.first_chunk::<SHORT_CODES>(), stand_ins.first_chunk::<MOST>());
+        match (self.width(), few, many) {
+            (1, Some(all), _) => {
                 into.iter_mut().zip(&run[first..]).for_each(|(into, code)| *into = all[usize::from(*code)]);
             }
-            _ => {
-                let codes = run[2 * first..].as_chunks().0;
-                into.iter_mut()
-                    .zip(codes)
-                    .for_each(|(into, code)| *into = stand_ins[usize::from(u16::from_le_bytes(*code))]);
+            (2, _, Some(all)) => {
+                for (into, code) in into.iter_mut().zip(run[2 * first..].as_chunks().0) {
+                    *into = all[usize::from(u16::from_le_bytes(*code)) % MOST];
+                }
             }
+            _ => into.fill(stand_ins[0]),
         }
     }
 
@@ -131,10 +132,19 @@ impl Listing {
 }
 
 /// A number from its own bytes.
+#[inline]
 pub fn number_of(bytes: &[u8]) -> i128 {
-    let mut image = [0; 16];
-    image[..bytes.len()].copy_from_slice(bytes);
-    signed(u128::from_le_bytes(image), bytes.len())
+    match bytes.len() {
+        2 => i16::from_le_bytes(image(bytes)).into(),
+        4 => i32::from_le_bytes(image(bytes)).into(),
+        8 => i64::from_le_bytes(image(bytes)).into(),
+        _ => i128::from_le_bytes(image(bytes)),
+    }
+}
+
+#[inline]
+fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.as_chunks::<N>().0[0]
 }
 
 /// Numbers that a list may have, in ascending order.
@@ -197,6 +207,7 @@ fn most(width: usize, full: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coded::signed;
 
     fn listed(values: &[i128], width: usize, full: usize) -> Option<(Listing, Vec<u8>)> {
         let few = Few::of(values.iter().copied(), width, full)?;

@@ -29,6 +29,8 @@ use crate::join_keys::KeyTest;
 
 /// Of fewer than one row in so many, values are looked at, not codes.
 const SPARSE: usize = 4;
+/// Of fewer rows that are left a condition is tried on each, not on all values of the chunk.
+const FEW: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Filter {
@@ -131,7 +133,14 @@ fn by_codes<'a>(
     live: Option<BooleanBuffer>,
 ) -> Result<(Option<BooleanBuffer>, Vec<&'a Condition>)> {
     let (mut left, mut rest) = (live, Vec::new());
-    for condition in conditions {
+    // Ranges cost least.
+    let (ranges, others): (Vec<_>, Vec<_>) = conditions.into_iter().partition(|condition| condition.ranges.is_some());
+    for condition in ranges.into_iter().chain(others) {
+        let is_sparse = |left: &BooleanBuffer| left.count_set_bits() * FEW < chunk.count;
+        if condition.ranges.is_none() && left.as_ref().is_some_and(is_sparse) {
+            rest.push(condition);
+            continue;
+        }
         match condition.by_codes(chunk, left.as_ref())? {
             Some(passed) => left = Some(left.map_or(passed.clone(), |left| &left & &passed)),
             None => rest.push(condition),
