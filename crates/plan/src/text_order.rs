@@ -9,6 +9,9 @@ const LENGTH_BITS: u32 = 4;
 /// Of a lesser text not greater; the same one only for texts that begin alike. None is negative.
 #[inline]
 pub fn place(text: &[u8]) -> i128 {
+    if let Some(first) = text.first_chunk() {
+        return (u128::from_be_bytes(*first) >> 8 << LENGTH_BITS) as i128 | LENGTH as i128;
+    }
     padded(text, 0, text.len().min(LENGTH))
 }
 
@@ -46,6 +49,8 @@ mod tests {
         assert!(IN_ORDER.is_sorted());
         assert!(IN_ORDER.windows(2).all(|pair| place(pair[0].as_bytes()) < place(pair[1].as_bytes())));
         assert_eq!(place(b"0123456789abcdeX"), place(b"0123456789abcde"));
+        assert_eq!(place(b"0123456789abcdeXY"), padded(b"0123456789abcde", 0, LENGTH));
+        assert_eq!(place(&[0xff; 40]), last_place(&[]));
         // Bytes may end in zeros.
         assert!(place(b"") < place(b"\0") && place(b"a") < place(b"a\0") && place(b"a\0") < place(b"a\0\0"));
         assert!(place(b"a\0\0") < place(b"a\x01") && place(b"") >= 0);
