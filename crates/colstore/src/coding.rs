@@ -180,6 +180,12 @@ fn decoded<const N: usize, T>(codes: &[u8], pick: Pick<'_>, value: impl Fn([u8; 
     }
 }
 
+/// The first bytes of a run.
+#[inline]
+pub fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.as_chunks::<N>().0[0]
+}
+
 /// Of so many bytes.
 fn largest_code(width: usize) -> i128 {
     (1 << (8 * width)) - 1

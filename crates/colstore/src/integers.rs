@@ -102,9 +102,7 @@ impl Integers {
     pub fn read(&self, first: usize, into: &mut [i64]) {
         match &self.form {
             Form::Values(values) => into.copy_from_slice(&values[first..first + into.len()]),
-            Form::Listed(run, listing, numbers) => {
-                listing.read(run, first, numbers, into);
-            }
+            Form::Listed(run, listing, numbers) => listing.read(run, first, numbers, into),
             Form::Codes(run, coding, full) => {
                 let base = coding.base();
                 let codes = &run[first * coding.width..];

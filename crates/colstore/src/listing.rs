@@ -15,6 +15,7 @@ use foldhash::fast::FixedState;
 use snapmem::Label;
 
 use crate::chunk::CHUNK_ROWS;
+use crate::coding::image;
 use crate::short;
 
 /// More numbers are not listed.
@@ -140,11 +141,6 @@ pub fn number_of(bytes: &[u8]) -> i128 {
         8 => i64::from_le_bytes(image(bytes)).into(),
         _ => i128::from_le_bytes(image(bytes)),
     }
-}
-
-#[inline]
-fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    bytes.as_chunks::<N>().0[0]
 }
 
 /// Numbers that a list may have, in ascending order.

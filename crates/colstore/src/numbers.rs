@@ -11,7 +11,7 @@ pub use self::form::Form;
 use crate::bitmap::{Bitmap, Mask, has};
 use crate::bounds::Bounds;
 use crate::chunk::{CHUNK_ROWS, split};
-use crate::coding::Coding;
+use crate::coding::{Coding, image};
 use crate::listing::{Few, Listing, number_of};
 use crate::order::Order;
 use crate::patches::{Patch, Patches};
@@ -106,19 +106,25 @@ impl Numbers {
     /// Its low bytes are a cell's.
     #[inline]
     fn value(&self, chunk: usize, row: usize) -> u128 {
-        let form = self.chunks[chunk].form;
+        match self.chunks[chunk].form {
+            Form::Offsets(coding) => coding.value(self.code(chunk, row, coding.width)),
+            Form::Listed(listing) => {
+                let code = self.code(chunk, row, listing.width()) as usize;
+                self.listed(chunk, listing, code) as u128
+            }
+        }
+    }
+
+    #[inline]
+    fn code(&self, chunk: usize, row: usize, width: usize) -> u128 {
         let code = |width| self.region.bytes_in(chunk, row * width, width);
-        let code = match form.width() {
+        match width {
             0 => 0,
             1 => code(1)[0].into(),
             2 => u16::from_le_bytes(image(code(2))).into(),
             4 => u32::from_le_bytes(image(code(4))).into(),
             8 => u64::from_le_bytes(image(code(8))).into(),
             _ => u128::from_le_bytes(image(code(16))),
-        };
-        match form {
-            Form::Offsets(coding) => coding.value(code),
-            Form::Listed(listing) => self.listed(chunk, listing, code as usize) as u128,
         }
     }
 
@@ -388,8 +394,7 @@ impl Numbers {
         let width = listing.width();
         let mut used = vec![false; listing.count()];
         for row in (0..rows).filter(|row| has(kept, *row)) {
-            let code = self.region.bytes_in(chunk, row * width, width);
-            used[code.iter().rev().fold(0, |code, byte| code << 8 | usize::from(*byte))] = true;
+            used[self.code(chunk, row, width) as usize] = true;
         }
         let places =
             (0..used.len()).filter(|code| used[*code]).map(|code| self.order.place(self.listed(chunk, listing, code)));
@@ -477,11 +482,6 @@ fn is_canonical(bits: i64) -> bool {
 fn value_of(image: u128, width: usize) -> i128 {
     let unused = 128 - 8 * width;
     (image << unused) as i128 >> unused
-}
-
-#[inline]
-fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    bytes.as_chunks::<N>().0[0]
 }
 
 /// Numbers as they were, and private patches to them, which need not fit into the coding of their chunk.

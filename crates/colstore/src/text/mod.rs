@@ -48,6 +48,7 @@ use self::snapshot::ChunkTexts;
 pub use self::snapshot::TextSnapshot;
 use crate::bitmap::Bitmap;
 use crate::chunk::{CHUNK_ROWS, split};
+use crate::coding::image;
 
 /// The shortest run.
 const SHORTEST: usize = 64;
@@ -408,9 +409,4 @@ fn expect_all(bytes: &[u8]) {
 
 fn run_bytes(width: usize, rows: usize) -> usize {
     (width * rows).max(SHORTEST)
-}
-
-#[inline]
-fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    bytes.as_chunks::<N>().0[0]
 }
