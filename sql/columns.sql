@@ -88,19 +88,25 @@ RESET timezone;
 CREATE ROLE regress_columns_none;
 CREATE ROLE regress_columns_some;
 GRANT SELECT (id, price) ON kinds TO regress_columns_some;
+CREATE ROLE regress_columns_monitor;
+GRANT pg_read_all_stats TO regress_columns_monitor;
 SET ROLE regress_columns_none;
-SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
-SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price', 'small');
+SELECT column_name, codings, bytes, rows, nulls, distinct_values, min, max, reason FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
+SELECT count(*) FROM anker.chunks('kinds');
 SET ROLE regress_columns_some;
-SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
-SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price', 'small');
+SELECT column_name, codings, bytes > 0 AS some, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
+SELECT column_name, coding, bytes > 0 AS some, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price', 'small');
+-- how columns are written, and no more than that, to those who see all statistics
+SET ROLE regress_columns_monitor;
+SELECT column_name, codings, bytes > 0 AS some, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
+SELECT column_name, coding, bytes > 0 AS some, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price', 'small');
 -- but not where row security is active for them
 RESET ROLE;
 ALTER TABLE kinds ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON kinds USING (id < 10);
 SET ROLE regress_columns_some;
-SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price');
-SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price');
+SELECT column_name, codings, bytes, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price');
+SELECT count(*) FROM anker.chunks('kinds');
 RESET ROLE;
 SELECT column_name, min, max FROM anker.columns WHERE column_name = 'id';
 ALTER TABLE kinds FORCE ROW LEVEL SECURITY;
@@ -138,4 +144,4 @@ DROP TABLE bare;
 SELECT count(*) FROM anker.columns WHERE relation::text NOT IN ('kinds', 'many');
 
 DROP OWNED BY regress_columns_some;
-DROP ROLE regress_columns_none, regress_columns_some;
+DROP ROLE regress_columns_none, regress_columns_some, regress_columns_monitor;

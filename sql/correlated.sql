@@ -107,6 +107,11 @@ SELECT id, (SELECT outr.f + i.f FROM innr i WHERE i.id = outr.id) FROM outr ORDE
 SELECT x.c, x.d, count(i.id) FROM (VALUES (1, 'one'), (2, NULL), (NULL, 'none'), (77, '')) x(c, d) LEFT JOIN innr i ON i.k = x.c
   GROUP BY x.c, x.d ORDER BY 1, 2;
 SELECT id, x.n FROM outr JOIN (VALUES (1, 1.5), (2, 2.25), (3, 7), (4, NULL::numeric)) x(c, n) ON x.c = outr.k ORDER BY id LIMIT 12;
+SELECT sum(x.n), avg(x.n), count(x.n) FROM outr JOIN (VALUES (1, 1.5), (2, NULL), (3, 2.25), (4, NULL)) x(c, n) ON x.c = outr.k;
+SELECT sum(x.n), avg(x.n) FROM outr JOIN (VALUES (1, 1.5), (2, NULL)) x(c, n) ON x.c = outr.k;
+SELECT id, coalesce(x.n, id::numeric(6,2)), CASE WHEN id % 2 = 0 THEN x.n ELSE 7.25 END
+  FROM outr JOIN (VALUES (1, 1.5), (2, NULL), (3, 4.125)) x(c, n) ON x.c = outr.k ORDER BY id LIMIT 12;
+SELECT sum(x.n), min(x.n), count(*) FROM outr JOIN (VALUES (1, NULL::numeric), (2, NULL)) x(c, n) ON x.c = outr.k;
 SELECT id FROM outr WHERE (k, id) IN (VALUES (1, 1), (2, 2), (3, 10)) ORDER BY id;
 SELECT id, m FROM outr, LATERAL (SELECT max(v) AS m FROM (VALUES (outr.k), (outr.id / 2)) t(v)) x ORDER BY id LIMIT 9;
 SELECT id, x.one FROM outr CROSS JOIN (SELECT 1 AS one) x ORDER BY id LIMIT 3;

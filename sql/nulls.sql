@@ -87,6 +87,13 @@ SELECT anker.wait_for_mirror('lists');
 SELECT x, a, x = ANY (a), x <> ALL (a) FROM lists ORDER BY id;
 SELECT l.id, r.x FROM lists l LEFT JOIN lists r ON r.id = l.id AND r.x > 1 WHERE r.x <> ALL (l.a) ORDER BY l.id;
 SELECT id FROM truth WHERE x = ANY (ARRAY[y, 2]) ORDER BY id;
+-- all of an array is computed, whatever is found in it, and what is compared with nothing
+SELECT id FROM truth WHERE x = ANY (ARRAY[x, 10 / (y - 1)]) ORDER BY id;
+SELECT id FROM truth WHERE x <> ALL (ARRAY[x, 10 / (y - 1)]) ORDER BY id;
+SELECT id FROM truth WHERE x = ANY (ARRAY[x, 10 / (y + 7), y + 1]) ORDER BY id;
+SELECT id FROM truth WHERE x = ANY (ARRAY[x, y, 10 / (y + 7)]) ORDER BY id;
+SELECT id FROM truth WHERE 10 / (y - 1) = ANY ('{}') ORDER BY id;
+SELECT id FROM truth WHERE 10 / (y - 1) = ANY (NULL::integer[]) ORDER BY id;
 SELECT id FROM truth WHERE t IN ('one', '') ORDER BY id;
 SELECT id FROM truth WHERE x BETWEEN 1 AND y ORDER BY id;
 SELECT id FROM truth WHERE x BETWEEN SYMMETRIC 2 AND 1 ORDER BY id;

@@ -102,6 +102,11 @@ impl Why {
         Reason { why: self, text: text.into() }
     }
 
+    /// Whether it holds for this transaction at most, though it is found when the query is planned.
+    pub fn is_momentary(self) -> bool {
+        matches!(self, Why::Written | Why::Parallel | Why::Definition)
+    }
+
     /// How to find it among [`Why::ALL`].
     pub fn index(self) -> usize {
         self as usize

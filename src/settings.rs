@@ -176,7 +176,7 @@ pub fn init() {
     int(
         c"anker.query_memory",
         c"Working memory of all engine queries of a database together.",
-        c"Groups and sorts that need more go to disk; other queries that do run on the heap. Takes effect when the engine starts.",
+        c"Joins, groups and sorts that need more go to disk; other queries that do run on the heap. Takes effect when the engine starts.",
         &QUERY_MEMORY_MB,
         1,
         i32::MAX,

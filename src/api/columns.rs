@@ -1,6 +1,7 @@
 //! `anker.columns` and `anker.chunks`: what the columns of a mirrored table look like in the engine.
 //!
-//! What rows hold is shown only to those who may read it: with the privilege, and where no row security is active for them.
+//! What rows hold is shown only to those who may read it: with the privilege, and where no row security is active for them. How
+//! columns are written says something of it, too: that is shown to those as well who may see all statistics.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -25,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// For all chunks of a table.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
+/// Why nothing is told.
+const NOT_PERMITTED: &str = "none of its columns may be read";
+
 thread_local! {
     /// The statement in which the engine was waited for in vain, by its start: there it is not asked again.
     static GIVEN_UP: Cell<Option<i64>> = const { Cell::new(None) };
@@ -41,6 +45,14 @@ struct SeenColumn {
     name: String,
     sql_type: String,
     is_readable: bool,
+    shows_form: bool,
+}
+
+impl Seen {
+    /// Otherwise the engine need not be asked: the answer has its price.
+    fn shows_any(&self) -> bool {
+        self.columns.iter().any(|column| column.shows_form)
+    }
 }
 
 type ColumnRow = (
@@ -78,6 +90,7 @@ fn table_columns(
     let rows: Vec<ColumnRow> = match look(relation) {
         // Where the table cannot be looked at there are no columns to give a reason for.
         Err(_) => Vec::new(),
+        Ok(seen) if !seen.shows_any() => seen.columns.iter().map(|column| unknown(column, NOT_PERMITTED)).collect(),
         Ok(seen) => match ask(relation, &seen, false, PATIENCE) {
             Ok(survey) => seen.columns.iter().map(|column| column_row(column, survey.of(column.attnum))).collect(),
             Err(reason) => seen.columns.iter().map(|column| unknown(column, &reason)).collect(),
@@ -94,8 +107,8 @@ fn column_row(column: &SeenColumn, survey: Option<&ColumnSurvey>) -> ColumnRow {
     (
         column.name.clone(),
         column.sql_type.clone(),
-        Some(JsonB(codings.collect())),
-        Some(survey.bytes as i64),
+        column.shows_form.then(|| JsonB(codings.collect())),
+        column.shows_form.then_some(survey.bytes as i64),
         Some(survey.rows as i64),
         readable(survey.nulls),
         readable(survey.distinct),
@@ -110,7 +123,8 @@ fn unknown(column: &SeenColumn, reason: &str) -> ColumnRow {
     (name, sql_type, None, None, None, None, None, None, None, Some(reason.into()))
 }
 
-type ChunkRow = (i64, String, String, i64, i64, i64, Option<i64>, Option<i64>, Option<String>, Option<String>);
+type ChunkRow =
+    (i64, String, Option<String>, Option<i64>, i64, i64, Option<i64>, Option<i64>, Option<String>, Option<String>);
 
 #[pg_extern]
 #[allow(clippy::type_complexity)]
@@ -121,8 +135,8 @@ fn chunks(
     (
         name!(chunk, i64),
         name!(column_name, String),
-        name!(coding, String),
-        name!(bytes, i64),
+        name!(coding, Option<String>),
+        name!(bytes, Option<i64>),
         name!(slots, i64),
         name!(rows, i64),
         name!(nulls, Option<i64>),
@@ -131,7 +145,10 @@ fn chunks(
         name!(max, Option<String>),
     ),
 > {
-    let found = look(relation).and_then(|seen| Ok((ask(relation, &seen, true, LONG_PATIENCE)?, seen)));
+    let found = look(relation).and_then(|seen| match seen.shows_any() {
+        true => Ok((ask(relation, &seen, true, LONG_PATIENCE)?, seen)),
+        false => Err(NOT_PERMITTED.into()),
+    });
     let (survey, seen) = found.unwrap_or_else(|reason| refuse(relation, &reason));
     let mut rows: Vec<ChunkRow> = Vec::new();
     for (of, chunks) in survey.columns.iter().zip(&survey.chunks) {
@@ -142,8 +159,8 @@ fn chunks(
             rows.push((
                 number as i64,
                 column.name.clone(),
-                chunk.coding.clone(),
-                chunk.bytes as i64,
+                column.shows_form.then(|| chunk.coding.clone()),
+                column.shows_form.then_some(chunk.bytes as i64),
                 chunk.slots as i64,
                 chunk.rows as i64,
                 readable(chunk.nulls),
@@ -158,8 +175,12 @@ fn chunks(
 }
 
 fn refuse(relation: pg_sys::Oid, reason: &str) -> ! {
+    let code = match reason {
+        NOT_PERMITTED => PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        _ => PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+    };
     Error::new(
-        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        code,
         format!("the mirror of table \"{}\" cannot be shown", relation_name(relation)),
     )
     .detail(format!("Reason: {reason}."))
@@ -176,6 +197,7 @@ fn bounds(column: &SeenColumn, ty: Type, bounds: Option<(i128, i128)>) -> (Optio
 fn look(relation: pg_sys::Oid) -> Result<Seen, String> {
     let seen = OpenRelation::glance(relation, |relation| {
         let readable = rights::readable_columns(relation.oid());
+        let reads_statistics = rights::may_read_all_statistics();
         let (columns, _) = layout::columns(relation);
         let described = |column: plan::MirrorColumn| {
             let attribute = &relation.attributes()[column.attnum as usize - 1];
@@ -184,6 +206,7 @@ fn look(relation: pg_sys::Oid) -> Result<Seen, String> {
                 name: text_of(&attribute.attname),
                 sql_type: catalog::type_with_modifier(attribute.atttypid, attribute.atttypmod),
                 is_readable: readable(column.attnum),
+                shows_form: reads_statistics || readable(column.attnum),
             }
         };
         Seen { fingerprint: layout::fingerprint(relation), columns: columns.into_iter().map(described).collect() }

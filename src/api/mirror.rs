@@ -103,13 +103,12 @@ fn serves(relation: pg_sys::Oid) -> bool {
 
 /// Waiting is of use for a table that is listed, by a transaction that has ended.
 fn check_listed(relation: pg_sys::Oid) {
-    let statement = "SELECT m.xmin OPERATOR(pg_catalog.=) \
-         COALESCE(pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid, '0'::pg_catalog.xid) \
-         FROM anker.mirrored m WHERE m.relation OPERATOR(pg_catalog.=) $1";
-    let listed_here = Spi::connect(|client| match client.select(statement, Some(1), &[relation.into()])?.next() {
-        Some(row) => row.get::<bool>(1),
+    let statement = "SELECT m.xmin FROM anker.mirrored m WHERE m.relation OPERATOR(pg_catalog.=) $1";
+    let listed_by = Spi::connect(|client| match client.select(statement, Some(1), &[relation.into()])?.next() {
+        Some(row) => row.get::<pg_sys::TransactionId>(1),
         None => Ok(None),
     });
+    let listed_here = listed_by.map(|by| by.map(session::is_my_transaction));
     let (message, hint) = match listed_here {
         Ok(Some(false)) => return,
         Ok(Some(true)) => ("cannot wait for a mirror in the transaction that asks for it", "Commit first."),

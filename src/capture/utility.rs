@@ -70,7 +70,9 @@ fn database_in_the_way(tree: Tree<'_>, statement: Node<'_>) -> Option<pg_sys::Oi
     } else {
         None
     }?;
-    if !session::in_transaction() {
+    // All but RENAME fail in a transaction block, whatever is in the way.
+    let will_fail = session::in_transaction_block() && statement.cast::<pg_sys::RenameStmt>().is_none();
+    if !session::in_transaction() || will_fail {
         return None;
     }
     let database = catalog::database(name).filter(|&database| database != session::database())?;

@@ -55,7 +55,9 @@ pub fn when_statement_ends(f: impl FnOnce() + 'static) {
     // SAFETY: one of the two is there while a statement runs, and nobody else has the value.
     unsafe {
         let portal = pg_sys::PortalContext;
-        let context = if portal.is_null() { pg_sys::CurrentMemoryContext } else { portal };
+        let around = if portal.is_null() { pg_sys::CurrentMemoryContext } else { portal };
+        // The portal of a statement that has failed stays until the session's next command, what is below it does not.
+        let context = Scratch::below(around, c"pg_anker statement").0;
         own(context, Box::new(Last(Some(f))));
     }
 }

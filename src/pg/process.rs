@@ -135,9 +135,23 @@ pub fn begin() {
 
 /// Connects to a database as the bootstrap superuser; with an invalid oid to none, and only shared catalogs can be read.
 pub fn connect(database: pg_sys::Oid) {
-    // SAFETY: once, in a fresh worker.
-    unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0) };
+    // SAFETY: once, in a fresh worker; names and values are strings of C.
+    unsafe {
+        // What is meant for clients, in the configuration or of the database, must not end a worker's work.
+        for timeout in TIMEOUTS.iter().map(|name| name.as_ptr()) {
+            let (missing_ok, restricted) = (true, false);
+            if !pg_sys::GetConfigOption(timeout, missing_ok, restricted).is_null() {
+                let (context, source) = (pg_sys::GucContext::PGC_SUSET, pg_sys::GucSource::PGC_S_OVERRIDE);
+                pg_sys::SetConfigOption(timeout, c"0".as_ptr(), context, source);
+            }
+        }
+        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0)
+    };
 }
+
+/// The last one is PostgreSQL 17's.
+const TIMEOUTS: [&CStr; 4] =
+    [c"statement_timeout", c"lock_timeout", c"idle_in_transaction_session_timeout", c"transaction_timeout"];
 
 /// Runs a worker's work. If it fails, `tell` hears why before the error ends the process: the views show more than the
 /// server's log then.

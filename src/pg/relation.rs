@@ -292,6 +292,16 @@ pub fn family(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     all.filter(|relid| catalog::class(*relid, has_rows) == Some(true)).collect()
 }
 
+/// The same with locks for reading, without waiting; the one that somebody has locked otherwise.
+pub fn family_at_hand(relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, pg_sys::Oid> {
+    let all = family(relation, Lock::None);
+    match all.iter().find(|&&relid| !try_lock(relid, Lock::Read)) {
+        Some(locked) => Err(*locked),
+        // One that was dropped before it was locked has no class any more.
+        None => Ok(all.into_iter().filter(|&relid| catalog::class(relid, |_| ()).is_some()).collect()),
+    }
+}
+
 /// The relation of a name, if there is one. In a transaction.
 ///
 /// # Safety

@@ -18,3 +18,9 @@ pub fn readable_columns(relid: pg_sys::Oid) -> impl Fn(i16) -> bool {
     let may_read = move |attnum| unsafe { pg_sys::pg_attribute_aclcheck(relid, attnum, user, right) == ACLCHECK_OK };
     move |attnum| !has_security && (may_read_all || may_read(attnum))
 }
+
+/// Whether the current user sees everybody's statistics: `pg_read_all_stats`, of which `pg_monitor` is a member.
+pub fn may_read_all_statistics() -> bool {
+    // SAFETY: catalog look-ups.
+    unsafe { pg_sys::has_privs_of_role(pg_sys::GetUserId(), pg_sys::ROLE_PG_READ_ALL_STATS.into()) }
+}

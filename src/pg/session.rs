@@ -33,6 +33,8 @@ pub(super) use calls;
 calls! {
     /// Whether a transaction is open in which the catalog can be read.
     in_transaction => IsTransactionState() -> bool;
+    /// Whether the session is within BEGIN … COMMIT.
+    in_transaction_block => IsTransactionBlock() -> bool;
     /// Whether the server is a standby, or not through with its recovery.
     in_recovery => RecoveryInProgress() -> bool;
     /// Whether the query runs within a parallel one.
@@ -49,6 +51,12 @@ calls! {
     statement_start => GetCurrentStatementStartTimestamp() -> i64;
     /// Of the database; fixed for the life of a connected process.
     encoding => GetDatabaseEncoding() -> i32;
+}
+
+/// Whether the session's transaction, or a subtransaction of it, has this number.
+pub fn is_my_transaction(xid: pg_sys::TransactionId) -> bool {
+    // SAFETY: any number may be asked for.
+    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(xid) }
 }
 
 /// The database that the process is connected to.

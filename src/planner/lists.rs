@@ -32,10 +32,19 @@ impl<'a> Translator<'a> {
             if elements.len() <= MAX_LIST {
                 let left = self.compared_operand(left)?;
                 let mut args = Vec::with_capacity(elements.len());
+                let mut raising = None;
                 for element in elements {
                     let right = self.compared_operand(element)?;
-                    args.push(comparison.between(self, left.clone(), right)?.expr);
+                    let raises = right.expr.can_raise();
+                    let compared = comparison.between(self, left.clone(), right)?.expr;
+                    match raises {
+                        false => args.push(compared),
+                        // PostgreSQL makes the whole array first; here only what comes first is computed of every row.
+                        true if raising.is_none() => raising = Some(compared),
+                        true => return Err(Why::Expression.of("array of several elements that may raise errors")),
+                    }
                 }
+                args.splice(..0, raising);
                 return Ok(joined(node.useOr, args));
             }
         }
@@ -51,6 +60,7 @@ impl<'a> Translator<'a> {
             return self.looked_up(node, left, array, unknown_is_false);
         };
         if constant.constisnull {
+            compared_with_nothing(&self.expression(left)?)?;
             return Ok(boolean(Expr::Literal { ty: Type::Bool, value: None }));
         }
         // SAFETY: a not-null constant of an array type.
@@ -59,6 +69,9 @@ impl<'a> Translator<'a> {
             return self.looked_up(node, left, array, unknown_is_false);
         }
         let left = self.expression(left)?;
+        if elements.is_empty() {
+            compared_with_nothing(&left)?;
+        }
         let ty = value::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
         let mut args = Vec::with_capacity(elements.len());
         for element in elements {
@@ -207,6 +220,14 @@ fn make_null_test(node: Node<'_>) -> *mut pg_sys::Node {
     test.arg = node.as_ptr();
     test.nulltesttype = pg_sys::NullTestType::IS_NULL;
     std::ptr::from_mut(test).cast()
+}
+
+/// PostgreSQL computes it all the same.
+fn compared_with_nothing(left: &Typed) -> Attempt<()> {
+    match left.expr.can_raise() {
+        true => Err(Why::Expression.of("comparison with nothing of what may raise an error")),
+        false => Ok(()),
+    }
 }
 
 fn joined(any: bool, mut args: Vec<Expr>) -> Typed {

@@ -14,6 +14,7 @@ use super::cost::Above;
 use super::from::simplified;
 use super::insert;
 use super::reason::{Reason, Why};
+use super::sent::Sent;
 use super::split::Split;
 use super::unplanned::Reads;
 use crate::pg::catalog;
@@ -34,6 +35,8 @@ pub struct EngineSide {
     relids: Vec<pg_sys::Oid>,
     sent: Vec<*mut pg_sys::PlannedStmt>,
     demand: Demand,
+    /// Whether it is so for a reason that another transaction need not have.
+    is_momentary: bool,
 }
 
 impl EngineSide {
@@ -132,6 +135,7 @@ pub unsafe fn engine_side(
             return Err(Why::PlanShape.of("subplan above the engine"));
         }
         let tree = Tree::new();
+        let is_momentary = split.sent.iter().any(Sent::is_momentary) || sent.iter().any(|sent| (**sent).transientPlan);
         let mut link: *mut *mut pg_sys::Plan = &raw mut (*upper).planTree;
         while let Some(plan) = (*link).as_mut() {
             if !plan.initPlan.is_null() || !plan.righttree.is_null() {
@@ -152,6 +156,7 @@ pub unsafe fn engine_side(
                         relids,
                         sent,
                         demand,
+                        is_momentary,
                     });
                 }
                 pg_sys::NodeTag::T_Agg
@@ -274,6 +279,7 @@ unsafe fn engine_first(
     // SAFETY: the caller's statement, which it owns, as it does the side.
     unsafe {
         add_relations(tree, statement, side);
+        (*statement).transientPlan |= side.is_momentary;
         name_columns(side.leaf, statement, &side.columns);
         number_from(ENGINE_NUMBERS, side.plan);
         let node = chooser(tree, statement, targets, rows, &*side.plan);
@@ -329,6 +335,7 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
 pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &Reason, options: i32) -> *mut pg_sys::PlannedStmt {
     // SAFETY: by the caller's promise.
     unsafe {
+        (*heap).transientPlan |= reason.why.is_momentary();
         let node = heap_alone(heap, reason);
         finish(heap, node, options)
     }
@@ -345,11 +352,12 @@ pub unsafe fn left_alone(
     reason: &Reason,
     engine_cost: Option<f64>,
 ) -> *mut pg_sys::PlannedStmt {
-    if !session::is_explaining() {
-        return heap;
-    }
     // SAFETY: by the caller's promise.
     unsafe {
+        (*heap).transientPlan |= reason.why.is_momentary();
+        if !session::is_explaining() {
+            return heap;
+        }
         let node = heap_alone(heap, reason);
         push(&mut node.custom_private, string_node(&engine_cost.map_or(String::new(), |cost| cost.to_string())));
         finish(heap, node, 0)

@@ -8,7 +8,7 @@ use super::reason::{Attempt, Why, type_reason};
 use super::translate::{Asked, Translator, Typed, exact};
 use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
-use crate::pg::relation::{self, Lock, OpenRelation, has_children, keys_determine};
+use crate::pg::relation::{self, OpenRelation, has_children, keys_determine};
 use crate::pg::value;
 use crate::spec::RelationNames;
 use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
@@ -112,7 +112,7 @@ impl<'a> Translator<'a> {
         // The query holds a lock on its relations.
         let open = OpenRelation::locked(entry.relid);
         let (columns, excluded) = layout::columns(&open);
-        let relids = self.family(entry);
+        let relids = self.family(entry)?;
         // A key of a partitioned table has its partition key in it.
         let key = if open.is_partitioned() { open.identity_attributes() } else { Vec::new() };
         let mut apart = !key.is_empty() || relids.len() == 1;
@@ -145,17 +145,20 @@ impl<'a> Translator<'a> {
     }
 
     /// A table and its parts: as they were when the query's translation first looked, whatever others attach or detach.
-    pub fn family(&mut self, entry: &pg_sys::RangeTblEntry) -> Vec<pg_sys::Oid> {
+    pub fn family(&mut self, entry: &pg_sys::RangeTblEntry) -> Attempt<Vec<pg_sys::Oid>> {
         if !entry.inh {
-            return vec![entry.relid];
+            return Ok(vec![entry.relid]);
         }
         if let Some((_, known)) = self.families.iter().find(|(whole, _)| *whole == entry.relid) {
-            return known.clone();
+            return Ok(known.clone());
         }
-        // The heap's plan has locked those that it reads.
-        let found = relation::family(entry.relid, Lock::Read);
+        // The heap's plan has locked those that it reads. It need not read the one that others are altering.
+        let found = relation::family_at_hand(entry.relid).map_err(|locked| {
+            let (part, whole) = (relation_name(locked), relation_name(entry.relid));
+            Why::Definition.of(format!("somebody has table \"{part}\" locked, a part of \"{whole}\""))
+        })?;
         self.families.push((entry.relid, found.clone()));
-        found
+        Ok(found)
     }
 
     /// Some column of a table of the innermost scope.

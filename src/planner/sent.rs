@@ -55,7 +55,11 @@ impl<'a> Translator<'a> {
     /// Why PostgreSQL had better compute the rows of a table; `None`: the engine has them.
     pub fn not_in_mirror(&mut self, entry: &pg_sys::RangeTblEntry) -> Option<Reason> {
         let database = session::database();
-        self.family(entry).into_iter().find_map(|relid| {
+        let family = match self.family(entry) {
+            Ok(family) => family,
+            Err(reason) => return Some(reason),
+        };
+        family.into_iter().find_map(|relid| {
             let part = OpenRelation::locked(relid);
             if shared::table(database, relid).is_none() {
                 Some(shared::why_not_mirrored(database, relid))
@@ -217,6 +221,11 @@ impl<'a> Translator<'a> {
 }
 
 impl Sent<'_> {
+    /// Whether the engine could compute them in another transaction.
+    pub fn is_momentary(&self) -> bool {
+        self.reason.why.is_momentary()
+    }
+
     /// The relation whose rows they are, if they are the item's.
     pub fn relation_of(&self, entry: &pg_sys::RangeTblEntry) -> Option<u16> {
         std::ptr::eq(self.entry, entry).then_some(self.relation)
@@ -354,7 +363,12 @@ fn is_settled(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
 
 fn is_volatile(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
     let with: *mut pg_sys::List = with.map_or(std::ptr::null_mut(), |query| query.cteList);
-    let parts: [*mut pg_sys::Node; 4] =
-        [entry.functions.cast(), entry.values_lists.cast(), entry.subquery.cast(), with.cast()];
+    let parts: [*mut pg_sys::Node; 5] = [
+        entry.functions.cast(),
+        entry.values_lists.cast(),
+        entry.subquery.cast(),
+        entry.securityQuals.cast(),
+        with.cast(),
+    ];
     parts.into_iter().filter_map(|part| tree.node(part)).any(Node::is_volatile)
 }

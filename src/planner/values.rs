@@ -41,7 +41,8 @@ impl<'a> Translator<'a> {
             let id = self.column(ty)?;
             ids.push(id);
             for (part, typed) in parts.iter_mut().zip(column) {
-                part.exprs.push(cast(typed, ty));
+                let value = if is_null(&typed) { Expr::Literal { ty, value: None } } else { cast(typed, ty) };
+                part.exprs.push(value);
             }
             let scale = match scales {
                 None => Scale::OfType,
@@ -49,7 +50,7 @@ impl<'a> Translator<'a> {
                     let id = self.column(Type::Int32)?;
                     ids.push(id);
                     for (part, scale) in parts.iter_mut().zip(scales) {
-                        let value = Some(Literal::Int(scale.into()));
+                        let value = scale.map(|scale| Literal::Int(scale.into()));
                         part.exprs.push(Expr::Literal { ty: Type::Int32, value });
                     }
                     Scale::Varies(Expr::column(id))
@@ -62,19 +63,24 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The type of a column, and how many digits each of its values shows, if they differ.
-fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<u8>>)> {
-    let first = column.first().ok_or_else(|| Why::Expression.of("VALUES of nothing"))?.ty;
+/// The type of a column, and how many digits each of its values shows, if they differ. Nulls are of any type, and show none.
+fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<Option<u8>>>)> {
+    let mut known = column.iter().filter(|typed| !is_null(typed));
+    let first = known.clone().chain(column).next().ok_or_else(|| Why::Expression.of("VALUES of nothing"))?.ty;
     if column.iter().any(|typed| !typed.has_exact_scale()) {
         return Err(Why::NumericDigits.of("VALUES with a numeric that is not constant"));
     }
-    if column.iter().all(|typed| typed.ty == first) {
+    if known.clone().all(|typed| typed.ty == first) {
         return Ok((first, None));
     }
-    if column.iter().any(|typed| typed.ty.kind() != Kind::Decimal) {
+    if known.any(|typed| typed.ty.kind() != Kind::Decimal) {
         return Err(Why::Expression.of("VALUES of different types"));
     }
-    let scales: Vec<u8> = column.iter().map(|typed| typed.ty.scale()).collect();
-    let scale = scales.iter().copied().max().unwrap_or(0);
+    let scales: Vec<_> = column.iter().map(|typed| (!is_null(typed)).then(|| typed.ty.scale())).collect();
+    let scale = scales.iter().copied().flatten().max().unwrap_or(0);
     Ok((Type::Decimal128 { scale }, Some(scales)))
+}
+
+fn is_null(typed: &Typed) -> bool {
+    matches!(typed.expr, Expr::Literal { value: None, .. })
 }

@@ -24,6 +24,8 @@ tests![
     loaders_that_cannot_connect_come_ever_more_rarely,
     a_full_house_of_worker_processes_is_said_and_waited_for,
     what_changes_while_the_slot_is_made_is_known,
+    a_database_comes_back_from_a_drop_that_fails,
+    timeouts_of_clients_end_no_worker,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -349,5 +351,49 @@ fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()>
     for table in ["changed", "keyless", "made"] {
         ensure!(anker::verify(&mut client, table)?.is_empty(), "{table}: heap and mirror differ");
     }
+    Ok(())
+}
+
+/// The session that failed stays in its transaction, and says nothing more.
+fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE DATABASE second; CREATE DATABASE taken")?;
+    let mut session = cluster.connect_to("second")?;
+    anker::create_extension(&mut session)?;
+    session.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
+    anker::mirror(&mut session, &["t"], LIVE)?;
+    let before = anker::processes(&mut session)?;
+    client.batch_execute("BEGIN")?;
+    ensure!(client.batch_execute("DROP DATABASE second").is_err(), "a database was dropped in a transaction");
+    ensure!(anker::processes(&mut session)? == before, "DROP DATABASE that cannot be ended the worker");
+    client.batch_execute("ROLLBACK; BEGIN")?;
+    // It fails when our worker has made way.
+    ensure!(client.batch_execute("ALTER DATABASE second RENAME TO taken").is_err(), "two databases of one name");
+    anker::wait_live(&mut session, "t", LIVE)?;
+    client.batch_execute("ROLLBACK")?;
+    drop(session);
+    client.batch_execute("ALTER DATABASE second RENAME TO third")?;
+    let mut session = cluster.connect_to("third")?;
+    anker::wait_live(&mut session, "t", LIVE)?;
+    drop(session);
+    Ok(client.batch_execute("DROP DATABASE third")?)
+}
+
+/// Loader and worker wait for locks, and work for longer than this.
+fn timeouts_of_clients_end_no_worker(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(
+        &Options::default().set("lock_timeout", "300ms").set("statement_timeout", "2s"),
+    )?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    let mut other = cluster.connect()?;
+    other.batch_execute("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE")?;
+    client.batch_execute("SELECT anker.mirror('t')")?;
+    std::thread::sleep(Duration::from_secs(2));
+    other.batch_execute("ROLLBACK")?;
+    anker::wait_live(&mut client, "t", LIVE)?;
+    let ended = cluster.log().lines().filter(|line| line.contains("timeout")).count();
+    ensure!(ended == 0, "a timeout has ended something:\n{}", cluster.log());
     Ok(())
 }

@@ -20,6 +20,7 @@ tests![
     policies_of_parts_and_of_views,
     wrapped_barriers_hide_rows,
     nothing_is_counted_of_hidden_rows,
+    a_policy_with_effects_has_them_once,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -396,5 +397,26 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
     ensure!(answer == Answer::Rows(vec!["0".into()]), "{answer:?}");
     let plan = anker::text_rows(&mut ann, &format!("EXPLAIN (COSTS off) {sql}"))?.join("\n");
     ensure!(plan.contains("Filter: CASE WHEN (closed."), "{plan}");
+    Ok(())
+}
+
+/// Rows of a small table that is not mirrored would be sent along, and asked for again where the engine does not answer after all.
+fn a_policy_with_effects_has_them_once(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_documents(context)?;
+    client.batch_execute(
+        "CREATE TABLE seen (id integer); CREATE TABLE few (id integer); INSERT INTO few VALUES (1), (2), (3);
+         CREATE FUNCTION audit(id integer) RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS
+             'BEGIN INSERT INTO public.seen VALUES (id); RETURN true; END';
+         CREATE POLICY audited ON few USING (audit(id)); ALTER TABLE few ENABLE ROW LEVEL SECURITY;
+         GRANT SELECT ON few TO ann",
+    )?;
+    let mut ann = as_user(&cluster, "ann")?;
+    ann.batch_execute("SET anker.max_sent = '1MB'; SET anker.max_wait = 0")?;
+    let sql = "SELECT count(*) FROM few JOIN member m ON m.tenant = few.id WHERE anker.olap()";
+    let by = anker::explained(&mut ann, sql)?;
+    ensure!(by.as_deref().is_some_and(|by| by.starts_with("heap")), "{by:?}");
+    ann.batch_execute(sql)?;
+    let seen = anker::text_rows(&mut client, "SELECT id, count(*) FROM seen GROUP BY id ORDER BY id")?;
+    ensure!(seen == ["1|1", "2|1", "3|1"], "audited: {seen:?}");
     Ok(())
 }

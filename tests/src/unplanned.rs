@@ -24,6 +24,8 @@ tests![
     no_ddl_comes_in_between,
     the_engine_answers_in_no_parallel_mode,
     statements_that_are_kept_follow_changes,
+    what_held_for_one_transaction_is_not_kept,
+    a_locked_part_is_not_waited_for,
     it_is_cancelled_like_any_other,
     a_planner_of_others_is_asked,
     subqueries_do_not_make_it_planned_first,
@@ -431,6 +433,52 @@ fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
         let more = anker::counter(&mut client, "queries_served")? - served;
         ensure!(more == if refused == Refused::Never { 5 } else { 0 }, "the engine answered {more}");
     }
+    Ok(())
+}
+
+/// A reason that was found while a statement was planned.
+fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    client.batch_execute("SET plan_cache_mode = force_generic_plan")?;
+    let is_all_engines = |client: &mut Client| -> Result<bool> {
+        let lines = anker::text_rows(client, "EXPLAIN (COSTS off) EXECUTE q")?;
+        let is_sent = lines.iter().any(|line| line.contains("Sent Along"));
+        Ok(lines.iter().any(|line| line.trim() == "Anker: engine") && !is_sent)
+    };
+    let write_second = "UPDATE u SET tid = tid WHERE false";
+    for (route, write, sql) in [
+        ("hint", WRITE, "SELECT sum(g), count(*) FROM t WHERE anker.olap()"),
+        ("hint", write_second, "SELECT u.y, count(*) FROM t JOIN u ON u.tid = t.id WHERE anker.olap() GROUP BY 1"),
+        ("prefer", WRITE, "SELECT sum(g), count(*) FROM t"),
+        ("auto", WRITE, "SELECT a.g, count(*) FROM t a JOIN t b USING (g) GROUP BY 1"),
+    ] {
+        client.batch_execute(&format!("SET anker.route = {route}; BEGIN; {write}; PREPARE q AS {sql}; EXECUTE q"))?;
+        ensure!(!is_all_engines(&mut client)?, "{sql}: the engine reads what the transaction may have written");
+        client.batch_execute("COMMIT; DROP TABLE IF EXISTS passing; CREATE TABLE passing ()")?;
+        ensure!(is_all_engines(&mut client)?, "{sql}: a reason of the last transaction holds in this one");
+        client.batch_execute("DEALLOCATE q")?;
+    }
+    Ok(())
+}
+
+/// PostgreSQL leaves such a part out before it locks it.
+fn a_locked_part_is_not_waited_for(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_tables(context)?;
+    let mut other = cluster.connect()?;
+    other.batch_execute("BEGIN; LOCK TABLE parts_1 IN ACCESS EXCLUSIVE MODE")?;
+    client.batch_execute("SET lock_timeout = '2s'")?;
+    let sql = "SELECT count(*), sum(k) FROM parts WHERE day >= '2026-02-01'";
+    let flagged = format!("{sql} AND anker.olap()");
+    let by = anker::analyzed(&mut client, &flagged)?;
+    let wanted = "heap, because somebody has table \"parts_1\" locked, a part of \"parts\"";
+    ensure!(by.as_deref() == Some(wanted), "{by:?}");
+    ensure!(anker::text_rows(&mut client, &flagged)? == anker::text_rows(&mut client, sql)?, "another answer");
+    // What needs it does wait.
+    let waited = client.simple_query("SELECT count(*) FROM parts WHERE anker.olap()").err();
+    ensure!(waited.as_ref().and_then(|e| e.code()) == Some(&SqlState::LOCK_NOT_AVAILABLE), "{waited:?}");
+    other.batch_execute("ROLLBACK")?;
+    let by = anker::analyzed(&mut client, &flagged)?;
+    ensure!(by.as_deref() == Some("engine"), "{by:?}, when nobody has it locked");
     Ok(())
 }
 
