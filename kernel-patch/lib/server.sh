@@ -5,7 +5,7 @@
 server_tests=patched_kernel::
 server_memory=4096
 # What is measured there: so wide that a whole process is much more than a column.
-server_experiment=(phases --quick --rows 40000 --columns 60)
+server_experiment=(phases --quick --rows 200000 --columns 150)
 
 # copy ROOT FILE...: the same files at the same places of a guest's root directory.
 copy() {

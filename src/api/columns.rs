@@ -179,12 +179,9 @@ fn refuse(relation: pg_sys::Oid, reason: &str) -> ! {
         NOT_PERMITTED => PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
         _ => PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
     };
-    Error::new(
-        code,
-        format!("the mirror of table \"{}\" cannot be shown", relation_name(relation)),
-    )
-    .detail(format!("Reason: {reason}."))
-    .raise()
+    Error::new(code, format!("the mirror of table \"{}\" cannot be shown", relation_name(relation)))
+        .detail(format!("Reason: {reason}."))
+        .raise()
 }
 
 /// Least and greatest value, if the session may know them.

@@ -381,9 +381,8 @@ fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()>
 
 /// Loader and worker wait for locks, and work for longer than this.
 fn timeouts_of_clients_end_no_worker(context: &Context) -> Result<()> {
-    let cluster = context.cluster_with(
-        &Options::default().set("lock_timeout", "300ms").set("statement_timeout", "2s"),
-    )?;
+    let cluster =
+        context.cluster_with(&Options::default().set("lock_timeout", "300ms").set("statement_timeout", "2s"))?;
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
