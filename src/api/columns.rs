@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why nothing is told.
-const NOT_PERMITTED: &str = "none of its columns may be read";
+const NOT_PERMITTED: &str = "the current user may not read any whole column of it";
 
 thread_local! {
     /// The statement in which the engine was waited for in vain, by its start: there it is not asked again.

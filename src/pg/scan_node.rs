@@ -15,7 +15,7 @@ use protocol::Snapshot;
 use super::delivery::Delivery;
 use super::explain::Explain;
 use super::memory::{in_context, own};
-use super::relation::OpenRelation;
+use super::relation::{self, Lock, OpenRelation};
 use super::tree::{Node, Tree, push};
 use super::{compat, snapshot, symbols};
 
@@ -326,6 +326,18 @@ impl<'a> Place<'a> {
             let relation = compat::range_table_relation(self.scan().ps.state, position as pg_sys::Index + 1);
             Some(OpenRelation::borrowed(relation))
         }
+    }
+
+    /// Whether the transaction may have written to a relation of the query, or to a part of one.
+    pub fn may_have_written(self) -> bool {
+        let is_locked = |relid| OpenRelation::try_locked(relid).is_some_and(|open| open.is_locked_by_me(Lock::Write));
+        // SAFETY: as for `relation`.
+        let mut entries = unsafe { Tree::new().list_of::<pg_sys::RangeTblEntry>(self.estate().es_range_table) };
+        entries.any(|entry| match entry.rtekind == pg_sys::RTEKind::RTE_RELATION {
+            true if entry.inh => relation::family(entry.relid, Lock::None).into_iter().any(is_locked),
+            true => is_locked(entry.relid),
+            false => false,
+        })
     }
 
     /// Holds all relations of the query open until it ends, as a plan that reads them would: no DDL of this session changes

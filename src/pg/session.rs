@@ -37,6 +37,8 @@ calls! {
     in_transaction_block => IsTransactionBlock() -> bool;
     /// Whether the server is a standby, or not through with its recovery.
     in_recovery => RecoveryInProgress() -> bool;
+    /// Has all that the session keeps prepared be planned anew when it is executed next.
+    plan_anew => ResetPlanCache();
     /// Whether the query runs within a parallel one.
     in_parallel_mode => IsInParallelMode() -> bool;
     /// Whether the current user is a superuser. In a transaction.

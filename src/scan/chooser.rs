@@ -102,6 +102,9 @@ impl ScanNode for Chooser {
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, Why::RouteOff.of("anker.route is off"));
         } else if let Some(reason) = reason {
+            if !still_holds(&reason, place) {
+                session::plan_anew();
+            }
             // By cost, such a node is there for EXPLAIN alone.
             match is_unasked {
                 true => chooser.start_heap(place, reason),
@@ -167,6 +170,16 @@ impl ScanNode for Chooser {
         if let Some(heap) = &self.heap {
             out.statement(heap);
         }
+    }
+}
+
+/// Whether what was found when the query was planned is so in this transaction, too. PostgreSQL plans a transient statement anew
+/// when its horizon has moved, which others may keep it from.
+fn still_holds(reason: &Reason, place: Place<'_>) -> bool {
+    match reason.why {
+        Why::Written => place.may_have_written(),
+        Why::Parallel => session::in_parallel_mode(),
+        _ => true,
     }
 }
 

@@ -445,6 +445,8 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
         let is_sent = lines.iter().any(|line| line.contains("Sent Along"));
         Ok(lines.iter().any(|line| line.trim() == "Anker: engine") && !is_sent)
     };
+    // Such a statement does not look.
+    let is_sent_or_cheap = |route, write| route == "auto" || write != WRITE;
     let write_second = "UPDATE u SET tid = tid WHERE false";
     for (route, write, sql) in [
         ("hint", WRITE, "SELECT sum(g), count(*) FROM t WHERE anker.olap()"),
@@ -454,7 +456,14 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     ] {
         client.batch_execute(&format!("SET anker.route = {route}; BEGIN; {write}; PREPARE q AS {sql}; EXECUTE q"))?;
         ensure!(!is_all_engines(&mut client)?, "{sql}: the engine reads what the transaction may have written");
-        client.batch_execute("COMMIT; DROP TABLE IF EXISTS passing; CREATE TABLE passing ()")?;
+        // Others' transactions make PostgreSQL think again, and none need come; what the scan sees for itself it sees once.
+        let passing = if is_sent_or_cheap(route, write) {
+            "DROP TABLE IF EXISTS passing; CREATE TABLE passing ()"
+        } else {
+            "EXECUTE q"
+        };
+        client.batch_execute("COMMIT")?;
+        client.batch_execute(passing)?;
         ensure!(is_all_engines(&mut client)?, "{sql}: a reason of the last transaction holds in this one");
         client.batch_execute("DEALLOCATE q")?;
     }
