@@ -1,4 +1,4 @@
--- engine: at least 56
+-- engine: at least 62
 --
 -- NUMERICS OF ANY NUMBER OF DIGITS
 --
@@ -124,3 +124,17 @@ SELECT count(*) FROM few_num WHERE coalesce(n, -1) < 0;
 SELECT count(*) FROM few_num WHERE j IS NULL OR j #>> '{}' = '2';
 SELECT count(*) FROM few_num WHERE a[1] = 2;
 SELECT count(*) FROM few_num WHERE a[1] IS NULL AND v > interval '3 days';
+
+-- subqueries that compute with what there are groups of
+CREATE TABLE grouped (id integer PRIMARY KEY, g integer, n numeric, i interval);
+INSERT INTO grouped SELECT i, i % 3, CASE WHEN i % 6 > 0 THEN (i % 5) / 4.0 END, i % 4 * interval '1 hour' FROM generate_series(1, 60) i;
+CREATE TABLE beside (id integer PRIMARY KEY, n numeric, i interval);
+INSERT INTO beside SELECT i, nullif((i % 5) / 4.0, 0.5), i % 5 * interval '1 hour' FROM generate_series(1, 20) i;
+SELECT anker.mirror('grouped'), anker.mirror('beside');
+SELECT anker.wait_for_mirror('grouped'), anker.wait_for_mirror('beside');
+SELECT trim_scale(n), (SELECT count(*) FROM beside b WHERE b.id + grouped.n > 3) FROM grouped GROUP BY n ORDER BY 1;
+SELECT trim_scale(n), (SELECT count(*) FROM beside b WHERE b.n IS NOT DISTINCT FROM grouped.n) FROM grouped GROUP BY n ORDER BY 1;
+SELECT trim_scale(n) FROM grouped GROUP BY n HAVING (SELECT count(*) FROM beside b WHERE b.n IS NOT DISTINCT FROM grouped.n) > 2 ORDER BY 1;
+SELECT trim_scale(n + 1), g, (SELECT count(*) FROM beside b WHERE b.n > grouped.n - 1) FROM grouped GROUP BY ROLLUP (n, g) ORDER BY 1, 2 LIMIT 12;
+SELECT i, g, (SELECT max(b.i + grouped.i) FROM beside b) FROM grouped GROUP BY CUBE (i, g) ORDER BY 1, 2 LIMIT 15;
+SELECT trim_scale(n) FROM grouped GROUP BY n HAVING n + 1 IN (SELECT n + 1 FROM beside) ORDER BY 1;

@@ -150,8 +150,12 @@ impl<'a> Columns<'a> {
         agg: Agg,
     ) -> Attempt<ColumnId> {
         self.plain(translator, sql_type, ty, Computed::Aggregate(agg, Distinct(false)))?;
-        let added = self.columns.last().and_then(|column| column.ids.first().copied());
-        added.ok_or_else(|| Why::Aggregate.of("aggregate of an unknown form"))
+        self.last_id().ok_or_else(|| Why::Aggregate.of("aggregate of an unknown form"))
+    }
+
+    /// The plan's column that was added last, if it was one.
+    pub fn last_id(&self) -> Option<ColumnId> {
+        self.columns.last().and_then(|column| column.ids.first().copied())
     }
 
     fn replace(&mut self, stands_for: Node<'a>, by: *mut pg_sys::Node) -> *mut pg_sys::Node {

@@ -77,6 +77,8 @@ struct Reader<'a, 't> {
     columns: Columns<'a>,
     /// The expressions of GROUP BY.
     keys: *mut pg_sys::List,
+    /// Those whose equal values may look different, with what a group shows of each.
+    shown: Vec<(Expr, Expr)>,
     sets: Option<Sets>,
     /// Of what is pending, this many belong to levels around it.
     waiting: usize,
@@ -229,6 +231,7 @@ impl<'a, 't> Reader<'a, 't> {
             sets,
             columns: Columns::default(),
             keys: std::ptr::null_mut(),
+            shown: Vec::new(),
             waiting,
             above_groups: Vec::new(),
             failed: None,
@@ -279,7 +282,7 @@ impl<'a, 't> Reader<'a, 't> {
             return Ok(rel);
         }
         let keys = self.columns.keys();
-        let key = key_of(&keys);
+        let key = key_of(&keys, &self.shown);
         for Pending { rel, conditions, .. } in &mut self.above_groups {
             conditions.iter_mut().for_each(|c| c.replace(&key));
             rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace(&key)));
@@ -337,6 +340,7 @@ impl<'a, 't> Reader<'a, 't> {
         let ty = typed.ty;
         let key = exact(comparable(&typed), comparable_type(ty));
         self.columns.add_hidden_key(self.translator, key)?;
+        let of_rows = typed.expr.clone();
         let any = Agg::Max(typed.expr);
         let any = match &self.sets {
             None => Computed::Aggregate(any, Distinct(false)),
@@ -345,7 +349,13 @@ impl<'a, 't> Reader<'a, 't> {
                 Computed::Value(exact(sets.where_set_has(clause, Expr::column(any), ty), ty))
             }
         };
+        let of_group = match &any {
+            Computed::Value(typed) => Some(typed.expr.clone()),
+            _ => None,
+        };
         self.columns.add(self.translator, node, simple, any, plain(ty))?;
+        let of_group = of_group.or_else(|| self.columns.last_id().map(Expr::column));
+        self.shown.extend(of_group.map(|of_group| (of_rows, of_group)));
         push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
         Ok(())
     }
@@ -469,7 +479,7 @@ impl<'a, 't> Reader<'a, 't> {
             self.above_groups.extend(self.translator.pending.split_off(waiting));
             let (keys, all) = (self.columns.keys(), typed);
             let grouped = |mut expr: Expr| {
-                expr.replace(&key_of(&keys));
+                expr.replace(&key_of(&keys, &self.shown));
                 expr
             };
             let scale = all.scale.named(|expr, _| Ok(grouped(expr)))?;
@@ -522,10 +532,14 @@ impl<'a> Translator<'a> {
 }
 
 /// What a subquery reads of a group are its keys. A constant is what it is without them.
-fn key_of(keys: &[plan::Computed]) -> impl Fn(&Expr) -> Option<Expr> {
+/// What a group has of an expression that it is one by.
+fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> Option<Expr> {
     move |read| {
-        let key = keys.iter().find(|key| key.expr == *read && !read.columns().is_empty())?;
-        Some(Expr::column(key.column))
+        if read.columns().is_empty() {
+            return None;
+        }
+        let key = keys.iter().find(|key| key.expr == *read).map(|key| Expr::column(key.column));
+        key.or_else(|| shown.iter().find(|(of_rows, _)| of_rows == read).map(|(_, of_group)| of_group.clone()))
     }
 }
 
