@@ -282,23 +282,29 @@ pub fn has_children(relation: pg_sys::Oid) -> bool {
 /// The relation, which is locked, and all that inherit from it, which are locked in the same way. Without partitioned ones,
 /// which have no rows of their own.
 pub fn family(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
+    let has_rows = |class: &pg_sys::FormData_pg_class| class.relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE;
+    inheritors(relation, lock).into_iter().filter(|relid| catalog::class(*relid, has_rows) == Some(true)).collect()
+}
+
+fn inheritors(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     // SAFETY: catalog lookups, and locks; the list is one of oids.
-    let all = unsafe {
+    unsafe {
         let parents = std::ptr::null_mut();
         let found = pg_guard_ffi_boundary(|| symbols::find_all_inheritors(relation, lock.mode(), parents));
-        Tree::new().oids(found)
-    };
-    let has_rows = |class: &pg_sys::FormData_pg_class| class.relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE;
-    all.filter(|relid| catalog::class(*relid, has_rows) == Some(true)).collect()
+        Tree::new().oids(found).collect()
+    }
 }
 
 /// The same with locks for reading, without waiting; the one that somebody has locked otherwise.
 pub fn family_at_hand(relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, pg_sys::Oid> {
-    let all = family(relation, Lock::None);
-    match all.iter().find(|&&relid| !try_lock(relid, Lock::Read)) {
-        Some(locked) => Err(*locked),
-        // One that was dropped before it was locked has no class any more.
-        None => Ok(all.into_iter().filter(|&relid| catalog::class(relid, |_| ()).is_some()).collect()),
+    let all = inheritors(relation, Lock::None);
+    if let Some(locked) = all.iter().find(|&&relid| !try_lock(relid, Lock::Read)) {
+        return Err(*locked);
+    }
+    // One may have been detached or dropped before it was locked, and is no part any more.
+    match inheritors(relation, Lock::None) == all {
+        true => Ok(family(relation, Lock::None)),
+        false => Err(relation),
     }
 }
 

@@ -155,7 +155,10 @@ impl<'a> Translator<'a> {
         // The heap's plan has locked those that it reads. It need not read the one that others are altering.
         let found = relation::family_at_hand(entry.relid).map_err(|locked| {
             let (part, whole) = (relation_name(locked), relation_name(entry.relid));
-            Why::Definition.of(format!("somebody has table \"{part}\" locked, a part of \"{whole}\""))
+            Why::Definition.of(match locked == entry.relid {
+                true => format!("parts of table \"{whole}\" come and go"),
+                false => format!("somebody has table \"{part}\" locked, a part of \"{whole}\""),
+            })
         })?;
         self.families.push((entry.relid, found.clone()));
         Ok(found)
