@@ -37,8 +37,13 @@ impl Output {
             if let Some(directory) = path.parent() {
                 fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
             }
+            let is_new = !path.exists();
             let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
             opened.map_err(|e| format!("{}: {e}", path.display()))?;
+            // A run that fails leaves no empty report.
+            if is_new {
+                fs::remove_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            }
         }
         match &self.svg_dir {
             Some(directory) => Ok(fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?),

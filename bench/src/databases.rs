@@ -2,6 +2,7 @@
 //! connection string: then it is not restarted, and its settings stay.
 
 use std::cell::RefCell;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use postgres::config::Host;
@@ -9,6 +10,9 @@ use postgres::{Client, Config, NoTls};
 
 use crate::cluster::wait_until;
 use crate::{Result, os};
+
+/// What was made in servers that go on, for whoever ends this process before it is taken away.
+static LEFT: Mutex<Vec<(Config, String)>> = Mutex::new(Vec::new());
 
 pub struct Databases {
     /// A superuser's, in a database that is always there.
@@ -29,15 +33,15 @@ impl Databases {
     pub fn given(dsn: &str) -> Result<Databases> {
         let admin: Config = dsn.parse().map_err(|e| format!("--dsn: {e}"))?;
         let mut client = admin.connect(NoTls).map_err(|e| format!("--dsn: {}", crate::describe(&e)))?;
-        let shown = "SELECT current_setting('wal_level'), current_setting('shared_preload_libraries'), \
-                     current_setting('is_superuser')";
+        // Nobody else may see what is preloaded.
+        if client.query_one("SHOW is_superuser", &[])?.get::<_, &str>(0) != "on" {
+            return Err("the user of --dsn has to be a superuser, who makes databases and the extension".into());
+        }
+        let shown = "SELECT current_setting('wal_level'), current_setting('shared_preload_libraries')";
         let row = client.query_one(shown, &[])?;
-        let [wal_level, libraries, superuser]: [String; 3] = std::array::from_fn(|i| row.get(i));
+        let [wal_level, libraries]: [String; 2] = std::array::from_fn(|i| row.get(i));
         if wal_level != "logical" || !libraries.contains("pg_anker") {
             return Err("the server of --dsn needs wal_level = logical and pg_anker in shared_preload_libraries".into());
-        }
-        if superuser != "on" {
-            return Err("the user of --dsn has to be a superuser, who makes databases and the extension".into());
         }
         let mut databases = Databases::of(admin);
         databases.stays = true;
@@ -62,8 +66,8 @@ impl Databases {
     pub fn create(&self, name: &str) -> Result<Config> {
         self.refuse_taken(name)?;
         let how = "TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'";
+        self.adopt(name);
         self.connect()?.batch_execute(&format!("CREATE DATABASE {name} {how}"))?;
-        self.made.borrow_mut().push(name.to_owned());
         Ok(self.config(name))
     }
 
@@ -75,8 +79,8 @@ impl Databases {
         // Files are copied, not written again through the log.
         let strategy = if version >= 150_000 { " STRATEGY file_copy" } else { "" };
         let owner = owner.map_or(String::new(), |owner| format!(" OWNER {owner}"));
+        self.adopt(name);
         client.batch_execute(&format!("CREATE DATABASE {name}{owner} TEMPLATE {from}{strategy}"))?;
-        self.made.borrow_mut().push(name.to_owned());
         Ok(self.config(name))
     }
 
@@ -87,9 +91,12 @@ impl Databases {
         }
     }
 
-    /// This one was made by somebody who acted for us.
+    /// This one is made now, here or by somebody who acts for us.
     pub fn adopt(&self, name: &str) {
         self.made.borrow_mut().push(name.to_owned());
+        if self.stays {
+            left().push((self.admin.clone(), name.to_owned()));
+        }
     }
 
     /// Takes away what was made here; the capture worker takes a moment to let a database go.
@@ -97,24 +104,18 @@ impl Databases {
         if !self.made.borrow().iter().any(|made| made == name) {
             return Ok(());
         }
-        if let Ok(mut client) = self.config(name).connect(NoTls) {
-            client.batch_execute("DROP EXTENSION IF EXISTS pg_anker CASCADE")?;
-        }
-        let (mut client, mut error) = (self.connect()?, None);
-        let dropped = wait_until(Duration::from_secs(30), || {
-            error = client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).err();
-            Ok(error.is_none())
-        })?;
-        if !dropped {
-            return Err(error.map_or("it stays".into(), Into::into));
-        }
+        remove(&self.admin, name)?;
         self.made.borrow_mut().retain(|made| made != name);
+        left().retain(|(_, left)| !self.stays || left != name);
         Ok(())
     }
 
     /// Whether the processes of the server can be looked at.
     pub fn is_on_this_machine(&self) -> bool {
-        self.admin.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)))
+        let hosts = self.admin.get_hosts();
+        // An address may stand without the name of a host.
+        let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+        !hosts.is_empty() && hosts.iter().all(is_socket) && self.admin.get_hostaddrs().is_empty()
     }
 
     /// The server's first process, which has started all others; `None` of a server elsewhere.
@@ -125,6 +126,40 @@ impl Databases {
         let backend: i32 = self.connect()?.query_one("SELECT pg_backend_pid()", &[])?.get(0);
         Ok(os::parent(backend as u32))
     }
+}
+
+/// Takes away everything that was made in servers that go on: this process is being ended.
+pub fn remove_made() {
+    let left = left().clone();
+    for (admin, name) in left.iter().rev() {
+        if let Err(error) = cancel_making(admin, name).and_then(|()| remove(admin, name)) {
+            eprintln!("database {name} is left: {}", crate::describe(&*error));
+        }
+    }
+}
+
+fn left() -> std::sync::MutexGuard<'static, Vec<(Config, String)>> {
+    LEFT.lock().expect("no thread panics with the lock")
+}
+
+/// A copy that is still being made would be there afterwards.
+fn cancel_making(admin: &Config, name: &str) -> Result<()> {
+    let making = format!("CREATE DATABASE {name} %");
+    let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query LIKE $1";
+    admin.connect(NoTls)?.execute(cancel, &[&making])?;
+    Ok(())
+}
+
+fn remove(admin: &Config, name: &str) -> Result<()> {
+    if let Ok(mut client) = admin.clone().dbname(name).connect(NoTls) {
+        client.batch_execute("DROP EXTENSION IF EXISTS pg_anker CASCADE")?;
+    }
+    let (mut client, mut error) = (admin.connect(NoTls)?, None);
+    let dropped = wait_until(Duration::from_secs(30), || {
+        error = client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).err();
+        Ok(error.is_none())
+    })?;
+    if dropped { Ok(()) } else { Err(error.map_or("it stays".into(), Into::into)) }
 }
 
 impl Drop for Databases {

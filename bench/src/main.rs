@@ -10,7 +10,7 @@ use anker_bench::cluster::{Cluster, Options};
 use anker_bench::experiments::{self, Experiment, Planned};
 use anker_bench::server::{self, Server};
 use anker_bench::sets::{self, Set};
-use anker_bench::{Output, Result, anker, demo, os};
+use anker_bench::{Output, Result, anker, databases, demo, os};
 use anker_report::Report;
 use anker_report::page::{Page, index};
 
@@ -127,12 +127,14 @@ fn run(command: Command) -> Result<()> {
 /// Goes with the process, however that ends, unless it is to be kept.
 fn installed(keep: bool) -> Result<Arc<Server>> {
     server::remove_leftovers();
+    os::on_interrupt(|| {
+        databases::remove_made();
+        server::remove(&server::home());
+    });
     let mut server = Server::install()?;
     if keep {
         server.keep()?;
     }
-    let home = server.home().to_owned();
-    os::on_interrupt(move || server::remove(&home));
     Ok(Arc::new(server))
 }
 
@@ -150,6 +152,7 @@ fn write_index(directory: &Path) -> Result<()> {
 }
 
 fn page_of(path: &Path, output: &Output) -> Result<()> {
+    output.check()?;
     let mut report = Report::read(path)?;
     let name = report.rows().first().map_or("", |row| row.experiment.as_str());
     let page = match Experiment::named(name) {

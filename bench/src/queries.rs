@@ -106,9 +106,14 @@ impl Compared {
     }
 }
 
-/// Runs both forms of a query in one REPEATABLE READ transaction.
+/// One snapshot for both sides, and no way for the heap to be compared with itself.
+pub const COMPARING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL anker.fallback = off; \
+                             SET LOCAL anker.max_wait = '60s'";
+
+/// Runs both forms of a query in one REPEATABLE READ transaction. That the engine does not answer is an error: the heap is not
+/// compared with itself.
 pub fn compare(client: &mut Client, query: &Query) -> Result<Compared> {
-    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
+    client.batch_execute(COMPARING)?;
     let both = anker::text_rows(client, &query.heap())
         .and_then(|heap| Ok(Compared { heap, mirror: anker::text_rows(client, &query.flagged())? }));
     client.batch_execute("ROLLBACK")?;

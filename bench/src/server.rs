@@ -31,6 +31,11 @@ pub struct Server {
     keep: bool,
 }
 
+/// That of this process, made by the first [`Server::install`].
+pub fn home() -> PathBuf {
+    PathBuf::from(format!("/var/tmp/pg_anker-{}", std::process::id()))
+}
+
 impl Server {
     /// Copies PostgreSQL and installs the extension that lies beside the running executable.
     pub fn install() -> Result<Server> {
@@ -55,7 +60,7 @@ impl Server {
     }
 
     pub fn without_extension() -> Result<Server> {
-        let home = PathBuf::from(format!("/var/tmp/pg_anker-{}", std::process::id()));
+        let home = home();
         fs::create_dir(&home).map_err(|e| format!("{}: {e}", home.display()))?;
         let mut server = Server {
             home,
@@ -222,7 +227,14 @@ fn own_uid() -> u32 {
 /// Stops the servers below a run's directory and removes it; what cannot be removed now is tried again by the next run.
 pub fn remove(home: &Path) {
     stop_servers_under(home);
-    let _ = fs::remove_dir_all(home);
+    // While PostgreSQL is being copied there, what was removed may come back.
+    for _ in 0..20 {
+        let _ = fs::remove_dir_all(home);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        if !home.exists() {
+            return;
+        }
+    }
 }
 
 /// Kills the postmasters whose data directories lie below `home`, found by their pid files.

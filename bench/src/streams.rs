@@ -27,10 +27,19 @@ pub struct Plan {
     pub route: &'static str,
     /// The same gives the same queries.
     pub seed: u64,
-    /// One query in four is asked by EXPLAIN ANALYZE, for what its snapshot took.
-    pub snapshots: bool,
+    pub explain: Explain,
     /// So many numbers begin each row, as [`Asked::seen`].
     pub numbers: usize,
+}
+
+/// Whether one query in four is asked by EXPLAIN ANALYZE, which sends no rows: that is less work, for whoever does it.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Explain {
+    Never,
+    /// Of the heap, beside an engine that is asked so; no row's time is taken.
+    Alike,
+    /// For what its snapshot took.
+    Snapshots,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -163,10 +172,11 @@ impl Stream {
                 Order::InTurn => number as usize % self.plan.queries.len(),
                 Order::Random => random.random_range(0..self.plan.queries.len()),
             };
-            let explained = self.plan.snapshots && random.random_ratio(1, 4);
+            let explained = random.random_ratio(1, 4);
+            let explain = if explained { self.plan.explain } else { Explain::Never };
             // Without a pause nothing is due before it begins.
             let due = if self.plan.every.is_zero() { Instant::now() } else { due };
-            match self.asker.ask(query, &self.plan.queries[query], due, explained, &self.stop) {
+            match self.asker.ask(query, &self.plan.queries[query], due, explain, &self.stop) {
                 Ok(one) => {
                     asked.push(one);
                     self.answered.fetch_add(1, Ordering::Relaxed);
@@ -214,14 +224,14 @@ impl Asker {
     }
 
     /// The number of the query is only noted. What a conflict ends is asked again, unless it is time to stop.
-    pub fn ask(&mut self, query: usize, sql: &str, due: Instant, by_explain: bool, stop: &AtomicBool) -> Result<Asked> {
+    pub fn ask(&mut self, query: usize, sql: &str, due: Instant, explain: Explain, stop: &AtomicBool) -> Result<Asked> {
         let begun = Instant::now();
         let (mut snapshot, mut seen) = (None, Vec::new());
         loop {
-            let answered = if by_explain {
-                explained(&mut self.client, sql).map(|told| snapshot = told)
-            } else {
-                self.read(sql).map(|numbers| seen = numbers)
+            let answered = match explain {
+                Explain::Never => self.read(sql).map(|numbers| seen = numbers),
+                Explain::Alike => anker::analyzed(&mut self.client, sql).map(drop),
+                Explain::Snapshots => explained(&mut self.client, sql).map(|told| snapshot = told),
             };
             match answered {
                 Ok(()) => break,
@@ -229,7 +239,7 @@ impl Asker {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Asked { query, due, begun, ended: Instant::now(), explained: by_explain, snapshot, seen })
+        Ok(Asked { query, due, begun, ended: Instant::now(), explained: explain != Explain::Never, snapshot, seen })
     }
 
     /// The whole answer, in binary form, of which only the numbers are looked at.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use postgres::Client;
 
 use crate::queries::Compared;
+use crate::sets::{self, Answered, Route};
 use crate::stage::Database;
 use crate::streams::{Asked, Plan, Streams};
 use crate::tpcc::{Clients, Totals, Workload};
@@ -62,6 +63,15 @@ impl Checked {
         if !compared.same() {
             self.differences.push(format!("{query}: {}", compared.difference()));
         }
+    }
+
+    /// A query of a set, unless the heap has a part in it where it is meant for the engine.
+    pub fn ask(&mut self, client: &mut Client, query: &sets::Query) -> Result<()> {
+        client.batch_execute(Route::Prefer.setting())?;
+        if let Answered::ByTheEngine = sets::answered(client, &query.sql)? {
+            self.note(&query.name, &sets::compare(client, query)?.ok_or("a query was cancelled")?);
+        }
+        Ok(())
     }
 
     /// A difference is no figure: the run has failed.

@@ -135,7 +135,7 @@ impl<'a> Found<'a> {
 /// The median, and what the middle half lies between.
 pub fn middle(ratios: &[f64]) -> String {
     let at = |share| percentile(ratios, share);
-    format!("{:.3} ({:.3} to {:.3})", at(0.5), at(0.25), at(0.75))
+    format!("{:.3} ({:.3} to {:.3})", median(ratios), at(0.25), at(0.75))
 }
 
 /// What one thing was of another, in runs that took turns.
@@ -176,8 +176,8 @@ mod tests {
         }
         let found = Found::new(&report, "e").figure("f");
         let ratio = found.ratio("b", "a").unwrap();
-        assert_eq!((ratio.median, ratio.low, ratio.high, ratio.pairs), (2.0, 2.0, 10.0, 2));
-        assert_eq!(ratio.to_string(), "2.00 (2.00 to 10.00)");
+        assert_eq!((ratio.median, ratio.low, ratio.high, ratio.pairs), (6.0, 2.0, 10.0, 2));
+        assert_eq!(ratio.to_string(), "6.00 (2.00 to 10.00)");
         assert_eq!(found.ratio("a", "c"), None);
         assert_eq!(found.subjects(), ["a", "b"]);
     }

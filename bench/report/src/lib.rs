@@ -124,8 +124,16 @@ pub fn percentile(values: &[f64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
+/// The value in the middle, or the mean of the two that are there; 0 of an empty list.
 pub fn median(values: &[f64]) -> f64 {
-    percentile(values, 0.5)
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        count if count.is_multiple_of(2) => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        _ => sorted[middle],
+    }
 }
 
 /// Two digits that count.
@@ -147,7 +155,7 @@ mod tests {
         let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         assert_eq!(percentile(&values, 0.99), 99.0);
         assert_eq!(percentile(&values, 1.0), 100.0);
-        assert_eq!(median(&[3.0]), 3.0);
+        assert_eq!([median(&[3.0]), median(&[9.0, 1.0, 4.0]), median(&[9.0, 2.0])], [3.0, 4.0, 5.5]);
         assert_eq!(median(&[]), 0.0);
     }
 

@@ -22,7 +22,7 @@ use crate::queries::{self, ANKER, Side};
 use crate::report::{Findings, median};
 use crate::server::Server;
 use crate::sets::Route;
-use crate::streams::{Asked, Order, Plan, Streams};
+use crate::streams::{Asked, Explain, Order, Plan, Streams};
 use crate::tpcc::{self, Clients, Isolation, Scale, Workload};
 use crate::{Output, Result, anker};
 
@@ -70,7 +70,9 @@ impl Options {
 
     /// What cannot be written is better known before the show.
     pub fn check(&self) -> Result<()> {
-        self.output.check()
+        self.output.check()?;
+        let svg = Output { html: self.svg.clone(), ..Output::default() };
+        svg.check()
     }
 }
 
@@ -226,7 +228,7 @@ impl Phases<'_> {
             isolation: Isolation::ReadCommitted,
             route: route.setting(),
             seed: 0,
-            snapshots: false,
+            explain: Explain::Never,
             numbers: self.workload.clients as usize,
         };
         Streams::start(&self.cluster.config(), &plan, Instant::now())

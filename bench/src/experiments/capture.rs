@@ -20,7 +20,7 @@ use crate::queries::{self, ANKER};
 use crate::report::Findings;
 use crate::server::Server;
 use crate::stage::{Database, Place, Stage};
-use crate::streams::{Order, Plan};
+use crate::streams::{Explain, Order, Plan};
 use crate::tpcc::{self, Isolation, Scale, Workload};
 use crate::trial::{Checked, Trial};
 use crate::{Output, Result, anker};
@@ -182,7 +182,7 @@ fn plan() -> Plan {
         every: Duration::from_millis(20),
         isolation: Isolation::ReadCommitted,
         route: "",
-        snapshots: false,
+        explain: Explain::Never,
         numbers: 0,
     }
 }

@@ -15,7 +15,7 @@ use crate::report::Findings;
 use crate::server::Server;
 use crate::sets::{self, Query, Route, Set};
 use crate::stage::{Place, Stage};
-use crate::streams::{Order, Plan};
+use crate::streams::{Explain, Order, Plan};
 use crate::tpcc::{self, Isolation, Scale, Workload};
 use crate::trial::{Checked, Trial};
 use crate::{Output, Result};
@@ -126,8 +126,7 @@ impl Bench<'_> {
         let outcome = trial.run(|client| {
             let mut checked = Checked::default();
             for query in self.queries.iter().filter(|_| mirrored) {
-                let compared = sets::compare(client, query)?.ok_or("a query was cancelled")?;
-                checked.note(&query.name, &compared);
+                checked.ask(client, query)?;
             }
             Ok(checked)
         })?;
@@ -152,7 +151,7 @@ impl Bench<'_> {
             every: Duration::ZERO,
             isolation: Isolation::ReadCommitted,
             route: if mirrored { Route::Prefer.setting() } else { "" },
-            snapshots: false,
+            explain: Explain::Never,
             numbers: 0,
         }
     }

@@ -21,7 +21,7 @@ use crate::report::Findings;
 use crate::server::Server;
 use crate::sets::Route;
 use crate::stage::{Database, Place, Stage};
-use crate::streams::{Asked, Order, Plan};
+use crate::streams::{Asked, Explain, Order, Plan};
 use crate::tpcc::{self, Isolation, Scale, Workload};
 use crate::trial::{Checked, Outcome, Trial};
 use crate::{Output, Result};
@@ -127,7 +127,7 @@ fn one(database: &Database, workload: Workload, streams: u32, mirrored: bool, op
         every: Duration::ZERO,
         isolation: Isolation::ReadCommitted,
         route: if mirrored { Route::Prefer.setting() } else { "" },
-        snapshots: false,
+        explain: Explain::Never,
         numbers: workload.clients as usize,
     };
     let trial = Trial {

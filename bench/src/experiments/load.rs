@@ -78,6 +78,9 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         findings.row("engine_cpu", TABLE, &params, us_a_row(0), "us a row");
         findings.row("others_cpu", TABLE, &params, us_a_row(1), "us a row, loader and all others");
         memory::rows(&mut client, TABLE, "", &params, &mut findings)?;
+        if let Some(first) = anker::verify(&mut client, TABLE)?.first() {
+            return Err(format!("{TABLE}: heap and mirror differ: {first}").into());
+        }
         client.execute("SELECT anker.unmirror($1::text::regclass)", &[&TABLE])?;
     }
     Ok(findings.report)

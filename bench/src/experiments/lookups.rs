@@ -236,6 +236,6 @@ mod tests {
         let page = page(&findings.report);
         let here = &page.sections[0].here;
         assert!(here.contains("simple, hint: 1.100 (1.100 to 1.100) of the backend's CPU of no library"), "{here}");
-        assert!(here.contains("auto: 1.000 (1.000 to 2.000) of the backend's CPU of hint"), "{here}");
+        assert!(here.contains("auto: 1.500 (1.000 to 2.000) of the backend's CPU of hint"), "{here}");
     }
 }

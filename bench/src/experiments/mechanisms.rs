@@ -39,7 +39,16 @@ impl Wanted {
         match value {
             "all" => Ok(Wanted::All),
             names if names.split(',').any(str::is_empty) => Err(format!("--mechanisms: {names} has an empty name")),
-            names => Ok(Wanted::These(names.split(',').map(str::to_owned).collect())),
+            names => {
+                let mut wanted = Vec::new();
+                for name in names.split(',').map(str::to_owned) {
+                    if wanted.contains(&name) {
+                        return Err(format!("--mechanisms: {name} stands there twice"));
+                    }
+                    wanted.push(name);
+                }
+                Ok(Wanted::These(wanted))
+            }
         }
     }
 
@@ -118,6 +127,8 @@ mod tests {
         assert_eq!(Wanted::parse("all"), Ok(Wanted::All));
         assert_eq!(Wanted::parse("epochs"), Ok(Wanted::usual()));
         assert_eq!(Wanted::parse("scoot,frames"), Ok(Wanted::These(vec!["scoot".into(), "frames".into()])));
-        assert!(Wanted::parse("scoot,").is_err() && Wanted::parse("").is_err());
+        assert!(
+            Wanted::parse("scoot,").is_err() && Wanted::parse("scoot,scoot").is_err() && Wanted::parse("").is_err()
+        );
     }
 }

@@ -14,7 +14,7 @@ pub use ch::populate as populate_ch;
 pub use whole::{Answered, answered};
 
 use crate::cluster::Options;
-use crate::queries::Compared;
+use crate::queries::{COMPARING, Compared};
 use crate::{Result, anker as extension};
 
 pub struct Set {
@@ -93,9 +93,10 @@ impl Route {
     }
 }
 
-/// The answers of heap and mirror to a query under one snapshot; `None` if statement_timeout ended one of them.
+/// The answers of heap and mirror to a query that the engine has the whole of, under one snapshot; `None` if
+/// statement_timeout ended one of them.
 pub fn compare(client: &mut Client, query: &Query) -> Result<Option<Compared>> {
-    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
+    client.batch_execute(COMPARING)?;
     let mut rows = |route: Route| -> Result<Vec<String>> {
         client.batch_execute(route.setting())?;
         extension::text_rows(client, &query.sql)

@@ -20,13 +20,14 @@ pub fn order(mechanism: &str) -> usize {
 }
 
 /// Other things that are shown in several plots.
-const SIDES: [(&str, &str); 8] = [
-    ("no queries", "#8e8e93"),
+const SIDES: [(&str, &str); 9] = [
+    ("no queries", "#00a5c8"),
     ("heap", "#f2994a"),
-    ("heap, serializable", "#e0524f"),
+    ("heap, serializable", "#a3324a"),
     ("heap, repeatable read", "#f2994a"),
-    ("heap, read committed", "#c8a415"),
+    ("heap, read committed", "#8c6d4f"),
     ("mirror", "#2f6fed"),
+    ("mirror, no queries", "#e255a1"),
     ("DuckDB", "#c8a415"),
     ("Hyper", "#73b839"),
 ];
@@ -85,6 +86,13 @@ mod tests {
         assert_eq!(color(one, 0), color(other, 1));
         assert_ne!((dash(one), shade(one)), (dash(other), shade(other)));
         assert_eq!((dash("heap, serializable"), shade("heap, serializable")), ("", ""));
+        let engine = MECHANISMS.iter().filter(|(name, _)| !["auto", "fork_columns"].contains(name));
+        let engine = engine.map(|(name, _)| format!("{name}, read committed"));
+        let others =
+            ["no queries", "mirror, no queries", "heap, serializable", "heap, repeatable read", "heap, read committed"];
+        let all: Vec<String> = engine.chain(others.map(str::to_owned)).collect();
+        let colors: std::collections::BTreeSet<_> = all.iter().map(|name| color(name, 0)).collect();
+        assert_eq!(colors.len(), all.len());
         assert_ne!(color("heap, serializable", 0), color("heap, read committed", 0));
     }
 }

@@ -8,8 +8,9 @@ use super::installation::{Installation, Task};
 use super::log::Said;
 use super::place::{Place, USER};
 use super::{Configuration, Options};
+use crate::cluster::wait_until;
 use crate::queries::Side;
-use crate::streams::{Asked, Order, Plan, Streams};
+use crate::streams::{Asked, Explain, Order, Plan, Streams};
 use crate::tpcc::{self, Isolation};
 use crate::{Result, anker, os, queries};
 
@@ -84,6 +85,7 @@ pub fn run(
     let limit = Duration::from_secs_f64(minutes * 60.0 + 120.0);
     let mut task = hammerdb.run(&settings, options.users, limit)?;
     if configuration.mirrored {
+        await_users(&mut client, options.users)?;
         compare(&mut client, round)?;
     }
     let answered = Answered::so_far(&mut client, configuration)?;
@@ -112,6 +114,17 @@ pub fn run(
         answered,
     });
     Ok(Run { nopm: achieved.nopm, tpm: achieved.tpm, cpu, stream })
+}
+
+/// Until all users are connected and one of them has ordered something.
+fn await_users(client: &mut Client, users: u32) -> Result<()> {
+    let orders: i64 = client.query_one("SELECT count(*) FROM orders", &[])?.get(0);
+    let at_work = wait_until(Duration::from_secs(60), || {
+        let sql = "SELECT (SELECT count(*) FROM pg_stat_activity WHERE usename = $1), (SELECT count(*) FROM orders)";
+        let row = client.query_one(sql, &[&USER])?;
+        Ok(row.get::<_, i64>(0) >= i64::from(users) && row.get::<_, i64>(1) > orders)
+    })?;
+    if at_work { Ok(()) } else { Err("HammerDB's users have not begun within a minute".into()) }
 }
 
 /// Some of the queries on both routes under one snapshot, while the users are at work.
@@ -146,7 +159,7 @@ fn plan(side: Side, options: &Options, round: u32) -> Plan {
         every: options.pace,
         isolation: Isolation::ReadCommitted,
         route: "",
-        snapshots: false,
+        explain: Explain::Never,
         numbers: 0,
     }
 }

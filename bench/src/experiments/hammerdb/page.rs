@@ -95,7 +95,8 @@ fn orders(found: &Found, base: &str) -> Section {
                 typical(found, "cpu per new order", &config).map(rounded),
             ],
         );
-        rounds.add(Series::new(&config, nopm.subject(&config).points("round")));
+        let points = nopm.subject(&config).points("round").into_iter();
+        rounds.add(Series::new(&config, points.map(|(round, rate)| (round + 1.0, rate)).collect()));
     }
     let mut here = Vec::new();
     if let Some(ratio) = nopm.ratio(MIRROR_STREAM, base) {
@@ -119,7 +120,7 @@ fn orders(found: &Found, base: &str) -> Section {
              tables. Medians of the rounds; ratios are of runs of the same round, with the least and the largest."
                 .into(),
             "In each run on the mirror, three of the eight queries were asked on both routes under one snapshot beside the users, \
-             and in the end every row was compared (anker.verify): what differs ends the experiment."
+             before any was counted, and in the end every row was compared (anker.verify): what differs ends the experiment."
                 .into(),
         ],
         grids: vec![grid],

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{Configuration, Options, Side};
 use crate::experiments::side_by_side;
-use crate::queries::{self, ANKER};
+use crate::queries::{self, ANKER, Query};
 use crate::report::Findings;
 use crate::stage::Stage;
-use crate::streams::{Order, Plan};
+use crate::streams::{Explain, Order, Plan};
 use crate::tpcc::{self, Access, Pace, Scale, Workload};
 use crate::trial::{Checked, Trial};
 use crate::{Result, anker};
@@ -39,6 +39,7 @@ impl Part {
 pub struct Conditions {
     part: Part,
     workload: Workload,
+    queries: Vec<&'static Query>,
     /// Streams of queries.
     sessions: u32,
     every: Duration,
@@ -50,6 +51,8 @@ pub struct Conditions {
 pub const BY_ENGINE: &str = "query of the engine";
 /// Threads that answer queries, in the paper.
 const SESSIONS: u32 = 2;
+/// The queries of Figure 8 (a) and (b).
+pub const TIMED: [&str; 2] = ["Q1", "Q6"];
 /// Clients beside a varying number of streams of queries, in the paper.
 const CLIENTS: u32 = 2;
 
@@ -60,10 +63,12 @@ impl Conditions {
         let measured = Duration::from_secs(options.seconds.into()).saturating_sub(options.quiet());
         let measured = measured.max(Duration::from_secs(1));
         let (every, quiet) = (options.every(), options.quiet());
-        Conditions { part: Part::Mixed, workload, sessions: SESSIONS, every, quiet, measured }
+        let queries = ANKER.iter().collect();
+        Conditions { part: Part::Mixed, workload, queries, sessions: SESSIONS, every, quiet, measured }
     }
 
-    /// A third of the time: there are many of these. Each stream of queries asks as often as two do elsewhere together.
+    /// A third of the time: there are many of these. Each stream of queries asks as often as two do elsewhere together, and
+    /// beside a varying number of clients they ask only the two queries that Figure 8 shows.
     pub fn scaling(options: &Options, scale: Scale, part: Part, streams: u32) -> Conditions {
         let usual = Conditions::usual(options, scale, Access::Uniform);
         let (clients, sessions) =
@@ -71,7 +76,9 @@ impl Conditions {
         let every = if part == Part::QueryStreams { usual.every / streams } else { usual.every };
         let workload = Workload { clients, ..usual.workload };
         let measured = (usual.measured / 3).max(Duration::from_secs(1));
-        Conditions { part, workload, sessions, every, measured, ..usual }
+        let is_asked = |query: &&Query| part != Part::TransactionStreams || TIMED.contains(&query.name);
+        let queries = ANKER.iter().filter(is_asked).collect();
+        Conditions { part, workload, queries, sessions, every, measured, ..usual }
     }
 
     /// For who waits.
@@ -104,16 +111,20 @@ pub fn one(
     let outcome = Trial {
         database: &database,
         workload: Workload { isolation: configuration.isolation, ..conditions.workload },
-        queries: plan(configuration, conditions),
+        queries: plan(configuration, conditions, round),
         quiet: conditions.quiet,
         measured: conditions.measured,
         mirrored,
     }
     .run(|client| {
         let mut checked = Checked::default();
-        for query in ANKER.iter().filter(|_| mirrored) {
-            checked.note(query.name, &queries::compare(client, query)?);
-            by_engine.push((query.name, anker::analyzed(client, &query.flagged())?.as_deref() == Some("engine")));
+        for query in conditions.queries.iter().filter(|_| mirrored) {
+            let is_by_engine = anker::analyzed(client, &query.flagged())?.as_deref() == Some("engine");
+            // What a mechanism leaves to the heap would be compared with itself.
+            if is_by_engine {
+                checked.note(query.name, &queries::compare(client, query)?);
+            }
+            by_engine.push((query.name, is_by_engine));
         }
         Ok(checked)
     })?;
@@ -124,29 +135,29 @@ pub fn one(
         params["query"] = json!(query);
         findings.row(BY_ENGINE, &configuration.name, &params, u8::from(by_engine), "");
     }
-    let names = ANKER.map(|query| query.name);
+    let names: Vec<&str> = conditions.queries.iter().map(|query| query.name).collect();
     side_by_side::rows(&outcome, &configuration.name, &names, &conditions.params(round), findings);
     outcome.checked.refuse()
 }
 
-/// Of the mirror the snapshot is asked for at READ COMMITTED, whatever the clients run at: SERIALIZABLE transactions that
-/// may write are the heap's.
-fn plan(configuration: &Configuration, conditions: &Conditions) -> Option<Plan> {
-    const SEED: u64 = 1 << 40;
-    let (queries, isolation) = match configuration.side {
+/// The same queries for each configuration of a round. Of the mirror the snapshot is asked for at READ COMMITTED, whatever the
+/// clients run at: SERIALIZABLE transactions that may write are the heap's.
+fn plan(configuration: &Configuration, conditions: &Conditions, round: usize) -> Option<Plan> {
+    let (sql, isolation, explain): (fn(&Query) -> String, _, _) = match configuration.side {
         Side::Nowhere | Side::Idle(_) => return None,
-        Side::Heap => (ANKER.map(|query| query.heap()), configuration.isolation),
-        Side::Engine(_) => (ANKER.map(|query| query.flagged()), tpcc::Isolation::ReadCommitted),
+        Side::Heap => (Query::heap, configuration.isolation, Explain::Alike),
+        Side::Engine(_) => (Query::flagged, tpcc::Isolation::ReadCommitted, Explain::Snapshots),
     };
     Some(Plan {
-        queries: queries.into(),
+        queries: conditions.queries.iter().map(|query| sql(query)).collect(),
         order: Order::Random,
-        seed: SEED,
+        // Above the numbers of the queries.
+        seed: (round as u64) << 40,
         sessions: conditions.sessions,
         every: conditions.every,
         isolation,
         route: "",
-        snapshots: matches!(configuration.side, Side::Engine(_)),
+        explain,
         numbers: 0,
     })
 }

@@ -126,7 +126,13 @@ impl Options {
                 "--seconds" => options.seconds = arguments.number()?,
                 "--rounds" => options.rounds = arguments.number()?,
                 "--clients" => options.clients = arguments.number()?,
-                "--rate" => options.rate = Some(arguments.number()?),
+                "--rate" => {
+                    let rate: f64 = arguments.number()?;
+                    if !(1.0..=1e6).contains(&rate) {
+                        return Err(format!("--rate: {rate} is not from 1 to 1000000 transactions a second"));
+                    }
+                    options.rate = Some(rate);
+                }
                 "--streams" => options.streams = arguments.numbers()?,
                 "--access" => {
                     options.access = match arguments.value()?.as_str() {

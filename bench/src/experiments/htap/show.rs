@@ -31,7 +31,7 @@ pub fn page(report: &Report) -> Page {
     }
     sections.push(processors(&at_last));
     Page {
-        title: "Transactions and queries side by side (AnKer, section 6)".to_owned(),
+        title: title(report, &warehouses),
         about: vec![report.machine(), conditions(report, &last)],
         overview: vec![("What must be shown".into(), musts(report, &mixed, &at_last, &warehouses))],
         sections,
@@ -39,15 +39,30 @@ pub fn page(report: &Report) -> Page {
     }
 }
 
+/// Names what tells one report from another.
+fn title(report: &Report, warehouses: &[Value]) -> String {
+    let sizes = match warehouses {
+        [one] => format!("{one} warehouse(s)"),
+        several => format!("{} to {} warehouses", first(several), last(several)),
+    };
+    let rate = report.meta()["rate"].as_f64().map_or(String::new(), |rate| format!(", {rate} transactions a second"));
+    format!("Transactions and queries side by side (AnKer, section 6), {sizes}{rate}")
+}
+
 fn words(list: &Value) -> Vec<String> {
     let words = |text: &Value| text.as_str().map(str::to_owned);
     list.as_array().into_iter().flatten().filter_map(words).collect()
 }
 
-/// At uniform access, for each configuration of the engine, beside transactions of the same isolation level.
+/// The access that numbers of warehouses are compared at: the first one, which is uniform unless another was wanted.
+fn usual_access(found: &Found) -> Value {
+    found.params("access").first().cloned().unwrap_or_default()
+}
+
+/// For each configuration of the engine, beside transactions of the same isolation level.
 fn musts(report: &Report, mixed: &Found, at_last: &Found, warehouses: &[Value]) -> Grid {
-    let uniform = json!("uniform");
-    let (mixed, found) = (mixed.with("access", &uniform), at_last.with("access", &uniform));
+    let access = usual_access(at_last);
+    let (mixed, found) = (mixed.with("access", &access), at_last.with("access", &access));
     let throughput = found.figure("throughput");
     let mut musts = Vec::new();
     // A fork is there to be compared with, and answers some of the queries only.
@@ -177,7 +192,8 @@ fn summary(found: &Found) -> Section {
         notes: vec![
             "Heap at SERIALIZABLE, REPEATABLE READ, READ COMMITTED: the paper's SEE_FS, SEE_SI and a stand-in for SEE_RU, \
              which PostgreSQL does not have. The engine's snapshots by a mechanism, and the isolation level of the \
-             transactions beside it: HEE. No queries, and all of the heap's: a server without pg_anker, wal_level replica."
+             transactions beside it: HEE. No queries, and all of the heap's: a server without pg_anker, wal_level replica, \
+             unless it was given. One query in four is asked by EXPLAIN ANALYZE on either side, and sends no rows."
                 .into(),
             "Medians of the rounds; ratios are of runs of the same round, with the least and the largest.".into(),
             answers(found),
@@ -201,17 +217,18 @@ fn figure_6(found: &Found, access: &str) -> Section {
         let plot = Plot::groups(&format!("{title}, {access}"), "ms", Groups { scale: Scale::Log, groups });
         plot.named(&format!("{NAME}-{name}-{access}"))
     };
-    let mut grid = Grid::new("Latency in ms, p50 / p95 / max");
-    let mut taken = Grid::new("Snapshot in ms: taking it, and waiting until it can be taken (p50 / p95)");
+    let mut grid = Grid::new("Latency in ms, p50 / p95 / max (of so many queries)");
+    let mut taken =
+        Grid::new("Snapshot in ms, p50 / p95 (of so many queries): taking it, and waiting until it can be taken");
     ANKER.iter().for_each(|query| grid.column(query.name));
     ANKER.iter().for_each(|query| taken.column(query.name));
     let shown = |values: &[f64], shares: &[f64]| {
-        let shares = shares.iter().map(|share| rounded(percentile(values, *share)));
-        (!values.is_empty()).then(|| shares.collect::<Vec<_>>().join(" / "))
+        let at = shares.iter().map(|share| rounded(percentile(values, *share)));
+        (!values.is_empty()).then(|| format!("{} ({})", at.collect::<Vec<_>>().join(" / "), values.len()))
     };
     for config in &queried {
         let by_heap = |query: &str| of_query(BY_ENGINE, config, query).contains(&0.0);
-        let marked = |query: &str, text: String| if by_heap(query) { format!("{text} (heap)") } else { text };
+        let marked = |query: &str, text: String| if by_heap(query) { format!("{text} heap") } else { text };
         let cells = ANKER.iter().map(|query| {
             let text = shown(&of_query("query", config, query.name), &[0.5, 0.95, 1.0])?;
             Some(marked(query.name, text))
@@ -241,7 +258,7 @@ fn figure_6(found: &Found, access: &str) -> Section {
             .into(),
         here,
         notes: vec![
-            "A latency ends with the last row at the client. (heap): the mechanism cannot answer it, so the heap did (fork: all but \
+            "A latency ends with the last row at the client. heap: the mechanism cannot answer it, so the heap did (fork: all but \
              groups of one table). The snapshot's times are of one query in four, asked by EXPLAIN \
              ANALYZE, and part of its latency."
                 .into(),
@@ -293,7 +310,7 @@ fn figure_8(found: &Found) -> Option<Section> {
             .into(),
         here: String::new(),
         notes: vec![
-            "(a), (b): two streams of queries. (c): two clients; with twice as many streams queries come twice as often. With \
+            "(a), (b): two streams of Q1 and Q6, drawn by chance. (c): two clients, all eight queries; with twice as many streams queries come twice as often. With \
              more streams than cores all of them wait for each other, whatever the engine does."
                 .into(),
         ],
@@ -306,23 +323,24 @@ fn figure_8(found: &Found) -> Option<Section> {
 fn over_streams(of: &Found, part: &str, what: &str, (param, label): (&str, &str), y: Scale) -> (Grid, Plot) {
     let title = format!("({part}) {what}");
     let mut plot = Plot::lines(&title, label, Scale::Linear, y).small().named(&format!("{NAME}-figure8{part}"));
-    let mut grid = Grid::new(&format!("{title}, by {label}"));
+    let mut grid = Grid::new(&format!("{title}, by {label} (of so many)"));
     let streams = of.params(param);
     streams.iter().for_each(|streams| grid.column(&streams.to_string()));
     for config in of.subjects() {
         let at = |streams: &Value| {
             let values = of.subject(&config).with(param, streams).values();
-            (!values.is_empty()).then(|| median(&values))
+            (!values.is_empty()).then(|| (median(&values), values.len()))
         };
-        grid.row(&config, streams.iter().map(|streams| at(streams).map(rounded)).collect());
-        let points = streams.iter().filter_map(|streams| Some((streams.as_f64()?, at(streams)?)));
+        let cell = |streams| at(streams).map(|(value, of)| format!("{} ({of})", rounded(value)));
+        grid.row(&config, streams.iter().map(cell).collect());
+        let points = streams.iter().filter_map(|streams| Some((streams.as_f64()?, at(streams)?.0)));
         plot.add(Series::new(&config, points.collect()));
     }
     (grid, plot)
 }
 
 fn table_2(found: &Found, warehouses: &[Value]) -> Section {
-    let found = found.with("access", &json!("uniform")).figure("throughput");
+    let found = found.with("access", &usual_access(found)).figure("throughput");
     let mut grid = Grid::new("Transactions a second");
     warehouses.iter().for_each(|count| grid.column(&format!("{count} WH")));
     grid.column("slowdown");
@@ -411,6 +429,6 @@ mod tests {
         );
         assert!(!page.html().contains("NaN"));
         let latencies = page.sections[1].grids[0].text();
-        assert_eq!(latencies.matches("(heap)").count(), 1, "{latencies}");
+        assert_eq!(latencies.matches(") heap").count(), 1, "{latencies}");
     }
 }

@@ -107,6 +107,12 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     for query in &set.queries(scale) {
         measured::query(&mut client, &mut sides, &mut peers, query, runs, &mut findings)?;
     }
+    let found = Found::new(&findings.report, NAME).figure("same_answer");
+    let differ = |name: &String| found.subject(name).row().is_some_and(|row| row.value == json!(false));
+    let differing: Vec<String> = found.subjects().into_iter().filter(differ).collect();
+    if !differing.is_empty() {
+        return Err(format!("heap and mirror differ: {}", differing.join(", ")).into());
+    }
     means(set.name, &there, &mut findings);
     drop((sides, peers));
     if let Some(bytes) = options.column_bytes {

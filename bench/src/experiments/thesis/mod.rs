@@ -182,8 +182,7 @@ impl Run<'_> {
         }
         .run(|client| {
             if mirrored {
-                let compared = sets::compare(client, &query)?.ok_or("a query was cancelled")?;
-                checked.note(&query.name, &compared);
+                checked.ask(client, &query)?;
             }
             Ok(())
         })?;

@@ -42,8 +42,14 @@ struct Step {
 impl Packing {
     /// For texts in which characters are used so often: of all of them, or of those that are used most.
     pub fn of(uses: &Uses) -> Option<Packing> {
-        let mut used: Vec<u8> = (0..=255).filter(|character| uses[usize::from(*character)] > 0).collect();
-        let bits = BITS.into_iter().find(|bits| used.len() <= 1 << bits).unwrap_or(BITS[BITS.len() - 1]);
+        let used: Vec<u8> = (0..=255).filter(|character| uses[usize::from(*character)] > 0).collect();
+        let fitting = BITS.into_iter().filter(|bits| used.len() <= 1 << bits);
+        // Where codes of the shortest that fit leave too many gaps, longer ones may fill some.
+        let widest = BITS[BITS.len() - 1];
+        fitting.chain([widest]).find_map(|bits| Packing::by(bits, uses, used.clone()))
+    }
+
+    fn by(bits: u32, uses: &Uses, mut used: Vec<u8>) -> Option<Packing> {
         used.sort_by_key(|character| std::cmp::Reverse(uses[usize::from(*character)]));
         used.truncate(1 << bits);
         used.sort_unstable();
@@ -307,6 +313,19 @@ mod tests {
         }
         assert!(packed > 100, "{packed}");
         assert_eq!(Packing::of(&[0; 256]), None);
+    }
+
+    #[test]
+    fn longer_codes_fill_gaps_that_shorter_ones_leave() {
+        let mut uses = [0; 256];
+        (0..32).for_each(|at| uses[33 + 2 * at] = 1);
+        let packing = Packing::of(&uses).unwrap();
+        assert_eq!(packing.bits(), 6);
+        assert!((0..32).all(|at| packing.append(&[33 + 2 * at], &mut Vec::new())));
+        // More gaps than there are steps, and too long to be filled.
+        let mut far = [0; 256];
+        (0..40).for_each(|at| far[6 * at] = 1);
+        assert_eq!(Packing::of(&far), None);
     }
 
     #[test]
