@@ -66,9 +66,7 @@ impl Databases {
     pub fn create(&self, name: &str) -> Result<Config> {
         self.refuse_taken(name)?;
         let how = "TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'";
-        self.adopt(name);
-        self.connect()?.batch_execute(&format!("CREATE DATABASE {name} {how}"))?;
-        Ok(self.config(name))
+        self.make(&mut self.connect()?, name, how)
     }
 
     /// A copy of another, which nobody is connected to.
@@ -79,8 +77,13 @@ impl Databases {
         // Files are copied, not written again through the log.
         let strategy = if version >= 150_000 { " STRATEGY file_copy" } else { "" };
         let owner = owner.map_or(String::new(), |owner| format!(" OWNER {owner}"));
+        self.make(&mut client, name, &format!("{owner} TEMPLATE {from}{strategy}"))
+    }
+
+    /// Whoever interrupts it finds it among what was made; one that could not be made may be somebody else's.
+    fn make(&self, client: &mut Client, name: &str, how: &str) -> Result<Config> {
         self.adopt(name);
-        client.batch_execute(&format!("CREATE DATABASE {name}{owner} TEMPLATE {from}{strategy}"))?;
+        client.batch_execute(&format!("CREATE DATABASE {name} {how}")).inspect_err(|_| self.forget(name))?;
         Ok(self.config(name))
     }
 
@@ -105,9 +108,13 @@ impl Databases {
             return Ok(());
         }
         remove(&self.admin, name)?;
+        self.forget(name);
+        Ok(())
+    }
+
+    fn forget(&self, name: &str) {
         self.made.borrow_mut().retain(|made| made != name);
         left().retain(|(_, left)| !self.stays || left != name);
-        Ok(())
     }
 
     /// Whether the processes of the server can be looked at.

@@ -51,6 +51,16 @@ pub fn describe(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Stri
             let more = [db.detail(), db.hint(), db.where_()].into_iter().flatten().collect::<Vec<_>>().join("; ");
             format!("{db} [{}] {more}", db.code().code())
         }
-        None => error.to_string(),
+        None => {
+            let mut told = error.to_string();
+            for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+                let cause = cause.to_string();
+                // Some errors tell their cause themselves.
+                if !told.contains(&cause) {
+                    told += &format!(": {cause}");
+                }
+            }
+            told
+        }
     }
 }
