@@ -1,11 +1,14 @@
-# PostgreSQL with pg_anker in a guest: the integration tests that want the patched kernel's calls, and what the snapshots
-# of a query cost there by every mechanism.
+# PostgreSQL with pg_anker in a guest: the integration tests that want the patched kernel's calls, what the snapshots of a
+# query cost there by every mechanism, and AnKer's figures with transactions and queries side by side.
 
 # The tests' names begin so; elsewhere they are skipped.
 server_tests=patched_kernel::
 server_memory=4096
-# What is measured there: so wide that a whole process is much more than a column.
-server_experiment=(phases --quick --rows 200000 --columns 150)
+# Of one query's snapshot: so wide that a whole process is much more than a column.
+phases=(phases --quick --rows 200000 --columns 150)
+# Figures 6, 7, 8 and Table 2: the call beside what a stock kernel's best and a fork do.
+sides=(htap --quick --seconds 12 --warehouses 1,3 --streams 1,3 --levels read-committed
+    --mechanisms epochs,vm_snapshot,fork)
 
 # copy ROOT FILE...: the same files at the same places of a guest's root directory.
 copy() {
@@ -50,32 +53,48 @@ lay_server() {
     install -m 755 "$here/guest/runuser" "$root/usr/sbin/runuser"
 }
 
-# measure_server IMAGE: what a query's snapshot costs there by each mechanism. Sets `found` to the directory with what was
-# found, as json and html.
+# measure_server IMAGE NAME EXPERIMENT...: what one of the benchmarks finds there. Sets `found` to the directory with it, as
+# json and html, and `fresh` unless it was there already; then the caller says what must be in it, and keeps it by `key`.
 measure_server() {
-    local image=$1 root disk=$store/logs/server-experiment.disk key
+    local image=$1 name=$2 root disk=$store/logs/$2.disk
+    shift 2
     root=$(mktemp -d)
     lay_server "$root"
     cp "$here/guest/server-experiment" "$root/job"
-    printf 'arguments="%s"\nexport PGRX_PG_CONFIG_PATH=%s\n' "${server_experiment[*]}" "$PGRX_PG_CONFIG_PATH" \
-        >"$root/environment"
-    key=server-experiment-$({
+    printf 'arguments="%s"\nexport PGRX_PG_CONFIG_PATH=%s\n' "$*" "$PGRX_PG_CONFIG_PATH" >"$root/environment"
+    key=$name-$({
         cat "$image" "$root"/built/* "$here/lib/server.sh"
         guest_inputs
-        echo "${server_experiment[*]} $server_memory"
+        echo "$* $server_memory"
     } | hash)
-    found=$store/results/$key.found
+    found=$store/results/$key.found fresh=
     if ! known "$key"; then
+        fresh=yes
         rm -rf "$disk" "$found"
         mkdir -p "$found"
         truncate -s 64M "$disk"
-        run_job server-experiment "$image" 4800 "$server_memory" "$root" cat -drive "file=$disk,format=raw,if=virtio"
+        run_job "$name" "$image" 4800 "$server_memory" "$root" cat -drive "file=$disk,format=raw,if=virtio"
         tar -xf "$disk" -C "$found" 2>/dev/null || true
         rm "$disk"
-        require_rows snapshot vm_snapshot mremap_cow rewired scoot physical frames epochs fork
-        keep_unless_failed "$key"
     fi
     rm -r "$root"
+}
+
+# measure_phases IMAGE: a snapshot by every mechanism.
+measure_phases() {
+    measure_server "$1" server-experiment "${phases[@]}"
+    [[ $fresh ]] || return 0
+    require_rows snapshot vm_snapshot mremap_cow rewired scoot physical frames epochs fork
+    keep_unless_failed "$key"
+}
+
+# measure_sides IMAGE: transactions and queries side by side.
+measure_sides() {
+    measure_server "$1" sides "${sides[@]}"
+    [[ $fresh ]] || return 0
+    require_rows snapshot {vm_snapshot,epochs,fork}", read committed"
+    require_rows throughput "no queries" "heap, serializable" {vm_snapshot,epochs,fork}", read committed"
+    keep_unless_failed "$key"
 }
 
 # test_server IMAGE: the tests of PostgreSQL with pg_anker, on a kernel that lacks no mechanism.
