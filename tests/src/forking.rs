@@ -128,18 +128,22 @@ fn ankers_queries_beside_transactions(context: &Context) -> Result<()> {
     anker::create_extension(&mut client)?;
     anker::mirror(&mut client, &queries::TABLES, LIVE)?;
     client.batch_execute("SET anker.max_wait = '60s'")?;
+    let mut answered = Vec::new();
     for query in &ANKER {
         let who = anker::analyzed(&mut client, &query.flagged())?.unwrap_or_default();
         let wanted = match query.name {
             "Q1" => "it reads several tables",
             "Q4" | "Q5" => "its rows are not grouped",
-            _ => "engine",
+            _ => {
+                answered.push(query);
+                "engine"
+            }
         };
         ensure!(who.contains(wanted), "{}: {who}", query.name);
     }
     let clients = Clients::start(&cluster.config(), Workload::of(scale, 2))?;
     for _ in 0..context.size(20, 5) {
-        for query in &ANKER {
+        for query in &answered {
             let compared = queries::compare(&mut client, query)?;
             ensure!(compared.same(), "{}: {}", query.name, compared.difference());
         }

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::arguments::{Arguments, Parsed};
 use crate::cluster::Options as Settings;
+use crate::queries::COMPARING;
 use crate::report::Findings;
 use crate::server::Server;
 use crate::stage::{Database, Place, Stage};
@@ -196,7 +197,7 @@ fn one(database: &Database, mechanism: &str, options: &Options) -> Result<Vec<Sn
 
 /// Heap and engine under one snapshot.
 fn compare(client: &mut Client) -> Result<()> {
-    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
+    client.batch_execute(COMPARING)?;
     let heap = anker::text_rows(client, &QUESTION.replace("anker.olap()", "true"))?;
     let engine = anker::text_rows(client, QUESTION)?;
     client.batch_execute("ROLLBACK")?;

@@ -1,4 +1,4 @@
-//! Whether a difference is one that PostgreSQL's own plans show: which of equal numerics (0, 0.00) stands for a group, whether
+//! Whether a difference is one that PostgreSQL's own plans show: which of equal numbers (0, 0.00, -0) stands for a group, whether
 //! a condition that raises an error meets a row that another one drops, which of two errors is met first.
 
 use bench::Result;
@@ -85,26 +85,32 @@ pub fn is_an_error_of_one_plan(client: &mut Client, sql: &str) -> Result<bool> {
     Ok(is_of_a_value(&flagged) && is_rows(&heap) || is_rows(&flagged) && is_of_a_value(&heap))
 }
 
-/// Whether the answers differ in nothing but how many zeros numerics show behind their point, where the query has groups
-/// or takes the greatest of several: any of equal values may stand for them then, on the heap that which comes first.
+/// Whether the flagged query's answer differs from the heap's in nothing but its zeros.
 pub fn is_a_matter_of_zeros(client: &mut Client, sql: &str) -> Result<bool> {
-    let chooses = ["GROUP BY", "DISTINCT", "max(", "min(", "UNION", "INTERSECT", "EXCEPT"];
-    if !chooses.iter().any(|choice| sql.contains(choice)) {
-        return Ok(false);
-    }
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
-    Ok(match (flagged, heap) {
-        (Answer::Rows(a), Answer::Rows(b)) => without_zeros(a) == without_zeros(b),
-        _ => false,
-    })
+    Ok(differ_in_zeros(sql, &flagged, &heap))
 }
 
-fn without_zeros(rows: Vec<String>) -> Vec<String> {
+/// Whether answers differ in nothing but how many zeros numerics show behind their point, or the sign of a zero, where the
+/// query has groups or takes the greatest of several: any of equal values may stand for them then, on the heap that which
+/// comes first.
+pub fn differ_in_zeros(sql: &str, one: &Answer, other: &Answer) -> bool {
+    let chooses = ["GROUP BY", "DISTINCT", "max(", "min(", "UNION", "INTERSECT", "EXCEPT"];
+    match (one, other) {
+        (Answer::Rows(one), Answer::Rows(other)) => {
+            chooses.iter().any(|choice| sql.contains(choice)) && without_zeros(one) == without_zeros(other)
+        }
+        _ => false,
+    }
+}
+
+fn without_zeros(rows: &[String]) -> Vec<String> {
     let value = |value: &str| match value.split_once('.') {
         Some((whole, digits)) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
             let digits = digits.trim_end_matches('0');
             if digits.is_empty() { whole.to_owned() } else { format!("{whole}.{digits}") }
         }
+        None if value == "-0" => "0".to_owned(),
         _ => value.to_owned(),
     };
     let row = |row: &String| row.split('|').map(value).collect::<Vec<String>>().join("|");

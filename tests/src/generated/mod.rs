@@ -9,7 +9,7 @@
 //! - `lists`: aggregates over values in an order
 //! - `select`: what is selected from such a FROM clause, with the expressions of `expressions`
 
-mod alternatives;
+pub mod alternatives;
 mod constructs;
 pub mod dice;
 mod expressions;
