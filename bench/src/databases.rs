@@ -2,6 +2,7 @@
 //! connection string: then it is not restarted, and its settings stay.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,13 +13,28 @@ use crate::cluster::wait_until;
 use crate::{Result, os};
 
 /// What was made in servers that go on, for whoever ends this process before it is taken away.
-static LEFT: Mutex<Vec<(Config, String)>> = Mutex::new(Vec::new());
+static LEFT: Mutex<Vec<(Config, Made)>> = Mutex::new(Vec::new());
+
+#[derive(Clone, PartialEq, Eq)]
+enum Made {
+    Database(String),
+    Role(String),
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Made::Database(name) => write!(f, "database {name}"),
+            Made::Role(name) => write!(f, "role {name}"),
+        }
+    }
+}
 
 pub struct Databases {
     /// A superuser's, in a database that is always there.
     admin: Config,
     /// What was made and is still there.
-    made: RefCell<Vec<String>>,
+    made: RefCell<Vec<Made>>,
     /// The server goes on.
     stays: bool,
 }
@@ -83,7 +99,9 @@ impl Databases {
     /// Whoever interrupts it finds it among what was made; one that could not be made may be somebody else's.
     fn make(&self, client: &mut Client, name: &str, how: &str) -> Result<Config> {
         self.adopt(name);
-        client.batch_execute(&format!("CREATE DATABASE {name} {how}")).inspect_err(|_| self.forget(name))?;
+        client
+            .batch_execute(&format!("CREATE DATABASE {name} {how}"))
+            .inspect_err(|_| self.forget(&Made::Database(name.to_owned())))?;
         Ok(self.config(name))
     }
 
@@ -96,25 +114,35 @@ impl Databases {
 
     /// This one is made now, here or by somebody who acts for us.
     pub fn adopt(&self, name: &str) {
-        self.made.borrow_mut().push(name.to_owned());
+        self.note(Made::Database(name.to_owned()));
+    }
+
+    /// The same, of a role that shall own databases which are made after it.
+    pub fn adopt_role(&self, name: &str) {
+        self.note(Made::Role(name.to_owned()));
+    }
+
+    fn note(&self, made: Made) {
         if self.stays {
-            left().push((self.admin.clone(), name.to_owned()));
+            left().push((self.admin.clone(), made.clone()));
         }
+        self.made.borrow_mut().push(made);
     }
 
     /// Takes away what was made here; the capture worker takes a moment to let a database go.
     pub fn discard(&self, name: &str) -> Result<()> {
-        if !self.made.borrow().iter().any(|made| made == name) {
+        let database = Made::Database(name.to_owned());
+        if !self.made.borrow().contains(&database) {
             return Ok(());
         }
-        remove(&self.admin, name)?;
-        self.forget(name);
+        remove(&self.admin, &database)?;
+        self.forget(&database);
         Ok(())
     }
 
-    fn forget(&self, name: &str) {
-        self.made.borrow_mut().retain(|made| made != name);
-        left().retain(|(_, left)| !self.stays || left != name);
+    fn forget(&self, gone: &Made) {
+        self.made.borrow_mut().retain(|made| made != gone);
+        left().retain(|(_, left)| !self.stays || left != gone);
     }
 
     /// Whether the processes of the server can be looked at.
@@ -138,32 +166,39 @@ impl Databases {
 /// Takes away everything that was made in servers that go on: this process is being ended.
 pub fn remove_made() {
     let left = left().clone();
-    for (admin, name) in left.iter().rev() {
-        if let Err(error) = cancel_making(admin, name).and_then(|()| remove(admin, name)) {
-            eprintln!("database {name} is left: {}", crate::describe(&*error));
+    for (admin, made) in left.iter().rev() {
+        if let Err(error) = cancel_making(admin, made).and_then(|()| remove(admin, made)) {
+            eprintln!("{made} is left: {}", crate::describe(&*error));
         }
     }
 }
 
-fn left() -> std::sync::MutexGuard<'static, Vec<(Config, String)>> {
+fn left() -> std::sync::MutexGuard<'static, Vec<(Config, Made)>> {
     LEFT.lock().expect("no thread panics with the lock")
 }
 
 /// A copy that is still being made would be there afterwards.
-fn cancel_making(admin: &Config, name: &str) -> Result<()> {
+fn cancel_making(admin: &Config, made: &Made) -> Result<()> {
+    let Made::Database(name) = made else { return Ok(()) };
     let making = format!("CREATE DATABASE {name} %");
     let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query LIKE $1";
     admin.connect(NoTls)?.execute(cancel, &[&making])?;
     Ok(())
 }
 
-fn remove(admin: &Config, name: &str) -> Result<()> {
-    if let Ok(mut client) = admin.clone().dbname(name).connect(NoTls) {
-        client.batch_execute("DROP EXTENSION IF EXISTS pg_anker CASCADE")?;
-    }
+fn remove(admin: &Config, made: &Made) -> Result<()> {
+    let drop = match made {
+        Made::Role(name) => format!("DROP ROLE IF EXISTS {name}"),
+        Made::Database(name) => {
+            if let Ok(mut client) = admin.clone().dbname(name).connect(NoTls) {
+                client.batch_execute("DROP EXTENSION IF EXISTS pg_anker CASCADE")?;
+            }
+            format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        }
+    };
     let (mut client, mut error) = (admin.connect(NoTls)?, None);
     let dropped = wait_until(Duration::from_secs(30), || {
-        error = client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).err();
+        error = client.batch_execute(&drop).err();
         Ok(error.is_none())
     })?;
     if dropped { Ok(()) } else { Err(error.map_or("it stays".into(), Into::into)) }
@@ -176,9 +211,10 @@ impl Drop for Databases {
             return;
         }
         let made = self.made.borrow().clone();
-        for name in made.iter().rev() {
-            if let Err(error) = self.discard(name) {
-                eprintln!("database {name} is left: {}", crate::describe(&*error));
+        for made in made.iter().rev() {
+            match remove(&self.admin, made) {
+                Ok(()) => self.forget(made),
+                Err(error) => eprintln!("{made} is left: {}", crate::describe(&*error)),
             }
         }
     }

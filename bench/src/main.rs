@@ -8,6 +8,7 @@ use std::time::Duration;
 use anker_bench::arguments::{Arguments, OUTPUT, Parsed};
 use anker_bench::cluster::{Cluster, Options};
 use anker_bench::experiments::{self, Experiment, Planned};
+use anker_bench::report;
 use anker_bench::server::{self, Server};
 use anker_bench::sets::{self, Set};
 use anker_bench::{Output, Result, anker, databases, demo, os};
@@ -116,12 +117,22 @@ fn run(command: Command) -> Result<()> {
             demo::run(&installed(options.keep)?, &options)
         }
         Command::Server { settings, set, scale } => serve(&installed(false)?, &settings, set, scale),
-        Command::Experiment(experiment, Planned { output, run }) => {
-            output.check()?;
-            let mut report = run(&installed(false)?)?;
-            shown((experiment.page)(&report), &mut report, &output)
-        }
+        Command::Experiment(experiment, planned) => measured(experiment, planned),
     }
+}
+
+/// A run, and what it showed; one that breaks off leaves what it had until then.
+fn measured(experiment: &Experiment, Planned { output, run }: Planned) -> Result<()> {
+    output.check()?;
+    if let Some(json) = &output.json {
+        report::keep_unfinished_beside(json);
+    }
+    let mut report = run(&installed(false)?).inspect_err(|_| {
+        let told = |path: &Path| eprintln!("{} has what was measured before this:", path.display());
+        report::unfinished().into_iter().for_each(told);
+    })?;
+    shown((experiment.page)(&report), &mut report, &output)?;
+    report::unfinished().map_or(Ok(()), |path| Ok(std::fs::remove_file(path)?))
 }
 
 /// Goes with the process, however that ends, unless it is to be kept.

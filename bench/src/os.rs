@@ -86,6 +86,14 @@ pub fn cpu_time_of_tree(root: u32) -> Duration {
     Duration::from_millis(ticks * MS_PER_TICK)
 }
 
+/// Time for which this virtual machine had something to run and its host no processor, over all processors; 0 elsewhere.
+pub fn stolen() -> Duration {
+    let counted = fs::read_to_string("/proc/stat").unwrap_or_default();
+    // cpu: user, nice, system, idle, iowait, irq, softirq, steal
+    let ticks = counted.split_ascii_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());
+    Duration::from_millis(ticks.unwrap_or(0) * MS_PER_TICK)
+}
+
 /// Processes that this one has started and that are there yet, dead ones that nobody has waited for among them.
 pub fn children(pid: u32) -> Vec<u32> {
     processes().iter().filter(|stat| stat.parent == pid).map(|stat| stat.pid).collect()

@@ -1,8 +1,27 @@
 //! What the benchmarks report: figures of queries and of configurations.
 
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
 use anker_report::{Report, Row, Subject};
 pub use anker_report::{median, percentile, rounded};
 use serde_json::Value;
+
+use crate::Result;
+
+/// Where figures are kept until all are there: hours of a run are not lost when it breaks off.
+static UNFINISHED: OnceLock<PathBuf> = OnceLock::new();
+
+/// This process keeps figures beside the report that it is to write. What an earlier one has left there goes.
+pub fn keep_unfinished_beside(report: &Path) {
+    let path = UNFINISHED.get_or_init(|| report.with_extension("unfinished.json"));
+    let _ = std::fs::remove_file(path);
+}
+
+/// What was kept, if anything was.
+pub fn unfinished() -> Option<&'static Path> {
+    UNFINISHED.get().map(PathBuf::as_path).filter(|path| path.exists())
+}
 
 /// The figures of one experiment, shown when all are there.
 pub struct Findings {
@@ -23,6 +42,14 @@ impl Findings {
     /// Of a query.
     pub fn query(&mut self, figure: &str, query: &str, params: &Value, value: impl Into<Value>, unit: &str) {
         self.push(figure, Subject::Query(query.to_owned()), params, value.into(), unit);
+    }
+
+    /// What was found so far, if the report is to be written in the end.
+    pub fn keep(&self) -> Result<()> {
+        let Some(path) = UNFINISHED.get() else { return Ok(()) };
+        let mut report = self.report.clone();
+        report.set_meta("unfinished", true);
+        Ok(report.write(path)?)
     }
 
     fn push(&mut self, figure: &str, subject: Subject, params: &Value, value: Value, unit: &str) {

@@ -48,6 +48,8 @@ pub struct Cpu {
     pub engine: f64,
     /// Everything the server has used: parallel workers, vacuum and writers, too.
     pub server: f64,
+    /// What the host of a virtual machine has kept from it.
+    pub stolen: f64,
 }
 
 /// Queries asked on both routes under one snapshot while transactions ran.
@@ -144,6 +146,7 @@ impl Watched {
             worker: self.mirror.map_or(0.0, |(worker, _)| of(worker)),
             engine: self.mirror.map_or(0.0, |(_, engine)| of(engine)),
             server,
+            stolen: os::stolen().as_secs_f64(),
         })
     }
 }
@@ -156,6 +159,7 @@ impl Cpu {
             worker: self.worker - earlier.worker,
             engine: self.engine - earlier.engine,
             server: self.server - earlier.server,
+            stolen: self.stolen - earlier.stolen,
         }
     }
 }

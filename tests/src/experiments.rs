@@ -5,7 +5,9 @@ use std::path::Path;
 use anker_report::Report;
 use anker_report::page::Page;
 use bench::cluster::Cluster;
-use bench::experiments::{Experiment, capture, ch, freshness, htap, lookups, orders, planning, queries, thesis};
+use bench::experiments::{
+    Experiment, capture, ch, freshness, htap, load, lookups, orders, phases, planning, queries, thesis,
+};
 use bench::{Output, Result, demo};
 
 use crate::runner::{Context, ensure, tests};
@@ -16,6 +18,8 @@ tests![
     freshness_and_frontier,
     transactions_around_snapshots,
     costs_of_following,
+    a_table_that_is_loaded,
+    snapshots_by_each_mechanism,
     rows_by_their_keys,
     plans_in_turns,
     queries_alone,
@@ -100,6 +104,24 @@ fn costs_of_following(context: &Context) -> Result<()> {
     ensure!(values(&report, "differing") == [0.0, 0.0], "not all answers were compared, or they differ");
     ensure!(values(&report, "queries").iter().sum::<f64>() > 20.0, "hardly any queries");
     shown(context, report, capture::page)
+}
+
+fn a_table_that_is_loaded(context: &Context) -> Result<()> {
+    let report = load::run(context.server(), &load::Options::parse(quick())?)?;
+    for figure in ["rows_per_s", "engine_cpu", "others_cpu", "memory_share"] {
+        let found = values(&report, figure);
+        ensure!(found.len() == 2 && found.iter().all(|value| *value > 0.0), "{figure}: {found:?}");
+    }
+    shown(context, report, load::page)
+}
+
+fn snapshots_by_each_mechanism(context: &Context) -> Result<()> {
+    let report = phases::run(context.server(), &phases::Options::parse(quick())?)?;
+    for name in ["epochs", "frames", "physical", "rewired", "scoot", "fork"] {
+        let of = |figure: &str| report.rows().iter().filter(|r| r.figure == figure && r.subject.name() == name).count();
+        ensure!([of("snapshot"), of("wait"), of("resident")] == [10, 10, 1], "{name}: not all was measured");
+    }
+    shown(context, report, phases::page)
 }
 
 fn rows_by_their_keys(context: &Context) -> Result<()> {

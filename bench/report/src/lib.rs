@@ -85,7 +85,13 @@ impl Report {
     pub fn machine(&self) -> String {
         let words = |key: &str| self.meta[key].as_str().map_or(self.meta[key].to_string(), str::to_owned);
         let load = words("load_at_start");
-        format!("{}, {} cores, Linux {}, load {load} at the start.", words("cpu"), words("cores"), words("kernel"))
+        let unfinished = if self.meta["unfinished"] == true { " This run broke off." } else { "" };
+        format!(
+            "{}, {} cores, Linux {}, load {load} at the start.{unfinished}",
+            words("cpu"),
+            words("cores"),
+            words("kernel")
+        )
     }
 
     pub fn push(&mut self, row: Row) {

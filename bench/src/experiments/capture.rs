@@ -98,6 +98,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
             let usual = Workload::of(scale, options.clients);
             let workload = Workload { synchronous_commit: options.durable, ..usual };
             one(&stage, config, workload, options, round + 1, &mut findings)?;
+            findings.keep()?;
         }
     }
     Ok(findings.report)

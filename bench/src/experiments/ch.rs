@@ -96,6 +96,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
             let config = configurations[(at + round) % configurations.len()];
             eprintln!("round {} of {}: {config}", round + 1, options.rounds);
             bench.one(config, round + 1, &mut findings)?;
+            findings.keep()?;
         }
     }
     Ok(findings.report)

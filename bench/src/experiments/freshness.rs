@@ -102,6 +102,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
                 let outcome = one(database, workload, streams, side == MIRROR, options)?;
                 rows(&outcome, side, &params, &mut findings);
                 outcome.checked.refuse()?;
+                findings.keep()?;
             }
         }
         heap.discard()?;
@@ -268,7 +269,10 @@ fn frontier(found: &Found) -> Section {
         values
     };
     let streams = sorted(found, "streams");
-    streams.iter().for_each(|streams| grid.column(&format!("{streams} streams")));
+    let mut cpu = Grid::new("CPU seconds of the server in a second, medians of the rounds");
+    for grid in [&mut grid, &mut cpu] {
+        streams.iter().for_each(|streams| grid.column(&format!("{streams} streams")));
+    }
     let (mut here, mut heap_area) = (Vec::new(), None);
     for side in [HEAP, MIRROR] {
         let of = found.subject(side);
@@ -283,8 +287,11 @@ fn frontier(found: &Found) -> Section {
                 points.push(point);
                 Some(format!("{}, {}", rounded(point.0), rounded(point.1)))
             });
-            let cells = cells.collect();
-            grid.row(&format!("{side}, {clients} clients"), cells);
+            let (cells, name) = (cells.collect(), format!("{side}, {clients} clients"));
+            grid.row(&name, cells);
+            let used = |streams| of.with("streams", streams).figure("cpu, server").values();
+            let used = streams.iter().map(used);
+            cpu.row(&name, used.map(|used| (!used.is_empty()).then(|| rounded(median(&used)))).collect());
         }
         let edge = not_exceeded(&points);
         let most = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).fold(0.0, f64::max);
@@ -313,7 +320,7 @@ fn frontier(found: &Found) -> Section {
              the other. The area under the heap's frontier counts as 1."
                 .into(),
         ],
-        grids: vec![summary, grid],
+        grids: vec![summary, grid, cpu],
         plots: vec![plot.named("freshness-frontier")],
     }
 }

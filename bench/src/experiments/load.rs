@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anker_report::found::Found;
-use anker_report::page::{Grid, Page, Section};
+use anker_report::page::{Grid, Page, Plot, Scale, Section, Series};
 use anker_report::{Report, median, rounded};
 use serde_json::json;
 
@@ -112,6 +112,8 @@ pub fn page(report: &Report) -> Page {
     }
     let rates = found.figure("rows_per_s").values();
     let here = if rates.is_empty() { String::new() } else { format!("{} rows a second", rounded(median(&rates))) };
+    let mut plot = Plot::lines("Rows a second", "round", Scale::Linear, Scale::Linear).named("load");
+    plot.add(Series::dots(TABLE, found.figure("rows_per_s").points("round")));
     Page {
         title: "How fast a table comes into the mirror".into(),
         about: vec![report.machine(), about],
@@ -122,7 +124,7 @@ pub fn page(report: &Report) -> Page {
             here,
             notes: Vec::new(),
             grids: vec![grid],
-            plots: Vec::new(),
+            plots: vec![plot],
         }],
         ..Page::default()
     }

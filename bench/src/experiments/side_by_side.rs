@@ -35,6 +35,7 @@ pub fn rows(outcome: &Outcome, config: &str, names: &[&str], params: &Value, fin
             ("capture worker", cpu.worker),
             ("engine", cpu.engine),
             ("other processes", others),
+            ("taken by the host", cpu.stolen),
         ] {
             row(&format!("cpu, {of}"), json!(seconds / totals.elapsed.as_secs_f64()), "CPU s/s");
         }
@@ -132,7 +133,8 @@ pub fn latencies(experiment: &str, found: &Found, access: &str, base: &str) -> S
 }
 
 pub fn processors(found: &Found) -> Section {
-    const OF: [&str; 5] = ["transactions", "queries' sessions", "capture worker", "engine", "other processes"];
+    const OF: [&str; 6] =
+        ["transactions", "queries' sessions", "capture worker", "engine", "other processes", "taken by the host"];
     let mut grids = Vec::new();
     for access in found.params("access") {
         let of = found.with("access", &access);
@@ -153,6 +155,9 @@ pub fn processors(found: &Found) -> Section {
         notes: vec![
             "Other processes: parallel workers of queries on the heap, writers, vacuum. The benchmark's own clients run on the \
              same machine and are not counted."
+                .into(),
+            "Taken by the host: what a virtual machine was to run and could not, as its host had the processors elsewhere. Where \
+             runs differ in it, they differ by it."
                 .into(),
         ],
         grids,

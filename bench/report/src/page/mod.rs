@@ -105,6 +105,7 @@ impl Page {
             text += &said.map(|said| format!("\n{said}")).collect::<String>();
             text.push('\n');
             section.grids.iter().for_each(|grid| text += &format!("\n{}", grid.titled()));
+            section.notes.iter().for_each(|note| text += &format!("\n{note}\n"));
         }
         self.left_out.iter().for_each(|line| text += &format!("\nNot measured: {line}\n"));
         text

@@ -132,6 +132,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
                 .map_err(|error| format!("{name}: {}", crate::describe(&*error)))?;
             eprintln!("round {} of {}: {name:<14}{:>9.0} NOPM", round + 1, options.rounds, run.nopm);
             figures::rows(&run, name, round, &mut findings);
+            findings.keep()?;
         }
     }
     Ok(findings.report)

@@ -4,7 +4,6 @@
 //! A minute of TPC-C adds half as many orders as five warehouses begin with. So the database is built once and never
 //! run on: every run has a fresh copy of it, and finds the same rows, indexes without gaps and no dead rows.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use postgres::config::{Host, SslMode};
@@ -29,8 +28,6 @@ pub struct Place {
     /// The private one.
     cluster: Option<Cluster>,
     password: String,
-    /// The user was made here.
-    ours: Cell<bool>,
 }
 
 impl Place {
@@ -47,13 +44,13 @@ impl Place {
             .set("anker.memory", "6GB");
         let cluster = Cluster::start(server, &options)?;
         let databases = Databases::of(cluster.config());
-        Ok(Place { databases, cluster: Some(cluster), password: password(), ours: Cell::new(false) })
+        Ok(Place { databases, cluster: Some(cluster), password: password() })
     }
 
     /// The server of a connection string, which a superuser has to give; it must have pg_anker loaded.
     pub fn given(dsn: &str) -> Result<Place> {
         let databases = Databases::given(dsn)?;
-        Ok(Place { databases, cluster: None, password: password(), ours: Cell::new(false) })
+        Ok(Place { databases, cluster: None, password: password() })
     }
 
     pub fn is_private(&self) -> bool {
@@ -75,7 +72,7 @@ impl Place {
         if self.connect()?.query_opt("SELECT FROM pg_roles WHERE rolname = $1", &[&USER])?.is_some() {
             return Err(format!("there is a role {USER} already; if a run has left it, drop it").into());
         }
-        self.ours.set(true);
+        self.databases.adopt_role(USER);
         self.databases.adopt(BUILT);
         hammerdb.build(&self.settings(BUILT)?, warehouses)?;
         // The copies have nothing left to tidy up.
@@ -144,22 +141,6 @@ impl Place {
 
     fn config(&self, database: &str) -> Config {
         self.databases.config(database)
-    }
-}
-
-impl Drop for Place {
-    /// Leaves nothing in a server that goes on.
-    fn drop(&mut self) {
-        if self.cluster.is_some() || !self.ours.get() {
-            return;
-        }
-        let gone = [COPY, BUILT]
-            .iter()
-            .try_for_each(|name| self.databases.discard(name))
-            .and_then(|()| Ok(self.connect()?.batch_execute(&format!("DROP ROLE IF EXISTS {USER}"))?));
-        if let Err(error) = gone {
-            eprintln!("databases {BUILT}, {COPY} or role {USER} are left: {}", crate::describe(&*error));
-        }
     }
 }
 

@@ -277,6 +277,7 @@ fn rounds(
             let (what, round) = (conditions.told(), round + 1);
             eprintln!("{what}, round {round} of {rounds}: {}", configuration.name);
             measure::one(stage, configuration, conditions, round, findings)?;
+            findings.keep()?;
         }
     }
     Ok(())

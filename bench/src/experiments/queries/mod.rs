@@ -106,6 +106,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     let mut sides = Sides::connect(&database.config())?;
     for query in &set.queries(scale) {
         measured::query(&mut client, &mut sides, &mut peers, query, runs, &mut findings)?;
+        findings.keep()?;
     }
     let found = Found::new(&findings.report, NAME).figure("same_answer");
     let differ = |name: &String| found.subject(name).row().is_some_and(|row| row.value == json!(false));

@@ -149,6 +149,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
                     eprintln!("{name}, {size}, {mix_name}, round {} of {}: {config}", round + 1, options.rounds);
                     let run = Run { stage: &stage, workload: &workload, mix, options };
                     run.measure(config, round + 1, &mut findings)?;
+                    findings.keep()?;
                 }
             }
         }
