@@ -270,9 +270,10 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.data().join("postmaster.pid").exists() {
-            // The directory goes with the server's copy, whether this worked or not.
             let _ = self.stop(Stop::Immediate);
         }
+        // Hundreds of them would fill a disk. Whatever stays goes with the server's copy.
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
