@@ -64,15 +64,17 @@ fn musts(report: &Report, mixed: &Found, at_last: &Found, warehouses: &[Value]) 
     let access = usual_access(at_last);
     let (mixed, found) = (mixed.with("access", &access), at_last.with("access", &access));
     let throughput = found.figure("throughput");
+    let is_fixed = !report.meta()["rate"].is_null();
     let mut musts = Vec::new();
     // A fork is there to be compared with, and answers some of the queries only.
     let must = |config: &&String| is_engine(&found, config) && !config.starts_with("fork,");
     for config in found.subjects().iter().filter(must) {
         let heap = beside_heap(config);
         let alone = alone_beside(config);
-        let ratio = throughput.ratio(config, &alone);
+        // At a fixed rate all have the same.
+        let ratio = throughput.ratio(config, &alone).filter(|_| !is_fixed);
         musts.push(Must::new(format!("{config}: transactions, of those of {alone}"), Bound::AtLeast(0.85), ratio));
-        let ratio = throughput.ratio(config, &heap);
+        let ratio = throughput.ratio(config, &heap).filter(|_| !is_fixed);
         musts.push(Must::new(format!("{config}: transactions, of those of {heap}"), Bound::AtLeast(1.3), ratio));
         let shares = found.figure("answered by the engine").subject(config).values();
         musts.push(Must::new(
@@ -80,7 +82,6 @@ fn musts(report: &Report, mixed: &Found, at_last: &Found, warehouses: &[Value]) 
             Bound::AtLeast(0.99),
             must::alone(&shares, 0.0),
         ));
-        let is_fixed = !report.meta()["rate"].is_null();
         let ratio = found.figure("p99, all").ratio(config, &alone).filter(|_| is_fixed);
         let what = format!("{config}: p99 of transactions at a fixed rate (--rate), of that of {alone}");
         musts.push(Must::new(what, Bound::AtMost(1.2), ratio));
