@@ -107,10 +107,9 @@ impl Cluster {
         Ok(copy)
     }
 
-    /// Stops the server and gives its room on the disk back.
+    /// As when it is dropped, but a server that does not stop is told.
     pub fn discard(self) -> Result<()> {
-        self.stop(Stop::Immediate)?;
-        Ok(fs::remove_dir_all(&self.directory)?)
+        self.stop(Stop::Immediate)
     }
 
     /// Appends to `postgresql.conf`: the last line of a name wins, and what was there stays where nothing is said.
