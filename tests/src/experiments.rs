@@ -108,9 +108,10 @@ fn costs_of_following(context: &Context) -> Result<()> {
 
 fn a_table_that_is_loaded(context: &Context) -> Result<()> {
     let report = load::run(context.server(), &load::Options::parse(quick())?)?;
-    for figure in ["rows_per_s", "engine_cpu", "others_cpu", "memory_share"] {
+    // The system counts processors' time in hundredths of a second, and so few rows may take less.
+    for (figure, least) in [("rows_per_s", 1.0), ("memory_share", 0.01), ("engine_cpu", 0.0), ("others_cpu", 0.0)] {
         let found = values(&report, figure);
-        ensure!(found.len() == 2 && found.iter().all(|value| *value > 0.0), "{figure}: {found:?}");
+        ensure!(found.len() == 2 && found.iter().all(|value| *value >= least), "{figure}: {found:?}");
     }
     shown(context, report, load::page)
 }
