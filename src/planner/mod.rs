@@ -1,4 +1,4 @@
-//! From a Query to an analytic plan, or to the reason why not: see "A flagged query" in docs/internals.md.
+//! From a Query to an analytic plan, or to the reason why not: see docs/internals/routing.md.
 //!
 //! - `hook`: what happens when PostgreSQL plans a query
 //! - `flag`: `anker.olap()`, one of the extension's `own` functions; `inlined`: functions in FROM whose body is a query; `by_key` and `cost`: what `anker.route = auto` goes by

@@ -1,4 +1,4 @@
-//! The two custom scan nodes: see "A flagged query" in docs/internals.md.
+//! The two custom scan nodes: see docs/internals/routing.md.
 //!
 //! - `chooser`: "Anker", on top: engine or heap, decided once, before the first row
 //! - `engine_node`: "Anker Engine", the scan of the engine's result; `result` holds it
