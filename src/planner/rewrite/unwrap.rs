@@ -1,0 +1,290 @@
+//! A query that does no more than read a subquery, as one of a view does, is that subquery: what PostgreSQL can do above the
+//! engine for the query itself it can do for the subquery then, and the order of its rows stays.
+//!
+//! ```text
+//!   SELECT g, names FROM (SELECT g, string_agg(x, ',') AS names, max(y) AS y FROM t GROUP BY g) AS v WHERE y > 3
+//!   SELECT g, string_agg(x, ',') AS names FROM t GROUP BY g HAVING max(y) > 3
+//! ```
+
+use std::ffi::c_void;
+
+use pgrx::prelude::*;
+
+use super::pull_up::pull_up_subqueries;
+use crate::pg::compat;
+use crate::pg::tree::{Node, Tree, make, push};
+use crate::pg::walk;
+use crate::planner::translate::level::from::simplified;
+use crate::planner::translate::level::ordered::{is_limited, is_true};
+use crate::planner::translate::level::select::is_grouped;
+
+/// The query with all merged that can be: plain subqueries in FROM, and the query itself into the one that it reads.
+///
+/// # Safety
+///
+/// `query` is a rewritten query that the caller owns.
+pub unsafe fn unwrapped(query: *mut pg_sys::Query) -> *mut pg_sys::Query {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let mut query = pull_up_subqueries(query);
+        flatten(query);
+        while let Some(index) = only_item(&*query) {
+            let Some(inner) = merged(query, index) else { break };
+            query = pull_up_subqueries(inner);
+            flatten(query);
+        }
+        query
+    }
+}
+
+/// Merges subqueries into those below them that put their rows in order, so that LIMIT meets the order. What is nested
+/// deepest comes first.
+///
+/// # Safety
+///
+/// `query` is a rewritten query that the caller owns.
+pub unsafe fn merge_into_sorted(query: *mut pg_sys::Query) {
+    // SAFETY: by the caller's promise; the walker needs no context.
+    unsafe { walk::walk_query(query, merge_below, std::ptr::null_mut()) };
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn merge_below(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: called with null or a node of a query that the caller of `merge_into_sorted` owns; the tags tell types.
+    unsafe {
+        if node.is_null() {
+            return false;
+        }
+        if (*node).type_ != pg_sys::NodeTag::T_Query {
+            return walk::walk_children(node, merge_below, context);
+        }
+        let query = node.cast::<pg_sys::Query>();
+        walk::walk_query(query, merge_below, context);
+        if let Some(index) = only_item(&*query).filter(|index| has_order(&*query, *index))
+            && let Some(inner) = merged(query, index)
+        {
+            *query = *inner;
+        }
+    }
+    false
+}
+
+/// Whether item `index` is a subquery with ORDER BY.
+fn has_order(query: &pg_sys::Query, index: i32) -> bool {
+    // SAFETY: an entry of a valid query.
+    unsafe {
+        let entry = pg_sys::list_nth(query.rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
+        (*entry).rtekind == pg_sys::RTEKind::RTE_SUBQUERY && !(*(*entry).subquery).sortClause.is_null()
+    }
+}
+
+/// Whether FROM is one subquery, whose rows have an order.
+pub fn reads_in_order(query: &pg_sys::Query) -> bool {
+    only_item(query).is_some_and(|index| has_order(query, index))
+}
+
+/// The place of the one item that FROM has.
+pub fn only_item(query: &pg_sys::Query) -> Option<i32> {
+    // SAFETY: a valid query.
+    let (tree, from) = unsafe { (Tree::new(), query.jointree.as_ref()?) };
+    let mut items = tree.list(from.fromlist);
+    let item = items.next().filter(|_| items.next().is_none())?;
+    item.cast::<pg_sys::RangeTblRef>().map(|reference| reference.rtindex)
+}
+
+/// Puts the conditions of joins that are none, which merged subqueries leave behind, where those of the query are.
+///
+/// # Safety
+///
+/// The caller owns the query.
+unsafe fn flatten(query: *mut pg_sys::Query) {
+    // SAFETY: by the caller's promise; tags tell types.
+    unsafe {
+        let tree = Tree::new();
+        while let Some(from) = (*query).jointree.as_mut() {
+            let mut items = tree.list(from.fromlist);
+            let only = items.next().filter(|_| items.next().is_none());
+            let Some(inner) = only.and_then(|item| item.cast::<pg_sys::FromExpr>()) else { return };
+            from.quals = both(from.quals, inner.quals);
+            from.fromlist = inner.fromlist;
+        }
+    }
+}
+
+/// Both conditions.
+unsafe fn both(one: *mut pg_sys::Node, other: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    let mut all = std::ptr::null_mut();
+    for qual in [one, other].into_iter().filter(|qual| !qual.is_null()) {
+        push(&mut all, qual);
+    }
+    match all.is_null() {
+        true => std::ptr::null_mut(),
+        // SAFETY: a list of conditions.
+        false => unsafe { pg_sys::make_ands_explicit(all).cast() },
+    }
+}
+
+/// The subquery that item `index` is, made into what the query around it returns; `None`: it stays where it is.
+///
+/// # Safety
+///
+/// The caller owns the query.
+unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Query> {
+    // SAFETY: by the caller's promise; entries and lists are those of a valid query.
+    unsafe {
+        let tree = Tree::new();
+        let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
+        let inner = subquery(tree, &*query, &*entry)?;
+        let condition = tree.node(simplified((*(*query).jointree).quals)).filter(|condition| !is_true(*condition));
+        if !is_plain(&*query) || !can_take_over(&*inner) || !(*query).cteList.is_null() && !(*inner).cteList.is_null() {
+            return None;
+        }
+        let sorts = !(*query).sortClause.is_null();
+        // What it does to its rows in the end it must not do before what the query does to them.
+        let finishes =
+            !(*inner).distinctClause.is_null() || !(*inner).setOperations.is_null() || !(*inner).groupingSets.is_null();
+        // Nor may what is computed of them meet rows that are not returned, or leave out what the subquery computes.
+        if !returns_columns(tree, &*query) && (is_limited(&*inner) || may_leave_out(tree, &*query, &*inner)) {
+            return None;
+        }
+        if is_limited(&*inner) && (sorts || is_limited(&*query))
+            || finishes && (sorts || !returns_all(tree, &*query, &*inner))
+        {
+            return None;
+        }
+        if let Some(condition) = condition {
+            let later = finishes || is_limited(&*inner) || (*inner).hasWindowFuncs;
+            if later || condition.is_volatile() {
+                return None;
+            }
+        }
+        if (*entry).rtekind == pg_sys::RTEKind::RTE_CTE {
+            let is_other = |with: &&pg_sys::CommonTableExpr| !std::ptr::eq(with.ctequery, inner.cast());
+            let mut others = std::ptr::null_mut();
+            let all = tree.list_of::<pg_sys::CommonTableExpr>((*query).cteList);
+            all.filter(is_other).for_each(|with| push(&mut others, std::ptr::from_ref(with).cast_mut()));
+            (*query).cteList = others;
+        }
+        pg_sys::IncrementVarSublevelsUp(inner.cast(), -1, 1);
+        if !finishes {
+            let outer = compat::replace_columns(query, index, entry, (*inner).targetList);
+            take_targets(tree, &mut *inner, &*outer);
+            if condition.is_some() {
+                let place = match is_grouped(&*inner) {
+                    true => &raw mut (*inner).havingQual,
+                    false => &raw mut (*(*inner).jointree).quals,
+                };
+                *place = both(*place, (*(*outer).jointree).quals);
+            }
+        }
+        if is_limited(&*query) {
+            ((*inner).limitCount, (*inner).limitOffset) = ((*query).limitCount, (*query).limitOffset);
+            (*inner).limitOption = (*query).limitOption;
+        }
+        if !(*query).cteList.is_null() {
+            ((*inner).cteList, (*inner).hasRecursive) = ((*query).cteList, (*query).hasRecursive);
+        }
+        (*inner).hasSubLinks |= (*query).hasSubLinks;
+        (*inner).hasRowSecurity |= (*query).hasRowSecurity;
+        Some(inner)
+    }
+}
+
+/// A subquery, or a WITH query that nobody else refers to.
+unsafe fn subquery(tree: Tree<'_>, query: &pg_sys::Query, entry: &pg_sys::RangeTblEntry) -> Option<*mut pg_sys::Query> {
+    match entry.rtekind {
+        _ if entry.lateral || entry.security_barrier || !entry.securityQuals.is_null() => None,
+        pg_sys::RTEKind::RTE_SUBQUERY => Some(entry.subquery),
+        pg_sys::RTEKind::RTE_CTE if entry.ctelevelsup == 0 && !entry.self_reference => {
+            // SAFETY: an entry of a WITH query names one of a valid query's list.
+            let is_it = |with: &&pg_sys::CommonTableExpr| unsafe {
+                std::ffi::CStr::from_ptr(with.ctename) == std::ffi::CStr::from_ptr(entry.ctename)
+            };
+            let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList).find(is_it)?;
+            let is_fence = with.ctematerialized == pg_sys::CTEMaterialize::CTEMaterializeAlways;
+            let alone = with.cterefcount == 1 && !with.cterecursive && !is_fence;
+            alone.then_some(with.ctequery.cast())
+        }
+        _ => None,
+    }
+}
+
+/// Whether a query does nothing but compute expressions, look at conditions, sort and limit.
+fn is_plain(query: &pg_sys::Query) -> bool {
+    query.commandType == pg_sys::CmdType::CMD_SELECT
+        && !is_grouped(query)
+        && !(query.hasWindowFuncs || query.hasTargetSRFs || query.hasSubLinks || query.hasModifyingCTE)
+        && query.distinctClause.is_null()
+        && query.setOperations.is_null()
+        && query.rowMarks.is_null()
+}
+
+/// Whether a subquery may compute the expressions of the query around it as well.
+fn can_take_over(inner: &pg_sys::Query) -> bool {
+    inner.commandType == pg_sys::CmdType::CMD_SELECT
+        && !(inner.hasTargetSRFs || inner.hasModifyingCTE || inner.hasForUpdate)
+        && inner.rowMarks.is_null()
+        // SAFETY: a list of expressions.
+        && !unsafe { pg_sys::contain_volatile_functions(inner.targetList.cast()) }
+}
+
+/// Whether a query computes nothing of the columns that it returns.
+fn returns_columns(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    let mut entries = tree.list_of::<pg_sys::TargetEntry>(query.targetList);
+    entries.all(|entry| tree.required(entry.expr).cast::<pg_sys::Var>().is_some())
+}
+
+/// Whether what a query computes need not look at all the values that it computes it of, some of which may be errors.
+fn may_leave_out(tree: Tree<'_>, query: &pg_sys::Query, inner: &pg_sys::Query) -> bool {
+    let chooses = |node: Node<'_>| {
+        use pg_sys::NodeTag::*;
+        matches!(node.tag(), T_CaseExpr | T_CoalesceExpr | T_BoolExpr | T_NullIfExpr | T_MinMaxExpr)
+    };
+    let is_plain = |node: Node<'_>| matches!(node.tag(), pg_sys::NodeTag::T_Var | pg_sys::NodeTag::T_Const);
+    let mut outer = tree.list_of::<pg_sys::TargetEntry>(query.targetList).map(|entry| tree.required(entry.expr));
+    let mut own = tree.list_of::<pg_sys::TargetEntry>(inner.targetList).map(|entry| tree.required(entry.expr));
+    outer.any(|node| node.is_volatile() || node.any(chooses)) && !own.all(is_plain)
+}
+
+/// Whether the query returns the subquery's columns as they are.
+fn returns_all(tree: Tree<'_>, query: &pg_sys::Query, inner: &pg_sys::Query) -> bool {
+    let columns = tree.list_of::<pg_sys::TargetEntry>(inner.targetList).filter(|entry| !entry.resjunk).count();
+    let entries: Vec<_> = tree.list_of::<pg_sys::TargetEntry>(query.targetList).collect();
+    let is_column = |(number, entry): (i16, &&pg_sys::TargetEntry)| {
+        tree.required(entry.expr).cast::<pg_sys::Var>().is_some_and(|var| var.varattno == number)
+    };
+    entries.len() == columns && (1..).zip(&entries).all(is_column)
+}
+
+/// Has the subquery return what `outer`, with the subquery's expressions in place of its columns, returns, in its order if
+/// it has one.
+///
+/// # Safety
+///
+/// The caller owns both.
+unsafe fn take_targets(tree: Tree<'_>, inner: &mut pg_sys::Query, outer: &pg_sys::Query) {
+    let own: Vec<&pg_sys::TargetEntry> = tree.list_of(inner.targetList).collect();
+    let names = own.iter().map(|entry| entry.ressortgroupref).max().unwrap_or(0);
+    let renamed = |name: u32| if name == 0 { 0 } else { name + names };
+    let mut targets = std::ptr::null_mut();
+    let mut number = 0;
+    let mut add = |entry: &pg_sys::TargetEntry, name: u32, junk: bool| {
+        number += 1;
+        let added = make::<pg_sys::TargetEntry>();
+        *added = *entry;
+        (added.resno, added.ressortgroupref, added.resjunk) = (number, name, junk);
+        push(&mut targets, std::ptr::from_mut(added));
+    };
+    for entry in tree.list_of::<pg_sys::TargetEntry>(outer.targetList) {
+        add(entry, renamed(entry.ressortgroupref), entry.resjunk);
+    }
+    own.into_iter().filter(|entry| entry.ressortgroupref > 0).for_each(|entry| add(entry, entry.ressortgroupref, true));
+    inner.targetList = targets;
+    if !outer.sortClause.is_null() {
+        for clause in tree.list_of::<pg_sys::SortGroupClause>(outer.sortClause) {
+            // SAFETY: the clauses of a query that the caller owns.
+            unsafe { (*std::ptr::from_ref(clause).cast_mut()).tleSortGroupRef = renamed(clause.tleSortGroupRef) };
+        }
+        inner.sortClause = outer.sortClause;
+    }
+}

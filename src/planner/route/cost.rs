@@ -1,0 +1,344 @@
+//! What a query would cost in the engine, of its translation and of the heap's plan, which says how many rows come of
+//! what. Other than there, nothing is done once for each of many rows: the engine reads tables in whole, and joins what
+//! PostgreSQL looks up.
+
+use std::collections::HashMap;
+
+use pgrx::prelude::*;
+use route::{Costs, Flow};
+
+use super::partners::{Way, compared, way};
+use crate::pg::relation::OpenRelation;
+use crate::pg::session;
+use crate::pg::tree::{Node, Tagged, Tree};
+use crate::planner::rewrite::insert;
+use crate::planner::tree::nodes::EngineSide;
+use crate::settings;
+
+/// Of rows that are returned and then filtered by PostgreSQL so many are left over, as its planner guesses where it knows
+/// nothing.
+const KEPT_ABOVE: f64 = 1.0 / 3.0;
+
+/// A row that is put in an order takes as long as so many pairs.
+const PAIRS_OF_SORTED: f64 = 16.0;
+
+/// What the heap's plan costs, but for what an INSERT does with its rows.
+///
+/// # Safety
+///
+/// A finished plan.
+pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
+    // SAFETY: by the caller's promise.
+    unsafe { (**insert::source(heap.cast_mut())).total_cost }
+}
+
+/// Whether the heap is cheaper than the engine at its best, which has to read a value of each row, and to return one. So a
+/// query need not be translated to be left alone.
+///
+/// # Safety
+///
+/// A finished plan whose relations are locked.
+pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
+    let costs = settings::engine_costs();
+    // SAFETY: by the caller's promise.
+    let (tree, heap_cost, rtable) = unsafe { (Tree::new(), of_heap(heap), (*heap).rtable) };
+    let mut budget = heap_cost - costs.startup;
+    tree.list_of::<pg_sys::RangeTblEntry>(rtable).filter_map(table).any(|relid| {
+        budget -= costs.value * expected_rows(relid);
+        budget <= 0.0
+    })
+}
+
+/// What the query would cost in the engine; `for_client`: its rows go to the client.
+///
+/// # Safety
+///
+/// A finished plan whose relations are locked, and the engine's side for the same query.
+pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for_client: bool) -> f64 {
+    let costs = settings::engine_costs();
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let tree = Tree::new();
+        let above = side.above();
+        let boundary = boundary(tree, &**insert::source(heap.cast_mut()), &above, side.demand().is_limited);
+        let mut heap_plan = HeapPlan::new(tree, &*heap);
+        let returned = boundary.returned / if side.filters_above() { KEPT_ABOVE } else { 1.0 };
+        let flow = Flow { returned, ..heap_plan.flow() };
+        let mut work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
+        if for_client && side.hands_on() {
+            // The heap's rows have to be written for the client, too, which its cost leaves out; the engine's take no longer.
+            work.results = 0.0;
+        }
+        costs.of(work) + boundary.cost_above + sent(side, &costs)
+    }
+}
+
+/// What PostgreSQL has to compute for the engine, and sends.
+fn sent(side: &EngineSide, costs: &Costs) -> f64 {
+    let cost = |plan: &pg_sys::Plan| {
+        // SAFETY: a plan has a list of targets.
+        let columns = unsafe { pg_sys::list_length(plan.targetlist) };
+        plan.total_cost + plan.plan_rows * f64::from(columns + 1) * costs.result
+    };
+    side.sent().map(cost).sum()
+}
+
+/// What PostgreSQL's nodes above the engine are.
+#[derive(Clone, Copy, Debug)]
+pub struct Above {
+    pub groups: usize,
+    /// Of sorted rows each once.
+    pub uniques: usize,
+    pub windows: usize,
+    /// Or the engine does.
+    pub sorts: bool,
+}
+
+/// Where in the heap's plan the engine's rows would come in.
+struct Boundary {
+    returned: f64,
+    /// Of the nodes above, which both sides have.
+    cost_above: f64,
+}
+
+/// # Safety
+///
+/// A plan of the heap.
+unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited: bool) -> Boundary {
+    use pg_sys::NodeTag::*;
+    let (mut plan, mut cost_above, mut times, mut sorted) = (top, 0.0, 1.0, false);
+    let Above { mut groups, mut uniques, windows, .. } = *above;
+    // SAFETY: a plan's child, or null.
+    while let Some(below) = unsafe { plan.lefttree.as_ref() } {
+        let own = (plan.total_cost - below.total_cost - of_subqueries(tree, plan)).max(0.0);
+        match plan.type_ {
+            T_Sort | T_IncrementalSort => {
+                sorted = true;
+                cost_above += own;
+            }
+            T_Result | T_ProjectSet => cost_above += own,
+            T_WindowAgg if windows > 0 => cost_above += own,
+            T_Unique if uniques > 0 => {
+                uniques -= 1;
+                cost_above += own;
+            }
+            // Of a limit the rows below are meant, and what it saves is the heap's alone.
+            T_Limit | T_Material => {}
+            T_Gather | T_GatherMerge => times = divisor(tree.required(std::ptr::from_ref(plan).cast_mut())),
+            T_Agg if is_partial(plan) && groups < above.groups => cost_above += own,
+            T_Agg | T_Group if groups > 0 => {
+                groups -= 1;
+                cost_above += own;
+            }
+            _ => break,
+        }
+        plan = below;
+    }
+    let returned = if is_limited { top.plan_rows } else { plan.plan_rows * times };
+    if above.sorts && !sorted {
+        // The heap has them in order by an index.
+        cost_above += 2.0 * session::cpu_operator_cost() * returned * returned.max(2.0).log2();
+    }
+    Boundary { returned, cost_above }
+}
+
+/// What a node's cost has in it for queries that are computed before it: the engine does that.
+fn of_subqueries(tree: Tree<'_>, plan: &pg_sys::Plan) -> f64 {
+    let subqueries = tree.list_of::<pg_sys::SubPlan>(plan.initPlan);
+    subqueries.map(|subquery| subquery.startup_cost + subquery.per_call_cost).sum()
+}
+
+fn is_partial(plan: &pg_sys::Plan) -> bool {
+    let skips = |agg: &pg_sys::Agg| agg.aggsplit & pg_sys::AGGSPLITOP_SKIPFINAL != 0;
+    of::<pg_sys::Agg>(plan).is_some_and(skips)
+}
+
+/// How many processes share the rows below a node, as the planner reckons.
+fn divisor(gather: Node<'_>) -> f64 {
+    let workers = match (gather.cast::<pg_sys::Gather>(), gather.cast::<pg_sys::GatherMerge>()) {
+        (Some(gather), _) => gather.num_workers,
+        (_, Some(gather)) => gather.num_workers,
+        _ => 0,
+    };
+    let workers = f64::from(workers);
+    workers + (1.0 - 0.3 * workers).max(0.0)
+}
+
+fn of<T: Tagged>(plan: &pg_sys::Plan) -> Option<&T> {
+    // SAFETY: a plan is a node; its tag says which.
+    unsafe { Tree::new() }.required(std::ptr::from_ref(plan).cast_mut()).cast()
+}
+
+/// The table that an entry stands for.
+fn table(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
+    let kind = entry.relkind as u8;
+    let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_MATVIEW;
+    (entry.rtekind == pg_sys::RTEKind::RTE_RELATION && has_rows).then_some(entry.relid)
+}
+
+pub fn expected_rows(relid: pg_sys::Oid) -> f64 {
+    OpenRelation::try_locked(relid).map_or(0.0, |relation| relation.expected_rows())
+}
+
+/// How often a part of the plan is run, and in how many processes.
+#[derive(Clone, Copy)]
+struct Turns {
+    /// With other parameters each time; for each of the rows around it, however many these are, it is infinity.
+    repeats: f64,
+    processes: f64,
+}
+
+/// The heap's plan, looked through for rows that the engine joins or groups.
+struct HeapPlan<'a> {
+    tree: Tree<'a>,
+    statement: &'a pg_sys::PlannedStmt,
+    tables: HashMap<pg_sys::Oid, f64>,
+    flow: Flow,
+}
+
+impl<'a> HeapPlan<'a> {
+    fn new(tree: Tree<'a>, statement: &'a pg_sys::PlannedStmt) -> HeapPlan<'a> {
+        HeapPlan { tree, statement, tables: HashMap::new(), flow: Flow::default() }
+    }
+
+    fn rows_of_table(&mut self, relid: pg_sys::Oid) -> f64 {
+        *self.tables.entry(relid).or_insert_with(|| expected_rows(relid))
+    }
+
+    /// Rows that are joined, and grouped.
+    fn flow(&mut self) -> Flow {
+        let once = Turns { repeats: 1.0, processes: 1.0 };
+        self.rows(self.plan(self.statement.planTree), once);
+        for subplan in self.tree.pointers(self.statement.subplans) {
+            let plan = self.plan(subplan.cast());
+            // What reads the rows around it is computed for all of them at once.
+            // SAFETY: a set, or null.
+            let reads_outside = unsafe { pg_sys::bms_num_members(plan.extParam) > 0 };
+            let repeats = if reads_outside { f64::INFINITY } else { 1.0 };
+            self.rows(plan, Turns { repeats, ..once });
+        }
+        self.flow
+    }
+
+    fn plan(&self, plan: *mut pg_sys::Plan) -> &'a pg_sys::Plan {
+        // SAFETY: a plan of the statement, which is not changed meanwhile.
+        unsafe { &*plan }
+    }
+
+    fn below(&mut self, plan: *mut pg_sys::Plan, turns: Turns) -> f64 {
+        if plan.is_null() { 0.0 } else { self.rows(self.plan(plan), turns) }
+    }
+
+    fn each_below(&mut self, plans: *mut pg_sys::List, turns: Turns) -> f64 {
+        self.tree.pointers(plans).map(|plan| self.rows(self.plan(plan.cast()), turns)).sum()
+    }
+
+    /// How many rows a node gives in all its turns; those that are joined and grouped below it are counted.
+    fn rows(&mut self, plan: &'a pg_sys::Plan, turns: Turns) -> f64 {
+        use pg_sys::NodeTag::*;
+        let expected = plan.plan_rows.max(1.0) * turns.processes * turns.repeats;
+        let or_at_most = |most: f64| if expected.is_finite() { expected } else { most };
+        match plan.type_ {
+            T_SeqScan | T_SampleScan | T_IndexScan | T_IndexOnlyScan | T_BitmapHeapScan | T_TidScan
+            | T_TidRangeScan => {
+                let most = self.scanned(plan);
+                expected.min(most)
+            }
+            T_NestLoop => {
+                let outer = self.below(plan.lefttree, turns);
+                let looks_up = of::<pg_sys::NestLoop>(plan).is_some_and(|join| !join.nestParams.is_null());
+                // The outer rows are those of all processes.
+                let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
+                let inner = self.below(plan.righttree, Turns { repeats, ..turns });
+                self.flow.paired += self.pairs(plan, outer, inner, looks_up);
+                self.join(outer, inner, or_at_most(outer.max(inner)))
+            }
+            T_HashJoin | T_MergeJoin => {
+                let outer = self.below(plan.lefttree, turns);
+                let inner = self.below(plan.righttree, turns);
+                self.join(outer, inner, or_at_most(outer.max(inner)))
+            }
+            T_Agg | T_Group | T_Unique | T_WindowAgg => {
+                let input = self.below(plan.lefttree, turns);
+                self.flow.grouped += input;
+                expected.min(input)
+            }
+            T_Gather | T_GatherMerge => {
+                let processes = divisor(self.tree.required(std::ptr::from_ref(plan).cast_mut()));
+                self.below(plan.lefttree, Turns { processes, ..turns })
+            }
+            T_Append => {
+                let parts = of::<pg_sys::Append>(plan).map_or(std::ptr::null_mut(), |append| append.appendplans);
+                self.each_below(parts, turns)
+            }
+            T_MergeAppend => {
+                let parts = of::<pg_sys::MergeAppend>(plan).map_or(std::ptr::null_mut(), |append| append.mergeplans);
+                self.each_below(parts, turns)
+            }
+            T_SubqueryScan => {
+                let below = of::<pg_sys::SubqueryScan>(plan).map_or(std::ptr::null_mut(), |scan| scan.subplan);
+                self.below(below, turns)
+            }
+            _ if plan.lefttree.is_null() => or_at_most(plan.plan_rows.max(1.0)),
+            _ => {
+                let input = self.below(plan.lefttree, turns);
+                self.below(plan.righttree, turns);
+                expected.min(input)
+            }
+        }
+    }
+
+    fn join(&mut self, outer: f64, inner: f64, result: f64) -> f64 {
+        self.flow.joined += outer + inner + result;
+        result
+    }
+
+    /// Pairs that the engine has to look at for a nested loop, or what takes as long.
+    fn pairs(&mut self, plan: &pg_sys::Plan, outer: f64, inner: f64, looks_up: bool) -> f64 {
+        let Some(join) = of::<pg_sys::NestLoop>(plan) else { return 0.0 };
+        let found = if looks_up { self.looked_up(plan.righttree) } else { None };
+        let others = found.map_or(inner, |(_, rows)| rows);
+        let ways = way(compared(self.tree, join.join.joinqual)).into_iter().chain(found.map(|(way, _)| way));
+        let way = match ways.min() {
+            // What is looked up by other means has its rows among those that are joined.
+            None | Some(Way::Pairs) if looks_up && found.is_none() => return 0.0,
+            best => best.unwrap_or(Way::Pairs),
+        };
+        let sorted = match join.join.jointype {
+            // They look for one partner among the others.
+            pg_sys::JoinType::JOIN_SEMI | pg_sys::JoinType::JOIN_ANTI => others,
+            _ => others.min(outer),
+        };
+        match way {
+            Way::Table => 0.0,
+            Way::Order => PAIRS_OF_SORTED * sorted,
+            Way::Pairs => outer * others,
+        }
+    }
+
+    /// How the engine finds partners in a side that is looked up in an index for each row of the other one, and among how many rows.
+    fn looked_up(&mut self, side: *mut pg_sys::Plan) -> Option<(Way, f64)> {
+        use pg_sys::NodeTag::*;
+        // SAFETY: a plan's child, or null.
+        let plan = unsafe { side.as_ref() }?;
+        let index = match plan.type_ {
+            T_Memoize | T_Material | T_Result | T_Sort | T_Unique => return self.looked_up(plan.lefttree),
+            T_IndexScan => of::<pg_sys::IndexScan>(plan).map(|scan| scan.indexqual),
+            T_IndexOnlyScan => of::<pg_sys::IndexOnlyScan>(plan).map(|scan| scan.indexqual),
+            T_BitmapHeapScan if !plan.lefttree.is_null() => {
+                of::<pg_sys::BitmapIndexScan>(self.plan(plan.lefttree)).map(|scan| scan.indexqual)
+            }
+            _ => None,
+        };
+        let given = compared(self.tree, index?);
+        Some((way(given.filter(|condition| condition.reads_param()))?, self.scanned(plan)))
+    }
+
+    /// All rows of the table that a node reads.
+    fn scanned(&mut self, scan: &pg_sys::Plan) -> f64 {
+        // SAFETY: nodes of this kind begin with a scan.
+        let number = unsafe { (*std::ptr::from_ref(scan).cast::<pg_sys::Scan>()).scanrelid } as usize;
+        let entry = self.tree.list_of::<pg_sys::RangeTblEntry>(self.statement.rtable).nth(number - 1);
+        entry.and_then(table).map_or(0.0, |relid| self.rows_of_table(relid))
+    }
+}

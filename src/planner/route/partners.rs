@@ -1,0 +1,83 @@
+//! How the heap's plan compares the two sides of a nested loop: whether the engine finds partners by that, in a hash table or in
+//! an order, or has to compare all pairs.
+
+use pgrx::prelude::*;
+use plan::CmpOp;
+
+use crate::pg::compat::ordered_by_bytes;
+use crate::pg::tree::{Node, Tree};
+use crate::planner::words::operators;
+
+/// A comparison among the conditions of a join or of an index.
+pub struct Compared<'a> {
+    node: Node<'a>,
+    op: CmpOp,
+    collation: pg_sys::Oid,
+    sides: [Node<'a>; 2],
+}
+
+/// Those of a list of conditions; rows are compared by their first values.
+pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Iterator<Item = Compared<'a>> {
+    tree.list(conditions).filter_map(move |node| {
+        let (operator, collation, sides) = if let Some(call) = node.cast::<pg_sys::OpExpr>() {
+            let mut args = tree.list(call.args);
+            (call.opno, call.inputcollid, [args.next()?, args.next()?])
+        } else {
+            let rows = node.cast::<pg_sys::RowCompareExpr>()?;
+            let sides = [tree.list(rows.largs).next()?, tree.list(rows.rargs).next()?];
+            (tree.oids(rows.opnos).next()?, tree.oids(rows.inputcollids).next()?, sides)
+        };
+        let (_, op) = operators::comparison(operator)?;
+        Some(Compared { node, op, collation, sides })
+    })
+}
+
+/// How the engine finds the partners of a row, the best way first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// By a hash table.
+    Table,
+    /// Among rows that it puts in an order.
+    Order,
+    Pairs,
+}
+
+/// The best one that comparisons allow; `None`: there are none.
+pub fn way<'a>(comparisons: impl Iterator<Item = Compared<'a>>) -> Option<Way> {
+    comparisons.map(|comparison| comparison.way()).min()
+}
+
+impl Compared<'_> {
+    /// Whether it compares with a value of the rows around.
+    pub fn reads_param(&self) -> bool {
+        self.node.any(|node| node.cast::<pg_sys::Param>().is_some())
+    }
+
+    fn way(&self) -> Way {
+        match self.op {
+            CmpOp::Eq => Way::Table,
+            CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge if self.has_ranks() && self.is_between_sides() => Way::Order,
+            _ => Way::Pairs,
+        }
+    }
+
+    /// Text has ranks where it is ordered by its bytes.
+    fn has_ranks(&self) -> bool {
+        self.collation == pg_sys::InvalidOid || ordered_by_bytes(self.collation)
+    }
+
+    /// Whether each of the values compared is one side's. An index compares its own with others.
+    fn is_between_sides(&self) -> bool {
+        let is_of = |node: Node<'_>, side: fn(Node<'_>) -> bool| node.any(side);
+        let [left, right] = self.sides.map(|side| (is_of(side, is_outer), is_of(side, is_inner)));
+        left.0 != left.1 && right.0 != right.1 && left.0 != right.0 || self.reads_param()
+    }
+}
+
+fn is_outer(node: Node<'_>) -> bool {
+    node.cast::<pg_sys::Var>().is_some_and(|var| var.varno == pg_sys::OUTER_VAR)
+}
+
+fn is_inner(node: Node<'_>) -> bool {
+    node.cast::<pg_sys::Var>().is_some_and(|var| var.varno == pg_sys::INNER_VAR)
+}

@@ -1,0 +1,278 @@
+//! Aggregates: what the engine computes, and how it becomes PostgreSQL's result.
+
+use pgrx::prelude::*;
+use plan::catalogue::{Aggregate, Extreme};
+use plan::{Agg, Expr, Literal, SortKey, Type};
+
+use crate::pg::catalog;
+use crate::pg::tree::Node;
+use crate::planner::translate::columns::{Distinct, conversion, plain};
+use crate::planner::translate::expr::compare::{TextOrder, named_locale, require_known_equality, require_own_equality};
+use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_images};
+use crate::planner::translate::{Scale, Translator, Typed, cast, exact};
+use crate::planner::words::operators;
+use crate::planner::words::reason::{Attempt, Reason, Why};
+use crate::settings::{self, FloatAggregates};
+use crate::spec::Conversion;
+
+/// AGGKIND_NORMAL: not an ordered-set aggregate.
+const NORMAL_AGGREGATE: u8 = b'n';
+
+/// What the engine computes for an aggregate.
+pub enum Translated {
+    Column(Agg, Distinct, Conversion),
+    /// The sum of numerics, or with a count their average, that shows as many digits as that one of them which shows
+    /// most.
+    Scaled {
+        sum: Agg,
+        ty: Type,
+        scale: Agg,
+        count: Option<Agg>,
+    },
+    /// The average of numerics, or of intervals.
+    Average {
+        ty: Type,
+        sum: Agg,
+        count: Agg,
+    },
+}
+
+impl<'a> Translator<'a> {
+    /// `arrival`: the order in which the rows come, where it may show.
+    pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref, arrival: Vec<SortKey>) -> Attempt<Translated> {
+        if let Some(listing) = operators::listing(aggref.aggfnoid) {
+            return self.listed(aggref, listing, arrival);
+        }
+        let aggregate = whitelisted(aggref)?;
+        self.check_order(aggref, aggregate)?;
+        let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
+        let arguments = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).filter(|entry| !entry.resjunk);
+        let mut arguments = arguments.map(|entry| self.tree.required(entry.expr));
+        let (argument, second) = (arguments.next(), arguments.next());
+        let Some(argument) = argument else {
+            if aggregate != Aggregate::CountStar {
+                return Err(unknown(aggref));
+            }
+            let yes = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) };
+            let agg = match filter {
+                None => Agg::CountStar,
+                Some(_) => Agg::Count(where_true(filter.as_ref(), yes, Type::Bool)),
+            };
+            return Ok(Translated::Column(agg, Distinct(false), Conversion::Plain(Type::Int64)));
+        };
+        if let Some(x) = second {
+            return self.pair(aggref, aggregate, argument, x, filter.as_ref());
+        }
+        let typed = match (self.expression(argument)?, aggregate) {
+            // PostgreSQL adds up reals as doubles.
+            (typed @ Typed { ty: Type::Float32, .. }, Aggregate::Float(_)) => {
+                exact(cast(typed, Type::Float64), Type::Float64)
+            }
+            (typed, Aggregate::Count) => typed,
+            (typed, Aggregate::Sum | Aggregate::Avg) if matches!(typed.scale, Scale::Varies(_)) => typed,
+            (typed, _) => self.shown(typed)?,
+        };
+        let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
+        // The least of all intervals is one of the least of each once.
+        let indifferent = is_extreme && typed.ty == Type::Interval;
+        let distinct = !aggref.aggdistinct.is_null() && !indifferent;
+        match (&typed.scale, aggregate) {
+            (_, Aggregate::Count) | (Scale::OfType, _) => {}
+            (Scale::Varies(_), Aggregate::Sum | Aggregate::Avg) if distinct => {
+                return Err(Why::NumericDigits.of("DISTINCT of numeric values of different scales"));
+            }
+            (Scale::Varies(scale), Aggregate::Sum | Aggregate::Avg) => {
+                let scale = where_true(filter.as_ref(), scale.clone(), Type::Int32);
+                let value = where_true(filter.as_ref(), typed.expr, typed.ty);
+                return Ok(scaled(aggregate, value, typed.ty, scale));
+            }
+            _ => return Err(Why::NumericDigits.of("aggregate of a numeric whose digits are not known")),
+        }
+        if has_images(typed.ty) && distinct && aggregate != Aggregate::Count {
+            return Err(match typed.ty {
+                Type::Interval => Why::Aggregate.of("sum or average of intervals with DISTINCT"),
+                _ => Why::NumericDigits.of("DISTINCT of numeric values of different scales"),
+            });
+        }
+        if has_images(typed.ty) && aggregate == Aggregate::Avg {
+            let (ty, value) = (typed.ty, where_true(filter.as_ref(), typed.expr, typed.ty));
+            return Ok(Translated::Average { ty, sum: Agg::Sum(value.clone()), count: Agg::Count(value) });
+        }
+        if is_extreme && typed.ty == Type::Enum {
+            let value = exact(where_true(filter.as_ref(), typed.expr, typed.ty), typed.ty);
+            let last = aggregate == Aggregate::Max;
+            let agg = self.first_label(value, argument.sql_type(), last);
+            return Ok(Translated::Column(agg, Distinct(false), plain(Type::Enum)));
+        }
+        if is_extreme && typed.ty == Type::Opaque {
+            return Err(Why::Type.of(format!("order of {}", catalog::type_name(argument.sql_type()))));
+        }
+        let order = match typed.ty.is_text() && is_extreme {
+            true => TextOrder::of(aggref.inputcollid)?,
+            false => TextOrder::ByBytes,
+        };
+        if distinct {
+            require_known_equality(typed.ty, argument)?;
+            for clause in self.tree.list_of::<pg_sys::SortGroupClause>(aggref.aggdistinct) {
+                require_own_equality(clause, argument)?;
+            }
+        }
+        if !aggregate.row().takes(typed.ty) {
+            return Err(unknown(aggref));
+        }
+        let conversion = match operators::spread(aggref.aggfnoid) {
+            Some((of, false)) => Conversion::Spread { of, scale: typed.ty.scale() },
+            _ => result(self, aggregate, typed.ty, argument)?,
+        };
+        let (value, ty) = match distinct {
+            true => (comparable(&typed), comparable_type(typed.ty)),
+            false => (typed.expr, typed.ty),
+        };
+        let agg = match (aggregate, where_true(filter.as_ref(), value, ty)) {
+            (Aggregate::Count, Expr::Literal { value: Some(_), .. }) if !distinct => Some(Agg::CountStar),
+            (aggregate, expr) => match (aggregate, order) {
+                (Aggregate::Min, TextOrder::InLocale(locale)) => Some(in_locale(Extreme::Min, expr, &locale)),
+                (Aggregate::Max, TextOrder::InLocale(locale)) => Some(in_locale(Extreme::Max, expr, &locale)),
+                (aggregate, _) => aggregate.of(Some(expr)),
+            },
+        };
+        let agg = agg.ok_or_else(|| unknown(aggref))?;
+        // The least of all is that of each once.
+        let once = distinct && !matches!(agg, Agg::InLocale(..));
+        Ok(Translated::Column(agg, Distinct(once), conversion))
+    }
+
+    /// ORDER BY is no matter to what is exact, unless it raises an error.
+    fn check_order(&mut self, aggref: &'a pg_sys::Aggref, aggregate: Aggregate) -> Attempt<()> {
+        let ordered = || Err(Why::Aggregate.of("ordered aggregate"));
+        if !aggref.aggorder.is_null() && matches!(aggregate, Aggregate::Float(_) | Aggregate::Pair(_)) {
+            return ordered();
+        }
+        for entry in self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).filter(|entry| entry.resjunk) {
+            if self.expression(self.tree.required(entry.expr))?.expr.can_raise() {
+                return ordered();
+            }
+        }
+        Ok(())
+    }
+
+    /// Of y and x.
+    fn pair(
+        &mut self,
+        aggref: &pg_sys::Aggref,
+        aggregate: Aggregate,
+        y: Node<'a>,
+        x: Node<'a>,
+        filter: Option<&Expr>,
+    ) -> Attempt<Translated> {
+        if !aggref.aggdistinct.is_null() {
+            return Err(Why::Aggregate.of("DISTINCT of pairs"));
+        }
+        let (y, x) = (self.expression(y)?, self.expression(x)?);
+        let float = Type::Float64;
+        if (y.ty, x.ty) != (float, float) {
+            return Err(unknown(aggref));
+        }
+        let (agg, ty) = match aggregate {
+            Aggregate::Count => {
+                let y_is_there = Expr::IsNull { arg: Box::new(y.expr), negated: true };
+                let both = where_true(Some(&y_is_there), x.expr, float);
+                (Agg::Count(where_true(filter, both, float)), Type::Int64)
+            }
+            Aggregate::Pair(pair) => {
+                let both = [where_true(filter, y.expr, float), where_true(filter, x.expr, float)];
+                (Agg::Pair(pair, Box::new(both)), float)
+            }
+            _ => return Err(unknown(aggref)),
+        };
+        Ok(Translated::Column(agg, Distinct(false), Conversion::Plain(ty)))
+    }
+}
+
+/// The value, or null where the filter is not true: aggregates pass over nulls.
+pub fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
+    match filter {
+        None => value,
+        Some(filter) => {
+            let otherwise = Box::new(Expr::Literal { ty, value: None });
+            Expr::Case { branches: vec![(filter.clone(), value)], otherwise }
+        }
+    }
+}
+
+/// Of numerics of different scales.
+fn scaled(aggregate: Aggregate, value: Expr, ty: Type, scale: Expr) -> Translated {
+    let count = (aggregate == Aggregate::Avg).then(|| Agg::Count(value.clone()));
+    let ty = Type::Decimal128 { scale: ty.scale() };
+    Translated::Scaled { sum: Agg::Sum(value), ty, scale: Agg::Max(scale), count }
+}
+
+fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
+    if aggref.aggkind as u8 != NORMAL_AGGREGATE {
+        return Err(Why::Aggregate.of("ordered aggregate"));
+    }
+    let aggregate = operators::aggregate(aggref.aggfnoid);
+    let left_to_heap = match aggregate {
+        None => operators::depends_on_row_order(aggref.aggfnoid),
+        Some(Aggregate::Float(_) | Aggregate::Pair(_)) => settings::FLOAT_AGGREGATES.get() == FloatAggregates::Heap,
+        Some(_) => false,
+    };
+    if left_to_heap {
+        return Err(row_order(aggref));
+    }
+    aggregate.ok_or_else(|| unknown(aggref))
+}
+
+/// Whether PostgreSQL may compute an aggregate of rows that come in another order than the heap's.
+pub fn check_row_order(aggref: &pg_sys::Aggref) -> Attempt<()> {
+    let is_float = matches!(operators::aggregate(aggref.aggfnoid), Some(Aggregate::Float(_) | Aggregate::Pair(_)));
+    let depends = is_float || operators::depends_on_row_order(aggref.aggfnoid);
+    match depends && settings::FLOAT_AGGREGATES.get() == FloatAggregates::Heap {
+        true => Err(row_order(aggref)),
+        false => Ok(()),
+    }
+}
+
+/// Whether an aggregate that says no order of its own may make something else of the same rows in another one.
+pub fn may_show_row_order(aggref: &pg_sys::Aggref) -> bool {
+    let is_sorted = !aggref.aggdistinct.is_null() && operators::listing(aggref.aggfnoid).is_some();
+    let says_order = !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE;
+    !says_order && !is_sorted && operators::aggregate(aggref.aggfnoid).is_none()
+}
+
+fn row_order(aggref: &pg_sys::Aggref) -> Reason {
+    Why::RowOrder.of(format!("{} depends on row order", catalog::function_name(aggref.aggfnoid)))
+}
+
+pub fn unknown(aggref: &pg_sys::Aggref) -> Reason {
+    Why::Aggregate.of(format!("aggregate {}", catalog::function_name(aggref.aggfnoid)))
+}
+
+/// How an aggregate's result is made of the engine's.
+fn result<'a>(
+    translator: &Translator<'a>,
+    aggregate: Aggregate,
+    argument: Type,
+    node: Node<'a>,
+) -> Attempt<Conversion> {
+    match aggregate {
+        Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
+        Aggregate::Min | Aggregate::Max => conversion(translator, argument, node),
+        Aggregate::CountStar
+        | Aggregate::Count
+        | Aggregate::Sum
+        | Aggregate::Float(_)
+        | Aggregate::Bits(_)
+        | Aggregate::Spread
+        | Aggregate::Pair(_)
+        | Aggregate::InLocale(_)
+        | Aggregate::Listed(_) => {
+            let mut output = aggregate.row().output_types(argument);
+            output.next().map(plain).ok_or_else(|| Why::Aggregate.of("aggregate without a result"))
+        }
+    }
+}
+
+fn in_locale(extreme: Extreme, text: Expr, locale: &str) -> Agg {
+    Agg::InLocale(extreme, Box::new([text, named_locale(locale)]))
+}

@@ -1,0 +1,140 @@
+//! Aggregates over a group's values in an order: `string_agg`, `array_agg`, percentiles, `mode`.
+
+use pgrx::prelude::*;
+use plan::{Agg, Aggregation, Element, Expr, JoinKind, Listed, Listing, Literal, Named, Rel, SortKey, Type};
+
+use super::call::{Translated, unknown, where_true};
+use crate::pg::tree::Node;
+use crate::pg::value::{self, Form};
+use crate::planner::translate::columns::{Distinct, conversion, plain};
+use crate::planner::translate::level::arrival::unknown_order;
+use crate::planner::translate::level::ordered::Targets;
+use crate::planner::translate::level::select::{Level, Use, whole_level};
+use crate::planner::translate::{Pending, Translator, Typed, exact};
+use crate::planner::words::reason::{Attempt, Why};
+use crate::spec::{Conversion, Source};
+
+impl<'a> Translator<'a> {
+    pub fn listed(&mut self, aggref: &'a pg_sys::Aggref, of: Listing, arrival: Vec<SortKey>) -> Attempt<Translated> {
+        let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
+        let filter = filter.as_ref();
+        let targets = Targets::of(self.tree, aggref.args.cast());
+        let distinct = !aggref.aggdistinct.is_null();
+        // What is distinct is put in order by all arguments: those of ORDER BY come first.
+        let clauses = if distinct { aggref.aggdistinct } else { aggref.aggorder };
+        let mut order = if clauses.is_null() { arrival } else { self.sort_keys(clauses, &targets, None)? };
+        for key in order.iter_mut().filter(|key| !is_constant(&key.expr)) {
+            let ty = self.type_of(&key.expr);
+            key.expr = where_true(filter, key.expr.clone(), ty);
+        }
+        let mut own = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).filter(|entry| !entry.resjunk);
+        let node = self.tree.required(own.next().ok_or_else(|| unknown(aggref))?.expr);
+        let value = self.expression(node)?;
+        let value = self.shown(value)?;
+        let where_true = |typed: Typed| where_true(filter, typed.expr, typed.ty);
+        let (arguments, element, conversion) = match of {
+            Listing::Joined => {
+                let delimiter = self.tree.required(own.next().ok_or_else(|| unknown(aggref))?.expr);
+                let delimiter = self.expression(delimiter)?;
+                if value.ty != delimiter.ty {
+                    return Err(unknown(aggref));
+                }
+                let conversion = plain(value.ty);
+                // A delimiter is looked at only where there is a value.
+                let delimiter = if is_constant(&delimiter.expr) { delimiter.expr } else { where_true(delimiter) };
+                (vec![where_true(value), delimiter], None, conversion)
+            }
+            Listing::Array => {
+                let element = element(self, aggref.aggtype, &value, node)?;
+                let value = match value.ty {
+                    Type::Numeric => stored(value),
+                    _ => value,
+                };
+                let belongs = filter.cloned().unwrap_or_else(all);
+                (vec![where_true(value), belongs], Some(element), Conversion::Kept(Form::Varlena))
+            }
+            Listing::Discrete | Listing::Continuous => {
+                let conversion = conversion(self, value.ty, node)?;
+                (vec![where_true(value), self.share(aggref)?], None, conversion)
+            }
+            Listing::Mode => {
+                let conversion = conversion(self, value.ty, node)?;
+                (vec![where_true(value)], None, conversion)
+            }
+        };
+        let listed = Listed::new(of, arguments, order, element);
+        let types: Vec<Type> = listed.arguments.iter().map(|e| self.type_of(e)).collect();
+        if !listed.takes(&types, distinct) {
+            return Err(unknown(aggref));
+        }
+        Ok(Translated::Column(Agg::Listed(Box::new(listed)), Distinct(distinct), conversion))
+    }
+
+    /// Of a percentile: the same for all groups.
+    fn share(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Expr> {
+        let share = self.tree.list(aggref.aggdirectargs).next().ok_or_else(|| unknown(aggref))?;
+        match self.expression(share)?.expr {
+            share if is_constant(&share) => Ok(share),
+            _ => Err(Why::Aggregate.of("percentile that differs from group to group")),
+        }
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// `ARRAY(SELECT …)`: an array of all rows, in their order; an empty one of none.
+    pub fn array_of_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
+        let query = self
+            .tree
+            .required(link.subselect)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+        self.order_wanted = true;
+        let Level { rel, columns, order } = whole_level(self, query, Use::Value)?;
+        if order.is_none() && (!query.sortClause.is_null() || self.has_sorted_rows(query)) {
+            return Err(unknown_order("array"));
+        }
+        let mut entries = self.tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
+        let node = self.tree.required(entries.next().ok_or_else(|| Why::Subquery.of("array of nothing"))?.expr);
+        let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("array of nothing"))??;
+        let value = self.shown(value)?;
+        let array = value::array_of(node.sql_type()).ok_or_else(|| Why::Type.of("array of arrays"))?;
+        let element = element(self, array, &value, node)?;
+        let arguments = vec![in_array(value), all()];
+        let listed = Listed::new(Listing::Array, arguments, order.unwrap_or_default(), Some(element));
+        let column = self.column(Type::Opaque)?;
+        let agg = Agg::Listed(Box::new(listed));
+        let aggregates = vec![Aggregation { columns: vec![column], agg, distinct: false }];
+        let rel = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
+        self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
+        let empty = self.parameter(Type::Opaque, Source::Value, value::empty_array(array));
+        Ok(exact(Expr::Coalesce(vec![Expr::column(column), empty]), Type::Opaque))
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal { .. } | Expr::Param { .. })
+}
+
+fn all() -> Expr {
+    Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) }
+}
+
+/// A value in the form from which elements are made.
+fn in_array(value: Typed) -> Expr {
+    if value.ty == Type::Numeric { stored(value).expr } else { value.expr }
+}
+
+/// A numeric as PostgreSQL keeps it.
+fn stored(value: Typed) -> Typed {
+    let expr = Expr::Call { function: Named::ToStored, ty: Type::Opaque, args: vec![value.expr] };
+    Typed { expr, ty: Type::Opaque, scale: value.scale }
+}
+
+/// What an array of these values is one of.
+fn element<'a>(translator: &Translator<'a>, array: pg_sys::Oid, value: &Typed, node: Node<'a>) -> Attempt<Element> {
+    let element = value::element_of(array).ok_or_else(|| Why::Type.of("array of an unknown type"))?;
+    match conversion(translator, value.ty, node)? {
+        Conversion::Padded(characters) => Ok(Element { padded: characters, ..element }),
+        _ => Ok(element),
+    }
+}

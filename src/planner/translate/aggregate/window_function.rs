@@ -1,0 +1,180 @@
+//! What a window function is in the engine's plan, and how its columns become its value.
+
+use pgrx::prelude::*;
+use plan::catalogue::{Kind, Spread};
+use plan::{Agg, ArithOp, ColumnId, Expr, Type, WindowFunction};
+
+use super::call::{Translated, check_row_order, where_true};
+use crate::pg::catalog::function_name;
+use crate::pg::tree::{Node, make, push};
+use crate::planner::translate::columns;
+use crate::planner::translate::{Scale, Translator, Typed, exact};
+use crate::planner::words::reason::{Attempt, Reason, Why};
+use crate::spec::Conversion;
+
+/// How the columns that a function has in the plan become its value.
+pub enum Value {
+    /// The only one is it.
+    Column(Type, Scale),
+    /// A sum of this type, and a count.
+    Average(Type),
+    /// See [`Agg::Spread`]; `scale` is the argument's.
+    Spread { of: Spread, scale: u8 },
+}
+
+impl Value {
+    pub fn of(self, columns: &[ColumnId]) -> Attempt<Typed> {
+        let column = |id: ColumnId| Box::new(Expr::column(id));
+        match (self, columns) {
+            (Value::Column(ty, scale), &[id]) => Ok(Typed { expr: Expr::column(id), ty, scale }),
+            (Value::Average(ty @ Type::Interval), &[sum, count]) => {
+                let right = Box::new(Expr::Cast { to: Type::Float64, arg: column(count) });
+                Ok(exact(Expr::Arith { op: ArithOp::Div, ty, left: column(sum), right }, ty))
+            }
+            (Value::Average(ty @ Type::Numeric), &[sum, count]) => {
+                let right = Box::new(Expr::Cast { to: ty, arg: column(count) });
+                Ok(exact(Expr::Arith { op: ArithOp::Div, ty, left: column(sum), right }, ty))
+            }
+            (Value::Average(_), &[sum, count]) => Ok(columns::average(sum, count)),
+            (Value::Spread { of, scale }, &[difference, count]) => Ok(columns::spread(of, scale, difference, count)),
+            _ => Err(Why::WindowFunction.of("window function of an unknown form")),
+        }
+    }
+}
+
+impl<'a> Translator<'a> {
+    pub fn window_function(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
+        use WindowFunction::*;
+        if func.winagg {
+            return self.window_aggregate(func);
+        }
+        let arguments: Vec<Node<'a>> = self.tree.list(func.args).collect();
+        let first = || arguments.first().copied().ok_or_else(|| unknown(func));
+        let (rank, share) = (Value::Column(Type::Int64, Scale::OfType), Value::Column(Type::Float64, Scale::OfType));
+        Ok(match func.winfnoid.to_u32() {
+            pg_sys::F_ROW_NUMBER => (RowNumber, rank),
+            pg_sys::F_RANK_ => (Rank, rank),
+            pg_sys::F_DENSE_RANK_ => (DenseRank, rank),
+            pg_sys::F_PERCENT_RANK_ => (PercentRank, share),
+            pg_sys::F_CUME_DIST_ => (CumeDist, share),
+            pg_sys::F_NTILE => (Ntile(self.count(first()?)?), Value::Column(Type::Int32, Scale::OfType)),
+            pg_sys::F_LAG_ANYELEMENT
+            | pg_sys::F_LAG_ANYELEMENT_INT4
+            | pg_sys::F_LAG_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE => self.shifted(func, &arguments, true)?,
+            pg_sys::F_LEAD_ANYELEMENT
+            | pg_sys::F_LEAD_ANYELEMENT_INT4
+            | pg_sys::F_LEAD_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE => self.shifted(func, &arguments, false)?,
+            pg_sys::F_FIRST_VALUE | pg_sys::F_LAST_VALUE | pg_sys::F_NTH_VALUE => {
+                let value = self.expression(first()?)?;
+                let Typed { expr, ty, scale } = self.shown(value)?;
+                let function = match func.winfnoid.to_u32() {
+                    pg_sys::F_FIRST_VALUE => First(expr),
+                    pg_sys::F_LAST_VALUE => Last(expr),
+                    _ => Nth(expr, self.count(*arguments.get(1).ok_or_else(|| unknown(func))?)?),
+                };
+                (function, Value::Column(ty, scale))
+            }
+            _ => return Err(unknown(func)),
+        })
+    }
+
+    /// `lag`, or `lead`.
+    fn shifted(
+        &mut self,
+        func: &pg_sys::WindowFunc,
+        arguments: &[Node<'a>],
+        back: bool,
+    ) -> Attempt<(WindowFunction, Value)> {
+        let (&value, rest) = arguments.split_first().ok_or_else(|| unknown(func))?;
+        let value = self.expression(value)?;
+        let mut value = self.shown(value)?;
+        let one = Expr::Literal { ty: Type::Int32, value: Some(plan::Literal::Int(1)) };
+        let by = rest.first().map_or(Ok(one), |by| self.count(*by))?;
+        let otherwise = match rest.get(1) {
+            None => None,
+            Some(node) => {
+                let other = self.expression(*node)?;
+                let is_null = matches!(other.expr, Expr::Literal { value: None, .. });
+                let are_numeric = |both: [&Typed; 2]| {
+                    both.iter().all(|typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric))
+                };
+                Some(match other {
+                    _ if is_null => Expr::Literal { ty: value.ty, value: None },
+                    other if other.ty == value.ty && other.has_exact_scale() => other.expr,
+                    // Each shows its own digits.
+                    other if are_numeric([&value, &other]) => {
+                        value = self.numeric(value)?;
+                        self.numeric(other)?.expr
+                    }
+                    _ => return Err(Why::WindowFunction.of("lag or lead with another value of another form")),
+                })
+            }
+        };
+        let Typed { expr, ty, scale } = value;
+        Ok((WindowFunction::Shifted { value: expr, by, back, otherwise }, Value::Column(ty, scale)))
+    }
+
+    /// How many rows, or buckets.
+    fn count(&mut self, node: Node<'a>) -> Attempt<Expr> {
+        let count = self.expression(node)?;
+        match count.ty.kind() {
+            Kind::Integer => Ok(count.expr),
+            _ => Err(Why::WindowFunction.of("window function with a number of another type than integer")),
+        }
+    }
+
+    /// An aggregate over a frame.
+    fn window_aggregate(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
+        let aggref = make::<pg_sys::Aggref>();
+        aggref.aggfnoid = func.winfnoid;
+        aggref.aggtype = func.wintype;
+        aggref.inputcollid = func.inputcollid;
+        aggref.aggfilter = func.aggfilter;
+        aggref.aggstar = func.winstar;
+        aggref.aggkind = b'n' as _;
+        for (number, argument) in (1..).zip(self.tree.list(func.args)) {
+            // SAFETY: makes a node around an expression.
+            let entry = unsafe { pg_sys::makeTargetEntry(argument.as_ptr(), number, std::ptr::null_mut(), false) };
+            push(&mut aggref.args, entry);
+        }
+        if func.winfnoid.to_u32() == pg_sys::F_SUM_FLOAT4 {
+            check_row_order(aggref)?;
+            return self.sum_of_reals(func);
+        }
+        let (agg, value) = match self.aggregate(aggref, Vec::new())? {
+            Translated::Column(agg, distinct, conversion) if !distinct.0 => {
+                let argument = agg.argument().map_or(Type::Int64, |argument| self.type_of(argument));
+                let ty = self.result_types(&agg).first().copied().ok_or_else(|| unknown(func))?;
+                let value = match (&agg, conversion) {
+                    (Agg::Avg(_), _) => Value::Average(argument),
+                    (Agg::Spread(_), Conversion::Spread { of, scale }) => Value::Spread { of, scale },
+                    _ => Value::Column(ty, Scale::OfType),
+                };
+                (agg, value)
+            }
+            Translated::Average { ty, sum: Agg::Sum(value), .. } => (Agg::Avg(value), Value::Average(ty)),
+            Translated::Scaled { sum: Agg::Sum(value), scale: Agg::Max(digits), count, .. } => {
+                let ty = self.type_of(&value);
+                let numeric = self.numeric(Typed { expr: value, ty, scale: Scale::Varies(digits) })?.expr;
+                match count {
+                    None => (Agg::Sum(numeric), Value::Column(Type::Numeric, Scale::OfType)),
+                    Some(_) => (Agg::Avg(numeric), Value::Average(Type::Numeric)),
+                }
+            }
+            _ => return Err(unknown(func)),
+        };
+        Ok((WindowFunction::Aggregate(agg), value))
+    }
+
+    fn sum_of_reals(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
+        let filter = self.tree.node(func.aggfilter).map(|filter| self.condition(filter)).transpose()?;
+        let argument = self.tree.list(func.args).next().ok_or_else(|| unknown(func))?;
+        let argument = self.expression(argument)?;
+        let sum = WindowFunction::SumOfReals(where_true(filter.as_ref(), argument.expr, argument.ty));
+        Ok((sum, Value::Column(Type::Float32, Scale::OfType)))
+    }
+}
+
+pub fn unknown(func: &pg_sys::WindowFunc) -> Reason {
+    Why::WindowFunction.of(format!("window function {}", function_name(func.winfnoid)))
+}

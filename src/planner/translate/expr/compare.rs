@@ -1,0 +1,210 @@
+//! Comparisons, and what text must be so that bytes decide them.
+
+use pgrx::prelude::*;
+use plan::catalogue::Kind;
+use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
+
+use super::numeric::comparable;
+use crate::pg::catalog;
+use crate::pg::collation::libc_locale;
+use crate::pg::compat::ordered_by_bytes;
+use crate::pg::tree::Node;
+use crate::pg::value;
+use crate::planner::translate::{Translator, Typed, boolean};
+use crate::planner::words::operators;
+use crate::planner::words::reason::{Attempt, Why, operator_reason};
+
+/// A comparison operator of the whitelist, and the collation that it is called with.
+pub struct Comparison {
+    operator: pg_sys::Oid,
+    family: u32,
+    op: CmpOp,
+    collation: pg_sys::Oid,
+    /// The type of its left side.
+    operand: pg_sys::Oid,
+}
+
+impl Comparison {
+    /// `None`: the operator means something else, or nothing that the engine knows.
+    pub fn of(operator: pg_sys::Oid, collation: pg_sys::Oid, left: Node<'_>) -> Option<Comparison> {
+        let (family, op) = operators::comparison(operator)?;
+        Some(Comparison { operator, family, op, collation, operand: left.sql_type() })
+    }
+
+    pub fn op(&self) -> CmpOp {
+        self.op
+    }
+
+    pub fn between(&self, translator: &mut Translator<'_>, left: Typed, right: Typed) -> Attempt<Typed> {
+        if left.ty == Type::Numeric || right.ty == Type::Numeric {
+            let is_number = |typed: &Typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric);
+            if !is_number(&left) || !is_number(&right) {
+                return Err(operator_reason(self.operator));
+            }
+            let (left, right) = (translator.numeric(left)?, translator.numeric(right)?);
+            let (left, right) = (Box::new(comparable(&left)), Box::new(comparable(&right)));
+            return Ok(boolean(Expr::Cmp { op: self.op, left, right }));
+        }
+        let equality = matches!(self.op, CmpOp::Eq | CmpOp::Ne);
+        let (left_ty, right_ty) =
+            operators::common_type(self.family, left.ty, right.ty).ok_or_else(|| operator_reason(self.operator))?;
+        if !equality && left_ty == Type::Enum {
+            let (left, right) = (translator.rank(left, self.operand), translator.rank(right, self.operand));
+            return Ok(boolean(Expr::Cmp { op: self.op, left: Box::new(left.expr), right: Box::new(right.expr) }));
+        }
+        if !equality && left_ty == Type::Opaque {
+            return Err(operator_reason(self.operator));
+        }
+        let order = match left_ty.is_text() {
+            true if equality => {
+                require_deterministic(self.collation)?;
+                TextOrder::ByBytes
+            }
+            true => TextOrder::of(self.collation)?,
+            false => TextOrder::ByBytes,
+        };
+        if left_ty == Type::Interval {
+            let (left, right) = (Box::new(comparable(&left)), Box::new(comparable(&right)));
+            return Ok(boolean(Expr::Cmp { op: self.op, left, right }));
+        }
+        let (left, right) = (translator.comparable(left, left_ty), translator.comparable(right, right_ty));
+        Ok(boolean(order.compare(self.op, left, right)))
+    }
+}
+
+impl Comparison {
+    /// The same with another operator of its family.
+    fn with(&self, op: CmpOp) -> Comparison {
+        Comparison { op, ..*self }
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// `(a, b) < (c, d)`: the first values that differ decide; where one of them is null nothing is known.
+    pub fn row_comparison(&mut self, node: &'a pg_sys::RowCompareExpr) -> Attempt<Typed> {
+        let (lefts, rights) = (self.tree.list(node.largs), self.tree.list(node.rargs));
+        let operators = self.tree.oids(node.opnos).zip(self.tree.oids(node.inputcollids));
+        let columns: Vec<_> = operators.zip(lefts.zip(rights)).collect();
+        let mut behind: Option<Expr> = None;
+        for ((operator, collation), (left, right)) in columns.into_iter().rev() {
+            let comparison = Comparison::of(operator, collation, left).ok_or_else(|| operator_reason(operator))?;
+            let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
+            let strict = match comparison.op {
+                CmpOp::Lt | CmpOp::Le => CmpOp::Lt,
+                CmpOp::Gt | CmpOp::Ge => CmpOp::Gt,
+                CmpOp::Eq | CmpOp::Ne => return Err(operator_reason(operator)),
+            };
+            behind = Some(match behind {
+                None => comparison.between(self, left, right)?.expr,
+                Some(behind) => {
+                    let decided = comparison.with(strict).between(self, left.clone(), right.clone())?.expr;
+                    let equal = comparison.with(CmpOp::Eq).between(self, left, right)?.expr;
+                    // What is behind nulls is not computed, so it raises no error.
+                    let then = match behind.can_raise() {
+                        true => Expr::Case { branches: vec![(equal.clone(), behind)], otherwise: Box::new(equal) },
+                        false => Expr::Bool { op: BoolOp::And, args: vec![equal, behind] },
+                    };
+                    Expr::Bool { op: BoolOp::Or, args: vec![decided, then] }
+                }
+            });
+        }
+        behind.map(boolean).ok_or_else(|| Why::Expression.of("comparison of rows without columns"))
+    }
+}
+
+/// `IS [NOT] TRUE | FALSE | UNKNOWN`, which are never null.
+pub fn truth_test(test: pg_sys::BoolTestType::Type, arg: Expr) -> Expr {
+    let is_null = |negated| Expr::IsNull { arg: Box::new(arg.clone()), negated };
+    let not = || Expr::Not(Box::new(arg.clone()));
+    let join = |op, a, b| Expr::Bool { op, args: vec![a, b] };
+    match test {
+        pg_sys::BoolTestType::IS_TRUE => join(BoolOp::And, arg.clone(), is_null(true)),
+        pg_sys::BoolTestType::IS_NOT_TRUE => join(BoolOp::Or, not(), is_null(false)),
+        pg_sys::BoolTestType::IS_FALSE => join(BoolOp::And, not(), is_null(true)),
+        pg_sys::BoolTestType::IS_NOT_FALSE => join(BoolOp::Or, arg.clone(), is_null(false)),
+        pg_sys::BoolTestType::IS_UNKNOWN => is_null(false),
+        _ => is_null(true),
+    }
+}
+
+/// Equality by bytes.
+pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
+    // SAFETY: a catalog lookup.
+    if collation != pg_sys::InvalidOid && unsafe { pg_sys::get_collation_isdeterministic(collation) } {
+        Ok(())
+    } else {
+        Err(Why::Collation.of("nondeterministic collation"))
+    }
+}
+
+/// The locale of the C library by which letters change their case; `None`: only ASCII's do.
+pub fn letters_of(collation: pg_sys::Oid) -> Attempt<Option<String>> {
+    if collation == pg_sys::C_COLLATION_OID {
+        return Ok(None);
+    }
+    let locale = libc_locale(collation)
+        .ok_or_else(|| Why::Collation.of("letters of a collation that is not the C library's"))?;
+    Ok((!matches!(&locale.letters[..], "C" | "POSIX")).then_some(locale.letters))
+}
+
+/// How text is ordered.
+pub enum TextOrder {
+    ByBytes,
+    /// As the C library does in this locale, and what is equal to it by bytes.
+    InLocale(String),
+}
+
+impl TextOrder {
+    /// That of a collation.
+    pub fn of(collation: pg_sys::Oid) -> Attempt<TextOrder> {
+        require_deterministic(collation)?;
+        if ordered_by_bytes(collation) {
+            return Ok(TextOrder::ByBytes);
+        }
+        match libc_locale(collation) {
+            Some(locale) => Ok(TextOrder::InLocale(locale.order)),
+            None => Err(Why::Collation.of("order of text in a collation that is not the C library's")),
+        }
+    }
+
+    pub fn locale(self) -> Option<String> {
+        match self {
+            TextOrder::ByBytes => None,
+            TextOrder::InLocale(locale) => Some(locale),
+        }
+    }
+
+    fn compare(&self, op: CmpOp, left: Expr, right: Expr) -> Expr {
+        let (left, right) = match self {
+            TextOrder::ByBytes => (left, right),
+            TextOrder::InLocale(locale) => {
+                let args = vec![left, right, named_locale(locale)];
+                let zero = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(0)) };
+                (Expr::Call { function: Named::CompareIn, ty: Type::Int32, args }, zero)
+            }
+        };
+        Expr::Cmp { op, left: Box::new(left), right: Box::new(right) }
+    }
+}
+
+/// What a function takes that a locale has a part in.
+pub fn named_locale(locale: &str) -> Expr {
+    Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) }
+}
+
+/// That rows are alike by the type's own equality: ORDER BY … USING an operator brings along that of its operator class.
+pub fn require_own_equality(clause: &pg_sys::SortGroupClause, node: Node<'_>) -> Attempt<()> {
+    // SAFETY: a catalog look-up.
+    let own = unsafe { (*pg_sys::lookup_type_cache(node.sql_type(), pg_sys::TYPECACHE_EQ_OPR as i32)).eq_opr };
+    if own == clause.eqop { Ok(()) } else { Err(operator_reason(clause.eqop)) }
+}
+
+/// Equal values are those that are equal to the engine.
+pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
+    match ty {
+        Type::Opaque if value::has_one_image(node.sql_type()) => Ok(()),
+        Type::Opaque => Err(Why::Type.of(format!("equality of {}", catalog::type_name(node.sql_type())))),
+        ty if ty.is_text() => require_deterministic(node.collation()),
+        _ => Ok(()),
+    }
+}

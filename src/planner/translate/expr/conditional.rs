@@ -1,0 +1,307 @@
+//! CASE, COALESCE, NULLIF, GREATEST, LEAST, IS DISTINCT FROM, and where comparisons of rows are found.
+//!
+//! They bring several values to one type. For numerics PostgreSQL does not: each shows its own digits behind the point.
+//! Here such values get the largest scale among them, and an expression goes along that says whose scale it is.
+
+use pgrx::prelude::*;
+use plan::catalogue::{self, Call, Kind};
+use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
+
+use super::compare::{Comparison, TextOrder, named_locale};
+use super::numeric::{comparable, has_images};
+use crate::pg::catalog::type_name;
+use crate::pg::tree::{Node, Tagged};
+use crate::planner::translate::{Scale, Translator, Typed, boolean, cast, exact};
+use crate::planner::words::reason::{Attempt, Why, node_reason, operator_reason};
+
+/// What is said twice must not grow with every level that says it twice.
+const MAX_REPEATED: usize = 1000;
+
+macro_rules! tagged {
+    ($($node:ident => $tag:ident),* $(,)?) => {
+        $(impl Tagged for pg_sys::$node {
+            const TAG: pg_sys::NodeTag = pg_sys::NodeTag::$tag;
+        })*
+    };
+}
+
+tagged! {
+    CaseExpr => T_CaseExpr,
+    CaseTestExpr => T_CaseTestExpr,
+    CaseWhen => T_CaseWhen,
+    CoalesceExpr => T_CoalesceExpr,
+    MinMaxExpr => T_MinMaxExpr,
+    RowCompareExpr => T_RowCompareExpr,
+    SubscriptingRef => T_SubscriptingRef,
+}
+
+impl<'a> Translator<'a> {
+    pub fn conditional(&mut self, node: Node<'a>) -> Attempt<Typed> {
+        if let Some(case) = node.cast::<pg_sys::CaseExpr>() {
+            self.case(case)
+        } else if node.cast::<pg_sys::CaseTestExpr>().is_some() {
+            self.case_values.last().cloned().ok_or_else(|| node_reason(node))
+        } else if let Some(coalesce) = node.cast::<pg_sys::CoalesceExpr>() {
+            let args = self.all(coalesce.args)?;
+            Ok(self.unified(args)?.made_by(Expr::Coalesce))
+        } else if let Some(extreme) = node.cast::<pg_sys::MinMaxExpr>() {
+            self.extreme(extreme)
+        } else if let Some(subscript) = node.cast::<pg_sys::SubscriptingRef>() {
+            self.element_at(subscript)
+        } else if let Some(rows) = node.cast::<pg_sys::RowCompareExpr>() {
+            self.row_comparison(rows)
+        } else {
+            match node.tag() {
+                // SAFETY: these two are operator expressions by another name.
+                pg_sys::NodeTag::T_DistinctExpr => self.distinct(unsafe { &*node.as_ptr::<pg_sys::OpExpr>() }),
+                // SAFETY: as above.
+                pg_sys::NodeTag::T_NullIfExpr => self.null_if(unsafe { &*node.as_ptr::<pg_sys::OpExpr>() }),
+                _ => Err(node_reason(node)),
+            }
+        }
+    }
+
+    fn all(&mut self, list: *mut pg_sys::List) -> Attempt<Vec<Typed>> {
+        let mut all = Vec::new();
+        for node in self.tree.list(list) {
+            all.push(self.expression(node)?);
+        }
+        Ok(all)
+    }
+
+    fn case(&mut self, case: &'a pg_sys::CaseExpr) -> Attempt<Typed> {
+        if let Some(compared) = self.tree.node(case.arg) {
+            let compared = self.expression(compared)?;
+            check_repeated(&compared, self.tree.list(case.args).len())?;
+            self.case_values.push(compared);
+        }
+        let branches = self.branches(case);
+        if !case.arg.is_null() {
+            self.case_values.pop();
+        }
+        let (conditions, values) = branches?;
+        Ok(self.unified(values)?.made_by(|values| {
+            let mut values = values.into_iter();
+            let branches = conditions.iter().cloned().zip(values.by_ref()).collect();
+            // One value more than there are conditions.
+            Expr::Case { branches, otherwise: Box::new(values.next().expect("the value of ELSE")) }
+        }))
+    }
+
+    /// Conditions, and values, of which the last is for when no condition holds.
+    fn branches(&mut self, case: &'a pg_sys::CaseExpr) -> Attempt<(Vec<Expr>, Vec<Typed>)> {
+        let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        for when in self.tree.list_of::<pg_sys::CaseWhen>(case.args) {
+            conditions.push(self.condition(self.tree.required(when.expr))?);
+            values.push(self.expression(self.tree.required(when.result))?);
+        }
+        values.push(
+            self.expression(self.tree.node(case.defresult).ok_or_else(|| Why::Expression.of("CASE without ELSE"))?)?,
+        );
+        Ok((conditions, values))
+    }
+
+    fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
+        let all = self.all(node.args)?;
+        let unified = self.unified(all.clone())?;
+        if has_images(unified.ty) || unified.ty == Type::Enum {
+            return self.extreme_of_images(node, unified);
+        }
+        let locale = match unified.ty.is_text() {
+            true => TextOrder::of(node.inputcollid)?.locale(),
+            false => None,
+        };
+        let function = match (node.op, &locale) {
+            (pg_sys::MinMaxOp::IS_GREATEST, None) => Named::Greatest,
+            (pg_sys::MinMaxOp::IS_GREATEST, Some(_)) => Named::GreatestIn,
+            (_, None) => Named::Least,
+            (_, Some(_)) => Named::LeastIn,
+        };
+        let ty = unified.ty;
+        // Which of two equal values it is depends on their place, and so does what it shows.
+        let scale = match unified.scale {
+            Mix::OfType => Scale::OfType,
+            Mix::Unknown => Scale::Unknown,
+            Mix::Of(_) => {
+                let numerics = self.numerics(all).and_then(|numerics| self.extreme_of_images(node, numerics));
+                numerics.map_or(Scale::Unknown, |numeric| Scale::Shown(numeric.expr))
+            }
+        };
+        let mut types = vec![ty; unified.exprs.len()];
+        types.extend(locale.iter().map(|_| Type::Text));
+        if catalogue::function(Call::Named(function), &types).is_none() {
+            return Err(Why::Type.of(format!("GREATEST or LEAST of {}", type_name(node.minmaxtype))));
+        }
+        let mut args = unified.exprs;
+        args.extend(locale.as_deref().map(named_locale));
+        let expr = Expr::Call { function, ty, args };
+        Ok(Typed { expr, ty, scale })
+    }
+
+    /// Of values that are not compared as they are: the first one, in whose place comes each that is beyond it.
+    fn extreme_of_images(&mut self, node: &pg_sys::MinMaxExpr, unified: Unified) -> Attempt<Typed> {
+        let ty = unified.ty;
+        let op = if node.op == pg_sys::MinMaxOp::IS_GREATEST { CmpOp::Gt } else { CmpOp::Lt };
+        let mut key = |expr: &Expr| match ty {
+            Type::Enum => Box::new(self.rank(exact(expr.clone(), ty), node.minmaxtype).expr),
+            _ => Box::new(comparable(&exact(expr.clone(), ty))),
+        };
+        let mut exprs = unified.exprs.into_iter();
+        let mut extreme = exprs.next().ok_or_else(|| Why::Expression.of("GREATEST or LEAST of nothing"))?;
+        for expr in exprs {
+            check_repeated(&exact(extreme.clone(), ty), 3)?;
+            let is_null = Expr::IsNull { arg: Box::new(extreme.clone()), negated: false };
+            let is_beyond = Expr::Cmp { op, left: key(&expr), right: key(&extreme) };
+            let condition = Expr::Bool { op: BoolOp::Or, args: vec![is_null, is_beyond] };
+            extreme = Expr::Case { branches: vec![(condition, expr)], otherwise: Box::new(extreme) };
+        }
+        Ok(exact(extreme, ty))
+    }
+
+    /// Null only where both sides are: `(a <> b)`, and where that is null, whether one side alone is.
+    fn distinct(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
+        let (left, right, equal) = self.equality(op)?;
+        let Expr::Cmp { op: CmpOp::Eq, left: l, right: r } = equal.expr else {
+            return Err(operator_reason(op.opno));
+        };
+        let is_null = |arg: Expr| Box::new(Expr::IsNull { arg: Box::new(arg), negated: false });
+        let one_is_null = Expr::Cmp { op: CmpOp::Ne, left: is_null(left.expr), right: is_null(right.expr) };
+        let differ = Expr::Cmp { op: CmpOp::Ne, left: l, right: r };
+        Ok(boolean(Expr::Coalesce(vec![differ, one_is_null])))
+    }
+
+    fn null_if(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
+        let (value, _, equal) = self.equality(op)?;
+        let case = |value: Expr, ty: Type| Expr::Case {
+            branches: vec![(equal.expr.clone(), Expr::Literal { ty, value: None })],
+            otherwise: Box::new(value),
+        };
+        let value = match value.scale {
+            Scale::Parameter(_) => self.numeric(value)?,
+            _ => value,
+        };
+        let scale = value.scale.named(|scale, ty| Ok(case(scale, ty)))?;
+        Ok(Typed { expr: case(value.expr, value.ty), ty: value.ty, scale })
+    }
+
+    /// Both sides, and their comparison.
+    fn equality(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<(Typed, Typed, Typed)> {
+        let arguments = self.all(op.args)?;
+        let [left, right] = <[Typed; 2]>::try_from(arguments).map_err(|_| operator_reason(op.opno))?;
+        check_repeated(&left, 2)?;
+        check_repeated(&right, 2)?;
+        let node = self.tree.list(op.args).next().ok_or_else(|| operator_reason(op.opno))?;
+        let comparison = Comparison::of(op.opno, op.inputcollid, node).ok_or_else(|| operator_reason(op.opno))?;
+        let equal = comparison.between(self, left.clone(), right.clone())?;
+        match equal.expr {
+            Expr::Cmp { op: CmpOp::Eq, .. } => Ok((left, right, equal)),
+            _ => Err(operator_reason(op.opno)),
+        }
+    }
+}
+
+fn check_repeated(typed: &Typed, times: usize) -> Attempt<()> {
+    let scale = match &typed.scale {
+        Scale::Varies(scale) | Scale::Shown(scale) => scale.size(),
+        Scale::OfType | Scale::Unknown | Scale::Parameter(_) => 0,
+    };
+    if (typed.expr.size() + scale) * times > MAX_REPEATED {
+        Err(Why::TooLarge.of("expression that grows too large"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Values of one type.
+struct Unified {
+    exprs: Vec<Expr>,
+    ty: Type,
+    scale: Mix,
+}
+
+enum Mix {
+    OfType,
+    Unknown,
+    /// The values' own scales.
+    Of(Vec<Expr>),
+}
+
+impl Unified {
+    /// One of the values, chosen by what `choice` makes of them; their scales are chosen alike.
+    fn made_by(self, choice: impl Fn(Vec<Expr>) -> Expr) -> Typed {
+        let scale = match self.scale {
+            Mix::OfType => Scale::OfType,
+            Mix::Unknown => Scale::Unknown,
+            Mix::Of(scales) => Scale::Varies(choice(scales)),
+        };
+        Typed { expr: choice(self.exprs), ty: self.ty, scale }
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// Values of one type. What shows the digits of a numeric is a numeric then, and so are all.
+    fn unified(&mut self, values: Vec<Typed>) -> Attempt<Unified> {
+        let is_numeric =
+            |value: &Typed| value.ty == Type::Numeric || matches!(value.scale, Scale::Shown(_) | Scale::Parameter(_));
+        match values.iter().any(is_numeric) {
+            true => self.numerics(values),
+            false => unified(values),
+        }
+    }
+
+    fn numerics(&mut self, values: Vec<Typed>) -> Attempt<Unified> {
+        let exprs = values.into_iter().map(|value| Ok(self.numeric(value)?.expr)).collect::<Attempt<_>>()?;
+        Ok(Unified { exprs, ty: Type::Numeric, scale: Mix::OfType })
+    }
+}
+
+fn unified(values: Vec<Typed>) -> Attempt<Unified> {
+    let known = values.iter().filter(|value| !is_null(value));
+    let first =
+        known.clone().next().or(values.first()).ok_or_else(|| Why::Expression.of("conditional without values"))?.ty;
+    if first.kind() != Kind::Decimal {
+        if known.clone().any(|value| value.ty != first) {
+            return Err(Why::Type.of("conditional of different types"));
+        }
+        let exprs = values.into_iter().map(|value| retyped(value, first)).collect();
+        return Ok(Unified { exprs, ty: first, scale: Mix::OfType });
+    }
+    let scale = if known.clone().any(|value| matches!(value.scale, Scale::Unknown)) {
+        Mix::Unknown
+    } else if known.clone().all(|value| value.has_exact_scale() && value.ty.scale() == first.scale()) {
+        Mix::OfType
+    } else {
+        values.iter().try_for_each(|value| check_repeated(value, 3))?;
+        Mix::Of(values.iter().map(own_scale).collect())
+    };
+    let ty = if known.clone().all(|value| value.ty == first) {
+        first
+    } else {
+        Type::Decimal128 { scale: known.map(|value| value.ty.scale()).max().unwrap_or_default() }
+    };
+    let exprs = values.into_iter().map(|value| retyped(value, ty)).collect();
+    Ok(Unified { exprs, ty, scale })
+}
+
+fn is_null(value: &Typed) -> bool {
+    matches!(value.expr, Expr::Literal { value: None, .. })
+}
+
+fn retyped(value: Typed, ty: Type) -> Expr {
+    if is_null(&value) { Expr::Literal { ty, value: None } } else { cast(value, ty) }
+}
+
+/// The digits that a value shows, as an integer; null where it is null.
+fn own_scale(value: &Typed) -> Expr {
+    let integer = |digits| Expr::Literal { ty: Type::Int32, value: digits };
+    let digits = || integer(Some(Literal::Int(value.ty.scale() as i64)));
+    match (&value.scale, &value.expr) {
+        (Scale::Varies(scale), _) => scale.clone(),
+        (_, Expr::Literal { value: None, .. }) => integer(None),
+        (_, Expr::Literal { value: Some(_), .. }) => digits(),
+        (_, expr) => {
+            let present = Expr::IsNull { arg: Box::new(expr.clone()), negated: true };
+            Expr::Case { branches: vec![(present, digits())], otherwise: Box::new(integer(None)) }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Conversions by the types' own output and input functions: to text, and from it.
+
+use pgrx::prelude::*;
+use plan::catalogue::Kind;
+use plan::{Named, Type};
+
+use super::functions::apply;
+use crate::pg::tree::{Node, push, text};
+use crate::planner::translate::{Translator, Typed, cast, exact};
+use crate::planner::words::reason::{Attempt, node_reason};
+use crate::spec::Source;
+
+impl<'a> Translator<'a> {
+    pub fn converted(&mut self, node: Node<'a>, conversion: &'a pg_sys::CoerceViaIO) -> Attempt<Typed> {
+        let of = self.tree.required(conversion.arg);
+        let arg = self.expression(of)?;
+        let converted = match conversion.resulttype {
+            pg_sys::TEXTOID | pg_sys::VARCHAROID if of.sql_type() == pg_sys::JSONBOID => apply(Named::Shown, vec![arg]),
+            pg_sys::TEXTOID | pg_sys::VARCHAROID => self.as_text(arg, of.sql_type()),
+            _ if arg.ty == Type::Text => self.read(conversion.resulttype, arg),
+            _ => None,
+        };
+        converted.ok_or_else(|| node_reason(node))
+    }
+
+    /// What a text says.
+    fn read(&mut self, ty: pg_sys::Oid, text: Typed) -> Option<Typed> {
+        let mut args = vec![text];
+        let function = match ty {
+            pg_sys::BOOLOID => Named::ToBool,
+            pg_sys::INT2OID => Named::ToInt16,
+            pg_sys::INT4OID => Named::ToInt32,
+            pg_sys::INT8OID => Named::ToInt64,
+            pg_sys::FLOAT8OID => Named::ToFloat,
+            pg_sys::NUMERICOID => Named::ToNumeric,
+            pg_sys::DATEOID => Named::ReadDate,
+            pg_sys::TIMESTAMPOID => Named::ReadTimestamp,
+            pg_sys::TIMESTAMPTZOID => {
+                args.push(self.session_zone());
+                Named::ReadTimestampIn
+            }
+            pg_sys::UUIDOID => Named::ReadUuid,
+            _ => return None,
+        };
+        apply(function, args)
+    }
+
+    /// As PostgreSQL shows it. `None`: a value of a type that the engine does not write.
+    pub fn as_text(&mut self, typed: Typed, sql_type: pg_sys::Oid) -> Option<Typed> {
+        let mut args = vec![match typed.ty {
+            Type::Decimal64 { .. } | Type::Decimal128 { .. } => self.numeric(typed).ok()?,
+            Type::Oid => exact(cast(typed, Type::Int64), Type::Int64),
+            Type::Enum => return Some(self.label(typed, sql_type)),
+            Type::Name => return Some(exact(cast(typed, Type::Text), Type::Text)),
+            _ => typed,
+        }];
+        let (function, setting) = match args[0].ty.kind() {
+            Kind::Bool | Kind::Integer | Kind::Numeric | Kind::Time | Kind::Uuid => (Named::ToText, None),
+            Kind::Date | Kind::Timestamp => (Named::ToTextBy, Some("DateStyle")),
+            Kind::TimestampTz => (Named::ToTextIn, Some("DateStyle")),
+            Kind::Interval => (Named::ToTextBy, Some("IntervalStyle")),
+            Kind::Real | Kind::Float => (Named::ToTextBy, Some("extra_float_digits")),
+            Kind::Decimal | Kind::Oid | Kind::Enum | Kind::Text | Kind::Bytes | Kind::Opaque => return None,
+        };
+        args.extend(setting.map(|setting| self.setting(setting)));
+        if function.takes_zone() {
+            args.push(self.session_zone());
+        }
+        apply(function, args)
+    }
+
+    /// What a setting is when the query starts.
+    fn setting(&mut self, name: &str) -> Typed {
+        let mut arguments = std::ptr::null_mut();
+        let none = pg_sys::InvalidOid;
+        let (function, form) = (pg_sys::F_CURRENT_SETTING_TEXT, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
+        // SAFETY: makes nodes: a text, and a call of a function that takes one.
+        let call = unsafe {
+            let name = pg_sys::Datum::from(pg_sys::cstring_to_text(text(name)));
+            let name = pg_sys::makeConst(pg_sys::TEXTOID, -1, pg_sys::DEFAULT_COLLATION_OID, -1, name, false, false);
+            push(&mut arguments, name);
+            pg_sys::makeFuncExpr(function.into(), pg_sys::TEXTOID, arguments, none, none, form)
+        };
+        exact(self.parameter(Type::Text, Source::Value, call.cast()), Type::Text)
+    }
+}

@@ -1,0 +1,118 @@
+//! Parts of documents: jsonb and json.
+
+use pgrx::prelude::*;
+use plan::{Document, Expr, Literal, Named, Type};
+
+use super::functions::apply;
+use super::lists::elements;
+use crate::pg::tree::Node;
+use crate::planner::translate::{Translator, Typed, constant_literal, exact};
+use crate::planner::words::reason::{Attempt, Reason};
+
+/// What PostgreSQL's function asks for.
+enum Asked {
+    Call(Named),
+    /// Along a path, step by step.
+    Path(Document),
+    PathText(Document),
+    /// The number that a jsonb is, as one of this type.
+    Number(Named),
+}
+
+fn asked(function: pg_sys::Oid) -> Option<Asked> {
+    use Asked::{Call, Number, Path, PathText};
+    use Document::{Json, Jsonb};
+    Some(match function.to_u32() {
+        pg_sys::F_JSONB_OBJECT_FIELD => Call(Named::Member(Jsonb)),
+        pg_sys::F_JSONB_ARRAY_ELEMENT => Call(Named::Element(Jsonb)),
+        pg_sys::F_JSONB_OBJECT_FIELD_TEXT => Call(Named::MemberText(Jsonb)),
+        pg_sys::F_JSONB_ARRAY_ELEMENT_TEXT => Call(Named::ElementText(Jsonb)),
+        pg_sys::F_JSONB_EXTRACT_PATH => Path(Jsonb),
+        pg_sys::F_JSONB_EXTRACT_PATH_TEXT => PathText(Jsonb),
+        pg_sys::F_JSONB_TYPEOF => Call(Named::TypeOf(Jsonb)),
+        pg_sys::F_JSONB_ARRAY_LENGTH => Call(Named::ArrayLength(Jsonb)),
+        pg_sys::F_JSONB_EXISTS => Call(Named::HasKey),
+        pg_sys::F_JSON_OBJECT_FIELD => Call(Named::Member(Json)),
+        pg_sys::F_JSON_ARRAY_ELEMENT => Call(Named::Element(Json)),
+        pg_sys::F_JSON_OBJECT_FIELD_TEXT => Call(Named::MemberText(Json)),
+        pg_sys::F_JSON_ARRAY_ELEMENT_TEXT => Call(Named::ElementText(Json)),
+        pg_sys::F_JSON_EXTRACT_PATH => Path(Json),
+        pg_sys::F_JSON_EXTRACT_PATH_TEXT => PathText(Json),
+        pg_sys::F_JSON_TYPEOF => Call(Named::TypeOf(Json)),
+        pg_sys::F_JSON_ARRAY_LENGTH => Call(Named::ArrayLength(Json)),
+        pg_sys::F_NUMERIC_JSONB => Call(Named::NumberOf),
+        pg_sys::F_INT2_JSONB => Number(Named::ToInt16),
+        pg_sys::F_INT4_JSONB => Number(Named::ToInt32),
+        pg_sys::F_INT8_JSONB => Number(Named::ToInt64),
+        pg_sys::F_FLOAT8_JSONB => Number(Named::ToFloat),
+        _ => return None,
+    })
+}
+
+impl<'a> Translator<'a> {
+    /// `None`: no such function.
+    pub fn of_document(
+        &mut self,
+        function: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        reason: impl Fn() -> Reason,
+    ) -> Option<Attempt<Typed>> {
+        let asked = asked(function)?;
+        Some(self.part_of_document(asked, arguments, reason))
+    }
+
+    fn part_of_document(
+        &mut self,
+        asked: Asked,
+        arguments: &[Node<'a>],
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        let (document, key) = match *arguments {
+            [document] => (document, None),
+            [document, key] => (document, Some(key)),
+            _ => return Err(reason()),
+        };
+        let document = self.expression(document)?;
+        match asked {
+            Asked::Call(function) => {
+                let key = key.map(|key| self.expression(key)).transpose()?;
+                apply(function, [document].into_iter().chain(key).collect()).ok_or_else(reason)
+            }
+            Asked::Number(function) => {
+                let number = apply(Named::NumberOf, vec![document]).ok_or_else(&reason)?;
+                apply(function, vec![number]).ok_or_else(reason)
+            }
+            Asked::Path(of) => {
+                let steps = key.and_then(steps).ok_or_else(&reason)?;
+                let step = |document, step| apply(Named::Step(of), vec![document, step]);
+                steps.into_iter().try_fold(document, step).ok_or_else(reason)
+            }
+            Asked::PathText(of) => {
+                let mut steps = key.and_then(steps).ok_or_else(&reason)?;
+                let last = steps.pop();
+                let step = |document, step| apply(Named::Step(of), vec![document, step]);
+                let document = steps.into_iter().try_fold(document, step).ok_or_else(&reason)?;
+                match last {
+                    Some(last) => apply(Named::StepText(of), vec![document, last]).ok_or_else(reason),
+                    None => apply(Named::WholeText(of), vec![document]).ok_or_else(reason),
+                }
+            }
+        }
+    }
+}
+
+/// The steps of a path that is constant and has no null in it.
+fn steps(path: Node<'_>) -> Option<Vec<Typed>> {
+    let constant = path.cast::<pg_sys::Const>().filter(|constant| !constant.constisnull)?;
+    // SAFETY: a not-null constant of type text[], whose elements are texts.
+    unsafe {
+        let (_, steps) = elements(constant.constvalue);
+        let text = |step: Option<pg_sys::Datum>| match constant_literal(step?, Type::Text).ok()?.expr {
+            Expr::Literal { value: Some(Literal::Text(text)), .. } => {
+                Some(exact(Expr::Literal { ty: Type::Text, value: Some(Literal::Text(text)) }, Type::Text))
+            }
+            _ => None,
+        };
+        steps.into_iter().map(text).collect()
+    }
+}

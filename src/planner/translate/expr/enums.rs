@@ -1,0 +1,65 @@
+//! Enums: their order, and what their labels are called. Both are the catalog's: they travel as parameters, and are those of
+//! when the query starts. No label that a row may have is newer, and labels never change their places.
+
+use pgrx::prelude::*;
+use plan::{Agg, Expr, Listed, Listing, Literal, Named, SortKey, Type};
+
+use crate::pg::tree::{push, text};
+use crate::pg::value;
+use crate::planner::translate::{Translator, Typed, exact};
+use crate::spec::Source;
+
+/// No label is likely to have it; one that does makes a query the heap's.
+const BETWEEN_LABELS: &str = "\u{1}";
+
+impl Translator<'_> {
+    /// The place of an enum's value among all.
+    pub fn rank(&mut self, value: Typed, ty: pg_sys::Oid) -> Typed {
+        let all = self.parameter(Type::Opaque, Source::Value, all_values(ty));
+        exact(Expr::Call { function: Named::Rank, ty: Type::Int32, args: vec![value.expr, all] }, Type::Int32)
+    }
+
+    /// What it is called.
+    pub fn label(&mut self, value: Typed, ty: pg_sys::Oid) -> Typed {
+        let all = self.parameter(Type::Opaque, Source::Value, all_values(ty));
+        let labels = self.parameter(Type::Text, Source::Value, joined_labels(all_values(ty)));
+        let between = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(BETWEEN_LABELS.into())) };
+        let args = vec![value.expr, all, labels, between];
+        exact(Expr::Call { function: Named::Label, ty: Type::Text, args }, Type::Text)
+    }
+
+    /// The first of all values, or the last.
+    pub fn first_label(&mut self, value: Typed, ty: pg_sys::Oid, last: bool) -> Agg {
+        let rank = self.rank(value.clone(), ty);
+        let order = vec![SortKey { descending: last, ..SortKey::ascending(rank.expr) }];
+        let share = Expr::Literal { ty: Type::Float64, value: Some(Literal::Float(0.0)) };
+        Agg::Listed(Box::new(Listed::new(Listing::Discrete, vec![value.expr, share], order, None)))
+    }
+}
+
+/// `enum_range(NULL::ty)`.
+fn all_values(ty: pg_sys::Oid) -> *mut pg_sys::Node {
+    let (ty, _) = value::without_domain(ty, -1);
+    let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
+    let mut arguments = std::ptr::null_mut();
+    // SAFETY: makes nodes; a catalog lookup.
+    unsafe {
+        push(&mut arguments, pg_sys::makeNullConst(ty, -1, none));
+        let array = pg_sys::get_array_type(ty);
+        pg_sys::makeFuncExpr(pg_sys::F_ENUM_RANGE_ANYENUM.into(), array, arguments, none, none, form).cast()
+    }
+}
+
+/// `array_to_string(all, between)`.
+fn joined_labels(all: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
+    let (function, collation) = (pg_sys::F_ARRAY_TO_STRING_ANYARRAY_TEXT, pg_sys::DEFAULT_COLLATION_OID);
+    let mut arguments = std::ptr::null_mut();
+    // SAFETY: makes nodes.
+    unsafe {
+        push(&mut arguments, all);
+        let between = pg_sys::Datum::from(pg_sys::cstring_to_text(text(BETWEEN_LABELS)));
+        push(&mut arguments, pg_sys::makeConst(pg_sys::TEXTOID, -1, collation, -1, between, false, false));
+        pg_sys::makeFuncExpr(function.into(), pg_sys::TEXTOID, arguments, none, none, form).cast()
+    }
+}

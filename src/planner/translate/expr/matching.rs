@@ -1,0 +1,154 @@
+//! Patterns and regular expressions.
+
+use pgrx::prelude::*;
+use plan::regular::{self, as_like};
+use plan::{Expr, Literal, Named, Type};
+
+use super::compare::{letters_of, named_locale, require_deterministic};
+use super::functions::apply;
+use crate::pg::tree::{Node, push};
+use crate::planner::translate::level::from::simplified;
+use crate::planner::translate::{Translator, Typed, exact};
+use crate::planner::words::reason::{Attempt, Reason, Why};
+
+impl<'a> Translator<'a> {
+    /// `ILIKE`: LIKE of both in small letters, as PostgreSQL does it.
+    pub fn like_in_any_case(
+        &mut self,
+        collation: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        mut args: Vec<Typed>,
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        require_deterministic(collation)?;
+        self.pad_first(arguments, &mut args)?;
+        let locale = letters_of(collation)?;
+        let mut lowered = Vec::with_capacity(args.len());
+        for (node, arg) in arguments.iter().zip(args) {
+            lowered.push(match (&arg.expr, &locale) {
+                (Expr::Literal { value: Some(_), .. }, _) => self.lower_constant(*node, collation)?,
+                (_, None) => apply(Named::Lower, vec![arg]).ok_or_else(&reason)?,
+                (_, Some(locale)) => {
+                    let locale = exact(named_locale(locale), Type::Text);
+                    apply(Named::LowerIn, vec![arg, locale]).ok_or_else(&reason)?
+                }
+            });
+        }
+        apply(Named::Like, lowered).ok_or_else(reason)
+    }
+
+    /// A constant text in small letters, by PostgreSQL itself.
+    fn lower_constant(&mut self, node: Node<'a>, collation: pg_sys::Oid) -> Attempt<Typed> {
+        let mut arguments = std::ptr::null_mut();
+        push(&mut arguments, node.as_ptr::<pg_sys::Node>());
+        let (function, text) = (pg_sys::Oid::from(pg_sys::F_LOWER_TEXT), pg_sys::TEXTOID);
+        let form = pg_sys::CoercionForm::COERCE_EXPLICIT_CALL;
+        // SAFETY: makes a node around one of the query, and a new one of it, which nobody changes.
+        let lower = unsafe {
+            let call = pg_sys::makeFuncExpr(function, text, arguments, collation, collation, form);
+            self.tree.required(simplified(call.cast()))
+        };
+        self.expression(lower)
+    }
+
+    /// `~` and its like.
+    pub fn regular(
+        &mut self,
+        any_case: bool,
+        collation: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        mut args: Vec<Typed>,
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        require_deterministic(collation)?;
+        let expression = args.get(1).and_then(constant_text);
+        let expression = expression.ok_or_else(|| reason().and(" with an expression that is not constant"))?;
+        let like = as_like(expression).filter(|_| !any_case);
+        let known = like.is_some() || regular::parse(expression, any_case).is_some();
+        if !known {
+            return Err(Why::Function.of(format!("{} with pattern \"{expression}\"", reason())));
+        }
+        self.pad_first(arguments, &mut args)?;
+        if let Some(like) = like {
+            args[1] = text(like);
+            return apply(Named::Like, args).ok_or_else(reason);
+        }
+        args.push(letters(collation)?);
+        apply(if any_case { Named::MatchesAnyCase } else { Named::Matches }, args).ok_or_else(reason)
+    }
+
+    /// `substring(text from expression)`.
+    pub fn matched_part(
+        &mut self,
+        collation: pg_sys::Oid,
+        mut args: Vec<Typed>,
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        self.require_known_place(&args, &reason)?;
+        args.push(letters(collation)?);
+        apply(Named::MatchedPart, args).ok_or_else(reason)
+    }
+
+    /// `regexp_replace`, of the first match or, with the flag `g`, of all.
+    pub fn replaced(
+        &mut self,
+        collation: pg_sys::Oid,
+        mut args: Vec<Typed>,
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        self.require_known_place(&args, &reason)?;
+        let text = |at: usize| args.get(at).map(|arg| constant_text(arg).ok_or_else(&reason)).transpose();
+        // A backslash refers to what was matched.
+        let is_plain = text(2)?.is_some_and(|by| !by.contains('\\'));
+        let function = match text(3)? {
+            _ if !is_plain => {
+                return Err(reason().and(" with a replacement that is not constant or refers to the match"));
+            }
+            None | Some("") => Named::ReplacedMatch,
+            Some("g") => Named::ReplacedMatches,
+            Some(flags) => return Err(reason().and(format!(" with flags \"{flags}\""))),
+        };
+        args.truncate(3);
+        args.push(letters(collation)?);
+        apply(function, args).ok_or_else(reason)
+    }
+
+    /// The expression is one whose match, and what is asked for of it, is at a place that is known.
+    fn require_known_place(&self, args: &[Typed], reason: &impl Fn() -> Reason) -> Attempt<()> {
+        let expression = args.get(1).and_then(constant_text);
+        let expression = expression.ok_or_else(|| reason().and(" with an expression that is not constant"))?;
+        match regular::parse(expression, false).is_some_and(|parsed| parsed.captured().is_some()) {
+            true => Ok(()),
+            false => Err(Why::Function.of(format!("{} with pattern \"{expression}\"", reason()))),
+        }
+    }
+
+    /// A char(n) is matched with its blanks.
+    pub fn pad_first(&self, arguments: &[Node<'a>], args: &mut [Typed]) -> Attempt<()> {
+        if let (Some(node), Some(arg)) = (arguments.first(), args.first_mut())
+            && arg.ty == Type::Char
+        {
+            let padded = self.padded(*node, arg.clone());
+            *arg = padded.ok_or_else(|| Why::Type.of("pattern for a character without length"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What decides about letters.
+fn letters(collation: pg_sys::Oid) -> Attempt<Typed> {
+    require_deterministic(collation)?;
+    let ascii = collation == pg_sys::DEFAULT_COLLATION_OID;
+    Ok(text(regular::Letters { locale: letters_of(collation)?, ascii }.to_text()))
+}
+
+fn text(text: String) -> Typed {
+    exact(Expr::Literal { ty: Type::Text, value: Some(Literal::Text(text)) }, Type::Text)
+}
+
+fn constant_text(typed: &Typed) -> Option<&str> {
+    match &typed.expr {
+        Expr::Literal { value: Some(Literal::Text(text)), .. } => Some(text),
+        _ => None,
+    }
+}

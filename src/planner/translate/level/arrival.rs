@@ -1,0 +1,134 @@
+//! The order in which rows come out of a subquery in FROM. To SQL it is none, but PostgreSQL keeps it, and queries are written
+//! for that: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
+
+use pgrx::prelude::*;
+use plan::SortKey;
+
+use super::ordered::{Targets, is_limited};
+use super::select::is_grouped;
+use crate::pg::tree::Tree;
+use crate::planner::rewrite::unwrap::{only_item, reads_in_order};
+use crate::planner::translate::{Translator, Typed};
+use crate::planner::words::reason::{Attempt, Reason, Why};
+
+impl<'a> Translator<'a> {
+    /// By which a level's rows are sorted, if it says so; its columns have become `columns`.
+    pub fn arrival(
+        &mut self,
+        query: &'a pg_sys::Query,
+        targets: &Targets<'a>,
+        columns: &[Attempt<Typed>],
+    ) -> Option<Vec<SortKey>> {
+        let waiting = self.pending.len();
+        let windows = std::mem::take(&mut self.windows);
+        let keys = self.attempt(|translator| {
+            translator.windows.clone_from(&windows);
+            let keys = translator.sort_keys(query.sortClause, targets, Some(columns))?;
+            match translator.pending.len() == waiting {
+                true => Ok(keys),
+                false => Err(Why::RowOrder.of("ORDER BY a subquery")),
+            }
+        });
+        self.windows = windows;
+        keys.ok().filter(|keys| !keys.is_empty())
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// In which order the rows of the innermost level, `query`, come; none if any will do.
+    pub fn order_of_rows(&mut self, query: &pg_sys::Query) -> Attempt<Vec<SortKey>> {
+        match self.scope_mut().order.clone() {
+            Some(order) => Ok(order),
+            None if self.has_sorted_rows(query) => Err(unknown_order("aggregate")),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// In which order PostgreSQL has the rows of a level where window functions and DISTINCT ON do not say otherwise.
+    pub fn kept_order(&mut self, query: &'a pg_sys::Query) -> Attempt<Vec<SortKey>> {
+        if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(query) {
+            return Ok(Vec::new());
+        }
+        match self.order_of_rows(query) {
+            Err(reason) if self.reads_sorted_item(query) => Err(reason),
+            order => Ok(order.unwrap_or_default()),
+        }
+    }
+
+    /// Whether FROM is a subquery with ORDER BY, or refers to one behind WITH, or is one that reads such rows and leaves
+    /// them as they come.
+    fn reads_sorted_item(&self, query: &'a pg_sys::Query) -> bool {
+        let mut levels: Vec<&pg_sys::Query> = self.scopes.iter().map(|scope| scope.query).collect();
+        let mut query = query;
+        loop {
+            let Some(below) = self.read_subquery(query, &mut levels) else { return false };
+            if !below.sortClause.is_null() {
+                return true;
+            }
+            if is_grouped(below) || !below.distinctClause.is_null() || !below.setOperations.is_null() {
+                return false;
+            }
+            query = below;
+        }
+    }
+
+    /// The query that is the one item of FROM. `levels`: those around it, the query's own last; its own are added.
+    fn read_subquery(&self, query: &pg_sys::Query, levels: &mut Vec<&'a pg_sys::Query>) -> Option<&'a pg_sys::Query> {
+        let at = usize::try_from(only_item(query)? - 1).ok()?;
+        let entry = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(at)?;
+        let found = match entry.rtekind {
+            pg_sys::RTEKind::RTE_CTE => {
+                let level = levels.len().checked_sub(entry.ctelevelsup as usize + 1)?;
+                levels.truncate(level + 1);
+                let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(levels[level].cteList);
+                let cte = all.find(|cte| self.tree.name(cte.ctename) == self.tree.name(entry.ctename))?;
+                self.tree.node(cte.ctequery)?.cast::<pg_sys::Query>()?
+            }
+            _ => self.tree.node(entry.subquery)?.cast::<pg_sys::Query>()?,
+        };
+        levels.push(found);
+        Some(found)
+    }
+
+    /// The same of a level that may refer to queries of WITH around it.
+    pub fn has_sorted_rows(&self, query: &pg_sys::Query) -> bool {
+        let is_with = |entry: &pg_sys::RangeTblEntry| entry.rtekind == pg_sys::RTEKind::RTE_CTE;
+        let refers = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).any(is_with);
+        has_sorted_rows(query) || refers && self.scopes.iter().any(|scope| has_sorted_rows(scope.query))
+    }
+}
+
+pub fn unknown_order(what: &str) -> Reason {
+    Why::RowOrder.of(format!("{what} of rows that a subquery has put in order"))
+}
+
+/// Whether FROM is one item.
+pub fn reads_one_item(query: &pg_sys::Query) -> bool {
+    only_item(query).is_some()
+}
+
+/// What makes of rows that a subquery has put in order something else than of the same rows in another one.
+pub fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
+    if !reads_in_order(query) {
+        return None;
+    }
+    let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
+    if windows.any(|window| window.orderClause.is_null()) {
+        return Some(Why::RowOrder.of("window function without an order over rows that a subquery has put in order"));
+    }
+    let takes_first = is_limited(query) && query.sortClause.is_null() && !is_grouped(query);
+    takes_first.then(|| Why::Limit.of("LIMIT of rows that a subquery has put in order"))
+}
+
+/// Whether rows come out of an item of FROM in an order, which PostgreSQL happens to keep.
+pub fn has_sorted_rows(query: &pg_sys::Query) -> bool {
+    // SAFETY: lists and subqueries of a valid query.
+    let subqueries = unsafe {
+        let tree = Tree::new();
+        let items = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).map(|entry| entry.subquery.cast_const());
+        let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList).map(|with| with.ctequery.cast_const().cast());
+        items.chain(with).filter_map(|query: *const pg_sys::Query| query.as_ref()).collect::<Vec<_>>()
+    };
+    let is_sorted = |query: &pg_sys::Query| !query.sortClause.is_null() || !query.windowClause.is_null();
+    subqueries.into_iter().any(|query| is_sorted(query) || has_sorted_rows(query))
+}

@@ -1,0 +1,269 @@
+//! FROM and WHERE of a SELECT level: which rows, joined how, restricted by what.
+//!
+//! Whether the tables are mirrored right now is asked when the query runs: a plan may live longer than that.
+
+use pgrx::prelude::*;
+use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
+
+use super::select::subqueries_last;
+use crate::pg::compat;
+use crate::pg::tree::{Node, Tree, push};
+use crate::planner::translate::{Pending, Translator};
+use crate::planner::words::reason::{Attempt, Why};
+
+/// The rows of FROM, and the conditions on them.
+pub struct From<'a> {
+    pub rel: Rel,
+    /// Of WHERE and of inner joins, simplified as the planner does.
+    pub conjuncts: Vec<Node<'a>>,
+}
+
+/// Adds the items of FROM to the innermost scope, which is that of `query`.
+///
+/// # Safety
+///
+/// `query` belongs to the translator's tree, and its relations are locked.
+pub unsafe fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<From<'a>> {
+    let tree = translator.tree;
+    let entries = tree.list_of(query.rtable).collect();
+    let mut reader = Reader { query, entries, sent: Vec::new(), translator };
+    // SAFETY: by the caller's promise.
+    unsafe { reader.closed(tree.required(query.jointree)) }
+}
+
+struct Reader<'a, 't> {
+    query: &'a pg_sys::Query,
+    entries: Vec<&'a pg_sys::RangeTblEntry>,
+    /// Of the part that is being read, the relations that PostgreSQL computes.
+    sent: Vec<u16>,
+    translator: &'t mut Translator<'a>,
+}
+
+impl<'a> Reader<'a, '_> {
+    /// A part of the join tree with the conditions of its own inner joins.
+    unsafe fn closed(&mut self, item: Node<'a>) -> Attempt<From<'a>> {
+        let mut quals = std::ptr::null_mut();
+        let around = std::mem::take(&mut self.sent);
+        // SAFETY: by the caller's promise. `quals` is a list of expressions of this query.
+        let (rel, mut conjuncts) = unsafe {
+            let rel = self.item(item, &mut quals)?.unwrap_or(Rel::Row);
+            (rel, conjuncts(self.translator.tree, self.query, quals))
+        };
+        let sent = std::mem::replace(&mut self.sent, around);
+        conjuncts.retain(|conjunct| !self.translator.leave_to_sender(*conjunct, &sent));
+        Ok(From { rel, conjuncts })
+    }
+
+    /// The same, with all of them applied.
+    unsafe fn restricted(&mut self, item: Node<'a>) -> Attempt<Rel> {
+        // SAFETY: by the caller's promise.
+        let From { mut rel, conjuncts } = unsafe { self.closed(item)? };
+        for conjunct in subqueries_last(&conjuncts) {
+            rel = self.translator.restricted(rel, conjunct)?;
+        }
+        Ok(rel)
+    }
+
+    /// `None`: an empty FROM.
+    unsafe fn item(&mut self, item: Node<'a>, quals: &mut *mut pg_sys::List) -> Attempt<Option<Rel>> {
+        let tree = self.translator.tree;
+        if let Some(from) = item.cast::<pg_sys::FromExpr>() {
+            let mut all: Option<Rel> = None;
+            for child in tree.list(from.fromlist) {
+                // SAFETY: by the caller's promise, here and below.
+                if let Some(rel) = unsafe { self.item(child, quals)? } {
+                    all = Some(self.beside(all, rel));
+                }
+            }
+            add_qual(from.quals, quals);
+            Ok(all)
+        } else if let Some(join) = item.cast::<pg_sys::JoinExpr>() {
+            let (left, right) = (tree.required(join.larg), tree.required(join.rarg));
+            if join.jointype == pg_sys::JoinType::JOIN_INNER {
+                // SAFETY: as above.
+                let (left, right) = unsafe { (self.item(left, quals)?, self.item(right, quals)?) };
+                add_qual(join.quals, quals);
+                return Ok(match right {
+                    None => left,
+                    Some(right) => Some(self.beside(left, right)),
+                });
+            }
+            // SAFETY: as above.
+            unsafe { self.outer(join, left, right).map(Some) }
+        } else if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
+            let entry = self
+                .entries
+                .get(reference.rtindex as usize - 1)
+                .ok_or_else(|| Why::FromItem.of("unknown item in FROM"))?;
+            self.entry(reference.rtindex, entry).map(Some)
+        } else {
+            Err(Why::FromItem.of("unknown item in FROM"))
+        }
+    }
+
+    fn beside(&self, left: Option<Rel>, right: Rel) -> Rel {
+        match left {
+            None => right,
+            Some(left) => self.translator.join(left, JoinKind::Inner, right, Vec::new()),
+        }
+    }
+
+    unsafe fn outer(&mut self, join: &'a pg_sys::JoinExpr, left: Node<'a>, right: Node<'a>) -> Attempt<Rel> {
+        let mut quals = std::ptr::null_mut();
+        add_qual(join.quals, &mut quals);
+        // SAFETY: by the caller's promise.
+        let (left, right, conjuncts) = unsafe {
+            let (left, right) = (self.restricted(left)?, self.restricted(right)?);
+            (left, right, conjuncts(self.translator.tree, self.query, quals))
+        };
+        let (kind, mut left, mut right) = match join.jointype {
+            pg_sys::JoinType::JOIN_LEFT => (JoinKind::Left, left, right),
+            pg_sys::JoinType::JOIN_RIGHT => (JoinKind::Left, right, left),
+            pg_sys::JoinType::JOIN_FULL => (JoinKind::Full, left, right),
+            _ => return Err(Why::FromItem.of("join of an unknown kind")),
+        };
+        let waiting = self.translator.pending.len();
+        let are_constant = conjuncts.iter().all(|conjunct| conjunct.cast::<pg_sys::Const>().is_some());
+        let conditions =
+            conjuncts.into_iter().map(|c| self.translator.row_condition(c)).collect::<Attempt<Vec<Expr>>>()?;
+        if kind == JoinKind::Full {
+            let of_neither;
+            (left, right, of_neither) = self.with_pending_of_sides(left, right, waiting)?;
+            // PostgreSQL raises an error for any other one.
+            if !are_constant && !self.is_looked_up(&left, &right, &of_neither, &conditions) {
+                return Err(Why::FromItem.of("full join that PostgreSQL has no way for"));
+            }
+        }
+        if self.translator.pending.len() == waiting {
+            return Ok(self.translator.join(left, kind, right, conditions));
+        }
+        // A partner is a row of the right side for which the condition holds with all that it needs.
+        let partners = self.translator.with_pending(right, waiting).filter(conditions);
+        Ok(self.translator.join(left, kind, partners, Vec::new()))
+    }
+
+    /// The sides of a full join, each with what its condition needs beside rows of that side alone; and the columns of what
+    /// reads neither.
+    fn with_pending_of_sides(
+        &mut self,
+        mut left: Rel,
+        mut right: Rel,
+        waiting: usize,
+    ) -> Attempt<(Rel, Rel, Vec<ColumnId>)> {
+        let mut of_neither = Vec::new();
+        for Pending { kind, rel, conditions } in self.translator.pending.split_off(waiting) {
+            let mut read: Vec<ColumnId> = conditions.iter().flat_map(Expr::columns).collect();
+            rel.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));
+            let reads = |side: &Rel| self.translator.columns_of(side).iter().any(|id| read.contains(id));
+            let sides = (reads(&left), reads(&right));
+            let side = match sides {
+                (true, true) => {
+                    return Err(Why::Subquery.of("subquery about both sides of a full join in its condition"));
+                }
+                (true, false) => &mut left,
+                _ => &mut right,
+            };
+            let before = self.translator.columns_of(side);
+            let rows = std::mem::replace(side, Rel::Row);
+            *side = self.translator.join(rows, kind, rel, conditions);
+            if sides == (false, false) {
+                of_neither.extend(self.translator.columns_of(side).into_iter().filter(|id| !before.contains(id)));
+            }
+        }
+        Ok((left, right, of_neither))
+    }
+
+    /// Whether a condition equates the two sides.
+    fn is_looked_up(&self, left: &Rel, right: &Rel, of_neither: &[ColumnId], conditions: &[Expr]) -> bool {
+        let (left, right) = (self.translator.columns_of(left), self.translator.columns_of(right));
+        let is_of = |side: &[ColumnId], expr: &Expr| {
+            let mut read = expr.columns();
+            read.retain(|id| !of_neither.contains(id));
+            !read.is_empty() && read.iter().all(|id| side.contains(id))
+        };
+        let equates = |condition: &Expr| match condition {
+            Expr::Cmp { op: CmpOp::Eq, left: a, right: b } => {
+                is_of(&left, a) && is_of(&right, b) || is_of(&right, a) && is_of(&left, b)
+            }
+            _ => false,
+        };
+        conditions.iter().any(equates)
+    }
+
+    fn entry(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+        let (query, sent) = (self.query, self.translator.sent.len());
+        let rel = match entry.rtekind {
+            pg_sys::RTEKind::RTE_RELATION => self.translator.or_sent(index, entry, |translator| {
+                translator.not_in_mirror(entry).map_or(Ok(()), Err)?;
+                let relation = translator.open_table(index, entry)?;
+                match entry.securityQuals.is_null() {
+                    true => Ok(Rel::Scan { relation, columns: Vec::new() }),
+                    false => translator.unhidden(query, index, entry, relation),
+                }
+            }),
+            _ => self.translator.or_sent(index, entry, |translator| rows(translator, index, entry)),
+        }?;
+        let sent = self.translator.sent.get(sent..).unwrap_or_default();
+        self.sent.extend(sent.last().and_then(|sent| sent.relation_of(entry)));
+        Ok(rel)
+    }
+}
+
+/// What an item that is no table becomes in the engine.
+fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+    match entry.rtekind {
+        _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),
+        pg_sys::RTEKind::RTE_SUBQUERY => {
+            // SAFETY: a subquery's entry has its query, which belongs to the tree.
+            let query = unsafe { &*entry.subquery };
+            match entry.security_barrier {
+                true => translator.behind_barrier(index, query),
+                false => translator.subquery(index, query),
+            }
+        }
+        pg_sys::RTEKind::RTE_CTE => translator.with_query(index, entry),
+        pg_sys::RTEKind::RTE_FUNCTION => translator.function_rows(index, entry),
+        pg_sys::RTEKind::RTE_VALUES => translator.values(index, entry),
+        _ => Err(Why::FromItem.of("something that is not a table in FROM")),
+    }
+}
+
+fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {
+    if !qual.is_null() {
+        push(quals, qual);
+    }
+}
+
+/// # Safety
+///
+/// `quals` is a list of expressions of `query`.
+pub unsafe fn conjuncts<'a>(tree: Tree<'a>, query: &pg_sys::Query, quals: *mut pg_sys::List) -> Vec<Node<'a>> {
+    // SAFETY: by the caller's promise; each step returns a valid expression.
+    let conjuncts = unsafe {
+        let all = simplified(flattened(query, pg_sys::make_ands_explicit(quals).cast()));
+        pg_sys::make_ands_implicit(pg_sys::canonicalize_qual(all.cast(), false))
+    };
+    tree.list(conjuncts).collect()
+}
+
+/// An expression of `query` with the columns of joins resolved: a new tree, as the parser sees it when it looks for
+/// ungrouped columns.
+///
+/// # Safety
+///
+/// `node` is null or an expression, or list of expressions, of `query`.
+pub unsafe fn flattened(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise.
+    unsafe { compat::flatten_join_columns(std::ptr::from_ref(query).cast_mut(), node) }
+}
+
+/// A flattened expression as the planner sees it: a new tree with constants folded, negations pushed down, SQL functions
+/// inlined.
+///
+/// # Safety
+///
+/// `node` is null or an expression, or list of expressions.
+pub unsafe fn simplified(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_sys::eval_const_expressions(std::ptr::null_mut(), node) }
+}

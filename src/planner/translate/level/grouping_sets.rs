@@ -1,0 +1,113 @@
+//! GROUPING SETS, ROLLUP and CUBE: which of the keys of GROUP BY make groups together.
+
+use std::ffi::c_void;
+
+use pgrx::prelude::*;
+use plan::{Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, Literal, Rel, Type};
+
+use crate::pg::tree::{Node, Tree};
+use crate::pg::walk::{expanded_grouping_sets, mutate, mutate_children};
+use crate::planner::translate::{Translator, Typed, exact};
+use crate::planner::words::reason::{Attempt, Why};
+
+/// More sets than this read their input too often.
+const MOST_SETS: i32 = 64;
+
+pub struct Sets {
+    /// What each set consists of, as GROUP BY calls its keys.
+    sets: Vec<Vec<u32>>,
+    /// All keys, in the order of the columns that they have become.
+    clauses: Vec<u32>,
+    number: ColumnId,
+}
+
+impl Sets {
+    /// `None`: all keys make groups together.
+    pub fn of(translator: &mut Translator<'_>, query: &pg_sys::Query) -> Attempt<Option<Sets>> {
+        if query.groupingSets.is_null() {
+            return Ok(None);
+        }
+        let tree = translator.tree;
+        // SAFETY: a valid query.
+        let expanded = unsafe { expanded_grouping_sets(query, MOST_SETS) };
+        if expanded.is_null() {
+            return Err(Why::Grouping.of("more than 64 grouping sets"));
+        }
+        let set = |list: *mut std::ffi::c_void| tree.integers(list.cast()).map(|number| number as u32).collect();
+        let sets = tree.pointers(expanded).map(set).collect();
+        let clauses = tree.list_of::<pg_sys::SortGroupClause>(query.groupClause);
+        let clauses = clauses.map(|clause| clause.tleSortGroupRef).collect();
+        Ok(Some(Sets { sets, clauses, number: translator.column(Type::Int32)? }))
+    }
+
+    /// The groups. Keys behind those of GROUP BY depend on some that are in every set.
+    pub fn groups(&self, rel: Rel, keys: Vec<Computed>, aggregates: Vec<Aggregation>) -> Rel {
+        let positions = |set: &Vec<u32>| {
+            let own = (0..keys.len()).filter(|at| self.clauses.get(*at).is_none_or(|clause| set.contains(clause)));
+            own.map(|at| at as u16).collect()
+        };
+        let sets = self.sets.iter().map(positions).collect();
+        let grouping = GroupingSets { keys, sets, number: self.number, aggregates };
+        Rel::GroupingSets { input: Box::new(rel), grouping: Box::new(grouping) }
+    }
+
+    /// GROUPING(): a bit for each of its arguments, 1 if the row's set does not have it.
+    pub fn grouping(&self, tree: Tree<'_>, node: Node<'_>) -> Attempt<Typed> {
+        let function =
+            node.cast::<pg_sys::GroupingFunc>().ok_or_else(|| Why::Grouping.of("GROUPING of an unknown form"))?;
+        let integer = |number: i64| Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(number)) };
+        let bits = |set: &Vec<u32>| {
+            let missing = |clause: i32| i64::from(!set.contains(&(clause as u32)));
+            tree.integers(function.refs).fold(0, |bits, clause| bits << 1 | missing(clause))
+        };
+        let branch = |(number, set): (i64, &Vec<u32>)| {
+            let (left, right) = (Box::new(Expr::column(self.number)), Box::new(integer(number)));
+            (Expr::Cmp { op: CmpOp::Eq, left, right }, integer(bits(set)))
+        };
+        let branches = (0..).zip(&self.sets).map(branch).collect();
+        Ok(exact(Expr::Case { branches, otherwise: Box::new(integer(0)) }, Type::Int32))
+    }
+}
+
+impl Sets {
+    /// A value of the groups of those sets that have a key; null in the others.
+    pub fn where_set_has(&self, clause: u32, value: Expr, ty: Type) -> Expr {
+        let is_number = |(number, _): (i64, &Vec<u32>)| Expr::Cmp {
+            op: CmpOp::Eq,
+            left: Box::new(Expr::column(self.number)),
+            right: Box::new(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(number)) }),
+        };
+        let having = (0..).zip(&self.sets).filter(|(_, set)| set.contains(&clause));
+        let has = Expr::Bool { op: BoolOp::Or, args: having.map(is_number).collect() };
+        Expr::Case { branches: vec![(has, value)], otherwise: Box::new(Expr::Literal { ty, value: None }) }
+    }
+}
+
+/// Whether PostgreSQL finds the keys, simplified, wherever an expression above the groups reads their columns. It simplifies
+/// the expression first: where it does not find them then, they are not null in the sets without them.
+pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
+    let context = (&raw const keys).cast_mut().cast();
+    // SAFETY: an expression, which is copied; the context is what `without_keys` expects.
+    unsafe { !pg_sys::contain_var_clause(mutate(node.as_ptr(), without_keys, context)) }
+}
+
+/// A copy with nulls for the keys, and for what is computed of the rows of a group.
+///
+/// # Safety
+///
+/// `node` is null or a valid expression, `context` the keys.
+#[pg_guard]
+unsafe extern "C-unwind" fn without_keys(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise, which `mutate_children` keeps.
+    unsafe {
+        if node.is_null() {
+            return node;
+        }
+        let keys = *context.cast::<&[Node<'_>]>();
+        let is_of_group = matches!((*node).type_, pg_sys::NodeTag::T_Aggref | pg_sys::NodeTag::T_GroupingFunc);
+        if is_of_group || keys.iter().any(|key| pg_sys::equal(key.as_ptr(), node.cast())) {
+            return pg_sys::makeNullConst(pg_sys::exprType(node), -1, pg_sys::InvalidOid).cast();
+        }
+        mutate_children(node, without_keys, context)
+    }
+}

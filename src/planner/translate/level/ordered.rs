@@ -1,0 +1,310 @@
+//! ORDER BY; with LIMIT and OFFSET, or with DISTINCT ON, the first rows.
+//!
+//! Of a subquery the engine has to know which they are. Of the query itself PostgreSQL puts the first rows in order and counts
+//! them, but the engine may drop all others before it returns them. Without LIMIT the engine puts all rows in order.
+
+use pgrx::pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
+use pgrx::prelude::*;
+use plan::{Agg, CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
+
+use super::from::simplified;
+use super::select::Opened;
+use crate::pg::catalog;
+use crate::pg::tree::{Node, Tree};
+use crate::pg::value::{self, Form};
+use crate::planner::translate::columns::ScanColumn;
+use crate::planner::translate::expr::compare::{TextOrder, require_known_equality, require_own_equality};
+use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_images};
+use crate::planner::translate::scope::Scope;
+use crate::planner::translate::{Translator, Typed, exact};
+use crate::planner::words::operators;
+use crate::planner::words::reason::{Attempt, Reason, Why};
+
+/// Numerics have the operators of decimals.
+const DECIMAL: Type = Type::Decimal128 { scale: 0 };
+
+/// Sorting more rows than this twice is no gain.
+const MOST_ROWS: i64 = 100_000;
+
+/// Characters of a text that the engine sorts all rows with.
+const LONGEST_SORTED: i32 = 1024;
+
+/// What the engine does of a query's ORDER BY, OFFSET and LIMIT.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Arranged {
+    Not,
+    /// All rows come in their order.
+    Sorted,
+    /// Those behind OFFSET, no more than LIMIT asks for, in any order.
+    Limited,
+}
+
+/// The entries of a target list, by what ORDER BY and DISTINCT call them.
+pub struct Targets<'a> {
+    entries: Vec<&'a pg_sys::TargetEntry>,
+}
+
+impl<'a> Targets<'a> {
+    pub fn of(tree: Tree<'a>, list: *mut pg_sys::Node) -> Targets<'a> {
+        Targets { entries: tree.list_of(list.cast()).collect() }
+    }
+
+    pub fn expressions(&self) -> impl Iterator<Item = *mut pg_sys::Expr> {
+        self.entries.iter().map(|entry| entry.expr)
+    }
+
+    /// An entry, and its place among the columns unless it is there for the order alone.
+    pub fn find(&self, clause: &pg_sys::SortGroupClause) -> Attempt<(&'a pg_sys::TargetEntry, Option<usize>)> {
+        let mut columns = 0;
+        for &entry in &self.entries {
+            if entry.ressortgroupref == clause.tleSortGroupRef {
+                return Ok((entry, (!entry.resjunk).then_some(columns)));
+            }
+            columns += usize::from(!entry.resjunk);
+        }
+        Err(Why::Expression.of("order of an unknown expression"))
+    }
+}
+
+pub fn is_limited(query: &pg_sys::Query) -> bool {
+    !query.limitCount.is_null() || !query.limitOffset.is_null()
+}
+
+impl<'a> Translator<'a> {
+    /// The rows of a subquery that its LIMIT leaves. `columns`: what its select list has become.
+    pub fn first_rows(
+        &mut self,
+        rel: Rel,
+        query: &'a pg_sys::Query,
+        targets: &Targets<'a>,
+        columns: &[Attempt<Typed>],
+    ) -> Attempt<Rel> {
+        let range = self.range(query)?;
+        let waiting = self.pending.len();
+        let mut order = self.sort_keys(query.sortClause, targets, Some(columns))?;
+        if !range.ties {
+            self.break_ties(&mut order, columns)?;
+        }
+        let rel = self.with_pending(rel, waiting);
+        Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
+    }
+
+    /// The first row of each group that DISTINCT ON makes, in the order of the subquery, then in that in which rows come.
+    pub fn first_of_each(
+        &mut self,
+        rel: Rel,
+        query: &'a pg_sys::Query,
+        targets: &Targets<'a>,
+        columns: Vec<Attempt<Typed>>,
+        arrival: Vec<SortKey>,
+    ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
+        let waiting = self.pending.len();
+        let keys = self.keys_of(query.distinctClause, targets)?;
+        let mut order = self.sort_keys(query.sortClause, targets, None)?;
+        order.extend(arrival);
+        self.break_ties(&mut order, &columns)?;
+        let rel = self.with_pending(rel, waiting);
+        // PostgreSQL computes them for all rows.
+        let mut computed = Vec::new();
+        let columns = columns.into_iter().map(|column| match column {
+            Ok(typed) if typed.expr.can_raise() => self.as_column(typed, &mut computed),
+            column => column,
+        });
+        let columns = columns.collect();
+        let rel = rel.map(computed);
+        let one = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
+        let range = Range { offset: None, count: Some(one), ties: false };
+        Ok((Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) }, columns))
+    }
+
+    /// Each row once.
+    pub fn distinct_rows<'b>(
+        &mut self,
+        rel: Rel,
+        query: &pg_sys::Query,
+        columns: Vec<Attempt<Typed>>,
+        entries: impl Iterator<Item = &'b pg_sys::TargetEntry>,
+    ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
+        let (mut keys, mut aggregates) = (Vec::new(), Vec::new());
+        let mut distinct = Vec::new();
+        for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
+            let typed = self.shown(column?)?;
+            require_known_equality(typed.ty, self.tree.required(entry.expr))?;
+            let mut clauses = self.tree.list_of::<pg_sys::SortGroupClause>(query.distinctClause);
+            if let Some(clause) = clauses.find(|clause| clause.tleSortGroupRef == entry.ressortgroupref) {
+                require_own_equality(clause, self.tree.required(entry.expr))?;
+            }
+            let id = self.column(comparable_type(typed.ty))?;
+            keys.push(plan::Computed { column: id, expr: comparable(&typed) });
+            if has_images(typed.ty) {
+                let any = self.column(typed.ty)?;
+                let agg = Agg::Max(typed.expr.clone());
+                aggregates.push(plan::Aggregation { columns: vec![any], agg, distinct: false });
+                distinct.push(Ok(Typed { expr: Expr::column(any), ..typed }));
+                continue;
+            }
+            distinct.push(Ok(Typed { expr: Expr::column(id), ..typed }));
+        }
+        if keys.is_empty() {
+            return Err(Why::Grouping.of("DISTINCT of nothing"));
+        }
+        Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates }, distinct))
+    }
+
+    /// Rows that are computed twice must be the same ones.
+    fn break_ties(&self, order: &mut Vec<SortKey>, columns: &[Attempt<Typed>]) -> Attempt<()> {
+        if self.repeated {
+            for column in columns {
+                order.push(SortKey::ascending(column.as_ref().map_err(Reason::clone)?.expr.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// LIMIT and OFFSET.
+    fn range(&mut self, query: &'a pg_sys::Query) -> Attempt<Range> {
+        let ties = query.limitOption == LIMIT_OPTION_WITH_TIES;
+        Ok(Range { offset: self.number(query.limitOffset)?, count: self.number(query.limitCount)?, ties })
+    }
+
+    fn number(&mut self, node: *mut pg_sys::Node) -> Attempt<Option<Expr>> {
+        // SAFETY: null or an expression of the query; simplified it is a new tree, which nobody changes.
+        let Some(node) = self.tree.node(unsafe { simplified(node) }) else { return Ok(None) };
+        if node.has_columns() {
+            return Err(Why::Limit.of("LIMIT that refers to an outer query"));
+        }
+        match self.expression(node)? {
+            Typed { expr: expr @ (Expr::Literal { .. } | Expr::Param { .. }), ty: Type::Int64, .. } => Ok(Some(expr)),
+            _ => Err(Why::Limit.of("LIMIT of an unknown form")),
+        }
+    }
+
+    /// What rows are ordered by. An entry that is one of the columns is what that has become.
+    pub fn sort_keys(
+        &mut self,
+        clauses: *mut pg_sys::List,
+        targets: &Targets<'a>,
+        columns: Option<&[Attempt<Typed>]>,
+    ) -> Attempt<Vec<SortKey>> {
+        let mut keys = Vec::new();
+        for clause in self.tree.list_of::<pg_sys::SortGroupClause>(clauses) {
+            let (entry, column) = targets.find(clause)?;
+            let node = self.tree.required(entry.expr);
+            let typed = match columns.zip(column) {
+                Some((columns, at)) => columns[at].clone()?,
+                None => {
+                    // SAFETY: an expression; simplified it is a new tree, which nobody changes.
+                    let simple = self.tree.required(unsafe { simplified(node.as_ptr()) });
+                    self.expression(simple)?
+                }
+            };
+            if typed.ty == Type::Opaque {
+                // That equal values have equal bytes is all that may be known of them.
+                return Err(Why::Type.of(format!("order of {}", catalog::type_name(node.sql_type()))));
+            }
+            let descending = match typed.ty {
+                Type::Numeric => is_descending(clause.sortop, &exact(typed.expr.clone(), DECIMAL))?,
+                _ => is_descending(clause.sortop, &typed)?,
+            };
+            let locale = match typed.ty.is_text() {
+                true => TextOrder::of(node.collation())?.locale(),
+                false => None,
+            };
+            let expr = match typed.ty {
+                Type::Enum => self.rank(typed, node.sql_type()).expr,
+                _ => comparable(&typed),
+            };
+            keys.push(SortKey { expr, locale, descending, nulls_first: clause.nulls_first });
+        }
+        Ok(keys)
+    }
+
+    /// Has the engine put the query's own rows in order, and return no more of them than LIMIT asks for. Nothing above the
+    /// engine may take rows away, or need more of them.
+    pub fn arrange(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> Arranged {
+        let filtered = self.tree.node(opened.quals).is_some_and(|quals| !is_true(quals));
+        let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;
+        if rows_change || query.limitCount.is_null() && query.sortClause.is_null() {
+            return Arranged::Not;
+        }
+        let columns = opened.columns.read_by_engine(self);
+        self.scopes.push(Scope::above(query, columns));
+        let waiting = self.pending.len();
+        let targets = Targets::of(self.tree, opened.targets);
+        let mut top = match query.limitCount.is_null() {
+            true => Err(Why::Limit.of("no LIMIT")),
+            false => self.attempt(|translator| translator.top_of_query(query, &targets)),
+        };
+        // PostgreSQL's node for ties has to know the order.
+        let may_sort = !query.sortClause.is_null() && query.limitOption != LIMIT_OPTION_WITH_TIES;
+        if top.is_err() && may_sort && opened.columns.described().iter().all(is_short) {
+            top = self
+                .attempt(|translator| translator.order_of_all(query, &targets))
+                .map(|order| (order, Range::default()));
+        }
+        self.scopes.pop();
+        let Ok((order, range)) = top else { return Arranged::Not };
+        let arranged = if range.is_all() { Arranged::Sorted } else { Arranged::Limited };
+        let input = std::mem::replace(&mut opened.rel, Rel::Union { columns: Vec::new(), inputs: Vec::new() });
+        let input = self.with_pending(input, waiting);
+        opened.rel = Rel::Top { input: Box::new(input), keys: Vec::new(), order, range: Box::new(range) };
+        arranged
+    }
+
+    fn order_of_all(&mut self, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<Vec<SortKey>> {
+        let order = self.sort_keys(query.sortClause, targets, None)?;
+        // An average of more digits than the engine has, say: PostgreSQL would not have had an error.
+        match order.iter().any(|key| key.expr.can_raise()) {
+            true => Err(Why::Expression.of("ORDER BY what may be an error")),
+            false => Ok(order),
+        }
+    }
+
+    fn top_of_query(&mut self, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<(Vec<SortKey>, Range)> {
+        let range = self.range(query)?;
+        let number = |expr: &Option<Expr>| match expr {
+            Some(Expr::Literal { value: Some(Literal::Int(number)), .. }) => *number,
+            _ => 0,
+        };
+        let many = number(&range.offset).saturating_add(number(&range.count)) > MOST_ROWS;
+        if many && !query.sortClause.is_null() || matches!(range.count, Some(Expr::Literal { value: None, .. })) {
+            return Err(Why::Limit.of("too many rows"));
+        }
+        Ok((self.sort_keys(query.sortClause, targets, None)?, range))
+    }
+}
+
+/// Whether the values of a column are. Of others the engine would have all in memory to sort them, where PostgreSQL has a
+/// file.
+fn is_short(column: &ScanColumn) -> bool {
+    let (ty, modifier) = value::without_domain(column.ty, column.modifier);
+    match ty {
+        pg_sys::NUMERICOID => true,
+        pg_sys::VARCHAROID | pg_sys::BPCHAROID => (0..=LONGEST_SORTED).contains(&(modifier - pg_sys::VARHDRSZ as i32)),
+        _ => matches!(Form::of_type(ty), Some(Form::Fixed(_) | Form::Inline(_))),
+    }
+}
+
+/// An order of rows that leaves none but equal ones in any order.
+pub fn by_columns(columns: &[ColumnId]) -> Vec<SortKey> {
+    columns.iter().map(|id| SortKey::ascending(Expr::column(*id))).collect()
+}
+
+/// Whether it is the constant that no conditions leave.
+pub fn is_true(condition: Node<'_>) -> bool {
+    condition.cast::<pg_sys::Const>().is_some_and(|value| !value.constisnull && value.constvalue.value() != 0)
+}
+
+/// Whether an order is that of a type's own values, or its reverse.
+fn is_descending(operator: pg_sys::Oid, typed: &Typed) -> Attempt<bool> {
+    let (family, op) =
+        operators::comparison(operator).ok_or_else(|| Why::Operator.of("ORDER BY an operator that is not known"))?;
+    if operators::common_type(family, typed.ty, typed.ty) != Some((typed.ty, typed.ty)) {
+        return Err(Why::Operator.of("ORDER BY an operator of another type"));
+    }
+    match op {
+        CmpOp::Lt => Ok(false),
+        CmpOp::Gt => Ok(true),
+        _ => Err(Why::Operator.of("ORDER BY an operator that is no order")),
+    }
+}

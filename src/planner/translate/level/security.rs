@@ -1,0 +1,99 @@
+//! Rows that the user may not see: those that a policy hides, or a view that is a security barrier.
+//!
+//! No condition of the query may raise an error for such a row. Wherever conditions are put, those of a table that cannot raise
+//! one come before those that can: so it is enough that what hides a table's rows cannot, needs no other table, and reads
+//! its columns, since conditions that read none are put anywhere.
+
+use pgrx::prelude::*;
+use plan::{ColumnId, Expr, Rel};
+
+use super::from;
+use crate::pg::catalog::relation_name;
+use crate::planner::translate::Translator;
+use crate::planner::words::reason::{Attempt, Why};
+
+impl<'a> Translator<'a> {
+    /// The rows of a table, item `index` of the innermost scope, which is that of `query`, without those that its policies hide.
+    pub fn unhidden(
+        &mut self,
+        query: &'a pg_sys::Query,
+        index: i32,
+        entry: &'a pg_sys::RangeTblEntry,
+        relation: u16,
+    ) -> Attempt<Rel> {
+        let refused =
+            |what: &str| Why::RowSecurity.of(format!("a policy of table \"{}\" {what}", relation_name(entry.relid)));
+        // SAFETY: policies are expressions of the query.
+        let policies = unsafe { from::conjuncts(self.tree, query, entry.securityQuals) };
+        let (waiting, mut conditions) = (self.pending.len(), Vec::new());
+        for policy in policies {
+            let condition = self.row_condition(policy)?;
+            if self.pending.len() > waiting {
+                return Err(refused("has a subquery"));
+            }
+            if condition.can_raise() {
+                return Err(refused("may raise an error"));
+            }
+            conditions.push(match condition.columns().is_empty() {
+                true => bound_to(condition, self.any_column(index)?),
+                false => condition,
+            });
+        }
+        self.hide_unless(relation, &conditions);
+        Ok(Rel::Scan { relation, columns: Vec::new() }.filter(conditions))
+    }
+
+    /// The rows of a view that is a security barrier.
+    pub fn behind_barrier(&mut self, index: i32, view: &'a pg_sys::Query) -> Attempt<Rel> {
+        let rel = self.subquery(index, view)?;
+        let mut conditions = Vec::new();
+        let Some(relation) = guarded(&rel, &mut conditions) else {
+            return Err(Why::RowSecurity.of("view that is a security barrier is more than a filtered table"));
+        };
+        self.hide_unless(relation, &conditions);
+        Ok(rel)
+    }
+
+    /// Of a relation's rows the user may see those alone that pass these conditions.
+    fn hide_unless(&mut self, relation: u16, conditions: &[Expr]) {
+        self.names[relation as usize].hides = true;
+        self.relations[relation as usize].visible_if.extend_from_slice(conditions);
+    }
+}
+
+/// The same condition, which belongs to the column's table.
+fn bound_to(condition: Expr, column: Expr) -> Expr {
+    let is_null = Expr::IsNull { arg: Box::new(column), negated: false };
+    Expr::Case { branches: vec![(is_null, condition.clone())], otherwise: Box::new(condition) }
+}
+
+/// The table that a view shows, and by which conditions; `None`: a condition around it could be asked of rows that it leaves out.
+fn guarded(view: &Rel, conditions: &mut Vec<Expr>) -> Option<u16> {
+    match view {
+        Rel::Scan { relation, .. } => Some(*relation),
+        Rel::Filter { input, conditions: own } => {
+            let relation = guarded(input, conditions)?;
+            // What is computed below would be computed of hidden rows.
+            let computed = computed(input);
+            let reads_table = |condition: &Expr| {
+                let columns = condition.columns();
+                !columns.is_empty() && columns.iter().all(|column| !computed.contains(column))
+            };
+            let hides_alone = own.iter().all(|condition| !condition.can_raise() && reads_table(condition));
+            conditions.extend_from_slice(own);
+            hides_alone.then_some(relation)
+        }
+        Rel::Map { input, .. } => guarded(input, conditions),
+        _ => None,
+    }
+}
+
+fn computed(rel: &Rel) -> Vec<ColumnId> {
+    let mut made = Vec::new();
+    rel.visit(&mut |rel| {
+        if let Rel::Map { .. } = rel {
+            made.extend(rel.made());
+        }
+    });
+    made
+}

@@ -1,0 +1,593 @@
+//! One SELECT level: its FROM and WHERE, its groups, and what is left of its expressions above them.
+//!
+//! The expressions of select list and HAVING are rewritten so that they read [`Columns`], which the engine computes. Of the
+//! query itself PostgreSQL computes the rest ([`crate::planner::tree::split`]); of a subquery the engine does ([`whole_level`]).
+
+use std::ffi::c_void;
+
+use pgrx::prelude::*;
+use plan::{Agg, Expr, Rel, SortKey, Type};
+
+use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_order};
+use super::from::{From, flattened, from, simplified};
+use super::grouping_sets::{Sets, reads_keys_alone};
+use super::ordered::{Targets, is_limited};
+use crate::pg::tree::{Node, make, push};
+use crate::pg::walk;
+use crate::planner::translate::aggregate::{self, Translated};
+use crate::planner::translate::columns::{Columns, Computed, Distinct, conversion, plain};
+use crate::planner::translate::expr::compare::{require_known_equality, require_own_equality};
+use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_images};
+use crate::planner::translate::scope::Scope;
+use crate::planner::translate::{Pending, Scale, Translator, Typed, exact};
+use crate::planner::words::operators;
+use crate::planner::words::reason::{Attempt, Reason, Why};
+
+/// What a level is there for.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Use {
+    /// The query itself.
+    Top,
+    /// The query itself, of whose groups the engine only knows the rows.
+    TopUngrouped,
+    /// A subquery in FROM or behind WITH.
+    Rows,
+    /// A list that something is looked up in, by EXISTS or IN.
+    List,
+    /// A single value.
+    Value,
+}
+
+impl Use {
+    fn is_query(self) -> bool {
+        matches!(self, Use::Top | Use::TopUngrouped)
+    }
+}
+
+/// A level whose own scope reads what the engine computes.
+pub struct Opened<'a> {
+    pub rel: Rel,
+    pub columns: Columns<'a>,
+    /// Select list and conditions, over the columns.
+    pub targets: *mut pg_sys::Node,
+    pub quals: *mut pg_sys::Node,
+    /// HAVING, where the groups are PostgreSQL's.
+    pub having: *mut pg_sys::Node,
+    /// In which order its rows come, where a subquery has put them in one, and window functions or DISTINCT ON may tell.
+    pub arrival: Vec<SortKey>,
+}
+
+/// A subquery's rows and what its columns are. They may read columns of the levels around it.
+pub struct Level {
+    pub rel: Rel,
+    pub columns: Vec<Attempt<Typed>>,
+    /// In which order PostgreSQL has the rows, where that was asked for and is known.
+    pub order: Option<Vec<SortKey>>,
+}
+
+struct Reader<'a, 't> {
+    translator: &'t mut Translator<'a>,
+    query: &'a pg_sys::Query,
+    /// What the level is there for.
+    purpose: Use,
+    /// Whether the engine makes groups of the rows.
+    grouped: bool,
+    /// What is being rewritten is an aggregate's argument.
+    in_aggregate: bool,
+    columns: Columns<'a>,
+    /// The expressions of GROUP BY.
+    keys: *mut pg_sys::List,
+    /// Those whose equal values may look different, with what a group shows of each.
+    shown: Vec<(Expr, Expr)>,
+    sets: Option<Sets>,
+    /// Of what is pending, this many belong to levels around it.
+    waiting: usize,
+    /// Subqueries whose values belong to the groups.
+    above_groups: Vec<Pending>,
+    failed: Option<Reason>,
+}
+
+/// Translates a level as far as PostgreSQL or [`whole_level`] can do the rest.
+///
+/// # Safety
+///
+/// `query` is a rewritten SELECT that belongs to the translator's tree and whose relations are locked.
+pub unsafe fn open_level<'a>(
+    translator: &mut Translator<'a>,
+    query: &'a pg_sys::Query,
+    purpose: Use,
+) -> Attempt<Opened<'a>> {
+    check_shape(query, purpose)?;
+    // What is above the columns is PostgreSQL's, but a subquery there would read tables.
+    let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
+    if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
+        return Err(Why::Limit.of("subquery in LIMIT or in a window's frame"));
+    }
+    if purpose == Use::Rows && translator.tree.node(query.targetList).is_some_and(Node::is_volatile) {
+        // Nobody may read it, but it is called for each row.
+        return Err(Why::Volatile.of("volatile function in a subquery"));
+    }
+    if let Some(reason) = depends_on_order(translator.tree, query) {
+        return Err(reason);
+    }
+    translator.scopes.push(Scope::of(query));
+    // SAFETY: by the caller's promise.
+    let opened = unsafe { Reader::open(translator, query, purpose) };
+    translator.scopes.pop();
+    opened
+}
+
+/// Translates a subquery in an expression; PostgreSQL computes its rows if the engine cannot.
+pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
+    let translated = translator.attempt(|translator| whole_level(translator, query, purpose));
+    translated.or_else(|reason| translator.send_subquery(query, reason))
+}
+
+/// Translates a subquery in whole.
+pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
+    let order_wanted = std::mem::take(&mut translator.order_wanted);
+    let around = translator.groups.take();
+    // SAFETY: the subquery is a part of the query, whose relations are all locked.
+    let opened = unsafe { open_level(translator, query, purpose) };
+    let level = opened.and_then(|opened| {
+        let columns = opened.columns.read_by_engine(translator);
+        translator.scopes.push(Scope::above(query, columns));
+        let level = closed(translator, opened, query, purpose, order_wanted);
+        translator.scopes.pop();
+        level
+    });
+    translator.groups = around;
+    level
+}
+
+/// With the expressions above the columns, whose scope is there.
+fn closed<'a>(
+    translator: &mut Translator<'a>,
+    opened: Opened<'a>,
+    query: &'a pg_sys::Query,
+    purpose: Use,
+    order_wanted: bool,
+) -> Attempt<Level> {
+    let Opened { mut rel, targets, quals, arrival, .. } = opened;
+    let tree = translator.tree;
+    // SAFETY: null or an expression over the scope's columns, which nobody changes.
+    let conjuncts = unsafe { tree.list(pg_sys::make_ands_implicit(simplified(quals).cast())) };
+    for conjunct in subqueries_last(&conjuncts.collect::<Vec<_>>()) {
+        rel = translator.restricted(rel, conjunct)?;
+    }
+    let (limited, ordered) = (is_limited(query), Targets::of(tree, targets));
+    let waiting = translator.pending.len();
+    let outer = std::mem::take(&mut translator.windows);
+    if query.hasWindowFuncs {
+        rel = translator.windowed(rel, query, &ordered, &arrival)?;
+    }
+    let mut columns = Vec::new();
+    for entry in tree.list_of::<pg_sys::TargetEntry>(targets.cast()).filter(|entry| !entry.resjunk) {
+        // SAFETY: as above.
+        let node = tree.required(unsafe { simplified(entry.expr.cast()) });
+        columns.push(translator.expression(node));
+    }
+    rel = translator.with_pending(rel, waiting);
+    // To EXISTS and IN it makes no difference whether a row is there once or twice.
+    if query.hasDistinctOn {
+        (rel, columns) = translator.first_of_each(rel, query, &ordered, columns, arrival)?;
+    } else if !query.distinctClause.is_null() && (purpose != Use::List || limited) {
+        (rel, columns) = translator.distinct_rows(rel, query, columns, tree.list_of(targets.cast()))?;
+    }
+    if limited {
+        rel = translator.first_rows(rel, query, &ordered, &columns)?;
+    }
+    let order = if order_wanted { translator.arrival(query, &ordered, &columns) } else { None };
+    translator.windows = outer;
+    Ok(Level { rel, columns, order })
+}
+
+fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
+    let reasons = [
+        (query.commandType != pg_sys::CmdType::CMD_SELECT, Why::Statement, "WITH query that changes data"),
+        (!query.rowMarks.is_null() || query.hasForUpdate, Why::Statement, "row locks"),
+        (query.hasModifyingCTE, Why::Statement, "WITH query that changes data"),
+        (query.hasTargetSRFs && !purpose.is_query(), Why::Function, "set-returning function in the select list"),
+        (
+            !query.havingQual.is_null()
+                && !query.hasAggs
+                && query.groupClause.is_null()
+                && query.groupingSets.is_null(),
+            Why::Grouping,
+            "HAVING without grouping or aggregate",
+        ),
+    ];
+    match reasons.iter().find(|(applies, ..)| *applies) {
+        Some((_, why, what)) => Err(why.of(*what)),
+        None => Ok(()),
+    }
+}
+
+impl<'a, 't> Reader<'a, 't> {
+    unsafe fn open(translator: &'t mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
+        let waiting = translator.pending.len();
+        let ungrouped = purpose == Use::TopUngrouped;
+        let sets = if ungrouped { None } else { Sets::of(translator, query)? };
+        // The rows are read for each of several grouping sets.
+        let repeated = translator.repeated;
+        translator.repeated |= sets.is_some();
+        let depends_on_order = query.hasAggs || query.hasWindowFuncs || query.hasDistinctOn;
+        translator.order_wanted = depends_on_order && query.setOperations.is_null() && reads_one_item(query);
+        let From { rel, conjuncts } = match query.setOperations.is_null() {
+            // SAFETY: by the caller's promise.
+            true => unsafe { from(translator, query)? },
+            false => From { rel: translator.set_operation(query)?, conjuncts: Vec::new() },
+        };
+        translator.order_wanted = false;
+        // SAFETY: target list (null if it is empty) and HAVING belong to the query.
+        let (target_list, having) =
+            unsafe { (flattened(query, query.targetList.cast()), flattened(query, query.havingQual)) };
+        let mut reader = Reader {
+            translator,
+            query,
+            purpose,
+            grouped: !ungrouped && is_grouped(query),
+            in_aggregate: false,
+            sets,
+            columns: Columns::default(),
+            keys: std::ptr::null_mut(),
+            shown: Vec::new(),
+            waiting,
+            above_groups: Vec::new(),
+            failed: None,
+        };
+        let (rel, residual) = reader.restricted(rel, &conjuncts)?;
+        if reader.grouped {
+            reader.keys(target_list.cast(), having)?;
+        }
+        let targets = reader.above(target_list)?;
+        // SAFETY: a list of expressions.
+        let rest = unsafe { pg_sys::make_ands_explicit(residual).cast() };
+        let quals = reader.above(if reader.grouped { having } else { rest })?;
+        let having = if ungrouped { reader.above(having)? } else { std::ptr::null_mut() };
+        let rel = reader.translator.with_pending(rel, waiting);
+        let rel = reader.assembled(rel)?;
+        reader.translator.repeated = repeated;
+        let arrival = reader.translator.kept_order(query)?;
+        Ok(Opened { rel, columns: reader.columns, targets, quals, having, arrival })
+    }
+
+    /// The rows for which the conditions are true; and those that are left to PostgreSQL: possible without grouping, where
+    /// they only take away rows. A join condition left above would make the engine compute a cross product: no.
+    fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, *mut pg_sys::List)> {
+        let mut residual = std::ptr::null_mut();
+        for conjunct in subqueries_last(conjuncts) {
+            let may_stay = self.purpose.is_query()
+                && !self.grouped
+                && !has_subquery(conjunct)
+                && !conjunct.is_volatile()
+                && concerns_one_table(conjunct);
+            if !may_stay {
+                rel = self.translator.restricted(rel, conjunct)?;
+                continue;
+            }
+            // What it needs beside the rows, as the elements of an array that is a parameter, comes before it.
+            let waiting = self.translator.pending.len();
+            match self.translator.attempt(|translator| translator.row_condition(conjunct)) {
+                Ok(condition) => rel = self.translator.with_pending(rel, waiting).filter_by(condition),
+                Err(_) => push(&mut residual, conjunct.as_ptr::<pg_sys::Node>()),
+            }
+        }
+        Ok((rel, residual))
+    }
+
+    /// The groups of a grouped query, with what belongs to them.
+    fn assembled(&mut self, rel: Rel) -> Attempt<Rel> {
+        if !self.grouped {
+            return Ok(rel);
+        }
+        let keys = self.columns.keys();
+        let key = key_of(&keys, &self.shown);
+        for Pending { rel, conditions, .. } in &mut self.above_groups {
+            conditions.iter_mut().for_each(|c| c.replace(&key));
+            rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace(&key)));
+        }
+        let aggregates = self.columns.aggregates();
+        let groups = match &self.sets {
+            None => Rel::Aggregate { input: Box::new(rel), keys: keys.clone(), aggregates },
+            Some(sets) => sets.groups(rel, keys.clone(), aggregates),
+        };
+        self.translator.pending.append(&mut self.above_groups);
+        Ok(self.translator.with_pending(groups, self.waiting))
+    }
+
+    /// The GROUP BY expressions become the first columns.
+    fn keys(&mut self, target_list: *mut pg_sys::List, having: *mut pg_sys::Node) -> Attempt<()> {
+        let tree = self.translator.tree;
+        let mut simple_keys = Vec::new();
+        for clause in tree.list_of::<pg_sys::SortGroupClause>(self.query.groupClause) {
+            let wanted = clause.tleSortGroupRef;
+            let entry = tree
+                .list_of::<pg_sys::TargetEntry>(target_list)
+                .find(|entry| entry.ressortgroupref == wanted)
+                .ok_or_else(|| Why::Grouping.of("GROUP BY of an unknown expression"))?;
+            let node = tree.required(entry.expr);
+            let simple = self.simple(node);
+            simple_keys.push(simple);
+            if !simple.has_columns() && self.sets.is_some() {
+                return Err(Why::Grouping.of("grouping sets of a constant"));
+            }
+            let typed = self.translator.expression(simple)?;
+            let typed = self.translator.shown(typed)?;
+            require_known_equality(typed.ty, simple)?;
+            require_own_equality(clause, node)?;
+            if has_images(typed.ty) {
+                self.key_of_images(wanted, node, simple, typed)?;
+                continue;
+            }
+            let conversion = conversion(self.translator, typed.ty, simple)?;
+            self.columns.add(self.translator, node, simple, Computed::Key(typed), conversion)?;
+            push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
+        }
+        let is_column = |key: &Node<'_>| key.cast::<pg_sys::Var>().is_some();
+        if self.sets.is_some() && !simple_keys.iter().all(is_column) {
+            let shown = tree.list_of::<pg_sys::TargetEntry>(target_list).map(|entry| tree.required(entry.expr));
+            let above: Vec<Node<'a>> = shown.chain(tree.node(having)).collect();
+            if !above.into_iter().all(|node| reads_keys_alone(self.simple(node), &simple_keys)) {
+                return Err(Why::Grouping.of("grouping sets of an expression that stands otherwise elsewhere"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Groups have equal values; what is shown is one that a row of theirs has.
+    fn key_of_images(&mut self, clause: u32, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
+        let ty = typed.ty;
+        let key = exact(comparable(&typed), comparable_type(ty));
+        self.columns.add_hidden_key(self.translator, key)?;
+        let of_rows = typed.expr.clone();
+        let any = Agg::Max(typed.expr);
+        let any = match &self.sets {
+            None => Computed::Aggregate(any, Distinct(false)),
+            Some(sets) => {
+                let any = self.columns.add_hidden_aggregate(self.translator, simple.sql_type(), ty, any)?;
+                Computed::Value(exact(sets.where_set_has(clause, Expr::column(any), ty), ty))
+            }
+        };
+        let of_group = match &any {
+            Computed::Value(typed) => Some(typed.expr.clone()),
+            _ => None,
+        };
+        self.columns.add(self.translator, node, simple, any, plain(ty))?;
+        let of_group = of_group.or_else(|| self.columns.last_id().map(Expr::column));
+        self.shown.extend(of_group.map(|of_group| (of_rows, of_group)));
+        push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
+        Ok(())
+    }
+
+    /// What the engine gets of an expression.
+    fn simple(&self, node: Node<'a>) -> Node<'a> {
+        // SAFETY: an expression; simplified it is a new tree, which nobody changes.
+        self.translator.tree.required(unsafe { simplified(node.as_ptr()) })
+    }
+
+    /// A tree of the original query, rewritten for the upper one.
+    fn above(&mut self, node: *mut pg_sys::Node) -> Attempt<*mut pg_sys::Node> {
+        let found = self.translator.tree.node(node);
+        if found.is_some_and(|node| self.simple(node).any(operators::looks_at_storage)) {
+            return Err(Why::Function.of("function that looks at how a value is stored"));
+        }
+        let context = std::ptr::from_mut(self).cast();
+        // SAFETY: null or an expression (or a list of them) of the query; the context is ours.
+        let rewritten = unsafe { walk::mutate(node, rewrite, context) };
+        match self.failed.take() {
+            Some(reason) => Err(reason),
+            None => Ok(rewritten),
+        }
+    }
+
+    /// What takes a node's place in the upper query; `None`: itself, with rewritten children.
+    fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<*mut pg_sys::Node>> {
+        if let Some(found) = self.columns.find(node) {
+            return Ok(Some(found));
+        }
+        if self.purpose == Use::TopUngrouped
+            && let Some(aggref) = node.cast::<pg_sys::Aggref>()
+        {
+            return self.left_aggregate(node, aggref).map(Some);
+        }
+        if node.cast::<pg_sys::Aggref>().is_some() {
+            let simple = self.simple(node);
+            let aggref = simple
+                .cast::<pg_sys::Aggref>()
+                .ok_or_else(|| Why::Aggregate.of("aggregate that is none once simplified"))?;
+            if aggref.agglevelsup != 0 {
+                return Err(Why::Aggregate.of("aggregate of an outer query"));
+            }
+            let arrival = match aggregate::may_show_row_order(aggref) {
+                true => self.translator.order_of_rows(self.query)?,
+                false => Vec::new(),
+            };
+            let added = match self.translator.aggregate(aggref, arrival)? {
+                Translated::Column(agg, distinct, conversion) => {
+                    let computed = Computed::Aggregate(agg, distinct);
+                    self.columns.add(self.translator, node, simple, computed, conversion)
+                }
+                Translated::Average { ty, sum, count } => {
+                    self.columns.add_average(self.translator, node, ty, (sum, count))
+                }
+                Translated::Scaled { sum, ty, scale, count } => {
+                    self.columns.add_scaled(self.translator, node, (sum, ty), scale, count)
+                }
+            };
+            return added.map(Some);
+        }
+        if let Some(var) = node.cast::<pg_sys::Var>() {
+            if var.varlevelsup > 0 {
+                return Ok(None);
+            }
+            // One more key makes no more groups if it depends on the others.
+            if self.grouped && !self.translator.scope_mut().depends_on(var, self.keys) {
+                return Err(Why::Grouping.of("column that is not grouped"));
+            }
+            let typed = self.translator.expression(node)?;
+            // What a subquery gives need not be what is shown.
+            if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
+                return self.columns_of_digits(node, typed, self.grouped).map(Some);
+            }
+            let conversion = conversion(self.translator, typed.ty, node)?;
+            let computed = if self.grouped { Computed::Key(typed) } else { Computed::Value(typed) };
+            return self.columns.add(self.translator, node, node, computed, conversion).map(Some);
+        }
+        match node.tag() {
+            pg_sys::NodeTag::T_GroupingFunc if self.grouped => {
+                let sets = self.sets.as_ref().ok_or_else(|| Why::Grouping.of("GROUPING without grouping sets"))?;
+                let typed = sets.grouping(self.translator.tree, node)?;
+                let conversion = conversion(self.translator, typed.ty, node)?;
+                self.columns.add(self.translator, node, node, Computed::Value(typed), conversion).map(Some)
+            }
+            pg_sys::NodeTag::T_SubLink => self.subquery(node).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// An aggregate that PostgreSQL computes, of rows of the engine.
+    fn left_aggregate(&mut self, node: Node<'a>, aggref: &pg_sys::Aggref) -> Attempt<*mut pg_sys::Node> {
+        aggregate::check_row_order(aggref)?;
+        if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
+            return Err(unknown_order("aggregate"));
+        }
+        let around = std::mem::replace(&mut self.in_aggregate, true);
+        let context = std::ptr::from_mut(self).cast();
+        // SAFETY: an expression of the query; the context is ours.
+        let rewritten = unsafe { walk::mutate_children(node.as_ptr(), rewrite, context) };
+        self.in_aggregate = around;
+        Ok(rewritten)
+    }
+
+    /// A subquery in select list or HAVING, which is one value.
+    fn subquery(&mut self, node: Node<'a>) -> Attempt<*mut pg_sys::Node> {
+        // Its value comes with each row, but there may be a group without any.
+        let may_be_without_rows = self.query.groupClause.is_null() || !self.query.groupingSets.is_null();
+        if self.purpose == Use::TopUngrouped && !self.in_aggregate && may_be_without_rows {
+            return Err(Why::Subquery.of("subquery beside an aggregate that PostgreSQL computes"));
+        }
+        let of_groups =
+            |node: Node<'_>| matches!(node.tag(), pg_sys::NodeTag::T_Aggref | pg_sys::NodeTag::T_GroupingFunc);
+        let compares_groups = self.grouped && node.any(of_groups);
+        let link = if compares_groups { self.about_groups(node)? } else { node };
+        let waiting = self.translator.pending.len();
+        let typed = self.translator.expression(link);
+        self.translator.groups = None;
+        let mut typed = typed?;
+        if self.grouped {
+            self.above_groups.extend(self.translator.pending.split_off(waiting));
+            let (keys, all) = (self.columns.keys(), typed);
+            let grouped = |mut expr: Expr| {
+                expr.replace(&key_of(&keys, &self.shown));
+                expr
+            };
+            let scale = all.scale.named(|expr, _| Ok(grouped(expr)))?;
+            typed = Typed { expr: grouped(all.expr), ty: all.ty, scale };
+        }
+        if !typed.has_exact_scale() {
+            return self.columns_of_digits(node, typed, false);
+        }
+        let conversion = conversion(self.translator, typed.ty, node)?;
+        self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
+    }
+
+    /// A subquery with what an aggregate is compared to, as it is to be translated: the comparison reads the groups' columns.
+    fn about_groups(&mut self, node: Node<'a>) -> Attempt<Node<'a>> {
+        let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(node) };
+        let copy = make::<pg_sys::SubLink>();
+        *copy = *link;
+        // SAFETY: an expression over the groups' columns.
+        copy.testexpr = unsafe { simplified(self.above(link.testexpr)?) };
+        self.translator.groups = Some(self.columns.read_by_engine(self.translator));
+        Ok(self.translator.tree.required(std::ptr::from_mut(copy)))
+    }
+
+    /// Of a numeric that shows fewer digits than its type has, the value and how many those are, or one that shows them.
+    fn columns_of_digits(&mut self, node: Node<'a>, typed: Typed, is_key: bool) -> Attempt<*mut pg_sys::Node> {
+        match typed.scale.clone() {
+            Scale::Varies(digits) if !self.grouped && self.purpose.is_query() => {
+                self.columns.add_varying(self.translator, node, typed, exact(digits, Type::Int32))
+            }
+            _ => {
+                let typed = self.translator.numeric(typed)?;
+                let computed = if is_key { Computed::Key(typed) } else { Computed::Value(typed) };
+                self.columns.add(self.translator, node, node, computed, plain(Type::Numeric))
+            }
+        }
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// The rows for which a condition is true.
+    pub fn restricted(&mut self, rel: Rel, conjunct: Node<'a>) -> Attempt<Rel> {
+        let rel = match self.subquery_condition(conjunct, rel)? {
+            Ok(restricted) => return Ok(restricted),
+            Err(rel) => rel,
+        };
+        let waiting = self.pending.len();
+        let condition = self.row_condition(conjunct)?;
+        Ok(self.with_pending(rel, waiting).filter_by(condition))
+    }
+}
+
+/// What a subquery reads of a group are its keys. A constant is what it is without them.
+/// What a group has of an expression that it is one by.
+fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> Option<Expr> {
+    move |read| {
+        if read.columns().is_empty() {
+            return None;
+        }
+        let key = keys.iter().find(|key| key.expr == *read).map(|key| Expr::column(key.column));
+        key.or_else(|| shown.iter().find(|(of_rows, _)| of_rows == read).map(|(_, of_group)| of_group.clone()))
+    }
+}
+
+pub fn is_grouped(query: &pg_sys::Query) -> bool {
+    query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null()
+}
+
+/// Conditions with those in front that have no subquery: a subquery is computed for what the others leave.
+pub fn subqueries_last<'a>(conjuncts: &[Node<'a>]) -> Vec<Node<'a>> {
+    let (mut last, mut all): (Vec<_>, Vec<_>) = conjuncts.iter().copied().partition(|conjunct| has_subquery(*conjunct));
+    all.append(&mut last);
+    all
+}
+
+fn has_subquery(node: Node<'_>) -> bool {
+    node.any(|node| node.cast::<pg_sys::SubLink>().is_some())
+}
+
+/// Whether a condition looks at one table only.
+fn concerns_one_table(condition: Node<'_>) -> bool {
+    // SAFETY: a valid expression without subqueries, so that no planner state is needed.
+    let members = unsafe { pg_sys::bms_num_members(pg_sys::pull_varnos(std::ptr::null_mut(), condition.as_ptr())) };
+    members <= 1
+}
+
+/// # Safety
+///
+/// `node` is null or a node of the tree that the [`Reader`] behind `context` works on.
+#[pg_guard]
+unsafe extern "C-unwind" fn rewrite(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise, which `mutate_children` keeps.
+    unsafe {
+        let reader = &mut *context.cast::<Reader>();
+        let Some(found) = reader.translator.tree.node(node) else {
+            return node;
+        };
+        if reader.failed.is_some() {
+            return node;
+        }
+        let is_list = matches!(found.tag(), pg_sys::NodeTag::T_List | pg_sys::NodeTag::T_TargetEntry);
+        let replacement = if is_list { Ok(None) } else { reader.replacement(found) };
+        match replacement {
+            Ok(Some(found)) => found,
+            Ok(None) => walk::mutate_children(node, rewrite, context),
+            Err(reason) => {
+                reader.failed = Some(reason);
+                node
+            }
+        }
+    }
+}

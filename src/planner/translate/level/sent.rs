@@ -1,0 +1,374 @@
+//! Rows that PostgreSQL computes for the engine: of tables that are not mirrored or that this transaction has written, of
+//! functions, and of whatever else in FROM the engine cannot compute, as long as it reads nothing of the rows around it.
+//!
+//! ```text
+//!   FROM t JOIN colours c USING (id) WHERE c.name <> 'red'      colours is not mirrored
+//!
+//!   PostgreSQL   SELECT c.id FROM colours c WHERE c.name <> 'red'
+//!   engine       FROM t JOIN (what that gives) USING (id)
+//! ```
+//!
+//! They are few, or the query is the heap's: PostgreSQL's own estimate decides when the query is planned, and
+//! `anker.max_sent` when it runs.
+
+use pgrx::prelude::*;
+use plan::{Expr, Rel, Relation, Source, Type};
+
+use super::select::Level;
+use crate::pg::compat;
+use crate::pg::relation::{Lock, OpenRelation};
+use crate::pg::session;
+use crate::pg::tree::{Node, Tree, make, push, string_node, text};
+use crate::pg::value;
+use crate::planner::translate::scope::{alias, keyed};
+use crate::planner::translate::{Asked, Scale, Translator, Typed, exact};
+use crate::planner::words::reason::{Attempt, Reason, Why, type_reason};
+use crate::settings;
+use crate::shared;
+use crate::spec::RelationNames;
+use plan::numeric_modifier;
+
+/// Where a subquery stands that is no item of FROM.
+const NO_ITEM: i32 = 0;
+
+/// Rows of one item of FROM.
+pub struct Sent<'a> {
+    /// The relation of the plan whose rows they are.
+    relation: u16,
+    /// The item's place among those of its level.
+    index: i32,
+    /// What the query calls it.
+    pub name: String,
+    /// Why the engine does not compute them.
+    pub reason: Reason,
+    entry: &'a pg_sys::RangeTblEntry,
+    /// The level that it belongs to, and the one whose WITH it may refer to.
+    query: &'a pg_sys::Query,
+    with: Option<&'a pg_sys::Query>,
+    /// What was asked for of each of its rows, with the expression that PostgreSQL computes.
+    targets: Vec<(Asked, *mut pg_sys::Node)>,
+    /// Conditions on these rows alone.
+    quals: *mut pg_sys::List,
+}
+
+impl<'a> Translator<'a> {
+    /// Why PostgreSQL had better compute the rows of a table; `None`: the engine has them.
+    pub fn not_in_mirror(&mut self, entry: &pg_sys::RangeTblEntry) -> Option<Reason> {
+        let database = session::database();
+        let family = match self.family(entry) {
+            Ok(family) => family,
+            Err(reason) => return Some(reason),
+        };
+        family.into_iter().find_map(|relid| {
+            let part = OpenRelation::locked(relid);
+            if shared::table(database, relid).is_none() {
+                Some(shared::why_not_mirrored(database, relid))
+            } else if part.is_locked_by_me(Lock::Write) {
+                Some(Why::Written.of(format!("this transaction may have written to table \"{}\"", part.name())))
+            } else {
+                None
+            }
+        })
+    }
+
+    /// What `translate` makes of an item of FROM; PostgreSQL computes its rows if the engine cannot.
+    pub fn or_sent(
+        &mut self,
+        index: i32,
+        entry: &'a pg_sys::RangeTblEntry,
+        translate: impl FnOnce(&mut Self) -> Attempt<Rel>,
+    ) -> Attempt<Rel> {
+        self.attempt(translate).or_else(|reason| {
+            let scope = self.scope_mut();
+            scope.remove(index);
+            scope.order = None;
+            self.send(index, entry, reason)
+        })
+    }
+
+    /// Has PostgreSQL compute the rows of a subquery that stands in an expression.
+    pub fn send_subquery(&mut self, query: &'a pg_sys::Query, reason: Reason) -> Attempt<Level> {
+        let entry = make::<pg_sys::RangeTblEntry>();
+        entry.rtekind = pg_sys::RTEKind::RTE_SUBQUERY;
+        entry.subquery = std::ptr::from_ref(query).cast_mut();
+        let mut names = std::ptr::null_mut();
+        let targets = self.tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|target| !target.resjunk);
+        targets.clone().for_each(|_| push(&mut names, string_node("column")));
+        // SAFETY: makes a node of valid parts.
+        entry.eref = unsafe { pg_sys::makeAlias(text("subquery"), names) };
+        let rel = self.send(NO_ITEM, entry, reason)?;
+        let Rel::Scan { relation, .. } = rel else { return Err(Why::Expression.of("rows of an unknown sender")) };
+        let mut columns = Vec::new();
+        for (number, target) in (1..).zip(targets) {
+            let expr = self.tree.required(target.expr);
+            let (ty, modifier, collation) = (expr.sql_type(), expr.type_modifier(), expr.collation());
+            // SAFETY: makes a node.
+            let var = unsafe { &*pg_sys::makeVar(NO_ITEM, number, ty, modifier, collation, 0) };
+            columns.push(self.sent_column(relation, var));
+        }
+        self.scope_mut().remove(NO_ITEM);
+        Ok(Level { rel, columns, order: None })
+    }
+
+    /// Has PostgreSQL compute the rows of an item of the innermost level; otherwise that is the reason.
+    fn send(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry, reason: Reason) -> Attempt<Rel> {
+        let query = self.scope_mut().query;
+        let with = self.with_around(entry)?;
+        let wanted = settings::MAX_SENT_KB.get() > 0 && is_known(entry);
+        // What has effects must not have them twice, should the heap be asked after all.
+        if !wanted || self.reads_around(entry) || is_volatile(self.tree, entry, with) {
+            return Err(reason);
+        }
+        let is_query = matches!(entry.rtekind, pg_sys::RTEKind::RTE_SUBQUERY | pg_sys::RTEKind::RTE_CTE);
+        if is_query && (self.repeated || self.is_used_again(with)) && !gives_same_rows(self.tree, entry, with) {
+            // Its rows could be other ones the second time.
+            return Err(reason);
+        }
+        let name = alias(entry);
+        let names = RelationNames { alias: name.clone(), ..RelationNames::default() };
+        let relation = self.add_relation(Relation::new(Source::Sent, Vec::new()), names)?;
+        let is_table = entry.rtekind == pg_sys::RTEKind::RTE_RELATION;
+        self.scope_mut().add_sent(index, relation, if is_table { keyed(entry) } else { None });
+        let (targets, quals) = (Vec::new(), std::ptr::null_mut());
+        self.sent.push(Sent { relation, index, name, reason, entry, query, with, targets, quals });
+        Ok(Rel::Scan { relation, columns: Vec::new() })
+    }
+
+    /// The level that has the WITH query which an item refers to. It is the first one in what PostgreSQL is asked.
+    fn with_around(&self, entry: &pg_sys::RangeTblEntry) -> Attempt<Option<&'a pg_sys::Query>> {
+        let up = match entry.rtekind {
+            pg_sys::RTEKind::RTE_CTE => entry.ctelevelsup as usize,
+            pg_sys::RTEKind::RTE_SUBQUERY => 0,
+            _ => return Ok(None),
+        };
+        let level = self.scopes.len().checked_sub(up + 1).ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
+        let query = self.scopes[level].query;
+        let reads_around = |node: Node<'_>| (1..=level + 1).any(|up| node.has_columns_of(up));
+        let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(query.cteList);
+        match all.any(|cte| self.tree.node(cte.ctequery).is_some_and(reads_around)) {
+            true => Err(Why::Subquery.of("WITH query that reads the rows around it")),
+            false => Ok(Some(query)),
+        }
+    }
+
+    /// Whether a level has WITH queries that are referred to more than once, perhaps by the engine's part of the query, too.
+    fn is_used_again(&self, with: Option<&'a pg_sys::Query>) -> bool {
+        let list = with.map_or(std::ptr::null_mut(), |query| query.cteList);
+        self.tree.list_of::<pg_sys::CommonTableExpr>(list).any(|cte| cte.cterefcount > 1)
+    }
+
+    /// Whether an item reads other rows of its level, or of one around it.
+    fn reads_around(&self, entry: &pg_sys::RangeTblEntry) -> bool {
+        let levels = self.scopes.len();
+        let (inner, nodes) = match entry.rtekind {
+            pg_sys::RTEKind::RTE_SUBQUERY => (1, [entry.subquery.cast(), entry.securityQuals]),
+            _ => (0, [entry.functions, entry.values_lists]),
+        };
+        let nodes = nodes.into_iter().filter_map(|node| self.tree.node(node));
+        nodes.into_iter().any(|node| (inner..=levels + inner).any(|up| node.has_columns_of(up)))
+    }
+
+    /// A column of rows that PostgreSQL computes.
+    pub fn sent_column(&mut self, relation: u16, var: &pg_sys::Var) -> Attempt<Typed> {
+        // SAFETY: makes a node. The item is the first one of what PostgreSQL is asked.
+        let column = || unsafe {
+            pg_sys::makeVar(1, var.varattno, var.vartype, var.vartypmod, var.varcollid, 0).cast::<pg_sys::Node>()
+        };
+        let (value, digits_of) = (Asked::Column(var.varattno), Asked::ScaleOf(var.varattno));
+        let (sql_type, modifier) = value::without_domain(var.vartype, var.vartypmod);
+        if sql_type == pg_sys::NUMERICOID && numeric_modifier(modifier).is_none() {
+            let ty = Type::Decimal128 { scale: value::PARAMETER_SCALE };
+            let number = self.asked_of_sender(relation, value, ty, column())?;
+            let digits = self.asked_of_sender(relation, digits_of, Type::Int32, digits(column()))?;
+            return Ok(Typed { expr: number, ty, scale: Scale::Varies(digits) });
+        }
+        let ty = match (sql_type, numeric_modifier(modifier)) {
+            (pg_sys::NUMERICOID, Some((1..=38, scale @ 0..=38))) => Type::Decimal128 { scale: scale as u8 },
+            (pg_sys::NUMERICOID, _) => return Err(Why::NumericDigits.of("numeric beyond 38 digits")),
+            _ => value::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?,
+        };
+        Ok(exact(self.asked_of_sender(relation, value, ty, column())?, ty))
+    }
+
+    fn asked_of_sender(&mut self, relation: u16, asked: Asked, ty: Type, target: *mut pg_sys::Node) -> Attempt<Expr> {
+        let id = self.scanned_column(relation, asked, ty, &[])?;
+        let sent = self
+            .sent
+            .iter_mut()
+            .find(|sent| sent.relation == relation)
+            .ok_or_else(|| Why::Expression.of("rows of an unknown sender"))?;
+        if sent.targets.iter().all(|(known, _)| *known != asked) {
+            sent.targets.push((asked, target));
+            self.names[relation as usize].columns.push(sent.name_of(asked));
+        }
+        Ok(Expr::column(id))
+    }
+
+    /// Leaves a condition to PostgreSQL if it is about nothing but rows that it computes; whether it did. `among`: the
+    /// relations of those that stand among the inner joins of the part of the innermost level that the condition is of.
+    pub fn leave_to_sender(&mut self, condition: Node<'a>, among: &[u16]) -> bool {
+        let levels = self.scopes.len();
+        let mut all = self.sent.iter_mut().filter(|sent| among.contains(&sent.relation));
+        let Some(sent) = all.find(|sent| is_about(condition, sent.index, levels)) else { return false };
+        // SAFETY: a copy of an expression of the query, whose columns are all the item's, which becomes the first one.
+        unsafe {
+            let copy: *mut pg_sys::Node = pg_sys::copyObjectImpl(condition.as_ptr()).cast();
+            pg_sys::ChangeVarNodes(copy, sent.index, 1, 0);
+            push(&mut sent.quals, copy);
+        }
+        true
+    }
+}
+
+impl Sent<'_> {
+    /// Whether the engine could compute them in another transaction.
+    pub fn is_momentary(&self) -> bool {
+        self.reason.why.is_momentary()
+    }
+
+    /// The relation whose rows they are, if they are the item's.
+    pub fn relation_of(&self, entry: &pg_sys::RangeTblEntry) -> Option<u16> {
+        std::ptr::eq(self.entry, entry).then_some(self.relation)
+    }
+
+    /// What a column is called.
+    fn name_of(&self, asked: Asked) -> String {
+        let name = |number: i16| {
+            // SAFETY: an item of FROM has names for its columns.
+            let mut names = unsafe { Tree::new().list((*self.entry.eref).colnames) };
+            names.nth(usize::try_from(number - 1).unwrap_or(0)).and_then(Node::string).unwrap_or_default()
+        };
+        match asked {
+            Asked::Column(number) => name(number),
+            Asked::ScaleOf(number) => format!("scale({})", name(number)),
+        }
+    }
+
+    /// `SELECT columns FROM item WHERE conditions`, to be planned.
+    pub fn query(&self) -> *mut pg_sys::Query {
+        let query = make::<pg_sys::Query>();
+        query.commandType = pg_sys::CmdType::CMD_SELECT;
+        query.canSetTag = true;
+        query.hasSubLinks = self.query.hasSubLinks;
+        query.hasRowSecurity = self.query.hasRowSecurity;
+        // SAFETY: copies of parts of the query, which the planner may change.
+        unsafe {
+            let entry: *mut pg_sys::RangeTblEntry =
+                pg_sys::copyObjectImpl(std::ptr::from_ref(self.entry).cast()).cast();
+            (*entry).ctelevelsup = 0;
+            // The policies of row security speak of the item by its place.
+            pg_sys::ChangeVarNodes((*entry).securityQuals.cast(), self.index, 1, 0);
+            // Whether a user may read it was asked of the whole query.
+            compat::without_checks(query, self.query, &mut *entry);
+            push(&mut query.rtable, entry);
+            if let Some(with) = self.with {
+                query.cteList = pg_sys::copyObjectImpl(with.cteList.cast()).cast();
+                query.hasRecursive = with.hasRecursive;
+            }
+            let reference = make::<pg_sys::RangeTblRef>();
+            reference.rtindex = 1;
+            let from = make::<pg_sys::FromExpr>();
+            push(&mut from.fromlist, reference);
+            if !self.quals.is_null() {
+                from.quals = pg_sys::make_ands_explicit(self.quals).cast();
+            }
+            query.jointree = from;
+            for (number, (_, target)) in (1..).zip(&self.targets) {
+                push(
+                    &mut query.targetList,
+                    pg_sys::makeTargetEntry(target.cast(), number, std::ptr::null_mut(), false),
+                );
+            }
+        }
+        query
+    }
+
+    /// Why they are not computed after all: they are too many.
+    pub fn too_many(&self) -> Reason {
+        self.reason.clone().and(", and what it has is too much to be sent along (anker.max_sent)")
+    }
+}
+
+/// How many digits behind its point a numeric shows.
+fn digits(numeric: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    let mut arguments = std::ptr::null_mut();
+    push(&mut arguments, numeric);
+    let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
+    // SAFETY: makes a node.
+    unsafe { pg_sys::makeFuncExpr(pg_sys::F_SCALE.into(), pg_sys::INT4OID, arguments, none, none, form) }.cast()
+}
+
+/// Whether a condition reads columns of one item of its level, and nothing else that is not the same for all rows.
+fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
+    let is_subquery = |node: Node<'_>| matches!(node.tag(), pg_sys::NodeTag::T_SubLink | pg_sys::NodeTag::T_SubPlan);
+    let is_column = |node: Node<'_>| node.cast::<pg_sys::Var>().is_some();
+    if condition.is_volatile() || condition.any(is_subquery) || !condition.any(is_column) {
+        return false;
+    }
+    // SAFETY: a valid expression without subqueries, so that no planner state is needed.
+    let only = unsafe {
+        let read = pg_sys::pull_varnos(std::ptr::null_mut(), condition.as_ptr());
+        pg_sys::bms_equal(read, pg_sys::bms_make_singleton(index))
+    };
+    only && (1..=levels).all(|up| !condition.has_columns_of(up))
+}
+
+/// Whether it is an item of a kind that is understood here. What a sample's size depends on may be other rows.
+fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
+    use pg_sys::RTEKind::*;
+    let known = matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE);
+    known && entry.tablesample.is_null()
+}
+
+/// Whether an item's rows are the same whenever they are computed under one snapshot, as far as this is seen at once: nothing
+/// in it depends on the order of rows, or chooses among equal ones that look different.
+fn gives_same_rows(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
+    let of_with = with.map_or(std::ptr::null_mut(), |query| query.cteList);
+    // SAFETY: null or the query of an entry.
+    let own = unsafe { entry.subquery.cast_const().as_ref() };
+    own.is_none_or(|query| is_settled(tree, query)) && are_settled(tree, of_with)
+}
+
+fn are_settled(tree: Tree<'_>, with: *mut pg_sys::List) -> bool {
+    let mut all = tree.list_of::<pg_sys::CommonTableExpr>(with);
+    all.all(|cte| tree.required(cte.ctequery).cast::<pg_sys::Query>().is_some_and(|query| is_settled(tree, query)))
+}
+
+fn is_settled(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    let chooses = query.hasAggs
+        || query.hasWindowFuncs
+        || query.hasSubLinks
+        || query.hasDistinctOn
+        || !query.limitCount.is_null()
+        || !query.limitOffset.is_null()
+        || !query.groupClause.is_null()
+        || !query.groupingSets.is_null();
+    let one_of_equal = |entry: &pg_sys::TargetEntry| {
+        let (ty, _) = value::without_domain(tree.required(entry.expr).sql_type(), -1);
+        value::type_of(ty).is_some_and(|ty| ty.is_float() || matches!(ty, Type::Interval | Type::Decimal128 { .. }))
+            || value::type_of(ty).is_none() && !value::has_one_image(ty)
+    };
+    let is_union = !query.setOperations.is_null() || !query.distinctClause.is_null();
+    let mut targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList);
+    let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
+    let chooses = chooses || is_union && targets.any(one_of_equal);
+    !chooses
+        && are_settled(tree, query.cteList)
+        && entries.all(|entry| {
+            // SAFETY: null or the query of an entry.
+            let subquery = unsafe { entry.subquery.cast_const().as_ref() };
+            entry.tablesample.is_null() && subquery.is_none_or(|query| is_settled(tree, query))
+        })
+}
+
+fn is_volatile(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
+    let with: *mut pg_sys::List = with.map_or(std::ptr::null_mut(), |query| query.cteList);
+    let parts: [*mut pg_sys::Node; 5] = [
+        entry.functions.cast(),
+        entry.values_lists.cast(),
+        entry.subquery.cast(),
+        entry.securityQuals.cast(),
+        with.cast(),
+    ];
+    parts.into_iter().filter_map(|part| tree.node(part)).any(Node::is_volatile)
+}

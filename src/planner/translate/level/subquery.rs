@@ -1,0 +1,521 @@
+//! Subqueries: in FROM, behind WITH, and in expressions, where they become joins.
+//!
+//! ```text
+//!   FROM (SELECT …)                      the rows themselves
+//!   WHERE EXISTS (SELECT … WHERE t = o)  semi join on t = o; NOT EXISTS: anti join
+//!   WHERE o IN (SELECT t …)              semi join on o = t
+//!   WHERE o NOT IN (SELECT t …)          anti join on o = t; and none at all if there is a null
+//!   WHERE (o, p) NOT IN (SELECT t, u …)  anti join on o = t and p = u; and others for those with a null on either side
+//!   o IN (SELECT t …) OR …               mark join, whose column says whether there is a partner
+//!   o > (SELECT sum(t) … WHERE u = o)    application: a row for each row around it
+//! ```
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
+
+use super::ordered::is_limited;
+use super::select::{Level, Use, level_or_sent, whole_level};
+use crate::pg::tree::{Node, Tree, make};
+use crate::planner::translate::expr::functions::negation;
+use crate::planner::translate::scope::Scope;
+use crate::planner::translate::{Pending, Scale, Translator, Typed, boolean};
+use crate::planner::words::operators;
+use crate::planner::words::reason::{Attempt, Why};
+
+/// The WITH query of a level that an item of FROM refers to.
+pub fn named_query<'a>(
+    tree: Tree<'a>,
+    level: &'a pg_sys::Query,
+    entry: &pg_sys::RangeTblEntry,
+) -> Attempt<(&'a pg_sys::CommonTableExpr, &'a pg_sys::Query)> {
+    let named = |cte: &&'a pg_sys::CommonTableExpr| {
+        // SAFETY: both names are C strings.
+        unsafe { CStr::from_ptr(cte.ctename) == CStr::from_ptr(entry.ctename) }
+    };
+    let unknown = || Why::Expression.of("unknown WITH query");
+    let cte = tree.list_of::<pg_sys::CommonTableExpr>(level.cteList).find(named).ok_or_else(unknown)?;
+    if cte.cterecursive {
+        return Err(Why::Recursion.of("WITH RECURSIVE"));
+    }
+    Ok((cte, tree.required(cte.ctequery).cast::<pg_sys::Query>().ok_or_else(unknown)?))
+}
+
+impl<'a> Translator<'a> {
+    /// A subquery in FROM, which becomes item `index` of the innermost scope.
+    pub fn subquery(&mut self, index: i32, query: &'a pg_sys::Query) -> Attempt<Rel> {
+        let level = self.rows(query)?;
+        Ok(self.add_rows(index, level))
+    }
+
+    /// A reference to a query of WITH: its rows, computed for each reference.
+    pub fn with_query(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+        let level = self
+            .scopes
+            .len()
+            .checked_sub(entry.ctelevelsup as usize + 1)
+            .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
+        let (cte, query) = named_query(self.tree, self.scopes[level].query, entry)?;
+        // It sees what is around the level that it belongs to.
+        let inner = self.scopes.split_off(level + 1);
+        let rows = self.repeating(cte.cterefcount > 1, |translator| translator.rows(query));
+        self.scopes.extend(inner);
+        Ok(self.add_rows(index, rows?))
+    }
+
+    fn add_rows(&mut self, index: i32, Level { rel, columns, order }: Level) -> Rel {
+        let scope = self.scope_mut();
+        scope.add_subquery(index, columns);
+        scope.order = order;
+        rel
+    }
+
+    /// The rows of a subquery. An outer join around it must find nulls where it has no row, so that what is no plain
+    /// column becomes one here.
+    fn rows(&mut self, query: &'a pg_sys::Query) -> Attempt<Level> {
+        let Level { rel, columns, order } = whole_level(self, query, Use::Rows)?;
+        let visible = self.columns_of(&rel);
+        let mut computed = Vec::new();
+        let mut named = Vec::new();
+        for column in columns {
+            named.push(match column {
+                Ok(typed) if !matches!(&typed.expr, Expr::Column { id } if visible.contains(id)) => {
+                    Ok(self.as_column(typed, &mut computed)?)
+                }
+                other => other,
+            });
+        }
+        Ok(Level { rel: rel.map(computed), columns: named, order })
+    }
+
+    /// A value that shows digits of its own, not those of a parameter: where it is null above, the parameter is not.
+    fn with_own_digits(&mut self, typed: Typed) -> Attempt<Typed> {
+        match typed.scale {
+            Scale::Parameter(_) => self.numeric(typed),
+            _ => Ok(typed),
+        }
+    }
+
+    /// A value as a column.
+    pub fn as_column(&mut self, typed: Typed, computed: &mut Vec<Computed>) -> Attempt<Typed> {
+        let typed = self.with_own_digits(typed)?;
+        let mut name = |expr: Expr, ty: Type| -> Attempt<Expr> {
+            let column = self.column(ty)?;
+            computed.push(Computed { column, expr });
+            Ok(Expr::column(column))
+        };
+        let scale = typed.scale.named(&mut name)?;
+        Ok(Typed { expr: name(typed.expr, typed.ty)?, ty: typed.ty, scale })
+    }
+
+    /// The rows with a subquery in a condition applied; otherwise the rows: it is another kind of condition.
+    pub fn subquery_condition(&mut self, node: Node<'a>, rel: Rel) -> Attempt<Result<Rel, Rel>> {
+        let (link, negated) = match node.cast::<pg_sys::BoolExpr>() {
+            Some(not) if not.boolop == pg_sys::BoolExprType::NOT_EXPR => {
+                (self.tree.list_of::<pg_sys::SubLink>(not.args).next(), true)
+            }
+            _ => (node.cast::<pg_sys::SubLink>(), false),
+        };
+        let Some(link) = link else { return Ok(Err(rel)) };
+        let (link, negated) = self.not_any(link).map_or((link, negated), |any| (any, !negated));
+        let (kind, condition): (_, fn(Expr) -> Expr) = match (link.subLinkType, negated) {
+            (pg_sys::SubLinkType::EXISTS_SUBLINK, false) => (JoinKind::Semi, true_only),
+            (pg_sys::SubLinkType::EXISTS_SUBLINK, true) => (JoinKind::Anti, true_only),
+            (pg_sys::SubLinkType::ANY_SUBLINK, false) => (JoinKind::Semi, true_only),
+            (pg_sys::SubLinkType::ANY_SUBLINK, true) => (JoinKind::Anti, not_false),
+            (pg_sys::SubLinkType::ALL_SUBLINK, false) => (JoinKind::Anti, not_true),
+            (pg_sys::SubLinkType::ALL_SUBLINK, true) => (JoinKind::Semi, false_only),
+            _ => return Ok(Err(rel)),
+        };
+        let waiting = self.pending.len();
+        let list = self.list(link)?;
+        let rel = self.with_pending(rel, waiting);
+        if let (JoinKind::Anti, Some(List { rel: rows, test: Some(test) })) = (kind, Some(&list))
+            && link.subLinkType == pg_sys::SubLinkType::ANY_SUBLINK
+            && let Some(outer) = self.outer_side(test, rows)
+        {
+            return self.in_no_row(link, rel, list, outer).map(Ok);
+        }
+        if let (JoinKind::Anti, true) = (kind, self.has_equal_rows(link, &list)) {
+            let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.map_or_else(Vec::new, conjuncts));
+            let [rows, others] = self.unknown_rows(link)?;
+            // Subqueries among the values are read once more.
+            let rel = self.with_pending(rel, waiting);
+            let rel = self.join(rel, JoinKind::Anti, rows.0, rows.1);
+            return Ok(Ok(self.join(rel, JoinKind::Anti, others.0, others.1)));
+        }
+        let conditions = list.test.map_or_else(Vec::new, |test| conjuncts(condition(test)));
+        Ok(Ok(self.join(rel, kind, list.rel, conditions)))
+    }
+
+    /// Of `<> ALL (list)`, which is `NOT = ANY (list)`, what is denied: an equality can be looked up.
+    fn not_any(&self, link: &'a pg_sys::SubLink) -> Option<&'a pg_sys::SubLink> {
+        let test = self.tree.node(link.testexpr)?.cast::<pg_sys::OpExpr>()?;
+        let is_all = link.subLinkType == pg_sys::SubLinkType::ALL_SUBLINK;
+        if !is_all || !matches!(operators::comparison(test.opno), Some((_, CmpOp::Ne))) {
+            return None;
+        }
+        // SAFETY: catalog lookups; copies of valid nodes, which share what is below them, and nobody changes that.
+        unsafe {
+            let equality = pg_sys::get_negator(test.opno);
+            if !matches!(operators::comparison(equality), Some((_, CmpOp::Eq))) {
+                return None;
+            }
+            let equal = make::<pg_sys::OpExpr>();
+            *equal = *test;
+            (equal.opno, equal.opfuncid) = (equality, pg_sys::get_opcode(equality));
+            let any = make::<pg_sys::SubLink>();
+            *any = *link;
+            any.subLinkType = pg_sys::SubLinkType::ANY_SUBLINK;
+            any.testexpr = std::ptr::from_mut(equal).cast();
+            Some(any)
+        }
+    }
+
+    /// The rows of a subquery that something is looked up in, and what is asked of each.
+    fn list(&mut self, link: &'a pg_sys::SubLink) -> Attempt<List> {
+        let query = self
+            .tree
+            .required(link.subselect)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+        // What is neither true nor false is found by a second look.
+        let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
+        let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
+        let Level { rel, columns, .. } = level?;
+        if link.subLinkType == pg_sys::SubLinkType::EXISTS_SUBLINK {
+            // One row is as good as all.
+            let rel = if self.is_closed(&rel) { self.one_if_any(rel)? } else { rel };
+            return Ok(List { rel, test: None });
+        }
+        let test = self.tree.required(link.testexpr);
+        let condition = self.comparing(columns, |translator| translator.condition(test));
+        Ok(List { rel, test: Some(condition?) })
+    }
+
+    /// Something about the columns of a subquery and what is around it: rows, or groups of them.
+    fn comparing<T>(
+        &mut self,
+        columns: Vec<Attempt<Typed>>,
+        translate: impl FnOnce(&mut Self) -> Attempt<T>,
+    ) -> Attempt<T> {
+        let around = std::mem::replace(&mut self.compared, columns);
+        let translated = match self.groups.clone() {
+            None => translate(self),
+            Some(groups) => self.above(groups, translate),
+        };
+        self.compared = around;
+        translated
+    }
+
+    /// Translates what reads, of the innermost level, columns that are computed of its rows.
+    fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
+        let rows = self.scopes.pop();
+        self.scopes.extend(rows.as_ref().map(|rows| Scope::above(rows.query, columns)));
+        let translated = translate(self);
+        self.scopes.pop();
+        self.scopes.extend(rows);
+        translated
+    }
+
+    /// Whether it reads nothing of what is around it.
+    pub fn is_closed(&self, rel: &Rel) -> bool {
+        let (mut made, mut read) = (Vec::new(), Vec::new());
+        rel.visit(&mut |rel| {
+            made.extend(match rel {
+                Rel::Scan { .. } => self.columns_of(rel),
+                rel => rel.made(),
+            });
+            read.extend(rel.expressions().into_iter().flat_map(Expr::columns));
+        });
+        read.iter().all(|id| made.contains(id))
+    }
+
+    /// Of an equality between the rows of a list and what is around it, the side that is around it.
+    fn outer_side(&self, test: &Expr, rows: &Rel) -> Option<Expr> {
+        let Expr::Cmp { op: CmpOp::Eq, left, right } = test else { return None };
+        let visible = self.columns_of(rows);
+        let reads = |e: &Expr| e.columns().iter().any(|id| visible.contains(id));
+        match (reads(left), reads(right)) {
+            (false, true) => Some((**left).clone()),
+            (true, false) => Some((**right).clone()),
+            _ => None,
+        }
+    }
+
+    /// `NOT IN`. Nothing is known to be in no list that has a null, and of a null nothing is known unless the list is empty:
+    /// the list is counted, and not looked through for each row.
+    fn in_no_row(&mut self, link: &'a pg_sys::SubLink, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
+        let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.into_iter().collect());
+        let (totals, unknown) = self.unknown_in_list(link, outer)?;
+        Ok(self.join(rel, JoinKind::Anti, totals, vec![unknown]))
+    }
+
+    /// One row, and a condition on it: whether of a value that is not in the list nothing is known.
+    fn unknown_in_list(&mut self, link: &'a pg_sys::SubLink, outer: Expr) -> Attempt<(Rel, Expr)> {
+        let query = self
+            .tree
+            .required(link.subselect)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+        let (totals, rows, not_null) = self.totals_of_list(query)?;
+        let zero = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) };
+        let either = vec![
+            Expr::IsNull { arg: Box::new(outer), negated: false },
+            Expr::Cmp { op: CmpOp::Lt, left: Box::new(not_null), right: Box::new(rows.clone()) },
+        ];
+        let some = Expr::Cmp { op: CmpOp::Gt, left: Box::new(rows), right: Box::new(zero) };
+        let either = Expr::Bool { op: BoolOp::Or, args: either };
+        Ok((totals, Expr::Bool { op: BoolOp::And, args: vec![some, either] }))
+    }
+
+    /// Whether several values are looked up, which are equal to those of a row if each is.
+    fn has_equal_rows(&self, link: &'a pg_sys::SubLink, list: &List) -> bool {
+        let Some(Expr::Bool { op: BoolOp::And, args }) = &list.test else { return false };
+        link.subLinkType == pg_sys::SubLinkType::ANY_SUBLINK
+            && args.iter().all(|equal| self.outer_side(equal, &list.rel).is_some())
+    }
+
+    /// Rows of the list, and conditions on them that one of them meets if of several values that are not in the list nothing
+    /// is known: rows that have a null, and all rows for values of which one is null.
+    fn unknown_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<[(Rel, Vec<Expr>); 2]> {
+        let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
+        let with_null = {
+            let EqualRows { rel, test, sides } = self.equal_rows(link)?;
+            let nulls = sides.into_iter().map(|(_, inner)| is_null(inner)).collect();
+            (rel.filter(vec![Expr::Bool { op: BoolOp::Or, args: nulls }]), vec![null_only(test)])
+        };
+        let EqualRows { rel, test, sides } = self.equal_rows(link)?;
+        // True for values of which one is null, otherwise unknown; and true for each row: what can be looked up.
+        let unknown = Expr::Literal { ty: Type::Bool, value: None };
+        let some_null = sides.iter().map(|(outer, _)| is_null(outer.clone())).chain([unknown]).collect();
+        let always = sides.into_iter().next().map(|(_, inner)| is_null(is_null(inner)));
+        let always = Expr::Not(Box::new(always.ok_or_else(|| Why::Subquery.of("IN of nothing"))?));
+        let for_nulls = Expr::Cmp {
+            op: CmpOp::Eq,
+            left: Box::new(Expr::Bool { op: BoolOp::Or, args: some_null }),
+            right: Box::new(always),
+        };
+        Ok([with_null, (rel, vec![for_nulls, null_only(test)])])
+    }
+
+    fn equal_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<EqualRows> {
+        let List { rel, test } = self.list(link)?;
+        let test = test.ok_or_else(|| Why::Subquery.of("IN of nothing"))?;
+        let sides = conjuncts(test.clone()).into_iter().filter_map(|equal| {
+            let outer = self.outer_side(&equal, &rel)?;
+            let Expr::Cmp { left, right, .. } = equal else { return None };
+            Some(if *left == outer { (outer, *right) } else { (outer, *left) })
+        });
+        let sides = sides.collect();
+        Ok(EqualRows { rel, test, sides })
+    }
+
+    /// Whether a row of the list meets the condition, as a column that is joined before it is used.
+    fn mark(&mut self, list: List, condition: fn(Expr) -> Expr) -> Attempt<Expr> {
+        let conditions = list.test.map_or_else(Vec::new, |test| conjuncts(condition(test)));
+        self.mark_of(list.rel, conditions)
+    }
+
+    fn mark_of(&mut self, rel: Rel, conditions: Vec<Expr>) -> Attempt<Expr> {
+        let mark = self.column(Type::Bool)?;
+        self.pending.push(Pending { kind: JoinKind::Mark(mark), rel, conditions });
+        Ok(Expr::column(mark))
+    }
+
+    /// A subquery in an expression, which is joined before it is used.
+    pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, unknown_is_false: bool) -> Attempt<Typed> {
+        if let Some(any) = self.not_any(link) {
+            return Ok(negation(self.subquery_value(any, false)?));
+        }
+        let (decisive, found): (fn(Expr) -> Expr, bool) = match link.subLinkType {
+            pg_sys::SubLinkType::EXPR_SUBLINK => return self.scalar_subquery(link),
+            pg_sys::SubLinkType::ROWCOMPARE_SUBLINK => return self.compared_row(link),
+            pg_sys::SubLinkType::ARRAY_SUBLINK => return self.array_of_rows(link),
+            pg_sys::SubLinkType::EXISTS_SUBLINK => {
+                let list = self.list(link)?;
+                return Ok(boolean(self.mark(list, true_only)?));
+            }
+            pg_sys::SubLinkType::ANY_SUBLINK => (true_only, true),
+            pg_sys::SubLinkType::ALL_SUBLINK if unknown_is_false => {
+                let list = self.list(link)?;
+                return Ok(boolean(Expr::Not(Box::new(self.mark(list, not_true)?))));
+            }
+            pg_sys::SubLinkType::ALL_SUBLINK => (false_only, false),
+            _ => return Err(Why::Subquery.of("subquery in an expression")),
+        };
+        let list = self.list(link)?;
+        let outer = list.test.as_ref().and_then(|test| self.outer_side(test, &list.rel));
+        let of_rows = self.has_equal_rows(link, &list);
+        let decided = self.mark(list, decisive)?;
+        if unknown_is_false {
+            return Ok(boolean(decided));
+        }
+        let unknown = match outer {
+            Some(outer) if found => {
+                let (totals, unknown) = self.unknown_in_list(link, outer)?;
+                self.pending.push(Pending { kind: JoinKind::Inner, rel: totals, conditions: Vec::new() });
+                unknown
+            }
+            _ if of_rows => {
+                let [rows, others] = self.unknown_rows(link)?;
+                let either = vec![self.mark_of(rows.0, rows.1)?, self.mark_of(others.0, others.1)?];
+                Expr::Bool { op: BoolOp::Or, args: either }
+            }
+            _ => {
+                let list = self.list(link)?;
+                self.mark(list, null_only)?
+            }
+        };
+        let constant = |value: Option<bool>| Expr::Literal { ty: Type::Bool, value: value.map(Literal::Bool) };
+        let branches = vec![(decided, constant(Some(found))), (unknown, constant(None))];
+        Ok(boolean(Expr::Case { branches, otherwise: Box::new(constant(Some(!found))) }))
+    }
+
+    /// A row that says how many rows the list of an `IN` has, and how many that are not null.
+    fn totals_of_list(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Expr, Expr)> {
+        let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
+        let Level { rel, columns, .. } = level?;
+        let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("IN of nothing"))??;
+        let (rows, not_null) = (self.column(Type::Int64)?, self.column(Type::Int64)?);
+        let aggregates = vec![
+            Aggregation { columns: vec![rows], agg: Agg::CountStar, distinct: false },
+            Aggregation { columns: vec![not_null], agg: Agg::Count(value.expr), distinct: false },
+        ];
+        let totals = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
+        Ok((totals, Expr::column(rows), Expr::column(not_null)))
+    }
+
+    /// One row if there are any, otherwise none.
+    fn one_if_any(&mut self, rows: Rel) -> Attempt<Rel> {
+        let count = self.column(Type::Int64)?;
+        let aggregates = vec![Aggregation { columns: vec![count], agg: Agg::CountStar, distinct: false }];
+        let total = Rel::Aggregate { input: Box::new(rows), keys: Vec::new(), aggregates };
+        let zero = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) };
+        let some = Expr::Cmp { op: CmpOp::Gt, left: Box::new(Expr::column(count)), right: Box::new(zero) };
+        Ok(total.filter(vec![some]))
+    }
+
+    /// A subquery that is one value.
+    fn scalar_subquery(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
+        let mut row = self.row_of(link)?.into_iter();
+        row.next().ok_or_else(|| Why::Subquery.of("subquery without a column"))
+    }
+
+    /// `(a, b) = (SELECT …)`, with any comparison.
+    fn compared_row(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
+        let row = self.row_of(link)?.into_iter().map(Ok).collect();
+        let test = self.tree.required(link.testexpr);
+        self.comparing(row, |translator| translator.expression(test))
+    }
+
+    /// The columns of a subquery that is one row; nulls if it has none.
+    fn row_of(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Vec<Typed>> {
+        let query = self
+            .tree
+            .required(link.subselect)
+            .cast::<pg_sys::Query>()
+            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+        let Level { rel, columns, .. } = level_or_sent(self, query, Use::Value)?;
+        let values = columns.into_iter().collect::<Attempt<Vec<Typed>>>()?;
+        if matches!(rel, Rel::Row) {
+            return Ok(values);
+        }
+        let is_total = query.hasAggs && query.groupClause.is_null() && query.groupingSets.is_null();
+        if !is_total || is_limited(query) || query.hasTargetSRFs {
+            return self.only_row(rel, values);
+        }
+        if query.havingQual.is_null() {
+            self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
+            return Ok(values);
+        }
+        let mut computed = Vec::new();
+        let values = values.into_iter().map(|value| self.as_column(value, &mut computed));
+        let values = values.collect::<Attempt<Vec<Typed>>>()?;
+        self.pending.push(Pending { kind: JoinKind::Left, rel: rel.map(computed), conditions: Vec::new() });
+        Ok(values)
+    }
+
+    /// The values of the only row, null if there is none. Whether there are more is asked where a value is used.
+    fn only_row(&mut self, rel: Rel, row: Vec<Typed>) -> Attempt<Vec<Typed>> {
+        let row = row.into_iter().map(|value| self.with_own_digits(value)).collect::<Attempt<Vec<Typed>>>()?;
+        let mut aggregates = Vec::new();
+        let mut least = |expr: Expr, ty: Type| -> Attempt<Expr> {
+            let column = self.column(ty)?;
+            aggregates.push(Aggregation { columns: vec![column], agg: Agg::Min(expr), distinct: false });
+            Ok(Expr::column(column))
+        };
+        let number = |n| Expr::Literal { ty: Type::Int16, value: Some(Literal::Int(n)) };
+        let mut values = Vec::with_capacity(row.len());
+        for Typed { expr, ty, scale } in row {
+            let scale = scale.named(&mut least)?;
+            let value = match ty {
+                // There is no least truth.
+                Type::Bool => {
+                    let branches = vec![(expr.clone(), number(1)), (Expr::Not(Box::new(expr)), number(0))];
+                    let otherwise = Box::new(Expr::Literal { ty: Type::Int16, value: None });
+                    Expr::equal(least(Expr::Case { branches, otherwise }, Type::Int16)?, number(1))
+                }
+                ty => least(expr, ty)?,
+            };
+            values.push(Typed { expr: value, ty, scale });
+        }
+        let rows = self.column(Type::Int64)?;
+        aggregates.push(Aggregation { columns: vec![rows], agg: Agg::CountStar, distinct: false });
+        let rel = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
+        self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
+        let one = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) };
+        let only = Expr::Call { function: Named::OnlyRow, ty: Type::Int64, args: vec![Expr::column(rows)] };
+        let is_there = Expr::equal(only, one);
+        for Typed { expr, ty, .. } in &mut values {
+            let otherwise = Box::new(Expr::Literal { ty: *ty, value: None });
+            *expr = Expr::Case { branches: vec![(is_there.clone(), expr.clone())], otherwise };
+        }
+        Ok(values)
+    }
+}
+
+/// The rows of a subquery that something is looked up in.
+struct List {
+    rel: Rel,
+    /// What is asked of each; nothing by EXISTS.
+    test: Option<Expr>,
+}
+
+/// What all must be true for a condition to be true: a pair for which they are has a match.
+fn conjuncts(condition: Expr) -> Vec<Expr> {
+    match condition {
+        Expr::Bool { op: BoolOp::And, args } => args.into_iter().flat_map(conjuncts).collect(),
+        other => vec![other],
+    }
+}
+
+/// The rows of a subquery that several values are looked up in.
+struct EqualRows {
+    rel: Rel,
+    /// What is asked of each.
+    test: Expr,
+    /// What is equal by it: something around the list, and something in it.
+    sides: Vec<(Expr, Expr)>,
+}
+
+fn true_only(test: Expr) -> Expr {
+    test
+}
+
+fn false_only(test: Expr) -> Expr {
+    Expr::Not(Box::new(test))
+}
+
+fn null_only(test: Expr) -> Expr {
+    Expr::IsNull { arg: Box::new(test), negated: false }
+}
+
+fn not_false(test: Expr) -> Expr {
+    Expr::Bool { op: BoolOp::Or, args: vec![test.clone(), null_only(test)] }
+}
+
+fn not_true(test: Expr) -> Expr {
+    Expr::Bool { op: BoolOp::Or, args: vec![false_only(test.clone()), null_only(test)] }
+}

@@ -1,0 +1,86 @@
+//! VALUES in FROM: rows that the query says itself.
+
+use pgrx::prelude::*;
+use plan::catalogue::Kind;
+use plan::{Expr, Literal, Part, Rel, Type};
+
+use super::from::simplified;
+use crate::pg::tree::Node;
+use crate::planner::translate::{Scale, Translator, Typed, cast};
+use crate::planner::words::reason::{Attempt, Why};
+
+/// Each row is an operator of its own.
+const MAX_ROWS: usize = 200;
+
+impl<'a> Translator<'a> {
+    /// The rows become item `index` of the innermost scope.
+    pub fn values(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+        // A row without values is a list that PostgreSQL leaves out.
+        let rows: Vec<_> = self.tree.pointers(entry.values_lists).collect();
+        if rows.len() > MAX_ROWS {
+            return Err(Why::TooLarge.of(format!("VALUES of more than {MAX_ROWS} rows")));
+        }
+        let mut typed: Vec<Vec<Typed>> = Vec::new();
+        for row in rows {
+            let waiting = self.pending.len();
+            let row: Vec<Node<'a>> = self.tree.list(row.cast()).collect();
+            // SAFETY: an expression of the query; simplified it is a new tree, which nobody changes.
+            let simple = |node: &Node<'a>| self.tree.required(unsafe { simplified(node.as_ptr()) });
+            let row: Vec<Node<'a>> = row.iter().map(simple).collect();
+            typed.push(row.into_iter().map(|node| self.expression(node)).collect::<Attempt<_>>()?);
+            if self.pending.len() > waiting {
+                return Err(Why::Subquery.of("subquery in VALUES"));
+            }
+        }
+        let width = typed.first().map_or(0, Vec::len);
+        let mut parts: Vec<Part> = typed.iter().map(|_| Part { rel: Rel::Row, exprs: Vec::new() }).collect();
+        let (mut columns, mut ids) = (Vec::new(), Vec::new());
+        for at in 0..width {
+            let column: Vec<Typed> = typed.iter().map(|row| row[at].clone()).collect();
+            let (ty, scales) = common(&column)?;
+            let id = self.column(ty)?;
+            ids.push(id);
+            for (part, typed) in parts.iter_mut().zip(column) {
+                let value = if is_null(&typed) { Expr::Literal { ty, value: None } } else { cast(typed, ty) };
+                part.exprs.push(value);
+            }
+            let scale = match scales {
+                None => Scale::OfType,
+                Some(scales) => {
+                    let id = self.column(Type::Int32)?;
+                    ids.push(id);
+                    for (part, scale) in parts.iter_mut().zip(scales) {
+                        let value = scale.map(|scale| Literal::Int(scale.into()));
+                        part.exprs.push(Expr::Literal { ty: Type::Int32, value });
+                    }
+                    Scale::Varies(Expr::column(id))
+                }
+            };
+            columns.push(Ok(Typed { expr: Expr::column(id), ty, scale }));
+        }
+        self.scope_mut().add_subquery(index, columns);
+        Ok(Rel::Union { columns: ids, inputs: parts })
+    }
+}
+
+/// The type of a column, and how many digits each of its values shows, if they differ. Nulls are of any type, and show none.
+fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<Option<u8>>>)> {
+    let mut known = column.iter().filter(|typed| !is_null(typed));
+    let first = known.clone().chain(column).next().ok_or_else(|| Why::Expression.of("VALUES of nothing"))?.ty;
+    if column.iter().any(|typed| !typed.has_exact_scale()) {
+        return Err(Why::NumericDigits.of("VALUES with a numeric that is not constant"));
+    }
+    if known.clone().all(|typed| typed.ty == first) {
+        return Ok((first, None));
+    }
+    if known.any(|typed| typed.ty.kind() != Kind::Decimal) {
+        return Err(Why::Expression.of("VALUES of different types"));
+    }
+    let scales: Vec<_> = column.iter().map(|typed| (!is_null(typed)).then(|| typed.ty.scale())).collect();
+    let scale = scales.iter().copied().flatten().max().unwrap_or(0);
+    Ok((Type::Decimal128 { scale }, Some(scales)))
+}
+
+fn is_null(typed: &Typed) -> bool {
+    matches!(typed.expr, Expr::Literal { value: None, .. })
+}

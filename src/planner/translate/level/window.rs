@@ -1,0 +1,204 @@
+//! Window functions of subqueries, and of the query itself where it is read as one ([`crate::planner::rewrite::nested`]).
+
+use pgrx::prelude::*;
+use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, SortKey, Type, Unit, WindowCall};
+
+use super::from::simplified;
+use super::ordered::Targets;
+use crate::pg::tree::Node;
+use crate::planner::translate::aggregate::window_function::unknown;
+use crate::planner::translate::expr::compare::{require_known_equality, require_own_equality};
+use crate::planner::translate::expr::numeric::comparable;
+use crate::planner::translate::{Translator, Typed};
+use crate::planner::words::reason::{Attempt, Why};
+
+/// A window function of the level that is being translated, and its value.
+#[derive(Clone)]
+pub struct Computed<'a> {
+    call: Node<'a>,
+    value: Typed,
+}
+
+impl<'a> Translator<'a> {
+    /// The value of a window function, once [`Translator::windowed`] has computed it.
+    pub fn window_value(&self, node: Node<'a>) -> Attempt<Typed> {
+        let found = self.windows.iter().find(|computed| computed.call.equals(node));
+        found
+            .map(|computed| computed.value.clone())
+            .ok_or_else(|| Why::WindowFunction.of("window function in an unusual place"))
+    }
+
+    /// The rows with the values of all window functions in the select list and in what it is ordered by. `arrival`: where
+    /// a window leaves the order open, it is this one.
+    pub fn windowed(
+        &mut self,
+        mut rel: Rel,
+        query: &'a pg_sys::Query,
+        targets: &Targets<'a>,
+        arrival: &[SortKey],
+    ) -> Attempt<Rel> {
+        let calls = self.window_functions(targets)?;
+        let clauses: Vec<_> = self.tree.list_of::<pg_sys::WindowClause>(query.windowClause).collect();
+        for (at, first) in clauses.iter().enumerate() {
+            if clauses[..at].iter().any(|before| has_order_of(before, first)) {
+                continue;
+            }
+            // Where rows are alike all of them have to see them in the same order.
+            let mut own: Vec<(Node<'a>, &'a pg_sys::WindowClause)> = Vec::new();
+            for clause in clauses[at..].iter().filter(|clause| has_order_of(first, clause)) {
+                for call in &calls {
+                    let is_own = call.cast::<pg_sys::WindowFunc>().is_some_and(|func| func.winref == clause.winref);
+                    if is_own && !own.iter().any(|(known, _)| known.equals(*call)) {
+                        own.push((*call, clause));
+                    }
+                }
+            }
+            if !own.is_empty() {
+                rel = self.window(rel, first, targets, &own, arrival)?;
+            }
+        }
+        Ok(rel)
+    }
+
+    fn window_functions(&self, targets: &Targets<'a>) -> Attempt<Vec<Node<'a>>> {
+        let is_outer = |node: Node<'_>| node.cast::<pg_sys::Var>().is_some_and(|var| var.varlevelsup > 0);
+        let flags = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
+        let mut all = Vec::new();
+        for node in targets.expressions() {
+            // SAFETY: an expression; simplified it is a new tree, which nobody changes.
+            let simple = self.tree.required(unsafe { simplified(self.tree.required(node).as_ptr()) });
+            if simple.any(is_outer) {
+                return Err(Why::WindowFunction.of("window function beside a column of an outer query"));
+            }
+            // SAFETY: an expression of its own level alone.
+            let parts = unsafe { pg_sys::pull_var_clause(simple.as_ptr(), flags as i32) };
+            all.extend(self.tree.list(parts).filter(|part| part.tag() == pg_sys::NodeTag::T_WindowFunc));
+        }
+        Ok(all)
+    }
+
+    /// `functions`: each with its clause, whose frame is its own.
+    fn window(
+        &mut self,
+        rel: Rel,
+        clause: &'a pg_sys::WindowClause,
+        targets: &Targets<'a>,
+        functions: &[(Node<'a>, &'a pg_sys::WindowClause)],
+        arrival: &[SortKey],
+    ) -> Attempt<Rel> {
+        let waiting = self.pending.len();
+        let partition = self.keys_of(clause.partitionClause, targets)?;
+        let order = self.sort_keys(clause.orderClause, targets, None)?;
+        let mut calls = Vec::new();
+        for (function, clause) in functions {
+            let range = self.range_frame(clause, targets);
+            let frame = self.frame(clause);
+            let func = function
+                .cast::<pg_sys::WindowFunc>()
+                .ok_or_else(|| Why::WindowFunction.of("unknown window function"))?;
+            let (function_of, value) = self.window_function(func)?;
+            // Of a function that reads no frame, too, PostgreSQL evaluates the offsets, and looks for the edges.
+            let (range, bounds) = (range.as_ref().map_err(Clone::clone)?, frame.clone()?);
+            let (frame, reach) = match (function_of.reads_frame(), range) {
+                (true, Some(range)) => (bounds, Some(range.for_function(&function_of)?)),
+                (true, None) => (bounds, None),
+                (false, Some(range)) if range.may_raise() => {
+                    return Err(
+                        Why::WindowFunction.of("a window frame that is not read, but whose edges may raise an error")
+                    );
+                }
+                (false, _) => (Frame::ALL, None),
+            };
+            let arguments: Vec<Type> = function_of.arguments().into_iter().map(|e| self.type_of(e)).collect();
+            let types = function_of.types(&arguments).ok_or_else(|| unknown(func))?;
+            let columns = types.into_iter().map(|ty| self.column(ty)).collect::<Attempt<Vec<_>>>()?;
+            let value = value.of(&columns)?;
+            self.windows.push(Computed { call: *function, value });
+            calls.push(WindowCall { columns, function: function_of, frame, reach });
+        }
+        let rel = self.with_pending(rel, waiting);
+        let mut ties = arrival.to_vec();
+        // Rows that are computed twice must have the same numbers.
+        if self.repeated {
+            ties.extend(super::ordered::by_columns(&self.columns_of(&rel)));
+        }
+        let over = Box::new(Over { partition, order, ties });
+        Ok(Rel::Window { input: Box::new(rel), over, calls })
+    }
+
+    /// Expressions by which rows are put together.
+    pub fn keys_of(&mut self, clauses: *mut pg_sys::List, targets: &Targets<'a>) -> Attempt<Vec<Expr>> {
+        let mut keys = Vec::new();
+        for clause in self.tree.list_of::<pg_sys::SortGroupClause>(clauses) {
+            let node = self.tree.required(targets.find(clause)?.0.expr);
+            // SAFETY: an expression; simplified it is a new tree, which nobody changes.
+            let typed = self.expression(self.tree.required(unsafe { simplified(node.as_ptr()) }))?;
+            require_known_equality(typed.ty, node)?;
+            require_own_equality(clause, node)?;
+            keys.push(comparable(&typed));
+        }
+        Ok(keys)
+    }
+
+    /// A number that is written down.
+    fn constant(&mut self, node: Node<'a>) -> Attempt<i64> {
+        let is_value = node.tag() == pg_sys::NodeTag::T_Const;
+        match is_value.then(|| self.expression(node)).transpose()?.map(|typed| typed.expr) {
+            Some(Expr::Literal { value: Some(Literal::Int(number)), .. }) => Ok(number),
+            _ => Err(Why::WindowFunction.of("window function with a number that is not constant")),
+        }
+    }
+
+    /// The frame, or why there is none: most functions do not look at it.
+    fn frame(&mut self, clause: &'a pg_sys::WindowClause) -> Attempt<Frame> {
+        let has = |option: u32| clause.frameOptions as u32 & option != 0;
+        let by_range = !has(pg_sys::FRAMEOPTION_ROWS) && !has(pg_sys::FRAMEOPTION_GROUPS);
+        let mut offset = |node: *mut pg_sys::Node, bound: fn(u64) -> Bound| {
+            if by_range {
+                return Ok(Bound::Edge);
+            }
+            // SAFETY: an expression of the query; simplified it is a new tree, which nobody changes.
+            let node = self
+                .tree
+                .node(unsafe { simplified(node) })
+                .ok_or_else(|| Why::WindowFunction.of("window frame without an offset"))?;
+            u64::try_from(self.constant(node)?)
+                .map(bound)
+                .map_err(|_| Why::WindowFunction.of("window frame with a negative offset"))
+        };
+        let start = match () {
+            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_PRECEDING) => offset(clause.startOffset, Bound::Preceding)?,
+            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_FOLLOWING) => offset(clause.startOffset, Bound::Following)?,
+            _ if has(pg_sys::FRAMEOPTION_START_CURRENT_ROW) => Bound::Current,
+            _ => Bound::Unbounded,
+        };
+        let end = match () {
+            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_PRECEDING) => offset(clause.endOffset, Bound::Preceding)?,
+            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_FOLLOWING) => offset(clause.endOffset, Bound::Following)?,
+            _ if has(pg_sys::FRAMEOPTION_END_CURRENT_ROW) => Bound::Current,
+            _ => Bound::Unbounded,
+        };
+        let exclude = match () {
+            _ if has(pg_sys::FRAMEOPTION_EXCLUDE_CURRENT_ROW) => Exclude::Current,
+            _ if has(pg_sys::FRAMEOPTION_EXCLUDE_GROUP) => Exclude::Group,
+            _ if has(pg_sys::FRAMEOPTION_EXCLUDE_TIES) => Exclude::Ties,
+            _ => Exclude::Nothing,
+        };
+        let unit = match by_range && [start, end].contains(&Bound::Edge) {
+            true => Unit::Values,
+            false if has(pg_sys::FRAMEOPTION_ROWS) => Unit::Rows,
+            // Where no offset counts values, a range is one of groups of peers.
+            false => Unit::Groups,
+        };
+        Ok(Frame { unit, start, end, exclude })
+    }
+}
+
+/// Whether two windows have the same rows in the same order.
+pub fn has_order_of(one: &pg_sys::WindowClause, other: &pg_sys::WindowClause) -> bool {
+    // SAFETY: lists of a valid query.
+    unsafe {
+        pg_sys::equal(one.partitionClause.cast(), other.partitionClause.cast())
+            && pg_sys::equal(one.orderClause.cast(), other.orderClause.cast())
+    }
+}

@@ -1,0 +1,248 @@
+//! What the expressions of a SELECT level may refer to: the items of its FROM, by their place in the range table.
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+
+use super::translator::{Asked, Translator, Typed, exact};
+use crate::layout::{self, Excluded};
+use crate::pg::catalog::relation_name;
+use crate::pg::relation::{self, OpenRelation, has_children, keys_determine};
+use crate::pg::value;
+use crate::planner::words::reason::{Attempt, Why, type_reason};
+use crate::spec::RelationNames;
+use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
+
+/// A level; those around it come before it in [`Translator`]'s list.
+pub struct Scope<'a> {
+    pub query: &'a pg_sys::Query,
+    /// Its only item is what the columns of the query's level have become.
+    is_above: bool,
+    items: Vec<Item>,
+    /// In which the rows of the only item come, if a subquery has put them in one and it was asked for.
+    pub order: Option<Vec<SortKey>>,
+}
+
+struct Item {
+    /// Position in the range table, from 1.
+    index: i32,
+    rows: Rows,
+}
+
+enum Rows {
+    Table(Table),
+    /// The columns of a subquery, or why there is none.
+    Subquery(Vec<Attempt<Typed>>),
+    /// PostgreSQL computes them.
+    Sent {
+        /// Its place in the plan's list.
+        relation: u16,
+        /// As for a table.
+        keyed: Option<pg_sys::Oid>,
+    },
+}
+
+struct Table {
+    name: String,
+    /// The table whose primary key no two of the rows have in common: none where others inherit from it.
+    keyed: Option<pg_sys::Oid>,
+    columns: Vec<MirrorColumn>,
+    excluded: Vec<Excluded>,
+    /// Its place in the plan's list.
+    relation: u16,
+    /// How each of the mirrored tables that its rows are in calls its columns: for each of `columns` a number.
+    numbers: Vec<Vec<i16>>,
+}
+
+impl<'a> Scope<'a> {
+    pub fn of(query: &'a pg_sys::Query) -> Scope<'a> {
+        Scope { query, is_above: false, items: Vec::new(), order: None }
+    }
+
+    /// That of the expressions above a level's columns.
+    pub fn above(query: &'a pg_sys::Query, columns: Vec<Attempt<Typed>>) -> Scope<'a> {
+        let mut scope = Scope { is_above: true, ..Scope::of(query) };
+        scope.add_subquery(1, columns);
+        scope
+    }
+
+    /// The query, if it is the one that columns refer to.
+    pub fn own_query(&self) -> Option<&'a pg_sys::Query> {
+        (!self.is_above).then_some(self.query)
+    }
+
+    pub fn add_subquery(&mut self, index: i32, columns: Vec<Attempt<Typed>>) {
+        self.items.push(Item { index, rows: Rows::Subquery(columns) });
+    }
+
+    pub fn add_sent(&mut self, index: i32, relation: u16, keyed: Option<pg_sys::Oid>) {
+        self.items.push(Item { index, rows: Rows::Sent { relation, keyed } });
+    }
+
+    /// Forgets an item whose translation failed.
+    pub fn remove(&mut self, index: i32) {
+        self.items.retain(|item| item.index != index);
+    }
+
+    /// Whether a column of a grouped query needs no grouping: its table's primary key is among the keys.
+    pub fn depends_on(&self, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
+        let item = self.items.iter().find(|item| item.index == column.varno && column.varlevelsup == 0);
+        match item.map(|item| &item.rows) {
+            Some(Rows::Table(Table { keyed: Some(relid), .. }) | Rows::Sent { keyed: Some(relid), .. }) => {
+                keys_determine(*relid, column, keys)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What the query calls an item of FROM.
+pub fn alias(entry: &pg_sys::RangeTblEntry) -> String {
+    // SAFETY: every item has such a name.
+    unsafe { CStr::from_ptr((*entry.eref).aliasname) }.to_string_lossy().into_owned()
+}
+
+impl<'a> Translator<'a> {
+    /// Makes a table of FROM part of the innermost scope; its number in the plan.
+    pub fn open_table(&mut self, index: i32, entry: &pg_sys::RangeTblEntry) -> Attempt<u16> {
+        let name = relation_name(entry.relid);
+        if !entry.tablesample.is_null() {
+            return Err(Why::FromItem.of("TABLESAMPLE"));
+        }
+        // The query holds a lock on its relations.
+        let open = OpenRelation::locked(entry.relid);
+        let (columns, excluded) = layout::columns(&open);
+        let relids = self.family(entry)?;
+        // A key of a partitioned table has its partition key in it.
+        let key = if open.is_partitioned() { open.identity_attributes() } else { Vec::new() };
+        let mut apart = !key.is_empty() || relids.len() == 1;
+        let (mut tables, mut numbers) = (Vec::new(), Vec::new());
+        for relid in relids {
+            let member = OpenRelation::locked(relid);
+            layout::describe(&member).map_err(|e| match relid == entry.relid {
+                true => Why::NotLive.of(e.message),
+                false => Why::NotLive.of(format!("table \"{}\", a part of \"{name}\": {}", member.name(), e.message)),
+            })?;
+            let number = |attnum: i16| match relid == entry.relid {
+                true => Some(attnum),
+                false => member.column_named_as(&open.attributes()[attnum as usize - 1]),
+            };
+            let mut same_key = key.iter().map(|attnum| number(*attnum)).collect::<Option<Vec<_>>>().unwrap_or_default();
+            same_key.sort_unstable();
+            apart &= relid == entry.relid || same_key == member.identity_attributes();
+            let all = columns.iter().map(|column| number(column.attnum)).collect::<Option<_>>();
+            numbers.push(all.ok_or_else(|| Why::FromItem.of(format!("table \"{name}\" has a part of another form")))?);
+            tables.push(plan::Table { relid: relid.to_u32(), attnums: Vec::new() });
+        }
+        let relid = Some(entry.relid.to_u32());
+        let names = RelationNames { alias: alias(entry), relid, ..RelationNames::default() };
+        let source = Source::Tables { tables, apart };
+        let relation = self.add_relation(Relation::new(source, Vec::new()), names)?;
+        let keyed = keyed(entry);
+        let table = Table { name, keyed, columns, excluded, relation, numbers };
+        self.scope_mut().items.push(Item { index, rows: Rows::Table(table) });
+        Ok(relation)
+    }
+
+    /// A table and its parts: as they were when the query's translation first looked, whatever others attach or detach.
+    pub fn family(&mut self, entry: &pg_sys::RangeTblEntry) -> Attempt<Vec<pg_sys::Oid>> {
+        if !entry.inh {
+            return Ok(vec![entry.relid]);
+        }
+        if let Some((_, known)) = self.families.iter().find(|(whole, _)| *whole == entry.relid) {
+            return Ok(known.clone());
+        }
+        // The heap's plan has locked those that it reads. It need not read the one that others are altering.
+        let found = relation::family_at_hand(entry.relid).map_err(|locked| {
+            let (part, whole) = (relation_name(locked), relation_name(entry.relid));
+            Why::Definition.of(match locked == entry.relid {
+                true => format!("parts of table \"{whole}\" come and go"),
+                false => format!("somebody has table \"{part}\" locked, a part of \"{whole}\""),
+            })
+        })?;
+        self.families.push((entry.relid, found.clone()));
+        Ok(found)
+    }
+
+    /// Some column of a table of the innermost scope.
+    pub fn any_column(&mut self, index: i32) -> Attempt<Expr> {
+        let item = self.scope_mut().items.iter().find(|item| item.index == index);
+        let attnum = item.and_then(|item| match &item.rows {
+            Rows::Table(table) => table.columns.first().map(|column| column.attnum),
+            _ => None,
+        });
+        let attnum = attnum.ok_or_else(|| Why::Expression.of("table without a column"))?;
+        // SAFETY: makes a node.
+        let var = unsafe { &*pg_sys::makeVar(index, attnum, pg_sys::InvalidOid, -1, pg_sys::InvalidOid, 0) };
+        Ok(self.variable(var)?.expr)
+    }
+
+    /// What a column of this level, or of one around it, is.
+    pub fn variable(&mut self, var: &pg_sys::Var) -> Attempt<Typed> {
+        match var.varattno {
+            0 => return Err(Why::Expression.of("whole row")),
+            ..0 => return Err(Why::Expression.of("system column")),
+            _ => {}
+        }
+        let level = self
+            .scopes
+            .len()
+            .checked_sub(var.varlevelsup as usize + 1)
+            .ok_or_else(|| Why::Expression.of("column of an unknown query"))?;
+        let item = self.scopes[level].items.iter().find(|item| item.index == var.varno);
+        let table = match &item.ok_or_else(|| Why::Expression.of("column of something that is not a table"))?.rows {
+            Rows::Subquery(columns) => {
+                let typed = columns
+                    .get(var.varattno as usize - 1)
+                    .cloned()
+                    .ok_or_else(|| Why::Expression.of("column that is not there"))??;
+                return self.seen_from(var, typed);
+            }
+            Rows::Sent { relation, .. } => {
+                let typed = self.sent_column(*relation, var)?;
+                return self.seen_from(var, typed);
+            }
+            Rows::Table(table) => table,
+        };
+        let Some(at) = table.columns.iter().position(|column| column.attnum == var.varattno) else {
+            let excluded = table.excluded.iter().find(|e| e.attnum == var.varattno);
+            return Err(match excluded {
+                Some(e) => {
+                    let (column, table, why) = (&e.name, &table.name, &e.reason);
+                    Why::Type.of(format!("column \"{column}\" of table \"{table}\" is not mirrored: {why}"))
+                }
+                None => type_reason(var.vartype),
+            });
+        };
+        let (relation, ty) = (table.relation, table.columns[at].ty);
+        let numbers: Vec<i16> = table.numbers.iter().map(|columns| columns[at]).collect();
+        let id = self.scanned_column(relation, Asked::Column(var.varattno), ty, &numbers)?;
+        let form = match (ty, value::without_domain(var.vartype, -1).0) {
+            (Type::Opaque, pg_sys::NUMERICOID) => Some((Named::FromStored, Type::Numeric)),
+            (Type::Opaque, pg_sys::INTERVALOID) => Some((Named::IntervalOfStored, Type::Interval)),
+            _ => None,
+        };
+        let column = Expr::column(id);
+        self.seen_from(
+            var,
+            match form {
+                Some((function, ty)) => exact(Expr::Call { function, ty, args: vec![column] }, ty),
+                None => exact(column, ty),
+            },
+        )
+    }
+
+    /// Of equal values a subquery may get any, which shows where two zeros are equal.
+    fn seen_from(&self, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
+        if var.varlevelsup > 0 && typed.ty.is_float() && !self.is_operand {
+            return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));
+        }
+        Ok(typed)
+    }
+}
+
+/// The table of an entry if its primary key is one of all the entry's rows.
+pub fn keyed(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
+    let is_partitioned = entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
+    (is_partitioned || !entry.inh || !has_children(entry.relid)).then_some(entry.relid)
+}

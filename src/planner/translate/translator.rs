@@ -1,0 +1,586 @@
+//! Expressions: PostgreSQL's into [`plan::Expr`], or the reason why not.
+//!
+//! An expression without columns that is not volatile is a value: a literal, or a parameter that the backend evaluates
+//! when the query starts. Everything else must be on the whitelist of [`crate::planner::words::operators`].
+
+use pgrx::prelude::*;
+use plan::catalogue::{self, Call, Kind};
+use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Named, Plan, Rel, Relation, Type};
+
+use super::scope::Scope;
+use crate::pg::tree::{Node, Tree, push};
+use crate::pg::value;
+use crate::planner::translate::expr::compare::{Comparison, truth_test};
+use crate::planner::translate::level::sent::Sent;
+use crate::planner::translate::level::window::Computed;
+use crate::planner::words::operators::{self, Called};
+use crate::planner::words::reason::{Attempt, Reason, Why, function_reason, operator_reason, type_reason};
+use crate::spec::{RelationNames, Source};
+
+/// The order of joins knows no more; a query of WITH counts for each reference.
+const MAX_RELATIONS: usize = 64;
+
+#[derive(Clone, Debug)]
+pub struct Typed {
+    pub expr: Expr,
+    pub ty: Type,
+    pub scale: Scale,
+}
+
+/// How many digits a numeric shows behind its point. For values that are only compared it does not matter.
+#[derive(Clone, Debug)]
+pub enum Scale {
+    /// As many as its type says.
+    OfType,
+    /// Fewer than its type has.
+    Unknown,
+    /// As many as this expression says, an integer that is null where the value is.
+    Varies(Expr),
+    /// As many as this numeric, which is equal to it.
+    Shown(Expr),
+    /// As many as the value of this expression, of which it is a parameter.
+    Parameter(*mut pg_sys::Node),
+}
+
+impl Scale {
+    /// With the expressions in it replaced by what `name` makes of them, which are of the type that it is told.
+    pub fn named(self, mut name: impl FnMut(Expr, Type) -> Attempt<Expr>) -> Attempt<Scale> {
+        Ok(match self {
+            Scale::Varies(digits) => Scale::Varies(name(digits, Type::Int32)?),
+            Scale::Shown(numeric) => Scale::Shown(name(numeric, Type::Numeric)?),
+            known => known,
+        })
+    }
+}
+
+impl Typed {
+    pub fn has_exact_scale(&self) -> bool {
+        matches!(self.scale, Scale::OfType)
+    }
+}
+
+/// Puts a plan together, level by level.
+pub struct Translator<'a> {
+    pub tree: Tree<'a>,
+    pub relations: Vec<Relation>,
+    /// For each relation, what the query calls it.
+    pub names: Vec<RelationNames>,
+    /// For each relation, the columns of it that were asked for.
+    scanned: Vec<Vec<Scanned>>,
+    /// What PostgreSQL has to compute for the engine.
+    pub sent: Vec<Sent<'a>>,
+    /// Tables that were looked at, with their parts.
+    pub families: Vec<(pg_sys::Oid, Vec<pg_sys::Oid>)>,
+    columns: Vec<Type>,
+    params: Vec<Type>,
+    /// The parameters' expressions, for `custom_exprs`.
+    param_exprs: *mut pg_sys::List,
+    sources: Vec<Source>,
+    /// The level that is being translated, behind those around it.
+    pub scopes: Vec<Scope<'a>>,
+    /// What is compared in the simple CASEs that are being translated, innermost last.
+    pub case_values: Vec<Typed>,
+    /// The columns of the subquery whose comparison is being translated.
+    pub compared: Vec<Attempt<Typed>>,
+    /// What the comparison with the subquery that is translated next reads beside these, where it is about groups.
+    pub groups: Option<Vec<Attempt<Typed>>>,
+    /// What has to be joined before the expressions that were translated can be computed.
+    pub pending: Vec<Pending>,
+    /// The expression that is translated next may as well be false where it is null.
+    unknown_is_false: bool,
+    /// The expression that is translated next is only compared.
+    pub is_operand: bool,
+    /// What is being translated is translated a second time, too, and must give the same rows.
+    pub repeated: bool,
+    /// Whoever reads the rows of the level that is translated next asks for their order.
+    pub order_wanted: bool,
+    /// The window functions of the level that is being translated.
+    pub windows: Vec<Computed<'a>>,
+}
+
+/// What a translation comes to.
+pub struct Finished<'a> {
+    pub plan: Plan,
+    /// The expressions of its parameters, and what is taken of them.
+    pub params: *mut pg_sys::List,
+    pub sources: Vec<Source>,
+    /// What PostgreSQL has to compute for it.
+    pub sent: Vec<Sent<'a>>,
+    pub names: Vec<RelationNames>,
+}
+
+/// A column of a relation that a scan gives.
+struct Scanned {
+    asked: Asked,
+    id: ColumnId,
+}
+
+/// What of a relation: a column, by its number in the query, or how many digits its values show.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Asked {
+    Column(i16),
+    ScaleOf(i16),
+}
+
+/// A subquery that became a join.
+pub struct Pending {
+    pub kind: JoinKind,
+    pub rel: Rel,
+    pub conditions: Vec<Expr>,
+}
+
+impl<'a> Translator<'a> {
+    pub fn new(tree: Tree<'a>) -> Self {
+        Translator {
+            tree,
+            relations: Vec::new(),
+            names: Vec::new(),
+            scanned: Vec::new(),
+            sent: Vec::new(),
+            families: Vec::new(),
+            columns: Vec::new(),
+            params: Vec::new(),
+            param_exprs: std::ptr::null_mut(),
+            sources: Vec::new(),
+            scopes: Vec::new(),
+            case_values: Vec::new(),
+            compared: Vec::new(),
+            groups: None,
+            pending: Vec::new(),
+            unknown_is_false: false,
+            is_operand: false,
+            repeated: false,
+            order_wanted: false,
+            windows: Vec::new(),
+        }
+    }
+
+    pub fn finish(self, mut root: Rel, output: Vec<Expr>) -> Attempt<Finished<'a>> {
+        if self.relations.iter().all(|relation| relation.tables().is_empty()) {
+            return Err(self
+                .sent
+                .into_iter()
+                .next()
+                .map_or_else(|| Why::FromItem.of("no table in FROM"), |sent| sent.reason));
+        }
+        if plan::twice::may_differ(&root) {
+            return Err(Why::RowOrder.of("subquery about a value that depends on the order of rows"));
+        }
+        root.visit_mut(&mut |rel| {
+            if let Rel::Scan { relation, columns } = rel {
+                *columns = ids(&self.scanned[*relation as usize]);
+            }
+        });
+        let mut plan = Plan { relations: self.relations, columns: self.columns, params: self.params, root, output };
+        plan.scan_alike();
+        plan.check().map_err(|what| match what.contains(plan::TOO_DEEP) {
+            true => Why::TooLarge.of(what),
+            false => Why::Engine.of(format!("its plan is not well-formed: {what}")),
+        })?;
+        let Translator { param_exprs: params, sources, sent, names, .. } = self;
+        Ok(Finished { plan, params, sources, sent, names })
+    }
+
+    pub fn scope_mut(&mut self) -> &mut Scope<'a> {
+        self.scopes.last_mut().expect("a level is being translated")
+    }
+
+    /// A new column.
+    pub fn column(&mut self, ty: Type) -> Attempt<ColumnId> {
+        let id = u16::try_from(self.columns.len()).map_err(|_| Why::TooLarge.of("too many columns"))?;
+        self.columns.push(ty);
+        Ok(ColumnId(id))
+    }
+
+    /// What `translate` gives, where that may be translated once more.
+    pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.repeated;
+        self.repeated |= repeated;
+        let translated = translate(self);
+        self.repeated = outer;
+        translated
+    }
+
+    /// A parameter: the one that there is for such a value already, or a new one.
+    pub fn parameter(&mut self, ty: Type, source: Source, expr: *mut pg_sys::Node) -> Expr {
+        let node = self.tree.required(expr);
+        let is_known = |(at, known): (usize, Node<'_>)| {
+            let same = (self.params[at], self.sources[at]) == (ty, source) && known.equals(node);
+            same.then_some(Expr::Param { index: at as u16 })
+        };
+        if let Some(known) = self.tree.list(self.param_exprs).enumerate().find_map(is_known) {
+            return known;
+        }
+        let index = self.params.len() as u16;
+        self.params.push(ty);
+        self.sources.push(source);
+        push(&mut self.param_exprs, expr);
+        Expr::Param { index }
+    }
+
+    /// The parameter that is there already for the session's time zone.
+    pub fn session_zone_so_far(&self) -> Option<Expr> {
+        let index = self.sources.iter().position(|source| *source == Source::SessionZone)?;
+        Some(Expr::Param { index: index as u16 })
+    }
+
+    /// Takes back the parameters behind the first so many.
+    pub fn forget_params(&mut self, known: usize) {
+        self.params.truncate(known);
+        self.sources.truncate(known);
+        // SAFETY: a list that is ours.
+        self.param_exprs = unsafe { pg_sys::list_truncate(self.param_exprs, known as i32) };
+    }
+
+    /// What `translate` makes; if it fails, all is as if nothing had happened, but that columns of what is around it, for
+    /// which it has asked, stay asked for.
+    pub fn attempt<T>(&mut self, translate: impl FnOnce(&mut Self) -> Attempt<T>) -> Attempt<T> {
+        let (relations, sent, params) = (self.relations.len(), self.sent.len(), self.params.len());
+        let (scopes, pending, repeated) = (self.scopes.len(), self.pending.len(), self.repeated);
+        let order_wanted = self.order_wanted;
+        let (windows, cases) = (std::mem::take(&mut self.windows), std::mem::take(&mut self.case_values));
+        let translated = translate(self);
+        (self.windows, self.case_values) = (windows, cases);
+        if translated.is_err() {
+            self.relations.truncate(relations);
+            self.names.truncate(relations);
+            self.scanned.truncate(relations);
+            self.sent.truncate(sent);
+            self.forget_params(params);
+            self.scopes.truncate(scopes);
+            self.pending.truncate(pending);
+            self.repeated = repeated;
+            self.order_wanted = order_wanted;
+        }
+        translated
+    }
+
+    /// A new table; columns are added when they are needed.
+    pub fn add_relation(&mut self, relation: Relation, names: RelationNames) -> Attempt<u16> {
+        if self.relations.len() == MAX_RELATIONS {
+            return Err(Why::TooLarge.of(format!("more than {MAX_RELATIONS} tables")));
+        }
+        self.relations.push(relation);
+        self.names.push(names);
+        self.scanned.push(Vec::new());
+        Ok(self.relations.len() as u16 - 1)
+    }
+
+    /// A column of a relation; `numbers`: of mirrored tables, how each calls it.
+    pub fn scanned_column(&mut self, relation: u16, asked: Asked, ty: Type, numbers: &[i16]) -> Attempt<ColumnId> {
+        let known = self.scanned[relation as usize].iter().find(|scanned| scanned.asked == asked);
+        if let Some(scanned) = known {
+            return Ok(scanned.id);
+        }
+        let id = self.column(ty)?;
+        let Relation { source, columns, .. } = &mut self.relations[relation as usize];
+        columns.push(ty);
+        if let plan::Source::Tables { tables, .. } = source {
+            tables.iter_mut().zip(numbers).for_each(|(table, number)| table.attnums.push(*number));
+        }
+        self.scanned[relation as usize].push(Scanned { asked, id });
+        Ok(id)
+    }
+
+    /// The columns of an operator's rows, those of tables as far as they were asked for.
+    pub fn columns_of(&self, rel: &Rel) -> Vec<ColumnId> {
+        match rel {
+            Rel::Scan { relation, .. } => ids(&self.scanned[*relation as usize]),
+            Rel::Filter { input, .. } | Rel::Top { input, .. } => self.columns_of(input),
+            Rel::Unfold { input, unfold } => {
+                let made = [unfold.column].into_iter().chain(unfold.number);
+                self.columns_of(input).into_iter().chain(made).collect()
+            }
+            Rel::Window { input, calls, .. } => {
+                let computed = calls.iter().flat_map(|call| call.columns.iter().copied());
+                self.columns_of(input).into_iter().chain(computed).collect()
+            }
+            Rel::Map { input, computed } => {
+                let computed = computed.iter().map(|computed| computed.column);
+                self.columns_of(input).into_iter().chain(computed).collect()
+            }
+            Rel::Join { kind, left, right, .. } | Rel::Apply { kind, left, right, .. } => {
+                let more = match kind {
+                    JoinKind::Mark(mark) => vec![*mark],
+                    JoinKind::Inner | JoinKind::Left | JoinKind::Full => self.columns_of(right),
+                    JoinKind::Semi | JoinKind::Anti => Vec::new(),
+                };
+                [self.columns_of(left), more].concat()
+            }
+            Rel::Row | Rel::Union { .. } | Rel::Aggregate { .. } | Rel::GroupingSets { .. } => rel.columns(),
+        }
+    }
+
+    /// The rows with all that was found to be needed beside them.
+    pub fn with_pending(&mut self, rel: Rel, from: usize) -> Rel {
+        let pending = self.pending.split_off(from);
+        pending
+            .into_iter()
+            .fold(rel, |rel, Pending { kind, rel: right, conditions }| self.join(rel, kind, right, conditions))
+    }
+
+    /// A join, whether or not the right side reads columns of the left one.
+    pub fn join(&self, left: Rel, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Rel {
+        let visible = self.columns_of(&left);
+        let reads = |e: &Expr| e.columns().iter().any(|id| visible.contains(id));
+        let mut is_correlated = false;
+        right.visit(&mut |rel| is_correlated = is_correlated || rel.expressions().into_iter().any(reads));
+        if is_correlated { left.apply(kind, right, conditions) } else { left.join(kind, right, conditions) }
+    }
+
+    pub fn type_of(&self, expr: &Expr) -> Type {
+        expr.ty(&self.columns, &self.params)
+    }
+
+    /// The types of an aggregate's columns.
+    pub fn result_types(&self, agg: &Agg) -> Vec<Type> {
+        let argument = agg.argument().map_or(Type::Int64, |e| self.type_of(e));
+        agg.aggregate().row().output_types(argument).collect()
+    }
+
+    /// A condition of rows, of which only those count for which it is true.
+    pub fn row_condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
+        self.unknown_is_false = true;
+        let condition = self.condition(node);
+        self.unknown_is_false = false;
+        condition
+    }
+
+    /// A condition.
+    pub fn condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
+        let typed = self.expression(node)?;
+        if typed.ty == Type::Bool { Ok(typed.expr) } else { Err(Why::Expression.of("a condition is not boolean")) }
+    }
+
+    pub fn expression(&mut self, node: Node<'a>) -> Attempt<Typed> {
+        let unknown_is_false = std::mem::take(&mut self.unknown_is_false);
+        if let Some(var) = node.cast::<pg_sys::Var>() {
+            self.variable(var)
+        } else if let Some(param) = node.cast::<pg_sys::Param>().filter(|param| is_compared(param)) {
+            let column = self.compared.get(param.paramid as usize - 1);
+            column.cloned().ok_or_else(|| Why::Subquery.of("column of an unknown subquery"))?
+        } else if let Some(link) = node.cast::<pg_sys::SubLink>() {
+            self.subquery_value(link, unknown_is_false)
+        } else if node.tag() == pg_sys::NodeTag::T_WindowFunc {
+            self.window_value(node)
+        } else if !self.contains_more_than_values(node) {
+            self.value(node)
+        } else if let Some(op) = node.cast::<pg_sys::OpExpr>() {
+            self.operator(op)
+        } else if let Some(call) = node.cast::<pg_sys::FuncExpr>() {
+            let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
+            self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))
+        } else if let Some(logic) = node.cast::<pg_sys::BoolExpr>() {
+            self.logic(logic, unknown_is_false)
+        } else if let Some(test) = node.cast::<pg_sys::NullTest>() {
+            self.null_test(test)
+        } else if let Some(test) = node.cast::<pg_sys::BooleanTest>() {
+            let arg = self.condition(self.tree.required(test.arg))?;
+            Ok(boolean(truth_test(test.booltesttype, arg)))
+        } else if let Some(relabel) = node.cast::<pg_sys::RelabelType>() {
+            self.relabelled(relabel)
+        } else if let Some(collate) = node.cast::<pg_sys::CollateExpr>() {
+            self.expression(self.tree.required(collate.arg))
+        } else if let Some(conversion) = node.cast::<pg_sys::CoerceViaIO>() {
+            self.converted(node, conversion)
+        } else if let Some(list) = node.cast::<pg_sys::ScalarArrayOpExpr>() {
+            self.list_comparison(list, unknown_is_false)
+        } else {
+            self.conditional(node)
+        }
+    }
+
+    fn operator(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
+        let arguments: Vec<Node<'a>> = self.tree.list(op.args).collect();
+        let comparison = arguments.first().and_then(|left| Comparison::of(op.opno, op.inputcollid, *left));
+        match (comparison, &arguments[..]) {
+            (Some(comparison), &[left, right]) => {
+                let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
+                comparison.between(self, left, right)
+            }
+            // Of an operator that simplification has put there the function may not be known yet.
+            // SAFETY: looks it up.
+            _ => self.function(unsafe { pg_sys::get_opcode(op.opno) }, op.inputcollid, &arguments, || {
+                operator_reason(op.opno)
+            }),
+        }
+    }
+
+    /// Of a comparison.
+    pub fn compared_operand(&mut self, node: Node<'a>) -> Attempt<Typed> {
+        self.is_operand = node.cast::<pg_sys::Var>().is_some();
+        let operand = self.expression(node);
+        self.is_operand = false;
+        operand
+    }
+
+    fn function(
+        &mut self,
+        function: pg_sys::Oid,
+        collation: pg_sys::Oid,
+        arguments: &[Node<'a>],
+        reason: impl Fn() -> Reason,
+    ) -> Attempt<Typed> {
+        match operators::function(function) {
+            Some(called) => self.call(called, arguments, reason),
+            None => (self.of_time(function, arguments, &reason))
+                .or_else(|| self.named(function, collation, arguments, &reason))
+                .or_else(|| self.of_document(function, arguments, &reason))
+                .unwrap_or_else(|| Err(reason())),
+        }
+    }
+
+    fn logic(&mut self, logic: &'a pg_sys::BoolExpr, unknown_is_false: bool) -> Attempt<Typed> {
+        let mut args = Vec::new();
+        for argument in self.tree.list(logic.args) {
+            self.unknown_is_false = unknown_is_false && logic.boolop != pg_sys::BoolExprType::NOT_EXPR;
+            args.push(self.condition(argument)?);
+        }
+        Ok(boolean(match logic.boolop {
+            pg_sys::BoolExprType::AND_EXPR => Expr::Bool { op: BoolOp::And, args },
+            pg_sys::BoolExprType::OR_EXPR => Expr::Bool { op: BoolOp::Or, args },
+            _ => Expr::Not(Box::new(args.pop().ok_or_else(|| Why::Expression.of("NOT without an operand"))?)),
+        }))
+    }
+
+    fn null_test(&mut self, test: &'a pg_sys::NullTest) -> Attempt<Typed> {
+        if test.argisrow {
+            return Err(Why::Expression.of("IS NULL of a row"));
+        }
+        let arg = self.expression(self.tree.required(test.arg))?.expr;
+        let negated = test.nulltesttype == pg_sys::NullTestType::IS_NOT_NULL;
+        Ok(boolean(Expr::IsNull { arg: Box::new(arg), negated }))
+    }
+
+    /// Between text and varchar, a domain and its type, and collations: the bytes are the same, and what they mean.
+    fn relabelled(&mut self, relabel: &'a pg_sys::RelabelType) -> Attempt<Typed> {
+        let arg = self.expression(self.tree.required(relabel.arg))?;
+        let same = match value::type_of(relabel.resulttype) {
+            Some(Type::Decimal128 { .. }) => matches!(arg.ty.kind(), Kind::Decimal | Kind::Numeric),
+            Some(ty) => arg.ty == ty,
+            None => arg.ty == Type::Opaque,
+        };
+        if same { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
+    }
+
+    /// Columns, aggregates and the like at this node or below.
+    pub fn contains_more_than_values(&self, node: Node<'_>) -> bool {
+        let reads = |node: Node<'_>| {
+            use pg_sys::NodeTag::*;
+            let more = matches!(node.tag(), T_Var | T_Aggref | T_GroupingFunc | T_WindowFunc | T_SubLink | T_SubPlan);
+            more || node.cast::<pg_sys::Param>().is_some_and(is_compared)
+        };
+        let is_case_value = |node: Node<'_>| node.tag() == pg_sys::NodeTag::T_CaseTestExpr;
+        node.any(reads) || !self.case_values.is_empty() && node.any(is_case_value)
+    }
+
+    /// An expression without columns: a literal, or a parameter.
+    fn value(&mut self, node: Node<'a>) -> Attempt<Typed> {
+        if node.is_volatile() {
+            return Err(Why::Volatile.of("volatile function"));
+        }
+        if node.returns_set() {
+            return Err(Why::Function.of("set-returning function"));
+        }
+        let sql_type = node.sql_type();
+        if let Some(constant) = node.cast::<pg_sys::Const>().filter(|_| sql_type == pg_sys::UNKNOWNOID) {
+            // What a function takes that takes anything.
+            // SAFETY: a constant of type unknown.
+            let text = (!constant.constisnull).then(|| unsafe { value::unknown(constant.constvalue) });
+            let value = text.transpose().map_err(|what| Why::Value.of(what))?.map(Literal::Text);
+            return Ok(exact(Expr::Literal { ty: Type::Text, value }, Type::Text));
+        }
+        let ty = match value::type_of(sql_type) {
+            Some(ty) => ty,
+            None if node.cast::<pg_sys::Const>().is_some_and(|constant| constant.constisnull) => Type::Opaque,
+            None => {
+                let ty = value::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?;
+                return Ok(exact(self.parameter(ty, Source::Value, node.as_ptr()), ty));
+            }
+        };
+        let Some(constant) = node.cast::<pg_sys::Const>() else {
+            let is_numeric = value::without_domain(sql_type, -1).0 == pg_sys::NUMERICOID;
+            let scale = if is_numeric { Scale::Parameter(node.as_ptr()) } else { Scale::OfType };
+            return Ok(Typed { expr: self.parameter(ty, Source::Value, node.as_ptr()), ty, scale });
+        };
+        if constant.constisnull {
+            return Ok(exact(Expr::Literal { ty, value: None }, ty));
+        }
+        // SAFETY: the constant is of the type that `type_of` was asked for.
+        unsafe { constant_literal(constant.constvalue, ty) }
+    }
+
+    fn call(&mut self, called: Called, arguments: &[Node<'a>], reason: impl Fn() -> Reason) -> Attempt<Typed> {
+        let mut operands = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            operands.push(self.expression(*argument)?);
+        }
+        let mut operands = operands.into_iter();
+        let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
+        match (called, second) {
+            (Called::CastTo(ty), None) => Ok(exact(cast(first, ty), ty)),
+            (Called::Negate, None) => {
+                let first = match first.scale {
+                    Scale::Parameter(_) => self.numeric(first)?,
+                    _ => first,
+                };
+                let ty = catalogue::result_type(Call::Neg, &[first.ty]).ok_or_else(reason)?;
+                let scale = match first.scale {
+                    Scale::Shown(numeric) => Scale::Shown(Expr::Neg(Box::new(numeric))),
+                    scale => scale,
+                };
+                Ok(Typed { expr: Expr::Neg(Box::new(first.expr)), ty, scale })
+            }
+            (Called::Arith(op, common), Some(second)) => self.arithmetic(op, common, first, second, reason),
+            _ => Err(reason()),
+        }
+    }
+}
+
+fn ids(scanned: &[Scanned]) -> Vec<ColumnId> {
+    scanned.iter().map(|scanned| scanned.id).collect()
+}
+
+pub fn exact(expr: Expr, ty: Type) -> Typed {
+    Typed { expr, ty, scale: Scale::OfType }
+}
+
+pub fn boolean(expr: Expr) -> Typed {
+    exact(expr, Type::Bool)
+}
+
+pub fn cast(typed: Typed, to: Type) -> Expr {
+    let integers = matches!(to, Type::Int16 | Type::Int32 | Type::Int64);
+    match typed.expr {
+        expr if typed.ty == to => expr,
+        Expr::Literal { value: value @ (None | Some(Literal::Int(_))), .. } if integers => {
+            Expr::Literal { ty: to, value }
+        }
+        expr => Expr::Cast { to, arg: Box::new(expr) },
+    }
+}
+
+/// # Safety
+///
+/// As for [`value::literal`], except that the scale of numerics comes from the value.
+pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed> {
+    if let Type::Decimal128 { .. } = ty {
+        // SAFETY: a numeric by the caller's promise.
+        let Ok((value, scale)) = (unsafe { value::numeric(datum) }) else {
+            // SAFETY: as above.
+            let stored = unsafe { value::literal(datum, Type::Opaque) }.map_err(|what| Why::Value.of(what))?;
+            let args = vec![Expr::Literal { ty: Type::Opaque, value: Some(stored) }];
+            return Ok(exact(Expr::Call { function: Named::FromStored, ty: Type::Numeric, args }, Type::Numeric));
+        };
+        let ty = Type::Decimal128 { scale };
+        return Ok(exact(Expr::Literal { ty, value: Some(Literal::Decimal(value)) }, ty));
+    }
+    // SAFETY: by the caller's promise.
+    let value = Some(unsafe { value::literal(datum, ty) }.map_err(|what| Why::Value.of(what))?);
+    Ok(exact(Expr::Literal { ty, value }, ty))
+}
+
+/// Whether it stands for a column of a subquery that something is compared with.
+fn is_compared(param: &pg_sys::Param) -> bool {
+    param.paramkind == pg_sys::ParamKind::PARAM_SUBLINK
+}

@@ -1,0 +1,197 @@
+//! Splits a SELECT: what the engine computes, and what PostgreSQL does with it.
+//!
+//! ```text
+//!   SELECT d, avg(x) + 1 FROM t WHERE y > 2 GROUP BY d HAVING count(*) > 3 ORDER BY 2
+//!
+//!   engine   keys: d; aggregates: avg(x), count(*); filters: y > 2, of groups count(*) > 3
+//!   above    SELECT c1, c2 + 1 FROM anker.engine_result() AS (c1 …, c2 …, c3 …) ORDER BY 2
+//! ```
+//!
+//! The upper query keeps everything else of the original: window functions, DISTINCT (if the engine cannot do them: see
+//! [`crate::planner::rewrite::nested`]), ORDER BY, LIMIT; what the engine cannot compute of HAVING; and grouping, if the engine cannot compute
+//! the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where
+//! nothing above takes rows away, the engine returns no more than LIMIT asks for, or sorts them all ([`crate::planner::translate::level::ordered`]).
+//!
+//! Keys and aggregates are found again in select list and HAVING as they were written, for only then it is certain that
+//! they are found: the parser saw to it that every column outside of aggregates stands in an expression that equals a
+//! key, or depends on a primary key among them. Simplified, `NOT (x < 5)` is `x >= 5`, and the key `x < 5` is not in it.
+//! What goes to the engine is simplified then; the upper query is when it is planned.
+
+use pgrx::prelude::*;
+use plan::{Rel, Relation};
+
+use super::placeholder;
+use crate::pg::compat;
+use crate::pg::tree::{Tree, make, push};
+use crate::pg::walk;
+use crate::planner::rewrite::nested::{Nested, nested};
+use crate::planner::route::cost::expected_rows;
+use crate::planner::translate::columns::ScanColumn;
+use crate::planner::translate::level::from::simplified;
+use crate::planner::translate::level::ordered::Arranged;
+use crate::planner::translate::level::select::{Opened, Use, is_grouped, open_level};
+use crate::planner::translate::level::sent::Sent;
+use crate::planner::translate::scope::Scope;
+use crate::planner::translate::{Finished, Translator};
+use crate::planner::words::reason::{Attempt, Why};
+use crate::settings;
+use crate::spec::ScanSpec;
+
+pub struct Split<'a> {
+    pub spec: ScanSpec,
+    /// What PostgreSQL computes below the engine.
+    pub sent: Vec<Sent<'a>>,
+    /// Expressions of the plan's parameters.
+    pub params: *mut pg_sys::List,
+    /// The upper query, over the placeholder.
+    pub upper: *mut pg_sys::Query,
+    /// The placeholder's columns.
+    pub columns: Vec<ScanColumn>,
+}
+
+/// # Safety
+///
+/// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked; `function` is the placeholder's.
+pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
+    let mut translator = Translator::new(tree);
+    // SAFETY: by the caller's promise.
+    let functions = unsafe { walk::functions_of(std::ptr::from_ref(query).cast_mut()) };
+    // SAFETY: as above.
+    let Top { query, mut level, ungrouped } = unsafe { top(&mut translator, query)? };
+    if !ungrouped && is_grouped(query) {
+        restrict_groups(&mut translator, query, &mut level);
+    }
+    let arranged = if ungrouped { Arranged::Not } else { translator.arrange(query, &mut level) };
+    if !level.arrival.is_empty() {
+        // For window functions and DISTINCT ON of PostgreSQL.
+        let (input, order) =
+            (Box::new(std::mem::replace(&mut level.rel, Rel::Row)), std::mem::take(&mut level.arrival));
+        level.rel = Rel::Top { input, keys: Vec::new(), order, range: Box::default() };
+    }
+    let columns = level.columns.described();
+    let upper = upper_query(query, placeholder::entry(function, &columns), &level, ungrouped);
+    // SAFETY: a new query.
+    unsafe {
+        match arranged {
+            Arranged::Not => {}
+            Arranged::Sorted => without_order(tree, &mut *upper),
+            Arranged::Limited => (*upper).limitOffset = std::ptr::null_mut(),
+        }
+    }
+    let (output, result_columns) = level.columns.returned();
+    let Finished { plan, params, sources, sent, names } = translator.finish(level.rel, output)?;
+    let sent_names = sent.iter().map(|sent| sent.name.clone()).collect();
+    let functions = functions.into_iter().map(|function| function.to_u32()).collect();
+    let spec = ScanSpec { plan, sources, columns: result_columns, functions, sent: sent_names, names };
+    Ok(Split { spec, sent, params, upper, columns })
+}
+
+/// What is nearest to PostgreSQL.
+struct Top<'a> {
+    query: &'a pg_sys::Query,
+    level: Opened<'a>,
+    /// PostgreSQL makes its groups.
+    ungrouped: bool,
+}
+
+/// # Safety
+///
+/// As for [`split`].
+unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Top<'a>> {
+    // SAFETY: by the caller's promise, here and below; what a nested query reads is the caller's.
+    let open = |translator: &mut Translator<'a>, query, purpose| unsafe { open_level(translator, query, purpose) };
+    let has_windows = query.hasWindowFuncs;
+    if let Some(Nested { query, item }) = nested(translator.tree, query) {
+        let level = translator.attempt(|translator| {
+            let level = open(translator, query, Use::Top)?;
+            // It is not to be PostgreSQL that computes all of it.
+            let sent = translator.sent.iter().find(|sent| sent.relation_of(item).is_some());
+            if has_windows && !fits_into_memory(&translator.relations) {
+                return Err(Why::TooLarge.of("window functions of too many rows"));
+            }
+            sent.map_or(Ok(level), |sent| Err(sent.reason.clone()))
+        });
+        if let Ok(level) = level {
+            return Ok(Top { query, level, ungrouped: false });
+        }
+    }
+    match translator.attempt(|translator| open(translator, query, Use::Top)) {
+        Err(reason) if is_grouped(query) => {
+            let level = translator.attempt(|translator| open(translator, query, Use::TopUngrouped));
+            Ok(Top { query, level: level.map_err(|_| reason)?, ungrouped: true })
+        }
+        level => Ok(Top { query, level: level?, ungrouped: false }),
+    }
+}
+
+/// Whether the engine has memory for all that relations have of what is read; PostgreSQL has files for its window functions.
+fn fits_into_memory(relations: &[Relation]) -> bool {
+    let bytes = relations.iter().map(|relation| {
+        let rows: f64 = relation.tables().iter().map(|table| expected_rows(table.relid.into())).sum();
+        rows * 8.0 * relation.columns.iter().map(|ty| route::weight(*ty)).sum::<f64>()
+    });
+    bytes.sum::<f64>() * 2.0 <= f64::from(settings::QUERY_MEMORY_MB.get()) * f64::from(1 << 20)
+}
+
+/// Has the engine leave out the groups that HAVING does not want, as far as it can tell.
+fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
+    let columns = level.columns.read_by_engine(translator);
+    translator.scopes.push(Scope::above(query, columns));
+    let mut left = std::ptr::null_mut();
+    // SAFETY: null or an expression over the level's columns.
+    for conjunct in translator.tree.list(unsafe { pg_sys::make_ands_implicit(level.quals.cast()) }) {
+        // SAFETY: as above; simplified it is a new tree, which nobody changes.
+        let simple = translator.tree.required(unsafe { simplified(conjunct.as_ptr()) });
+        let waiting = translator.pending.len();
+        match translator.attempt(|translator| translator.row_condition(simple)) {
+            Ok(condition) => {
+                let groups = std::mem::replace(&mut level.rel, Rel::Row);
+                level.rel = translator.with_pending(groups, waiting).filter_by(condition);
+            }
+            Err(_) => push(&mut left, conjunct.as_ptr::<pg_sys::Node>()),
+        }
+    }
+    translator.scopes.pop();
+    // SAFETY: a list of expressions.
+    level.quals = if left.is_null() { left.cast() } else { unsafe { pg_sys::make_ands_explicit(left).cast() } };
+}
+
+/// What is left of the query, over the placeholder; `groups`: its groups, too.
+fn upper_query(
+    query: &pg_sys::Query,
+    placeholder: *mut pg_sys::RangeTblEntry,
+    level: &Opened<'_>,
+    groups: bool,
+) -> *mut pg_sys::Query {
+    let upper = make::<pg_sys::Query>();
+    *upper = *query;
+    upper.rtable = std::ptr::null_mut();
+    push(&mut upper.rtable, placeholder);
+    let reference = make::<pg_sys::RangeTblRef>();
+    reference.rtindex = 1;
+    let from = make::<pg_sys::FromExpr>();
+    push(&mut from.fromlist, reference);
+    from.quals = level.quals;
+    upper.jointree = from;
+    upper.targetList = level.targets.cast();
+    compat::without_group_entry(upper);
+    if !groups {
+        compat::without_grouping(upper);
+    }
+    upper.hasSubLinks = false;
+    upper.cteList = std::ptr::null_mut();
+    upper.setOperations = std::ptr::null_mut();
+    upper.havingQual = level.having;
+    upper.constraintDeps = std::ptr::null_mut();
+    upper
+}
+
+/// Takes away ORDER BY, and what is computed for it alone.
+fn without_order(tree: Tree<'_>, upper: &mut pg_sys::Query) {
+    upper.sortClause = std::ptr::null_mut();
+    let mut returned = std::ptr::null_mut();
+    for entry in tree.list_of::<pg_sys::TargetEntry>(upper.targetList).filter(|entry| !entry.resjunk) {
+        push(&mut returned, std::ptr::from_ref(entry).cast_mut());
+    }
+    upper.targetList = returned;
+}

@@ -1,0 +1,7 @@
+//! Ground floor of the planner.
+//!
+//! - `operators`: the whitelist of operators, functions and aggregates
+//! - `reason`: why a query, or a part of it, stays on the heap
+
+pub mod operators;
+pub mod reason;
