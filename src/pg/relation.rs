@@ -30,6 +30,11 @@ impl Lock {
     }
 }
 
+/// Rows that the planner expects of a relation that is locked.
+pub fn expected_rows(relid: pg_sys::Oid) -> f64 {
+    OpenRelation::try_locked(relid).map_or(0.0, |relation| relation.expected_rows())
+}
+
 /// Waits for the lock.
 pub fn lock(relid: pg_sys::Oid, lock: Lock) {
     // SAFETY: in a transaction.
@@ -206,7 +211,7 @@ impl OpenRelation {
     }
 
     /// Rows that the planner expects of the relation, which has some.
-    pub fn expected_rows(&self) -> f64 {
+    fn expected_rows(&self) -> f64 {
         let (mut pages, mut rows, mut all_visible) = (0, 0.0, 0.0);
         // SAFETY: the relation is open; the widths of its columns are not asked for.
         unsafe {

@@ -176,6 +176,21 @@ impl<'a> Node<'a> {
         Some(string.to_string_lossy().into_owned())
     }
 
+    /// The expression, without columns of joins, as the planner sees it: a new tree with constants folded, negations pushed
+    /// down, SQL functions inlined.
+    pub fn simplified(self) -> Node<'a> {
+        // SAFETY: a valid expression, or a list of such; what comes is a new tree in the planner's memory, which nobody changes.
+        let node = unsafe { pg_sys::eval_const_expressions(ptr::null_mut(), self.as_ptr()).as_ref() };
+        Node { node: node.expect("an expression stays one") }
+    }
+
+    /// The conditions that AND puts together; none of the constant that is true.
+    pub fn conjuncts(self) -> impl ExactSizeIterator<Item = Node<'a>> + Clone {
+        // SAFETY: an expression; the list is new, or the one that is in it.
+        let list = unsafe { pg_sys::make_ands_implicit(self.as_ptr()) };
+        Tree(PhantomData).list(list)
+    }
+
     pub fn equals(self, other: Node<'_>) -> bool {
         // SAFETY: two valid nodes.
         unsafe { pg_sys::equal(self.as_ptr(), other.as_ptr()) }

@@ -9,7 +9,7 @@
 use pgrx::prelude::*;
 
 use crate::pg::tree::{Tree, make, push, string_node, text};
-use crate::planner::translate::level::window::has_order_of;
+use crate::planner::words::query::has_order_of;
 
 /// A query around another one.
 pub struct Nested<'a> {

@@ -14,9 +14,7 @@ use super::pull_up::pull_up_subqueries;
 use crate::pg::compat;
 use crate::pg::tree::{Node, Tree, make, push};
 use crate::pg::walk;
-use crate::planner::translate::level::from::simplified;
-use crate::planner::translate::level::ordered::{is_limited, is_true};
-use crate::planner::translate::level::select::is_grouped;
+use crate::planner::words::query::{is_grouped, is_limited, is_true};
 
 /// The query with all merged that can be: plain subqueries in FROM, and the query itself into the one that it reads.
 ///
@@ -135,7 +133,8 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
         let tree = Tree::new();
         let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
         let inner = subquery(tree, &*query, &*entry)?;
-        let condition = tree.node(simplified((*(*query).jointree).quals)).filter(|condition| !is_true(*condition));
+        let condition = tree.node((*(*query).jointree).quals).map(Node::simplified);
+        let condition = condition.filter(|condition| !is_true(*condition));
         if !is_plain(&*query) || !can_take_over(&*inner) || !(*query).cteList.is_null() && !(*inner).cteList.is_null() {
             return None;
         }

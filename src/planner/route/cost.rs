@@ -8,10 +8,11 @@ use pgrx::prelude::*;
 use route::{Costs, Flow};
 
 use super::partners::{Way, compared, way};
-use crate::pg::relation::OpenRelation;
+use crate::pg::relation::expected_rows;
 use crate::pg::session;
 use crate::pg::tree::{Node, Tagged, Tree};
 use crate::planner::rewrite::insert;
+use crate::planner::tree::above::Above;
 use crate::planner::tree::nodes::EngineSide;
 use crate::settings;
 
@@ -81,17 +82,6 @@ fn sent(side: &EngineSide, costs: &Costs) -> f64 {
         plan.total_cost + plan.plan_rows * f64::from(columns + 1) * costs.result
     };
     side.sent().map(cost).sum()
-}
-
-/// What PostgreSQL's nodes above the engine are.
-#[derive(Clone, Copy, Debug)]
-pub struct Above {
-    pub groups: usize,
-    /// Of sorted rows each once.
-    pub uniques: usize,
-    pub windows: usize,
-    /// Or the engine does.
-    pub sorts: bool,
 }
 
 /// Where in the heap's plan the engine's rows would come in.
@@ -174,10 +164,6 @@ fn table(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
     let kind = entry.relkind as u8;
     let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_MATVIEW;
     (entry.rtekind == pg_sys::RTEKind::RTE_RELATION && has_rows).then_some(entry.relid)
-}
-
-pub fn expected_rows(relid: pg_sys::Oid) -> f64 {
-    OpenRelation::try_locked(relid).map_or(0.0, |relation| relation.expected_rows())
 }
 
 /// How often a part of the plan is run, and in how many processes.

@@ -9,6 +9,7 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 use route::Demand;
 
+use super::above::Above;
 use super::split::Split;
 use super::unplanned::Reads;
 use crate::pg::catalog;
@@ -16,9 +17,7 @@ use crate::pg::compat;
 use crate::pg::session;
 use crate::pg::tree::{Node, Tree, make, push, string_node, text};
 use crate::planner::rewrite::insert;
-use crate::planner::route::cost::Above;
 use crate::planner::translate::columns::ScanColumn;
-use crate::planner::translate::level::from::simplified;
 use crate::planner::translate::level::sent::Sent;
 use crate::planner::words::reason::{Reason, Why};
 use crate::settings;
@@ -52,17 +51,9 @@ impl EngineSide {
 
     /// PostgreSQL's nodes above the engine's scan, which itself may sort in place of one.
     pub fn above(&self) -> Above {
-        let (mut above, mut plan) =
-            (Above { groups: 0, uniques: 0, windows: 0, sorts: self.demand.is_sorted }, self.plan);
-        // SAFETY: a chain of plan nodes.
-        while let Some(node) = unsafe { plan.as_ref() } {
-            above.groups += usize::from(matches!(node.type_, pg_sys::NodeTag::T_Agg | pg_sys::NodeTag::T_Group));
-            above.uniques += usize::from(node.type_ == pg_sys::NodeTag::T_Unique);
-            above.windows += usize::from(node.type_ == pg_sys::NodeTag::T_WindowAgg);
-            above.sorts |= matches!(node.type_, pg_sys::NodeTag::T_Sort | pg_sys::NodeTag::T_IncrementalSort);
-            plan = node.lefttree;
-        }
-        above
+        // SAFETY: a finished plan.
+        let above = unsafe { Above::of(self.plan) };
+        Above { sorts: above.sorts || self.demand.is_sorted, ..above }
     }
 
     /// Whether PostgreSQL takes away some of the rows that the engine returns.
@@ -88,7 +79,7 @@ impl EngineSide {
         let types = |list| {
             tree.list_of::<pg_sys::TargetEntry>(list).filter(|entry| !entry.resjunk).map(move |entry| {
                 let expr = tree.required(entry.expr);
-                (expr.sql_type(), modifier_when_planned(tree, expr), expr.collation())
+                (expr.sql_type(), modifier_when_planned(expr), expr.collation())
             })
         };
         types(targets).eq(types(own))
@@ -101,11 +92,10 @@ impl EngineSide {
 }
 
 /// The planner may leave but one branch of a choice, which has a modifier where all of them have none in common.
-fn modifier_when_planned(tree: Tree<'_>, expr: Node<'_>) -> i32 {
+fn modifier_when_planned(expr: Node<'_>) -> i32 {
     let is_choice = expr.cast::<pg_sys::CaseExpr>().is_some() || expr.cast::<pg_sys::CoalesceExpr>().is_some();
     match expr.type_modifier() {
-        // SAFETY: a valid expression, which stays as it is.
-        -1 if is_choice => tree.required(unsafe { simplified(expr.as_ptr()) }).type_modifier(),
+        -1 if is_choice => expr.simplified().type_modifier(),
         modifier => modifier,
     }
 }

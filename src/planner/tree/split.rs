@@ -22,17 +22,17 @@ use plan::{Rel, Relation};
 
 use super::placeholder;
 use crate::pg::compat;
-use crate::pg::tree::{Tree, make, push};
+use crate::pg::relation::expected_rows;
+use crate::pg::tree::{Node, Tree, make, push};
 use crate::pg::walk;
 use crate::planner::rewrite::nested::{Nested, nested};
-use crate::planner::route::cost::expected_rows;
 use crate::planner::translate::columns::ScanColumn;
-use crate::planner::translate::level::from::simplified;
 use crate::planner::translate::level::ordered::Arranged;
-use crate::planner::translate::level::select::{Opened, Use, is_grouped, open_level};
+use crate::planner::translate::level::select::{Opened, Use, open_level};
 use crate::planner::translate::level::sent::Sent;
 use crate::planner::translate::scope::Scope;
 use crate::planner::translate::{Finished, Translator};
+use crate::planner::words::query::is_grouped;
 use crate::planner::words::reason::{Attempt, Why};
 use crate::settings;
 use crate::spec::ScanSpec;
@@ -138,12 +138,9 @@ fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
     let columns = level.columns.read_by_engine(translator);
     translator.scopes.push(Scope::above(query, columns));
     let mut left = std::ptr::null_mut();
-    // SAFETY: null or an expression over the level's columns.
-    for conjunct in translator.tree.list(unsafe { pg_sys::make_ands_implicit(level.quals.cast()) }) {
-        // SAFETY: as above; simplified it is a new tree, which nobody changes.
-        let simple = translator.tree.required(unsafe { simplified(conjunct.as_ptr()) });
+    for conjunct in translator.tree.node(level.quals).into_iter().flat_map(Node::conjuncts) {
         let waiting = translator.pending.len();
-        match translator.attempt(|translator| translator.row_condition(simple)) {
+        match translator.attempt(|translator| translator.row_condition(conjunct.simplified())) {
             Ok(condition) => {
                 let groups = std::mem::replace(&mut level.rel, Rel::Row);
                 level.rel = translator.with_pending(groups, waiting).filter_by(condition);

@@ -1,7 +1,9 @@
 //! Ground floor of the planner.
 //!
 //! - `operators`: the whitelist of operators, functions and aggregates
+//! - `query`: questions about a Query
 //! - `reason`: why a query, or a part of it, stays on the heap
 
 pub mod operators;
+pub mod query;
 pub mod reason;

@@ -9,7 +9,6 @@ use plan::{ArithOp, Expr, Interval, Literal, Named, Reach, Type, WindowFunction}
 
 use crate::pg::tree::Node;
 use crate::planner::translate::expr::numeric::comparable;
-use crate::planner::translate::level::from::simplified;
 use crate::planner::translate::level::ordered::Targets;
 use crate::planner::translate::{Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
@@ -62,12 +61,10 @@ impl<'a> Translator<'a> {
         }
         let sort = self.tree.list_of::<pg_sys::SortGroupClause>(clause.orderClause).next();
         let column = targets.find(sort.ok_or_else(|| unknown("range without an order"))?)?.0;
-        // SAFETY: an expression; simplified it is a new tree, which nobody changes.
-        let column = self.tree.required(unsafe { simplified(self.tree.required(column.expr).as_ptr()) });
+        let column = self.tree.required(column.expr).simplified();
         let ascending = clause.inRangeAsc;
         let offset = |node: *mut pg_sys::Node, is_there: bool, preceding: bool, at_end: bool| {
-            // SAFETY: as above.
-            let node = is_there.then(|| self.tree.node(unsafe { simplified(node) })).flatten()?;
+            let node = is_there.then(|| self.tree.node(node)).flatten()?.simplified();
             Some(Offset { node, minus: preceding == ascending, upper: at_end == ascending })
         };
         let start = offset(

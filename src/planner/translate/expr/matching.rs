@@ -7,7 +7,6 @@ use plan::{Expr, Literal, Named, Type};
 use super::compare::{letters_of, named_locale, require_deterministic};
 use super::functions::apply;
 use crate::pg::tree::{Node, push};
-use crate::planner::translate::level::from::simplified;
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
@@ -43,12 +42,12 @@ impl<'a> Translator<'a> {
         push(&mut arguments, node.as_ptr::<pg_sys::Node>());
         let (function, text) = (pg_sys::Oid::from(pg_sys::F_LOWER_TEXT), pg_sys::TEXTOID);
         let form = pg_sys::CoercionForm::COERCE_EXPLICIT_CALL;
-        // SAFETY: makes a node around one of the query, and a new one of it, which nobody changes.
+        // SAFETY: makes a node around one of the query.
         let lower = unsafe {
             let call = pg_sys::makeFuncExpr(function, text, arguments, collation, collation, form);
-            self.tree.required(simplified(call.cast()))
+            self.tree.required(call)
         };
-        self.expression(lower)
+        self.expression(lower.simplified())
     }
 
     /// `~` and its like.

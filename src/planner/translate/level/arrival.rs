@@ -4,11 +4,11 @@
 use pgrx::prelude::*;
 use plan::SortKey;
 
-use super::ordered::{Targets, is_limited};
-use super::select::is_grouped;
+use super::ordered::Targets;
 use crate::pg::tree::Tree;
 use crate::planner::rewrite::unwrap::{only_item, reads_in_order};
 use crate::planner::translate::{Translator, Typed};
+use crate::planner::words::query::{is_grouped, is_limited};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
 impl<'a> Translator<'a> {

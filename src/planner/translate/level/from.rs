@@ -239,11 +239,11 @@ fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {
 /// `quals` is a list of expressions of `query`.
 pub unsafe fn conjuncts<'a>(tree: Tree<'a>, query: &pg_sys::Query, quals: *mut pg_sys::List) -> Vec<Node<'a>> {
     // SAFETY: by the caller's promise; each step returns a valid expression.
-    let conjuncts = unsafe {
-        let all = simplified(flattened(query, pg_sys::make_ands_explicit(quals).cast()));
-        pg_sys::make_ands_implicit(pg_sys::canonicalize_qual(all.cast(), false))
+    let all = unsafe {
+        let all = tree.required(flattened(query, pg_sys::make_ands_explicit(quals).cast())).simplified();
+        tree.required(pg_sys::canonicalize_qual(all.as_ptr(), false))
     };
-    tree.list(conjuncts).collect()
+    all.conjuncts().collect()
 }
 
 /// An expression of `query` with the columns of joins resolved: a new tree, as the parser sees it when it looks for
@@ -255,15 +255,4 @@ pub unsafe fn conjuncts<'a>(tree: Tree<'a>, query: &pg_sys::Query, quals: *mut p
 pub unsafe fn flattened(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
     // SAFETY: by the caller's promise.
     unsafe { compat::flatten_join_columns(std::ptr::from_ref(query).cast_mut(), node) }
-}
-
-/// A flattened expression as the planner sees it: a new tree with constants folded, negations pushed down, SQL functions
-/// inlined.
-///
-/// # Safety
-///
-/// `node` is null or an expression, or list of expressions.
-pub unsafe fn simplified(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: by the caller's promise.
-    unsafe { pg_sys::eval_const_expressions(std::ptr::null_mut(), node) }
 }

@@ -7,7 +7,6 @@ use pgrx::pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
 use pgrx::prelude::*;
 use plan::{Agg, CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
-use super::from::simplified;
 use super::select::Opened;
 use crate::pg::catalog;
 use crate::pg::tree::{Node, Tree};
@@ -18,6 +17,7 @@ use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_
 use crate::planner::translate::scope::Scope;
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::operators;
+use crate::planner::words::query::is_true;
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
 /// Numerics have the operators of decimals.
@@ -64,10 +64,6 @@ impl<'a> Targets<'a> {
         }
         Err(Why::Expression.of("order of an unknown expression"))
     }
-}
-
-pub fn is_limited(query: &pg_sys::Query) -> bool {
-    !query.limitCount.is_null() || !query.limitOffset.is_null()
 }
 
 impl<'a> Translator<'a> {
@@ -168,8 +164,7 @@ impl<'a> Translator<'a> {
     }
 
     fn number(&mut self, node: *mut pg_sys::Node) -> Attempt<Option<Expr>> {
-        // SAFETY: null or an expression of the query; simplified it is a new tree, which nobody changes.
-        let Some(node) = self.tree.node(unsafe { simplified(node) }) else { return Ok(None) };
+        let Some(node) = self.tree.node(node).map(Node::simplified) else { return Ok(None) };
         if node.has_columns() {
             return Err(Why::Limit.of("LIMIT that refers to an outer query"));
         }
@@ -192,11 +187,7 @@ impl<'a> Translator<'a> {
             let node = self.tree.required(entry.expr);
             let typed = match columns.zip(column) {
                 Some((columns, at)) => columns[at].clone()?,
-                None => {
-                    // SAFETY: an expression; simplified it is a new tree, which nobody changes.
-                    let simple = self.tree.required(unsafe { simplified(node.as_ptr()) });
-                    self.expression(simple)?
-                }
+                None => self.expression(node.simplified())?,
             };
             if typed.ty == Type::Opaque {
                 // That equal values have equal bytes is all that may be known of them.
@@ -288,11 +279,6 @@ fn is_short(column: &ScanColumn) -> bool {
 /// An order of rows that leaves none but equal ones in any order.
 pub fn by_columns(columns: &[ColumnId]) -> Vec<SortKey> {
     columns.iter().map(|id| SortKey::ascending(Expr::column(*id))).collect()
-}
-
-/// Whether it is the constant that no conditions leave.
-pub fn is_true(condition: Node<'_>) -> bool {
-    condition.cast::<pg_sys::Const>().is_some_and(|value| !value.constisnull && value.constvalue.value() != 0)
 }
 
 /// Whether an order is that of a type's own values, or its reverse.

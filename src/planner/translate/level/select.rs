@@ -9,9 +9,9 @@ use pgrx::prelude::*;
 use plan::{Agg, Expr, Rel, SortKey, Type};
 
 use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_order};
-use super::from::{From, flattened, from, simplified};
+use super::from::{From, flattened, from};
 use super::grouping_sets::{Sets, reads_keys_alone};
-use super::ordered::{Targets, is_limited};
+use super::ordered::Targets;
 use crate::pg::tree::{Node, make, push};
 use crate::pg::walk;
 use crate::planner::translate::aggregate::{self, Translated};
@@ -21,6 +21,7 @@ use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_
 use crate::planner::translate::scope::Scope;
 use crate::planner::translate::{Pending, Scale, Translator, Typed, exact};
 use crate::planner::words::operators;
+use crate::planner::words::query::{is_grouped, is_limited};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
 /// What a level is there for.
@@ -150,9 +151,8 @@ fn closed<'a>(
 ) -> Attempt<Level> {
     let Opened { mut rel, targets, quals, arrival, .. } = opened;
     let tree = translator.tree;
-    // SAFETY: null or an expression over the scope's columns, which nobody changes.
-    let conjuncts = unsafe { tree.list(pg_sys::make_ands_implicit(simplified(quals).cast())) };
-    for conjunct in subqueries_last(&conjuncts.collect::<Vec<_>>()) {
+    let conjuncts = tree.node(quals).map_or_else(Vec::new, |quals| quals.simplified().conjuncts().collect());
+    for conjunct in subqueries_last(&conjuncts) {
         rel = translator.restricted(rel, conjunct)?;
     }
     let (limited, ordered) = (is_limited(query), Targets::of(tree, targets));
@@ -163,9 +163,7 @@ fn closed<'a>(
     }
     let mut columns = Vec::new();
     for entry in tree.list_of::<pg_sys::TargetEntry>(targets.cast()).filter(|entry| !entry.resjunk) {
-        // SAFETY: as above.
-        let node = tree.required(unsafe { simplified(entry.expr.cast()) });
-        columns.push(translator.expression(node));
+        columns.push(translator.expression(tree.required(entry.expr).simplified()));
     }
     rel = translator.with_pending(rel, waiting);
     // To EXISTS and IN it makes no difference whether a row is there once or twice.
@@ -307,7 +305,7 @@ impl<'a, 't> Reader<'a, 't> {
                 .find(|entry| entry.ressortgroupref == wanted)
                 .ok_or_else(|| Why::Grouping.of("GROUP BY of an unknown expression"))?;
             let node = tree.required(entry.expr);
-            let simple = self.simple(node);
+            let simple = node.simplified();
             simple_keys.push(simple);
             if !simple.has_columns() && self.sets.is_some() {
                 return Err(Why::Grouping.of("grouping sets of a constant"));
@@ -328,7 +326,7 @@ impl<'a, 't> Reader<'a, 't> {
         if self.sets.is_some() && !simple_keys.iter().all(is_column) {
             let shown = tree.list_of::<pg_sys::TargetEntry>(target_list).map(|entry| tree.required(entry.expr));
             let above: Vec<Node<'a>> = shown.chain(tree.node(having)).collect();
-            if !above.into_iter().all(|node| reads_keys_alone(self.simple(node), &simple_keys)) {
+            if !above.into_iter().all(|node| reads_keys_alone(node.simplified(), &simple_keys)) {
                 return Err(Why::Grouping.of("grouping sets of an expression that stands otherwise elsewhere"));
             }
         }
@@ -360,16 +358,10 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(())
     }
 
-    /// What the engine gets of an expression.
-    fn simple(&self, node: Node<'a>) -> Node<'a> {
-        // SAFETY: an expression; simplified it is a new tree, which nobody changes.
-        self.translator.tree.required(unsafe { simplified(node.as_ptr()) })
-    }
-
     /// A tree of the original query, rewritten for the upper one.
     fn above(&mut self, node: *mut pg_sys::Node) -> Attempt<*mut pg_sys::Node> {
         let found = self.translator.tree.node(node);
-        if found.is_some_and(|node| self.simple(node).any(operators::looks_at_storage)) {
+        if found.is_some_and(|node| node.simplified().any(operators::looks_at_storage)) {
             return Err(Why::Function.of("function that looks at how a value is stored"));
         }
         let context = std::ptr::from_mut(self).cast();
@@ -392,7 +384,7 @@ impl<'a, 't> Reader<'a, 't> {
             return self.left_aggregate(node, aggref).map(Some);
         }
         if node.cast::<pg_sys::Aggref>().is_some() {
-            let simple = self.simple(node);
+            let simple = node.simplified();
             let aggref = simple
                 .cast::<pg_sys::Aggref>()
                 .ok_or_else(|| Why::Aggregate.of("aggregate that is none once simplified"))?;
@@ -497,8 +489,7 @@ impl<'a, 't> Reader<'a, 't> {
         let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(node) };
         let copy = make::<pg_sys::SubLink>();
         *copy = *link;
-        // SAFETY: an expression over the groups' columns.
-        copy.testexpr = unsafe { simplified(self.above(link.testexpr)?) };
+        copy.testexpr = self.translator.tree.required(self.above(link.testexpr)?).simplified().as_ptr();
         self.translator.groups = Some(self.columns.read_by_engine(self.translator));
         Ok(self.translator.tree.required(std::ptr::from_mut(copy)))
     }
@@ -541,10 +532,6 @@ fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> 
         let key = keys.iter().find(|key| key.expr == *read).map(|key| Expr::column(key.column));
         key.or_else(|| shown.iter().find(|(of_rows, _)| of_rows == read).map(|(_, of_group)| of_group.clone()))
     }
-}
-
-pub fn is_grouped(query: &pg_sys::Query) -> bool {
-    query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null()
 }
 
 /// Conditions with those in front that have no subquery: a subquery is computed for what the others leave.

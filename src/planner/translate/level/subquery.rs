@@ -15,13 +15,13 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
 
-use super::ordered::is_limited;
 use super::select::{Level, Use, level_or_sent, whole_level};
 use crate::pg::tree::{Node, Tree, make};
 use crate::planner::translate::expr::functions::negation;
 use crate::planner::translate::scope::Scope;
 use crate::planner::translate::{Pending, Scale, Translator, Typed, boolean};
 use crate::planner::words::operators;
+use crate::planner::words::query::is_limited;
 use crate::planner::words::reason::{Attempt, Why};
 
 /// The WITH query of a level that an item of FROM refers to.

@@ -4,7 +4,6 @@ use pgrx::prelude::*;
 use plan::catalogue::Kind;
 use plan::{Expr, Literal, Part, Rel, Type};
 
-use super::from::simplified;
 use crate::pg::tree::Node;
 use crate::planner::translate::{Scale, Translator, Typed, cast};
 use crate::planner::words::reason::{Attempt, Why};
@@ -23,10 +22,7 @@ impl<'a> Translator<'a> {
         let mut typed: Vec<Vec<Typed>> = Vec::new();
         for row in rows {
             let waiting = self.pending.len();
-            let row: Vec<Node<'a>> = self.tree.list(row.cast()).collect();
-            // SAFETY: an expression of the query; simplified it is a new tree, which nobody changes.
-            let simple = |node: &Node<'a>| self.tree.required(unsafe { simplified(node.as_ptr()) });
-            let row: Vec<Node<'a>> = row.iter().map(simple).collect();
+            let row: Vec<Node<'a>> = self.tree.list(row.cast()).map(Node::simplified).collect();
             typed.push(row.into_iter().map(|node| self.expression(node)).collect::<Attempt<_>>()?);
             if self.pending.len() > waiting {
                 return Err(Why::Subquery.of("subquery in VALUES"));

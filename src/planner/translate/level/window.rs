@@ -3,13 +3,13 @@
 use pgrx::prelude::*;
 use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, SortKey, Type, Unit, WindowCall};
 
-use super::from::simplified;
 use super::ordered::Targets;
 use crate::pg::tree::Node;
 use crate::planner::translate::aggregate::window_function::unknown;
 use crate::planner::translate::expr::compare::{require_known_equality, require_own_equality};
 use crate::planner::translate::expr::numeric::comparable;
 use crate::planner::translate::{Translator, Typed};
+use crate::planner::words::query::has_order_of;
 use crate::planner::words::reason::{Attempt, Why};
 
 /// A window function of the level that is being translated, and its value.
@@ -65,8 +65,7 @@ impl<'a> Translator<'a> {
         let flags = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
         let mut all = Vec::new();
         for node in targets.expressions() {
-            // SAFETY: an expression; simplified it is a new tree, which nobody changes.
-            let simple = self.tree.required(unsafe { simplified(self.tree.required(node).as_ptr()) });
+            let simple = self.tree.required(node).simplified();
             if simple.any(is_outer) {
                 return Err(Why::WindowFunction.of("window function beside a column of an outer query"));
             }
@@ -131,8 +130,7 @@ impl<'a> Translator<'a> {
         let mut keys = Vec::new();
         for clause in self.tree.list_of::<pg_sys::SortGroupClause>(clauses) {
             let node = self.tree.required(targets.find(clause)?.0.expr);
-            // SAFETY: an expression; simplified it is a new tree, which nobody changes.
-            let typed = self.expression(self.tree.required(unsafe { simplified(node.as_ptr()) }))?;
+            let typed = self.expression(node.simplified())?;
             require_known_equality(typed.ty, node)?;
             require_own_equality(clause, node)?;
             keys.push(comparable(&typed));
@@ -157,12 +155,9 @@ impl<'a> Translator<'a> {
             if by_range {
                 return Ok(Bound::Edge);
             }
-            // SAFETY: an expression of the query; simplified it is a new tree, which nobody changes.
-            let node = self
-                .tree
-                .node(unsafe { simplified(node) })
-                .ok_or_else(|| Why::WindowFunction.of("window frame without an offset"))?;
-            u64::try_from(self.constant(node)?)
+            let node = self.tree.node(node);
+            let node = node.ok_or_else(|| Why::WindowFunction.of("window frame without an offset"))?;
+            u64::try_from(self.constant(node.simplified())?)
                 .map(bound)
                 .map_err(|_| Why::WindowFunction.of("window frame with a negative offset"))
         };
@@ -191,14 +186,5 @@ impl<'a> Translator<'a> {
             false => Unit::Groups,
         };
         Ok(Frame { unit, start, end, exclude })
-    }
-}
-
-/// Whether two windows have the same rows in the same order.
-pub fn has_order_of(one: &pg_sys::WindowClause, other: &pg_sys::WindowClause) -> bool {
-    // SAFETY: lists of a valid query.
-    unsafe {
-        pg_sys::equal(one.partitionClause.cast(), other.partitionClause.cast())
-            && pg_sys::equal(one.orderClause.cast(), other.orderClause.cast())
     }
 }

@@ -1,0 +1,35 @@
+//! Of which kinds PostgreSQL's nodes above the engine's scan are.
+
+use pgrx::pg_sys::{self, NodeTag::*};
+
+/// How many of each kind; what is not counted costs the same on both sides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Above {
+    pub groups: usize,
+    /// Nodes that leave one of rows that are alike.
+    pub uniques: usize,
+    pub windows: usize,
+    /// Rows are put in order, here or by the engine.
+    pub sorts: bool,
+}
+
+impl Above {
+    /// # Safety
+    ///
+    /// Null, or a finished plan whose nodes have no child but the left one.
+    pub unsafe fn of(mut plan: *const pg_sys::Plan) -> Above {
+        let mut above = Above::default();
+        // SAFETY: by the caller's promise.
+        while let Some(node) = unsafe { plan.as_ref() } {
+            match node.type_ {
+                T_Agg | T_Group => above.groups += 1,
+                T_Unique => above.uniques += 1,
+                T_WindowAgg => above.windows += 1,
+                T_Sort | T_IncrementalSort => above.sorts = true,
+                _ => {}
+            }
+            plan = node.lefttree;
+        }
+        above
+    }
+}

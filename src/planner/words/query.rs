@@ -1,0 +1,29 @@
+//! Questions about a Query.
+
+use pgrx::prelude::*;
+
+use crate::pg::tree::Node;
+
+/// Whether it has groups, be it that all rows are one.
+pub fn is_grouped(query: &pg_sys::Query) -> bool {
+    query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null()
+}
+
+/// Whether it has LIMIT or OFFSET.
+pub fn is_limited(query: &pg_sys::Query) -> bool {
+    !query.limitCount.is_null() || !query.limitOffset.is_null()
+}
+
+/// Whether a condition is the constant that no conditions leave.
+pub fn is_true(condition: Node<'_>) -> bool {
+    condition.cast::<pg_sys::Const>().is_some_and(|value| !value.constisnull && value.constvalue.value() != 0)
+}
+
+/// Whether two windows have the same rows in the same order.
+pub fn has_order_of(one: &pg_sys::WindowClause, other: &pg_sys::WindowClause) -> bool {
+    // SAFETY: lists of a valid query.
+    unsafe {
+        pg_sys::equal(one.partitionClause.cast(), other.partitionClause.cast())
+            && pg_sys::equal(one.orderClause.cast(), other.orderClause.cast())
+    }
+}
