@@ -9,4 +9,4 @@ pub mod listed;
 pub mod range_frame;
 pub mod window_function;
 
-pub use call::{Translated, check_row_order, may_show_row_order, unknown, where_true};
+pub use call::{Translated, check_row_order, may_show_row_order};
