@@ -1,4 +1,4 @@
-//! How it goes with a database's capture worker: when the next one may start.
+//! The restart state of a database's capture worker: when the next one may start.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// A worker that lived so long starts with a short delay again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// What the end of a worker meant.
+/// How a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It had done all that there was to do.

@@ -1,6 +1,7 @@
-//! What launcher and capture worker decide, without PostgreSQL: states, and when to try again.
+//! Decisions of the launcher and the capture worker, without PostgreSQL: states, and when to try again.
 //!
-//! The extension asks what is due, does it, and tells what came of it. Time is handed in, so that tests need not wait.
+//! The extension asks what is due, does it, and reports the outcome. The caller passes the time in, so tests need not
+//! wait.
 
 mod backoff;
 mod course;

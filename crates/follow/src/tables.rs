@@ -46,7 +46,7 @@ pub struct Tables<W> {
 struct Table<W> {
     generation: u64,
     phase: Phase<W>,
-    /// Whether it was ever watched.
+    /// Whether the table was ever watched.
     followed: bool,
     due: Option<Instant>,
     faults: Backoff,
@@ -78,14 +78,14 @@ enum Load {
     Live { since: Instant },
 }
 
-/// What a loader is to do.
+/// An order to a loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOrder {
     pub relid: u32,
     pub generation: u64,
 }
 
-/// What DDL on a table asks for.
+/// The action that DDL on a table calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recheck {
     Nothing,
@@ -270,7 +270,7 @@ impl<W> Tables<W> {
         due(&self.loads, now).take(most).count()
     }
 
-    /// At most so many loads that are due; they count as running from now on.
+    /// Takes at most `most` due loads; they count as running from now on.
     pub fn take_due_loads(&mut self, now: Instant, most: usize) -> Vec<LoadOrder> {
         let due: Vec<u32> = due(&self.loads, now).take(most).collect();
         let mut orders = Vec::with_capacity(due.len());
@@ -310,8 +310,8 @@ impl<W> Tables<W> {
 
     // -- what is due -------------------------------------------------------------------------------------------------
 
-    /// Tables that are to be looked at again, which somebody has to ask for now. `room` tells how many more tables there
-    /// is room for.
+    /// Tables that are due for another look, which the caller has to request now. `room` returns how many more tables
+    /// can be taken.
     pub fn take_due_looks(&mut self, now: Instant, room: impl FnOnce() -> usize) -> Vec<u32> {
         let mut looks: Vec<u32> = due(&self.looks, now).collect();
         if self.look_for_room.is_some_and(|at| at <= now) {

@@ -1,8 +1,8 @@
-//! How the C library orders text, and changes its case, in a locale: what PostgreSQL asks it for collations of its
-//! provider "libc", on the same machine.
+//! The C library's text order and case mapping in a locale. PostgreSQL uses them for collations of its provider
+//! "libc" on the same machine.
 //!
-//! Texts are compared one with another, as PostgreSQL does, and not by the keys that `strxfrm_l` makes of them: its order is
-//! another one where several signs count last (glibc 2.36: `$É` and `$>é` in cs_CZ).
+//! Texts are compared pairwise, as PostgreSQL does, and not by the keys of `strxfrm_l`. The keys order some texts
+//! otherwise, where several signs count last (glibc 2.36: `$É` and `$>é` in cs_CZ).
 
 #![allow(unsafe_code)]
 
@@ -46,7 +46,8 @@ impl Locale {
 
     fn load(name: &str) -> Option<Locale> {
         let name = CString::new(name).ok()?;
-        // SAFETY: a C string; null is no locale. What nl_langinfo_l returns stays as long as the locale.
+        // SAFETY: the argument is a C string; a null result means that there is no such locale. A string that
+        // nl_langinfo_l returns lives as long as the locale.
         unsafe {
             let locale =
                 libc::newlocale(libc::LC_COLLATE_MASK | libc::LC_CTYPE_MASK, name.as_ptr(), std::ptr::null_mut());

@@ -3,7 +3,7 @@
 use crate::power;
 use crate::value::{Numeric, Repr};
 
-/// What a Decimal128 can hold ends here.
+/// The first magnitude that a Decimal128 cannot hold.
 const LIMIT: u128 = 10u128.pow(38);
 
 impl Numeric {

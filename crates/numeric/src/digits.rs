@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// What a digit counts up to.
+/// The base of a digit.
 pub const BASE: u16 = 10_000;
 /// Decimal digits in one.
 pub const DECIMALS: i32 = 4;

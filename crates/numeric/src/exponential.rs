@@ -1,7 +1,7 @@
 //! Exponentials, logarithms and powers.
 //!
-//! None is exact: each is a series that is broken off where what follows no longer shows. How many digits are computed on the
-//! way decides which last digit comes out where two are as near, so all of this goes the way that PostgreSQL goes.
+//! None of them is exact: each is a series that is broken off once further terms no longer show. The number of digits
+//! in between decides the last digit in near ties, so every step follows PostgreSQL's.
 
 use std::cmp::Ordering;
 
@@ -73,7 +73,7 @@ impl Numeric {
         power(&base, &by)?.numeric().checked()
     }
 
-    /// Of what is not finite, by the rules of POSIX.
+    /// The power if base or exponent is not finite, by the rules of POSIX.
     fn special_power(&self, exponent: &Numeric) -> Result<Numeric, Error> {
         let one = Numeric::small(1, 0);
         let finite_and = |number: &Numeric, other: &Numeric| number.is_finite() && number == other;

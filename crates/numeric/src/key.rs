@@ -1,7 +1,9 @@
-//! A form whose unsigned bytes are in the order of the values: a byte for the class; for finite values other than zero the
-//! weight and the base-10000 digits, each with a last bit that tells whether another follows, all of it inverted for
-//! negative values; for finite values the display scale at the end. All words are big-endian. Values that are equal and
-//! trimmed have the same bytes.
+//! A key form whose bytes, compared as unsigned, have the order of the values.
+//!
+//! It starts with a byte for the class. A finite value other than zero continues with its weight and its base-10000
+//! digits. Each of them carries a last bit that says whether another follows, and all are inverted for negative
+//! values. A finite value ends with its display scale. All words are big-endian. Trimmed values that are equal have
+//! the same bytes.
 
 use crate::digits::{BASE, Digits};
 use crate::value::{GROUPS, Numeric, Repr, SCALE_LIMIT, spread};
@@ -17,7 +19,7 @@ const NAN: u8 = 5;
 const WEIGHT_OFFSET: i32 = 0x4000;
 
 impl Numeric {
-    /// What `write_key` made; `None`: something else.
+    /// Reads what `write_key` wrote; `None` if the bytes are something else.
     pub fn from_key(bytes: &[u8]) -> Option<Numeric> {
         let (&class, rest) = bytes.split_first()?;
         let special = match class {

@@ -1,9 +1,9 @@
-//! PostgreSQL 15's type numeric, digit for digit: values with their display scale, any number of digits, NaN and the
-//! infinities, and arithmetic whose results are PostgreSQL's in value and in display scale.
+//! PostgreSQL 15's type numeric, digit for digit: values of any length with their display scale, NaN and the
+//! infinities. Results of arithmetic have PostgreSQL's value and display scale.
 //!
-//! Almost all values fit an `i128` and a scale, and are computed with as such; what does not fit is computed with base-10000
-//! digits as PostgreSQL does, in place up to 20 of them. Both ways are exact, so it does not show which was taken. What
-//! cannot be exact (`exp`, `ln`, most powers) is approximated step by step as PostgreSQL does it.
+//! Almost all values fit an `i128` and a scale, and are computed in that form. Longer ones use base-10000 digits as
+//! in PostgreSQL, up to 20 of them in place. Both ways are exact and give the same results. Functions that cannot be
+//! exact (`exp`, `ln`, most powers) repeat PostgreSQL's approximation step by step.
 
 mod add;
 mod compare;

@@ -197,8 +197,8 @@ fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
     quotient
 }
 
-/// Digits times a factor below the base, cut or filled up to `count`, behind one for the carry. What is cut off cannot
-/// change the digits of a quotient.
+/// Digits times a factor below the base, cut or filled up to `count`, after a leading digit for the carry. The digits
+/// that are cut off cannot change those of a quotient.
 fn scaled(digits: &[u16], count: usize, factor: u32) -> Vec<i32> {
     let mut product = vec![0i32; count + 1];
     let used = digits.len().min(count);

@@ -1,4 +1,4 @@
-//! Products: exact, shown with the sum of both display scales, as far as the format can show so many digits.
+//! Products: exact, with the sum of both display scales as far as the format can show that many digits.
 
 use crate::power;
 use crate::value::{Error, Numeric, Repr, SCALE_LIMIT};

@@ -63,7 +63,7 @@ impl FromStr for Numeric {
     }
 }
 
-/// What C's `isspace` takes for one.
+/// Whether C's `isspace` accepts the character.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
@@ -75,7 +75,7 @@ fn exponent(text: &str) -> Result<i64, ParseError> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(ParseError::Syntax);
     }
-    // What is too long is too large, too.
+    // An exponent that is too long is also too large.
     let value = digits.parse().unwrap_or(i64::MAX);
     Ok(if text.starts_with('-') { -value } else { value })
 }

@@ -47,9 +47,9 @@ impl Var {
     }
 }
 
-/// What fits 128 bits.
+/// The most digits that always fit 128 bits.
 const FEW: usize = 8;
-/// What fits them with a digit more than the root of so many.
+/// The most digits whose root and remainder fit 128 bits together with one more digit of the root.
 const SOME: usize = 14;
 
 /// The root of a whole number, without what is behind the point.
@@ -61,7 +61,8 @@ fn whole_root(digits: &[u16]) -> Vec<u16> {
     root
 }
 
-/// The same of [`FEW`] digits to [`SOME`], a digit of the root after the other: each is found by a division by twice those before it.
+/// The same for [`FEW`] to [`SOME`] digits, one digit of the root at a time. Each comes from a division by twice the
+/// root so far.
 fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     const BASE: u128 = crate::digits::BASE as u128;
     let (first, pairs) = digits.split_at(FEW - digits.len() % 2);
@@ -82,8 +83,8 @@ fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     Some((root, rest))
 }
 
-/// The root, and what it is too small by when it is squared (Zimmermann, "Karatsuba Square Root"): that of the upper half of
-/// the digits, and then the other half by a division by twice that.
+/// The root and the remainder that its square leaves (Zimmermann, "Karatsuba Square Root"). The upper half of the
+/// digits gives the first half of the root; a division by twice that gives the other half.
 fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     if digits.len() <= FEW {
         let number = digits.iter().fold(0u128, |number, &digit| number * u128::from(BASE) + u128::from(digit));

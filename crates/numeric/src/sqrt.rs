@@ -8,7 +8,8 @@ const GUARDS: u16 = 2;
 const MOST_STEPS: usize = 2000;
 
 impl Numeric {
-    /// The root, rounded half away from zero to `scale` digits behind the point; `None` of what is negative or not finite.
+    /// The root, rounded half away from zero to `scale` digits behind the point; `None` for a value that is negative
+    /// or not finite.
     pub fn root(&self, scale: u16) -> Option<Numeric> {
         match self.direction()? {
             _ if !self.is_finite() => None,
@@ -35,7 +36,7 @@ impl Numeric {
         Some(root)
     }
 
-    /// What is near the root, made it.
+    /// Turns an approximation of the root into the rounded root.
     fn corrected(&self, near: &Numeric, scale: u16) -> Numeric {
         let (unit, half) = (Numeric::small(1, scale), Numeric::small(5, scale + 1));
         let is_above = |root: &Numeric| root.times(root) > *self;

@@ -1,5 +1,6 @@
-//! PostgreSQL's stored form, behind the length header of a varlena, in the machine's byte order: a header word (sign,
-//! display scale, weight; two words where they do not fit one), then base-10000 digits, most significant first.
+//! PostgreSQL's stored form, without the length header of a varlena, in the machine's byte order. A header word holds
+//! sign, display scale and weight, or two words if they do not fit one. Base-10000 digits follow, most significant
+//! first.
 
 use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{GROUPS, Long, Numeric, Repr, spread};

@@ -18,7 +18,7 @@ pub struct Total {
     rest: Option<Box<Rest>>,
 }
 
-/// What is rare.
+/// The parts of a sum that few sums have.
 #[derive(Clone, Debug, Default)]
 struct Rest {
     nan: u64,

@@ -1,4 +1,4 @@
-//! What a value is, and the questions and changes that take no arithmetic.
+//! The representation of a value, with the questions and changes that need no arithmetic.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,13 +38,13 @@ pub(crate) struct Long {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     DivisionByZero,
-    /// What PostgreSQL rejects as "value overflows numeric format".
+    /// PostgreSQL's "value overflows numeric format".
     Overflow,
     NegativeSquareRoot,
     LogarithmOfZero,
     LogarithmOfNegative,
     ZeroToNegativePower,
-    /// Of a number below zero to a power that is not whole.
+    /// A negative number raised to a power that is not whole.
     ComplexPower,
 }
 
@@ -166,8 +166,8 @@ impl Numeric {
         self.direction().map_or(Numeric::NAN, |direction| Numeric::small(direction as i128, 0))
     }
 
-    /// The value, if PostgreSQL's format can hold it. Results of operations that return an `Error` are so already; `ceil`,
-    /// `floor`, and `round` can lead one digit beyond, where the value has the most digits possible before the point.
+    /// The value, if PostgreSQL's format can hold it. Operations that return an `Error` have checked their results.
+    /// `ceil`, `floor` and `round` can carry one digit beyond the limit before the point.
     pub fn checked(self) -> Result<Numeric, Error> {
         match &self.0 {
             Repr::Long(long) if long.weight > WEIGHT_LIMIT || long.scale > SCALE_LIMIT => Err(Error::Overflow),
@@ -219,8 +219,8 @@ fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
     (small as i128, scale)
 }
 
-/// Digits times 10^scale, if that is whole and fits. The last digit is not zero, or is one that the scale still shows: for
-/// others `None` does not say that they do not fit.
+/// Digits times 10^scale, if that is whole and fits. The last digit must not be zero, unless the scale still shows
+/// it; otherwise `None` does not mean that the value is too large.
 #[inline]
 pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
     let Some((&last, front)) = digits.split_last() else { return Some(0) };

@@ -1,6 +1,6 @@
-//! Finite values on their way through approximations: products and quotients are cut to a scale, as PostgreSQL cuts them.
+//! Intermediate finite values of approximations: products and quotients are cut to a scale, as PostgreSQL cuts them.
 //!
-//! What the digits behind the last correct one come to depends on how many were computed, so these steps are PostgreSQL's.
+//! The digits after the last correct one depend on how many were computed, so these steps are PostgreSQL's.
 
 use std::cmp::Ordering;
 
@@ -52,7 +52,7 @@ impl Var {
         }
     }
 
-    /// Of a scale that values have.
+    /// The value; its scale must be one that a numeric can have.
     pub fn numeric(self) -> Numeric {
         Numeric::from_digits(self.negative, self.weight, Digits::new(&self.digits), self.scale as u16)
     }
@@ -147,7 +147,7 @@ impl Var {
         }
         let mut sums = vec![0u64; count as usize];
         for (i, &a) in self.digits.iter().enumerate().take(count as usize - 2) {
-            // What lies behind the last of them is left out.
+            // Digits behind the last of them are left out.
             for (sum, &b) in sums[i + 2..].iter_mut().zip(&other.digits) {
                 *sum += u64::from(a) * u64::from(b);
             }
@@ -226,7 +226,7 @@ impl Var {
     }
 }
 
-/// Half away from zero, to so many decimal digits behind the point.
+/// Rounds half away from zero, to `scale` decimal digits behind the point.
 fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var {
     // Decimal digits that stay.
     let stay = (weight + 1) * DECIMALS + scale;
@@ -254,7 +254,7 @@ fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var
 /// estimated in floats and may be one too large or too small, which the digits behind it make good.
 fn estimated_quotient(dividend: &[u16], divisor: &[u16], count: usize) -> Vec<u16> {
     const BASE: i32 = crate::digits::BASE as i32;
-    /// Where carries have to be taken on before 32 bits overflow.
+    /// The largest sum before carries must be resolved, so that 32 bits do not overflow.
     const LIMIT: i32 = (i32::MAX - i32::MAX / BASE - 1) / (BASE - 1);
     let mut rest = vec![0i32; count + 1];
     for (rest, &digit) in rest[1..].iter_mut().zip(dividend) {

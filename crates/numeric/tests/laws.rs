@@ -1,4 +1,4 @@
-//! What holds for all values, tried with random ones of all sizes.
+//! Laws that hold for all values, tried with random ones of all sizes.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::DefaultHasher;

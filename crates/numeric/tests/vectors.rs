@@ -1,4 +1,4 @@
-//! What a real PostgreSQL 15.20 computed, in `vectors.tsv`, which `vectors.sql` made: see there how.
+//! Results of a real PostgreSQL 15.20, read from `vectors.tsv`; `vectors.sql` made them and says how.
 
 use std::cmp::Ordering;
 

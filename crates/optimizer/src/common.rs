@@ -1,15 +1,15 @@
-//! What a plan has more than once, and needs to compute only once: a view or WITH query that is read twice, the rows
-//! around a subquery that unnesting has copied, the joins that groups and a total over all of them both read.
+//! Subplans that occur more than once and need to be computed only once. Examples are a view or WITH query that is
+//! read twice, rows that unnesting has copied, and joins read both by groups and by their total.
 //!
-//! Looked for are groups, windows, first rows, and inner joins as a whole: what is cheap to read again is not worth to be
-//! kept.
+//! Candidates are groups, windows, first rows, and whole inner joins. Anything that is cheap to read again is not
+//! worth keeping.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use plan::{ColumnId, Expr, JoinKind, Plan, Rel, Relation};
 
-/// Operators with an equal one elsewhere in the plan. What stands below such an operator counts once.
+/// Operators that have an equal one elsewhere in the plan. Operators below such a one count once.
 #[derive(Debug, Default)]
 pub struct Common<'a> {
     members: HashMap<*const Rel, Member>,
@@ -20,7 +20,7 @@ pub struct Common<'a> {
 #[derive(Debug)]
 struct Member {
     class: usize,
-    /// Those of its columns that are read above it or above one of its equals.
+    /// The columns that are read above this operator or above one of its equals.
     read: Vec<ColumnId>,
 }
 
@@ -86,7 +86,7 @@ fn size(rel: &Rel) -> usize {
     size
 }
 
-/// What stands above an operator.
+/// The operators above one.
 #[derive(Clone, Copy, Default)]
 struct Above {
     /// A filter or an inner join, with whose relations those of this one are put in order.
@@ -144,7 +144,8 @@ impl<'a> Finder<'a, '_> {
         false
     }
 
-    /// Where columns are called by the order in which they occur, and relations that read the same by the first of them.
+    /// The operator serialised under normal names, so that equal operators have equal bytes. Columns are numbered by
+    /// first occurrence, and relations with the same content are named by the first of them.
     fn look_of(&self, rel: &Rel) -> Vec<u8> {
         let mut numbers: HashMap<ColumnId, ColumnId> = HashMap::new();
         let mut renamed = rel.clone();
@@ -171,7 +172,7 @@ impl<'a> Finder<'a, '_> {
 /// Operators that look the same, of which there are several.
 struct Class<'a> {
     members: Vec<&'a Rel>,
-    /// Which of their columns are read above any of them.
+    /// For each of their columns, whether it is read above any of them.
     read: Vec<bool>,
 }
 
@@ -186,8 +187,9 @@ impl<'a> Class<'a> {
     }
 }
 
-/// Finds out which columns of the classes are read. What is read of a class is read of what stands below its first member,
-/// which may be of a class that was looked at before: all is looked at until nothing is new.
+/// Finds out which columns of the classes are read. A column read from any member is read from the operators below
+/// the class's first member. These can belong to a class that was visited before, so passes repeat until nothing new
+/// is found.
 struct Reading<'a> {
     classes: Vec<Class<'a>>,
     /// The class of an operator.
@@ -334,7 +336,8 @@ mod tests {
                 Aggregation { columns: vec![ColumnId(id)], agg: Agg::Sum(Expr::column(ColumnId(of))), distinct: false };
             Rel::Aggregate { input: Box::new(rel), keys: vec![], aggregates: vec![sum] }
         };
-        // Sums of the first pair's sums and of the second pair's keys, and the same groups once more: before them and after.
+        // Sums over the first pair's sums and the second pair's keys, and the same groups once more: before them and
+        // after.
         for is_before in [false, true] {
             let sums = sum(pair(0), 3, 8).join(JoinKind::Inner, sum(pair(9), 11, 17), vec![]);
             let plan = if is_before { joined(groups(0, 18), sums) } else { joined(sums, groups(0, 18)) };

@@ -1,5 +1,5 @@
-//! Conditions go down to where their columns come from, outer joins whose nulls a condition above rejects become inner
-//! ones, and rows are looked up in short lists before they are joined with others.
+//! Pushdown. Conditions move to where their columns come from. Outer joins become inner joins if a condition above
+//! rejects their nulls. Rows are looked up in short lists before they are joined with others.
 //!
 //! A condition that can raise an error goes no further down than through inner joins: another operator in between might
 //! have taken away the row that it raises on.
@@ -95,7 +95,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
     }
 }
 
-/// What conditions say of the columns to which outer joins below add nulls: that there are values.
+/// Conditions that these imply for the nullable columns of outer joins below: `IS NOT NULL` for each column whose
+/// nulls they reject.
 fn some_values(rel: &Rel, conditions: &[Expr]) -> Vec<Expr> {
     let mut added = Vec::new();
     rel.visit(&mut |rel| match rel {
@@ -194,7 +195,7 @@ fn picks_few(condition: &Expr) -> bool {
     }
 }
 
-/// What a condition says of these columns alone: of an OR, whose arms all do.
+/// The condition that this one implies for these columns alone. An OR implies one only if all its arms do.
 pub fn implied(condition: &Expr, columns: &[ColumnId]) -> Option<Expr> {
     match condition {
         other if reads_only(other, columns) => (!other.can_raise()).then(|| other.clone()),

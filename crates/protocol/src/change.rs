@@ -1,8 +1,8 @@
 //! The change stream: what the capture worker writes into the ring, message by message.
 //!
-//! Hot, therefore encoded by hand: little-endian, no padding. Rows are written column by column in the order of
-//! [`TableLayout::columns`] (keys: in the order of [`Identity::Key`], or all columns for [`Identity::Full`]); the
-//! reader knows the types from the layout that came with [`StreamMessage::Watch`].
+//! The format is hot, therefore encoded by hand: little-endian, no padding. Rows are written column by column in the
+//! order of [`TableLayout::columns`]. Keys are in the order of [`Identity::Key`], or have all columns for
+//! [`Identity::Full`]. The reader knows the types from the layout that came with [`StreamMessage::Watch`].
 //!
 //! A transaction is sent when it has committed, whole and in commit order: `Begin`, its changes, `Commit`. Nothing
 //! comes between but its own changes.
@@ -250,7 +250,7 @@ impl<'a> RowReader<'a> {
         })
     }
 
-    /// What has not been read yet: the next row, where rows stand one behind the other.
+    /// The bytes that are not read yet: the next row, if rows are stored one after the other.
     pub fn remaining(&self) -> &'a [u8] {
         self.reader.bytes
     }

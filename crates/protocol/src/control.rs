@@ -30,14 +30,14 @@ impl ToWorker {
     }
 }
 
-/// What the engine is told when it starts; all of it comes from `anker.*` settings.
+/// Settings that the engine is started with, all taken from `anker.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Columns, indexes, undo and everything else that follows the heap (`anker.memory`).
     pub memory_bytes: u64,
     /// Working memory of all running queries together (`anker.query_memory`).
     pub query_memory_bytes: u64,
-    /// What all running queries together may put on disk (`anker.query_disk`); 0: nothing.
+    /// The most that all running queries together may put on disk (`anker.query_disk`); 0 means nothing.
     pub query_disk_bytes: u64,
     /// `anker.undo_memory`, part of `memory_bytes`.
     pub undo_bytes: u64,

@@ -116,7 +116,7 @@ pub fn read(stream: &mut impl Read, payload: &mut Vec<u8>) -> Result<Option<Kind
 
 /// Takes frames from a stream that does not block, each into memory of its own size.
 ///
-/// What a frame claims to need may not be there: that is an error, never the end of the process.
+/// If memory for the announced length is not available, that is an error, and the process goes on.
 #[derive(Default)]
 pub struct Inbox {
     /// Bytes read, not taken yet: `read[start..]`. Where several small frames come, one call gets them all.
@@ -128,7 +128,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// As much as is read ahead.
+    /// The number of bytes that are read ahead.
     const AHEAD: usize = 8 << 10;
 
     /// The next frame, if all of it has come: its payload is there until the next call.
@@ -223,7 +223,7 @@ mod tests {
         assert!(parse_header([255, 255, 255, 255, 1]).is_err());
         assert!(parse_header([0, 0, 0, 0, 77]).is_err());
     }
-    /// Gives so many bytes at a time, and then claims to have none as yet.
+    /// Gives at most `portion` bytes at a time, and then claims to have none as yet.
     struct Trickle<'a> {
         wire: &'a [u8],
         portion: usize,

@@ -1,4 +1,4 @@
-//! What capture worker, loaders, backends and engine say to each other.
+//! Messages between capture worker, loaders, backends and engine.
 //!
 //! ```text
 //!  capture worker ==ring (memfd)==> engine        StreamMessage: decoded transactions, gates, positions, watches
@@ -29,7 +29,7 @@ pub mod env {
     pub const RING_FD: &str = "PG_ANKER_RING_FD";
     /// The engine's end of the control socketpair.
     pub const CONTROL_FD: &str = "PG_ANKER_CONTROL_FD";
-    /// Where to listen, relative to the data directory, which is the engine's working directory.
+    /// The socket's path, relative to the data directory, which is the engine's working directory.
     pub const SOCKET: &str = "PG_ANKER_SOCKET";
     /// JSON-free `key=value` pairs, one a line: see [`crate::control::Settings`].
     pub const SETTINGS: &str = "PG_ANKER_SETTINGS";

@@ -203,7 +203,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What `anker.engine` and `anker.tables` show.
+/// Figures that `anker.engine` and `anker.tables` show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     pub pid: u32,
@@ -226,7 +226,7 @@ pub struct Status {
     pub queries_refused: u64,
     pub queries_failed: u64,
     pub queries_cancelled: u64,
-    /// What queries have put on disk so far.
+    /// Bytes that queries have put on disk so far.
     pub spilled_bytes: u64,
     /// Histograms are left to the client: the last values, newest last, at most 4096 of each.
     pub commit_to_applied_us: Vec<u64>,
@@ -242,7 +242,7 @@ pub struct TableStatus {
     pub rows: u64,
     /// Columns, bitmaps, text, key index.
     pub bytes: u64,
-    /// Of these, the key index.
+    /// The key index's part of `bytes`.
     pub index_bytes: u64,
     pub undo_bytes: u64,
     pub changes_applied: u64,

@@ -166,7 +166,7 @@ impl Waker {
     }
 }
 
-/// What the consumer had seen of the wake word when it looked for work; see [`Consumer::wait`].
+/// The value of the wake word that the consumer saw when it looked for work; see [`Consumer::wait`].
 #[derive(Clone, Copy)]
 pub struct Ticket(u32);
 

@@ -1,4 +1,4 @@
-//! What the engine tells of a table's columns: `anker.columns` and `anker.chunks`.
+//! The engine's description of a table's columns, for `anker.columns` and `anker.chunks`.
 
 use plan::Type;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct ColumnSurvey {
     pub bytes: u64,
     /// Rows that there are.
     pub rows: u64,
-    /// Of these, how many are null, or have a value that the mirror cannot hold.
+    /// The rows among these that are null, or have a value that the mirror cannot hold.
     pub nulls: u64,
     /// How many of the other values differ, as far as a sample tells.
     pub distinct: u64,
@@ -56,12 +56,12 @@ impl TableSurvey {
 }
 
 impl ColumnSurvey {
-    /// Of a column of which nothing is known yet.
+    /// The survey of a column about which nothing is known yet.
     pub fn of(attnum: i16, ty: Type) -> ColumnSurvey {
         ColumnSurvey { attnum, ty, codings: Vec::new(), bytes: 0, rows: 0, nulls: 0, distinct: 0, bounds: None }
     }
 
-    /// Counts a chunk in, but for its coding and its distinct values.
+    /// Counts a chunk in, except its coding and its distinct values.
     pub fn add(&mut self, chunk: &ChunkSurvey) {
         self.bytes += chunk.bytes;
         self.rows += chunk.rows;

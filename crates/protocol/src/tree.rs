@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnginePlan {
     pub root: Operator,
-    /// What the columns are that the steps speak of.
+    /// The meaning of each column that the steps mention.
     pub columns: Vec<(ColumnId, Meaning)>,
 }
 
@@ -18,11 +18,11 @@ pub struct Operator {
     pub expected_rows: Option<f64>,
     /// If it was run.
     pub actual: Option<Actual>,
-    /// Of a join, first the side whose rows look for partners.
+    /// The inputs; a join's probe side comes first.
     pub inputs: Vec<Operator>,
 }
 
-/// What became of an operator, in all threads together.
+/// Measured figures of an operator, over all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actual {
     pub rows: u64,
@@ -32,7 +32,7 @@ pub struct Actual {
     pub memory_bytes: u64,
     /// At most.
     pub disk_bytes: u64,
-    /// Of a scan.
+    /// The chunks of a scan.
     pub chunks: Option<Chunks>,
     /// Rows that a scan left out since a join above has no partner for them.
     pub without_partner: u64,
@@ -44,10 +44,11 @@ pub struct Chunks {
     pub of: u64,
 }
 
-/// What an operator does.
+/// The work that an operator does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// Of a relation of the plan; its first column, if it has any, tells which scan of it. `read`: which of its columns.
+    /// The scan of a relation of the plan. `first` is its first column, if any, and tells scans of one relation
+    /// apart; `read` lists the columns that it reads.
     Scan {
         relation: u16,
         first: Option<ColumnId>,

@@ -1,4 +1,4 @@
-//! What a plan asks for, for each of the rows that it meets.
+//! The work per row that a plan asks for.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,8 @@ use plan::{ColumnId, Expr, Physical, Plan, Rel, Type};
 
 use crate::{Flow, Work};
 
-/// For how many values a pair of rows counts that a nested loop compares: two conditions on it took two nanoseconds, of two threads.
+/// The number of values that a compared pair of a nested loop counts for. Two conditions on a pair took two
+/// nanoseconds with two threads.
 const VALUES_OF_PAIR: f64 = 4.0;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +22,7 @@ pub struct Demand {
     pub is_sorted: bool,
 }
 
-/// Of a relation.
+/// Reads of one relation.
 #[derive(Clone, Debug, PartialEq)]
 struct Reads {
     tables: Vec<u32>,
@@ -160,7 +161,8 @@ mod tests {
     fn columns_and_conditions_count_for_each_row_of_their_table() {
         let rows_of = |relid| if relid == 7 { 1000.0 } else { 10.0 };
         let work = Demand::of(&joined()).work(rows_of, Flow::default());
-        // Two columns of the one; a column, a text and a condition of the other. The join's own condition is not a value's.
+        // Two columns on one side; a column, a text and a condition on the other. The join's own condition is not
+        // counted as a value.
         assert_eq!(work.values, 2.0 * 1000.0 + (1.0 + 4.0 + 1.0) * 10.0);
         assert_eq!(work.rows, 0.0);
     }

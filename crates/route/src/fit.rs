@@ -10,7 +10,7 @@ pub struct Observed {
     pub time: f64,
 }
 
-/// Beyond so many rounds nothing changes that could be measured.
+/// The most rounds; further ones change nothing that could be measured.
 const ROUNDS: usize = 20_000;
 
 /// The costs with the least sum of squared *relative* errors, so that short queries count as much as long ones. None is

@@ -1,8 +1,8 @@
-//! What a query would cost in the engine, in the units in which PostgreSQL's planner counts.
+//! The cost of a query in the engine, in the units of PostgreSQL's planner.
 //!
-//! The planner has its own number for the heap. The engine's is a sum: of what every query costs, of the values that it
-//! reads and computes, of the rows that are joined and grouped, of what goes back to PostgreSQL. Nobody is asked for it:
-//! the translated plan says what is read, the heap's plan how many rows come of it.
+//! The planner has its own number for the heap. The engine's cost is a sum of four terms: a fixed cost per query,
+//! values read and computed, rows joined and grouped, and values returned. The engine itself is not asked: the
+//! translated plan says what is read, the heap's plan how many rows come out.
 
 mod demand;
 mod fit;
@@ -10,20 +10,20 @@ mod fit;
 pub use demand::{Demand, weight};
 pub use fit::{Observed, fit};
 
-/// In the planner's units.
+/// Cost factors, in the planner's units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// Of any query, however small.
+    /// Per query, however small.
     pub startup: f64,
-    /// Of a value of eight bytes or less that is read, and of an operation on it.
+    /// Per value of eight bytes or less that is read, and per operation on it.
     pub value: f64,
-    /// Of a row that is joined or grouped.
+    /// Per row that is joined or grouped.
     pub row: f64,
-    /// Of a value that is returned to PostgreSQL, and once more of its row.
+    /// Per value that is returned to PostgreSQL, and once more per row.
     pub result: f64,
 }
 
-/// What a query has the engine do.
+/// The engine's work for a query, in units of [`Costs`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     pub values: f64,

@@ -7,10 +7,11 @@ const CYCLE: i64 = 146_097;
 /// That year.
 const FIRST_YEAR: i64 = -6400;
 
-/// Year (0 is 1 BC), month and day of a day that is counted from 2000-01-01 on.
+/// Year (0 is 1 BC), month and day of a day that is counted from 2000-01-01.
 ///
-/// Years begin in March, so that a leap day is a year's last one. Quotients are taken as products with fractions of powers
-/// of two (Neri and Schneider, "Euclidean affine functions and their application to calendar algorithms", 2023).
+/// Years begin in March here, so that a leap day is a year's last one. Quotients are computed as products with
+/// fractions of powers of two (Neri and Schneider, "Euclidean affine functions and their application to calendar
+/// algorithms", 2023).
 #[inline]
 pub fn civil(days: i64) -> (i64, u32, u32) {
     let day = 4 * (days + TO_2000) as u64 + 3;

@@ -16,7 +16,7 @@ const SHORT_WEIGHT_MASK: u16 = 0x003F;
 /// One that is a number.
 pub struct Stored<'a> {
     negative: bool,
-    /// Of the first digit, in powers of 10,000.
+    /// Weight of the first digit, in powers of 10,000.
     weight: i16,
     /// Decimal digits that are shown behind the point.
     scale: u16,

@@ -2,7 +2,7 @@
 
 use plan::{CmpOp, ColumnId, Expr};
 
-/// Which relation each column is of.
+/// The relation that owns each column.
 #[derive(Clone, Debug, Default)]
 pub struct Owners(Vec<Option<u16>>);
 
@@ -40,8 +40,8 @@ pub struct Member<'a> {
 #[derive(Debug)]
 struct Class<'a> {
     members: Vec<Member<'a>>,
-    /// Further equalities may add to it. An expression that can raise an error is compared with what the query compares it
-    /// with, and nothing else.
+    /// Whether further equalities may add to it. An expression that can raise an error is compared only with what the
+    /// query compares it with.
     open: bool,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Classes<'a> {
         self.0.iter().map(|class| class.members.as_slice())
     }
 
-    /// What is equal within a relation because something in another is equal to both.
+    /// Equalities within a relation that follow because something in another relation equals both sides.
     pub fn within(&self, rel: u16) -> impl Iterator<Item = Pair<'a>> {
         self.iter().flat_map(move |members| {
             let mut own = members.iter().filter(move |member| member.rel == rel).map(|member| member.expr);

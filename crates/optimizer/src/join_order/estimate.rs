@@ -12,7 +12,7 @@ const UNKNOWN: f64 = 200.0;
 /// The share of rows that equals a constant, where nothing is known of the values.
 const EQUAL: f64 = 0.05;
 
-/// What the estimates begin with.
+/// The starting point of the estimates for a relation.
 #[derive(Clone, Debug)]
 pub struct Relation {
     /// Exactly, before any filter.
@@ -21,7 +21,7 @@ pub struct Relation {
     pub key: Option<Vec<ColumnId>>,
 }
 
-/// What has to be looked up in the data.
+/// Facts that have to be looked up in the data.
 pub trait Statistics {
     /// How many different values an expression over one relation has, about; `None` if there is no telling.
     fn distinct(&self, expr: &Expr) -> Option<f64>;
@@ -56,7 +56,7 @@ struct Node {
     /// Before any filter.
     rows: f64,
     filtered: f64,
-    /// The links that have the key's columns, but for columns that a constant fixes.
+    /// The links that have the key's columns, except columns that a constant fixes.
     key: Option<Vec<usize>>,
     neighbours: u64,
 }
@@ -242,8 +242,9 @@ impl<'a, 'b> Graph<'a, 'b> {
         (Set { keyed, ..set }, guessed)
     }
 
-    /// The share of all pairs that is equal in the links' expressions. Conditions are often not independent of each other:
-    /// the most selective one counts in full, the next by its root, and so on; `before` such have been counted already.
+    /// The share of all pairs that is equal in the links' expressions. Conditions often depend on each other: the
+    /// most selective one counts in full, the next by its root, and so on. `before` such conditions were counted
+    /// already.
     fn share(&self, links: &[usize], before: i32, a: &Set, b: &Set) -> f64 {
         let values = |link: &Link<'_>| self.distinct(link, a).max(self.distinct(link, b));
         let mut values: Vec<f64> = links.iter().map(|&link| values(&self.links[link])).collect();
@@ -272,7 +273,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// What must be equal to one constant.
+/// The expression that the condition equates with a constant.
 fn fixed_column(condition: &Expr) -> Option<&Expr> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = condition else { return None };
     match (left.columns().is_empty(), right.columns().is_empty()) {
@@ -282,8 +283,8 @@ fn fixed_column(condition: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The share of rows that passes what a condition of several relations says of each of them alone: by that they are filtered
-/// already, and what is left of the condition must not count it again.
+/// The share of rows that passes the parts of a condition that each relation alone can check. The relations' rows are
+/// already filtered by these, so the rest of the condition must not count them again.
 fn said_of_each(condition: &Expr, relations: &[u16], owners: &Owners, statistics: &dyn Statistics) -> f64 {
     let of = |rel: u16| {
         let mut columns = condition.columns();

@@ -1,18 +1,19 @@
-//! In which order relations are joined: what is cheapest by estimates that know which columns are keys.
+//! Join ordering: the cheapest order of an inner join's relations, by estimates that know which columns are keys.
 //!
-//! Estimates of sizes are often wrong; what makes a query slow is an order in which rows *multiply*. Equalities that cover
-//! a key of one side cannot multiply the other side's rows: such joins are known as exactly as the rows are, and all others
-//! are estimated from how many values the columns have. Equalities are taken transitively and all of them that connect
+//! Estimates of sizes are often wrong; the orders that make a query slow are those in which rows *multiply*. A join
+//! on equalities that cover a key of one side cannot multiply the other side's rows, so its size is known well. Other
+//! joins are estimated from the numbers of distinct values. Equalities are taken transitively, and all that connect
 //! two sides are used, so a cycle is closed where it is reached.
 //!
 //! ```text
 //!   filters -> classes of equal expressions -> sets of relations: rows, keys -> the cheapest tree
 //! ```
 //!
-//! Up to [`EXHAUSTIVE`] connected relations every tree is looked at, beyond the pair with the fewest rows comes first.
-//! Relations that no equality connects are joined last.
+//! Up to [`EXHAUSTIVE`] connected relations every tree is considered; with more, the pair with the fewest rows is
+//! joined first. Relations that no equality connects are joined last.
 //!
-//! Then each of the cheapest trees for the last join is looked at with what scans are told of the joins above them (`passing`).
+//! At the end the cheapest tree for each last join is costed again with the runtime filters that build sides send to
+//! scans (`passing`).
 
 mod classes;
 mod estimate;
@@ -38,7 +39,7 @@ const BUILD_COST: f64 = 2.0;
 /// Estimates are not so good that a tree whose cost is a greater share of another's is the better one.
 const BETTER: f64 = 0.8;
 
-/// What to join with what.
+/// A join tree: which relations are joined with which.
 #[derive(Debug)]
 pub struct Tree<'a> {
     pub node: Node<'a>,
@@ -52,8 +53,8 @@ pub enum Node<'a> {
     Join {
         build: Box<Tree<'a>>,
         probe: Box<Tree<'a>>,
-        /// A side of each pair can be computed from the build side, the other from the probe side. Without any, all rows
-        /// are combined.
+        /// One side of each pair can be computed from the build side, the other from the probe side. Without pairs,
+        /// all rows are combined.
         keys: Vec<Pair<'a>>,
     },
 }
@@ -76,12 +77,13 @@ impl Tree<'_> {
     }
 }
 
-/// Which tree.
+/// How a tree is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     #[default]
     Cheapest,
-    /// The pair with the fewest rows comes first, however few relations there are: enough to know how many rows they give.
+    /// Joins the pair with the fewest rows first, however few relations there are. This suffices to estimate the
+    /// number of rows.
     Quick,
     /// Any that joins what equalities connect, another one for each number: to see how good the cheapest one is.
     Random(u64),
@@ -267,7 +269,7 @@ struct Split {
 }
 
 impl Split {
-    /// Of those that cost the same, it is good to have most rows come last: they need not be kept.
+    /// Among trees of equal cost, the one that reads the most rows last is better: these rows need not be kept.
     fn is_worse(&self, cost: f64, large: f64) -> bool {
         let same = (cost - self.cost).abs() <= self.cost * 1e-9;
         if same { large > self.large } else { cost < self.cost }

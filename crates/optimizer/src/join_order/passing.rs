@@ -1,5 +1,5 @@
-//! What a tree costs once build sides tell the scans of probe sides which keys they have: a scan then reads only rows that
-//! find a partner further up, and all joins between the two have fewer rows to look up.
+//! The cost of a tree with runtime filters, by which build sides tell the scans of probe sides which keys they have.
+//! A scan then reads only rows that find a partner further up, and all joins between the two look up fewer rows.
 //!
 //! ```text
 //!           Join                 lineitem reads the lines of these suppliers only, orders those of these nations
@@ -9,17 +9,18 @@
 //!           orders   lineitem
 //! ```
 //!
-//! What a part of a tree costs depends on what is above it then, so this can tell which of some trees is best, and not find it.
+//! The cost of a part then depends on the joins above it. So this can compare complete trees, but it cannot search
+//! for the best one.
 
 use super::estimate::Graph;
 use super::{BUILD_COST, Node, Tree};
 
-/// How expensive it is to ask whether a build side has a row's key, where looking it up in the hash table is 1.
+/// The cost of asking a build side whether it has a row's key, where a lookup in the hash table costs 1.
 const ASK_COST: f64 = 0.1;
-/// A scan that finds more of its rows a partner asks no more.
+/// The share of rows with a partner above which a scan stops asking.
 const WORTH_ASKING: f64 = 0.75;
 
-/// What a scan asks.
+/// A runtime filter that a scan applies.
 #[derive(Clone, Copy)]
 struct Asked {
     link: usize,
@@ -30,7 +31,7 @@ struct Asked {
     passing: f64,
 }
 
-/// What comes out of a part of a tree.
+/// Estimated output of a part of a tree.
 struct Passed {
     relations: u64,
     rows: f64,
@@ -83,7 +84,7 @@ fn scanned(graph: &Graph<'_, '_>, rel: u16, all: f64, above: &[Asked]) -> Passed
     Passed { relations: 1 << rel, rows, values, cost }
 }
 
-/// What scans below a probe side ask a build side.
+/// The runtime filters that a build side offers to scans below the probe side.
 fn asked(graph: &Graph<'_, '_>, build: &Passed, probe: u64) -> Vec<Asked> {
     let of_link = |(link, rel): (usize, u16)| {
         let (values, all) = (build.values[link].min(build.rows), graph.values(link, rel)?);

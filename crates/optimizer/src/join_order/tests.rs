@@ -5,7 +5,7 @@ use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Type};
 use super::estimate::{Graph, Set};
 use super::*;
 
-/// Name, rows, columns with their distinct values; the first so many columns are the key.
+/// Name, rows, number of leading columns that form the key, and columns with their distinct values.
 type Table = (&'static str, f64, usize, &'static [(&'static str, f64)]);
 
 const CUSTOMER: Table = ("c", 150e3, 1, &[("custkey", 150e3), ("nationkey", 25.0), ("mktsegment", 5.0)]);

@@ -142,7 +142,7 @@ impl Unnesting<'_> {
         Rel::Union { columns: keys.chain([grouping.number]).chain(results.copied()).collect(), inputs }
     }
 
-    /// Where a row of the left side is missing the value stands on the right one.
+    /// A full join: if the left side has no row, the domain's value is read from the right one.
     fn dependent_full_join(
         &mut self,
         left: Rel,
@@ -195,8 +195,8 @@ impl Unnesting<'_> {
 }
 
 impl Domain<'_> {
-    /// Has what conditions compare with columns of the right side, `own`, on that side, where the domain's values are
-    /// `ids`: it is asked of each of its rows then, and not of every pair.
+    /// Rewrites conditions that compare with columns of the right side, `own`, to use the domain's values there,
+    /// `ids`. They are then evaluated once for each row of that side, not for every pair.
     pub fn compare_on_right(&self, conditions: &mut [Expr], own: &[ColumnId], ids: &[ColumnId]) {
         let known = |e: &Expr| e.columns().iter().all(|id| own.contains(id) || self.outer.contains(id));
         let on_right = |e: &Expr| known(e) && expr_reads(e, own) && only_compares(e, self.outer);

@@ -1,6 +1,6 @@
-//! Aggregates over the rows that have a key: computed for every key at once, and looked up.
+//! Aggregates over the rows that have a key: computed for all keys in one grouping, then looked up.
 //!
-//! Where the left side has few rows, to all appearance, only its keys' rows are aggregated.
+//! If the left side is estimated to have few rows, only the rows of its keys are aggregated.
 
 use plan::{CmpOp, ColumnId, Computed, Expr, JoinKind, Rel};
 
@@ -96,8 +96,8 @@ fn is_filtered(rel: &Rel) -> bool {
     }
 }
 
-/// What ties the one group of `rel` to the left side. None if more than equalities do, or if a group that nobody asks for
-/// could raise an error.
+/// The equalities that tie the one group of `rel` to the left side. `None` if other conditions tie it as well, or if
+/// a group that nobody asks for could raise an error.
 fn keys(rel: &Rel, left: &Rel) -> Option<Vec<Equality>> {
     let (input, aggregates) = match rel {
         Rel::Filter { input, .. } | Rel::Map { input, .. } => return keys(input, left),

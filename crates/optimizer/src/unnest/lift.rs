@@ -4,7 +4,8 @@ use plan::{ColumnId, Expr, JoinKind, Rel};
 
 use super::{around, expr_reads};
 
-/// The rows without those of its conditions that read columns of `outer`, as far as they may as well be looked at last; and these.
+/// Splits off the conditions that read columns of `outer`, as far as they can be checked last: the rows without them,
+/// and these.
 pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
     let divided = |conditions: Vec<Expr>| conditions.into_iter().partition::<Vec<_>, _>(|c| expr_reads(c, outer));
     match rel {

@@ -1,4 +1,4 @@
-//! Subqueries that read what is around them become joins: after this no [`Rel::Apply`] is left.
+//! Unnesting: subqueries that read columns around them become joins, so that no [`Rel::Apply`] is left.
 //!
 //! ```text
 //!   Apply(left, Filter(r = l, rows))      Join(left, rows, r = l)                        conditions go up: `lift`
@@ -6,9 +6,10 @@
 //!   Apply(left, rows of any other kind)   Join(left, rows for each of D, l = d)          `domain`
 //! ```
 //!
-//! where D is what the left side has, once each, of the columns that the right side reads (Neumann and Kemper, *Unnesting
-//! Arbitrary Queries*, BTW 2015). The first two ways are the shorter ones, and taken only where they add no error. D repeats the
-//! left side, whose subqueries have repeated theirs; where that grows it has more values, of fewer operators: `more`.
+//! D holds the distinct values, on the left side, of the columns that the right side reads (Neumann and Kemper,
+//! *Unnesting Arbitrary Queries*, BTW 2015). The first two ways are shorter, and are taken only where they add no
+//! error. D repeats the left side, whose own subqueries were repeated before; if that grows too large, D is made of
+//! fewer operators and has more values: `more`.
 
 mod domain;
 mod group;
@@ -186,7 +187,7 @@ fn total(mut order: Vec<SortKey>, input: &Rel) -> Vec<SortKey> {
     order
 }
 
-/// What an application joins.
+/// The inputs and conditions of an application.
 struct Sides {
     left: Rel,
     right: Rel,

@@ -1,11 +1,12 @@
-//! Rows of fewer operators among whose values are all that other rows have.
+//! Larger domains of fewer operators: rows that include all values that other rows have.
 //!
-//! A subquery may be computed for more values than there are around it: nobody asks for what it gives for the others. Semi-joins
-//! and outer joins around it, which are subqueries themselves, need not be repeated then.
+//! A subquery may be computed for more values than occur around it: nobody asks for the additional results.
+//! Semi-joins and outer joins around it, which are subqueries themselves, need not be repeated then.
 
 use plan::{ColumnId, Expr, JoinKind, Literal, Range, Rel};
 
-/// Rows with the values that `rel` has in the columns `read`, and others; they raise no errors that `rel` does not raise.
+/// Rows that have at least the values that `rel` has in the columns `read`. They raise no error that `rel` does not
+/// raise.
 pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
     match rel {
         Rel::Filter { input, conditions } => {
