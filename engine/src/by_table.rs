@@ -7,7 +7,7 @@ use colstore::TableChanges;
 #[derive(Default)]
 pub struct ByTable {
     tables: Vec<TableChanges>,
-    /// Where in `tables`.
+    /// Index of each table in `tables`, by relid.
     places: HashMap<u32, usize>,
     /// The table that was named last: the next change is often one of the same.
     current: usize,
@@ -15,12 +15,13 @@ pub struct ByTable {
 }
 
 impl ByTable {
-    /// Of all tables together.
+    /// Bytes of all tables together.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What follows is about this table, and takes so many bytes: on error there is no memory for them.
+    /// Makes `relid` the current table and reserves `bytes` for its next changes; an error means that there is no
+    /// memory.
     pub fn turn_to(&mut self, relid: u32, bytes: usize) -> Result<(), TryReserveError> {
         if self.tables.get(self.current).is_none_or(|table| table.relid != relid) {
             let tables = &mut self.tables;
@@ -32,7 +33,7 @@ impl ByTable {
         self.tables[self.current].messages.try_reserve(bytes)
     }
 
-    /// Of the table that was turned to.
+    /// Appends changes of the current table.
     pub fn extend(&mut self, bytes: &[u8]) {
         if let Some(table) = self.tables.get_mut(self.current) {
             table.messages.extend_from_slice(bytes);

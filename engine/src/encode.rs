@@ -84,10 +84,10 @@ pub fn slices(batch: &RecordBatch) -> impl Iterator<Item = (RecordBatch, usize)>
     })
 }
 
-/// How long rows are, about.
+/// Approximate widths of a batch's rows.
 struct Widths<'a> {
     whole: usize,
-    /// Of each row: numbers, null bits, the views of texts.
+    /// Bytes in every row: numbers, null bits, the views of texts.
     fixed: usize,
     texts: Vec<Views<'a>>,
 }
@@ -118,8 +118,8 @@ impl Widths<'_> {
     }
 }
 
-/// Arrow writes the buffers of a text column whole, even if the batch refers to a few bytes of them only, as is the rule
-/// for a column that lies in shared memory and was filtered.
+/// A copy of the batch that holds only the text bytes it refers to. Arrow writes the buffers of a text column whole.
+/// A filtered column in shared memory usually refers to a few bytes of them.
 fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns: Vec<ArrayRef> = batch.columns().iter().map(compact_column).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

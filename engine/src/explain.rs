@@ -1,5 +1,7 @@
-//! How a query would be run: it is bound to its snapshot as if it were, for the statistics that the order of joins rests on,
-//! and put together, in the connection's own thread. It takes no place of a query that runs.
+//! EXPLAIN: the plan that the engine would run for a query.
+//!
+//! The query is bound to a snapshot as if it ran, since the join order rests on the snapshot's statistics. Planning
+//! happens in the connection's own thread and takes no place of a running query.
 
 use std::io;
 use std::sync::Arc;

@@ -9,8 +9,8 @@
 //!   the rest of the plan, over the groups <--------------------------
 //! ```
 //!
-//! The writer forks between two transactions, so the child finds the store whole. The views of S are the parent's to drop
-//! right after that: the child has everything as it was, and its parent writes in place again.
+//! The writer forks between two transactions, so the child finds the store whole. Right after that the parent drops
+//! the views of S and writes in place again: the child has its own copy of everything.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Task {
     _memory: Reservation,
 }
 
-/// What the writer forks for.
+/// A request to the writer to fork.
 pub struct Fork {
     pub work: Box<Work>,
     pub reply_bytes: usize,
@@ -57,7 +57,7 @@ impl Task {
         Fork { work: Box::new(self.forking.work()), reply_bytes: self.forking.reply_bytes() }
     }
 
-    /// Has the child do its part, of which so many rows are looked at.
+    /// Has the child do its part of the query. `scanned` is the number of rows that this part reads.
     pub fn answer(
         self,
         peer: &mut Peer,

@@ -17,7 +17,7 @@ pub fn panics() {
     }));
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn message(payload: &(dyn std::any::Any + Send)) -> &str {
     payload
         .downcast_ref::<&str>()

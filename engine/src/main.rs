@@ -107,9 +107,9 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     Ok(writer.run())
 }
 
-/// How queries get to see what they shall see.
+/// How queries get their snapshots.
 struct Snapshots {
-    /// Of the columns.
+    /// The mechanism of the columns' snapshots.
     mechanism: Mechanism,
     /// A query forks the whole process.
     forks: bool,

@@ -1,8 +1,8 @@
-//! Who gives this process its memory, columns and ring aside: jemalloc.
+//! The allocator of this process, apart from columns and the ring: jemalloc.
 //!
-//! A query wants megabytes at once and leaves them all; the next one wants as much again. Pages that the kernel gives anew
-//! are cleared and mapped one by one, which takes longer than most of what is done with them, so they are kept for some
-//! seconds, and are the system's again when nobody has wanted them.
+//! A query wants megabytes at once and frees them all; the next one wants as much again. The kernel clears and maps
+//! new pages one by one, which takes longer than most work on them. So free pages are kept for some seconds before
+//! they go back to the system.
 
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ use tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// Free pages go back bit by bit, all of them after so many milliseconds, even where nobody asks for memory any more: a
-/// thread of the allocator's own sees to that. It is not to be had with every C library.
+/// The decay setting: free pages go back gradually, all of them after this many milliseconds. A background thread of
+/// the allocator sees to it even if nobody allocates. Not every C library supports that thread.
 #[cfg(target_env = "gnu")]
 // SAFETY: the allocator reads the address of a text with a zero at its end from this symbol, and nobody else has it.
 #[unsafe(export_name = "_rjem_malloc_conf")]

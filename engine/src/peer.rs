@@ -138,7 +138,7 @@ impl Peer {
         }
     }
 
-    /// What the writer decides. Without an answer it is gone, and soon the process.
+    /// Waits for the writer's decision. Without an answer the writer is gone, and soon the process.
     pub fn verdict<T>(&mut self, reply: oneshot::Receiver<Result<T, Refusal>>) -> io::Result<Result<T, Refusal>> {
         let answer = self.attend(reply).map_err(io::Error::from)?;
         answer.map_err(|_| ErrorKind::ConnectionAborted.into())
@@ -166,7 +166,7 @@ impl Peer {
     }
 }
 
-/// What a connection's own thread does for a client that waits.
+/// Work that a connection's own thread does while its client waits.
 pub struct Work {
     told: Instant,
 }
@@ -176,7 +176,8 @@ impl Work {
         Work { told: Instant::now() }
     }
 
-    /// To be asked between two pieces: an error if the client is gone; one that waits for long is told that we are there.
+    /// Called between two pieces of work: fails if the client is gone, and sends a sign of life to a client that
+    /// waits for long.
     pub fn goes_on(&mut self, peer: &mut Peer) -> io::Result<()> {
         if crate::process::hung_up(&peer.stream) {
             return Err(Gone.into());

@@ -1,4 +1,4 @@
-//! What the engine asks of the operating system about itself and its peers.
+//! Operating system calls about this process and its peers.
 
 #![allow(unsafe_code)]
 
@@ -70,7 +70,7 @@ pub fn inherit(variable: &str) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Who made the other end of a unix socket.
+/// Credentials of the process at the other end of a unix socket.
 pub fn peer(socket: &impl AsRawFd) -> io::Result<libc::ucred> {
     let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -133,8 +133,8 @@ impl Urgency {
         Urgency((steps > 0).then(|| own + steps as libc::c_int))
     }
 
-    /// Makes it the calling thread's, for good, as a thread may not come forward again. A new thread has the value of the
-    /// one that makes it: so this is no step further from that, however often it is called.
+    /// Sets the calling thread's nice value, for good: a thread may not raise its priority again. A new thread
+    /// inherits the value of its maker, so calling this again changes nothing.
     pub fn take(self) {
         if let Some(nice) = self.0 {
             // SAFETY: has no preconditions. On Linux it is the thread's own value, and what fails changes nothing.

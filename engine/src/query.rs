@@ -10,11 +10,11 @@
 //!   Done or Failed
 //! ```
 //!
-//! The end of the result and Done are one message to the kernel, and the first rows wait a moment for the others: a small
-//! result comes as a whole or, if this process is lost or a value raises an error, not at all, and the heap can answer.
+//! The end of the result and Done are sent together, and the first rows wait a moment for the rest. So a small result
+//! arrives whole or not at all. If this process is lost or a value raises an error before that, the heap can answer.
 //!
-//! A client that closes the connection cancels: whenever this thread waits it looks for that. A client that does not
-//! read its result loses its place, so that open cursors neither starve other queries nor, all held by one session,
+//! A client cancels by closing the connection; this thread looks for that whenever it waits. A client that does not
+//! read its result loses its place. So open cursors do not starve other queries, and cursors of one session do not
 //! wait for each other.
 
 use std::io;
@@ -56,7 +56,7 @@ struct Piece {
     bytes: Vec<u8>,
     /// Nothing comes behind it.
     is_last: bool,
-    /// Of a long row; given back when the piece was sent.
+    /// Memory for a long row, given back when the piece was sent.
     _memory: Option<Reservation>,
 }
 
@@ -97,7 +97,7 @@ enum End {
     Refused(Refusal),
 }
 
-/// What was not sent yet, and the memory for it.
+/// Pieces that were not sent yet, and the memory for them.
 struct Last {
     pieces: Vec<Piece>,
     _room: Reservation,
@@ -228,7 +228,7 @@ pub fn bind(
     Ok(bound.and_then(Snapshotted::of))
 }
 
-/// Passes the result on to the client as it comes, but for the end of it, which is returned.
+/// Passes the result on to the client as it comes, except its end, which is returned.
 fn relay(
     peer: &mut Peer,
     mut result: mpsc::Receiver<Piece>,
@@ -258,7 +258,7 @@ fn relay(
     }
 }
 
-/// What the store is asked for, if the request makes sense.
+/// The tables that the store is asked for, if the request makes sense.
 fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
     let plan = &request.plan;
     if request.fingerprints.len() != plan.tables().count() {

@@ -1,9 +1,9 @@
 //! Memory for a result on its way, out of what all queries share.
 //!
-//! What messages of the usual length need is set aside before there are any: while a client has no rows the heap can
-//! answer instead. A row that is longer needs more when it comes. By then a lack of memory would be an error for somebody
-//! whose query is in order, so it waits until others give some back, and gives up only if a client waits all the while:
-//! those who have the memory may be waiting for it, too, or be other cursors of the same session.
+//! Memory for messages of the usual length is set aside in advance: while a client has no rows yet, the heap can
+//! answer instead. A longer row needs more memory when it comes. A lack of memory would then be an error for a query
+//! that is in order, so it waits until others give memory back. It gives up only if the client is waiting as well:
+//! holders of the memory may be waiting for it too, or be cursors of the same session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,10 +14,10 @@ use protocol::request::Failure;
 
 use crate::encode::MESSAGE_BYTES;
 
-/// Copies of a slice while it is encoded: its texts without what lies between, Arrow's message, the piece. About as many
-/// pieces wait behind each other for a client that does not read.
+/// Copies of a slice while it is encoded: its compacted texts, Arrow's message, the piece. About as many pieces queue
+/// up for a client that does not read.
 const COPIES: usize = 3;
-/// So many signs of life, one a second, a client takes while its query waits for memory.
+/// Signs of life, one a second, that a client takes while its query waits for memory.
 const LONGEST_WAIT: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -28,7 +28,7 @@ pub fn usual(olap: &Runtime) -> Result<Reservation, Failure> {
 
 pub struct LongRows {
     pub olap: Arc<Runtime>,
-    /// What all queries share.
+    /// The memory that all queries share.
     pub limit: u64,
     /// Signs of life that the client took because there were no rows for it.
     pub signs: Arc<AtomicU32>,

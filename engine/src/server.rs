@@ -1,8 +1,8 @@
 //! The unix socket: a thread for each connection, requests one after the other.
 //!
-//! A connection that has its answer waits a little for the next request: to connect anew, with a new thread, would take
-//! longer than a short query does. Meanwhile it counts among the idle ones only, and those have a limit of their own, so
-//! that they are in nobody's way. Whoever comes back to one that was closed connects again.
+//! A connection that has its answer waits a little for the next request, since a new connection with a new thread
+//! takes longer than a short query. Meanwhile it counts only as idle. Idle connections have a limit of their own, so
+//! they are in nobody's way; a client whose connection was closed connects again.
 
 use std::fs;
 use std::io;
@@ -40,23 +40,23 @@ const IDLE: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 
-/// What all connections use.
+/// State that all connections share.
 pub struct Shared {
     pub settings: Settings,
-    /// Of the columns' snapshots.
+    /// The mechanism of the columns' snapshots.
     pub mechanism: &'static str,
-    /// Queries fork instead.
+    /// Queries fork the engine instead of taking column snapshots.
     pub forks: bool,
     pub writer: WriterHandle,
     pub olap: Arc<olap::Runtime>,
     pub runtime: tokio::runtime::Runtime,
     /// Queries that may run at once; the others queue here in order of arrival.
     pub places: Arc<Semaphore>,
-    /// As many as may be open.
+    /// Limits how many queries may be open.
     pub open_queries: Semaphore,
     pub connections: Connections,
     pub stats: Arc<Stats>,
-    /// Of threads that answer queries.
+    /// The priority of threads that answer queries.
     pub urgency: Urgency,
 }
 
@@ -67,7 +67,7 @@ impl Shared {
     }
 }
 
-/// As many as there may be.
+/// Limits on connections, busy and idle.
 pub struct Connections {
     busy: Arc<Semaphore>,
     idle: Semaphore,

@@ -1,4 +1,4 @@
-//! What `anker.engine` shows about requests: counters, and the last values of two delays.
+//! Request figures that `anker.engine` shows: counters, and the last values of two delays.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -29,9 +29,9 @@ const ROOM_STEP: usize = 1 << 20;
 const LONGEST_MESSAGE: usize = 64 << 20;
 const LENGTH: usize = 4;
 
-/// Where the stream goes: the store, and those who care about what becomes of its tables.
+/// The receiver of the stream: the store, and observers of its tables' states.
 pub trait Sink {
-    /// Whether changes of this table are of any use.
+    /// Whether changes of this table are needed.
     fn wants(&self, relid: u32) -> bool;
     /// Whether a transaction of this many bytes may be held.
     fn has_room(&self, bytes: usize) -> bool;
@@ -88,8 +88,8 @@ impl Stream {
         ring.taken() - (self.input.len() - self.at) as u64 >= bytes
     }
 
-    /// Hands on what is in the ring, up to a limit, and stops early at `pause_at`, where somebody waits. Returns whether
-    /// there was anything.
+    /// Passes on what is in the ring, up to a limit, and stops early at `pause_at` if a query waits for that
+    /// position. Returns whether there was anything.
     pub fn turn(
         &mut self,
         ring: &mut Consumer,

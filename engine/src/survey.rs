@@ -1,4 +1,4 @@
-//! What the columns of a table look like: the writer takes a snapshot, all else happens in the connection's own thread.
+//! Surveys of a table's columns. The writer takes a snapshot; the connection's own thread does the rest.
 
 use colstore::{OutOfMemory, Survey};
 use protocol::Result;

@@ -32,7 +32,7 @@ const LOAD_QUEUE: usize = 4;
 /// The longest sleep: nothing depends on it, it only bounds what a lost wake-up could cost.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// What other threads ask of the writer.
+/// Requests of other threads to the writer.
 pub enum Command {
     Serve(ServeRequest),
     Survey { request: SurveyRequest, reply: oneshot::Sender<Result<Survey, Refusal>> },
@@ -248,14 +248,14 @@ impl Writer {
 
 /// The tables of a bound query.
 pub enum Tables {
-    /// Of which nothing was taken back as yet.
+    /// Views from which invisible changes were not taken back yet.
     Columns(colstore::Bound),
-    /// A child that has them.
+    /// A child process that has the tables.
     Child { child: Arc<Forked>, scanned_rows: u64, undone_transactions: u64, undone_changes: u64 },
 }
 
-/// What is not wanted any more when this returns is not in the writer's way. A child has to find the tables as S sees them,
-/// so what S does not see is taken back before it is born.
+/// Binds a query to its tables. Bound views that are dropped before this returns do not hold up the writer. A child
+/// has to find the tables as S sees them, so changes that S does not see are taken back before the fork.
 fn bind(
     store: &mut Store,
     snapshot: &Snapshot,

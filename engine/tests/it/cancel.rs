@@ -27,7 +27,7 @@ fn settled(client: &mut Client) -> Status {
 #[test]
 fn nothing_stays_of_five_hundred_cancelled_queries() {
     const ROWS: i64 = 200_000;
-    /// Of packed texts that become plain when they are read often.
+    /// Bytes of memory that the texts may take once frequent reads have unpacked them.
     const UNPACKED: u64 = 16 * ROWS as u64;
     let mut worker = Worker::start(&Settings { max_queries: 3, ..Settings::default() });
     worker.mirror(1, 1, (0..ROWS).map(account));

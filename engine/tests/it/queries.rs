@@ -1,4 +1,4 @@
-//! What queries get: rows exactly as S sees them, or a reason.
+//! Answers of queries: rows exactly as S sees them, or a reason.
 
 use arrow_array::cast::AsArray;
 use plan::{Agg, ArithOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Source, Type};

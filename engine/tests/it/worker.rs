@@ -162,7 +162,7 @@ impl Worker {
         }
     }
 
-    /// What a snapshot taken now sees, and a position behind all of it.
+    /// The snapshot of this moment, and a position behind all that it sees.
     pub fn now(&self) -> (Snapshot, u64) {
         (Snapshot::new(self.xid, Vec::new()), self.lsn)
     }
