@@ -69,7 +69,7 @@ fn grouped_expressions_that_stand_simplified_elsewhere(context: &Context) -> Res
     Ok(())
 }
 
-/// What generation reaches rarely.
+/// Queries that generation rarely produces.
 fn chosen_queries(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     hostile::create(&mut client)?;

@@ -85,7 +85,8 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
     chosen(&mut client, "SELECT count(*) FROM u WHERE anker.olap()", true)
 }
 
-/// What a table's rows cost depends on where they go: only to the client the heap would have to write them, too.
+/// The cost of a table's rows depends on their destination: if they go only to the client, the heap would have to
+/// write them too.
 fn many_rows_are_the_engines_on_their_way_to_the_client(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     client.batch_execute("PREPARE all_rows AS SELECT * FROM t")?;
@@ -192,7 +193,7 @@ const COSTS: [&str; 4] =
 
 fn calibration_measures_and_changes_nothing(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
-    // What is meant is PostgreSQL's, whatever a schema of the path calls by the same name.
+    // PostgreSQL's own function is meant, whatever a schema of the path calls by the same name.
     client.batch_execute(
         "CREATE SCHEMA mine; CREATE FUNCTION mine.max(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1 / 0';
          SET search_path = mine, pg_catalog, public; SET anker.route = hint",
@@ -217,8 +218,8 @@ fn calibration_measures_and_changes_nothing(context: &Context) -> Result<()> {
     }
     // What the others cost may be lost among it on a busy machine.
     ensure!(rows[0].get::<_, Option<f64>>(2).is_some(), "what any query costs was not found");
-    // With what was measured a large scan is still the engine's, and a row by its key the heap's. What else the machine
-    // does may spoil one measurement.
+    // By measured costs too, a large scan runs in the engine and a lookup by key on the heap. Other load on the
+    // machine may spoil one measurement.
     let mut decided = measured_costs_decide(&cluster);
     for _ in 0..2 {
         if decided.is_err() {

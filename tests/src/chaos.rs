@@ -1,8 +1,8 @@
 //! Tables of every supported type, and sessions that change them at random, all at once.
 //!
-//! What the writers do is chosen to be hard to follow: changed keys and swapped ones, rows deleted and inserted again,
-//! savepoints rolled back, transactions aborted, ON CONFLICT, long values that are kept while others change,
-//! identical rows without a key.
+//! The writers' changes are hard to follow on purpose: changed and swapped keys, rows deleted and inserted again,
+//! savepoints rolled back, aborted transactions, and ON CONFLICT. There are long values that stay while others
+//! change, and identical rows without a key.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -66,7 +66,7 @@ impl Writers {
         let mut threads = Vec::new();
         for number in 0..sessions {
             let mut client = cluster.config().application_name("chaos").connect(postgres::NoTls)?;
-            // What the server refuses is counted here; its log is for what nobody expects.
+            // Refused statements are counted here; the server's log is for errors that nobody expects.
             client.batch_execute("SET log_min_messages = fatal")?;
             client.batch_execute(setup)?;
             let shared = shared.clone();

@@ -1,4 +1,4 @@
-//! What is told of columns when the engine is well and when it is not, and texts in every form that a chunk has.
+//! Column surveys while the engine runs and while it does not, and texts in every form that a chunk has.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

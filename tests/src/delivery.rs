@@ -1,5 +1,5 @@
-//! What a client gets of the engine's rows, byte for byte what it gets of the heap's: every type, as text and in binary,
-//! under settings that change how values look.
+//! Delivery to the client, byte for byte as from the heap: every type, as text and in binary, under settings that
+//! change how values look.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,7 +181,7 @@ fn another_encoding_of_the_clients(context: &Context) -> Result<()> {
     for encoding in ["LATIN1", "WIN1252", "SJIS", "SQL_ASCII", "UTF8"] {
         wire.run(&format!("SET client_encoding = '{encoding}'"))?;
         for form in FORMS {
-            // What the encoding has no character for is PostgreSQL's error.
+            // A character that the client's encoding lacks is PostgreSQL's error.
             same(&mut wire, "SELECT * FROM w WHERE anker.olap()", form)?;
             same(&mut wire, "SELECT id, t, vc, c, na FROM v WHERE anker.olap() ORDER BY id", form)?;
         }

@@ -1,4 +1,4 @@
-//! The benchmarks' quick runs: that they end, that all answers are right, and that their reports show what was measured.
+//! Quick runs of the benchmarks: they end, all answers are right, and their reports show the measurements.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn quick() -> impl Iterator<Item = String> {
     words("")
 }
 
-/// Of a quick run.
+/// Arguments of a quick run.
 fn words(more: &str) -> impl Iterator<Item = String> {
     format!("--quick {more}").split_whitespace().map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
@@ -177,7 +177,7 @@ fn demonstration(context: &Context) -> Result<()> {
     shown(context, report, demo::page)
 }
 
-/// What runs on a server of somebody, each in databases that it makes and takes away.
+/// All experiments that can run on a given server, each in databases that it creates and drops.
 fn a_given_server_is_left_as_it_was(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE kept (id integer PRIMARY KEY)")?;

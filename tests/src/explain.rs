@@ -76,7 +76,7 @@ fn explained(client: &mut Client, options: &str, sql: &str) -> Result<String> {
     Ok(anker::text_rows(client, &format!("EXPLAIN ({options}) {sql}"))?.join("\n"))
 }
 
-/// What stands below a heading, without the indentation that it begins with.
+/// The lines below a heading, without its indentation.
 fn tree(shown: &str) -> Result<Vec<String>> {
     let mut lines = shown.lines().skip_while(|line| line.trim() != "Engine Plan:");
     let heading = lines.next().ok_or_else(|| format!("no engine plan:\n{shown}"))?;
@@ -236,7 +236,7 @@ fn plans_in_the_other_forms(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Of five chunks of rows in the order of time, each condition leaves some out.
+/// Five chunks of rows in the order of time: each condition leaves some of them out.
 fn chunks_are_left_out_whatever_the_type(context: &Context) -> Result<()> {
     let (_cluster, mut client) = patient(context)?;
     client.batch_execute(
@@ -324,7 +324,7 @@ fn rows_that_were_counted_are_right(context: &Context) -> Result<()> {
     let plan = json_plan(&mut client, "ANALYZE", sql)?;
     ensure!(plan["Node Type"] == "Grouping Sets" && rows(&plan) == Some(7 + 100 + 1), "{plan:#}");
     ensure!(nodes(&plan, "Aggregate").len() == 3, "{plan:#}");
-    // What is run again is counted anew.
+    // Each further run is counted anew.
     for _ in 0..3 {
         let plan = json_plan(&mut client, "ANALYZE", "SELECT id FROM t WHERE id <= 10 AND anker.olap()")?;
         ensure!(rows(&plan) == Some(10), "{plan:#}");
@@ -436,7 +436,7 @@ fn an_engine_that_is_gone_is_a_reason(context: &Context) -> Result<()> {
     let engine = anker::engine_pid(&mut client)?;
     os::kill(engine, os::SIGKILL)?;
     let mut seen = String::new();
-    // It says so, or the heap's plan is there, until it is back.
+    // Until the engine is back, EXPLAIN says so or shows the heap's plan.
     let back = wait_until(LIVE, || {
         let shown = explained(&mut client, "COSTS OFF", sql)?;
         let reason = shown.lines().find(|line| line.contains("No Engine Plan") || line.contains("Anker: heap"));
@@ -492,7 +492,7 @@ fn plans_of_tables_that_change(context: &Context) -> Result<()> {
         let plan = json_plan(&mut client, "COSTS ON", sql)?;
         ensure!(nodes(&plan, "Scan")[0]["Plan Rows"] == 20_000 + 1000 * (round + 1), "round {round}: {plan:#}");
     }
-    // What is too old for the mirror is too old for its plan.
+    // A snapshot too old for the mirror is also too old for its plan.
     let mut old = cluster.connect()?;
     old.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM loose")?;
     writer.batch_execute("DELETE FROM t WHERE id > 50000")?;
@@ -526,7 +526,8 @@ fn queries_that_are_logged_with_their_plan(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What is above the engine is not compiled because the heap's plan is expensive; the heap's plan is, if it is run after all.
+/// Nodes above the engine are not compiled, though the heap's plan is expensive. The heap's plan is compiled, if it
+/// runs after all.
 fn nothing_is_compiled_for_the_engine(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context, Options::default())?;
     client.batch_execute(

@@ -77,7 +77,7 @@ impl Drop for Load {
     }
 }
 
-/// Waits until the engine answers the query again; every answer meanwhile must be the heap's.
+/// Waits until the engine answers the query again; until then every answer must come from the heap.
 fn back_on_the_engine(client: &mut Client, sql: &str) -> Result<()> {
     let mut last = None;
     let back = wait_until(BACK, || {
@@ -147,8 +147,8 @@ fn crashed_engine_under_tpcc(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Many sessions are in the middle of flagged queries when the engine goes: each gets the right rows, or, if rows have
-/// already been returned, an error; never a wrong or a short answer.
+/// Many sessions are in the middle of flagged queries when the engine is killed. Each gets the right rows, or an
+/// error if rows were already returned; never a wrong or a short answer.
 fn killed_engine_while_it_answers(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY, g integer, v text)")?;

@@ -6,7 +6,7 @@ use postgres::error::SqlState;
 
 const FLAG: &str = "anker.olap()";
 
-/// What a session got for a statement: rows in text form, or the error.
+/// A session's outcome of a statement: rows in text form, or the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Rows(Vec<String>),
@@ -91,7 +91,7 @@ pub fn compare(client: &mut Client, sql: &str, ordered: bool) -> Result<Answer> 
     if alike { Ok(heap) } else { Err(difference(sql, &heap, &flagged).into()) }
 }
 
-/// The same, but for the last digits of floats.
+/// The same, except for the last digits of floats.
 pub fn compare_rounded(client: &mut Client, sql: &str) -> Result<Answer> {
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
     let alike = match (&flagged, &heap) {

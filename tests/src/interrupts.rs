@@ -34,8 +34,8 @@ fn slow_values(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// Evaluated when the scan starts, in the middle of which the timeout comes. Where the heap is planned first its planner has done
-/// so before, to guess how many rows there will be.
+/// A function that is evaluated when the scan starts, and is interrupted by the timeout. If the heap is planned
+/// first, its planner has called it before to estimate the number of rows.
 const SLOW: &str = "SELECT count(*) FROM t WHERE v > slow(0.4) AND anker.olap()";
 
 fn count(client: &mut Client, table: &str) -> Result<i64> {
@@ -102,8 +102,8 @@ fn a_trapped_timeout_costs_no_later_write(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Sessions are interrupted in the middle of all that a flagged query goes through, by timeouts and by cancels; what they
-/// wrote before and after is kept or undone as PostgreSQL's rules want, which a ledger here follows.
+/// Sessions are interrupted at every stage of a flagged query, by timeouts and by cancels. A ledger checks that their
+/// writes before and after are kept or undone by PostgreSQL's rules.
 fn interrupts_at_any_moment(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     slow_values(&mut client)?;

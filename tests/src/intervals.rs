@@ -1,8 +1,7 @@
-//! Intervals: random expressions over values that PostgreSQL finds equal and shows otherwise, with fractions, with parts of
-//! either sign and at the ends of what an interval can be: the same rows on both routes.
+//! Intervals: random expressions over values that PostgreSQL finds equal and shows otherwise. Some have fractions or
+//! parts of either sign, or are at the limits of the type. Rows are the same on both routes.
 //!
-//! Where any of several equal values may be the answer, what is compared is made the same for all of them by
-//! `justify_interval`.
+//! If any of several equal values may be the answer, `justify_interval` makes them the same before they are compared.
 
 use std::time::Duration;
 

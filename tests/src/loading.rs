@@ -51,8 +51,8 @@ fn loads_while_writers_run(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Half of the writers wait for a synchronous standby that never comes, after their commit record was flushed and
-/// before they leave the proc array: for a random time, until someone cancels the wait.
+/// Half of the writers wait, after their commit record was flushed and before they leave the proc array, for a
+/// synchronous standby that never comes. The wait is cancelled after a random time.
 fn loads_while_commits_linger_before_they_become_visible(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     chaos::create(&mut client)?;

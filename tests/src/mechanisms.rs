@@ -1,4 +1,4 @@
-//! Columns may be snapshotted in any way that the kernel has: the answers are the same, and each plan says which it was.
+//! Every snapshot mechanism that the kernel supports gives the same answers, and each plan names the one it used.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ pub fn answers_as_the_heap(context: &Context, mechanism: &str) -> Result<()> {
     Ok(())
 }
 
-/// What EXPLAIN ANALYZE says that a query's snapshot was made by.
+/// The mechanisms that EXPLAIN ANALYZE names for a query's snapshots.
 pub fn mechanisms(client: &mut Client, sql: &str) -> Result<Vec<String>> {
     let lines = anker::text_rows(client, &format!("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) {sql}"))?;
     Ok(lines.iter().filter_map(|line| line.trim().strip_prefix("Mechanism: ").map(str::to_owned)).collect())
@@ -134,7 +134,8 @@ fn a_call_that_the_kernel_lacks_is_missed(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A region has a file and mapped areas of its own: where there are no more of them, tables go without, and nothing else.
+/// A region has a file and mapped areas of its own. If the process can have no more of them, some tables do without,
+/// and nothing else changes.
 fn tables_go_without_files_that_there_are_not(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("anker.mechanism", "scoot"))?;
     let mut client = cluster.connect()?;

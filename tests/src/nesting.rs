@@ -1,5 +1,5 @@
-//! Expressions that are nested too deeply for the engine's side are the heap's, as long as they are not too deep for it; whatever
-//! is raised on the way is taken back, and the session and its transactions go on.
+//! Expressions that are nested too deeply for the engine's side run on the heap, unless they are too deep for that as
+//! well. An error on the way is taken back, and the session and its transactions go on.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const LIVE: Duration = Duration::from_secs(60);
 /// Deeper than an expression may be for the engine, and deep enough for a guard of each level to exhaust the stack.
 const DEPTHS: [usize; 3] = [100, 700, 1400];
 
-/// What is nested, and the query that it stands in.
+/// A nested expression, and the query around it.
 type Nested = (&'static str, &'static str, &'static str, &'static str);
 
 const QUERIES: [Nested; 9] = [
@@ -69,7 +69,7 @@ fn deep_expressions_are_the_heaps(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Where the heap gives up, too, the error is its own, and no subtransaction of ours is left open around what follows.
+/// If the heap gives up too, the error is its own, and none of our subtransactions stays open.
 fn nothing_is_lost_behind_a_deep_expression(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     with_table(&mut client)?;

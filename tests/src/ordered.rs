@@ -1,5 +1,5 @@
-//! Rows in the order that a query asks for: random keys over types whose order is not that of their bytes, on a table in
-//! parts, row by row as PostgreSQL gives them, and by the engine.
+//! Rows in the order that a query asks for, row by row as from PostgreSQL, and from the engine. The keys are random,
+//! over types whose order is not that of their bytes, on a partitioned table.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! pg_anker on the kernel of kernel-patch/, whose guest runs these tests: transactions and queries beside each other, with
-//! snapshots by the kernel's own calls.
+//! pg_anker on the kernel of kernel-patch/, whose guest runs these tests: transactions beside queries, with snapshots
+//! by the kernel's own calls.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Roots, logarithms and powers of numerics and floats of all sizes, and angles: the engine's digits are the server's.
+//! Roots, logarithms and powers of numerics and floats of all sizes, and angles: the engine returns the server's
+//! digits.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ tests![roots_logarithms_and_powers];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Near to one and far away from it, with many digits and few; `b` is an exponent. Powers of more digits than the engine
-/// computes are left out.
+/// Numbers near to one and far from it, with many digits and few; `b` is an exponent. Powers of more digits than the
+/// engine computes are left out.
 const NUMBERS: &str = "
     CREATE TABLE number (id integer PRIMARY KEY, a numeric, b numeric, f float8, g float8);
     INSERT INTO number SELECT i, abs(a), CASE WHEN abs(a) > 0 AND abs(b * log(abs(a))) < 400 THEN b END, abs(a), b FROM (
@@ -54,7 +55,7 @@ const ASKED: [&str; 17] = [
     "tan(g)",
     "atan(f)",
     "atan2(g, f)",
-    // As text: many lie exactly between two numbers of so many digits.
+    // As text: many lie exactly between two numbers with this many digits.
     "(900000000000000::float8 + id % 1000 + 0.125 * (id % 8))::text",
     "(2000000::real + id % 1000 + 0.25::real * (id % 4))::text",
 ];

@@ -1,4 +1,5 @@
-//! What the engine does not answer goes to the heap, with its reason, or is refused with a message that helps.
+//! Refusals: a query that the engine does not answer runs on the heap, with its reason, or is refused with a message
+//! that helps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -470,7 +471,7 @@ fn reasons_are_counted_by_their_names(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Who finds a name looks it up.
+/// Every reason is in the documentation, under its name.
 fn reasons_are_documented(_: &Context) -> Result<()> {
     let code = include_str!("../../src/reason.rs");
     let document = include_str!("../../docs/operations.md");

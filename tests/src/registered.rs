@@ -287,7 +287,8 @@ fn loaders_that_cannot_connect_come_ever_more_rarely(context: &Context) -> Resul
     anker::wait_live(&mut session, "u", LIVE)
 }
 
-/// PostgreSQL's own launcher and ours leave one place, which the capture worker takes: none for a loader. Then none at all.
+/// PostgreSQL's own launcher and ours leave one place, which the capture worker takes, so the loader has none. Then
+/// there is none at all.
 fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) -> Result<()> {
     for (places, what) in [("3", "the list's reader"), ("2", "the capture worker")] {
         let cluster = context.cluster_with(&Options::default().set("max_worker_processes", places))?;
@@ -319,7 +320,8 @@ fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Res
     anker::wait_live(&mut client, "t", LIVE)
 }
 
-/// DDL between two transactions that the new slot waits for, one after the other: decoding's first picture of the catalog lacks it.
+/// DDL between two transactions that the new slot waits for one after the other: decoding's first picture of the
+/// catalog lacks it.
 fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(

@@ -1,5 +1,5 @@
-//! Rows that a user may not see: row security and security barriers, in the engine as on the heap. Each query runs as who may see
-//! less, and what would raise an error for a hidden row must not.
+//! Rows that a user may not see: row security and security barriers, in the engine as on the heap. Each query also
+//! runs as a user who may see less. An expression that would raise an error for a hidden row must not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,8 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// A third of the documents belongs to `ann`, a third to `bob`, and of the rest nobody knows. The secret of bob's is zero.
+/// A third of the documents belongs to `ann`, a third to `bob`, the rest to nobody that is known. The secret of bob's
+/// documents is zero.
 const TABLES: &str = "
     CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE clerk LOGIN; CREATE ROLE auditor LOGIN BYPASSRLS;
     CREATE TABLE document (id integer PRIMARY KEY, owner name, tenant integer, secret integer, words text, size numeric(8,2));
@@ -45,7 +46,7 @@ fn with_documents(context: &Context) -> Result<(Arc<Cluster>, Client)> {
 
 fn as_user(cluster: &Cluster, user: &str) -> Result<Client> {
     let mut session = cluster.config().user(user).connect(NoTls)?;
-    // Nothing is sent along: what the engine says is the engine's.
+    // Nothing is sent along, so the answer is the engine's own.
     session.batch_execute("SET anker.max_sent = 0; SET app.tenant = '1'")?;
     Ok(session)
 }
@@ -134,7 +135,7 @@ fn hidden_rows_raise_nothing(context: &Context) -> Result<()> {
     let answer = same(&mut bob, "SELECT count(*) FROM document WHERE 100 / secret >= 0 AND anker.olap()")?;
     ensure!(matches!(&answer, Answer::Error { code, .. } if code == "22012"), "{answer:?}");
 
-    // What could raise something itself, or needs other tables, is the heap's.
+    // Policies that could raise an error, or need other tables, run on the heap.
     for (using, because) in [
         ("100 / id > 0", "a policy of table \"document\" may raise an error"),
         (
@@ -278,7 +279,7 @@ fn policies_of_parts_and_of_views(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What is around a view with a barrier is not merged into it, however little it is itself.
+/// A query around a view with a barrier is not merged into it, however small the view is.
 fn wrapped_barriers_hide_rows(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_documents(context)?;
     client.batch_execute(
@@ -337,7 +338,7 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
     let mut shown = |options: &str, sql: &str| -> Result<Vec<String>> {
         let mut lines = anker::text_rows(&mut ann, &format!("EXPLAIN ({options}) {sql}"))?;
         ensure!(lines.iter().any(|line| line.contains("Anker: engine")), "{sql}: {lines:?}");
-        // What is around is called otherwise, and what is asked for.
+        // The outer part has other names and asks for other values.
         lines.iter_mut().for_each(|line| {
             *line = line.replace("not_there", "asked").replace("-3", "3").replace("zeta", "alpha");
             *line = line.replace("= 0)", "= 3)").replace("= 34)", "= 33)");
@@ -400,7 +401,8 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Rows of a small table that is not mirrored would be sent along, and asked for again where the engine does not answer after all.
+/// A row of a small table that is not mirrored would be sent along, and computed again if the engine does not answer
+/// after all.
 fn a_policy_with_effects_has_them_once(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_documents(context)?;
     client.batch_execute(

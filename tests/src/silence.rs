@@ -125,7 +125,7 @@ fn a_busy_engine_is_waited_for(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Who looks at the clock first afterwards does not blame the other.
+/// After a standstill, the process that looks at the clock first does not blame the other.
 fn a_machine_that_stood_still_is_not_an_engine_that_hangs(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 100_000)?;
     let engine = anker::engine_pid(&mut client)?;

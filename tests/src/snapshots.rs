@@ -71,7 +71,8 @@ fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
     ensure!(age > oldest * 9 / 10, "the oldest snapshot was {age:?} old");
     let (asked, served) = (asked.into_inner(), anker::counter(&mut client, "queries_served")? - served);
     let share = served as f64 / f64::from(asked);
-    // Of the tables that DDL changes, readers of older snapshots are the heap's: in a short run that is more of them.
+    // Readers with older snapshots of tables that DDL changes run on the heap; in a short run they are a larger
+    // share.
     let wanted = if context.quick { 0.8 } else { 0.95 };
     ensure!(share >= wanted, "only {served} of {asked} were answered by the engine; {}", states(&mut client)?);
     Ok(())

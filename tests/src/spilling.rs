@@ -160,7 +160,7 @@ fn two_queries_share_memory_and_disk(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What the engine's disk takes: a file without a name.
+/// Disk space of the engine: a file without a name.
 fn disk_bytes(engine: u32) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(format!("/proc/{engine}/fd"))? {

@@ -1,6 +1,8 @@
-//! The heap's side of a query is planned only when the engine has refused it: the answers, rights, errors and plans must be
-//! those of a query that PostgreSQL has planned itself. A mirror that does not follow is a reason to refuse a query at its first row, a long
-//! parameter one when it begins; that a session has written is known when it plans.
+//! The heap's side of a query is planned only when the engine has refused it. Answers, rights, errors and plans must
+//! be those of a query that PostgreSQL has planned itself.
+//!
+//! A mirror that does not follow refuses a query at its first row, a long parameter refuses it when it begins. A
+//! session that has written is known at planning time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -373,7 +375,7 @@ fn rights_are_those_of_who_has_started_it(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What a portal reads does not change before its first row, as under any plan that PostgreSQL has started.
+/// Tables that a portal reads do not change before its first row, as under any plan that PostgreSQL has started.
 fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     let sql = "SELECT count(*) FROM t JOIN u ON tid = t.id JOIN parts ON parts.k = t.id, small WHERE small.k < 2 AND t.x <> $1 AND anker.olap()";
@@ -406,7 +408,8 @@ fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A function that is called parallel safe and is not works as long as nothing is parallel; one that asks the engine itself may.
+/// A function that is wrongly declared parallel safe works as long as nothing runs in parallel. A function that asks
+/// the engine itself may be declared so.
 fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
@@ -456,7 +459,8 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     ] {
         client.batch_execute(&format!("SET anker.route = {route}; BEGIN; {write}; PREPARE q AS {sql}; EXECUTE q"))?;
         ensure!(!is_all_engines(&mut client)?, "{sql}: the engine reads what the transaction may have written");
-        // Others' transactions make PostgreSQL think again, and none need come; what the scan sees for itself it sees once.
+        // Transactions of others make PostgreSQL plan again, and there may be none. A change that the scan detects
+        // itself is detected once.
         let passing = if is_sent_or_cheap(route, write) {
             "DROP TABLE IF EXISTS passing; CREATE TABLE passing ()"
         } else {
@@ -604,7 +608,8 @@ fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What is compared with a subquery's rows is a parameter to PostgreSQL, but no value of the statement's that may be kept.
+/// A value that is compared with a subquery's rows is a parameter to PostgreSQL, but not one of the statement whose
+/// value may be kept.
 fn subqueries_do_not_make_it_planned_first(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute("SET debug_print_plan = on; SET log_min_messages = log")?;

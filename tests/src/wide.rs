@@ -18,7 +18,7 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(120);
 
-/// Rows of so many times 32 bytes, small on disk.
+/// Rows of `times` times 32 bytes, small on disk.
 fn wide(client: &mut Client, rows: u32, times: u32) -> Result<()> {
     client.batch_execute(&format!(
         "CREATE TABLE wide (id integer PRIMARY KEY, v text);
@@ -115,7 +115,8 @@ fn a_backend_without_memory_for_a_row_goes_on(context: &Context) -> Result<()> {
     for megabytes in [20, 40, 70, 100, 130, 160, 190] {
         let (mut session, pid) = session(&cluster)?;
         let bytes = os::address_space(pid).ok_or("no such process")? + (megabytes << 20);
-        // By the server's own user, who may do that to its processes. The program reads to the end: COPY fails otherwise.
+        // Run by the server's own user, who may do that to its processes. The program reads to the end: COPY fails
+        // otherwise.
         let limit = format!("prlimit --pid {pid} --as={bytes} && cat >/dev/null");
         client.batch_execute(&format!("COPY (SELECT) TO PROGRAM '{limit}'"))?;
         let answer = ask(&mut session, query)?;

@@ -39,7 +39,8 @@ const ODD: [&str; 20] = [
     "CCC4DDD,J60/0,J300/25:30",
 ];
 
-/// What asks a zone, as numbers: each is summed up over all rows, with weights, so that what is wrong in one row shows.
+/// Expressions that depend on the time zone, as numbers. Each is summed over all rows with weights, so that a
+/// difference in one row shows.
 const ASKED: [&str; 9] = [
     "extract(epoch FROM tz::timestamp)",
     "extract(epoch FROM ts::timestamptz)",

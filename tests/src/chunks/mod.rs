@@ -1,9 +1,9 @@
-//! Queries made by chance over tables of several chunks, while these are changed: the same rows and errors on both routes,
-//! under one snapshot that is new or old, and chunks that no row is wanted of are not read.
+//! Generated queries over tables of several chunks, while these are changed. Rows and errors are the same on both
+//! routes, under a snapshot that is new or old. Chunks without a wanted row are not read.
 //!
-//! - `tables`: what is in the chunks
-//! - `writers`: what becomes of it meanwhile
-//! - `queries`: what is asked
+//! - `tables`: the contents of the chunks
+//! - `writers`: changes meanwhile
+//! - `queries`: the queries
 
 mod queries;
 mod tables;
@@ -28,7 +28,7 @@ tests![queries_over_many_chunks_that_change];
 const READERS: usize = 3;
 const WRITERS: u64 = 2;
 
-/// Of so many queries one is looked at by EXPLAIN ANALYZE, too.
+/// One of this many queries is also run by EXPLAIN ANALYZE.
 const EXPLAINED: u32 = 4;
 
 /// Queries on tables that were made anew: what is written to them makes their chunks more and more alike.
@@ -40,7 +40,7 @@ struct Counts {
     by_engine: i64,
     rows: usize,
     errors: u32,
-    /// Of those that were explained, chunks that the engine had, and those that it read.
+    /// The chunks of the scans that were explained; `read` counts those that the engine read.
     chunks: u64,
     read: u64,
     /// Transactions beside them, and those of them that the oldest snapshot did not see.
@@ -137,7 +137,7 @@ fn round(cluster: &Cluster, client: &mut Client, chunks: u32, seed: u64, count: 
     Ok(counts)
 }
 
-/// Asks queries, each from a seed of its own, so many under each snapshot.
+/// Runs queries, each from a seed of its own, `held` of them under each snapshot.
 fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written: &AtomicU64) -> Result<Counts> {
     let mut client = cluster.connect()?;
     client.batch_execute("SET log_min_messages = fatal; SET statement_timeout = '120s'")?;

@@ -1,5 +1,6 @@
-//! Tables of several chunks, whose columns are written in every way that the mirror knows: clustered and scattered, of few
-//! values and of many, constant in a chunk, null in a chunk; some chunks with holes, one of them empty.
+//! Tables of several chunks, whose columns have every encoding that the mirror knows. They are clustered or
+//! scattered, of few values or of many, constant in a chunk or null in a chunk. Some chunks have holes, one of them
+//! is empty.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub struct Column {
     fill: &'static str,
     /// A constant that rows may have, or lie around.
     pub value: fn(&mut Dice) -> String,
-    /// What no row has at first: it widens codes, dictionaries and bounds.
+    /// Values that no row has at first: they widen codes, dictionaries and bounds.
     pub odd: &'static [&'static str],
     /// Few values, so that it makes groups.
     pub few: bool,
@@ -137,7 +138,7 @@ impl Column {
         self.ty
     }
 
-    /// What rows get that are made anew: `row` is an expression for their number.
+    /// The column's expression for new rows; `row` is an expression for a row's number.
     pub fn made(&self, row: &str, salt: u32) -> String {
         let own = format!("hashint8extended({row}, {salt})");
         self.fill.replace("{i}", row).replace("{h}", &own)

@@ -1,5 +1,5 @@
-//! Sessions that change the tables while they are asked: values in place, values that nothing was coded for, rows that go
-//! and come back. They work on one chunk after the other, so that the others come to rest meanwhile.
+//! Sessions that change the tables while they are queried: updates in place, values that have no code yet, rows that
+//! are deleted and inserted again. They work on one chunk after the other, so that the others come to rest meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::generated::dice::Dice;
 
 /// How long a chunk is written to, mostly.
 const OF_A_CHUNK: Duration = Duration::from_secs(2);
-/// Of so many transactions one writes anywhere.
+/// One of this many transactions writes anywhere.
 const ANYWHERE: u32 = 200;
 
 /// Writes until it is told to stop, and counts the transactions that were committed.

@@ -1,5 +1,5 @@
-//! Whether a difference is one that PostgreSQL's own plans show: which of equal numbers (0, 0.00, -0) stands for a group, whether
-//! a condition that raises an error meets a row that another one drops, which of two errors is met first.
+//! Differences that PostgreSQL's own plans show as well: which of equal numbers (0, 0.00, -0) represents a group,
+//! whether an error is raised for a row that another condition drops, which of two errors comes first.
 
 use bench::Result;
 use postgres::Client;
@@ -20,7 +20,7 @@ const OTHER_PLANS: [&str; 8] = [
 const BACK: &str = "RESET enable_hashagg; RESET enable_sort; RESET enable_nestloop; RESET enable_hashjoin;
     RESET enable_mergejoin; RESET enable_indexscan; RESET enable_bitmapscan; RESET enable_indexonlyscan;
     RESET join_collapse_limit; RESET from_collapse_limit; RESET enable_seqscan; RESET enable_material; RESET enable_memoize";
-/// query_canceled: the heap's plan takes too long to say anything.
+/// query_canceled: the heap's plan takes too long to decide anything.
 const TIMEOUT: &str = "57014";
 
 /// Whether the heap gives the answer of the flagged query by another plan, or none in time; `ordered`: in this order.
@@ -49,8 +49,8 @@ pub fn has_the_flagged_answer(client: &mut Client, sql: &str, ordered: bool) -> 
     Ok(false)
 }
 
-/// Whether a grouping set may leave a column null that a condition makes a constant: until PostgreSQL 18 the heap orders such
-/// rows as if it were that constant in all of them.
+/// Whether a grouping set may leave a column null that a condition makes a constant. Until PostgreSQL 18 the heap
+/// orders such rows as if all of them had that constant.
 fn takes_nulls_for_constants(sql: &str) -> bool {
     ["ROLLUP", "CUBE", "GROUPING SETS"].iter().any(|sets| sql.contains(sets)) && sql.contains("ORDER BY")
 }
@@ -77,23 +77,22 @@ fn is_of_a_value(answer: &Answer) -> bool {
     matches!(answer, Answer::Error { code, .. } if code.starts_with("22"))
 }
 
-/// Whether one side raises an error of a value, and the other does not meet that value: which condition drops its row first
-/// is a matter of the plan.
+/// Whether one side raises an error for a value and the other does not meet that value. The plan decides which
+/// condition drops its row first.
 pub fn is_an_error_of_one_plan(client: &mut Client, sql: &str) -> Result<bool> {
     let is_rows = |answer: &Answer| matches!(answer, Answer::Rows(_));
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
     Ok(is_of_a_value(&flagged) && is_rows(&heap) || is_rows(&flagged) && is_of_a_value(&heap))
 }
 
-/// Whether the flagged query's answer differs from the heap's in nothing but its zeros.
+/// Whether the flagged query's answer differs from the heap's only in its zeros.
 pub fn is_a_matter_of_zeros(client: &mut Client, sql: &str) -> Result<bool> {
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
     Ok(differ_in_zeros(sql, &flagged, &heap))
 }
 
-/// Whether answers differ in nothing but how many zeros numerics show behind their point, or the sign of a zero, where the
-/// query has groups or takes the greatest of several: any of equal values may stand for them then, on the heap that which
-/// comes first.
+/// Whether the answers differ only in trailing zeros of numerics or in the sign of a zero, and the query chooses
+/// among equal values. Groups and extremes may show any of equal values; the heap shows the one that comes first.
 pub fn differ_in_zeros(sql: &str, one: &Answer, other: &Answer) -> bool {
     let chooses = ["GROUP BY", "DISTINCT", "max(", "min(", "UNION", "INTERSECT", "EXCEPT"];
     match (one, other) {

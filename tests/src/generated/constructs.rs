@@ -1,4 +1,5 @@
-//! What of SQL the generated queries are made of, and how often: something that hardly ever comes is not tested.
+//! SQL constructs that the generated queries consist of, with their frequency: a construct that hardly ever occurs is
+//! not tested.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +99,8 @@ impl Seen {
         }
     }
 
-    /// Those that come too seldom, with how many there were. Chance alone may make them fewer by some standard deviations.
+    /// Constructs that occur too seldom, with their counts. Chance alone may make them fewer by some standard
+    /// deviations.
     pub fn rare(&self) -> Vec<String> {
         let expected = (self.queries * SHARE) as f64 / 100.0;
         let rare = self.counts.iter().filter(|(_, count)| (**count as f64) < expected - 3.0 * expected.sqrt());

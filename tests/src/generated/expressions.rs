@@ -1,9 +1,9 @@
-//! Expressions over the columns of a FROM clause, each of a kind of value, and the many forms in which a grouped one may
-//! stand in select list and HAVING.
+//! Expressions over the columns of a FROM clause, each with a kind of value. A grouped expression may stand in the
+//! select list and in HAVING in many forms.
 
 use super::dice::Dice;
 
-/// What may be done with a value.
+/// The operations that a value allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Bool,
@@ -14,7 +14,7 @@ pub enum Kind {
     Text,
     Uuid,
     Enum,
-    /// What the engine only keeps: jsonb.
+    /// A value that the engine only stores: jsonb.
     Document,
 }
 
@@ -312,7 +312,7 @@ const DATE_CONDITIONS: [&str; 7] = [
       THEN extract(epoch from {}::timestamptz - timestamptz '2023-03-01 12:00+00') < 0 END)",
     "(isfinite({}))",
 ];
-/// Of intervals of whole days, whose equal values look the same.
+/// Expressions of intervals of whole days, whose equal values look the same.
 const INTERVALS: [&str; 5] =
     ["({} + interval '2 hours')", "({} * 2)", "({} / 4)", "(- {})", "(interval '9 days' - {})"];
 const DOCUMENT_CONDITIONS: [&str; 6] = [
@@ -396,7 +396,8 @@ fn text_condition(dice: &mut Dice, name: &str) -> String {
     }
 }
 
-/// Something made of one of the grouped expressions, among it what the planner simplifies to the same or to its opposite.
+/// An expression made of one of the grouped ones. Some of these the planner simplifies to the same one or to its
+/// opposite.
 pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
     let key = dice.pick(keys);
     let k = &key.sql;

@@ -41,7 +41,7 @@ const LIVE: Duration = Duration::from_secs(60);
 /// In a locale whose order has little to do with bytes.
 const DATABASE: &str = "CREATE DATABASE generated LOCALE 'cs_CZ.utf8' TEMPLATE template0";
 
-/// What clocks show where queries are asked.
+/// Time zones of the sessions.
 const ZONES: [&str; 5] = ["UTC", "America/Los_Angeles", "Europe/Dublin", "Asia/Kathmandu", "<+0330>-3:30"];
 
 /// Differences after which a campaign ends: they are the same one then.
@@ -57,7 +57,7 @@ fn generated_queries_that_the_engine_refuses(context: &Context) -> Result<()> {
     compare_sides(context, Side::LateHeap, context.queries.unwrap_or(context.size(1000, 200)))
 }
 
-/// Who answers what is flagged.
+/// The side that answers flagged queries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Engine,
@@ -168,7 +168,7 @@ fn query(seed: u64) -> Asked {
     Asked { query: with_parameter(&mut dice, query), role: if is_reader { rights::ROLE } else { "none" } }
 }
 
-/// What can be a parameter: what becomes of it, the parameter's type, and values for it.
+/// Conditions that can take a parameter: the condition, its form with a parameter, the parameter's type, and values.
 const PARAMETERS: [(&str, &str, &str, &[&str]); 4] = [
     ("NOT IN (1, 2)", "<> ALL ($1)", "integer[]", &["'{1,2}'", "'{2,NULL}'", "'{}'", "NULL"]),
     ("IN (1, 2)", "= ANY ($1)", "integer[]", &["'{1,2}'", "'{1,NULL}'", "'{}'", "NULL"]),
@@ -197,7 +197,7 @@ fn share_by_engine(queries: u32) -> i64 {
     i64::from(if queries >= 3000 { queries / 10 * 9 } else { queries / 6 * 5 })
 }
 
-/// What the engine has answered; it tells that now and then.
+/// Queries that the engine has answered since `before`; it updates its counter now and then.
 fn served_since(client: &mut Client, before: i64, at_most: u32) -> Result<i64> {
     let mut served = 0;
     wait_until(Duration::from_secs(10), || {
@@ -207,7 +207,7 @@ fn served_since(client: &mut Client, before: i64, at_most: u32) -> Result<i64> {
     Ok(served)
 }
 
-/// What kept queries from the engine, the most frequent first.
+/// Reasons that kept queries from the engine, the most frequent first.
 fn reasons(client: &mut Client) -> Result<String> {
     let counts =
         "SELECT key, value::bigint FROM anker.engine, jsonb_each_text(fallback_reasons) ORDER BY value::bigint DESC";

@@ -1,13 +1,13 @@
-//! What a user may not see: rows behind views that are security barriers and behind row security, columns without a
-//! privilege. Asked by a role that all of it holds for.
+//! Restricted access: views that are security barriers, row security, columns without a privilege. The queries run as
+//! a role that all of it applies to.
 
 use super::dice::Dice;
 use super::select::Query;
 
 pub const ROLE: &str = "reader";
 
-/// `nosy` raises an error for a row that no reader may see: who calls it too early is found out. It is not leakproof, and
-/// PostgreSQL calls it; the engine divides by what is zero in such a row.
+/// `nosy` raises an error for a row that no reader may see, so calling it too early shows. It is not leakproof, and
+/// PostgreSQL calls it. The engine itself divides by a value that is zero in such a row.
 pub const SETUP: &str = "
     CREATE ROLE reader;
     GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;

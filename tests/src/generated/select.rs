@@ -10,7 +10,7 @@ pub struct From {
     /// Join conditions that stand in WHERE.
     pub conditions: Vec<String>,
     pub scope: Scope,
-    /// What stands before SELECT: queries of WITH.
+    /// The WITH queries before SELECT.
     pub with: Vec<String>,
     /// For tables with a primary key: its columns, and all the columns of the table.
     pub keyed: Vec<(Vec<String>, Scope)>,
@@ -92,8 +92,8 @@ impl From {
         let mut keys = dice.some(3, |dice| self.key(dice));
         let mut items = Vec::new();
         let depends = !self.keyed.is_empty() && dice.chance(5);
-        // What depends on a key may not be there in every set. Parts and simplified forms of a key that is no column
-        // PostgreSQL takes from any row there.
+        // A column that depends on a key may be missing in some sets. From a key that is an expression, PostgreSQL
+        // takes parts and simplified forms from any row there.
         let sets = !depends && dice.chance(10);
         let whole = sets && dice.chance(2);
         if sets && !whole {
@@ -182,7 +182,7 @@ impl From {
         if dice.chance(8) { format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { aggregate }
     }
 
-    /// What is made of values in an order that leaves none but equal ones in any order.
+    /// A list aggregate over values in an order that leaves only equal values in any order.
     fn list(&self, dice: &mut Dice) -> String {
         let list = lists::aggregate(dice, &self.scope);
         if dice.chance(5) { format!("{list} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { list }
@@ -314,7 +314,7 @@ impl From {
         }
     }
 
-    /// Which rows behind a limit are computed, and raise errors, is a matter of the plan.
+    /// A limit. The plan decides which rows behind it are computed and raise errors.
     fn limit(&self, dice: &mut Dice) -> &'static str {
         let limits = ["", " LIMIT 1", " LIMIT 7", " LIMIT 20 OFFSET 3", " FETCH FIRST 2 ROWS WITH TIES"];
         if self.scope.extreme { "" } else { dice.pick(&limits) }
@@ -337,7 +337,8 @@ const PAIRS: [&str; 12] = [
     "regr_syy",
 ];
 
-/// Of equal numbers that are shown with another count of digits, as quotients and choices may be, any may stand for all.
+/// DISTINCT, unless equal numbers may be shown with different counts of digits, as quotients and choices are: any of
+/// them may represent all.
 fn distinct(items: &[String]) -> String {
     let choices = ["avg(", "var", "stddev", " / ", "coalesce(", "CASE", "greatest(", "least("];
     let is_quotient = |item: &str| choices.iter().any(|choice| item.contains(choice));

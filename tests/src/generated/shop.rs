@@ -180,7 +180,7 @@ const SHOP: [Table; 8] = [
     },
 ];
 
-/// What joins two tables: pairs of columns.
+/// Two tables and the pairs of columns that join them.
 type Edge = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const EDGES: [Edge; 19] = [
@@ -379,12 +379,12 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     format!("SELECT {} FROM {}{filter} GROUP BY {}{having}", items.join(", "), table.name, keys.join(", "))
 }
 
-/// Columns whose order is the engine's, too.
+/// Columns that the engine can order.
 fn ordered(table: &'static Table) -> Vec<&'static str> {
     table.columns.iter().filter(|column| column.1.is_ordered()).map(|column| column.0).collect()
 }
 
-/// Columns whose equality is the engine's, too.
+/// Columns that the engine can group.
 fn grouped(table: &'static Table) -> Vec<&'static str> {
     table.columns.iter().filter(|column| column.1 != Document).map(|column| column.0).collect()
 }

@@ -202,7 +202,7 @@ fn deeper(dice: &mut Dice, outer: &Scope, inner: &Scope, level: u32) -> Option<S
     Some(form(dice, &both, level + 1))
 }
 
-/// What ties the rows of a subquery to a row around it.
+/// Conditions that tie a subquery's rows to a row around it.
 fn correlation(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Vec<String> {
     let mut conditions = Vec::new();
     for _ in 0..dice.pick(&[0, 1, 1, 1, 2]) {
