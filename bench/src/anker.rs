@@ -64,7 +64,7 @@ pub fn explained(client: &mut Client, sql: &str) -> Result<Option<String>> {
     answered(client, &format!("EXPLAIN (COSTS off) {sql}"))
 }
 
-/// Who answered a query: it is run by EXPLAIN ANALYZE.
+/// The side that answered a query, found by EXPLAIN ANALYZE.
 pub fn analyzed(client: &mut Client, sql: &str) -> Result<Option<String>> {
     answered(client, &format!("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) {sql}"))
 }

@@ -18,7 +18,7 @@ pub struct Arguments<I> {
     option: String,
 }
 
-/// Where a report goes.
+/// The files that a report is written to.
 #[derive(Default)]
 pub struct Output {
     pub json: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub struct Output {
 pub const OUTPUT: &str = "OUTPUT: [--json FILE] [--html FILE] [--svg-dir DIRECTORY]";
 
 impl Output {
-    /// What cannot be written is better known before anything is measured.
+    /// A path that cannot be written is reported before anything is measured.
     pub fn check(&self) -> Result<()> {
         for path in self.json.iter().chain(&self.html) {
             if let Some(directory) = path.parent() {
@@ -94,7 +94,7 @@ impl<I: Iterator<Item = String>> Arguments<I> {
         number.ok_or(format!("{}: {value} is not a number above 0", self.option))
     }
 
-    /// What every report's command takes; `false` if the option is none of these.
+    /// Takes the options that every report's command has; `false` if the option is none of these.
     pub fn output(&mut self, output: &mut Output) -> Parsed<bool> {
         match self.option.as_str() {
             "--json" => output.json = Some(self.value()?.into()),

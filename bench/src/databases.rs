@@ -1,5 +1,5 @@
-//! Databases of a server that runs, made for a benchmark and taken away after it. The server may be somebody's, given by a
-//! connection string: then it is not restarted, and its settings stay.
+//! Databases in a running server, made for a benchmark and dropped after it. The server may be given by a connection
+//! string: then it is not restarted, and its settings stay.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,7 +12,7 @@ use postgres::{Client, Config, NoTls};
 use crate::cluster::wait_until;
 use crate::{Result, os};
 
-/// What was made in servers that go on, for whoever ends this process before it is taken away.
+/// Objects made in servers that go on, to be dropped if this process is ended early.
 static LEFT: Mutex<Vec<(Config, Made)>> = Mutex::new(Vec::new());
 
 #[derive(Clone, PartialEq, Eq)]
@@ -33,19 +33,19 @@ impl fmt::Display for Made {
 pub struct Databases {
     /// A superuser's, in a database that is always there.
     admin: Config,
-    /// What was made and is still there.
+    /// Objects that were made and are still there.
     made: RefCell<Vec<Made>>,
-    /// The server goes on.
+    /// Whether the server goes on afterwards.
     stays: bool,
 }
 
 impl Databases {
-    /// Of a server that goes away with them.
+    /// Databases in a private server, which goes away with them.
     pub fn of(admin: Config) -> Databases {
         Databases { admin, made: RefCell::default(), stays: false }
     }
 
-    /// Of a server that is given: a superuser has to give it, and it must have pg_anker loaded.
+    /// Databases in a given server. The connection must be a superuser's, and pg_anker must be loaded.
     pub fn given(dsn: &str) -> Result<Databases> {
         let admin: Config = dsn.parse().map_err(|e| format!("--dsn: {e}"))?;
         let mut client = admin.connect(NoTls).map_err(|e| format!("--dsn: {}", crate::describe(&e)))?;
@@ -96,7 +96,8 @@ impl Databases {
         self.make(&mut client, name, &format!("{owner} TEMPLATE {from}{strategy}"))
     }
 
-    /// Whoever interrupts it finds it among what was made; one that could not be made may be somebody else's.
+    /// Creates a database. It is noted before, for an interrupt in between, and forgotten if it cannot be
+    /// made: it may be somebody else's.
     fn make(&self, client: &mut Client, name: &str, how: &str) -> Result<Config> {
         self.adopt(name);
         client

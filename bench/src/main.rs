@@ -1,4 +1,4 @@
-//! What `./demo` and `bench/run` call; `anker-bench server` is a server to try things on.
+//! The program behind `./demo` and `bench/run`; `anker-bench server` is a server to try things on.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ enum Command {
         set: Option<&'static Set>,
         scale: Option<f64>,
     },
-    /// Of a report that was written.
+    /// The page of a report that was written.
     Page {
         report: String,
         output: Output,

@@ -73,7 +73,7 @@ pub fn cpu_time_of_thread(pid: u32) -> Option<Duration> {
     nanoseconds.map(Duration::from_nanos).or_else(|| cpu_time(pid))
 }
 
-/// CPU time of a process, of those that it has started, and of theirs; of those that are gone too, if they were waited for.
+/// CPU time of a process and all its descendants, including those that are gone, if they were waited for.
 pub fn cpu_time_of_tree(root: u32) -> Duration {
     let mut ticks = 0;
     let (mut all, mut tree) = (processes(), vec![root]);
@@ -86,7 +86,7 @@ pub fn cpu_time_of_tree(root: u32) -> Duration {
     Duration::from_millis(ticks * MS_PER_TICK)
 }
 
-/// Time for which this virtual machine had something to run and its host no processor, over all processors; 0 elsewhere.
+/// Time for which this virtual machine had work and its host gave it no processor, over all processors; 0 elsewhere.
 pub fn stolen() -> Duration {
     let counted = fs::read_to_string("/proc/stat").unwrap_or_default();
     // cpu: user, nice, system, idle, iowait, irq, softirq, steal

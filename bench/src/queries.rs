@@ -110,8 +110,8 @@ impl Compared {
 pub const COMPARING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL anker.fallback = off; \
                              SET LOCAL anker.max_wait = '60s'";
 
-/// Runs both forms of a query in one REPEATABLE READ transaction. That the engine does not answer is an error: the heap is not
-/// compared with itself.
+/// Runs both forms of a query in one REPEATABLE READ transaction. It is an error if the engine does not answer: the
+/// heap is not compared with itself.
 pub fn compare(client: &mut Client, query: &Query) -> Result<Compared> {
     client.batch_execute(COMPARING)?;
     let both = anker::text_rows(client, &query.heap())

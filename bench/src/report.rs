@@ -1,4 +1,4 @@
-//! What the benchmarks report: figures of queries and of configurations.
+//! Reports of the benchmarks: figures of queries and of configurations.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,16 +9,17 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// Where figures are kept until all are there: hours of a run are not lost when it breaks off.
+/// The file that keeps figures until all are there, so that hours of a run are not lost when it breaks off.
 static UNFINISHED: OnceLock<PathBuf> = OnceLock::new();
 
-/// This process keeps figures beside the report that it is to write. What an earlier one has left there goes.
+/// Has this process keep figures beside the report that it is to write. Figures that an earlier process left there
+/// are deleted.
 pub fn keep_unfinished_beside(report: &Path) {
     let path = UNFINISHED.get_or_init(|| report.with_extension("unfinished.json"));
     let _ = std::fs::remove_file(path);
 }
 
-/// What was kept, if anything was.
+/// The file with the kept figures, if there are any.
 pub fn unfinished() -> Option<&'static Path> {
     UNFINISHED.get().map(PathBuf::as_path).filter(|path| path.exists())
 }
@@ -34,17 +35,17 @@ impl Findings {
         Findings { report: Report::new(), experiment }
     }
 
-    /// Of a configuration.
+    /// Adds a figure of a configuration.
     pub fn row(&mut self, figure: &str, config: &str, params: &Value, value: impl Into<Value>, unit: &str) {
         self.push(figure, Subject::Config(config.to_owned()), params, value.into(), unit);
     }
 
-    /// Of a query.
+    /// Adds a figure of a query.
     pub fn query(&mut self, figure: &str, query: &str, params: &Value, value: impl Into<Value>, unit: &str) {
         self.push(figure, Subject::Query(query.to_owned()), params, value.into(), unit);
     }
 
-    /// What was found so far, if the report is to be written in the end.
+    /// Keeps the figures so far, if a report is to be written in the end.
     pub fn keep(&self) -> Result<()> {
         let Some(path) = UNFINISHED.get() else { return Ok(()) };
         let mut report = self.report.clone();

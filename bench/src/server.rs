@@ -31,7 +31,7 @@ pub struct Server {
     keep: bool,
 }
 
-/// That of this process, made by the first [`Server::install`].
+/// The directory of this process, which the first [`Server::install`] makes.
 pub fn home() -> PathBuf {
     PathBuf::from(format!("/var/tmp/pg_anker-{}", std::process::id()))
 }
@@ -112,7 +112,8 @@ impl Server {
         self.command_at(&self.bin(program))
     }
 
-    /// PostgreSQL's own regression test driver, from among what extensions are built with; it finds psql beside the server.
+    /// PostgreSQL's own regression test driver, which is installed for building extensions; it finds psql beside the
+    /// server.
     pub fn pg_regress(&self) -> Result<Command> {
         let program = self.directory_of("--pkglibdir")?.join("pgxs/src/test/regress/pg_regress");
         let mut command = self.command_at(&program);

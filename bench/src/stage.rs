@@ -12,16 +12,15 @@ use crate::server::Server;
 use crate::{Result, anker, tpcc};
 
 const MIRRORING: Duration = Duration::from_secs(600);
-/// What is loaded in a server that is given; copies are numbered.
+/// The loaded database in a given server; copies are numbered.
 const LOADED: &str = "anker_bench";
 
-/// Where a benchmark runs.
+/// The server that a benchmark runs on.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
     /// Servers of its own.
     Private(&'a Arc<Server>),
-    /// A server that is there, by its connection string. It is what it is: it is not restarted, and has pg_anker loaded in
-    /// all runs.
+    /// A running server, by its connection string. It is not restarted, and has pg_anker loaded in all runs.
     Given(&'a str),
 }
 
@@ -34,7 +33,7 @@ impl<'a> Place<'a> {
         matches!(self, Place::Private(_))
     }
 
-    /// What is said of its settings: those of a private server are told.
+    /// The description of its settings: those of a private server are known.
     pub fn described(self, settings: &str) -> String {
         if self.is_private() { settings.to_owned() } else { "a server that was given, with its own settings".into() }
     }

@@ -23,12 +23,12 @@ pub struct Plan {
     /// From one query to the next, whichever session is free for it; nothing: each session asks without a pause.
     pub every: Duration,
     pub isolation: Isolation,
-    /// Of each session.
+    /// The route of each session.
     pub route: &'static str,
     /// The same gives the same queries.
     pub seed: u64,
     pub explain: Explain,
-    /// So many numbers begin each row, as [`Asked::seen`].
+    /// How many numbers begin each row, for [`Asked::seen`].
     pub numbers: usize,
 }
 
@@ -36,9 +36,9 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Explain {
     Never,
-    /// Of the heap, beside an engine that is asked so; no row's time is taken.
+    /// Queries on the heap, explained as those of an engine beside it are; no row's time is taken.
     Alike,
-    /// For what its snapshot took.
+    /// Queries that report the time of their snapshot.
     Snapshots,
 }
 
@@ -82,7 +82,7 @@ impl Asked {
 pub struct Streams {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
-    /// Of all sessions.
+    /// The backends of all sessions.
     backends: Vec<u32>,
     config: postgres::Config,
     threads: Vec<JoinHandle<Result<Vec<Asked>>>>,
@@ -195,10 +195,10 @@ impl Stream {
 /// An analytic session.
 pub struct Asker {
     client: Client,
-    /// A connection that passes over the rows, where nobody looks at them: a client that works on each would be the most
-    /// expensive part of a large answer, on processors that all share. `None` also where it cannot log in.
+    /// A connection that skips the rows if nobody looks at them. A client that decodes each row would be the most
+    /// expensive part of a large answer, on processors that all share. `None` also if it cannot log in.
     reader: Option<Wire>,
-    /// So many begin each row.
+    /// Numbers at the beginning of each row, as [`Plan::numbers`].
     numbers: usize,
 }
 
@@ -223,7 +223,8 @@ impl Asker {
         Ok(Asker { client, reader, numbers })
     }
 
-    /// The number of the query is only noted. What a conflict ends is asked again, unless it is time to stop.
+    /// Asks a query; its number is only recorded. A query that a conflict ends is asked again, unless it is time to
+    /// stop.
     pub fn ask(&mut self, query: usize, sql: &str, due: Instant, explain: Explain, stop: &AtomicBool) -> Result<Asked> {
         let begun = Instant::now();
         let (mut snapshot, mut seen) = (None, Vec::new());

@@ -30,7 +30,7 @@ pub struct Outcome {
     pub beside: Totals,
     pub asked: Vec<Asked>,
     pub began: Instant,
-    /// Of a server whose processes can be looked at.
+    /// CPU times, if the server's processes can be observed.
     pub cpu: Option<Cpu>,
     /// Queries that the engine has answered, of all that were meant for it.
     pub engine_share: Option<f64>,
@@ -48,7 +48,7 @@ pub struct Cpu {
     pub engine: f64,
     /// Everything the server has used: parallel workers, vacuum and writers, too.
     pub server: f64,
-    /// What the host of a virtual machine has kept from it.
+    /// Processor time that a virtual machine's host has kept from it.
     pub stolen: f64,
 }
 

@@ -32,7 +32,8 @@ pub struct Message {
 pub enum Form {
     /// One statement as it is, values as text.
     Simple,
-    /// A portal, all values in this format ([`TEXT`], [`BINARY`], or one that there is not), so many rows at once (0: all).
+    /// A portal with all values in one format ([`TEXT`], [`BINARY`], or an invalid one), fetching `rows` rows at once
+    /// (0: all).
     Portal { format: u16, rows: u32 },
 }
 
@@ -41,7 +42,7 @@ pub const BINARY: u16 = 1;
 
 const VERSION: u32 = 3 << 16;
 
-/// What the server says where it does not answer: fields, each with a letter before and a zero behind.
+/// The server's error: fields, each with a letter before and a zero behind.
 #[derive(Debug)]
 pub struct ServerError(String);
 
@@ -113,7 +114,7 @@ impl Wire {
         }
     }
 
-    /// What the server answers: the description of the rows, the rows, and how it ends; or the error.
+    /// The server's answer to a query: the description of the rows, the rows, and the completion; or the error.
     pub fn ask(&mut self, sql: &str, form: Form) -> Result<Vec<Message>> {
         match form {
             Form::Simple => self.send(b'Q', &[sql.as_bytes(), b"\0"].concat())?,

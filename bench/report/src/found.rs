@@ -112,7 +112,7 @@ impl<'a> Found<'a> {
         Plot::bars(title, self.subjects().into_iter().filter_map(value).collect())
     }
 
-    /// Where times lie over a parameter: how many are in which bucket, each of which is twice as wide as the one before.
+    /// A heat map of times over a parameter: counts per bucket, each of which is twice as wide as the one before.
     pub fn heat(&self, title: &str, (param, label): (&str, &str), bucket: &str) -> Plot {
         let cells = self
             .rows
@@ -138,7 +138,7 @@ pub fn middle(ratios: &[f64]) -> String {
     format!("{:.3} ({:.3} to {:.3})", median(ratios), at(0.25), at(0.75))
 }
 
-/// What one thing was of another, in runs that took turns.
+/// The ratio of two subjects' figures, from runs that took turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     pub median: f64,

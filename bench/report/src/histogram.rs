@@ -1,11 +1,11 @@
-//! How often which time was measured, in buckets that grow with the time: small enough for every transaction of a run, and
-//! two moments of one can be subtracted.
+//! A histogram of measured times, in buckets that grow with the time. It is small enough to hold every transaction of
+//! a run, and an earlier state of it can be subtracted.
 
 use std::ops::{AddAssign, Sub};
 
 /// Buckets for each doubling: a value is known to 3 %.
 const PER_DOUBLING: u64 = 32;
-/// As many as hours in microseconds need.
+/// Enough buckets for hours in microseconds.
 const BUCKETS: usize = (PER_DOUBLING * 36) as usize;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl AddAssign<&Histogram> for Histogram {
     }
 }
 
-/// What came since `earlier`, which is the same histogram some time ago.
+/// The difference to `earlier`, an earlier state of the same histogram.
 impl Sub<&Histogram> for &Histogram {
     type Output = Histogram;
 

@@ -1,5 +1,5 @@
-//! What a benchmark run found, in the one form that all of them write:
-//! `{"meta": {...}, "rows": [{"experiment", "figure", "mechanism" or "config" or "query", "params", "value", "unit"}]}`.
+//! The report of a benchmark run, in the one form that all benchmarks write: `{"meta": {...}, "rows": [{"experiment",
+//! "figure", "mechanism" or "config" or "query", "params", "value", "unit"}]}`.
 
 pub mod found;
 mod histogram;
@@ -31,7 +31,7 @@ impl Row {
     }
 }
 
-/// What the figure is one of.
+/// The kind of subject that a figure belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {
@@ -55,7 +55,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Empty, but for a description of the machine.
+    /// A report with a description of the machine and no rows.
     pub fn new() -> Report {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu =

@@ -1,9 +1,9 @@
-//! Where and how a report was measured.
+//! The machine and the circumstances of a report's measurements.
 
 use anker_report::Report;
 use serde_json::Value;
 
-/// Where and how this was measured, and how quiet it was.
+/// Lines about the machine, the run, and how quiet the machine was.
 pub fn lines(report: &Report) -> Vec<String> {
     let meta = report.meta();
     let words = |key: &str| match &meta[key] {
@@ -43,7 +43,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     emulated.map(str::to_owned).into_iter().chain(about).collect()
 }
 
-/// What was left out, and why.
+/// Measurements that are missing, each with its reason.
 pub fn not_measured(report: &Report) -> Vec<String> {
     let skipped = report.meta()["skipped"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |skipped: &Value| {

@@ -1,4 +1,4 @@
-//! What the mechanisms must show: figures of one run set against each other.
+//! Required results of the mechanisms: figures of one run set against each other.
 
 use anker_report::{Report, rounded};
 use serde_json::json;

@@ -36,7 +36,7 @@ impl Tick {
     }
 }
 
-/// What two readings in a row are apart, in nanoseconds: to be taken off each single time.
+/// The difference between two readings in a row, in nanoseconds, to be subtracted from each single time.
 pub fn overhead() -> f64 {
     calibration().overhead
 }

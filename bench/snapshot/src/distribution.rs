@@ -1,5 +1,5 @@
-//! Where updates go: DaMoN'12's seven distributions over pages, after Gray et al. (SIGMOD'94) with the parameters that
-//! Cieslewicz and Ross (VLDB'07) gave them; and YCSB's keys.
+//! Distributions of updates over pages: DaMoN'12's seven, after Gray et al. (SIGMOD'94) with the parameters of
+//! Cieslewicz and Ross (VLDB'07), and YCSB's keys.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -11,7 +11,7 @@ const ITEMS_PER_PAGE: u64 = (PAGE / ITEM) as u64;
 /// Pages that the moving cluster covers at a time.
 const CLUSTER: u64 = 1024;
 const ZIPF_EXPONENT: f64 = 0.5;
-/// Self-similar: so many of the updates go to the rest of the pages.
+/// Self-similar: the share of updates that go to the rest of the pages.
 const SELF_SIMILAR: f64 = 0.2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

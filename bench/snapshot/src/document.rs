@@ -1,6 +1,6 @@
-//! The measured parts of a document: the plots that it shows, as files beside it, and tables between marks.
+//! The measured parts of a document: plots, as files beside it, and tables between marks.
 //!
-//! What lies between `<!-- measured: NAME -->` and `<!-- end -->` is replaced by the table of that name.
+//! The text between `<!-- measured: NAME -->` and `<!-- end -->` is replaced by the table of that name.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn update(directory: &Path, report: &Report, page: &Page) -> Result<()> {
             fs::write(directory.join(&file), plot.standalone_svg()).map_err(|e| format!("{file}: {e}"))?;
         }
     }
-    // What is about all experiments is not replaced by a run of some.
+    // A run of some experiments does not replace the parts that are about all of them.
     let overview = if complete(report) { &page.overview[..] } else { &[] };
     let measured = |name: &str| match name {
         "about" => (!overview.is_empty()).then(|| page.about.join("\n\n") + "\n"),

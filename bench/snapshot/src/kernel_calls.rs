@@ -1,4 +1,4 @@
-//! What the calls of kernel-patch/ must show: the time to create a snapshot of one column, against other mechanisms.
+//! Required results of kernel-patch's calls: the time to create a snapshot of one column, against other mechanisms.
 
 use anker_report::{Report, rounded};
 use serde_json::json;

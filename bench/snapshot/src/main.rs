@@ -43,7 +43,7 @@ fn ended(result: Result<()>) -> ExitCode {
 }
 
 fn run(options: Options) -> Result<()> {
-    // What cannot be written is better known before anything is measured.
+    // A path that cannot be written is reported before anything is measured.
     for path in options.json.iter().chain(&options.html) {
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         opened.map_err(|e| format!("{}: {e}", path.display()))?;

@@ -31,7 +31,7 @@ impl Watch {
         Watch { busy, all, own: proc::own_cpu_ticks() }
     }
 
-    /// Of all CPU time since the start, what other processes and other machines on the same host used.
+    /// The share of all CPU time since the start that other processes and other machines on the same host used.
     pub fn others_share(&self) -> f64 {
         let (busy, all) = proc::cpu_ticks();
         let others = (busy - self.busy).saturating_sub(proc::own_cpu_ticks() - self.own);

@@ -1,4 +1,4 @@
-//! What was asked for, and the sizes that follow from it.
+//! The command's options, and the sizes that follow from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -116,7 +116,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What is measured, fork and physical first: every figure stands beside theirs.
+    /// The subjects to measure. Fork and physical come first: every figure stands beside theirs.
     pub fn subjects(&self) -> Vec<Subject> {
         let mut all = Subject::all();
         all.sort_by_key(|subject| !self.is_baseline(*subject));
@@ -140,7 +140,7 @@ impl Options {
         self.column_mb.unwrap_or(self.effort.choose(16, 64, 200)).max(16) * MIB
     }
 
-    /// Of a column that is measured alone.
+    /// The size of a column that is measured alone.
     pub fn single_column_bytes(&self) -> usize {
         self.column_mb.unwrap_or(self.effort.choose(64, 200, 200)) * MIB
     }

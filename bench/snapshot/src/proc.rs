@@ -1,4 +1,4 @@
-//! What the system says about processes and the machine.
+//! Figures of the system about processes and the machine.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ pub fn memory(pid: u32) -> u64 {
     pages.unwrap_or(0) + tables.unwrap_or(0)
 }
 
-/// Of this process and all its children.
+/// Memory of this process and all its children.
 pub fn memory_with_children() -> u64 {
     let own = std::process::id();
     memory(own) + children(own).into_iter().map(memory).sum::<u64>()
@@ -34,7 +34,7 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What can be had without swapping.
+/// Memory that is available without swapping.
 pub fn available_memory() -> u64 {
     field("/proc/meminfo", "MemAvailable:").unwrap_or(0)
 }

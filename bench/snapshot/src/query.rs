@@ -1,4 +1,4 @@
-//! What is read from snapshots. Queries run in a forked child, too: they allocate nothing.
+//! Queries on snapshots. They also run in a forked child, so they allocate nothing.
 
 use std::ops::Deref;
 

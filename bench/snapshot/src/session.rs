@@ -12,9 +12,9 @@ use crate::proc;
 use crate::table::Subject;
 use crate::worker::Job;
 
-/// Of a run that may take only so long, this part is kept for ending what has been begun.
+/// The share of a run's time limit that is kept for finishing what has begun.
 const RESERVE: f64 = 0.15;
-/// Of what is available, this is left to others.
+/// Available memory that is left to other processes.
 const LEFT_FREE: u64 = 1 << 30;
 
 pub struct Session {

@@ -183,7 +183,7 @@ impl Table {
     }
 }
 
-/// What a column holds at first.
+/// The initial value at an offset of a column.
 pub fn initial(offset: usize) -> i64 {
     (offset / 8) as i64 % 1009
 }

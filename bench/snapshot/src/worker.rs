@@ -1,5 +1,5 @@
-//! Each mechanism is measured in a process of its own, which is asked and answers by lines of JSON: what one mechanism
-//! does to an address space must not tax the fork of another.
+//! Worker processes, one for each mechanism, which exchange lines of JSON with the main process. A mechanism's
+//! effects on its address space must not slow down the fork of another.
 
 use std::io::{BufRead, BufReader, Write};
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use snapmem::Pool;
 use crate::table::Subject;
 use crate::{Result, clock};
 
-/// What a worker is started with.
+/// The arguments that a worker is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub subject: Subject,
@@ -44,7 +44,7 @@ pub const ARGUMENT: &str = "worker";
 
 /// Serves until nobody asks any more.
 pub fn serve<W: Work>(job: &Job) -> Result<()> {
-    // Where there is less memory than there seemed to be, it is this process that may be killed: that is one figure less.
+    // If memory runs out after all, this process should be the one that is killed: that costs one figure only.
     std::fs::write("/proc/self/oom_score_adj", "1000")?;
     // Finding out how long a tick is takes 20 ms, which must not fall into what is measured.
     clock::overhead();

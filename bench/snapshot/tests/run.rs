@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anker_report::{Report, Row};
 
-/// What a run with these arguments wrote as JSON and as a page.
+/// Runs with these arguments and returns the report and the page.
 fn run(name: &str, arguments: &str) -> (Report, String) {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&directory).unwrap();

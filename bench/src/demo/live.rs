@@ -1,4 +1,4 @@
-//! The view in the terminal: a block that is drawn anew every second. Where there is no terminal, a line for each phase.
+//! The view in the terminal: a block that is redrawn every second. Without a terminal, a line for each phase.
 
 use std::io::{IsTerminal, Write};
 
@@ -8,27 +8,27 @@ use crate::{Result, os};
 
 pub struct View {
     live: bool,
-    /// Of all phases together.
+    /// Duration of all phases together.
     seconds: u32,
     phases: Vec<Phase>,
-    /// What the mirror was doing last.
+    /// The mirror's last known state.
     mirror: String,
-    /// Of the block that stands in the terminal.
+    /// Lines of the block that stands in the terminal.
     lines: usize,
 }
 
 struct Phase {
     name: &'static str,
-    /// Of each second.
+    /// Orders in each second.
     orders: Vec<f64>,
     queries: Vec<f64>,
-    /// Of each of the eight queries, in milliseconds, when the phase is over.
+    /// Latency of each of the eight queries, in milliseconds, when the phase is over.
     latencies: Vec<f64>,
 }
 
 /// Lines are never longer, nor as long as the terminal is wide, which would break them.
 const WIDTH: usize = 79;
-/// Of a series, in columns.
+/// Width of a series, in columns.
 const SERIES: usize = 45;
 
 impl View {
@@ -49,7 +49,7 @@ impl View {
         self.draw()
     }
 
-    /// Of a phase as a whole.
+    /// Shows the totals of a phase.
     pub fn end(&mut self, orders: f64, queries: usize) -> Result<()> {
         if let (false, Some(phase)) = (self.live, self.phases.last()) {
             println!("{}: {orders:.0} new orders/min, {queries} queries", told(phase.name));

@@ -68,7 +68,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What cannot be written is better known before the show.
+    /// A path that cannot be written is reported before the show.
     pub fn check(&self) -> Result<()> {
         self.output.check()?;
         let svg = Output { html: self.svg.clone(), ..Output::default() };
@@ -251,7 +251,7 @@ impl Phases<'_> {
     }
 }
 
-/// What the mirror is doing.
+/// The mirror's state, in words.
 fn engine(client: &mut Client) -> Result<String> {
     let row = client.query_opt(
         "SELECT memory_bytes, lag_bytes, transactions_applied FROM anker.engine

@@ -1,4 +1,4 @@
-//! What the demonstration has shown, as a page.
+//! The page of a demonstration.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Groups, Page, Plot, Scale, Section, Series};

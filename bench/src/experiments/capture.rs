@@ -1,7 +1,7 @@
-//! What following TPC-C costs, and how far behind the mirror is.
+//! Cost of following TPC-C, and the mirror's delay.
 //!
 //! CPU time of capture worker and engine is set against that of the clients' backends over the same seconds, so that
-//! a busy machine does not change the figure.
+//! a busy machine does not change the ratio.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -102,7 +102,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     Ok(findings.report)
 }
 
-/// What all runs have in common.
+/// State that all runs share.
 struct Bench<'a> {
     stage: Stage,
     /// That are mirrored.

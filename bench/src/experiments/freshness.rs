@@ -37,7 +37,7 @@ const MIRROR: &str = "mirror";
 pub struct Options {
     quick: bool,
     warehouses: u32,
-    /// Of each point.
+    /// Duration of each point.
     seconds: u32,
     rounds: u32,
     /// Numbers of clients and of streams of queries, beside none.
@@ -255,7 +255,7 @@ fn scores(found: &Found) -> Section {
     }
 }
 
-/// What can be had of both at once.
+/// The throughput frontier: transactions and queries at the same time.
 fn frontier(found: &Found) -> Section {
     let mut plot = Plot::lines("Queries/s over transactions/s", "transactions/s", AxisScale::Linear, AxisScale::Linear);
     let mut grid = Grid::new("Transactions/s and queries/s, medians of the rounds");

@@ -1,4 +1,4 @@
-//! What a transaction of pgbench's `-S` pays for pg_anker: one row by its key, without the library, with it, and with
+//! Cost of pg_anker for a transaction of pgbench's `-S`, one row by its key: without the library, with it, and with
 //! `anker.route = auto`, which has to find out that the heap is cheaper.
 
 use std::sync::Arc;
@@ -26,7 +26,8 @@ const AUTO: &str = "auto";
 
 pub struct Options {
     rounds: u32,
-    /// Of each kind in a round: long enough for a clock of processes that ticks a hundred times a second, if there is no other.
+    /// Duration of each kind in a round: long enough for process clocks that tick a hundred times a second, if there
+    /// is no other.
     seconds: f64,
     pub output: Output,
 }
@@ -114,7 +115,7 @@ pub fn page(report: &Report) -> Page {
     }
 }
 
-/// Whom each is compared with: what the library costs, and what `auto` costs beside it.
+/// The base of each comparison: the library's own cost, and the additional cost of `auto`.
 const BASES: [(&str, &str); 2] = [(HINT, BARE), (AUTO, HINT)];
 
 fn section(found: &Found, protocol: &str) -> Section {

@@ -1,4 +1,4 @@
-//! Which of the engine's mechanisms can be compared here.
+//! The choice of the engine's mechanisms that can be compared here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, Options, wait_until};
 use crate::server::Server;
 use crate::{Result, anker};
 
-/// What `--mechanisms` said.
+/// The value of `--mechanisms`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Wanted {
     All,
@@ -78,7 +78,7 @@ impl Wanted {
 }
 
 impl Mechanisms {
-    /// What is compared on a server that is given: whatever it was started with.
+    /// On a given server there is no choice: the mechanism it was started with.
     pub fn given() -> Mechanisms {
         Mechanisms { there: vec!["mirror".into()], missing: Vec::new() }
     }
@@ -89,7 +89,7 @@ impl Mechanisms {
     }
 }
 
-/// What the setting may be.
+/// The values that the setting allows.
 fn known(server: &Arc<Server>) -> Result<Vec<String>> {
     let cluster = Cluster::start(server, &Options::default())?;
     let names = "SELECT unnest(enumvals) FROM pg_settings WHERE name = 'anker.mechanism'";

@@ -1,4 +1,4 @@
-//! What the mirror takes.
+//! Memory of the mirror.
 
 use std::thread;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::{Result, os};
 /// After so long the engine has given back what it no longer needs, loads and queries' memory for example.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// What the mirror's tables take, key index, statistics and undo included, and the engine's process with all that it has:
-/// of the heap without indexes. `when` stands behind the figures' names.
+/// Memory relative to the heap without indexes: of the mirror's tables with key index, statistics and undo, and of
+/// the engine's whole process. `when` is appended to the figures' names.
 pub fn rows(client: &mut Client, subject: &str, when: &str, params: &Value, findings: &mut Findings) -> Result<()> {
     thread::sleep(SETTLED);
     let row = client.query_one(

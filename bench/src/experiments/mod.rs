@@ -1,4 +1,5 @@
-//! The benchmarks: each makes a cluster, or is given one, measures, and returns its figures; another function makes a page of them.
+//! The benchmarks. Each makes a cluster, or is given one, measures, and returns its figures; another function makes a
+//! page of them.
 
 pub mod capture;
 pub mod ch;
@@ -34,7 +35,7 @@ pub struct Experiment {
     pub plan: fn(std::vec::IntoIter<String>) -> Parsed<Planned>,
 }
 
-/// What was asked for.
+/// A planned run of an experiment.
 pub struct Planned {
     pub output: Output,
     pub run: Box<Run>,

@@ -1,4 +1,4 @@
-//! What an experiment must show, and what it has shown.
+//! Required results of an experiment, and the actual ones.
 
 use anker_report::found::{Found, Ratio};
 use anker_report::page::Grid;
@@ -59,8 +59,8 @@ pub fn alone(values: &[f64], share: f64) -> Option<Ratio> {
     (!values.is_empty()).then(|| Ratio { median: at(share), low: at(0.0), high: at(1.0), pairs: values.len() })
 }
 
-/// By how much one configuration slows down from the first to the last value of a parameter, divided by the same of
-/// another: of a figure that is the larger the better, round by round.
+/// The slowdown of one configuration from the first to the last value of a parameter, divided by another's, round by
+/// round. The figure is one where larger is better.
 pub fn relative_slowdown(found: &Found, param: &str, values: &[Value], this: &str, that: &str) -> Option<Ratio> {
     let (first, last) = (found.with(param, values.first()?), found.with(param, values.last()?));
     let at = |found: &Found, config: &str, round: &Value| {

@@ -54,9 +54,9 @@ impl Options {
     }
 }
 
-/// Where an order takes so many times what the engine's own takes, it is ended.
+/// An order is stopped once it takes this many times as long as the engine's own.
 const TOO_SLOW: f64 = 5.0;
-/// So many of the orders that were fast once are timed again, in turns with the engine's own.
+/// The number of fastest orders that are timed again, in turns with the engine's own.
 const FINALISTS: usize = 3;
 const ROUNDS: usize = 5;
 
@@ -101,7 +101,7 @@ fn tried(client: &mut Client, query: &Query, orders: u32, findings: &mut Finding
         }
         client.batch_execute(&limit)?;
         let tried = sets::unless_timed_out(answered(client, query, seed))?;
-        // What was stopped may still have the processors for a moment, so that even this is stopped.
+        // A query that was stopped may still hold the processors for a moment, so that even this is stopped.
         while sets::unless_timed_out(client.batch_execute("RESET statement_timeout").map_err(Into::into))?.is_none() {}
         match tried {
             None => stopped += 1,

@@ -1,5 +1,5 @@
-//! What a query's snapshot costs by each mechanism, inside the engine and while transactions run: the snapshot phase that
-//! EXPLAIN ANALYZE shows, of one column of a wide table, beside a fork of the whole engine.
+//! Cost of a query's snapshot by each mechanism, inside the engine and while transactions run. It is the snapshot
+//! phase of EXPLAIN ANALYZE, of one column of a wide table, beside a fork of the whole engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ pub const USAGE: &str = "phases [--quick] [--rows N] [--columns N] [--queries N]
 
 const NAME: &str = "phases";
 const FORK: &str = "fork";
-/// What `anker.mechanism` may be.
+/// The possible values of `anker.mechanism`.
 const MECHANISMS: [&str; 8] = ["epochs", "frames", "physical", "rewired", "scoot", "vm_snapshot", "mremap_cow", FORK];
 const TABLE: &str = "wide";
 const QUESTION: &str = "SELECT count(*), sum(c1), max(c1) FROM wide WHERE anker.olap()";
@@ -42,7 +42,7 @@ pub struct Options {
     columns: u32,
     /// By each mechanism in each round.
     queries: u32,
-    /// In which the mechanisms take turns.
+    /// Rounds in which the mechanisms take turns.
     rounds: u32,
     pub output: Output,
 }

@@ -1,4 +1,5 @@
-//! What planning takes: of a query that does not ask for the engine, with the library and without it; and of one that does.
+//! Planning times: of a query that does not ask for the engine, with the library and without it, and of one that
+//! does.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -129,7 +130,7 @@ impl Session {
     }
 }
 
-/// A session whose queries are the engine's.
+/// A session whose queries the engine answers.
 struct Asking {
     client: Client,
     /// Milliseconds that the server has told of since they were last asked for.

@@ -1,4 +1,4 @@
-//! What every run of transactions beside queries gives, as rows and as tables.
+//! Common results of all runs of transactions beside queries, as rows and as tables.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Groups, Plot, Scale, Section};
@@ -85,7 +85,7 @@ pub fn answers(found: &Found) -> String {
     )
 }
 
-/// Of transactions.
+/// Latencies of transactions.
 pub fn latencies(experiment: &str, found: &Found, access: &str, base: &str) -> Section {
     const SHARES: [&str; 4] = ["p50", "p95", "p99", "max"];
     let mut grid = Grid::new("Milliseconds, medians of the rounds");

@@ -18,7 +18,7 @@ pub const SET: Set = Set {
     sql: |_| queries::ANKER.iter().map(|query| format!("\n-- {}\n{};\n", query.name, query.heap())).collect(),
 };
 
-/// As many as the paper has.
+/// The paper's number of orders.
 const ORDERS: u32 = 12_000;
 
 fn create(config: &Config, warehouses: f64) -> Result<()> {

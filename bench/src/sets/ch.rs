@@ -91,7 +91,8 @@ const NATIONS: [&[&str]; 5] = [
 
 const SUPPLIERS: u32 = 10_000;
 
-/// Transactions for a warehouse, before anything is asked: without them no stock is ordered and no customer has a balance.
+/// Transactions per warehouse that run before any query: without them no stock is ordered and no customer has a
+/// balance.
 const TRANSACTIONS: u32 = 2000;
 
 fn create(config: &Config, warehouses: f64) -> Result<()> {

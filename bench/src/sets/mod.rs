@@ -1,4 +1,5 @@
-//! Sets of analytic queries that others have defined, with their data: AnKer's eight, TPC-H, CH-benCHmark, the Star Schema Benchmark.
+//! Sets of analytic queries that others have defined, with their data: AnKer's eight, TPC-H, CH-benCHmark, the Star
+//! Schema Benchmark.
 
 mod anker;
 mod ch;
@@ -24,7 +25,7 @@ pub struct Set {
     /// The scale if none is wanted, and that of a quick run.
     pub scale: f64,
     pub quick_scale: f64,
-    /// What the scale is a number of, for the report.
+    /// The unit of the scale, for the report.
     pub scale_is: &'static str,
     create: fn(&Config, f64) -> Result<()>,
     sql: fn(f64) -> String,
@@ -53,7 +54,7 @@ impl Set {
     }
 }
 
-/// A server whose heap has what its plans need to be good ones. The engine orders text as "C" does, so the database does.
+/// Options of a server whose heap has good plans. The database has collation "C", since the engine orders text so.
 pub fn cluster_options() -> Options {
     let settings = [
         ("anker.memory", "8GB"),

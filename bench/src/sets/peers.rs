@@ -36,7 +36,7 @@ pub struct Running {
     answers: BufReader<ChildStdout>,
 }
 
-/// What became of a query.
+/// The outcome of a query.
 pub enum Outcome {
     Done { ms: f64, rows: usize },
     Failed(String),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// Who answered a query.
+/// The side that answered a query.
 pub enum Answered {
     /// One scan of the engine, with no more than sorting, limiting and projecting above it.
     ByTheEngine,
@@ -13,7 +13,7 @@ pub enum Answered {
     Otherwise(String),
 }
 
-/// What PostgreSQL may do with the engine's rows and the engine has still answered the query.
+/// Nodes that PostgreSQL may put above the engine's rows while the engine still counts as having answered the query.
 const ABOVE: [&str; 5] = ["Sort", "Incremental Sort", "Limit", "Result", "Subquery Scan"];
 
 /// Runs the query as the session's settings route it.

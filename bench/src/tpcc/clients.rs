@@ -1,5 +1,5 @@
-//! TPC-C clients without think time: each thread has one session and runs transaction after transaction, as fast as it can
-//! or at a rate.
+//! TPC-C clients without think time. Each thread has one session and runs transaction after transaction, as fast as
+//! it can or at a rate.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -38,7 +38,7 @@ impl Totals {
         self.transactions as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Of all transactions.
+    /// Latencies of all transactions.
     pub fn latency(&self) -> Histogram {
         self.latencies.iter().fold(Histogram::default(), |mut all, one| {
             all += one;
@@ -70,7 +70,7 @@ struct Counters {
     errors: Mutex<Vec<String>>,
 }
 
-/// What one client has done.
+/// One client's results.
 #[derive(Default)]
 struct Record {
     latencies: [Histogram; KINDS],
@@ -162,7 +162,7 @@ impl Drop for Clients {
     }
 }
 
-/// What a thread that panicked has left is still worth reading.
+/// Locks; data of a thread that panicked is still worth reading.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -16,7 +16,7 @@ pub struct Session {
     random: StdRng,
     workload: Workload,
     number: i32,
-    /// Of transactions that have left their number.
+    /// The number of transactions that have left their number.
     pub numbered: i64,
     new_order: Statement,
     payment: Statement,
@@ -66,7 +66,7 @@ impl Session {
         })
     }
 
-    /// What comes next in the mix.
+    /// Draws the next transaction of the mix.
     pub fn draw(&mut self) -> Kind {
         let shares = self.workload.mix.shares();
         let mut drawn = self.random.random_range(0..shares.iter().map(|(_, share)| share).sum());
@@ -79,7 +79,7 @@ impl Session {
         Kind::NewOrder
     }
 
-    /// What the next transaction's parameters come from; given back, they come again.
+    /// The source of the next transaction's parameters; if it is put back, they come again.
     pub fn randomness(&self) -> StdRng {
         self.random.clone()
     }

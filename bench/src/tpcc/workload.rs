@@ -1,4 +1,4 @@
-//! What clients do: which transactions, where, how isolated, how fast.
+//! The workload of clients: transactions, their rows, isolation and rate.
 
 use super::Scale;
 
@@ -22,7 +22,7 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// What is drawn, and in how many of all cases.
+    /// Kinds of transactions, with their shares.
     pub fn shares(self) -> &'static [(Kind, u32)] {
         match self {
             Mix::Full => &[
@@ -37,7 +37,7 @@ impl Mix {
     }
 }
 
-/// Which warehouses and districts transactions are about.
+/// The warehouses and districts that transactions use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Uniform,

@@ -12,11 +12,11 @@ pub struct Axis {
     scale: Scale,
     from: f64,
     to: f64,
-    /// Where both ends are.
+    /// The positions of both ends.
     places: (f64, f64),
 }
 
-/// As many ticks as this, at most.
+/// The most ticks of an axis.
 const TICKS: f64 = 8.0;
 
 impl Axis {

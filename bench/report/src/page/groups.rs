@@ -19,7 +19,7 @@ const BAR: f64 = 13.0;
 const GAP: f64 = 12.0;
 
 impl Groups {
-    /// Of all groups, as they appear first.
+    /// The series of all groups, in order of first appearance.
     pub fn series(&self) -> Vec<&str> {
         let mut series: Vec<&str> = Vec::new();
         for (name, _) in self.groups.iter().flat_map(|(_, bars)| bars) {

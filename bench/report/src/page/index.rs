@@ -7,7 +7,8 @@ use std::path::Path;
 use super::{escaped, head};
 use crate::Report;
 
-/// Writes `index.html` beside the reports (JSON) of a directory; returns how many it leads to. Other files are left out.
+/// Writes `index.html` beside the reports (JSON) of a directory, and returns how many reports it links to. Other
+/// files are ignored.
 pub fn write(directory: &Path) -> io::Result<usize> {
     let mut reports = Vec::new();
     for entry in std::fs::read_dir(directory)? {

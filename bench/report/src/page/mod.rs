@@ -19,11 +19,11 @@ pub use self::groups::Groups;
 pub use self::plot::{Heat, Plot, Series, stacked};
 pub use self::style::order;
 
-/// What one experiment shows.
+/// One experiment's part of a page.
 pub struct Section {
     pub id: &'static str,
     pub title: String,
-    /// What the paper says, and what was found here.
+    /// The paper's claim; `here` is the finding of this run.
     pub claim: String,
     pub here: String,
     /// How it was measured.
@@ -32,15 +32,15 @@ pub struct Section {
     pub plots: Vec<Plot>,
 }
 
-/// What is shown of a report.
+/// The content of a report's page.
 #[derive(Default)]
 pub struct Page {
     pub title: String,
-    /// Where and how this was measured.
+    /// The machine and the circumstances of the measurement.
     pub about: Vec<String>,
     pub overview: Vec<(String, Grid)>,
     pub sections: Vec<Section>,
-    /// What was not measured, each with its reason.
+    /// Measurements that are missing, each with its reason.
     pub left_out: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// What every page begins with; the title is markup.
+/// The beginning of every page; `title` is markup.
 fn head(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" \

@@ -31,7 +31,7 @@ pub struct Series {
 
 /// Transactions by time and latency.
 pub struct Heat {
-    /// Of whom they are.
+    /// The subject whose colour the points have.
     pub color_of: String,
     /// Time, lower end of the latency's bucket (each twice as wide as the one before), number.
     pub cells: Vec<(f64, f64, f64)>,
@@ -116,7 +116,7 @@ impl Plot {
         framed(self.width, height, &drawing)
     }
 
-    /// What is in it, and how high that is.
+    /// The plot's drawing, and its height.
     fn drawn(&self) -> (String, f64) {
         let mut drawing = Drawing { svg: String::new() };
         drawing.text((14.0, 18.0), "start", "title", &self.title);

@@ -32,14 +32,15 @@ const SIDES: [(&str, &str); 9] = [
     ("Hyper", "#73b839"),
 ];
 
-/// A mechanism's or a side's colour, that of what comes before a comma, or that of the place among other things.
+/// The colour of a mechanism or a side, or of the part of the name before a comma. Other names are coloured by their
+/// place among others.
 pub fn color(name: &str, place: usize) -> &'static str {
     let known = |name: &str| MECHANISMS.iter().chain(&SIDES).find(|(known, _)| *known == name);
     let first = name.split_once(',').and_then(|(first, _)| known(first));
     known(name).or(first).unwrap_or(&MECHANISMS[place % MECHANISMS.len()]).1
 }
 
-/// What lines are drawn with beside colour: forks are dashed, and variants that share a colour dotted.
+/// The dash pattern of a line: forks are dashed, and variants that share a colour are dotted.
 pub fn dash(name: &str) -> &'static str {
     match () {
         _ if is_variant(name) => " stroke-dasharray=\"2 3\"",
@@ -53,7 +54,7 @@ pub fn shade(name: &str) -> &'static str {
     if is_variant(name) { " opacity=\"0.55\"" } else { "" }
 }
 
-/// What is SERIALIZABLE beside the engine stands next to the same at another level.
+/// Whether this is a SERIALIZABLE run beside the engine, which stands next to the same run at another level.
 fn is_variant(name: &str) -> bool {
     name.split_once(", ").is_some_and(|(of, level)| level == "serializable" && of != "heap")
 }

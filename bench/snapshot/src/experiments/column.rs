@@ -40,7 +40,8 @@ pub enum Request {
     FirstWrite {
         repeats: usize,
     },
-    /// Reads a snapshot and a plain array in turn; first so many random writes are made under another snapshot.
+    /// Reads a snapshot and a plain array in turn. Before that `writes` random writes are made under another
+    /// snapshot.
     Read {
         writes: usize,
         repeats: usize,
@@ -48,7 +49,7 @@ pub enum Request {
     HandOver {
         repeats: usize,
     },
-    /// A snapshot, and so many random writes, or one to every page, while it lives.
+    /// A snapshot, and while it lives `writes` random writes, or one to every page.
     Memory {
         writes: Option<usize>,
     },

@@ -1,5 +1,5 @@
-//! AnKer's Table 1: a snapshot of 1, 25 and 50 of 50 columns, after so many pages of each have been modified; then one
-//! column's snapshot followed by 10,000 random writes.
+//! AnKer's Table 1: a snapshot of 1, 25 and 50 of 50 columns, after a number of pages of each has been modified. Then
+//! one column's snapshot is followed by 10,000 random writes.
 
 use anker_report::{Report, median, percentile, rounded};
 use rand::rngs::StdRng;
@@ -34,7 +34,7 @@ pub struct Columns {
     subject: Subject,
     /// The order in which pages are modified.
     pages: Vec<usize>,
-    /// Of the process before there were columns, and when they had been made.
+    /// Mappings of the process before there were columns, and after they were made.
     mappings: [usize; 2],
     random: StdRng,
     counter: u64,
@@ -44,9 +44,9 @@ pub struct Columns {
 pub enum Request {
     /// Writes to some more pages of the first columns, each column under a snapshot of its own.
     Modify { columns: usize, from: usize, to: usize },
-    /// A snapshot of the first columns, so many times; before each, every page is written to.
+    /// `repeats` snapshots of the first columns; before each, every page is written to.
     Create { columns: usize, repeats: usize },
-    /// A snapshot of the first column and random writes to it, so many times.
+    /// `repeats` times a snapshot of the first column and random writes to it.
     Write { repeats: usize },
     /// The first columns are made anew.
     Renew { columns: usize },
@@ -60,7 +60,7 @@ pub enum Answer {
     Written { total: Vec<f64>, singles: Singles },
 }
 
-/// Of single writes, over all repetitions.
+/// Times of single writes, over all repetitions.
 #[derive(Serialize, Deserialize)]
 pub struct Singles {
     half: f64,
@@ -147,7 +147,7 @@ impl Columns {
         Ok(Answer::Written { total, singles: Singles { half: share(0.5), most: share(0.99), worst: share(1.0) } })
     }
 
-    /// Makes the column anew where it cannot go on: rewired runs out of mappings, the more of them the more was written.
+    /// Makes the column anew if it cannot go on: rewired runs out of mappings, sooner the more was written.
     fn go_on<T>(&mut self, measure: fn(&mut Columns) -> Result<T>) -> Result<T> {
         measure(self).or_else(|_| {
             self.table.renew(0)?;

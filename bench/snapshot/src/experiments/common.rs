@@ -9,7 +9,7 @@ pub fn counted(number: &Value, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// What all rows about columns have in common.
+/// Parameters that all rows about columns share.
 pub fn column_params(session: &Session) -> Value {
     json!({
         "columns": session.options.columns,

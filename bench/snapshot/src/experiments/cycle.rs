@@ -1,4 +1,4 @@
-//! DaMoN'12, Figures 3 and 5: the time of a cycle, which is a snapshot and so many updates of an array of 128 MB.
+//! DaMoN'12, Figures 3 and 5: the time of a cycle, which is a snapshot and a number of updates of an array of 128 MB.
 //!
 //! All mechanisms' processes are there at once and take turns, so that what disturbs one disturbs its neighbours too.
 
@@ -220,7 +220,7 @@ pub fn section(report: &Report) -> Section {
     }
 }
 
-/// Who wins.
+/// The winner for each number of updates.
 fn here(ratios: &Found) -> String {
     let forks = |updates: &Value| {
         let of = ratios.with("updates", updates);

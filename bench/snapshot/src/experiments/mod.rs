@@ -66,7 +66,7 @@ impl Experiment {
     }
 }
 
-/// Of all experiments that the report has rows of.
+/// The sections of all experiments that the report has rows of.
 pub fn sections(report: &Report) -> Vec<Section> {
     let has_rows = |name: &str| report.rows().iter().any(|row| row.experiment == name);
     SECTIONS.into_iter().filter(|(name, _)| has_rows(name)).map(|(_, section)| section(report)).collect()

@@ -1,4 +1,4 @@
-//! What the thesis' experiments have in common: a stream of small transactions, a snapshot and an analytic query on it
+//! Common parts of the thesis' experiments: a stream of small transactions, a snapshot and an analytic query on it
 //! after some of them, and the time of each transaction.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::clock::{self, Tick};
 use crate::query::Query;
 use crate::table::Table;
 
-/// Of the stream, this is before the snapshot.
+/// The part of the stream that comes before the snapshot.
 const BEFORE: f64 = 0.2;
 /// Pieces that the stream is cut into for the plots.
 const PIECES: usize = 50;

@@ -37,7 +37,7 @@ pub struct Request {
 pub struct Answer {
     points: Vec<Point>,
     snapshots: usize,
-    /// What ended the sequence early, after so many writes.
+    /// The number of writes after which the sequence ended early, and the reason.
     stopped: Option<(usize, String)>,
 }
 

@@ -34,7 +34,7 @@ const COLUMNS: usize = 12;
 const DOMAINS: [u64; COLUMNS] =
     [50, 10_000_000, 11, 9, RETURN_FLAGS, LINE_STATUSES, SHIP_DATES, 5, 3, 50_000_000, 25, 200_000];
 
-/// Whose rows a column has.
+/// The table that a column belongs to.
 #[derive(Clone, Copy, PartialEq)]
 enum Of {
     LineItem,

@@ -1,6 +1,6 @@
-//! What the calls of kernel-patch/ take against other mechanisms, as ratios. Where a machine's speed varies, as that of
-//! an emulated one does, it would decide them more than the mechanisms do: so these take turns, in reverse order every
-//! other time, and each round gives a ratio of its own.
+//! Times of kernel-patch's calls against other mechanisms, as ratios. On a machine whose speed varies, as an emulated
+//! one's does, that variation would decide them. So the mechanisms take turns, in reverse order every other time, and
+//! each round gives a ratio of its own.
 
 use anker_report::{median, percentile};
 use serde_json::json;
@@ -73,8 +73,8 @@ pub fn run(session: &mut Session) {
     play(session, &mut players, bytes / PAGE);
 }
 
-/// Rounds in which each of them takes snapshots of one column, of which so many pages have been modified one by one.
-/// Who fails is out.
+/// Plays rounds in which each player takes snapshots of one column with `modified` pages changed one by one. A player
+/// that fails is out.
 fn play(session: &mut Session, players: &mut Vec<Player>, modified: usize) {
     let rounds = session.options.effort.choose(15, 25, 51);
     session.progress(&format!("{NAME}: {rounds} rounds, {modified} pages modified"));

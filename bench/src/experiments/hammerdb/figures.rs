@@ -1,4 +1,4 @@
-//! What a run found, as rows.
+//! The findings of a run, as rows.
 
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use crate::server::run;
 const SCRIPT: &str = include_str!("../../../hammerdb/drive.tcl");
 const HINT: &str = "bench/hammerdb/README.md says how to get HammerDB and what it needs";
 
-/// Of HammerDB's command line: a name of `drive.tcl`, and a value.
+/// A setting of HammerDB's command line: a name of `drive.tcl`, and a value.
 pub type Setting = (&'static str, String);
 
 pub struct Installation {
@@ -23,7 +23,7 @@ pub struct Installation {
     tclsh: PathBuf,
     /// HammerDB keeps its settings and results between runs in databases where it may write: here, not in `/tmp`.
     scratch: PathBuf,
-    /// Of HammerDB, Tcl and its client library.
+    /// Versions of HammerDB, Tcl and its client library.
     pub versions: String,
 }
 
@@ -60,7 +60,7 @@ impl Installation {
         command
     }
 
-    /// Builds the schema with so many virtual users; they are few, since more than the warehouses would have nothing to do.
+    /// Builds the schema with a few virtual users: more of them than warehouses would have nothing to do.
     pub fn build(&self, settings: &[Setting], warehouses: u32) -> Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let builders = cores.min(warehouses);
@@ -73,7 +73,7 @@ impl Installation {
         task.finish(|outcome| outcome.built(users))
     }
 
-    /// A timed run, with so many users at work.
+    /// A timed run with `users` working users.
     pub fn run(&self, settings: &[Setting], users: u32, limit: Duration) -> Result<Task> {
         let mut settings = settings.to_vec();
         settings.push(("users", users.to_string()));

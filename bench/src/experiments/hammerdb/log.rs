@@ -1,14 +1,14 @@
-//! What HammerDB prints, as far as it matters here.
+//! HammerDB's output, as far as it matters here.
 //!
-//! Its virtual users are threads. One that fails says so in a line and is gone; the run goes on without it, and ends with
-//! a figure as any other. So everything that looks like a failure is one, and a run counts only if each of its users,
-//! the monitor included, says that it came to its end: an error whose text has the word "index" in it is not printed.
+//! Its virtual users are threads. One that fails prints a line and ends, while the run goes on without it and still
+//! prints a figure. So everything that looks like a failure counts as one. A run counts only if each of its users,
+//! the monitor included, reports its end: HammerDB does not print errors with the word "index" in them.
 
 use std::collections::BTreeSet;
 
 use crate::Result;
 
-/// What a run has achieved by HammerDB's own count.
+/// The throughput of a run by HammerDB's own count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Achieved {
     /// New orders a minute.
@@ -91,13 +91,13 @@ impl Outcome {
         Ok(())
     }
 
-    /// Of a build by so many virtual users.
+    /// Checks the output of a build by `users` virtual users.
     pub fn built(&self, users: u32) -> Result<()> {
         self.all_finished(users)?;
         if self.schema_complete { Ok(()) } else { Err("the schema was not completed".into()) }
     }
 
-    /// Of a run with so many virtual users that work, and one that watches them.
+    /// Checks the output of a run with `users` working virtual users and one that watches them.
     pub fn ran(&self, users: u32) -> Result<Achieved> {
         self.all_finished(users + 1)?;
         self.achieved.ok_or_else(|| "there is no result".into())

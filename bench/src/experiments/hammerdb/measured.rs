@@ -30,9 +30,9 @@ pub struct Run {
 pub struct Streamed {
     /// All of them.
     pub asked: usize,
-    /// Those of them that began while HammerDB counted.
+    /// The queries that began while HammerDB counted.
     pub counted: Vec<Asked>,
-    /// Those that the mirror was asked.
+    /// The queries that were meant for the mirror.
     pub answered: Option<Answered>,
 }
 
@@ -180,7 +180,7 @@ impl Answered {
     }
 }
 
-/// What processes have used so far.
+/// CPU time that processes have used so far.
 struct Busy {
     at: Instant,
     users: Duration,

@@ -1,5 +1,5 @@
-//! HammerDB's TPROC-C, a driver that others wrote, beside the mirror: what its users achieve without pg_anker, with it,
-//! and with an analytic stream beside them, on the mirror or on the heap.
+//! HammerDB's TPROC-C, a driver that others wrote, beside the mirror. It measures its users' throughput without
+//! pg_anker, with it, and with an analytic stream on the mirror or on the heap.
 //!
 //! | file | holds |
 //! |---|---|
@@ -88,7 +88,7 @@ impl Options {
         Options { warehouses: 1, minutes: 0.1, ramp_up: 0.0, rounds: 1, ..Options::full() }
     }
 
-    /// What is not given is as in a full run, or in a quick one.
+    /// Options that are not given have the values of a full run, or of a quick one.
     pub fn parse(given: impl Iterator<Item = String>) -> Parsed<Options> {
         let given: Vec<String> = given.collect();
         let is_quick = |argument: &String| argument == "--quick";

@@ -45,7 +45,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Of the stream's queries in all rounds; the last one of a round may have been answered when nobody waited for it any more.
+/// The share of the stream's queries that the engine answered, over all rounds. The last one of a round may have been
+/// answered when nobody waited for it any more.
 fn engine_share(found: &Found, config: &str) -> Option<f64> {
     let sum = |figure: &str| found.figure(figure).subject(config).values().iter().sum::<f64>();
     found.figure("served").subject(config).row().map(|_| (sum("served") / sum("asked")).min(1.0))

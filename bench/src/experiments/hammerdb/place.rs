@@ -1,8 +1,8 @@
-//! Where HammerDB's database is: in a private cluster, which starts anew for each run with the settings of that, or in a
-//! server of somebody, whose settings stay as they are.
+//! The place of HammerDB's database: a private cluster, started anew for each run with that run's settings, or a
+//! given server, whose settings stay.
 //!
 //! A minute of TPC-C adds half as many orders as five warehouses begin with. So the database is built once and never
-//! run on: every run has a fresh copy of it, and finds the same rows, indexes without gaps and no dead rows.
+//! run on: every run has a fresh copy, with the same rows, indexes without gaps and no dead rows.
 
 use std::sync::Arc;
 
@@ -32,9 +32,10 @@ pub struct Place {
 
 impl Place {
     pub fn private(server: &Arc<Server>) -> Result<Place> {
-        // As without pg_anker; its own settings count from when it is loaded. In a server's first minute nothing is vacuumed by
-        // default. `district` has grown by its dead rows until then, whence PostgreSQL expects several rows by its primary key, and
-        // in STOCK LEVEL reads all order lines of one: it depends on little whether a run begins so, and such a run stays slow.
+        // As without pg_anker; its own settings count from when it is loaded. By default nothing is vacuumed in a
+        // server's first minute, and until then `district` grows by its dead rows. PostgreSQL then expects several
+        // rows by its primary key, and STOCK LEVEL reads all order lines of one. Little decides whether a run begins
+        // like that, and such a run stays slow.
         let options = Options::default()
             .unset("shared_preload_libraries")
             .set("autovacuum_naptime", "5s")
@@ -57,7 +58,7 @@ impl Place {
         self.cluster.is_some()
     }
 
-    /// What is set that matters.
+    /// The relevant settings.
     pub fn described(&self) -> &'static str {
         if self.is_private() {
             "synchronous_commit off, fsync off, shared_buffers 2GB, autovacuum_naptime 5s"
@@ -79,7 +80,8 @@ impl Place {
         Ok(self.config(BUILT).connect(NoTls)?.batch_execute("VACUUM (FREEZE, ANALYZE)")?)
     }
 
-    /// A fresh copy of the database in a server with the settings of this configuration; how a superuser connects to it.
+    /// A fresh copy of the database, in a server with the settings of this configuration. Returns how a superuser
+    /// connects to it.
     pub fn prepare(&self, configuration: &Configuration) -> Result<Config> {
         if let Some(cluster) = &self.cluster {
             load_library(cluster, configuration.library)?;
@@ -96,7 +98,7 @@ impl Place {
         self.databases.discard(COPY)
     }
 
-    /// What HammerDB has to know to build the database, or to run on the copy.
+    /// HammerDB's settings to build the database, or to run on the copy.
     fn settings(&self, database: &str) -> Result<Vec<Setting>> {
         let admin = self.databases.admin();
         let host = match admin.get_hosts().first() {

@@ -14,7 +14,7 @@ use crate::tpcc::{self, Access, Pace, Scale, Workload};
 use crate::trial::{Checked, Trial};
 use crate::{Result, anker};
 
-/// What a run is for.
+/// The purpose of a run.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Part {
     /// Figures 6 and 7, and a column of Table 2.
@@ -35,7 +35,7 @@ impl Part {
     }
 }
 
-/// What is the same for all configurations.
+/// Conditions that all configurations share.
 pub struct Conditions {
     part: Part,
     workload: Workload,
@@ -67,8 +67,8 @@ impl Conditions {
         Conditions { part: Part::Mixed, workload, queries, sessions: SESSIONS, every, quiet, measured }
     }
 
-    /// A third of the time: there are many of these. Each stream of queries asks as often as two do elsewhere together, and
-    /// beside a varying number of clients they ask only the two queries that Figure 8 shows.
+    /// A third of the time, since there are many of these. Each stream of queries asks as often as two do elsewhere
+    /// together. Beside a varying number of clients they ask only the two queries that Figure 8 shows.
     pub fn scaling(options: &Options, scale: Scale, part: Part, streams: u32) -> Conditions {
         let usual = Conditions::usual(options, scale, Access::Uniform);
         let (clients, sessions) =
@@ -140,8 +140,8 @@ pub fn one(
     outcome.checked.refuse()
 }
 
-/// The same queries for each configuration of a round. Of the mirror the snapshot is asked for at READ COMMITTED, whatever the
-/// clients run at: SERIALIZABLE transactions that may write are the heap's.
+/// The same queries for each configuration of a round. The mirror's snapshot is requested at READ COMMITTED, whatever
+/// the clients' level: SERIALIZABLE transactions that may write run on the heap.
 fn plan(configuration: &Configuration, conditions: &Conditions, round: usize) -> Option<Plan> {
     let (sql, isolation, explain): (fn(&Query) -> String, _, _) = match configuration.side {
         Side::Nowhere | Side::Idle(_) => return None,

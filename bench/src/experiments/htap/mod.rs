@@ -35,7 +35,8 @@ const NAME: &str = "htap";
 const SETTINGS: &str = "synchronous_commit off, fsync off";
 /// A mirror that follows, and nobody asks.
 const MIRRORED: &str = "mirror, no queries";
-/// Beside a query of seconds on the heap SERIALIZABLE transactions come to more than the usual 64 have room for, and fail.
+/// Room for predicate locks: beside a query of seconds on the heap, SERIALIZABLE transactions need more than the
+/// usual 64, and would fail.
 const PREDICATE_LOCKS: &str = "10000";
 
 pub struct Options {
@@ -49,9 +50,9 @@ pub struct Options {
     pub mix: Mix,
     /// Transactions a second; else as many as can be.
     pub rate: Option<f64>,
-    /// Of the engine.
+    /// Mechanisms of the engine.
     pub mechanisms: Wanted,
-    /// Of transactions beside the engine.
+    /// Isolation levels of transactions beside the engine.
     pub levels: Vec<Isolation>,
     /// Numbers of streams of Figure 8; none: it is left out.
     pub streams: Vec<u32>,
@@ -60,7 +61,7 @@ pub struct Options {
     pub output: Output,
 }
 
-/// Where the queries are answered.
+/// The side that answers the queries.
 #[derive(Clone, PartialEq)]
 enum Side {
     /// None are asked.
@@ -86,7 +87,7 @@ fn configurations(mechanisms: &[String], levels: &[Isolation], apart: bool) -> V
         Configuration { name, side, isolation }
     };
     let mut all = vec![Configuration { name: ALONE.into(), side: Side::Nowhere, isolation: ReadCommitted }];
-    // What that level costs by itself is not the queries'.
+    // The cost of that level alone is not a cost of the queries.
     if levels.contains(&Serializable) {
         all.push(one(ALONE, Side::Nowhere, Serializable));
     }
@@ -169,7 +170,7 @@ impl Options {
         Ok(options.filled())
     }
 
-    /// What was not said.
+    /// The options with the unstated ones filled in.
     fn filled(mut self) -> Options {
         let usual = |quick, full| if self.quick { quick } else { full };
         let (warehouses, seconds, rounds) = (usual(1, 5), usual(3, 180), usual(1, 3));
@@ -200,8 +201,8 @@ impl Options {
         if self.quick { Duration::from_secs(1) } else { Duration::from_secs(5) }
     }
 
-    /// Of the server, beside those of all experiments. At a fixed rate nothing but transactions and queries runs: an ANALYZE
-    /// takes a processor for a second, and would decide the p99 of whatever it falls into.
+    /// Settings of the server, beside those of all experiments. At a fixed rate nothing but transactions and queries
+    /// runs. An ANALYZE would take a processor for a second and decide the p99 of the part it falls into.
     fn settings(&self) -> Vec<(&'static str, &'static str)> {
         let mut settings = vec![("shared_buffers", "1GB"), ("max_pred_locks_per_transaction", PREDICATE_LOCKS)];
         settings.extend(self.rate.map(|_| ("autovacuum", "off")));

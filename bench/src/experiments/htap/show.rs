@@ -1,4 +1,4 @@
-//! What was found, as the paper's figures and table.
+//! Results as the paper's figures and table.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Groups, Page, Plot, Scale, Section, Series};

@@ -1,5 +1,5 @@
-//! How close the sum of a column comes to what reading it costs at least: a column whose codes are the values themselves, too
-//! large for the processor's caches.
+//! Bandwidth: the time to sum a column, relative to the time that reading it takes at least. The column's codes are
+//! the values themselves, and it is too large for the processor's caches.
 
 use std::hint::black_box;
 use std::thread;

@@ -12,11 +12,12 @@ use crate::sets::{self, Answered, Query, Route};
 use crate::wire::Wire;
 use crate::{Result, anker};
 
-/// What the heap gets for a query.
+/// Time limit of the heap for a query.
 pub const LIMIT: Duration = Duration::from_secs(120);
-/// What all runs of a side get for a query: one that takes long is not run as often.
+/// Time that all runs of one side together may take for a query: a long one is run less often.
 const ENOUGH_MS: f64 = 20e3;
-/// Peers hand rows to Python one by one: of a longer result that would be most of their time.
+/// The longest result that peers are asked for: they hand rows to Python one by one, which would be most of their
+/// time.
 const FEW_ROWS: usize = 20_000;
 /// Figures of this experiment have no parameters but those of the whole run.
 pub const NONE: Value = Value::Null;
@@ -190,7 +191,7 @@ fn planning_ms(client: &mut Client, query: &Query) -> Result<f64> {
     Ok(least)
 }
 
-/// What the engine itself takes, the least of several; `None` if it does not answer.
+/// The engine's own time, the least of several runs; `None` if it does not answer.
 pub fn engine_ms(client: &mut Client, sql: &str, runs: u32) -> Result<Option<f64>> {
     let mut least: Option<f64> = None;
     for _ in 0..runs {

@@ -1,5 +1,5 @@
-//! A set of queries on the heap with its indexes, on the mirror, and in those of its peers that are there: in turns, so that
-//! what a machine does meanwhile is everybody's.
+//! A set of queries on the heap with its indexes, on the mirror, and on the peers that are installed. They take
+//! turns, so that other load on the machine affects all of them.
 
 mod bandwidth;
 mod measured;

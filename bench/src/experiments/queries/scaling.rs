@@ -1,4 +1,4 @@
-//! What more threads bring: each query's time in the engine, with one number of threads after the other.
+//! Scaling: each query's time in the engine, with one number of threads after the other.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub fn measure(config: &Config, options: &Options, findings: &mut Findings) -> R
     Ok(())
 }
 
-/// Another engine, with so many threads for a query.
+/// Restarts the engine with `threads` threads for a query.
 fn restart(client: &mut Client, set: &Set, threads: u32) -> Result<()> {
     client.batch_execute(&format!("ALTER SYSTEM SET anker.query_threads = {threads}"))?;
     client.batch_execute("SELECT pg_reload_conf()")?;

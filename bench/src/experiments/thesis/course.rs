@@ -7,7 +7,7 @@ use anker_report::percentile;
 /// Pieces from a quarter of the usual time between two injections before one to three quarters after it.
 const PIECES: usize = 40;
 const BEFORE: f64 = 0.25;
-/// Of that time, what counts as just after an injection.
+/// The part of that time that counts as just after an injection.
 const AFTER: f64 = 0.1;
 
 /// Times in seconds, latencies in microseconds.

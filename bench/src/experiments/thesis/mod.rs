@@ -1,6 +1,6 @@
-//! Chapter 5 of the thesis on ScooterDB, on a real server: a stream of small transactions, one after the other, into which an
-//! analytic query on a snapshot is injected every so often; what that does to the transactions that follow, as their client
-//! sees it and as the engine does, which applies them.
+//! Chapter 5 of the thesis on ScooterDB, on a real server. A stream of small transactions runs one after the other,
+//! and an analytic query on a snapshot is injected at intervals. The effect on the following transactions is measured
+//! as their client sees it, and as the engine that applies them does.
 //!
 //! | file | holds |
 //! |---|---|
@@ -42,10 +42,10 @@ const NAME: &str = "thesis";
 const HEAP: &str = "heap";
 
 pub struct Options {
-    /// Of YCSB.
+    /// Mixes of YCSB.
     mixes: Vec<Mix>,
     records: Vec<u32>,
-    /// Of TPC-H.
+    /// Scale factors of TPC-H.
     scales: Vec<f64>,
     query: String,
     transactions: u64,
@@ -227,7 +227,7 @@ fn rows_of(outcome: &Outcome, config: &str, params: &Value, findings: &mut Findi
     course_of("apply", &injections, &outcome.applied, config, params, findings);
 }
 
-/// Where a client's latencies lie, or the engine's. The course itself is that of the first round.
+/// The course of a client's latencies, or of the engine's. It is that of the first round.
 fn course_of(
     of: &str,
     injections: &[std::time::Instant],

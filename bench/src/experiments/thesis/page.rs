@@ -1,4 +1,4 @@
-//! What the runs come to, as the thesis' figures.
+//! Results of the runs, as the thesis' figures.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Page, Plot, Scale, Section};
@@ -172,7 +172,7 @@ fn summary(found: &Found, size: &Value, size_is: &str) -> Grid {
     grid
 }
 
-/// What the engine tells.
+/// Figures that the engine reports.
 fn engine(found: &Found, size: &Value, size_is: &str) -> Grid {
     const FIGURES: [(&str, &str); 9] = [
         ("snapshot", "snapshot, ms"),

@@ -1,4 +1,5 @@
-//! One run: a stream of transactions into which a query is injected after every so many of them, and what each took.
+//! One run: a stream of transactions into which a query is injected at regular intervals, and the time of each
+//! transaction.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -42,7 +43,7 @@ pub struct Outcome {
     pub injected: Vec<Asked>,
     /// By when its commit was known, and how long after the commit the engine had it, in microseconds.
     pub applied: Vec<(Instant, f64)>,
-    /// Of all transactions that should have one.
+    /// Transactions without an apply time, of all that should have one.
     pub applied_missing: usize,
     pub seconds: f64,
     /// Seconds of the processors: the whole server, the engine; `None` of a server elsewhere.
@@ -51,7 +52,7 @@ pub struct Outcome {
     pub served: Option<(i64, i64)>,
 }
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared {
     /// Transactions that have ended.
     ended: AtomicU64,
@@ -137,7 +138,8 @@ impl Stream<'_> {
     }
 }
 
-/// One query after the other; every second one tells what its snapshot took, on the heap too, which does the same work so.
+/// Runs one query after the other. Every second one reports the time of its snapshot, on the heap too, so that both
+/// sides do the same work.
 fn answer(
     mut asker: Asker,
     sql: &str,
@@ -207,16 +209,16 @@ impl Session {
     }
 }
 
-/// Reads now and then what the engine tells of the last transactions that it applied. The first one that was written in the
-/// run is the first one that it tells of, and so on.
+/// Reads at intervals what the engine reports of its last applied transactions. Its first one is the first that was
+/// written in the run, and so on.
 struct Follower {
     stop: std::sync::Arc<AtomicU64>,
     thread: JoinHandle<Result<Vec<(u64, f64)>>>,
 }
 
-/// Of as many transactions as the engine remembers.
+/// Interval of reading: the engine remembers the transactions of a longer time.
 const PERIOD: Duration = Duration::from_millis(100);
-/// For what is still on its way when the run is over.
+/// Time for transactions that are still on their way when the run is over.
 const LIMIT: Duration = Duration::from_secs(10);
 
 impl Follower {
@@ -248,7 +250,7 @@ impl Follower {
         Ok(Follower { stop, thread })
     }
 
-    /// Of the first so many transactions that were written, with their places among them.
+    /// The times of the first `written` transactions, with their places among them.
     fn finish(self, written: usize) -> Result<Vec<(u64, f64)>> {
         self.stop.store(written as u64, Ordering::Relaxed);
         self.thread.join().map_err(|_| "the follower panicked")?

@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// Of the Zipf distribution, as YCSB has it.
+/// Skew of the Zipf distribution, as in YCSB.
 const THETA: f64 = 0.99;
 
 /// Ranks by Gray et al.'s method ("Quickly generating billion-record synthetic databases"), scattered by a hash.
@@ -26,7 +26,7 @@ impl Keys {
         scattered(self.rank(random.random())) % self.count
     }
 
-    /// Of a number from 0 to 1; the least rank is the most frequent.
+    /// The rank for a number from 0 to 1; the least rank is the most frequent.
     fn rank(&self, drawn: f64) -> u64 {
         let share = drawn * self.zeta;
         if share < 1.0 {

@@ -24,7 +24,7 @@ pub enum Workload {
     Tpch { scale: f64, query: String },
 }
 
-/// What a client does.
+/// The transactions of a client.
 #[derive(Clone)]
 pub enum Mix {
     Ycsb(ycsb::Mix),
@@ -32,7 +32,7 @@ pub enum Mix {
     Nine,
 }
 
-/// What transactions find their rows by, and is the same for all clients.
+/// Data by which transactions find their rows, the same for all clients.
 #[derive(Clone)]
 pub enum Rows {
     Records(u32),
@@ -103,7 +103,7 @@ impl Mix {
         }
     }
 
-    /// What a client does, the same for the same seed.
+    /// A client's transactions, the same for the same seed.
     pub fn begin(&self, client: &mut Client, rows: &Rows, seed: u64) -> Result<Box<dyn Transactions>> {
         match (self, rows) {
             (Mix::Ycsb(mix), Rows::Records(records)) => Ok(Box::new(ycsb::Client::begin(mix, client, *records, seed)?)),

@@ -26,7 +26,7 @@ fn set() -> Result<&'static Set> {
     Ok(Set::named("tpch").ok_or("no TPC-H")?)
 }
 
-/// What can be changed: orders, each with the number of its lines, and how many parts there are.
+/// Rows that can be changed: orders with the number of their lines, and the number of parts.
 pub struct Lines {
     orders: Vec<(i64, i32)>,
     parts: i32,
