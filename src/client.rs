@@ -3,9 +3,9 @@
 //! A backend keeps one connection on which everything was answered for its next request. The engine may close it
 //! meanwhile, or end: a request on it that the engine has not begun to answer goes out once more, on a new connection.
 //!
-//! Never blocks without serving interrupts, and never without a limit: every wait is for latch and socket together, and
-//! an engine that shows no sign of life is given up. The socket is closed when the value is dropped, which cancels what
-//! the engine is doing for it; owners that live in PostgreSQL's memory drop it from a memory context callback, since
+//! It never blocks without serving interrupts, and never without a limit. Every wait is for latch and socket
+//! together, and an engine without a sign of life is given up. The socket is closed when the value is dropped, which
+//! cancels the engine's work for it. Owners in PostgreSQL's memory drop it from a memory context callback, since
 //! errors jump over everything else.
 
 use std::cell::RefCell;
@@ -23,8 +23,9 @@ use protocol::request::{Hello, Refusal};
 use crate::pg::catalog::relation_name;
 use crate::pg::{session, wait};
 
-/// Directory of the sockets, below the data directory, which is every server process's working directory. pg_basebackup
-/// passes over names that begin as this one does, and pg_rewind over such files in a directory: it could not read a socket.
+/// Directory of the sockets, below the data directory, which is every server process's working directory.
+/// pg_basebackup passes over names that begin as this one does, and pg_rewind over such files in a directory: it
+/// could not read a socket.
 pub const SOCKET_DIRECTORY: &str = "pgsql_tmp_anker";
 /// An engine that sends nothing for so long where we wait for it, or takes nothing of what we send, hangs. One that is
 /// busy says that it is there once a second ([`frame::ALIVE_INTERVAL`]).
@@ -48,11 +49,11 @@ pub struct Engine {
     /// For how long the engine may show no sign of life.
     pub patience: Duration,
     database: pg_sys::Oid,
-    /// Of a connection that was kept, until the engine says something.
+    /// The request on a connection that was kept, until the engine says something.
     again: Option<Again>,
 }
 
-/// What to do if the connection turns out to be closed.
+/// A request to repeat if the connection turns out to be closed.
 struct Again {
     request: Vec<u8>,
     /// When there must be a new connection.
@@ -61,7 +62,7 @@ struct Again {
 
 /// Why nothing was received.
 pub enum Lost {
-    /// What has come does not fit into this process.
+    /// This process has no memory for the answer.
     NoMemory(String),
     Other(String),
 }
@@ -316,8 +317,8 @@ fn hello() -> Vec<u8> {
 struct Descriptor;
 
 impl Descriptor {
-    /// So many stay for others: the server's own waits take one, and raise an error where there is none. Few, since with
-    /// the smallest `max_files_per_process` a process may have 16.
+    /// Descriptors that stay for others: the server's own waits take one, and raise an error if there is none. They
+    /// are few, since with the smallest `max_files_per_process` a process may have 16.
     const SPARE: usize = 4;
 
     fn reserve() -> Option<Descriptor> {

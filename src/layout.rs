@@ -1,4 +1,4 @@
-//! What the mirror keeps of a relation, and the fingerprint under which that holds.
+//! The mirror's layout of a relation, and the fingerprint under which it holds.
 //!
 //! Everything comes from the server's caches, so that backend (under its lock), loader (under its lock) and capture
 //! worker (under the historic snapshot of decoding) compute the same from the same definition.
@@ -100,7 +100,8 @@ pub fn fingerprint(relation: &OpenRelation) -> u64 {
     hash.finish()
 }
 
-/// The mirror's type of a column, or why there is none. What the engine cannot compute with is kept as it is.
+/// The mirror's type of a column, or the reason why there is none. Values that the engine cannot compute with are
+/// kept as they are.
 fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String> {
     // Known from PostgreSQL 18 on: it is nowhere, but computed for each query.
     const VIRTUAL: u8 = b'v';

@@ -1,8 +1,9 @@
 //! Notes: logical messages that workers of ours write into the WAL for the capture worker to find.
 //!
-//! Some decisions are not caused by a committed transaction (the list of mirrored tables at the start, watching a table
-//! again after a fault), yet have to be made at a definite position of the stream, under the catalog of that position.
-//! A note makes one: decoding reaches it in order and calls back with the historic snapshot of just there.
+//! Some decisions are not caused by a committed transaction: the list of mirrored tables at the start, or watching a
+//! table again after a fault. Still they have to be made at a definite position of the stream, under the catalog of
+//! that position. A note makes one: decoding reaches it in order and calls back with the historic snapshot of just
+//! there.
 
 use std::ffi::CStr;
 
@@ -15,14 +16,14 @@ pub const PREFIX: &CStr = c"pg_anker";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Whom it is for: tells notes to an earlier worker of the database from ours.
+    /// The addressee, which tells notes to this worker from those to an earlier worker of the database.
     pub worker: u64,
     pub content: Content,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
-    /// What `anker.mirrored` holds, but for changes that the stream itself has brought or will bring.
+    /// The contents of `anker.mirrored`, except changes that the stream itself has brought or will bring.
     Registry { relids: Vec<u32> },
     /// Time to watch tables again.
     WatchAgain { relids: Vec<u32> },

@@ -57,7 +57,7 @@ reasons! {
     TooLarge "too_large",
     /// Rows that would have to be sent along are too many.
     RowsSent "rows_sent",
-    /// What hides rows from the user might not come first.
+    /// A condition that hides rows from the user might not come first.
     RowSecurity "row_security",
     /// The statement is no query alone.
     Statement "statement",

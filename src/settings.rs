@@ -14,8 +14,8 @@ pub enum Route {
     /// Every query that the engine can answer exactly.
     #[name = c"prefer"]
     Prefer,
-    /// As `prefer`, but what the engine does not answer is an error: a query on mirrored tables alone when it is planned, others
-    /// when they were meant for it.
+    /// As `prefer`, but what the engine does not answer is an error: a query on mirrored tables alone when it is
+    /// planned, others when they were meant for it.
     #[name = c"force"]
     Force,
     /// None.
@@ -310,7 +310,7 @@ pub fn random_joins() -> Option<u64> {
     Some(JOIN_ORDER_SEED.get() as u64).filter(|seed| *seed > 0)
 }
 
-/// What `anker.route = auto` reckons with.
+/// The costs that `anker.route = auto` reckons with.
 pub fn engine_costs() -> route::Costs {
     route::Costs {
         startup: STARTUP_COST.get(),
@@ -320,7 +320,7 @@ pub fn engine_costs() -> route::Costs {
     }
 }
 
-/// What the engine is started with.
+/// The settings that the engine is started with.
 pub fn engine_settings() -> protocol::control::Settings {
     let bytes = |mb: i32| (mb as u64) << 20;
     protocol::control::Settings {

@@ -1,7 +1,7 @@
 //! Shared memory: what launcher, workers, loaders and backends know of each other.
 //!
-//! Two hash tables, each under a lightweight lock: databases that are (to be) mirrored, and their tables. Everything here
-//! is advice for routing and for the views; whether a query may be served is decided by the engine.
+//! Two hash tables, each under a lightweight lock: databases that are (to be) mirrored, and their tables. Everything
+//! here is advice for routing and for the views; whether a query may be served is decided by the engine.
 
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ static DATABASES: Map<Database> = Map::new(c"pg_anker databases");
 static TABLES: Map<Table> = Map::new(c"pg_anker tables");
 static GLOBALS: AtomicPtr<Globals> = AtomicPtr::new(ptr::null_mut());
 
-/// What is there once.
+/// State that exists once per server.
 struct Globals {
     launcher_proc: AtomicI32,
     last_generation: AtomicU64,
@@ -170,7 +170,7 @@ pub struct Table {
     pub relid: pg_sys::Oid,
     pub state: TableState,
     pub generation: u64,
-    /// That of the definition under which it is followed.
+    /// The fingerprint of the definition under which it is followed.
     pub fingerprint: u64,
     /// The last generation that a loader has tried to load.
     pub tried: u64,
@@ -253,8 +253,8 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
     DATABASES.change_or_insert(new, change).is_some()
 }
 
-/// The next state of a database, with what else `change` says. Not of one that is suspended, which only who suspended it
-/// takes back: false then, or if there is no room for its entry.
+/// Sets the next state of a database, and what else `change` does to its entry. Returns false if there is no room for
+/// the entry, or if the database is suspended: only the process that suspended it may end that.
 pub fn set_state(oid: pg_sys::Oid, state: DatabaseState, change: impl FnOnce(&mut Database)) -> bool {
     let mut taken = false;
     update_database(oid, |d| {
@@ -321,8 +321,8 @@ pub fn room_for_tables() -> usize {
     TABLES.room()
 }
 
-/// A number for a table's mirror that no other one has had since the server started: a loader that outlives its worker
-/// can then not be taken for one of the next worker's.
+/// A number for a table's mirror that no other one has had since the server started. So a loader that outlives its
+/// worker cannot be taken for one of the next worker's.
 pub fn next_generation() -> u64 {
     globals().last_generation.fetch_add(1, Ordering::Relaxed) + 1
 }

@@ -1,5 +1,5 @@
-//! What planner and scan agree on: the names of the two nodes, and what the one tells the other. That travels in the plan
-//! node, and so through plan caches.
+//! The agreement of planner and scan: the names of the two nodes, and the messages from one to the other. These
+//! travel in the plan node, and so through plan caches.
 
 use std::ffi::CStr;
 
@@ -26,7 +26,7 @@ pub struct ScanSpec {
     pub columns: Vec<ResultColumn>,
     /// The functions that the query calls, which its user must have the right to execute.
     pub functions: Vec<u32>,
-    /// What the query calls the rows that the backend computes, for each of the plan's relations that consists of such.
+    /// The query's names for the rows that the backend computes, one for each of the plan's relations of that kind.
     pub sent: Vec<String>,
     /// For each of the plan's relations.
     pub names: Vec<RelationNames>,
@@ -44,7 +44,7 @@ pub struct RelationNames {
     pub hides: bool,
 }
 
-/// What a parameter's value is of what its expression gives when the query starts.
+/// How a parameter's value follows from its expression's when the query starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     Value,
@@ -64,15 +64,15 @@ pub struct ResultColumn {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Conversion {
     Plain(Type),
-    /// Of a type that the engine does not know, kept in this form.
+    /// A value of a type that the engine does not know, kept in this form.
     Kept(Form),
-    /// char(n): padded to so many characters.
+    /// char(n): padded to this many characters.
     Padded(u32),
     /// Decimal sum and count, divided by PostgreSQL.
     Average {
         scale: u8,
     },
-    /// What `Agg::Spread` makes of numbers of this scale, finished by PostgreSQL.
+    /// The result of `Agg::Spread` over numbers of this scale, finished by PostgreSQL.
     Spread {
         of: Spread,
         scale: u8,
@@ -94,7 +94,7 @@ impl ScanSpec {
     }
 }
 
-/// Why a query is the heap's, for the `custom_private` of the node that chooses.
+/// A heap reason, for the `custom_private` of the node that chooses.
 pub fn reason_to_list(reason: &Reason) -> *mut pg_sys::List {
     let mut list = std::ptr::null_mut();
     push(&mut list, string_node(reason.why.name()));

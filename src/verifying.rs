@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Of this backend, which has one thread.
+/// Whether this backend, which has one thread, is verifying.
 static NOW: AtomicBool = AtomicBool::new(false);
 
 pub fn now() -> bool {

@@ -1,7 +1,7 @@
 //! `anker.calibrate`: what the engine's work costs on this machine, in the units of the planner's costs.
 //!
-//! A few queries of each kind are run by both sides on mirrored tables of several sizes. The heap's times say how long a
-//! unit takes, the engine's what its work costs.
+//! A few queries of each kind are run by both sides on mirrored tables of several sizes. The heap's times say how
+//! long a unit takes, the engine's what its work costs.
 
 use std::ffi::CStr;
 
@@ -20,9 +20,9 @@ use crate::settings;
 const TABLES: usize = 3;
 /// With fewer rows in the largest nothing can be told from noise.
 const FEWEST_ROWS: i64 = 10_000;
-/// Of less four costs cannot be told.
+/// Fewer probes cannot tell four costs apart.
 const FEWEST_PROBES: usize = 5;
-/// The least of so many runs counts.
+/// Runs of a query, of which the fastest counts.
 const RUNS: usize = 3;
 /// No request to another process is answered faster.
 const FASTEST_ANSWER_MS: f64 = 0.1;
@@ -43,7 +43,7 @@ fn calibrate(
         .hint("Of fewer rows nothing can be told from noise.")
         .raise()
     }
-    // What the queries name is PostgreSQL's, whatever else has such a name.
+    // Names in the queries are PostgreSQL's own, whatever else has such a name.
     let search_path = [(c"search_path", c"pg_catalog, pg_temp")];
     let probes: Vec<Probe> = session::with_settings(&search_path, || {
         let tables = Spi::connect(|client| tables(client, max_rows));
@@ -86,7 +86,7 @@ fn calibrate(
 
 /// A query that both sides have run.
 struct Probe {
-    /// Of its table.
+    /// Rows of its table.
     rows: i64,
     work: Work,
     engine_ms: f64,
@@ -140,7 +140,7 @@ fn run(query: &str, route: &CStr) -> Ran {
     Ran { cost: number(&explained["Plan"], "Total Cost"), execution_ms, total_ms }
 }
 
-/// What the planner takes for the engine's work: what the query costs there if nothing else costs anything.
+/// The planner's estimate of the engine's work: the query's cost there if nothing else costs anything.
 fn work(query: &str) -> Work {
     let cost = |which: usize| {
         let price = |i| if i == which { c"1" } else { c"0" };
@@ -270,7 +270,7 @@ fn least(times: impl Iterator<Item = f64>) -> f64 {
     times.fold(f64::INFINITY, f64::min)
 }
 
-/// Of some numbers, at least one.
+/// The median of some numbers, at least one.
 fn middle(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]

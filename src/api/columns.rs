@@ -1,7 +1,8 @@
-//! `anker.columns` and `anker.chunks`: what the columns of a mirrored table look like in the engine.
+//! `anker.columns` and `anker.chunks`: the columns of a mirrored table, as the engine stores them.
 //!
-//! What rows hold is shown only to those who may read it: with the privilege, and where no row security is active for them. How
-//! columns are written says something of it, too: that is shown to those as well who may see all statistics.
+//! The contents of rows are shown only to users who may read them: they need the privilege, and no row security may
+//! be active for them. The encoding of a column also reveals something of its contents. It is shown to these users,
+//! and to those who may see all statistics.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -211,7 +212,7 @@ fn look(relation: pg_sys::Oid) -> Result<Seen, String> {
     seen.ok_or_else(|| "the table is locked, or is no more".into())
 }
 
-/// What the engine tells of a table.
+/// Asks the engine for the survey of a table.
 fn ask(relation: pg_sys::Oid, seen: &Seen, by_chunk: bool, patience: Duration) -> Result<TableSurvey, String> {
     let database = session::database();
     match shared::table(database, relation) {

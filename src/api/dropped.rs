@@ -1,6 +1,6 @@
 //! DROP of a mirrored table takes its row out of `anker.mirrored`, in the same transaction.
 //!
-//! Whoever drops it, and however (CASCADE, DROP OWNED, DROP SCHEMA): PostgreSQL tells of each object that goes.
+//! PostgreSQL reports each object that goes, whoever drops it and however (CASCADE, DROP OWNED, DROP SCHEMA).
 
 use std::ffi::c_void;
 

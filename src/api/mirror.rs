@@ -1,7 +1,8 @@
 //! `anker.mirror`, `anker.unmirror`, `anker.wait_for_mirror`: which tables are mirrored.
 //!
-//! The truth is the table `anker.mirrored`; capture workers follow it through the stream like any other. What is done
-//! here beyond writing it is to say early and clearly what cannot work, and to wake who must know.
+//! The truth is the table `anker.mirrored`; capture workers follow it through the stream like any other. Beyond
+//! writing it, these functions report early and clearly if something cannot work, and wake the processes that must
+//! know.
 
 use std::time::{Duration, Instant};
 
@@ -118,7 +119,7 @@ fn check_listed(relation: pg_sys::Oid) {
     report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, Some(hint.into()))
 }
 
-/// What the whole server must have for anything to be mirrored.
+/// Checks the settings that the whole server must have for anything to be mirrored.
 fn check_server() {
     if session::in_recovery() {
         report(

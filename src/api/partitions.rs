@@ -1,8 +1,8 @@
 //! Tables that consist of others: a partitioned table, or one that others inherit from, is mirrored as all its parts.
 //!
-//! `anker.mirrored` lists the parts, which are followed like any other table; `anker.mirrored_parents` remembers whose
-//! parts are to be in it, those that come later too: what becomes a part by CREATE TABLE or ATTACH PARTITION is listed in
-//! the same transaction. A part that is detached stays in the list.
+//! `anker.mirrored` lists the parts, which are followed like any other table. `anker.mirrored_parents` remembers the
+//! wholes whose parts are to be in it, later ones included. A table that becomes a part by CREATE TABLE or ATTACH
+//! PARTITION is listed in the same transaction. A part that is detached stays in the list.
 
 use pgrx::prelude::*;
 

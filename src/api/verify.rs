@@ -37,7 +37,7 @@ enum Side {
     Mirror,
 }
 
-/// Of a table with parts, all of them.
+/// Compares a table with its mirror; a table with parts, all of them.
 #[pg_extern]
 fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String), name!(row_data, String))> {
     let tables = partitions::parts(relation, Lock::Read).unwrap_or_else(|| vec![relation]);
@@ -143,8 +143,8 @@ fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
     let settings = [(c"anker.route", route), (c"anker.fallback", c"off"), (c"extra_float_digits", c"3")];
     Spi::connect(|_| {
         let ask = || {
-            // SAFETY: within SPI. `read_only` makes the cursor use the active snapshot instead of one of its own; rows are
-            // read before their table is freed.
+            // SAFETY: within SPI. `read_only` makes the cursor use the active snapshot instead of one of its own;
+            // rows are read before their table is freed.
             unsafe {
                 let options = pg_sys::CURSOR_OPT_NO_SCROLL as i32;
                 let plan = pg_sys::SPI_prepare_cursor(query.as_ptr(), 0, ptr::null_mut(), options);

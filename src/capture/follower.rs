@@ -19,7 +19,7 @@ use crate::pg::tuple::OnDisk;
 /// The relation id in invalidations that means "all".
 const ALL_RELATIONS: u32 = 0;
 
-/// What follows the stream, and all that it decides about.
+/// The stream's follower, with all the state that it decides about.
 pub struct Follower {
     pub registry: Registry,
     pub out: Outbox,

@@ -1,7 +1,7 @@
 //! The launcher: one capture worker for each database that has mirrored tables, and no slot that holds back too much.
 //!
-//! It reads shared catalogs only. Which databases have mirrored tables it learns by probing each once when it first sees
-//! it (a capture worker without work ends at once), later from `anker.mirror()` by way of shared memory.
+//! It reads shared catalogs only. Which databases have mirrored tables it learns by probing each once when it first
+//! sees it (a capture worker without work ends at once), later from `anker.mirror()` by way of shared memory.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
@@ -43,13 +43,13 @@ pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
     Launcher::default().run();
 }
 
-/// What a crash has left. If workers outlived an earlier launcher, nothing is stale.
+/// Removes the sockets that a crash has left. If workers outlived an earlier launcher, nothing is stale.
 fn remove_stale_sockets() {
     if shared::databases().iter().any(|database| database.worker_pid != 0) {
         return;
     }
-    // Without the directory there is nothing to remove; what cannot be removed is in nobody's way but an engine's, which
-    // then says so.
+    // Without the directory there is nothing to remove; what cannot be removed is in nobody's way but an engine's,
+    // which then says so.
     for socket in fs::read_dir(client::SOCKET_DIRECTORY).into_iter().flatten().flatten() {
         let _ = fs::remove_file(socket.path());
     }
@@ -158,7 +158,7 @@ impl Launcher {
             return LOOK_EVERY;
         }
         if course.worker.take().is_some() {
-            // It has just ended. What its end means stands in the state, which must be read after it.
+            // The worker has just ended. The state says what its end means, and must be read after it.
             return self.take_note_of_end(oid, now);
         }
         match database.state {

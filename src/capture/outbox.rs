@@ -1,4 +1,4 @@
-//! What goes to the engine: messages gathered in a buffer, then into the ring, waiting where the engine is slower.
+//! Messages to the engine: gathered in a buffer, then written to the ring, waiting if the engine is slower.
 
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;

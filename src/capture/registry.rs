@@ -74,7 +74,7 @@ impl Registry {
         self.tables.relids().collect()
     }
 
-    /// What encodes the rows of a table, if it is watched.
+    /// The encoder of a table's rows, if it is watched.
     pub fn encoder(&mut self, relid: u32) -> Option<&mut RowEncoder> {
         self.tables.follower(relid)
     }

@@ -1,4 +1,4 @@
-//! What the views say of a worker, and how one ends itself.
+//! The worker's state in the views, and how a worker ends itself.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;

@@ -150,7 +150,7 @@ impl Capture {
         self.publish_position();
     }
 
-    /// What the engine had to say.
+    /// Handles the engine's messages.
     fn hear_engine(&mut self) {
         let follower = self.decoder.follower();
         follower.out.poll_engine();
@@ -209,8 +209,8 @@ impl Capture {
         });
     }
 
-    /// The next worker, should one be wanted meanwhile, finds out anew. One that found a list with tables and then none to
-    /// mirror is no reason to try again at once.
+    /// The next worker, should one be wanted meanwhile, finds out anew. One that found a list with tables and then
+    /// none to mirror is no reason to try again at once.
     fn stop(&mut self) {
         let registry = &self.decoder.follower().registry;
         registry.stop_loaders();
@@ -248,7 +248,7 @@ fn random_token() -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// The process is gone but for its place in the proc array: slot dropped, engine dying with us.
+/// Called when the process is gone except for its place in the proc array: slot dropped, engine dying with us.
 #[pg_guard]
 unsafe extern "C-unwind" fn left(_code: std::ffi::c_int, database: pg_sys::Datum) {
     let database = pg_sys::Oid::from(database.value() as u32);

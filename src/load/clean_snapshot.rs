@@ -27,9 +27,9 @@ const RETRY_MS: i64 = 2;
 /// Waiting longer than this is told.
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
-/// Opens a REPEATABLE READ transaction whose snapshot is such a one, and returns it. The caller has made sure that C lies
-/// behind it. `prepare` runs in each transaction tried, before its snapshot is taken; `waiting` is told what for, when that
-/// takes long.
+/// Opens a REPEATABLE READ transaction whose snapshot is such a one, and returns it. The caller has made sure that C
+/// lies behind it. `prepare` runs in each transaction tried, before its snapshot is taken; `waiting` is told what
+/// for, when that takes long.
 pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapshot {
     wait_for_commit_log(&mut waiting);
     let start = Instant::now();

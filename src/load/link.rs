@@ -1,7 +1,7 @@
 //! A loader's connection to the engine.
 //!
-//! While it waits it holds a lock on the table and a snapshot. So it gives way to whoever waits for a lock on the table,
-//! and does not wait for ever for an engine that does nothing.
+//! While it waits it holds a lock on the table and a snapshot. So it gives way to whoever waits for a lock on the
+//! table, and does not wait for ever for an engine that does nothing.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::client::{Engine, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation;
 
-/// The engine takes rows and answers at once, but for the time it takes to apply what lies before.
+/// The engine takes rows and answers at once, except for the time it takes to apply the stream before.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks whether somebody waits for us.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
 //! `anker.mirrored`, the list of mirrored tables: reading it, and taking out tables that were dropped.
 //!
-//! Nobody waits here for a lock while he holds a snapshot, and DROP waits for nothing at all: a row of a table that is
-//! no more is passed over by all who read the list.
+//! Nothing here waits for a lock while it holds a snapshot, and DROP waits for nothing at all. Readers of the list
+//! skip the row of a table that does not exist any more.
 
 use std::ffi::CStr;
 
@@ -21,7 +21,7 @@ const SCHEMA: &CStr = c"anker";
 const TABLE: &CStr = c"mirrored";
 const PARENTS: &CStr = c"mirrored_parents";
 
-/// What a reader of the list is started with.
+/// The arguments of a reader of the list.
 #[derive(Serialize, Deserialize)]
 pub struct ListOrder {
     pub worker: u64,
@@ -65,8 +65,8 @@ pub fn has_tables(list: pg_sys::Oid) -> Option<bool> {
     Some(any)
 }
 
-/// A table is being dropped: its row goes too, if nobody is in the way. Never waits. Whoever follows the list sees that
-/// the table is gone.
+/// Removes the row of a table that is being dropped, if nobody is in the way. Never waits. Followers of the list see
+/// that the table is gone.
 pub fn remove_from_list(relid: pg_sys::Oid) {
     for list in [TABLE, PARENTS].into_iter().filter_map(own_table).filter(|&list| list != relid) {
         if relation::try_lock(list, Lock::Write) {
@@ -117,8 +117,8 @@ fn read(list: pg_sys::Oid) -> Vec<u32> {
     relids
 }
 
-/// A commit that changes the catalog, as far as decoding can tell. It makes decoding's picture of the catalog anew: the one from
-/// when the slot was made may lack what was committed just then, and would be used until some DDL.
+/// A commit that changes the catalog, as far as decoding can tell. It makes decoding's picture of the catalog anew:
+/// the one from when the slot was made may lack what was committed just then, and would be used until some DDL.
 fn renew_catalog(list: pg_sys::Oid) {
     transaction::run(|| {
         transaction::number();

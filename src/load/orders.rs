@@ -1,10 +1,10 @@
-//! What a loader is told to load: several tables, since with small ones most of the cost is that of the process.
+//! The orders of a loader: several tables, since with small ones most of the cost is that of the process.
 
 use follow::LoadOrder;
 
 use crate::pg::process::Extra;
 
-/// As many as fit into what a worker can be started with: an id of 5 and a generation of 10 bytes each at most.
+/// The most orders that fit a worker's arguments: an id has at most 5 bytes, a generation 10.
 pub const MAX_ORDERS: usize = 8;
 
 pub fn to_extra(orders: &[LoadOrder]) -> Extra {

@@ -1,5 +1,5 @@
-//! Loading tables, one after the other: the rows of each under a clean snapshot, encoded as the stream's rows are, to the
-//! engine's socket.
+//! Loading tables, one after the other: the rows of each under a clean snapshot, encoded as the stream's rows are, to
+//! the engine's socket.
 
 use std::time::{Duration, Instant};
 
@@ -48,8 +48,8 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
     // It changed nothing, and aborting releases whatever a half-done load still holds.
     transaction::abort();
     match outcome {
-        // Plans of prepared statements that were made without the mirror are thought over again, where `anker.route` routes
-        // statements that are not flagged.
+        // Plans of prepared statements that were made without the mirror are thought over again, where `anker.route`
+        // routes statements that are not flagged.
         Ok(()) => transaction::run(|| relation::make_plans_anew(order.relid.into())),
         Err(reason) => blame(&reason),
     }
@@ -91,8 +91,8 @@ fn wait_for_lock(relid: pg_sys::Oid) -> bool {
     true
 }
 
-/// Sends all rows of the relation under the active snapshot; returns their number. What is detoasted for a row is freed
-/// behind it.
+/// Sends all rows of the relation under the active snapshot and returns their number. Detoasted values of a row are
+/// freed after it.
 fn send_rows(
     relation: &OpenRelation,
     encoder: &mut RowEncoder,

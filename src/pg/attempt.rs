@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 
 use super::transaction;
 
-/// What an error that was taken back says.
+/// The message of an error that was taken back.
 pub struct Raised(pub String);
 
 impl From<Raised> for String {
@@ -16,8 +16,8 @@ impl From<Raised> for String {
     }
 }
 
-/// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be, and so is a panic.
-/// Errors that are not about the work itself go on as they are.
+/// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be, and so
+/// is a panic. Errors that are not about the work itself go on as they are.
 pub fn attempt<T, E: From<Raised>>(work: impl FnOnce() -> Result<T, E> + UnwindSafe) -> Result<T, E> {
     transaction::attempt(work, |error| match error {
         CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
@@ -34,7 +34,7 @@ pub fn attempt<T, E: From<Raised>>(work: impl FnOnce() -> Result<T, E> + UnwindS
     })
 }
 
-/// Whether an error is about the session or the server, not about the value: to try again on the heap would disobey a
+/// Whether an error is about the session or the server, not about the value. To try again on the heap would disobey a
 /// cancel, or wait for the same thing a second time.
 fn ends_the_statement(code: PgSqlErrorCode) -> bool {
     use PgSqlErrorCode::*;

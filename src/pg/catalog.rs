@@ -95,7 +95,7 @@ pub fn is_written_in_sql(function: pg_sys::Oid) -> bool {
     cached([function.into()], |row: &pg_sys::FormData_pg_proc| row.prolang.to_u32() == SQL).unwrap_or(true)
 }
 
-/// The collations of the columns of a function in FROM, those of dropped ones among them; `None`: they are not the function's to say.
+/// The collations of a FROM function's columns, including dropped ones. `None`: the function does not determine them.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Which locale of the C library a collation stands for. In a transaction.
+//! Locales of the C library that collations stand for. Called in a transaction.
 
 use pgrx::prelude::*;
 

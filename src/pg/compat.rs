@@ -1,4 +1,4 @@
-//! What differs between PostgreSQL's versions.
+//! Differences between PostgreSQL's versions.
 
 use std::ffi::CStr;
 
@@ -146,13 +146,13 @@ pub fn log_message(prefix: &CStr, message: &[u8]) -> pg_sys::XLogRecPtr {
     }
 }
 
-/// What the server knows of a backend, by its place in the list that this process took last, from 1; or null.
+/// The server's status of a backend, by its place in the list that this process took last, from 1; or null.
 #[cfg(feature = "pg15")]
 pub(super) use pg_sys::pgstat_fetch_stat_local_beentry as backend_status;
 #[cfg(not(feature = "pg15"))]
 pub(super) use pg_sys::pgstat_get_local_beentry_by_index as backend_status;
 
-/// What a set of events is made for that lives as long as the process: without an owner nobody releases it.
+/// The owner of a set of events that lives as long as the process: without an owner nobody releases it.
 #[cfg(feature = "pg15")]
 pub(super) fn no_owner() -> pg_sys::MemoryContext {
     variable!(TopMemoryContext)
@@ -176,7 +176,7 @@ pub fn own_process_number() -> i32 {
 /// Number of "not equal" among what an operator may mean to an ordered index; the others are B-tree's strategies.
 pub const NOT_EQUAL: u32 = 6;
 
-/// What an operator means to an ordered index: lists of [`MeaningOfOperator`].
+/// The meanings of an operator to ordered indexes: lists of [`MeaningOfOperator`].
 #[cfg(not(feature = "pg18"))]
 pub use pg_sys::get_op_btree_interpretation as meanings_of_operator;
 #[cfg(feature = "pg18")]
@@ -195,7 +195,7 @@ pub fn strategy(meaning: &MeaningOfOperator) -> u32 {
     return meaning.cmptype;
 }
 
-/// Where a tuple descriptor's attributes begin: in or, since 18, behind its array.
+/// The beginning of a tuple descriptor's attributes: in its array or, since 18, behind it.
 pub(super) fn first_attribute(descriptor: &pg_sys::TupleDescData) -> *const pg_sys::FormData_pg_attribute {
     #[cfg(not(feature = "pg18"))]
     return descriptor.attrs.as_ptr();
@@ -287,8 +287,8 @@ pub unsafe fn append_range_table(query: &mut pg_sys::Query, other: &pg_sys::Quer
     }
 }
 
-/// Of an entry, a copy of one of `original`'s, makes one that no permissions are asked for, in a query of its own. As whom
-/// a view reads it stays.
+/// Makes an entry, a copy of one of `original`'s, one of a query of its own that needs no permissions. The user as
+/// whom a view reads it stays.
 ///
 /// # Safety
 ///
@@ -312,7 +312,8 @@ pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query
     }
 }
 
-/// Asks for an entry the rights that are asked for another one of `query`, where versions from 16 on have a list of them.
+/// Asks for an entry the rights that are asked for another one of `query`, where versions from 16 on have a list of
+/// them.
 ///
 /// # Safety
 ///
@@ -351,7 +352,7 @@ pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys
     struct Unwatched(pg_sys::ExecutorCheckPerms_hook_type);
     impl Drop for Unwatched {
         fn drop(&mut self) {
-            // SAFETY: on the main thread, as everything here.
+            // SAFETY: on the main thread, like everything here.
             unsafe { pg_sys::ExecutorCheckPerms_hook = self.0 };
         }
     }
@@ -422,7 +423,7 @@ pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
     }
 }
 
-/// What the name of a time zone stands for.
+/// The meaning of a time zone's name.
 pub(super) enum ZoneName {
     /// An abbreviation of a fixed offset, in seconds east of UTC.
     Offset(i32),

@@ -22,7 +22,8 @@ const WOULD_BLOCK: c_int = pg_sys::XLogPageReadResult::XLREAD_WOULDBLOCK;
 /// Id of relation cache messages.
 const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
 
-/// Who follows the stream of committed transactions: PostgreSQL calls in commit order, one transaction at a time.
+/// A follower of the stream of committed transactions: PostgreSQL calls it in commit order, one transaction at a
+/// time.
 pub trait Follow: 'static {
     /// A transaction begins; its id 64 bits wide.
     fn begin(&mut self, xid: u64);
@@ -47,7 +48,7 @@ pub struct Change<'a> {
     pub relid: pg_sys::Oid,
     pub descriptor: Descriptor<'a>,
     pub action: Action,
-    /// What was logged of the row as it was.
+    /// The logged part of the row's old version.
     pub old: Option<Tuple<'a>>,
     pub new: Option<Tuple<'a>>,
 }
@@ -67,7 +68,7 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// What it says, if it has this prefix.
+    /// The message's bytes, if it has this prefix.
     pub fn under(&self, prefix: &CStr) -> Option<&[u8]> {
         (self.prefix == prefix).then_some(self.bytes)
     }
@@ -75,8 +76,8 @@ impl Message<'_> {
     /// Messages outside of transactions come with the historic snapshot, but without a transaction of ours to read the
     /// catalog in.
     pub fn with_catalog(&self, work: impl FnOnce(Historic<'_>)) {
-        // SAFETY: within decoding's callback, where its snapshot is set; the current context is put back behind the end of
-        // the transaction.
+        // SAFETY: within decoding's callback, where its snapshot is set; the current context is put back behind the
+        // end of the transaction.
         unsafe {
             in_context(pg_sys::CurrentMemoryContext, || {
                 transaction::begin();
@@ -93,7 +94,7 @@ pub struct Decoder<F> {
     follower: *mut F,
     /// Memory that decoding itself leaves behind; emptied after each batch.
     memory: Scratch,
-    /// What was flushed when nothing of it was left: until it is more, a look at the WAL is spared.
+    /// The flushed position at which all was read. Until it moves, the WAL need not be looked at.
     exhausted: u64,
 }
 
@@ -114,8 +115,8 @@ impl<F: Follow> Decoder<F> {
             segment_open: Some(symbols::wal_segment_open),
             segment_close: Some(symbols::wal_segment_close),
         };
-        // SAFETY: in a process with a database connection. Taking the slot with `need_full_snapshot` unset holds back old
-        // catalog rows only.
+        // SAFETY: in a process with a database connection. Taking the slot with `need_full_snapshot` unset holds back
+        // old catalog rows only.
         let context = unsafe {
             pg_sys::CheckLogicalDecodingRequirements();
             compat::create_temporary_slot(slot);
@@ -209,10 +210,10 @@ impl<F: Follow> Decoder<F> {
         }
     }
 
-    /// Of the record that was read.
+    /// Decodes the record that was read last.
     fn decode_record(&mut self) {
-        // SAFETY: the context is live, and `read_record` has found one; the boundary turns the server's errors into panics
-        // of ours.
+        // SAFETY: the context is live, and `read_record` has found one; the boundary turns the server's errors into
+        // panics of ours.
         unsafe {
             pg_guard_ffi_boundary(|| symbols::LogicalDecodingProcessRecord(self.context, (*self.context).reader));
         }
@@ -290,7 +291,7 @@ unsafe extern "C-unwind" fn truncate<F: Follow>(
     relations: *mut pg_sys::Relation,
     _change: *mut pg_sys::ReorderBufferChange,
 ) {
-    // SAFETY: called by the decoder with its context and so many open relations.
+    // SAFETY: called by the decoder with its context and `count` open relations.
     unsafe {
         for &relation in std::slice::from_raw_parts(relations, count as usize) {
             follower::<F>(context).truncate((*relation).rd_id);
@@ -317,7 +318,7 @@ unsafe extern "C-unwind" fn commit<F: Follow>(
 /// The transaction's messages are there.
 unsafe fn invalidated_relations(txn: &pg_sys::ReorderBufferTXN) -> Vec<u32> {
     let database = session::database();
-    // SAFETY: the array has so many elements (or is null); the id tells which member of the union is meant.
+    // SAFETY: the array has that many elements (or is null); the id tells which member of the union is meant.
     unsafe {
         let messages = match txn.ninvalidations {
             0 => &[][..],
@@ -341,7 +342,7 @@ unsafe extern "C-unwind" fn message<F: Follow>(
     if transactional {
         return;
     }
-    // SAFETY: called by the decoder with its context, a C string and so many bytes.
+    // SAFETY: called by the decoder with its context, a C string and `size` bytes.
     unsafe {
         let (prefix, bytes) = (CStr::from_ptr(prefix), std::slice::from_raw_parts(bytes.cast(), size));
         follower::<F>(context).message(Message { prefix, bytes });
@@ -356,7 +357,7 @@ fn flushed() -> (u64, pg_sys::TimeLineID) {
     (flushed, timeline)
 }
 
-/// Reads a page of WAL as far as it is flushed, and never waits for more: gates, positions and the engine's messages
+/// Reads a page of WAL as far as it is flushed, and never waits for more. Gates, positions and the engine's messages
 /// have to go on when a record is only half flushed.
 #[pg_guard]
 unsafe extern "C-unwind" fn read_page(

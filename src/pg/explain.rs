@@ -1,4 +1,4 @@
-//! What EXPLAIN shows of a node.
+//! Output of a node for EXPLAIN.
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
@@ -62,7 +62,7 @@ impl Explain<'_> {
         }
     }
 
-    /// What belongs together under a name.
+    /// Groups properties under a name.
     pub fn group(&self, label: &CStr, inner: impl FnOnce()) {
         self.line("", &format!("{}:", label.to_string_lossy()));
         self.indent(1);

@@ -1,4 +1,5 @@
-//! The ground floor: PostgreSQL's own things in small safe types. Knows nothing of mirrors, engines or plans of ours.
+//! The ground floor: PostgreSQL's own things in small safe types. It knows nothing of mirrors, engines or plans of
+//! ours.
 //!
 //! - `session`, `catalog`: this process, and what the catalog says
 //! - `attempt`: what may raise, and be a reason for the heap then
@@ -14,8 +15,8 @@
 //! - `compat`: what differs between PostgreSQL's versions
 //! - `symbols`: functions of the server that pgrx does not offer as they are needed
 //!
-//! What is not `unsafe` here holds for every caller on the main thread of a process of the server, in a transaction where
-//! that is said. Errors of the server come as panics of pgrx's, but from what is documented otherwise.
+//! Functions here that are not `unsafe` hold for every caller on the main thread of a server process, in a
+//! transaction where that is stated. Errors of the server come as panics of pgrx, unless documented otherwise.
 
 pub mod attempt;
 pub mod catalog;

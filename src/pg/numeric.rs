@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 pub struct Numeric(*mut pg_sys::varlena);
 
 impl Numeric {
-    /// Of its digits; what is no number is an error.
+    /// The numeric with these digits; a text that is no number is an error.
     pub fn of_text(text: &CStr) -> Numeric {
         let (no_type, no_modifier) = (pg_sys::Datum::from(0usize), pg_sys::Datum::from(-1i32));
         // SAFETY: a function of text; a numeric is a fresh varlena, here and below.
@@ -21,7 +21,7 @@ impl Numeric {
         }
     }
 
-    /// Of its content, without a header.
+    /// The numeric with this content, which has no header.
     pub fn of_bytes(bytes: &[u8]) -> Numeric {
         let size = pg_sys::VARHDRSZ + bytes.len();
         // SAFETY: a fresh varlena of this size, which is filled.
@@ -55,7 +55,7 @@ impl Numeric {
         Numeric(self.call(pg_sys::F_NUMERIC_SUB, other.datum()).cast_mut_ptr())
     }
 
-    /// Of one that is not negative.
+    /// The square root of a value that is not negative.
     pub fn square_root(&self) -> Numeric {
         // SAFETY: a function of one numeric.
         let root =

@@ -13,7 +13,7 @@ const MAX_COLUMNS: usize = 16;
 /// Tables whose oids agree in their last bits take turns.
 const SLOTS: usize = 64;
 
-/// Of one table. Without columns it has none, or one that does not say which row is meant.
+/// The primary key of one table. It has no columns if there is no key, or none that identifies rows.
 #[derive(Clone, Copy)]
 pub struct PrimaryKey {
     relid: pg_sys::Oid,
@@ -24,7 +24,7 @@ pub struct PrimaryKey {
 #[derive(Clone, Copy)]
 pub struct KeyColumn {
     pub number: i16,
-    /// Of its order.
+    /// The operator family of its order.
     pub family: pg_sys::Oid,
 }
 
@@ -57,7 +57,7 @@ static REMEMBERED: Remembered = Remembered {
 };
 
 impl PrimaryKey {
-    /// Of a table that is locked.
+    /// The key of a table that is locked.
     pub fn of(relid: pg_sys::Oid) -> PrimaryKey {
         let slot = &REMEMBERED.keys[relid.to_u32() as usize % SLOTS];
         let known = slot.get();
@@ -97,7 +97,7 @@ pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     is_one
 }
 
-/// From here on changes are noticed, of which there have been so many.
+/// Starts to count changes, and returns the number so far.
 fn heed_changes() -> u64 {
     static HEEDS: AtomicBool = AtomicBool::new(false);
     if !HEEDS.swap(true, Ordering::Relaxed) {

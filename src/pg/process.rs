@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 
 use super::{compat, symbols, wait};
 
-/// What a dynamic worker runs: the name of an exported function of this library.
+/// The program of a dynamic worker: the name of an exported function of this library.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub function: &'static CStr,
@@ -78,8 +78,8 @@ pub fn terminate(pid: i32) {
     unsafe { libc::kill(pid, libc::SIGTERM) };
 }
 
-/// Sets the latch of a process by its place in the server's list, where there is such a place. If the process is gone and
-/// its place taken, somebody wakes up for nothing: harmless.
+/// Sets the latch of a process by its place in the server's list, where there is such a place. If the process is gone
+/// and its place taken, somebody wakes up for nothing: harmless.
 pub fn wake(number: i32) {
     // SAFETY: the list lives as long as the server, and its latches are meant to be set from anywhere.
     unsafe {
@@ -133,7 +133,8 @@ pub fn begin() {
     }
 }
 
-/// Connects to a database as the bootstrap superuser; with an invalid oid to none, and only shared catalogs can be read.
+/// Connects to a database as the bootstrap superuser; with an invalid oid to none, and only shared catalogs can be
+/// read.
 pub fn connect(database: pg_sys::Oid) {
     // SAFETY: once, in a fresh worker; names and values are strings of C.
     unsafe {
@@ -169,7 +170,7 @@ pub fn telling_errors<T>(
     PgTryBuilder::new(work).catch_others(told).catch_rust_panic(told).execute()
 }
 
-/// What this worker was started with.
+/// The arguments that this worker was started with.
 pub fn my_extra() -> Extra {
     // SAFETY: MyBgworkerEntry is set in every background worker.
     unsafe { (*pg_sys::MyBgworkerEntry).bgw_extra.map(|b| b as u8) }
@@ -181,8 +182,8 @@ pub fn sleep(milliseconds: i64) {
     pgrx::check_for_interrupts!();
 }
 
-/// Gives memory that was freed back to the system. The allocator keeps it otherwise, and so a process that has decoded one
-/// large transaction stays large.
+/// Gives memory that was freed back to the system. The allocator keeps it otherwise, and so a process that has
+/// decoded one large transaction stays large.
 pub fn return_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: a call without preconditions.

@@ -66,12 +66,12 @@ impl Historic<'_> {
     }
 }
 
-/// Whether a process waits for a lock on the relation. LockHasWaiters cannot tell: an AccessShareLock taken by the fast path has no entry in the lock table that it could
-/// look at.
+/// Whether a process waits for a lock on the relation. LockHasWaiters cannot tell: an AccessShareLock taken by the
+/// fast path has no entry in the lock table.
 pub fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
     let database = session::database().to_u32();
-    // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read without
-    // a lock: at worst the answer is that of just before.
+    // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read
+    // without a lock: at worst the answer is that of just before.
     unsafe {
         let processes = &*pg_sys::ProcGlobal;
         (0..processes.allProcCount as usize).any(|i| {
@@ -221,12 +221,13 @@ impl OpenRelation {
         rows
     }
 
-    /// Columns of the primary key; none without one, and none if tables inherit from this one: they have rows of their own.
+    /// Columns of the primary key. There are none without a key, and none if tables inherit from this one, since they
+    /// have rows of their own.
     pub(super) fn primary_key(&self) -> Vec<KeyColumn> {
         if self.class().relhassubclass && !self.is_partitioned() {
             return Vec::new();
         }
-        // SAFETY: the relation is open; its index is there as long as it is, and has so many columns.
+        // SAFETY: the relation is open; its index is there as long as it is, and has that many columns.
         unsafe {
             let key = compat::primary_key_index(self.0);
             if key == pg_sys::InvalidOid {
@@ -245,7 +246,7 @@ impl OpenRelation {
     /// RelationGetIdentityKeyBitmap has them too, but may be called under a historic snapshot only.
     pub fn identity_attributes(&self) -> Vec<i16> {
         let key_columns = |row: &pg_sys::FormData_pg_index| {
-            // SAFETY: the vector has so many elements, and more.
+            // SAFETY: the vector has at least that many elements.
             unsafe { row.indkey.values.as_slice(row.indnkeyatts as usize) }.to_vec()
         };
         let mut attributes = catalog::index(self.identity_index(), key_columns).unwrap_or_default();
@@ -284,8 +285,8 @@ pub fn has_children(relation: pg_sys::Oid) -> bool {
     }
 }
 
-/// The relation, which is locked, and all that inherit from it, which are locked in the same way. Without partitioned ones,
-/// which have no rows of their own.
+/// The relation, which is locked, and all that inherit from it, which are locked in the same way. Without partitioned
+/// ones, which have no rows of their own.
 pub fn family(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     let has_rows = |class: &pg_sys::FormData_pg_class| class.relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE;
     inheritors(relation, lock).into_iter().filter(|relid| catalog::class(*relid, has_rows) == Some(true)).collect()

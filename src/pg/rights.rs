@@ -1,9 +1,9 @@
-//! What the current user may read.
+//! Read permissions of the current user.
 
 use pgrx::prelude::*;
 
-/// Which columns of a table, which is there, the current user may read, whatever the row: with the privilege, and where no row security is
-/// active for the user. In a transaction.
+/// The columns of an existing table that the current user may read in every row: the user has the privilege, and no
+/// row security is active. In a transaction.
 pub fn readable_columns(relid: pg_sys::Oid) -> impl Fn(i16) -> bool {
     use pg_sys::AclResult::ACLCHECK_OK;
     let right = pg_sys::ACL_SELECT as pg_sys::AclMode;

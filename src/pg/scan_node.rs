@@ -1,7 +1,7 @@
 //! Custom scan nodes: the executor's callbacks and structures on one side, a Rust value of ours on the other.
 //!
-//! The value is made when the executor starts, and is owned by the query's memory context: errors do not run the end of
-//! a node. What it gets from its [`Place`] belongs to the same query, and is of no use to anybody else.
+//! The value is made when the executor starts, and is owned by the query's memory context: errors do not run the end
+//! of a node. Everything that it gets from its [`Place`] belongs to the same query, and is useless elsewhere.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -21,8 +21,8 @@ use super::{compat, snapshot, symbols};
 
 pub trait ScanNode: Sized + 'static {
     const NAME: &'static CStr;
-    /// Whether rows are made here, and the executor applies the plan's conditions and target list to them. Otherwise they
-    /// are those of other nodes, whatever their slots are.
+    /// Whether rows are made here, and the executor applies the plan's conditions and target list to them. Otherwise
+    /// they are those of other nodes, whatever their slots are.
     const FILTERED: bool;
 
     fn methods() -> &'static Methods<Self>;
@@ -32,7 +32,7 @@ pub trait ScanNode: Sized + 'static {
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a>;
     /// Rows are asked for from now on: all of them, for the first time, if `all`. Only of a statement's topmost node.
     fn run(&mut self, all: bool);
-    /// Where rows may go to past the executor from now on, if anywhere.
+    /// From now on rows may go past the executor to here, if anywhere.
     fn deliver(&mut self, to: Option<Delivery>);
     fn rescan(&mut self);
     /// No more rows are wanted of what runs in other processes.
@@ -49,7 +49,7 @@ struct State<N> {
     node: *mut N,
 }
 
-/// What PostgreSQL knows a kind of node by.
+/// PostgreSQL's tables of functions for a kind of node.
 pub struct Methods<N> {
     scan: pg_sys::CustomScanMethods,
     executor: pg_sys::CustomExecMethods,
@@ -143,7 +143,7 @@ unsafe extern "C-unwind" fn execute<N: ScanNode>(state: *mut pg_sys::CustomScanS
     }
 }
 
-/// What ExecScan asks for rows.
+/// Returns the next row to ExecScan.
 #[pg_guard]
 unsafe extern "C-unwind" fn access<N: ScanNode>(scan: *mut pg_sys::ScanState) -> *mut pg_sys::TupleTableSlot {
     // SAFETY: the begun node of `execute`, which begins with its scan.
@@ -242,7 +242,7 @@ impl Flags {
     }
 }
 
-/// Where a node stands: its plan and its query.
+/// A node's surroundings: its plan and its query.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     state: *mut pg_sys::CustomScanState,
@@ -277,7 +277,7 @@ impl<'a> Place<'a> {
         self.tree().required(self.scan().ps.plan).cast().expect("the plan of a custom scan")
     }
 
-    /// What the planner has told the node.
+    /// The planner's message to the node.
     pub fn private(self) -> impl ExactSizeIterator<Item = Node<'a>> {
         self.tree().list(self.plan().custom_private)
     }
@@ -340,8 +340,8 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Holds all relations of the query open until it ends, as a plan that reads them would: no DDL of this session changes
-    /// them before.
+    /// Holds all relations of the query open until it ends, as a plan that reads them would: no DDL of this session
+    /// changes them before.
     pub fn hold_all_relations(self) {
         let is_held = |entry: &pg_sys::RangeTblEntry| {
             entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW
@@ -361,7 +361,7 @@ impl<'a> Place<'a> {
         self.expressions().map(|expr| Expression(init(expr))).collect()
     }
 
-    /// The value of an expression of this node. What is not passed by value lives until the node's next row.
+    /// The value of an expression of this node. A value that is passed by reference lives until the node's next row.
     pub fn value(self, expression: &Expression) -> Result<Option<pg_sys::Datum>, String> {
         let context = self.scan().ps.ps_ExprContext;
         let mut is_null = false;
@@ -416,7 +416,7 @@ impl<'a> Place<'a> {
         state.qual.is_null() && state.ps_ProjInfo.is_null()
     }
 
-    /// What its rows consist of, and the memory that lives as long as the query.
+    /// The descriptor of its rows, and the memory that lives as long as the query.
     pub(super) fn rows_and_memory(self) -> (pg_sys::TupleDesc, pg_sys::MemoryContext) {
         (self.scan().ps.scandesc, self.estate().es_query_cxt)
     }
@@ -427,7 +427,7 @@ impl<'a> Place<'a> {
 /// A node below ours.
 pub struct Child {
     state: *mut pg_sys::PlanState,
-    /// What it is the top of, if that is a statement of its own; otherwise null.
+    /// The statement that this is the top of, if it has one of its own; otherwise null.
     statement: *mut pg_sys::QueryDesc,
     /// Takes columns that only the child's own nodes need out of its rows; null if there are none.
     junk_filter: *mut pg_sys::JunkFilter,
@@ -450,13 +450,13 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Of the plans below, EXPLAIN shows none.
+    /// EXPLAIN shows none of the plans below.
     pub(super) fn show_no_plans(self) {
         // SAFETY: by the promise of `new`.
         unsafe { (*self.state).custom_ps = ptr::null_mut() };
     }
 
-    /// What the executor compiles of plans that are started later, as a statement's `jitFlags` say it.
+    /// Sets what the executor compiles in plans that are started later, in the form of a statement's `jitFlags`.
     pub fn compile_from_now_on(self, flags: i32) {
         // SAFETY: the state of a running query.
         unsafe { (*self.scan().ps.state).es_jit_flags = flags };
@@ -556,7 +556,7 @@ impl Child {
         }
     }
 
-    /// What the nodes above the last one of the chain are.
+    /// The kinds of the nodes above the last one of the chain.
     pub fn kinds_above_last(&self) -> impl Iterator<Item = pg_sys::NodeTag> {
         self.chain().take_while(|(_, _, below)| !below.is_null()).map(|(_, kind, _)| kind)
     }

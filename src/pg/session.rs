@@ -1,5 +1,5 @@
-//! This process as the server sees it: its database, its user, its settings. On the main thread, as everything of the
-//! server's.
+//! This process as the server sees it: its database, its user, its settings. On the main thread, like all of the
+//! server.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -51,7 +51,7 @@ calls! {
     now => GetCurrentTimestamp() -> i64;
     /// When the client sent what is being run, on the same clock.
     statement_start => GetCurrentStatementStartTimestamp() -> i64;
-    /// Of the database; fixed for the life of a connected process.
+    /// The encoding of the database; fixed for the life of a connected process.
     encoding => GetDatabaseEncoding() -> i32;
 }
 
@@ -75,8 +75,8 @@ pub fn is_preloading() -> bool {
     variable!(process_shared_preload_libraries_in_progress)
 }
 
-/// Whether the transaction is serializable, and not one whose snapshot, which it has, is known to be safe: it is read-only,
-/// and nobody who writes runs beside it.
+/// Whether the transaction is serializable and has to be watched. A read-only one need not be if its snapshot is
+/// known to be safe: then no writer runs beside it.
 pub fn must_be_serialized() -> bool {
     variable!(XactIsoLevel) == pg_sys::XACT_SERIALIZABLE as i32 && !symbols::ShareSerializableXact().is_null()
 }
@@ -88,19 +88,21 @@ pub fn is_explaining() -> bool {
     unsafe { portal.as_ref() }.is_some_and(|portal| portal.commandTag == pg_sys::CommandTag::CMDTAG_EXPLAIN)
 }
 
-/// Whether the process has a connection to a client, and does not write to another process of the server in place of one.
+/// Whether the process has a connection to a client, and does not write to another process of the server in place of
+/// one.
 pub fn has_client_of_its_own() -> bool {
     !variable!(MyProcPort).is_null() && variable!(MyBackendType) == pg_sys::BackendType::B_BACKEND
 }
 
-/// Whether the rows of the query that is being planned go to the client, for all that can be told: it has sent the query
-/// itself, or has it executed or explained. What functions and other commands ask for goes elsewhere.
+/// Whether the rows of the query that is being planned go to the client, as far as can be told: the client has sent
+/// the query itself, or has it executed or explained. Rows for functions and other commands go elsewhere.
 pub fn plans_for_client() -> bool {
     if variable!(whereToSendOutput) != pg_sys::CommandDest::DestRemote {
         return false;
     }
     let portal = variable!(ActivePortal);
-    // SAFETY: null between the client's statements, or the portal that is running, with its statements as they were parsed.
+    // SAFETY: null between the client's statements, or the portal that is running, with its statements as they were
+    // parsed.
     let Some(portal) = (unsafe { portal.as_ref() }) else { return true };
     // SAFETY: as above.
     let tree = unsafe { Tree::new() };
@@ -124,13 +126,13 @@ pub fn work_mem() -> i32 {
     variable!(work_mem)
 }
 
-/// Whether a text is the client's, and not one of a function's or of PREPARE. That of a statement which the protocol keeps is
+/// Whether a text is the client's, and not one of a function's or of PREPARE. A statement that the protocol keeps is
 /// the client's each time that it is bound.
 pub fn is_clients(source: *const c_char) -> bool {
     std::ptr::eq(source, variable!(debug_query_string))
 }
 
-/// What the planner counts for an operation.
+/// The planner's cost of an operation.
 pub fn cpu_operator_cost() -> f64 {
     variable!(cpu_operator_cost)
 }
@@ -140,7 +142,7 @@ pub fn is_utf8() -> bool {
     encoding() == pg_sys::pg_enc::PG_UTF8 as i32
 }
 
-/// Where the server keeps libraries.
+/// The directory of the server's libraries.
 pub fn library_directory() -> PathBuf {
     // SAFETY: a C string that the server has set at its start.
     let path = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
@@ -150,7 +152,7 @@ pub fn library_directory() -> PathBuf {
 /// Bytes that nobody can guess; `None`: the system has none.
 pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0u8; N];
-    // SAFETY: fills so many bytes of ours.
+    // SAFETY: fills N bytes of ours.
     unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), N) }.then_some(bytes)
 }
 

@@ -71,7 +71,7 @@ impl Committing {
 
     pub fn now() -> Committing {
         let mut count = 0;
-        // SAFETY: looks into shared memory under the server's own lock, and returns so many elements, which are copied.
+        // SAFETY: looks into shared memory under the server's own lock; the returned `count` elements are copied.
         unsafe {
             let found = pg_sys::GetVirtualXIDsDelayingChkpt(&mut count, Committing::KIND);
             let copied = std::slice::from_raw_parts(found, count as usize).to_vec();
@@ -83,7 +83,7 @@ impl Committing {
     /// Whether one of them still is.
     pub fn goes_on(&mut self) -> bool {
         let (first, count) = (self.0.as_mut_ptr(), self.0.len() as i32);
-        // SAFETY: so many elements, which are only looked at.
+        // SAFETY: `count` elements, which are only looked at.
         count > 0 && unsafe { pg_sys::HaveVirtualXIDsDelayingChkpt(first, count, Committing::KIND) }
     }
 }

@@ -1,5 +1,5 @@
-//! Running another statement while one is running: under its snapshot, with its parameters. All of it at once, or row by
-//! row as a node below one of the statement's.
+//! Running another statement while one is running: under its snapshot, with its parameters. All of it at once, or row
+//! by row as a node below one of the statement's.
 
 use std::ptr;
 
@@ -15,12 +15,12 @@ use super::tree::{Node, Tree};
 /// Takes a row's values, and which of them are null; whether it wants another row.
 pub type TakeRow<'a> = &'a mut dyn FnMut(&[pg_sys::Datum], &[bool]) -> bool;
 
-/// What the executor hands rows to.
+/// A receiver of the executor's rows.
 #[repr(C)]
 struct Receiver<'a> {
     base: pg_sys::DestReceiver,
     take: TakeRow<'a>,
-    /// For what taking a row leaves behind.
+    /// Memory for what taking a row leaves behind.
     scratch: Scratch,
 }
 
@@ -31,8 +31,8 @@ impl<'a> Place<'a> {
         statement.cast::<pg_sys::PlannedStmt>().map_or(0.0, |plan| unsafe { (*plan.planTree).plan_rows })
     }
 
-    /// Holds a plan's relations open until the query ends, as if the query read them itself: no DDL of this session changes
-    /// them before. Not within a subtransaction.
+    /// Holds a plan's relations open until the query ends, as if the query read them itself: no DDL of this session
+    /// changes them before. Not within a subtransaction.
     pub fn hold_relations(self, statement: Node<'a>) {
         let Some(plan) = statement.cast::<pg_sys::PlannedStmt>() else { return };
         // SAFETY: a plan of this query.
@@ -81,7 +81,7 @@ impl<'a> Place<'a> {
 #[derive(Clone, Copy)]
 pub struct Unplanned {
     planner: Planner,
-    /// Of cursors, for the planner.
+    /// Options of cursors, for the planner.
     options: i32,
     /// As whom the statement around it was started.
     actor: Actor,

@@ -1,6 +1,6 @@
-//! Functions of the server that pgrx's bindings lack, or declare with other types than they take, or wrap in a guard
-//! where none is wanted: as callbacks they must be the server's own, and code that runs for every query or every row owns
-//! nothing that an error could not jump over.
+//! Functions of the server that pgrx's bindings lack, declare with other types, or wrap in an unwanted guard.
+//! Callbacks must be the server's own functions. Code that runs for every query or every row owns nothing that an
+//! error could not jump over.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -72,7 +72,7 @@ unsafe extern "C-unwind" {
     pub(super) fn expand_grouping_sets(sets: *mut pg_sys::List, distinct: bool, limit: c_int) -> *mut pg_sys::List;
 
     // Executing.
-    /// What makes the transaction serializable; null for one that need not be watched.
+    /// The transaction's state if it is serializable; null for one that need not be watched.
     pub(super) safe fn ShareSerializableXact() -> *mut c_void;
     pub fn ExecScan(
         node: *mut pg_sys::ScanState,

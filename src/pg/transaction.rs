@@ -13,7 +13,7 @@ calls! {
     commit => CommitTransactionCommand();
     /// Its number, which it has from now on.
     number => GetCurrentTransactionId() -> pg_sys::TransactionId;
-    /// What the statement has changed is there for what comes next in it.
+    /// Makes the statement's changes visible to its further steps.
     see_own_changes => CommandCounterIncrement();
     /// Takes back what the transaction did, if there is one, and releases whatever it still holds.
     abort => AbortCurrentTransaction();
@@ -45,8 +45,8 @@ pub fn attempt<T>(
     work: impl FnOnce() -> T + UnwindSafe,
     failed: impl Fn(CaughtError) -> T + UnwindSafe + RefUnwindSafe,
 ) -> T {
-    // SAFETY: within a transaction, of which the server makes sure, as of there being no parallel workers. What a
-    // subtransaction replaces is put back behind it, before anything else happens, however it ended.
+    // SAFETY: within a transaction and without parallel workers, as the server makes sure. Context and owner, which a
+    // subtransaction replaces, are put back right after it, however it ended.
     unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         let put_back = move || {

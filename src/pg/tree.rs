@@ -116,7 +116,7 @@ impl<'a> Tree<'a> {
         (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
     }
 
-    /// What an option is set to.
+    /// The value of an option.
     pub fn option_value(self, option: &pg_sys::DefElem) -> Option<&'a CStr> {
         // SAFETY: an option of the tree; its value is not changed.
         self.name(unsafe { pg_sys::defGetString(ptr::from_ref(option).cast_mut()) })
@@ -170,7 +170,7 @@ impl<'a> Node<'a> {
         ptr::from_ref(self.node).cast_mut().cast()
     }
 
-    /// What a String node holds.
+    /// The text of a String node.
     pub fn string(self) -> Option<String> {
         let string = Tree::<'a>(PhantomData).name(self.cast::<pg_sys::String>()?.sval)?;
         Some(string.to_string_lossy().into_owned())
@@ -196,7 +196,7 @@ impl<'a> Node<'a> {
         unsafe { pg_sys::equal(self.as_ptr(), other.as_ptr()) }
     }
 
-    /// Whether it reads columns of a query so many levels up.
+    /// Whether it reads columns of a query `levels_up` levels above.
     pub fn has_columns_of(self, levels_up: usize) -> bool {
         // SAFETY: a valid expression, query, or list of such.
         unsafe { pg_sys::contain_vars_of_level(self.as_ptr(), levels_up as i32) }

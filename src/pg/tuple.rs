@@ -1,8 +1,8 @@
 //! Heap tuples to rows of the change stream.
 //!
-//! One deform per tuple, then each mirrored column straight from its datum into the output. Used by the capture worker
-//! on tuples from the reorder buffer, and by loaders on tuples from the heap; they differ in what an on-disk TOAST
-//! pointer means: to the first "this column did not change", to the second "fetch it".
+//! There is one deform per tuple, then each mirrored column goes straight from its datum into the output. The capture
+//! worker uses it on tuples from the reorder buffer, loaders use it on tuples from the heap. They differ in the
+//! meaning of an on-disk TOAST pointer: "this column did not change" to the first, "fetch it" to the second.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use protocol::change::{Value, write_value};
 use super::compat;
 use super::value::{self, Form};
 
-/// What tuples of a relation consist of.
+/// The description of a relation's tuples.
 #[derive(Clone, Copy)]
 pub struct Descriptor<'a> {
     pointer: pg_sys::TupleDesc,
@@ -38,7 +38,7 @@ impl<'a> Descriptor<'a> {
 
     /// Its attributes, those that were dropped among them.
     pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
-        // SAFETY: valid by the promise of `new`, with so many attributes.
+        // SAFETY: valid by the promise of `new`, with that many attributes.
         unsafe {
             let descriptor = &*self.pointer;
             std::slice::from_raw_parts(compat::first_attribute(descriptor), descriptor.natts as usize)
@@ -68,7 +68,7 @@ impl<'a> Tuple<'a> {
     }
 }
 
-/// What a TOAST pointer in a tuple stands for.
+/// The meaning of a TOAST pointer in a tuple.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OnDisk {
     /// A value that an update did not touch; the WAL does not have it.
@@ -118,8 +118,8 @@ impl RowEncoder {
         RowEncoder { columns: columns.collect(), key, full, new: Arrays::default(), old: Arrays::default() }
     }
 
-    /// `None`: tuples with this descriptor cannot be read as the layout says. Within a transaction that alters the table
-    /// its later rows cannot.
+    /// `None`: tuples with this descriptor cannot be read as the layout says. Within a transaction that alters the
+    /// table its later rows cannot.
     pub fn fitting<'e>(&'e mut self, descriptor: Descriptor<'e>) -> Option<Fitting<'e>> {
         let attributes = descriptor.attributes();
         let fits = self.columns.iter().all(|c| {
@@ -213,7 +213,8 @@ impl Column {
             return Value::Null;
         }
         let datum = row.values[at];
-        // SAFETY: where it is asked for, a datum of type numeric, text, varchar, bpchar or bytea: the column fits the row.
+        // SAFETY: where it is asked for, a datum of type numeric, text, varchar, bpchar or bytea: the column fits the
+        // row.
         let content = || unsafe { content(datum, on_disk) };
         match self.ty {
             Type::Bool => Value::Bool(datum.value() as u8 != 0),
@@ -243,7 +244,7 @@ impl Column {
                 Form::Varlena => content().map_or(Value::Unchanged, Value::Text),
                 // SAFETY: a datum of this form, which lives as long as the tuple.
                 Form::Fixed(length) => Value::Text(unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr(), length) }),
-                // SAFETY: a datum has at least so many bytes, the low ones first.
+                // SAFETY: a datum has at least that many bytes, the low ones first.
                 Form::Inline(length) => Value::Text(unsafe {
                     std::slice::from_raw_parts(std::ptr::from_ref(&row.values[at]).cast(), length)
                 }),
@@ -252,8 +253,8 @@ impl Column {
     }
 }
 
-/// Appends a value. A failed allocation of Rust's would end the process by a signal, and with it the server: where values
-/// may be long, it is PostgreSQL's error instead.
+/// Appends a value. A failed allocation of Rust's would end the process by a signal, and with it the server. Long
+/// values have room made first, where a failure is PostgreSQL's error.
 fn put(out: &mut Vec<u8>, ty: Type, value: Value<'_>) {
     if let Value::Text(bytes) = value {
         make_room(out, bytes.len());
@@ -261,7 +262,7 @@ fn put(out: &mut Vec<u8>, ty: Type, value: Value<'_>) {
     write_value(out, ty, value);
 }
 
-/// Sees to it that so many bytes and a little more can be appended.
+/// Makes room for `bytes` bytes and a little more.
 pub fn make_room(out: &mut Vec<u8>, bytes: usize) {
     const A_LITTLE_MORE: usize = 64;
     if out.try_reserve(bytes + A_LITTLE_MORE).is_err() {

@@ -9,7 +9,7 @@ use super::session;
 /// Belongs to the query's memory, and to whoever ends it: one that is forgotten goes with the query.
 pub struct TupleStore {
     store: *mut pg_sys::Tuplestorestate,
-    /// Of the row that was read last.
+    /// The row that was read last.
     slot: *mut pg_sys::TupleTableSlot,
     descriptor: pg_sys::TupleDesc,
 }
@@ -40,7 +40,8 @@ impl TupleStore {
         }
     }
 
-    /// Reads the next row; false if there is none. What is not passed by value stays until the row behind it is read.
+    /// Reads the next row; false if there is none. Values that are passed by reference stay until the next row is
+    /// read.
     pub fn next(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
         // SAFETY: the slot is for the store's rows, and has an array of values and one of nulls for all columns.
         unsafe {

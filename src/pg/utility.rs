@@ -11,11 +11,11 @@ use super::{hooks, symbols};
 /// Looks at a statement, in a guard of its own.
 pub type Look = unsafe extern "C-unwind" fn(*mut pg_sys::Node);
 
-/// What somebody does about some statements.
+/// An action around some statements.
 pub struct Watcher {
     pub concerns: fn(Node<'_>) -> bool,
     pub before: Option<Look>,
-    /// Of a statement that has ended the transaction nothing is left to look at but that it was one.
+    /// Runs after the statement. If that has ended the transaction, only the kind of statement is left to look at.
     pub behind: Option<Look>,
 }
 

@@ -1,4 +1,4 @@
-//! What PostgreSQL's types are to the engine, and values that are known before it starts: constants of the query,
+//! PostgreSQL's types as the engine sees them, and values that are known before it starts: constants of the query,
 //! parameters, stable expressions.
 
 use std::ffi::CStr;
@@ -86,9 +86,9 @@ pub fn without_domain(sql_type: pg_sys::Oid, modifier: i32) -> (pg_sys::Oid, i32
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
     Varlena,
-    /// Behind a pointer, of so many bytes.
+    /// Behind a pointer, with this many bytes.
     Fixed(usize),
-    /// In the datum, of so many bytes.
+    /// In the datum, with this many bytes.
     Inline(usize),
 }
 
@@ -111,7 +111,7 @@ impl Form {
     }
 }
 
-/// What an array of this type is one of; `None`: it is no array, or none that the engine can make.
+/// The element type of an array type; `None` if it is no array, or one that the engine cannot make.
 pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
     let (mut length, mut by_value, mut align) = (0, false, 0);
     // SAFETY: catalog lookups of a type that something is of, and of its elements'.
@@ -213,7 +213,7 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
     })
 }
 
-/// What is written down where no type is wanted.
+/// The text of a constant of unknown type.
 ///
 /// # Safety
 ///
@@ -223,7 +223,7 @@ pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
     text(unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }.to_bytes().to_vec())
 }
 
-/// What an output function makes of a datum.
+/// The output function's text of a datum.
 ///
 /// # Safety
 ///
@@ -233,7 +233,7 @@ unsafe fn output(function: u32, datum: pg_sys::Datum) -> String {
     unsafe { catalog::text(pg_sys::OidOutputFunctionCall(function.into(), datum)) }.unwrap_or_default()
 }
 
-/// What PostgreSQL shows of a date or a time.
+/// PostgreSQL's text of a date or a time.
 fn time_text(ty: Type, number: i64) -> Option<String> {
     let (function, datum) = match ty {
         Type::Date => (pg_sys::F_DATE_OUT, pg_sys::Datum::from(number as i32)),
@@ -255,8 +255,8 @@ fn float_text(ty: Type, value: f64) -> String {
     unsafe { output(function, datum.unwrap_or(pg_sys::Datum::null())) }
 }
 
-/// What PostgreSQL shows of a value that is a number to the mirror; `None`: it is not known, or the value has no order.
-/// The ends of 64 bits stand for all beyond, too.
+/// PostgreSQL's text of a value that is a number to the mirror; `None` if it is not known, or if the values have no
+/// order. The ends of 64 bits also stand for everything beyond.
 pub fn number_text(ty: Type, number: i128) -> Option<String> {
     let short = number.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     match ty {
@@ -298,7 +298,7 @@ fn uuid_text(uuid: i128) -> String {
     unsafe { output(pg_sys::F_UUID_OUT, pg_sys::Datum::from(bytes.as_ptr())) }
 }
 
-/// What PostgreSQL shows of a literal that is neither a number, nor a text, nor a truth value.
+/// PostgreSQL's text of a literal that is neither a number, nor a text, nor a truth value.
 pub fn shown(ty: Type, literal: &Literal) -> String {
     // SAFETY: an output function of the type that the callers below have a value of.
     let of_datum = |function: u32, datum: pg_sys::Datum| unsafe { output(function, datum) };

@@ -39,8 +39,8 @@ impl WaitSet {
     }
 }
 
-/// Sleeps until the latch is set, the time is over, or one of the events of a socket is there; whether it was the latch.
-/// Serves no interrupts.
+/// Sleeps until the latch is set, the time is over, or one of the events of a socket is there; whether it was the
+/// latch. Serves no interrupts.
 pub fn wait(time: Duration, socket: Option<(BorrowedFd<'_>, u32)>) -> bool {
     let (descriptor, events) = match socket {
         Some((socket, events)) => (socket.as_raw_fd(), events),

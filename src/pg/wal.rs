@@ -38,7 +38,7 @@ fn flush(lsn: u64) {
 }
 
 calls! {
-    /// Where the next record will go. Outside recovery.
+    /// The position of the next record. Outside recovery.
     insert_position => GetXLogInsertRecPtr() -> pg_sys::XLogRecPtr;
 }
 

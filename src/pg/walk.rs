@@ -1,4 +1,5 @@
-//! Walking through trees of nodes, and changing them: PostgreSQL's walkers and mutators, whose errors become panics of ours on the way.
+//! Walking through trees of nodes, and changing them: PostgreSQL's walkers and mutators, whose errors become panics
+//! of ours on the way.
 
 use std::ffi::c_void;
 
@@ -7,8 +8,9 @@ use pgrx::prelude::*;
 
 use super::symbols::{self, Mutator, Walker};
 
-/// Whether a walker of ours says so of a node, or of one below it: how a walk begins. A guarded callback that Rust calls by
-/// itself would have an error jump over all frames up to PostgreSQL's own, whoever of them wants to catch it.
+/// Whether a walker of ours says so of a node, or of one below it: how a walk begins. A guarded callback that Rust
+/// calls by itself would have an error jump over all frames up to PostgreSQL's own, whoever of them wants to catch
+/// it.
 ///
 /// # Safety
 ///

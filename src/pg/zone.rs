@@ -1,4 +1,5 @@
-//! Time zones as the server knows them, described for the engine: by asking for one change of the clocks after the other.
+//! Time zones as the server knows them, described for the engine: by asking for one change of the clocks after the
+//! other.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_long};
@@ -47,7 +48,7 @@ pub fn named(name: &str) -> Result<String, String> {
 }
 
 thread_local! {
-    /// What was described before: zones do not change while a process lives.
+    /// Descriptions made before: zones do not change while a process lives.
     static DESCRIBED: RefCell<Vec<(ServerZone, String)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -93,8 +94,8 @@ impl ServerZone {
         Ok(zone)
     }
 
-    /// Whether the server shows times as the description does, around its changes and now and then: it does not where it
-    /// counts leap seconds, or where clocks are put forward for good.
+    /// Whether the server shows times as the description does, around its changes and now and then: it does not where
+    /// it counts leap seconds, or where clocks are put forward for good.
     fn agrees_with(self, zone: &Zone) -> Result<bool, String> {
         const YEAR: i64 = CYCLE / 400;
         let clock = Clock::of(zone);
@@ -175,7 +176,7 @@ impl ServerZone {
     }
 }
 
-/// Takes away what repeats the cycle before it, of so many changes.
+/// Removes the changes that repeat the cycle before them; a cycle has `length` changes.
 fn cut_to_one_cycle(changes: &mut Vec<(i64, i32)>, length: usize) {
     let mut begin = changes.len() - length;
     let repeats = |at: usize| changes.get(at + length) == Some(&(changes[at].0 + CYCLE, changes[at].1));

@@ -1,7 +1,7 @@
 //! A batch of the engine's result as PostgreSQL's values.
 //!
-//! Values are converted column by column when the batch arrives. What does not fit a Datum lies in one arena of the
-//! batch: it stays valid until the next batch is loaded, which is longer than a slot must hold a row.
+//! Values are converted column by column when the batch arrives. Values that do not fit a Datum lie in one arena of
+//! the batch. They stay valid until the next batch is loaded, which is longer than a slot must hold a row.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
@@ -96,7 +96,7 @@ impl Batch {
 }
 
 impl Batch {
-    /// The rows that are left, but for the last: their values, and whether they are null.
+    /// The remaining rows except the last: their values, and whether they are null.
     pub fn rows_ahead(&mut self) -> impl ExactSizeIterator<Item = impl Iterator<Item = (usize, bool)>> {
         let last = self.rows.saturating_sub(1).max(self.next);
         let rows = std::mem::replace(&mut self.next, last)..last;
@@ -191,7 +191,7 @@ fn plain(array: &dyn Array, ty: Type, out: &mut Values, arena: &mut Arena) -> Re
     Ok(())
 }
 
-/// What the engine has kept as PostgreSQL gave it.
+/// Converts values that the engine keeps as PostgreSQL gave them.
 fn kept(array: &dyn Array, form: Form, out: &mut Values, arena: &mut Arena) -> Result<(), Lost> {
     let array = array.as_binary_view_opt().ok_or("the engine sent a column of another type")?;
     for row in 0..array.len() {
@@ -280,7 +280,7 @@ fn spreads(
 }
 
 impl Arena {
-    /// What a batch of ordinary rows needs stays for the next one.
+    /// The arena's memory that stays for the next batch: as much as a batch of ordinary rows needs.
     const KEPT: usize = 1 << 20;
     /// PostgreSQL's MaxAllocSize: what a varlena's header can say.
     const LONGEST: usize = 0x3fff_ffff;
@@ -328,7 +328,7 @@ impl Arena {
         Ok(offset)
     }
 
-    /// Room for so many bytes behind all others.
+    /// Room for `size` bytes at the end.
     #[inline]
     fn make(&mut self, size: usize) -> Result<(), Lost> {
         let words = size.div_ceil(size_of::<u64>());

@@ -1,4 +1,4 @@
-//! What stands against asking the engine, as far as this process knows.
+//! Reasons of this process against asking the engine.
 
 use pgrx::prelude::*;
 
@@ -12,8 +12,8 @@ use crate::reason::{Reason, Why};
 use crate::shared::{self, TableState};
 use crate::spec::ScanSpec;
 
-/// The relations' fingerprints if nothing does. From here on the executor holds the relations open, as a heap plan would:
-/// no DDL of this session changes them until it ends.
+/// Checks whether the engine may be asked, and returns the relations' fingerprints. From here on the executor holds
+/// the relations open, as a heap plan would: no DDL of this session changes them until it ends.
 pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, Reason> {
     check_transaction(place)?;
     // The heap's plan says so itself.
@@ -25,7 +25,7 @@ pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, Reason> {
     spec.plan.tables().map(|table| check_relation(database, pg_sys::Oid::from(table.relid), place)).collect()
 }
 
-/// What stands against it whatever the tables.
+/// Reasons that do not depend on the tables.
 fn check_transaction(place: Place<'_>) -> Result<(), Reason> {
     if session::in_recovery() {
         return Err(Why::Recovery.of("server is in recovery"));
@@ -42,7 +42,7 @@ fn check_transaction(place: Place<'_>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// What stands against asking for a table; its fingerprint if nothing does.
+/// Checks one table and returns its fingerprint.
 fn check_relation(database: pg_sys::Oid, relid: pg_sys::Oid, place: Place<'_>) -> Result<u64, Reason> {
     let Some(entry) = shared::table(database, relid) else {
         return Err(shared::why_not_mirrored(database, relid));

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   begin    ask the engine, unless something stands against it
-//!   1st row  wait until the engine cannot refuse any more; otherwise initialise the heap plan, under the same snapshot;
-//!            if the planner has left it for then, plan the query first
+//!   1st row  wait until the engine cannot refuse any more; otherwise initialise the heap plan, under the same
+//!            snapshot; if the planner has left it for then, plan the query first
 //!   rows     those of the chosen side
 //! ```
 
@@ -42,15 +42,15 @@ pub struct Chooser {
     active: Option<Side>,
     /// Why it is the heap.
     reason: Option<Reason>,
-    /// What of the heap's plan is to be compiled, if the rest is not.
+    /// The part of the heap's plan that is to be compiled, if the rest is not.
     compiled: Option<i32>,
-    /// Where rows may go to past the executor.
+    /// The way for rows past the executor.
     delivery: Option<Delivery>,
-    /// What the planner compared for a query that did not ask for the engine, so that the heap is never an error.
+    /// The planner's comparison for a query that did not ask for the engine, for which the heap is never an error.
     unasked: Option<Unasked>,
 }
 
-/// What the side would cost that was not chosen, if that is known.
+/// The cost of the side that was not chosen, if it is known.
 struct Unasked {
     other_cost: Option<f64>,
 }
@@ -173,8 +173,8 @@ impl ScanNode for Chooser {
     }
 }
 
-/// Whether what was found when the query was planned is so in this transaction, too. PostgreSQL plans a transient statement anew
-/// when its horizon has moved, which others may keep it from.
+/// Whether a reason found at planning time still holds in this transaction. PostgreSQL plans a transient statement
+/// anew when its horizon has moved, which other transactions can prevent.
 fn still_holds(reason: &Reason, place: Place<'_>) -> bool {
     match reason.why {
         Why::Written => place.may_have_written(),
@@ -210,11 +210,12 @@ impl Chooser {
         }
     }
 
-    /// Sees to it that rows can come.
+    /// Prepares the chosen side for its first row.
     ///
     /// # Safety
     ///
-    /// The callers up to the executor own nothing that would have to be dropped: an error of the planner's jumps over them.
+    /// The callers up to the executor own nothing that would have to be dropped: an error of the planner's jumps over
+    /// them.
     unsafe fn start(&mut self, place: Place<'_>) {
         if self.active.is_none() {
             self.choose(place);
@@ -245,7 +246,7 @@ impl Chooser {
         }
     }
 
-    /// Sends what is there of the engine's rows, but for one, if nothing is to be done to them.
+    /// Sends the engine's rows that have come, except one, if nothing is to be done to them.
     #[inline]
     fn deliver_ahead(&mut self) {
         let is_engines =
@@ -308,8 +309,8 @@ impl Chooser {
     }
 }
 
-/// Whether a node above the engine's scan reads rows before it returns its first, so that the engine could still be lost
-/// when we have promised not to use the heap.
+/// Whether a node above the engine's scan reads rows before it returns its first. Then the engine could be lost after
+/// we have promised not to use the heap.
 fn reads_ahead(side: &Child) -> bool {
     side.kinds_above_last().any(|kind| !matches!(kind, pg_sys::NodeTag::T_LimitState | pg_sys::NodeTag::T_ResultState))
 }

@@ -22,7 +22,7 @@ use crate::{settings, shared, verifying};
 /// The engine's answers beyond `anker.max_wait` may take so much longer.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is asked.
+/// A question to the engine.
 pub struct Question<'a> {
     pub plan: &'a plan::Plan,
     pub params: Vec<Option<Literal>>,
@@ -47,7 +47,8 @@ impl Question<'_> {
         })
     }
 
-    /// How the engine would answer. `expected_sent`: how many rows would go with the request, for each relation of such.
+    /// How the engine would answer. `expected_sent`: how many rows would go with the request, for each relation of
+    /// such.
     pub fn outline(self, expected_sent: Vec<u64>, limit: Duration, place: Place<'_>) -> Result<EnginePlan, String> {
         let begun = Instant::now();
         let left = || limit.saturating_sub(begun.elapsed());

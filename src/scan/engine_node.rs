@@ -38,7 +38,7 @@ pub struct EngineNode {
     rows_sent: u64,
     /// The session's time zone that the engine was told, if it was.
     zone: Option<ServerZone>,
-    /// What the engine answers, once it was asked.
+    /// The engine's answer, once it was asked.
     result: Option<EngineResult>,
 }
 
@@ -128,7 +128,7 @@ impl ScanNode for EngineNode {
 }
 
 impl EngineNode {
-    /// What stands against asking the engine, as far as this process knows without asking.
+    /// Reasons of this process against asking the engine.
     pub fn check(&self, place: Place<'_>) -> Result<(), Reason> {
         checks::check(&self.spec, place).map(drop)
     }
@@ -166,8 +166,8 @@ impl EngineNode {
         params.map(|(expr, (ty, source))| evaluate(expr, *ty, *source, place)).collect()
     }
 
-    /// Waits for the engine: for its first rows, or for all of them. Afterwards it cannot refuse any more, nor fail on a
-    /// value.
+    /// Waits for the engine: for its first rows, or for all of them. Afterwards it cannot refuse any more, nor fail
+    /// on a value.
     pub fn prime(&mut self, place: Place<'_>, reads_ahead: bool) -> Result<(), Trouble> {
         if self.zone.is_some_and(|zone| zone != zone::of_session()) {
             let text = "the session's time zone has changed since the query began";
@@ -180,7 +180,7 @@ impl EngineNode {
         if must_be_all || reads_ahead { result.fetch(place, must_be_all) } else { result.begin() }
     }
 
-    /// Sends the rows that have come, but for the last.
+    /// Sends the rows that have come, except the last.
     pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
         if let Some(result) = &mut self.result {
             result.deliver_ahead(place, delivery);

@@ -1,5 +1,5 @@
-//! What the engine would do with a query, for EXPLAIN alone: it is asked, but nothing is run for that, neither rows to be
-//! sent along nor functions that are not the server's own.
+//! EXPLAIN's engine plan: the engine is asked for its plan, but nothing runs. Neither rows to be sent along are
+//! computed, nor functions called that are not the server's own.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;

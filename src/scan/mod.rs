@@ -2,8 +2,8 @@
 //!
 //! - `chooser`: "Anker", on top: engine or heap, decided once, before the first row
 //! - `engine_node`: "Anker Engine", the scan of the engine's result; `result` holds it
-//! - `checks`: what stands against asking the engine at all
-//! - `conversation`: what goes to the engine and what comes back; `trouble`: what can go wrong with it
+//! - `checks`: reasons against asking the engine at all
+//! - `conversation`: messages to and from the engine; `trouble`: its failures
 //! - `foretell`, `outline`: the engine's plan in EXPLAIN, asked for and shown
 //! - `batch`: Arrow to PostgreSQL's values
 

@@ -42,7 +42,7 @@ pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, 
     }
 }
 
-/// What each scan is called, and no other is. The first scans of all relations come first: they are the query's own.
+/// Unique names of the scans. The first scans of all relations come first: they are the query's own.
 fn unique(plan: &EnginePlan, spec: &ScanSpec) -> BTreeMap<Scan, String> {
     let own = (0..spec.names.len() as u16).map(|relation| Scan { number: 0, relation });
     let made = plan.columns.iter().filter_map(|(_, meaning)| match meaning {
@@ -145,7 +145,7 @@ impl Tree<'_> {
         heading
     }
 
-    /// What stands below the heading, or is all there is in the other forms.
+    /// The lines below the heading; in the other formats, everything.
     fn inside(&self, operator: &Operator) {
         if !self.out.is_text() {
             self.told(operator);
@@ -184,7 +184,7 @@ impl Tree<'_> {
         });
     }
 
-    /// What the heading says in text form.
+    /// The heading's properties, in text format.
     fn told(&self, operator: &Operator) {
         self.out.property(c"Node Type", self.node_type(&operator.step));
         match &operator.step {
@@ -281,7 +281,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Which scan it is, if it is one.
+    /// The scan's identity, if it is one.
     fn scan(&self, step: &Step) -> Option<Scan> {
         let Step::Scan { relation, first, .. } = step else { return None };
         let meaning = first.and_then(|first| self.plan.columns.iter().find(|(id, _)| *id == first));
@@ -291,7 +291,7 @@ impl Tree<'_> {
         })
     }
 
-    /// What was counted of a step's rows, but for rows that the user may not see.
+    /// The measured figures of a step, except those of rows that the user may not see.
     fn counted<'o>(&self, operator: &'o Operator) -> Option<&'o Actual> {
         let is_scan = matches!(operator.step, Step::Scan { .. });
         operator.actual.as_ref().filter(|_| !is_scan || !self.hides(operator))

@@ -1,9 +1,9 @@
 //! The engine's result on its way into slots.
 //!
-//! Usually rows go from the batch that came last straight into the slot. Where the whole result must be there before the
-//! first row is handed out (the engine may yet fail on a value, or the scan may be rewound) it is kept: as batches, or in a
-//! tuple store beyond `work_mem`. For a node above that reads ahead, as many are kept as find room: most results are there
-//! as a whole then, and the loss of the engine costs nothing.
+//! Usually rows go straight from the last batch into the slot. The result is kept if it must be complete before the
+//! first row is handed out: the engine may yet fail on a value, or the scan may be rewound. It is kept as batches, or
+//! in a tuple store beyond `work_mem`. For a node above that reads ahead, as many rows are kept as find room: most
+//! results are complete then, and the loss of the engine costs nothing.
 
 use arrow_array::RecordBatch;
 use pgrx::prelude::*;
@@ -133,8 +133,8 @@ impl EngineResult {
         Ok(true)
     }
 
-    /// Writes the next row, which stays in place until the one behind it; false at the end. From the first row on trouble
-    /// is an error.
+    /// Writes the next row, which stays in place until the one behind it; false at the end. From the first row on
+    /// trouble is an error.
     #[inline]
     pub fn next_row(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
         self.handed_out = true;
@@ -153,7 +153,7 @@ impl EngineResult {
         }
     }
 
-    /// Sends the rows of the current batch, but for the last, past the executor.
+    /// Sends the rows of the current batch, except the last, past the executor.
     pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
         if !matches!(self.kept, Some(Kept::Tuples(_))) {
             // SAFETY: the result's columns are those of the plan. Neither this frame nor those above it own anything.
@@ -174,7 +174,8 @@ impl EngineResult {
         true
     }
 
-    /// Lets go of the engine, which gives up what it still computes, and of the rows; what was learned stays for EXPLAIN.
+    /// Lets go of the engine, which gives up what it still computes, and of the rows; what was learned stays for
+    /// EXPLAIN.
     pub fn release(&mut self) {
         self.conversation.hang_up();
         self.batch = Batch::default();

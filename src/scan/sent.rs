@@ -11,7 +11,7 @@ use crate::reason::{Reason, Why};
 use crate::settings;
 use crate::spec::ScanSpec;
 
-/// What a value takes beside the text that it may have.
+/// Bytes of a value beside the text that it may have.
 const VALUE_BYTES: usize = 16;
 
 /// The plans of what is sent. The first of the private parts is the specification.

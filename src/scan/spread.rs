@@ -1,7 +1,7 @@
 //! Variance and standard deviation of integers and numerics, finished by PostgreSQL's own arithmetic.
 //!
-//! `numeric_stddev_internal` divides N·Σx² − (Σx)² by N² or N·(N − 1), in the scale that a division of numerics has, and takes
-//! the root in that same scale.
+//! `numeric_stddev_internal` divides N·Σx² − (Σx)² by N² or N·(N − 1), in the scale that a division of numerics has,
+//! and takes the root in that same scale.
 
 use std::ffi::CString;
 
@@ -40,8 +40,8 @@ fn with_point(digits: &str, scale: usize) -> String {
     if scale == 0 { digits.into() } else { format!("{whole}.{behind}") }
 }
 
-/// The root with as many digits as the value has. PostgreSQL's function may choose more; rounding these would be rounding
-/// twice where they end in the middle of two numbers.
+/// The root with as many digits as the value has. PostgreSQL's function may choose more; rounding these would be
+/// rounding twice where they end in the middle of two numbers.
 fn root_in_its_scale(value: &Numeric) -> Numeric {
     let (root, scale) = (value.square_root(), value.scale());
     if root.scale() <= scale {

@@ -1,4 +1,4 @@
-//! What can go wrong with the engine, as a reason for the heap or as an error.
+//! Failures of the engine, as a reason for the heap or as an error.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -61,7 +61,7 @@ impl From<Lost> for Trouble {
     }
 }
 
-/// What goes wrong between this process and the engine.
+/// A failure between this process and the engine.
 impl From<String> for Trouble {
     fn from(what: String) -> Self {
         Trouble::Reason(Why::Engine.of(what))

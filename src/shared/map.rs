@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use pgrx::prelude::*;
 
-/// What such a table holds.
+/// An entry of such a table.
 ///
 /// # Safety
 ///
@@ -135,8 +135,8 @@ impl<E: Entry> Guard<'_, E> {
     fn entry(&mut self, key: E::Key, new: Option<E>) -> Option<&mut E> {
         let action = if new.is_some() { pg_sys::HASHACTION::HASH_ENTER_NULL } else { pg_sys::HASHACTION::HASH_FIND };
         let (entry, found) = self.search(key, action);
-        // SAFETY: null, or an entry to which nobody else in this process has a reference under the lock; a new one has its
-        // key alone, and is filled in before it is looked at.
+        // SAFETY: null, or an entry to which nobody else in this process has a reference under the lock. A new one
+        // has only its key, and is filled in before it is looked at.
         unsafe {
             if let Some(new) = new.filter(|_| !found && !entry.is_null()) {
                 entry.write(new);

@@ -1,5 +1,5 @@
-//! How the values of a column are written. What it is, is decided by the type's own function, so that domains, and types
-//! that share a function, need nothing of their own.
+//! The written form of a column's values. The type's own function decides it, so that domains, and types that share a
+//! function, need no case of their own.
 
 use std::slice::from_raw_parts;
 
@@ -18,7 +18,7 @@ pub struct Column {
 
 #[derive(Clone, Copy)]
 enum Form {
-    /// What PostgreSQL's function says: a text, or a string of bytes.
+    /// The bytes of a text or a byte string, as PostgreSQL's function would write them.
     Text,
     Binary,
     // As text.

@@ -36,7 +36,7 @@ impl Message {
         }
     }
 
-    /// Room for so many bytes behind all others. PostgreSQL's error if there cannot be so much.
+    /// Room for `more` bytes at the end. It is PostgreSQL's error if there cannot be so much.
     #[inline]
     fn room(&mut self, more: usize) -> &mut [u8] {
         let used = self.string.len as usize;

@@ -1,11 +1,12 @@
-//! Rows on their way to the client, of plans whose topmost node is of a kind that asks for it.
+//! Delivery: rows on their way to the client, for plans whose topmost node asks for it.
 //!
-//! PostgreSQL's own receiver calls a function for each value, which allocates what it returns: for a long result that
-//! is most of what a backend does. The receiver here stands in for it while such a plan runs. What the functions of most
-//! types would write it writes into the message itself ([`form`]); other values, and settings that make them look
-//! otherwise, have PostgreSQL's own function as before.
+//! PostgreSQL's own receiver calls a function for each value, which allocates its result: for a long result that is
+//! most of a backend's work. The receiver here replaces it while such a plan runs. It writes values of most types
+//! into the message itself, as their functions would ([`form`]). Other values, and settings that change the look of
+//! values, go through PostgreSQL's own functions as before.
 //!
-//! Errors of the server jump over the frames here, which own nothing: everything belongs to a memory context of the run.
+//! Errors of the server jump over the frames here, which own nothing: everything belongs to a memory context of the
+//! run.
 
 mod form;
 mod message;
@@ -71,19 +72,21 @@ unsafe extern "C-unwind" fn run<N: ScanNode>(
     }
 }
 
-/// Where a node may send rows to, past the executor: while all rows of a query are wanted and none is counted on its way.
+/// A way for a node to send rows past the executor, while all rows of a query are wanted and none is counted on its
+/// way.
 pub struct Delivery {
     receiver: *mut Receiver,
     query: PhantomData<*const ()>,
 }
 
 impl Delivery {
-    /// Sends rows of a node past its own slot; how many. Those before the first row of the node are not sent.
+    /// Sends rows of a node past its own slot and returns their number. Rows before the first row of the node are not
+    /// sent.
     ///
     /// # Safety
     ///
-    /// `rows` are the values of the node's columns, or null. The callers up to the executor own nothing that would have to
-    /// be dropped: an error jumps over them.
+    /// `rows` are the values of the node's columns, or null. The callers up to the executor own nothing that would
+    /// have to be dropped: an error jumps over them.
     pub unsafe fn send<R>(&mut self, place: Place<'_>, rows: impl ExactSizeIterator<Item = R>)
     where
         R: Iterator<Item = (usize, bool)>,
@@ -135,12 +138,13 @@ unsafe fn has_known_formats(portal: pg_sys::Portal) -> bool {
 struct Receiver {
     head: pg_sys::DestReceiver,
     theirs: *mut pg_sys::DestReceiver,
-    /// Of the columns; null: all are text.
+    /// Formats of the columns; null: all are text.
     formats: *const i16,
     /// Everything of this run, and what is needed for one row.
     context: pg_sys::MemoryContext,
     scratch: pg_sys::MemoryContext,
-    /// What the columns were prepared for, and the client's encoding then: a query may change it on its way.
+    /// The descriptor that the columns were prepared for. The client's encoding at that time stands beside it: a
+    /// query may change it while it runs.
     descriptor: pg_sys::TupleDesc,
     encoding: i32,
     columns: *mut Column,
