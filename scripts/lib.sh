@@ -5,9 +5,10 @@ set -euo pipefail
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 rust_wanted=1.95
 packages=(postgresql-15 postgresql-client-15 postgresql-server-dev-15 gcc make libc6-dev clang libclang-dev pkg-config)
-export PGRX_PG_CONFIG_PATH=${PGRX_PG_CONFIG_PATH:-/usr/lib/postgresql/15/bin/pg_config}
+source "$project/scripts/env"
+release=$CARGO_TARGET_DIR/release
 
-# Downloads and build results live outside the tree.
+# Downloads live outside the tree, as build results do.
 cache=${PG_ANKER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_anker}
 
 say() { printf '%s\n' "$*" >&2; }
@@ -15,7 +16,6 @@ die() { say "$@"; exit 1; }
 
 check_rust() {
     local found
-    PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
     found=$(rustc -V 2>/dev/null | cut -d ' ' -f 2) || found=
     if [[ -z $found || $(printf '%s\n' "$rust_wanted" "${found%%-*}" | sort -V | head -n 1) != "$rust_wanted" ]] ||
         ! command -v cargo >/dev/null; then
@@ -54,26 +54,11 @@ check_postgresql() {
         die "$PGRX_PG_CONFIG_PATH is not there: install PostgreSQL 15 with its server headers, or set PGRX_PG_CONFIG_PATH."
 }
 
-# Build results live outside the tree, one directory for each state of the dependencies and compiler.
-choose_target() {
-    local key
-    key=$({ cat "$project/Cargo.lock" && rustc -V; } | sha256sum | cut -c 1-12)
-    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$key}
-    mkdir -p "$CARGO_TARGET_DIR"
-    release=$CARGO_TARGET_DIR/release
-    # Cargo goes by modification times: what another checkout has built into this directory could pass for ours.
-    if [[ $(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null) != "$project" ]]; then
-        find "$project"/{src,crates,engine,bench,tests} -name '*.rs' -exec touch {} +
-        printf '%s\n' "$project" >"$CARGO_TARGET_DIR/checkout"
-    fi
-}
-
-# For what needs no PostgreSQL.
+# Prerequisites of a build without PostgreSQL.
 prepare_rust() {
     cd "$project"
     check_rust
     install_packages gcc libc6-dev
-    choose_target
 }
 
 prepare() {
@@ -81,10 +66,9 @@ prepare() {
     check_rust
     install_packages "${packages[@]}"
     check_postgresql
-    choose_target
 }
 
-# Everything, or the packages that are named: of the same dependencies, so that a second build finds them.
+# Builds the named packages, or everything. All builds share their dependencies.
 build() {
     local packages=("${@/#/--package=}")
     compgen -G "$release/deps/libdatafusion*" >/dev/null || say "The first build compiles DataFusion: some fifteen minutes of CPU time, once."

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p anker-tests -- [--quick] [--filter TEXT] [--list] [--queries NUMBER] [--seed NUMBER]
+//!                                        [--bless]
 //! ```
 //!
 //! Every test starts its own cluster, so none can spoil another. Whatever a test does, no server process may die of it:

@@ -3,6 +3,8 @@
 //! Each file says in its first line how it runs. `-- engine: at least N`: once with `anker.route = off`, where the heap
 //! answers everything, and once with `prefer`, where the engine answers what it can, at least N queries; the output is
 //! the same. `-- once, engine: at least N`: with the settings' defaults, for what is about the routes themselves.
+//!
+//! With `--bless` the output of a file's first run, by the heap unless it runs once, is written to `expected/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -125,7 +127,7 @@ fn every_file_is_run(_: &Context) -> Result<()> {
 
 fn run(context: &Context, file: &str) -> Result<()> {
     let runs = Runs::of(&fs::read_to_string(source("sql").join(format!("{file}.sql")))?)?;
-    // Patience enough for a busy machine: the heap's answers are right, but not counted.
+    // A long wait for busy machines: answers of the heap would be right, but are not counted.
     let options = Options::default()
         .set("anker.max_wait", "30s")
         .set("anker.explain_wait", "30s")
@@ -136,15 +138,19 @@ fn run(context: &Context, file: &str) -> Result<()> {
     let differences: Vec<String> = runs
         .routes
         .iter()
-        .filter_map(|route| compare(&cluster, file, route, runs.by_engine).err())
+        .enumerate()
+        .filter_map(|(number, route)| {
+            let bless = context.bless && number == 0;
+            compare(&cluster, file, route, runs.by_engine, bless).err()
+        })
         .map(|e| e.to_string())
         .collect();
     ensure!(differences.is_empty(), "{}", differences.join("\n"));
     Ok(())
 }
 
-/// Runs the file along one route, in a database of its own.
-fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64) -> Result<()> {
+/// Runs the file along one route, in a database of its own. With `bless`, its output becomes the expected one.
+fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64, bless: bool) -> Result<()> {
     let directory = cluster.directory().join(route.name);
     fs::create_dir(&directory)?;
     // The tree may be closed to the user who runs the server.
@@ -152,8 +158,12 @@ fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64) ->
         let copy = directory.join(folder);
         fs::create_dir(&copy)?;
         let name = format!("{file}.{extension}");
+        if bless && folder == "expected" {
+            fs::write(copy.join(&name), "")?;
+            continue;
+        }
         fs::copy(source(folder).join(&name), copy.join(&name))
-            .map_err(|e| format!("{folder}/{name}: {e}; expected/ begins as an empty file"))?;
+            .map_err(|e| format!("{folder}/{name}: {e}; ./test --only regress::{file} --bless writes expected/"))?;
     }
     cluster.server().own(&directory)?;
     let mut pg_regress = cluster.server().pg_regress()?;
@@ -172,7 +182,10 @@ fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64) ->
     let outcome = server::run(&mut pg_regress);
     let kept = keep_output(&directory, file, route)?;
     let served = served(cluster, route, by_engine);
-    if let Err(error) = outcome {
+    if bless {
+        // The difference to the empty file is no failure; a run that broke off has left no output.
+        fs::copy(directory.join(format!("results/{file}.out")), source("expected").join(format!("{file}.out")))?;
+    } else if let Err(error) = outcome {
         let served = served.map_or_else(|_| "?".to_owned(), |served| served.to_string());
         let differences = fs::read_to_string(directory.join("regression.diffs")).unwrap_or_else(|_| error.to_string());
         return Err(format!(

@@ -38,7 +38,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// What a test returns as its error if it cannot run here, and why.
+/// The error of a test that cannot run here, with the reason.
 #[derive(Debug)]
 pub struct Skipped(pub &'static str);
 
@@ -60,12 +60,14 @@ enum Verdict {
 /// does not answer have their own.
 const PATIENCE: &str = "15s";
 
-/// What a test may use.
+/// The services that a test may use.
 pub struct Context {
     pub quick: bool,
     /// How many queries to generate, if not the usual number, and the seed of the first.
     pub queries: Option<u32>,
     pub seed: u64,
+    /// Whether the heap's output replaces `expected/`.
+    pub bless: bool,
     server: Arc<Server>,
     clusters: RefCell<Vec<Arc<Cluster>>>,
 }
@@ -82,7 +84,7 @@ impl Context {
         Ok(cluster)
     }
 
-    /// For what makes its clusters itself.
+    /// The server, for tests that make their clusters themselves.
     pub fn server(&self) -> &Arc<Server> {
         &self.server
     }
@@ -95,7 +97,7 @@ impl Context {
         Ok((cluster, client))
     }
 
-    /// Where the clusters are, and what several of them share may be.
+    /// The directory of the clusters, and of files that several of them share.
     pub fn home(&self) -> &Path {
         self.server.home()
     }
@@ -122,9 +124,10 @@ struct Arguments {
     filter: Option<String>,
     queries: Option<u32>,
     seed: u64,
+    bless: bool,
 }
 
-const KNOWN: &str = "--quick, --list, --filter TEXT, --queries NUMBER, --seed NUMBER";
+const KNOWN: &str = "--quick, --list, --filter TEXT, --queries NUMBER, --seed NUMBER, --bless";
 
 fn arguments() -> std::result::Result<Arguments, String> {
     let mut arguments = Arguments::default();
@@ -133,6 +136,8 @@ fn arguments() -> std::result::Result<Arguments, String> {
         match argument.as_str() {
             "--quick" => arguments.quick = true,
             "--list" => arguments.list = true,
+            "--bless" if std::env::var_os("CI").is_some() => return Err("--bless is not for CI".into()),
+            "--bless" => arguments.bless = true,
             "--filter" => arguments.filter = Some(given.next().ok_or("--filter wants a text")?),
             "--queries" => arguments.queries = Some(number(given.next()).ok_or("--queries wants a number")?),
             "--seed" => arguments.seed = number(given.next()).ok_or("--seed wants a number")?,
@@ -201,8 +206,8 @@ pub fn main(modules: &[(&str, &[Test])]) -> ExitCode {
 }
 
 fn run(test: &Test, server: &Arc<Server>, arguments: &Arguments) -> Verdict {
-    let &Arguments { quick, queries, seed, .. } = arguments;
-    let context = Context { quick, queries, seed, server: server.clone(), clusters: RefCell::default() };
+    let &Arguments { quick, queries, seed, bless, .. } = arguments;
+    let context = Context { quick, queries, seed, bless, server: server.clone(), clusters: RefCell::default() };
     // The servers are stopped and dropped whatever happened in the test.
     let outcome = catch_unwind(AssertUnwindSafe(|| (test.run)(&context)));
     let mut why = match outcome {
