@@ -176,10 +176,11 @@ impl<'a> Node<'a> {
         Some(string.to_string_lossy().into_owned())
     }
 
-    /// The expression, without columns of joins, as the planner sees it: a new tree with constants folded, negations pushed
-    /// down, SQL functions inlined.
+    /// The expression, without columns of joins, as the planner sees it: a new tree with constants folded, negations
+    /// pushed down, SQL functions inlined.
     pub fn simplified(self) -> Node<'a> {
-        // SAFETY: a valid expression, or a list of such; what comes is a new tree in the planner's memory, which nobody changes.
+        // SAFETY: a valid expression, or a list of such; what comes is a new tree in the planner's memory, which
+        // nobody changes.
         let node = unsafe { pg_sys::eval_const_expressions(ptr::null_mut(), self.as_ptr()).as_ref() };
         Node { node: node.expect("an expression stays one") }
     }

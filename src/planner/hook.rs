@@ -1,6 +1,6 @@
-//! What happens when PostgreSQL plans a query.
+//! The planner hook: planning of a query.
 //!
-//! Most queries are none of our business: for them this is one walk over the query that looks for `anker.olap()`.
+//! Most queries do not concern us: for them this is one walk over the query that looks for `anker.olap()`.
 
 use std::ffi::{c_char, c_void};
 use std::panic::AssertUnwindSafe;
@@ -28,10 +28,11 @@ use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
 use crate::spec::{reason_from, reason_to_list};
 
-/// Rows may be so many times fewer than PostgreSQL believes; the limit itself is looked at when they are there.
+/// The factor by which PostgreSQL's estimate may exceed the real number of rows; the limit itself is checked when
+/// they are there.
 const BAD_ESTIMATE: f64 = 4.0;
 
-/// What stands for the engine's rows in the query above it.
+/// The function that stands for the engine's rows in the query above it.
 static PLACEHOLDER: OwnFunction = OwnFunction::named(c"engine_result");
 
 static mut PREVIOUS: pg_sys::planner_hook_type = None;
@@ -49,9 +50,9 @@ pub fn init() {
     }
 }
 
-/// Every query of the server comes through here, and so do the errors of its planning, among them those of functions
-/// that are evaluated already. pgrx's guards would rebuild them without context and names, so PostgreSQL plans outside of
-/// any: an error jumps over this frame, which owns nothing.
+/// Every query of the server comes through here, and so do the errors of its planning. Some are errors of functions
+/// that are evaluated already. pgrx's guards would rebuild them without context and names, so PostgreSQL plans
+/// outside of any guard. An error jumps over this frame, which owns nothing.
 unsafe extern "C-unwind" fn plan_query(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -81,11 +82,11 @@ unsafe extern "C-unwind" fn plan_query(
     }
 }
 
-/// Plans a query for the heap alone: by all who have a part in planning, but for us.
+/// Plans a query for the heap alone, by every hook except ours.
 ///
 /// # Safety
 ///
-/// As for PostgreSQL's planner. An error jumps over the frames up to the caller's.
+/// Like PostgreSQL's planner. An error jumps over the frames up to the caller's.
 pub unsafe extern "C-unwind" fn plan_for_heap(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -103,15 +104,15 @@ fn planner() -> Planner {
     unsafe { PREVIOUS }.unwrap_or(symbols::standard_planner)
 }
 
-/// What is to become of a query.
+/// The request for the engine in a query.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Asked {
-    /// As it was before it was planned; null: it is the heap's.
+    /// The query before it was planned; null: it runs on the heap.
     copy: *mut pg_sys::Query,
-    /// It is the engine's only if that costs less.
+    /// Whether the engine is used only if it costs less.
     by_cost: bool,
-    /// The heap's plan need not be made first.
+    /// Whether the heap's plan can be made later.
     can_wait: bool,
     /// There is to be no other answer than the engine's.
     must_run: bool,
@@ -122,10 +123,10 @@ impl Asked {
     const NOT: Asked = Asked { copy: std::ptr::null_mut(), by_cost: false, can_wait: false, must_run: false };
 }
 
-/// What comes of a query whose heap plan can wait.
+/// The outcome for a query whose heap plan can wait.
 #[repr(C)]
 struct First {
-    /// Null: the heap's plan is wanted all the same.
+    /// Null: the heap's plan is needed nevertheless.
     statement: *mut pg_sys::PlannedStmt,
     /// Why it is not the engine's, as nodes; null if that is not known.
     refusal: *mut pg_sys::List,
@@ -162,7 +163,7 @@ unsafe extern "C-unwind" fn copy_if_asked(
                 flag::take(copy);
                 Ok::<*mut pg_sys::Query, String>(copy)
             }));
-            // What raises an error is left to the heap's planner, which need not come to it.
+            // An error here is left to the heap's planner, which need not come to it.
             copy = bodies.unwrap_or_else(|_| pg_sys::copyObjectImpl(query.cast()).cast());
         }
         let has_bodies = !copy.is_null();
@@ -259,7 +260,7 @@ unsafe extern "C-unwind" fn with_choice(
         if by_cost && cost::is_below_engine(heap) {
             return nodes::left_alone(heap, &cheaper(), None);
         }
-        // What the heap's plan never comes to evaluate may raise here, and what it has room for may be too deep.
+        // Expressions that the heap never evaluates may raise an error here, and the nesting may be too deep.
         let side = match reason_from(&mut Tree::new().list(refusal)) {
             Some(reason) => Err(reason),
             None if session::in_parallel_mode() => Err(Why::Parallel.of("query runs within a parallel query")),
@@ -427,7 +428,7 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
     }
 }
 
-/// Of a table with parts, whether one of them is.
+/// Whether a table, or a part of it, is mirrored.
 fn is_mirrored(entry: &pg_sys::RangeTblEntry) -> bool {
     let database = session::database();
     let has = |relid| shared::table(database, relid).is_some();

@@ -2,9 +2,9 @@
 //!
 //! The rooms, from top to bottom; each knows those below it only:
 //!
-//! - `hook`: what happens when PostgreSQL plans a query
-//! - `route`: whether the engine or the heap answers it, where `anker.route = auto` leaves that open
-//! - `tree`: the plan tree that comes out, with what PostgreSQL computes above the engine
+//! - `hook`: planning of a query
+//! - `route`: the choice between engine and heap, if `anker.route = auto` leaves it open
+//! - `tree`: the plan tree that results, with PostgreSQL's part above the engine
 //! - `translate`: the query as an analytic plan
 //! - `rewrite`: queries in a form that is easier to translate
 //! - `words`: the operators and functions that the engine knows, questions about a Query, reasons

@@ -1,5 +1,5 @@
-//! Functions in FROM whose body is a query, as views with parameters are: PostgreSQL's planner puts that query in their place, and
-//! the engine is asked for it.
+//! Functions in FROM whose body is a query, like views with parameters: PostgreSQL's planner puts that query in their
+//! place, and the engine is asked for it.
 
 use std::ffi::c_void;
 
@@ -21,7 +21,8 @@ pub unsafe fn has_any(query: *mut pg_sys::Query) -> bool {
     unsafe { walk::walk(query.cast(), finds_body, std::ptr::null_mut()) }
 }
 
-/// Runs for every node of a query: owns nothing, so that an error may jump over it, and takes no more of the stack than PostgreSQL's own.
+/// Finds functions with bodies, for every node of a query. It owns nothing, so that an error may jump over it, and
+/// takes no more of the stack than PostgreSQL's own.
 unsafe extern "C-unwind" fn finds_body(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node; tags tell types.
     unsafe {
@@ -54,14 +55,14 @@ fn is_in_sql(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
     })
 }
 
-/// What the walk over a query knows.
+/// State of the walk over a query.
 struct Inlining {
     root: *mut pg_sys::PlannerInfo,
     calls: u32,
 }
 
-/// Puts the bodies of functions in their places, where PostgreSQL's planner does. What the plan depends on thereby is said by the
-/// heap's plan of the same query.
+/// Puts the bodies of functions in their places, as PostgreSQL's planner does. The plan's dependencies on these
+/// functions are recorded by the heap's plan of the same query.
 ///
 /// # Safety
 ///
@@ -103,8 +104,8 @@ unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inli
     if entry.rtekind != pg_sys::RTEKind::RTE_FUNCTION || inlining.calls == MAX_CALLS || !is_in_sql(tree, entry) {
         return;
     }
-    // SAFETY: an entry of a query that is being planned, with its arguments in their places, as the planner has them; what the
-    // body depends on is noted in `glob`.
+    // SAFETY: an entry of a query that is being planned, with its arguments in their places, as the planner has them;
+    // dependencies of the body are noted in `glob`.
     let (body, collations) = unsafe {
         entry.functions = pg_sys::eval_const_expressions(inlining.root, entry.functions.cast()).cast();
         let body = pg_sys::inline_set_returning_function(inlining.root, entry).as_ref();
@@ -120,7 +121,8 @@ unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inli
     }
 }
 
-/// Whether the columns of a body are ordered as the function's are. PostgreSQL orders by either, as far as it gets the body out.
+/// Whether the columns of a body are ordered like the function's. PostgreSQL orders by either, depending on how far
+/// it inlines the body.
 fn has_collations(tree: Tree<'_>, body: &pg_sys::Query, collations: &[pg_sys::Oid]) -> bool {
     let targets = tree.list_of::<pg_sys::TargetEntry>(body.targetList).filter(|target| !target.resjunk);
     targets.zip(collations).all(|(target, collation)| {

@@ -39,11 +39,11 @@ unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c
     }
 }
 
-/// What a finished plan returns: its own rows, or those that it inserts.
+/// The source of a finished plan's rows: its own plan, or the one whose rows it inserts.
 ///
 /// # Safety
 ///
-/// `statement` is a finished plan. What is written through the result is the caller's to change.
+/// `statement` is a finished plan. The caller may change the node behind the result.
 pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::Plan {
     // SAFETY: by the caller's promise.
     unsafe {
@@ -56,8 +56,8 @@ pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::P
     }
 }
 
-/// The SELECT that returns the rows of an INSERT, a column for each of the table's. Those that the INSERT does not name are
-/// as in `planned`, PostgreSQL's plan for the rows.
+/// The SELECT that returns the rows of an INSERT, with a column for each of the table's. Columns that the INSERT does
+/// not name are as in `planned`, PostgreSQL's plan for the rows.
 ///
 /// # Safety
 ///

@@ -1,5 +1,6 @@
-//! DISTINCT and window functions of the query itself are the engine's if it is read as a subquery. Rows of window functions
-//! that are not put in order stay PostgreSQL's: it has them in the windows' order, and who reads them may count on it.
+//! DISTINCT and window functions of the top-level query: the engine computes them by reading the query as a subquery.
+//! Rows of window functions without ORDER BY stay PostgreSQL's: it has them in the windows' order, and clients may
+//! count on it.
 //!
 //! ```text
 //!   SELECT DISTINCT kind, n + 1 FROM t ORDER BY kind LIMIT 3
@@ -75,7 +76,8 @@ fn order_of(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
     order
 }
 
-/// The inner query computes all, and has columns of what is shown or ordered by, which the outer one reads. Their names.
+/// Moves the computation to the inner query, with columns for the values that the outer one shows or orders by.
+/// Returns their names.
 fn share_targets(
     tree: Tree<'_>,
     order: *mut pg_sys::List,

@@ -9,7 +9,7 @@ use crate::pg::catalog;
 
 pub struct OwnFunction {
     name: &'static CStr,
-    /// What was found, or that there is none, and when.
+    /// The cached answer, which may be that there is none, and its time.
     found: Cell<Option<(u64, Option<pg_sys::Oid>)>>,
 }
 
@@ -45,7 +45,7 @@ impl OwnFunction {
         match self.found.get() {
             Some((at, oid)) if at == CHANGES.count.get() => oid,
             _ => {
-                // What changes while it is looked up is looked up again.
+                // If something changes during the look-up, it is repeated.
                 let at = CHANGES.count.get();
                 let oid = self.look_up();
                 self.found.set(Some((at, oid)));

@@ -18,8 +18,8 @@ pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::
         let mut index = 1;
         while index <= pg_sys::list_length((*query).rtable) {
             let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
-            // In a grouping set that a key is not part of, it is null in every expression: one made of the subquery's would
-            // be simplified with what is around it, and not found again.
+            // In a grouping set without a key, the key is null in every expression. An expression of the subquery's
+            // would be simplified together with its surroundings, and not found again.
             let may_be_nulled = !(*query).groupingSets.is_null();
             let fits = |sub: &pg_sys::Query| !may_be_nulled || gives_columns_alone(sub);
             if is_plain(&*entry) && is_joined_inner((*query).jointree.cast(), index) && fits(&*(*entry).subquery) {

@@ -1,5 +1,5 @@
-//! A query that does no more than read a subquery, as one of a view does, is that subquery: what PostgreSQL can do above the
-//! engine for the query itself it can do for the subquery then, and the order of its rows stays.
+//! A query that only reads a subquery, as one of a view does, is replaced by that subquery. PostgreSQL can then do
+//! above the engine for the subquery what it can do for a top-level query, and the order of its rows stays.
 //!
 //! ```text
 //!   SELECT g, names FROM (SELECT g, string_agg(x, ',') AS names, max(y) AS y FROM t GROUP BY g) AS v WHERE y > 3
@@ -35,8 +35,8 @@ pub unsafe fn unwrapped(query: *mut pg_sys::Query) -> *mut pg_sys::Query {
     }
 }
 
-/// Merges subqueries into those below them that put their rows in order, so that LIMIT meets the order. What is nested
-/// deepest comes first.
+/// Merges subqueries into those below them that sort their rows, so that LIMIT meets the order. The deepest come
+/// first.
 ///
 /// # Safety
 ///
@@ -255,8 +255,8 @@ fn returns_all(tree: Tree<'_>, query: &pg_sys::Query, inner: &pg_sys::Query) -> 
     entries.len() == columns && (1..).zip(&entries).all(is_column)
 }
 
-/// Has the subquery return what `outer`, with the subquery's expressions in place of its columns, returns, in its order if
-/// it has one.
+/// Makes the subquery return the columns of `outer`, with the subquery's expressions in place of its columns, in the
+/// order of `outer` if it has one.
 ///
 /// # Safety
 ///

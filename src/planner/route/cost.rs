@@ -1,6 +1,6 @@
-//! What a query would cost in the engine, of its translation and of the heap's plan, which says how many rows come of
-//! what. Other than there, nothing is done once for each of many rows: the engine reads tables in whole, and joins what
-//! PostgreSQL looks up.
+//! The cost of a query in the engine, from its translation and from the heap's plan, which estimates the numbers of
+//! rows. In contrast to the heap, nothing is done once for each of many rows: the engine reads whole tables, and
+//! joins where PostgreSQL looks rows up.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ use crate::planner::tree::above::Above;
 use crate::planner::tree::nodes::EngineSide;
 use crate::settings;
 
-/// Of rows that are returned and then filtered by PostgreSQL so many are left over, as its planner guesses where it knows
+/// The share of returned rows that PostgreSQL's filters above the engine keep: its planner's own guess if it knows
 /// nothing.
 const KEPT_ABOVE: f64 = 1.0 / 3.0;
 
-/// A row that is put in an order takes as long as so many pairs.
+/// The cost of sorting a row, in compared pairs.
 const PAIRS_OF_SORTED: f64 = 16.0;
 
-/// What the heap's plan costs, but for what an INSERT does with its rows.
+/// The cost of the heap's plan, without the work of an INSERT on its rows.
 ///
 /// # Safety
 ///
@@ -33,8 +33,8 @@ pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
     unsafe { (**insert::source(heap.cast_mut())).total_cost }
 }
 
-/// Whether the heap is cheaper than the engine at its best, which has to read a value of each row, and to return one. So a
-/// query need not be translated to be left alone.
+/// Whether the heap is cheaper than the engine at its best, which has to read a value of each row, and to return one.
+/// Then the query need not be translated.
 ///
 /// # Safety
 ///
@@ -50,7 +50,7 @@ pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
     })
 }
 
-/// What the query would cost in the engine; `for_client`: its rows go to the client.
+/// The cost of the query in the engine; `for_client`: its rows go to the client.
 ///
 /// # Safety
 ///
@@ -67,14 +67,15 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for
         let flow = Flow { returned, ..heap_plan.flow() };
         let mut work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
         if for_client && side.hands_on() {
-            // The heap's rows have to be written for the client, too, which its cost leaves out; the engine's take no longer.
+            // The heap's rows have to be written for the client too, which its cost leaves out; the engine's take no
+            // longer.
             work.results = 0.0;
         }
         costs.of(work) + boundary.cost_above + sent(side, &costs)
     }
 }
 
-/// What PostgreSQL has to compute for the engine, and sends.
+/// The cost of the rows that PostgreSQL computes for the engine and sends along.
 fn sent(side: &EngineSide, costs: &Costs) -> f64 {
     let cost = |plan: &pg_sys::Plan| {
         // SAFETY: a plan has a list of targets.
@@ -84,10 +85,10 @@ fn sent(side: &EngineSide, costs: &Costs) -> f64 {
     side.sent().map(cost).sum()
 }
 
-/// Where in the heap's plan the engine's rows would come in.
+/// The point in the heap's plan where the engine's rows would come in.
 struct Boundary {
     returned: f64,
-    /// Of the nodes above, which both sides have.
+    /// Cost of the nodes above, which both sides have.
     cost_above: f64,
 }
 
@@ -112,7 +113,7 @@ unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_
                 uniques -= 1;
                 cost_above += own;
             }
-            // Of a limit the rows below are meant, and what it saves is the heap's alone.
+            // A limit refers to the rows below; its savings are the heap's alone.
             T_Limit | T_Material => {}
             T_Gather | T_GatherMerge => times = divisor(tree.required(std::ptr::from_ref(plan).cast_mut())),
             T_Agg if is_partial(plan) && groups < above.groups => cost_above += own,
@@ -132,7 +133,7 @@ unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_
     Boundary { returned, cost_above }
 }
 
-/// What a node's cost has in it for queries that are computed before it: the engine does that.
+/// The part of a node's cost for queries that are computed before it: the engine does that.
 fn of_subqueries(tree: Tree<'_>, plan: &pg_sys::Plan) -> f64 {
     let subqueries = tree.list_of::<pg_sys::SubPlan>(plan.initPlan);
     subqueries.map(|subquery| subquery.startup_cost + subquery.per_call_cost).sum()
@@ -197,7 +198,7 @@ impl<'a> HeapPlan<'a> {
         self.rows(self.plan(self.statement.planTree), once);
         for subplan in self.tree.pointers(self.statement.subplans) {
             let plan = self.plan(subplan.cast());
-            // What reads the rows around it is computed for all of them at once.
+            // A subquery that reads the rows around it is computed for all of them at once.
             // SAFETY: a set, or null.
             let reads_outside = unsafe { pg_sys::bms_num_members(plan.extParam) > 0 };
             let repeats = if reads_outside { f64::INFINITY } else { 1.0 };
@@ -302,7 +303,8 @@ impl<'a> HeapPlan<'a> {
         }
     }
 
-    /// How the engine finds partners in a side that is looked up in an index for each row of the other one, and among how many rows.
+    /// How the engine finds partners in a side that the heap looks up in an index for each row of the other one, and
+    /// among how many rows.
     fn looked_up(&mut self, side: *mut pg_sys::Plan) -> Option<(Way, f64)> {
         use pg_sys::NodeTag::*;
         // SAFETY: a plan's child, or null.

@@ -1,7 +1,8 @@
-//! What `anker.route = auto` goes by.
+//! Criteria of `anker.route = auto`.
 //!
-//! - `by_key`: queries for one row, which are never the engine's
-//! - `cost`: what a query costs in the engine and on the heap; `partners`: how the engine finds the partners of a nested loop
+//! - `by_key`: queries for one row, which never run in the engine
+//! - `cost`: the cost of a query in the engine and on the heap; `partners`: how the engine finds the partners of a
+//!   nested loop
 
 pub mod by_key;
 pub mod cost;

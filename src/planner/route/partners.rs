@@ -1,5 +1,5 @@
-//! How the heap's plan compares the two sides of a nested loop: whether the engine finds partners by that, in a hash table or in
-//! an order, or has to compare all pairs.
+//! Joins of the heap's plan that are nested loops: how the engine would find partners for the same conditions. It
+//! uses a hash table or an order, or has to compare all pairs.
 
 use pgrx::prelude::*;
 use plan::CmpOp;
@@ -16,7 +16,7 @@ pub struct Compared<'a> {
     sides: [Node<'a>; 2],
 }
 
-/// Those of a list of conditions; rows are compared by their first values.
+/// The comparisons of a list of conditions; rows are compared by their first values.
 pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Iterator<Item = Compared<'a>> {
     tree.list(conditions).filter_map(move |node| {
         let (operator, collation, sides) = if let Some(call) = node.cast::<pg_sys::OpExpr>() {

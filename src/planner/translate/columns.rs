@@ -18,9 +18,9 @@ pub struct ScanColumn {
     pub collation: pg_sys::Oid,
 }
 
-/// What the engine computes for a column.
+/// The engine's computation for a column.
 pub enum Computed {
-    /// Of a row; in a grouped query, of a group with what was joined to it.
+    /// A value of a row; in a grouped query, of a group with the columns joined to it.
     Value(Typed),
     Key(Typed),
     /// Over all values, or each once.
@@ -43,7 +43,7 @@ struct Column {
     is_numeric: bool,
 }
 
-/// What the upper query has instead of an expression.
+/// The upper query's node in place of an expression.
 struct Replacement<'a> {
     /// The expression of the original query, as it was written.
     stands_for: Node<'a>,
@@ -57,7 +57,7 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// What takes the place of this expression.
+    /// The replacement of this expression.
     pub fn find(&self, node: Node<'a>) -> Option<*mut pg_sys::Node> {
         let found = self.replacements.iter().find(|replacement| replacement.stands_for.equals(node))?;
         // SAFETY: copies a node.
@@ -214,7 +214,7 @@ impl<'a> Columns<'a> {
         self.columns.iter().filter_map(aggregation).collect()
     }
 
-    /// What the engine returns, and where in it each column is found.
+    /// The engine's output, and the place of each column in it.
     pub fn returned(&self) -> (Vec<Expr>, Vec<ResultColumn>) {
         let (mut output, mut columns) = (Vec::new(), Vec::new());
         for column in &self.columns {
@@ -256,8 +256,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// How many digits it shows depends on its value, which is no matter where it is compared. Nor is it there that a count is
-/// zero: the sum is null then.
+/// The average as a value to compare. Its display scale depends on its value, which does not matter for comparisons.
+/// Nor does a count of zero: the sum is null then.
 pub fn average(sum: ColumnId, count: ColumnId) -> Typed {
     let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
     let args = vec![Expr::column(sum), Expr::column(count)];
@@ -267,7 +267,7 @@ pub fn average(sum: ColumnId, count: ColumnId) -> Typed {
     Typed { expr: Expr::Call { function: Named::Average, ty, args }, ty, scale: Scale::Shown(quotient) }
 }
 
-/// Variance or standard deviation of integers, or of numerics with so many digits behind the point.
+/// Variance or standard deviation of integers, or of numerics with `scale` digits behind the point.
 pub fn spread(of: Spread, scale: u8, difference: ColumnId, count: ColumnId) -> Typed {
     let scale = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(2 * i64::from(scale))) };
     let args = vec![Expr::column(difference), Expr::column(count), scale];
@@ -309,7 +309,7 @@ fn is_numeric(translator: &Translator<'_>, computed: &Computed) -> bool {
     }
 }
 
-/// What the table keeps, if it is nothing more than that, and PostgreSQL's form of it.
+/// The stored value, if the column is nothing more than that, and PostgreSQL's form of it.
 fn stored(computed: &Computed) -> Option<(&Expr, Form)> {
     let Computed::Value(Typed { expr: Expr::Call { function, args, .. }, .. }) = computed else { return None };
     let form = match function {
@@ -325,7 +325,8 @@ pub fn plain(ty: Type) -> Conversion {
     if ty == Type::Numeric { Conversion::Kept(Form::Varlena) } else { Conversion::Plain(ty) }
 }
 
-/// How a value of an expression becomes PostgreSQL's again. char(n) travels without its blanks: who shows it must know n.
+/// How a value of an expression becomes PostgreSQL's again. char(n) travels without its blanks; the conversion knows
+/// n.
 pub fn conversion<'a>(translator: &Translator<'a>, ty: Type, node: Node<'a>) -> Attempt<Conversion> {
     match ty {
         Type::Char => match translator.char_length(node) {

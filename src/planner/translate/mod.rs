@@ -1,7 +1,7 @@
 //! A query as an analytic plan ([`plan::Plan`]), or the reason why not.
 //!
-//! SQL is recursive: levels hold expressions, these hold subqueries, which are levels. So the rooms call each other, like
-//! PostgreSQL's own parse_expr.c and parse_clause.c; all are methods of [`Translator`].
+//! SQL is recursive: levels hold expressions, these hold subqueries, which are levels. So the rooms call each other,
+//! like PostgreSQL's own parse_expr.c and parse_clause.c; all are methods of [`Translator`].
 //!
 //! - `translator`: what a translation has come to so far, and expressions of every kind
 //! - `scope`: what the expressions of a level may refer to

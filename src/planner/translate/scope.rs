@@ -1,4 +1,5 @@
-//! What the expressions of a SELECT level may refer to: the items of its FROM, by their place in the range table.
+//! Names that the expressions of a SELECT level may refer to: the items of its FROM, by their place in the range
+//! table.
 
 use std::ffi::CStr;
 
@@ -19,7 +20,7 @@ pub struct Scope<'a> {
     /// Its only item is what the columns of the query's level have become.
     is_above: bool,
     items: Vec<Item>,
-    /// In which the rows of the only item come, if a subquery has put them in one and it was asked for.
+    /// The order of the only item's rows, if a subquery has ordered them and the order was asked for.
     pub order: Option<Vec<SortKey>>,
 }
 
@@ -59,7 +60,7 @@ impl<'a> Scope<'a> {
         Scope { query, is_above: false, items: Vec::new(), order: None }
     }
 
-    /// That of the expressions above a level's columns.
+    /// The scope of the expressions above a level's columns.
     pub fn above(query: &'a pg_sys::Query, columns: Vec<Attempt<Typed>>) -> Scope<'a> {
         let mut scope = Scope { is_above: true, ..Scope::of(query) };
         scope.add_subquery(1, columns);
@@ -96,7 +97,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// What the query calls an item of FROM.
+/// The query's name for an item of FROM.
 pub fn alias(entry: &pg_sys::RangeTblEntry) -> String {
     // SAFETY: every item has such a name.
     unsafe { CStr::from_ptr((*entry.eref).aliasname) }.to_string_lossy().into_owned()
@@ -177,7 +178,7 @@ impl<'a> Translator<'a> {
         Ok(self.variable(var)?.expr)
     }
 
-    /// What a column of this level, or of one around it, is.
+    /// The value of a column of this level, or of one around it.
     pub fn variable(&mut self, var: &pg_sys::Var) -> Attempt<Typed> {
         match var.varattno {
             0 => return Err(Why::Expression.of("whole row")),
@@ -232,7 +233,8 @@ impl<'a> Translator<'a> {
         )
     }
 
-    /// Of equal values a subquery may get any, which shows where two zeros are equal.
+    /// An outer column as a subquery sees it. It may get any of several equal values, which shows if two zeros are
+    /// equal.
     fn seen_from(&self, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
         if var.varlevelsup > 0 && typed.ty.is_float() && !self.is_operand {
             return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));

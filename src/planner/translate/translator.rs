@@ -30,15 +30,15 @@ pub struct Typed {
 /// How many digits a numeric shows behind its point. For values that are only compared it does not matter.
 #[derive(Clone, Debug)]
 pub enum Scale {
-    /// As many as its type says.
+    /// The digits of its type.
     OfType,
     /// Fewer than its type has.
     Unknown,
-    /// As many as this expression says, an integer that is null where the value is.
+    /// As many digits as this expression says, an integer that is null where the value is.
     Varies(Expr),
-    /// As many as this numeric, which is equal to it.
+    /// As many digits as this numeric, which is equal to it.
     Shown(Expr),
-    /// As many as the value of this expression, of which it is a parameter.
+    /// As many digits as the value of this expression, of which it is a parameter.
     Parameter(*mut pg_sys::Node),
 }
 
@@ -67,7 +67,7 @@ pub struct Translator<'a> {
     pub names: Vec<RelationNames>,
     /// For each relation, the columns of it that were asked for.
     scanned: Vec<Vec<Scanned>>,
-    /// What PostgreSQL has to compute for the engine.
+    /// Rows that PostgreSQL computes for the engine.
     pub sent: Vec<Sent<'a>>,
     /// Tables that were looked at, with their parts.
     pub families: Vec<(pg_sys::Oid, Vec<pg_sys::Oid>)>,
@@ -78,33 +78,33 @@ pub struct Translator<'a> {
     sources: Vec<Source>,
     /// The level that is being translated, behind those around it.
     pub scopes: Vec<Scope<'a>>,
-    /// What is compared in the simple CASEs that are being translated, innermost last.
+    /// The operands of the simple CASEs that are being translated, innermost last.
     pub case_values: Vec<Typed>,
     /// The columns of the subquery whose comparison is being translated.
     pub compared: Vec<Attempt<Typed>>,
-    /// What the comparison with the subquery that is translated next reads beside these, where it is about groups.
+    /// Further columns for the comparison with the subquery that is translated next, if it is about groups.
     pub groups: Option<Vec<Attempt<Typed>>>,
-    /// What has to be joined before the expressions that were translated can be computed.
+    /// Joins that must be made before the translated expressions can be computed.
     pub pending: Vec<Pending>,
     /// The expression that is translated next may as well be false where it is null.
     unknown_is_false: bool,
     /// The expression that is translated next is only compared.
     pub is_operand: bool,
-    /// What is being translated is translated a second time, too, and must give the same rows.
+    /// Whether the present part is translated a second time too, and must give the same rows.
     pub repeated: bool,
-    /// Whoever reads the rows of the level that is translated next asks for their order.
+    /// Whether the reader of the level that is translated next needs the order of its rows.
     pub order_wanted: bool,
     /// The window functions of the level that is being translated.
     pub windows: Vec<Computed<'a>>,
 }
 
-/// What a translation comes to.
+/// The result of a translation.
 pub struct Finished<'a> {
     pub plan: Plan,
     /// The expressions of its parameters, and what is taken of them.
     pub params: *mut pg_sys::List,
     pub sources: Vec<Source>,
-    /// What PostgreSQL has to compute for it.
+    /// Rows that PostgreSQL computes for it.
     pub sent: Vec<Sent<'a>>,
     pub names: Vec<RelationNames>,
 }
@@ -115,7 +115,7 @@ struct Scanned {
     id: ColumnId,
 }
 
-/// What of a relation: a column, by its number in the query, or how many digits its values show.
+/// A column of a relation, by its number in the query, or the number of digits that its values show.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Asked {
     Column(i16),
@@ -192,7 +192,7 @@ impl<'a> Translator<'a> {
         Ok(ColumnId(id))
     }
 
-    /// What `translate` gives, where that may be translated once more.
+    /// Translates something that may be translated once more.
     pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.repeated;
         self.repeated |= repeated;
@@ -224,7 +224,7 @@ impl<'a> Translator<'a> {
         Some(Expr::Param { index: index as u16 })
     }
 
-    /// Takes back the parameters behind the first so many.
+    /// Removes the parameters after the first `known` ones.
     pub fn forget_params(&mut self, known: usize) {
         self.params.truncate(known);
         self.sources.truncate(known);
@@ -232,8 +232,8 @@ impl<'a> Translator<'a> {
         self.param_exprs = unsafe { pg_sys::list_truncate(self.param_exprs, known as i32) };
     }
 
-    /// What `translate` makes; if it fails, all is as if nothing had happened, but that columns of what is around it, for
-    /// which it has asked, stay asked for.
+    /// Tries a translation. If it fails, everything is as before, except that outer columns it has asked for stay
+    /// asked for.
     pub fn attempt<T>(&mut self, translate: impl FnOnce(&mut Self) -> Attempt<T>) -> Attempt<T> {
         let (relations, sent, params) = (self.relations.len(), self.sent.len(), self.params.len());
         let (scopes, pending, repeated) = (self.scopes.len(), self.pending.len(), self.repeated);
@@ -406,7 +406,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Of a comparison.
+    /// An operand of a comparison.
     pub fn compared_operand(&mut self, node: Node<'a>) -> Attempt<Typed> {
         self.is_operand = node.cast::<pg_sys::Var>().is_some();
         let operand = self.expression(node);

@@ -1,4 +1,4 @@
-//! Of which kinds PostgreSQL's nodes above the engine's scan are.
+//! The kinds of PostgreSQL's nodes above the engine's scan.
 
 use pgrx::pg_sys::{self, NodeTag::*};
 

@@ -1,8 +1,8 @@
 //! The plan tree: PostgreSQL's nodes over our scan, both sides under the node that chooses.
 //!
-//! The statement stays the one that PostgreSQL made for the heap: range table, permissions, locks, invalidation all
-//! come from there (if the heap is not planned yet: from [`super::unplanned`]). Two entries are added to its range table that
-//! stand for nothing but names in EXPLAIN.
+//! The statement stays the one that PostgreSQL made for the heap: range table, permissions, locks and invalidation
+//! come from it. If the heap is not planned yet, they come from [`super::unplanned`]. Two entries are added to its
+//! range table that stand for nothing but names in EXPLAIN.
 
 use std::ffi::CStr;
 
@@ -100,7 +100,7 @@ fn modifier_when_planned(expr: Node<'_>) -> i32 {
     }
 }
 
-/// What `anker.route = auto` has found of a query that asks for nothing itself.
+/// The comparison by `anker.route = auto` for a query that asks for no side itself.
 #[derive(Clone, Copy)]
 pub struct Compared {
     pub engine: f64,
@@ -112,7 +112,8 @@ const CHOOSER_NUMBERS: i32 = 1 << 25;
 
 /// # Safety
 ///
-/// `upper` is a plan, owned by the caller, for the upper query of [`super::split`], `sent` those for what it has to send.
+/// `upper` is a plan, owned by the caller, for the upper query of [`super::split`], `sent` those for what it has to
+/// send.
 pub unsafe fn engine_side(
     upper: *mut pg_sys::PlannedStmt,
     split: Split<'_>,
@@ -166,7 +167,7 @@ pub unsafe fn engine_side(
     }
 }
 
-/// What the scan has registered under the name.
+/// The methods that the scan has registered under the name.
 fn methods(name: &CStr) -> *const pg_sys::CustomScanMethods {
     // SAFETY: both names are registered when the library is loaded.
     unsafe { pg_sys::GetCustomScanMethods(name.as_ptr(), false) }
@@ -223,7 +224,7 @@ pub unsafe fn with_engine(
         }
         let node = engine_first(tree, heap, &side, rows.targetlist, rows);
         push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
-        // What the heap's plan costs is no reason to compile what is above the engine.
+        // The cost of the heap's plan is no reason to compile the nodes above the engine.
         let compiled = std::mem::take(&mut (*heap).jitFlags);
         push(&mut node.custom_private, string_node(&compiled.to_string()));
         if let Some(compared) = compared {
@@ -235,12 +236,12 @@ pub unsafe fn with_engine(
     }
 }
 
-/// The engine's side alone: the heap's is made of the query if it is needed. Without a statement that says what the query
-/// reads it is the upper query's.
+/// The engine's side alone; the heap's plan is made from the query if it is needed. Without a statement that lists
+/// the relations, the upper query's list is used.
 ///
 /// # Safety
 ///
-/// The caller owns `query`, of whose copy the side was made, and who has the same columns.
+/// The caller owns `query`. The side was made from a copy of it and has the same columns.
 pub unsafe fn with_unplanned(
     side: EngineSide,
     query: *mut pg_sys::Query,
@@ -283,8 +284,8 @@ pub fn other_columns() -> Reason {
     Why::PlanShape.of("the engine's side has other result columns")
 }
 
-/// What the engine's side reads and the heap's plan does not, partitions that it has pruned say: who runs the plan again
-/// locks them first, and their changes are a reason to plan anew.
+/// Adds relations that the engine's side reads and the heap's plan does not, such as pruned partitions. Executing the
+/// plan again locks them first, and changes to them invalidate the plan.
 unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &EngineSide) {
     // SAFETY: the caller's plan, which it owns.
     unsafe {
@@ -365,8 +366,9 @@ unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason) -> &'stati
     }
 }
 
-/// A node that chooses, with these columns. Costs matter only for the choice between generic and custom plans. Those of the engine's side do not depend on
-/// parameters, so that a prepared statement comes to its generic plan; with the heap plan alone its own are right.
+/// The node that chooses, with these columns. Its costs matter only for the choice between generic and custom plans.
+/// The engine's costs do not depend on parameters, so a prepared statement gets its generic plan. With the heap's
+/// plan alone, its own costs are right.
 unsafe fn chooser(
     tree: Tree<'_>,
     statement: *mut pg_sys::PlannedStmt,

@@ -1,4 +1,4 @@
-//! Splits a SELECT: what the engine computes, and what PostgreSQL does with it.
+//! Splits a SELECT into the engine's part and PostgreSQL's part above it.
 //!
 //! ```text
 //!   SELECT d, avg(x) + 1 FROM t WHERE y > 2 GROUP BY d HAVING count(*) > 3 ORDER BY 2
@@ -7,15 +7,16 @@
 //!   above    SELECT c1, c2 + 1 FROM anker.engine_result() AS (c1 …, c2 …, c3 …) ORDER BY 2
 //! ```
 //!
-//! The upper query keeps everything else of the original: window functions, DISTINCT (if the engine cannot do them: see
-//! [`crate::planner::rewrite::nested`]), ORDER BY, LIMIT; what the engine cannot compute of HAVING; and grouping, if the engine cannot compute
-//! the groups but can their rows. Its one function scan is what [`super::nodes`] replaces by ours. Where
-//! nothing above takes rows away, the engine returns no more than LIMIT asks for, or sorts them all ([`crate::planner::translate::level::ordered`]).
+//! The upper query keeps everything else of the original: ORDER BY, LIMIT, and window functions and DISTINCT if the
+//! engine cannot do them ([`crate::planner::rewrite::nested`]). It also keeps conditions of HAVING that the engine
+//! cannot compute, and grouping if the engine can compute only the rows. [`super::nodes`] replaces its one function
+//! scan by ours. If nothing above removes rows, the engine returns no more than LIMIT asks for, or sorts all rows
+//! ([`crate::planner::translate::level::ordered`]).
 //!
-//! Keys and aggregates are found again in select list and HAVING as they were written, for only then it is certain that
-//! they are found: the parser saw to it that every column outside of aggregates stands in an expression that equals a
-//! key, or depends on a primary key among them. Simplified, `NOT (x < 5)` is `x >= 5`, and the key `x < 5` is not in it.
-//! What goes to the engine is simplified then; the upper query is when it is planned.
+//! Keys and aggregates are found in select list and HAVING in their written form, for only that is certain to be
+//! found. The parser has ensured that every column outside of aggregates is part of an expression that equals a key,
+//! or depends on a primary key among them. Simplified, `NOT (x < 5)` is `x >= 5`, and the key `x < 5` is not in it.
+//! Expressions for the engine are simplified after that; the upper query is simplified when it is planned.
 
 use pgrx::prelude::*;
 use plan::{Rel, Relation};
@@ -39,7 +40,7 @@ use crate::spec::ScanSpec;
 
 pub struct Split<'a> {
     pub spec: ScanSpec,
-    /// What PostgreSQL computes below the engine.
+    /// Rows that PostgreSQL computes below the engine.
     pub sent: Vec<Sent<'a>>,
     /// Expressions of the plan's parameters.
     pub params: *mut pg_sys::List,
@@ -51,7 +52,8 @@ pub struct Split<'a> {
 
 /// # Safety
 ///
-/// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked; `function` is the placeholder's.
+/// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked; `function` is the
+/// placeholder's.
 pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
     let mut translator = Translator::new(tree);
     // SAFETY: by the caller's promise.
@@ -86,7 +88,7 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
     Ok(Split { spec, sent, params, upper, columns })
 }
 
-/// What is nearest to PostgreSQL.
+/// The level that is nearest to PostgreSQL.
 struct Top<'a> {
     query: &'a pg_sys::Query,
     level: Opened<'a>,
@@ -98,7 +100,7 @@ struct Top<'a> {
 ///
 /// As for [`split`].
 unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Top<'a>> {
-    // SAFETY: by the caller's promise, here and below; what a nested query reads is the caller's.
+    // SAFETY: by the caller's promise, here and below; a nested query's relations are locked too.
     let open = |translator: &mut Translator<'a>, query, purpose| unsafe { open_level(translator, query, purpose) };
     let has_windows = query.hasWindowFuncs;
     if let Some(Nested { query, item }) = nested(translator.tree, query) {
@@ -124,7 +126,8 @@ unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> 
     }
 }
 
-/// Whether the engine has memory for all that relations have of what is read; PostgreSQL has files for its window functions.
+/// Whether the engine has memory for all columns that the relations are read for; PostgreSQL has files for its window
+/// functions.
 fn fits_into_memory(relations: &[Relation]) -> bool {
     let bytes = relations.iter().map(|relation| {
         let rows: f64 = relation.tables().iter().map(|table| expected_rows(table.relid.into())).sum();
@@ -153,7 +156,7 @@ fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
     level.quals = if left.is_null() { left.cast() } else { unsafe { pg_sys::make_ands_explicit(left).cast() } };
 }
 
-/// What is left of the query, over the placeholder; `groups`: its groups, too.
+/// The rest of the query, over the placeholder; `groups`: with its groups.
 fn upper_query(
     query: &pg_sys::Query,
     placeholder: *mut pg_sys::RangeTblEntry,

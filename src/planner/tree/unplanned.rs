@@ -1,7 +1,7 @@
-//! A query whose plan for the heap is made only if it comes to that: PostgreSQL may take longer to plan a short query than
-//! the engine to answer it.
+//! A query whose heap plan is made only if it is needed: PostgreSQL may take longer to plan a short query than the
+//! engine to answer it.
 //!
-//! The statement says all the same what it would say with that plan: which relations it reads and as whom, so that rights
+//! The statement still says what it would say with that plan: which relations it reads and as which user. So rights
 //! are checked, locks taken and changes noticed.
 
 use std::ffi::{c_char, c_void};
@@ -27,7 +27,7 @@ pub unsafe fn can_wait(
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> bool {
-    // A cursor asks the heap's plan whether it scrolls, and EXPLAIN shows that plan.
+    // A cursor needs the heap's plan to know whether it scrolls, and EXPLAIN shows that plan.
     let usual = pg_sys::CURSOR_OPT_PARALLEL_OK | pg_sys::CURSOR_OPT_CUSTOM_PLAN;
     // SAFETY: the caller's query; the walker gets the context that it expects.
     unsafe {
@@ -38,17 +38,17 @@ pub unsafe fn can_wait(
         {
             return false;
         }
-        // Statements that are kept are planned once, for all the times that they may be the heap's, if they can be told: those with
-        // parameters, those of functions, and those of PREPARE.
+        // Statements that are kept are planned once, for all the times that they may run on the heap, if they can be
+        // recognised. These are statements with parameters, those of functions, and those of PREPARE.
         let mut is_general = params.is_null();
         (!is_general || session::is_clients(source))
             && !walk::walk(query.cast(), binds_planner, (&raw mut is_general).cast())
     }
 }
 
-/// Whether a node, or one below it, is a parameter without a value, though the plan is to be a general one, or something that
-/// PostgreSQL's planner replaces and knows to depend on: an expression of a function's body, a domain without conditions. Owns
-/// nothing: errors jump over it.
+/// Whether a node, or one below it, must be seen by PostgreSQL's planner. One kind is a parameter without a value, if
+/// the plan is to be a general one. The other is a node that the planner replaces and records a dependency for: an
+/// expression of a function's body, or a domain without conditions. Owns nothing: errors jump over it.
 unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `can_wait`; tags tell types.
     unsafe {
@@ -79,7 +79,7 @@ unsafe extern "C-unwind" fn has_body_in_sql(function: pg_sys::Oid, _context: *mu
     function.to_u32() >= pg_sys::FirstUnpinnedObjectId && catalog::is_written_in_sql(function)
 }
 
-/// What a query reads, as a finished statement says it.
+/// The relations that a query reads, as a finished statement lists them.
 pub struct Reads {
     query: *mut pg_sys::Query,
     entries: *mut pg_sys::List,
@@ -97,8 +97,8 @@ impl Reads {
         reads
     }
 
-    /// Whether all that is mirrored of it can be asked for just now, for all that this process knows. Where it cannot, the heap
-    /// will be needed, by a statement that is kept again and again.
+    /// Whether all its mirrored relations can be asked for at present, as far as this process knows. If not, the heap
+    /// will be needed, again and again for a statement that is kept.
     pub fn are_there(&self) -> bool {
         // SAFETY: entries of ours.
         let entries = unsafe { Tree::new() }.list_of::<pg_sys::RangeTblEntry>(self.entries);
@@ -109,8 +109,8 @@ impl Reads {
             && entries.filter_map(|entry| shared::table(database, entry.relid)).all(is_there)
     }
 
-    /// Whether the user may read all of it. What a condition makes superfluous PostgreSQL's planner leaves out, and nobody
-    /// needs a right to that.
+    /// Whether the user may read all of it. PostgreSQL's planner leaves out relations that a condition makes
+    /// superfluous, and nobody needs a right to these.
     pub fn are_permitted(&self) -> bool {
         // SAFETY: complete entries with their permissions.
         unsafe { compat::are_permitted(self.entries, self.permissions) }

@@ -38,7 +38,7 @@ const INT8_OID: u32 = pg_sys::F_INT8_OID.to_u32();
 const MIN_OID: u32 = pg_sys::F_MIN_OID.to_u32();
 const MAX_OID: u32 = pg_sys::F_MAX_OID.to_u32();
 
-/// What an operator means, if it is a comparison of one of the families above.
+/// The meaning of an operator, if it is a comparison of one of the families above.
 pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
     // Operators made by users may join a family: their meaning is theirs.
     if operator.to_u32() >= pg_sys::FirstNormalObjectId {
@@ -131,7 +131,7 @@ fn wider(a: Type, b: Type) -> Type {
     if a.slot_bytes() >= b.slot_bytes() { a } else { b }
 }
 
-/// What a function behind an operator or cast is in the catalogue.
+/// The catalogue's entry for a function behind an operator or cast.
 #[derive(Clone, Copy, Debug)]
 pub enum Called {
     /// Both operands are cast to the type first, if there is one.

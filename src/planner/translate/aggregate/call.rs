@@ -18,7 +18,7 @@ use crate::spec::Conversion;
 /// AGGKIND_NORMAL: not an ordered-set aggregate.
 const NORMAL_AGGREGATE: u8 = b'n';
 
-/// What the engine computes for an aggregate.
+/// The engine's computation for an aggregate.
 pub enum Translated {
     Column(Agg, Distinct, Conversion),
     /// The sum of numerics, or with a count their average, that shows as many digits as that one of them which shows
@@ -142,7 +142,7 @@ impl<'a> Translator<'a> {
         Ok(Translated::Column(agg, Distinct(once), conversion))
     }
 
-    /// ORDER BY is no matter to what is exact, unless it raises an error.
+    /// Checks ORDER BY in an aggregate. It does not change an exact result, but it can raise an error.
     fn check_order(&mut self, aggref: &'a pg_sys::Aggref, aggregate: Aggregate) -> Attempt<()> {
         let ordered = || Err(Why::Aggregate.of("ordered aggregate"));
         if !aggref.aggorder.is_null() && matches!(aggregate, Aggregate::Float(_) | Aggregate::Pair(_)) {
@@ -156,7 +156,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// Of y and x.
+    /// An aggregate of pairs (y, x).
     fn pair(
         &mut self,
         aggref: &pg_sys::Aggref,
@@ -200,7 +200,7 @@ pub fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
     }
 }
 
-/// Of numerics of different scales.
+/// An aggregate of numerics of different scales.
 fn scaled(aggregate: Aggregate, value: Expr, ty: Type, scale: Expr) -> Translated {
     let count = (aggregate == Aggregate::Avg).then(|| Agg::Count(value.clone()));
     let ty = Type::Decimal128 { scale: ty.scale() };

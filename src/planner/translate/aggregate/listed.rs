@@ -20,7 +20,7 @@ impl<'a> Translator<'a> {
         let filter = filter.as_ref();
         let targets = Targets::of(self.tree, aggref.args.cast());
         let distinct = !aggref.aggdistinct.is_null();
-        // What is distinct is put in order by all arguments: those of ORDER BY come first.
+        // DISTINCT sorts by all arguments, those of ORDER BY first.
         let clauses = if distinct { aggref.aggdistinct } else { aggref.aggorder };
         let mut order = if clauses.is_null() { arrival } else { self.sort_keys(clauses, &targets, None)? };
         for key in order.iter_mut().filter(|key| !is_constant(&key.expr)) {
@@ -70,7 +70,7 @@ impl<'a> Translator<'a> {
         Ok(Translated::Column(Agg::Listed(Box::new(listed)), Distinct(distinct), conversion))
     }
 
-    /// Of a percentile: the same for all groups.
+    /// The share of a percentile: the same for all groups.
     fn share(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Expr> {
         let share = self.tree.list(aggref.aggdirectargs).next().ok_or_else(|| unknown(aggref))?;
         match self.expression(share)?.expr {
@@ -130,7 +130,7 @@ fn stored(value: Typed) -> Typed {
     Typed { expr, ty: Type::Opaque, scale: value.scale }
 }
 
-/// What an array of these values is one of.
+/// The element type of an array of these values.
 fn element<'a>(translator: &Translator<'a>, array: pg_sys::Oid, value: &Typed, node: Node<'a>) -> Attempt<Element> {
     let element = value::element_of(array).ok_or_else(|| Why::Type.of("array of an unknown type"))?;
     match conversion(translator, value.ty, node)? {

@@ -1,7 +1,7 @@
 //! Window frames of a range of values: `RANGE BETWEEN x PRECEDING AND y FOLLOWING`.
 //!
-//! PostgreSQL's `in_range` functions ask whether a value is at least, or at most, the current row's moved by the offset.
-//! Here the latter is computed for each row, the edge of its frame.
+//! PostgreSQL's `in_range` functions ask whether a value is at least, or at most, the current row's moved by the
+//! offset. Here the latter is computed for each row, the edge of its frame.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -26,8 +26,8 @@ impl RangeFrame {
         [&self.reach.start, &self.reach.end].into_iter().flatten().any(Expr::can_raise)
     }
 
-    /// For this function. PostgreSQL does not look for both ends of the frame at each row if nothing but its last row is
-    /// asked for, and where edges go back that makes a difference.
+    /// The reach for this function. PostgreSQL does not look for both ends of the frame at each row if only its last
+    /// row is used. If edges go back, that makes a difference.
     pub fn for_function(&self, function: &WindowFunction) -> Attempt<Box<Reach>> {
         match function {
             WindowFunction::Last(_) if self.goes_back => {
@@ -177,8 +177,8 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value: value.expr, start, end }, goes_back })
     }
 
-    /// Intervals, by what they span; or times of the day, which are not moved round the clock, and by nothing but the time of
-    /// the offset.
+    /// Intervals, by their spans; or times of the day, which do not move round the clock, and move only by the time
+    /// of the offset.
     fn range_of_intervals(
         &mut self,
         column: Node<'a>,
@@ -225,7 +225,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// What a function of `in_range` compares.
+/// The types that a function of `in_range` compares.
 #[derive(Clone, Copy)]
 enum Family {
     Numbers,

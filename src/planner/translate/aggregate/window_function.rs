@@ -1,4 +1,4 @@
-//! What a window function is in the engine's plan, and how its columns become its value.
+//! Window functions in the engine's plan, and their value from the engine's columns.
 
 use pgrx::prelude::*;
 use plan::catalogue::{Kind, Spread};

@@ -31,8 +31,8 @@ struct Origins<'a> {
 }
 
 impl<'a> Origins<'a> {
-    /// Where the expression's values come from; `None` if one may be of any length. `levels` are around it, the innermost
-    /// last.
+    /// The sources of the expression's values; `None` if one may be of any length. `levels` are the levels around it,
+    /// the innermost last.
     fn follow(&mut self, node: Node<'a>, levels: &[Level<'a>]) -> Option<()> {
         let (_, modifier) = value::without_domain(node.sql_type(), node.type_modifier());
         if let length @ 1.. = modifier - pg_sys::VARHDRSZ as i32 {
@@ -89,7 +89,7 @@ impl<'a> Origins<'a> {
         self.follow(self.tree.required(target.expr), &levels)
     }
 
-    /// What a part of the query's set operations gives.
+    /// Follows one operand of the query's set operations.
     fn follow_operand(
         &mut self,
         operand: Node<'a>,

@@ -99,7 +99,7 @@ impl<'a> Translator<'a> {
                 Some(behind) => {
                     let decided = comparison.with(strict).between(self, left.clone(), right.clone())?.expr;
                     let equal = comparison.with(CmpOp::Eq).between(self, left, right)?.expr;
-                    // What is behind nulls is not computed, so it raises no error.
+                    // Columns after a null are not compared, so they raise no error.
                     let then = match behind.can_raise() {
                         true => Expr::Case { branches: vec![(equal.clone(), behind)], otherwise: Box::new(equal) },
                         false => Expr::Bool { op: BoolOp::And, args: vec![equal, behind] },
@@ -155,7 +155,7 @@ pub enum TextOrder {
 }
 
 impl TextOrder {
-    /// That of a collation.
+    /// The order of a collation.
     pub fn of(collation: pg_sys::Oid) -> Attempt<TextOrder> {
         require_deterministic(collation)?;
         if ordered_by_bytes(collation) {
@@ -187,12 +187,13 @@ impl TextOrder {
     }
 }
 
-/// What a function takes that a locale has a part in.
+/// The locale operand of a function.
 pub fn named_locale(locale: &str) -> Expr {
     Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) }
 }
 
-/// That rows are alike by the type's own equality: ORDER BY … USING an operator brings along that of its operator class.
+/// Requires that rows are alike by the type's own equality: ORDER BY … USING an operator brings along that of its
+/// operator class.
 pub fn require_own_equality(clause: &pg_sys::SortGroupClause, node: Node<'_>) -> Attempt<()> {
     // SAFETY: a catalog look-up.
     let own = unsafe { (*pg_sys::lookup_type_cache(node.sql_type(), pg_sys::TYPECACHE_EQ_OPR as i32)).eq_opr };

@@ -14,7 +14,7 @@ use crate::pg::tree::{Node, Tagged};
 use crate::planner::translate::{Scale, Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Why, node_reason, operator_reason};
 
-/// What is said twice must not grow with every level that says it twice.
+/// The most nodes of an expression that is repeated: it must not double with every level that repeats it.
 const MAX_REPEATED: usize = 1000;
 
 macro_rules! tagged {
@@ -138,7 +138,8 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr, ty, scale })
     }
 
-    /// Of values that are not compared as they are: the first one, in whose place comes each that is beyond it.
+    /// The greatest or least value, for types that are not compared as they are: the first one, replaced by each that
+    /// is beyond it.
     fn extreme_of_images(&mut self, node: &pg_sys::MinMaxExpr, unified: Unified) -> Attempt<Typed> {
         let ty = unified.ty;
         let op = if node.op == pg_sys::MinMaxOp::IS_GREATEST { CmpOp::Gt } else { CmpOp::Lt };
@@ -239,7 +240,7 @@ impl Unified {
 }
 
 impl<'a> Translator<'a> {
-    /// Values of one type. What shows the digits of a numeric is a numeric then, and so are all.
+    /// Values of one common type. If one of them is a numeric that shows its own digits, all become numerics.
     fn unified(&mut self, values: Vec<Typed>) -> Attempt<Unified> {
         let is_numeric =
             |value: &Typed| value.ty == Type::Numeric || matches!(value.scale, Scale::Shown(_) | Scale::Parameter(_));

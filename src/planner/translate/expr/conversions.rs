@@ -23,7 +23,7 @@ impl<'a> Translator<'a> {
         converted.ok_or_else(|| node_reason(node))
     }
 
-    /// What a text says.
+    /// A text as a value of this type.
     fn read(&mut self, ty: pg_sys::Oid, text: Typed) -> Option<Typed> {
         let mut args = vec![text];
         let function = match ty {
@@ -69,7 +69,7 @@ impl<'a> Translator<'a> {
         apply(function, args)
     }
 
-    /// What a setting is when the query starts.
+    /// The value of a setting when the query starts.
     fn setting(&mut self, name: &str) -> Typed {
         let mut arguments = std::ptr::null_mut();
         let none = pg_sys::InvalidOid;

@@ -9,7 +9,7 @@ use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, constant_literal, exact};
 use crate::planner::words::reason::{Attempt, Reason};
 
-/// What PostgreSQL's function asks for.
+/// The operation of PostgreSQL's function.
 enum Asked {
     Call(Named),
     /// Along a path, step by step.

@@ -1,5 +1,5 @@
-//! Enums: their order, and what their labels are called. Both are the catalog's: they travel as parameters, and are those of
-//! when the query starts. No label that a row may have is newer, and labels never change their places.
+//! Enums: their order, and their labels. Both come from the catalog. They travel as parameters, with their values
+//! when the query starts. No row can have a label that is newer, and labels never change their places.
 
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Listed, Listing, Literal, Named, SortKey, Type};
@@ -9,7 +9,7 @@ use crate::pg::value;
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::spec::Source;
 
-/// No label is likely to have it; one that does makes a query the heap's.
+/// A separator that labels hardly contain; a query with a label that does runs on the heap.
 const BETWEEN_LABELS: &str = "\u{1}";
 
 impl Translator<'_> {
@@ -19,7 +19,7 @@ impl Translator<'_> {
         exact(Expr::Call { function: Named::Rank, ty: Type::Int32, args: vec![value.expr, all] }, Type::Int32)
     }
 
-    /// What it is called.
+    /// The label of a value.
     pub fn label(&mut self, value: Typed, ty: pg_sys::Oid) -> Typed {
         let all = self.parameter(Type::Opaque, Source::Value, all_values(ty));
         let labels = self.parameter(Type::Text, Source::Value, joined_labels(all_values(ty)));

@@ -14,14 +14,14 @@ use crate::planner::words::reason::{Attempt, Reason, Why};
 /// Its name in C has the type in it from PostgreSQL 18 on.
 const REVERSE: u32 = 3062;
 
-/// What a function of PostgreSQL means, beyond a call with the same arguments.
+/// The meaning of a function of PostgreSQL, beyond a call with the same arguments.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
     Call(Named),
     /// Compares parts of texts: by bytes, if the collation is deterministic. Otherwise PostgreSQL raises an error.
     ByBytes(Named),
     NotLike,
-    /// Of a char(n), which is matched with its blanks.
+    /// LIKE of a char(n), which is matched with its blanks.
     PaddedLike {
         negated: bool,
     },
@@ -38,9 +38,9 @@ enum Meaning {
     Replaced,
     /// Knows the letters of the collation.
     Letters(Named),
-    /// Of a numeric, to so many digits.
+    /// Rounds or cuts a numeric to a number of digits.
     ToDigits(Named),
-    /// Of numerics.
+    /// A function of numerics.
     Numeric(Named),
     /// To numeric(precision, scale).
     ToPrecision,
@@ -50,9 +50,9 @@ enum Meaning {
     TogetherBy,
     /// A varchar cut to a length.
     Cut,
-    /// What a text says by a pattern.
+    /// A date or time parsed by a pattern.
     DateBy,
-    /// In which of several parts of a range a numeric lies.
+    /// The part of a range that a numeric lies in.
     Bucket,
     /// The first argument names a part of the second.
     OfField(fn(Field) -> Named),
@@ -406,8 +406,8 @@ pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     Some(exact(Expr::Call { function, ty, args }, ty))
 }
 
-/// A decimal that is rounded, or cut off, to a constant number of digits is one still. `None`: it may be wider than decimals are, or
-/// is none.
+/// The decimal that rounding or cutting to a constant number of digits gives. `None`: it may be wider than decimals
+/// are, or the argument is none.
 fn to_digits(function: Named, args: &[Typed]) -> Option<Typed> {
     let [value, Typed { expr: Expr::Literal { value: Some(Literal::Int(digits)), .. }, .. }] = args else {
         return None;

@@ -1,4 +1,5 @@
-//! Comparisons with the elements of an array: `x = ANY (array)`, which is what `x IN (…)` becomes, and `x <> ALL (array)`.
+//! Comparisons with the elements of an array: `x = ANY (array)`, which is what `x IN (…)` becomes, and `x <> ALL
+//! (array)`.
 
 use pgrx::prelude::*;
 use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
@@ -115,8 +116,8 @@ impl<'a> Translator<'a> {
         Ok(if negated { negation(found) } else { found })
     }
 
-    /// An array that is known when the query starts, as the rows that `unnest` makes of it. Of null it makes none, where the
-    /// comparison is null.
+    /// An array that is known when the query starts, as the rows of its `unnest`. A null array has no rows, although
+    /// the comparison is null.
     fn looked_up(
         &mut self,
         node: &'a pg_sys::ScalarArrayOpExpr,

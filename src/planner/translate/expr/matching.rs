@@ -134,7 +134,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// What decides about letters.
+/// The rule for letters and their case.
 fn letters(collation: pg_sys::Oid) -> Attempt<Typed> {
     require_deterministic(collation)?;
     let ascii = collation == pg_sys::DEFAULT_COLLATION_OID;

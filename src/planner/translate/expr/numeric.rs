@@ -1,7 +1,7 @@
 //! Numbers that show their own digits behind the point, and arithmetic with them.
 //!
-//! Decimals of one scale are scaled integers. Where the scale varies from row to row, or there are more than 38 digits, a
-//! number becomes a [`Type::Numeric`], once its digits matter.
+//! Decimals of one scale are scaled integers. Where the scale varies from row to row, or there are more than 38
+//! digits, a number becomes a [`Type::Numeric`], once its digits matter.
 
 use plan::catalogue::{self, Call, Kind};
 use plan::{ArithOp, CmpOp, Expr, Literal, Named, Type};
@@ -64,8 +64,8 @@ impl<'a> Translator<'a> {
         Ok(exact(expr, Type::Numeric))
     }
 
-    /// `width_bucket`, of a range and a number of parts that are constant: the quotient of what lies below the value, as
-    /// PostgreSQL computes it.
+    /// `width_bucket` of a constant range and number of parts: a quotient of the value's distance from the lower end,
+    /// as in PostgreSQL.
     pub fn bucket(&mut self, args: Vec<Typed>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
         let [value, low, high, parts] = <[Typed; 4]>::try_from(args).map_err(|_| reason())?;
         let (Some(first), Some(last)) = (constant(&low), constant(&high)) else { return Err(reason()) };
@@ -75,7 +75,7 @@ impl<'a> Translator<'a> {
         };
         let (low_scale, high_scale) = (u32::from(low.ty.scale()), u32::from(high.ty.scale()));
         let scaled = |number: i128, by: u32| 10i128.checked_pow(by).and_then(|power| number.checked_mul(power));
-        // What is no number is an error, and a decimal is none of those.
+        // Bounds that are no numbers are an error, and a decimal is always a number.
         let ascends = scaled(first, high_scale).zip(scaled(last, low_scale)).is_some_and(|(a, b)| a < b);
         if value.ty.kind() != Kind::Decimal || !ascends {
             return Err(reason());
@@ -121,7 +121,7 @@ fn constant(typed: &Typed) -> Option<i128> {
     }
 }
 
-/// What is compared of a value, or grouped by: equal ones have equal bytes.
+/// The form of a value for comparing and grouping: equal values have equal bytes.
 pub fn comparable(typed: &Typed) -> Expr {
     let ty = comparable_type(typed.ty);
     let call = |function| Expr::Call { function, ty, args: vec![typed.expr.clone()] };

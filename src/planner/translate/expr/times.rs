@@ -11,7 +11,7 @@ use crate::planner::translate::{Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 use crate::spec::Source;
 
-/// What PostgreSQL's function asks for.
+/// The operation of PostgreSQL's function.
 #[derive(Clone, Copy)]
 enum Asked {
     /// A part of a timestamptz, as a numeric or as a float.
@@ -42,7 +42,7 @@ enum Asked {
     PartOfInterval {
         float: bool,
     },
-    /// Of points in time, in the session's zone or in any.
+    /// The age of points in time, in the session's zone or in any.
     Age,
     OfIntervals(Named),
     ToChar,
@@ -271,7 +271,7 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Bool { op: BoolOp::And, args: ends.map(differs).into() }))
     }
 
-    /// What the clocks of the session show.
+    /// The local time of the session.
     fn local_time(&mut self, time: Node<'a>) -> Attempt<Typed> {
         self.in_session(Named::LocalTime, time, || Why::TimeZone.of("time zone of no point in time"))
     }
@@ -329,7 +329,7 @@ impl<'a> Translator<'a> {
         field(&name).ok_or_else(|| reason().and(format!(" of \"{name}\"")))
     }
 
-    /// What a constant says.
+    /// The text of a constant.
     fn text(&self, node: Node<'a>) -> Option<String> {
         let constant = node.cast::<pg_sys::Const>().filter(|constant| !constant.constisnull)?;
         if constant.consttype != pg_sys::TEXTOID {

@@ -1,5 +1,5 @@
-//! The order in which rows come out of a subquery in FROM. To SQL it is none, but PostgreSQL keeps it, and queries are written
-//! for that: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
+//! Arrival order: the order in which rows come out of a subquery in FROM. In SQL there is none, but PostgreSQL keeps
+//! it, and queries rely on it: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
 
 use pgrx::prelude::*;
 use plan::SortKey;
@@ -35,7 +35,7 @@ impl<'a> Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// In which order the rows of the innermost level, `query`, come; none if any will do.
+    /// The order in which the rows of the innermost level, `query`, come; empty if any order will do.
     pub fn order_of_rows(&mut self, query: &pg_sys::Query) -> Attempt<Vec<SortKey>> {
         match self.scope_mut().order.clone() {
             Some(order) => Ok(order),
@@ -44,7 +44,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// In which order PostgreSQL has the rows of a level where window functions and DISTINCT ON do not say otherwise.
+    /// The order in which PostgreSQL has the rows of a level, unless window functions or DISTINCT ON change it.
     pub fn kept_order(&mut self, query: &'a pg_sys::Query) -> Attempt<Vec<SortKey>> {
         if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(query) {
             return Ok(Vec::new());
@@ -55,8 +55,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether FROM is a subquery with ORDER BY, or refers to one behind WITH, or is one that reads such rows and leaves
-    /// them as they come.
+    /// Whether the level reads rows in an order: FROM is a subquery with ORDER BY, refers to such a one in WITH, or
+    /// is a subquery that passes such rows on as they come.
     fn reads_sorted_item(&self, query: &'a pg_sys::Query) -> bool {
         let mut levels: Vec<&pg_sys::Query> = self.scopes.iter().map(|scope| scope.query).collect();
         let mut query = query;
@@ -107,7 +107,7 @@ pub fn reads_one_item(query: &pg_sys::Query) -> bool {
     only_item(query).is_some()
 }
 
-/// What makes of rows that a subquery has put in order something else than of the same rows in another one.
+/// A reason if the query's result depends on the order of rows in a subquery.
 pub fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
     if !reads_in_order(query) {
         return None;

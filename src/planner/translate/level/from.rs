@@ -14,7 +14,7 @@ use crate::planner::words::reason::{Attempt, Why};
 /// The rows of FROM, and the conditions on them.
 pub struct From<'a> {
     pub rel: Rel,
-    /// Of WHERE and of inner joins, simplified as the planner does.
+    /// The conditions of WHERE and of inner joins, simplified as the planner does.
     pub conjuncts: Vec<Node<'a>>,
 }
 
@@ -34,7 +34,7 @@ pub unsafe fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
 struct Reader<'a, 't> {
     query: &'a pg_sys::Query,
     entries: Vec<&'a pg_sys::RangeTblEntry>,
-    /// Of the part that is being read, the relations that PostgreSQL computes.
+    /// The relations that PostgreSQL computes, among those of the part that is being read.
     sent: Vec<u16>,
     translator: &'t mut Translator<'a>,
 }
@@ -142,8 +142,8 @@ impl<'a> Reader<'a, '_> {
         Ok(self.translator.join(left, kind, partners, Vec::new()))
     }
 
-    /// The sides of a full join, each with what its condition needs beside rows of that side alone; and the columns of what
-    /// reads neither.
+    /// The sides of a full join, each with the rows that its condition needs for that side alone; and the columns of
+    /// those that read neither.
     fn with_pending_of_sides(
         &mut self,
         mut left: Rel,
@@ -209,7 +209,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// What an item that is no table becomes in the engine.
+/// The engine's rows for an item that is no table.
 fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
     match entry.rtekind {
         _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),

@@ -14,7 +14,7 @@ use crate::planner::words::reason::{Attempt, Why};
 const MOST_SETS: i32 = 64;
 
 pub struct Sets {
-    /// What each set consists of, as GROUP BY calls its keys.
+    /// The keys of each set, as GROUP BY numbers them.
     sets: Vec<Vec<u32>>,
     /// All keys, in the order of the columns that they have become.
     clauses: Vec<u32>,
@@ -83,8 +83,8 @@ impl Sets {
     }
 }
 
-/// Whether PostgreSQL finds the keys, simplified, wherever an expression above the groups reads their columns. It simplifies
-/// the expression first: where it does not find them then, they are not null in the sets without them.
+/// Whether PostgreSQL finds the simplified keys wherever an expression above the groups reads their columns. It
+/// simplifies the expression first. Keys that it does not find then are not null in the sets without them.
 pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
     let context = (&raw const keys).cast_mut().cast();
     // SAFETY: an expression, which is copied; the context is what `without_keys` expects.

@@ -6,8 +6,8 @@
 //! - `subquery`: subqueries, which become joins; `set_operation`: UNION and its kin
 //! - `grouping_sets`: GROUPING SETS, ROLLUP, CUBE, GROUPING()
 //! - `window`: window functions
-//! - `ordered`: ORDER BY with LIMIT and OFFSET, of subqueries, and of the query itself as far as the engine can see to it;
-//!   `arrival`: the order that rows have without it
+//! - `ordered`: ORDER BY with LIMIT and OFFSET, of subqueries, and of the query itself as far as the engine can see
+//!   to it; `arrival`: the order that rows have without it
 
 pub mod arrival;
 pub mod from;

@@ -1,7 +1,7 @@
 //! ORDER BY; with LIMIT and OFFSET, or with DISTINCT ON, the first rows.
 //!
-//! Of a subquery the engine has to know which they are. Of the query itself PostgreSQL puts the first rows in order and counts
-//! them, but the engine may drop all others before it returns them. Without LIMIT the engine puts all rows in order.
+//! In a subquery the engine must know which rows are first. For the top-level query PostgreSQL orders and counts the
+//! rows, but the engine may drop all others before it returns them. Without LIMIT the engine sorts all rows.
 
 use pgrx::pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
 use pgrx::prelude::*;
@@ -29,7 +29,7 @@ const MOST_ROWS: i64 = 100_000;
 /// Characters of a text that the engine sorts all rows with.
 const LONGEST_SORTED: i32 = 1024;
 
-/// What the engine does of a query's ORDER BY, OFFSET and LIMIT.
+/// The engine's part of a query's ORDER BY, OFFSET and LIMIT.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Arranged {
     Not,
@@ -85,7 +85,7 @@ impl<'a> Translator<'a> {
         Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
     }
 
-    /// The first row of each group that DISTINCT ON makes, in the order of the subquery, then in that in which rows come.
+    /// The first row of each group of DISTINCT ON, in the order of the subquery, then in the order of arrival.
     pub fn first_of_each(
         &mut self,
         rel: Rel,
@@ -174,7 +174,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// What rows are ordered by. An entry that is one of the columns is what that has become.
+    /// The keys of an order. An entry that is one of the columns reads the computed column.
     pub fn sort_keys(
         &mut self,
         clauses: *mut pg_sys::List,
@@ -210,8 +210,8 @@ impl<'a> Translator<'a> {
         Ok(keys)
     }
 
-    /// Has the engine put the query's own rows in order, and return no more of them than LIMIT asks for. Nothing above the
-    /// engine may take rows away, or need more of them.
+    /// Has the engine sort the top-level query's rows, and return no more of them than LIMIT asks for. Nodes above
+    /// the engine may neither remove rows nor need more of them.
     pub fn arrange(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> Arranged {
         let filtered = self.tree.node(opened.quals).is_some_and(|quals| !is_true(quals));
         let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;
@@ -265,8 +265,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Whether the values of a column are. Of others the engine would have all in memory to sort them, where PostgreSQL has a
-/// file.
+/// Whether the values of a column are short. To sort long ones the engine would have all in memory, while PostgreSQL
+/// uses a file.
 fn is_short(column: &ScanColumn) -> bool {
     let (ty, modifier) = value::without_domain(column.ty, column.modifier);
     match ty {

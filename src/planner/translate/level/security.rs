@@ -1,8 +1,8 @@
 //! Rows that the user may not see: those that a policy hides, or a view that is a security barrier.
 //!
-//! No condition of the query may raise an error for such a row. Wherever conditions are put, those of a table that cannot raise
-//! one come before those that can: so it is enough that what hides a table's rows cannot, needs no other table, and reads
-//! its columns, since conditions that read none are put anywhere.
+//! No condition of the query may raise an error for such a row. Wherever conditions are placed, those of a table that
+//! cannot raise an error come before those that can. So it suffices that the conditions that hide a table's rows
+//! cannot raise errors, need no other table, and read its columns; conditions without columns can be placed anywhere.
 
 use pgrx::prelude::*;
 use plan::{ColumnId, Expr, Rel};
@@ -13,7 +13,8 @@ use crate::planner::translate::Translator;
 use crate::planner::words::reason::{Attempt, Why};
 
 impl<'a> Translator<'a> {
-    /// The rows of a table, item `index` of the innermost scope, which is that of `query`, without those that its policies hide.
+    /// The rows of a table, item `index` of the innermost scope, which is that of `query`, without those that its
+    /// policies hide.
     pub fn unhidden(
         &mut self,
         query: &'a pg_sys::Query,
@@ -54,7 +55,7 @@ impl<'a> Translator<'a> {
         Ok(rel)
     }
 
-    /// Of a relation's rows the user may see those alone that pass these conditions.
+    /// Records that the user may see only rows of the relation that pass these conditions.
     fn hide_unless(&mut self, relation: u16, conditions: &[Expr]) {
         self.names[relation as usize].hides = true;
         self.relations[relation as usize].visible_if.extend_from_slice(conditions);
@@ -67,7 +68,8 @@ fn bound_to(condition: Expr, column: Expr) -> Expr {
     Expr::Case { branches: vec![(is_null, condition.clone())], otherwise: Box::new(condition) }
 }
 
-/// The table that a view shows, and by which conditions; `None`: a condition around it could be asked of rows that it leaves out.
+/// The table that a view shows, and its conditions; `None`: an outer condition could be evaluated on rows that the
+/// view leaves out.
 fn guarded(view: &Rel, conditions: &mut Vec<Expr>) -> Option<u16> {
     match view {
         Rel::Scan { relation, .. } => Some(*relation),

@@ -1,7 +1,8 @@
-//! One SELECT level: its FROM and WHERE, its groups, and what is left of its expressions above them.
+//! One SELECT level: its FROM and WHERE, its groups, and the rest of its expressions above them.
 //!
-//! The expressions of select list and HAVING are rewritten so that they read [`Columns`], which the engine computes. Of the
-//! query itself PostgreSQL computes the rest ([`crate::planner::tree::split`]); of a subquery the engine does ([`whole_level`]).
+//! The expressions of select list and HAVING are rewritten so that they read [`Columns`], which the engine computes.
+//! For the top-level query PostgreSQL computes the rest ([`crate::planner::tree::split`]); for a subquery the engine
+//! does ([`whole_level`]).
 
 use std::ffi::c_void;
 
@@ -24,7 +25,7 @@ use crate::planner::words::operators;
 use crate::planner::words::query::{is_grouped, is_limited};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// What a level is there for.
+/// The purpose of a level.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Use {
     /// The query itself.
@@ -54,7 +55,7 @@ pub struct Opened<'a> {
     pub quals: *mut pg_sys::Node,
     /// HAVING, where the groups are PostgreSQL's.
     pub having: *mut pg_sys::Node,
-    /// In which order its rows come, where a subquery has put them in one, and window functions or DISTINCT ON may tell.
+    /// The order of its rows, if a subquery has ordered them and window functions or DISTINCT ON depend on it.
     pub arrival: Vec<SortKey>,
 }
 
@@ -62,18 +63,18 @@ pub struct Opened<'a> {
 pub struct Level {
     pub rel: Rel,
     pub columns: Vec<Attempt<Typed>>,
-    /// In which order PostgreSQL has the rows, where that was asked for and is known.
+    /// The order in which PostgreSQL has the rows, if it was asked for and is known.
     pub order: Option<Vec<SortKey>>,
 }
 
 struct Reader<'a, 't> {
     translator: &'t mut Translator<'a>,
     query: &'a pg_sys::Query,
-    /// What the level is there for.
+    /// The purpose of the level.
     purpose: Use,
     /// Whether the engine makes groups of the rows.
     grouped: bool,
-    /// What is being rewritten is an aggregate's argument.
+    /// Whether an aggregate's argument is being rewritten.
     in_aggregate: bool,
     columns: Columns<'a>,
     /// The expressions of GROUP BY.
@@ -81,7 +82,7 @@ struct Reader<'a, 't> {
     /// Those whose equal values may look different, with what a group shows of each.
     shown: Vec<(Expr, Expr)>,
     sets: Option<Sets>,
-    /// Of what is pending, this many belong to levels around it.
+    /// The number of pending joins that belong to levels around it.
     waiting: usize,
     /// Subqueries whose values belong to the groups.
     above_groups: Vec<Pending>,
@@ -99,7 +100,7 @@ pub unsafe fn open_level<'a>(
     purpose: Use,
 ) -> Attempt<Opened<'a>> {
     check_shape(query, purpose)?;
-    // What is above the columns is PostgreSQL's, but a subquery there would read tables.
+    // PostgreSQL computes expressions above the columns, but a subquery there would read tables.
     let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
     if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
         return Err(Why::Limit.of("subquery in LIMIT or in a window's frame"));
@@ -250,8 +251,9 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(Opened { rel, columns: reader.columns, targets, quals, having, arrival })
     }
 
-    /// The rows for which the conditions are true; and those that are left to PostgreSQL: possible without grouping, where
-    /// they only take away rows. A join condition left above would make the engine compute a cross product: no.
+    /// The rows for which the conditions are true, and the conditions left to PostgreSQL. That is possible without
+    /// grouping, if they only remove rows. A join condition that is left above would make the engine compute a cross
+    /// product, so it is refused.
     fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, *mut pg_sys::List)> {
         let mut residual = std::ptr::null_mut();
         for conjunct in subqueries_last(conjuncts) {
@@ -264,7 +266,7 @@ impl<'a, 't> Reader<'a, 't> {
                 rel = self.translator.restricted(rel, conjunct)?;
                 continue;
             }
-            // What it needs beside the rows, as the elements of an array that is a parameter, comes before it.
+            // Joins that the condition needs, such as the elements of an array parameter, come before it.
             let waiting = self.translator.pending.len();
             match self.translator.attempt(|translator| translator.row_condition(conjunct)) {
                 Ok(condition) => rel = self.translator.with_pending(rel, waiting).filter_by(condition),
@@ -373,7 +375,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
     }
 
-    /// What takes a node's place in the upper query; `None`: itself, with rewritten children.
+    /// The node's replacement in the upper query; `None`: itself, with rewritten children.
     fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<*mut pg_sys::Node>> {
         if let Some(found) = self.columns.find(node) {
             return Ok(Some(found));
@@ -418,7 +420,7 @@ impl<'a, 't> Reader<'a, 't> {
                 return Err(Why::Grouping.of("column that is not grouped"));
             }
             let typed = self.translator.expression(node)?;
-            // What a subquery gives need not be what is shown.
+            // Digits that a subquery returns need not be those that are shown.
             if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
                 return self.columns_of_digits(node, typed, self.grouped).map(Some);
             }
@@ -484,7 +486,8 @@ impl<'a, 't> Reader<'a, 't> {
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
     }
 
-    /// A subquery with what an aggregate is compared to, as it is to be translated: the comparison reads the groups' columns.
+    /// A subquery that an aggregate is compared with, prepared for translation: the comparison reads the groups'
+    /// columns.
     fn about_groups(&mut self, node: Node<'a>) -> Attempt<Node<'a>> {
         let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(node) };
         let copy = make::<pg_sys::SubLink>();
@@ -494,7 +497,8 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(self.translator.tree.required(std::ptr::from_mut(copy)))
     }
 
-    /// Of a numeric that shows fewer digits than its type has, the value and how many those are, or one that shows them.
+    /// Columns for a numeric that shows fewer digits than its type has: the value with its number of digits, or a
+    /// numeric that shows them.
     fn columns_of_digits(&mut self, node: Node<'a>, typed: Typed, is_key: bool) -> Attempt<*mut pg_sys::Node> {
         match typed.scale.clone() {
             Scale::Varies(digits) if !self.grouped && self.purpose.is_query() => {
@@ -522,8 +526,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// What a subquery reads of a group are its keys. A constant is what it is without them.
-/// What a group has of an expression that it is one by.
+/// The group's column for an expression that is one of its keys. A subquery may read nothing else of a group; a
+/// constant needs no column.
 fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> Option<Expr> {
     move |read| {
         if read.columns().is_empty() {

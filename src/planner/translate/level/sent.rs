@@ -1,5 +1,6 @@
-//! Rows that PostgreSQL computes for the engine: of tables that are not mirrored or that this transaction has written, of
-//! functions, and of whatever else in FROM the engine cannot compute, as long as it reads nothing of the rows around it.
+//! Rows that PostgreSQL computes for the engine. They come from tables that are not mirrored or that this transaction
+//! has written, from functions, or from other items of FROM that the engine cannot compute. They must not depend on
+//! the rows around them.
 //!
 //! ```text
 //!   FROM t JOIN colours c USING (id) WHERE c.name <> 'red'      colours is not mirrored
@@ -8,7 +9,7 @@
 //!   engine       FROM t JOIN (what that gives) USING (id)
 //! ```
 //!
-//! They are few, or the query is the heap's: PostgreSQL's own estimate decides when the query is planned, and
+//! They are few, or the query runs on the heap: PostgreSQL's own estimate decides when the query is planned, and
 //! `anker.max_sent` when it runs.
 
 use pgrx::prelude::*;
@@ -28,7 +29,7 @@ use crate::shared;
 use crate::spec::RelationNames;
 use plan::numeric_modifier;
 
-/// Where a subquery stands that is no item of FROM.
+/// The item number of a subquery that is no item of FROM.
 const NO_ITEM: i32 = 0;
 
 /// Rows of one item of FROM.
@@ -37,7 +38,7 @@ pub struct Sent<'a> {
     relation: u16,
     /// The item's place among those of its level.
     index: i32,
-    /// What the query calls it.
+    /// The query's name for it.
     pub name: String,
     /// Why the engine does not compute them.
     pub reason: Reason,
@@ -45,7 +46,7 @@ pub struct Sent<'a> {
     /// The level that it belongs to, and the one whose WITH it may refer to.
     query: &'a pg_sys::Query,
     with: Option<&'a pg_sys::Query>,
-    /// What was asked for of each of its rows, with the expression that PostgreSQL computes.
+    /// The columns that were asked for, with the expressions that PostgreSQL computes.
     targets: Vec<(Asked, *mut pg_sys::Node)>,
     /// Conditions on these rows alone.
     quals: *mut pg_sys::List,
@@ -71,7 +72,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// What `translate` makes of an item of FROM; PostgreSQL computes its rows if the engine cannot.
+    /// Translates an item of FROM; PostgreSQL computes its rows if the engine cannot.
     pub fn or_sent(
         &mut self,
         index: i32,
@@ -151,7 +152,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether a level has WITH queries that are referred to more than once, perhaps by the engine's part of the query, too.
+    /// Whether a level has WITH queries that are referred to more than once, perhaps by the engine's part of the
+    /// query too.
     fn is_used_again(&self, with: Option<&'a pg_sys::Query>) -> bool {
         let list = with.map_or(std::ptr::null_mut(), |query| query.cteList);
         self.tree.list_of::<pg_sys::CommonTableExpr>(list).any(|cte| cte.cterefcount > 1)
@@ -231,7 +233,7 @@ impl Sent<'_> {
         std::ptr::eq(self.entry, entry).then_some(self.relation)
     }
 
-    /// What a column is called.
+    /// The name of a column.
     fn name_of(&self, asked: Asked) -> String {
         let name = |number: i16| {
             // SAFETY: an item of FROM has names for its columns.
@@ -313,15 +315,15 @@ fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     only && (1..=levels).all(|up| !condition.has_columns_of(up))
 }
 
-/// Whether it is an item of a kind that is understood here. What a sample's size depends on may be other rows.
+/// Whether it is an item of a kind that is understood here. The size of a sample may depend on other rows.
 fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
     use pg_sys::RTEKind::*;
     let known = matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE);
     known && entry.tablesample.is_null()
 }
 
-/// Whether an item's rows are the same whenever they are computed under one snapshot, as far as this is seen at once: nothing
-/// in it depends on the order of rows, or chooses among equal ones that look different.
+/// Whether an item's rows are the same whenever they are computed under one snapshot, as far as this is easily seen.
+/// Nothing in it may depend on the order of rows, or choose among equal ones that look different.
 fn gives_same_rows(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
     let of_with = with.map_or(std::ptr::null_mut(), |query| query.cteList);
     // SAFETY: null or the query of an entry.

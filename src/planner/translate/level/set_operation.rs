@@ -31,8 +31,8 @@ struct Operand {
 }
 
 impl<'a> Translator<'a> {
-    /// The rows of a query that consists of set operations, as columns of the innermost scope, which is its own: its select
-    /// list refers to the first operand's.
+    /// The rows of a query that consists of set operations, as columns of the innermost scope, which is its own: its
+    /// select list refers to the first operand's.
     pub fn set_operation(&mut self, query: &'a pg_sys::Query) -> Attempt<Rel> {
         let root = self.tree.required(query.setOperations);
         let mut first = root;
@@ -91,8 +91,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Both operands, whose numerics are of one type and show the digits that they have, as integers beside them do, and
-    /// whose times are the session's where one side has a zone.
+    /// Both operands with columns of one type. Numerics show their own digits, as integers beside them do. Times have
+    /// the session's zone if one side has a zone.
     fn showing_digits(&mut self, mut left: Operand, mut right: Operand) -> Attempt<(Operand, Operand)> {
         let is_numeric = |typed: &Typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric);
         let is_number = |typed: &Typed| is_numeric(typed) || typed.ty.kind() == Kind::Integer;
@@ -206,7 +206,7 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
     }
 }
 
-/// Whether PostgreSQL makes a value of the one type one of the other where both meet, and what that is needs nothing else.
+/// Whether PostgreSQL converts values of one type to the other if both meet, and the conversion needs nothing else.
 fn becomes(from: Type, to: Type) -> bool {
     let is_wider = match to {
         Type::Float64 => matches!(from, Type::Int16 | Type::Int32 | Type::Int64 | Type::Float32),

@@ -149,7 +149,7 @@ impl<'a> Translator<'a> {
         Ok(Ok(self.join(rel, kind, list.rel, conditions)))
     }
 
-    /// Of `<> ALL (list)`, which is `NOT = ANY (list)`, what is denied: an equality can be looked up.
+    /// The positive form of `<> ALL (list)`, which is `NOT = ANY (list)`: an equality can be looked up.
     fn not_any(&self, link: &'a pg_sys::SubLink) -> Option<&'a pg_sys::SubLink> {
         let test = self.tree.node(link.testexpr)?.cast::<pg_sys::OpExpr>()?;
         let is_all = link.subLinkType == pg_sys::SubLinkType::ALL_SUBLINK;
@@ -180,7 +180,7 @@ impl<'a> Translator<'a> {
             .required(link.subselect)
             .cast::<pg_sys::Query>()
             .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
-        // What is neither true nor false is found by a second look.
+        // Values that are neither true nor false are found by a second look.
         let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
         let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
         let Level { rel, columns, .. } = level?;
@@ -232,7 +232,7 @@ impl<'a> Translator<'a> {
         read.iter().all(|id| made.contains(id))
     }
 
-    /// Of an equality between the rows of a list and what is around it, the side that is around it.
+    /// The outer side of an equality between a list's rows and its surroundings.
     fn outer_side(&self, test: &Expr, rows: &Rel) -> Option<Expr> {
         let Expr::Cmp { op: CmpOp::Eq, left, right } = test else { return None };
         let visible = self.columns_of(rows);
@@ -244,8 +244,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// `NOT IN`. Nothing is known to be in no list that has a null, and of a null nothing is known unless the list is empty:
-    /// the list is counted, and not looked through for each row.
+    /// `NOT IN`. It is unknown for every value if the list has a null, and for a null value unless the list is empty.
+    /// The list's rows and nulls are counted, and not searched for each row.
     fn in_no_row(&mut self, link: &'a pg_sys::SubLink, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
         let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.into_iter().collect());
         let (totals, unknown) = self.unknown_in_list(link, outer)?;
@@ -277,8 +277,8 @@ impl<'a> Translator<'a> {
             && args.iter().all(|equal| self.outer_side(equal, &list.rel).is_some())
     }
 
-    /// Rows of the list, and conditions on them that one of them meets if of several values that are not in the list nothing
-    /// is known: rows that have a null, and all rows for values of which one is null.
+    /// Rows of the list with conditions under which the answer for several values is unknown: rows that have a null,
+    /// and all rows if one of the values is null.
     fn unknown_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<[(Rel, Vec<Expr>); 2]> {
         let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
         let with_null = {
@@ -479,11 +479,11 @@ impl<'a> Translator<'a> {
 /// The rows of a subquery that something is looked up in.
 struct List {
     rel: Rel,
-    /// What is asked of each; nothing by EXISTS.
+    /// The condition on each of them; none for EXISTS.
     test: Option<Expr>,
 }
 
-/// What all must be true for a condition to be true: a pair for which they are has a match.
+/// The conditions that must all be true: a pair for which they are has a match.
 fn conjuncts(condition: Expr) -> Vec<Expr> {
     match condition {
         Expr::Bool { op: BoolOp::And, args } => args.into_iter().flat_map(conjuncts).collect(),
@@ -494,9 +494,9 @@ fn conjuncts(condition: Expr) -> Vec<Expr> {
 /// The rows of a subquery that several values are looked up in.
 struct EqualRows {
     rel: Rel,
-    /// What is asked of each.
+    /// The condition on each of them.
     test: Expr,
-    /// What is equal by it: something around the list, and something in it.
+    /// The equalities in it: an outer expression, and one of the list.
     sides: Vec<(Expr, Expr)>,
 }
 

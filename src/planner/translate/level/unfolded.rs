@@ -1,5 +1,5 @@
-//! Functions in FROM that make rows of the rows beside them: of the elements of an array, of a document, of a text, or of
-//! numbers. What reads no other rows PostgreSQL computes (see [`super::sent`]).
+//! Functions in FROM that make rows from the rows beside them: from the elements of an array, of a document, of a
+//! text, or from numbers. If a function reads no other rows, PostgreSQL computes it (see [`super::sent`]).
 
 use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Document, Element, Expr, List, Literal, Named, Rel, Type, Unfold};
@@ -123,7 +123,7 @@ impl<'a> Translator<'a> {
         apply(Named::ElementAt, args).ok_or_else(unknown)
     }
 
-    /// `(string_to_array(text, delimiter))[place]`, which is null where there are not so many parts.
+    /// `(string_to_array(text, delimiter))[place]`, which is null if there are fewer parts.
     fn field_at(&mut self, arguments: &[Node<'a>], place: Node<'a>) -> Attempt<Typed> {
         let unknown = || Why::Expression.of("array of parts of a text");
         let &[text, delimiter] = arguments else { return Err(unknown()) };
@@ -177,7 +177,8 @@ fn example(ty: Type) -> Expr {
     Expr::Literal { ty, value: Some(value) }
 }
 
-/// How an array keeps its elements, and what they are to the engine; `None`: it is none of values that the engine reads.
+/// The stored form of an array's elements, and their type in the engine; `None`: it is no array of values that the
+/// engine reads.
 pub fn element_of(array: Node<'_>) -> Option<(Element, Type)> {
     let (array, _) = value::without_domain(array.sql_type(), -1);
     let element = value::element_of(array)?;

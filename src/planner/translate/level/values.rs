@@ -59,7 +59,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The type of a column, and how many digits each of its values shows, if they differ. Nulls are of any type, and show none.
+/// The type of a column, and how many digits each of its values shows, if they differ. Nulls are of any type, and
+/// show none.
 fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<Option<u8>>>)> {
     let mut known = column.iter().filter(|typed| !is_null(typed));
     let first = known.clone().chain(column).next().ok_or_else(|| Why::Expression.of("VALUES of nothing"))?.ty;

@@ -1,4 +1,5 @@
-//! Window functions of subqueries, and of the query itself where it is read as one ([`crate::planner::rewrite::nested`]).
+//! Window functions of subqueries, and of the query itself where it is read as one
+//! ([`crate::planner::rewrite::nested`]).
 
 use pgrx::prelude::*;
 use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, SortKey, Type, Unit, WindowCall};
@@ -28,8 +29,8 @@ impl<'a> Translator<'a> {
             .ok_or_else(|| Why::WindowFunction.of("window function in an unusual place"))
     }
 
-    /// The rows with the values of all window functions in the select list and in what it is ordered by. `arrival`: where
-    /// a window leaves the order open, it is this one.
+    /// The rows with the values of all window functions in the select list and in the order. `arrival`: the order of
+    /// rows that a window leaves open.
     pub fn windowed(
         &mut self,
         mut rel: Rel,
