@@ -1,317 +1,42 @@
 //! Runs a [`plan::Plan`] over store views on DataFusion, with PostgreSQL's semantics.
 //!
-//! DataFusion provides operators: filter, hash aggregation, exchange between threads, memory pool. What a
-//! value means is decided here: decimals reach it as plain integers, and all arithmetic, float comparison and summation
-//! goes through this crate's own functions.
+//! DataFusion provides operators: filter, hash aggregation, exchange between threads, memory pool. What a value means is
+//! decided here: decimals reach it as plain integers, and all arithmetic, float comparison and summation goes through this
+//! crate's own functions.
 //!
-//! | file | job |
-//! |---|---|
-//! | `physical` | puts the operators together |
-//! | `block` | inner joins, in the optimizer's order, and filters |
-//! | `outer` | all other joins |
-//! | `join` | joins by equal keys: the operator |
-//! | `join_keys` | what scans are told of joins above them |
-//! | `statistics` | what the optimizer is told of the tables |
-//! | `pieces` | batches cut by the bytes of their texts |
-//! | `scan`, `pruning` | batches of a table view; chunks that need not be read |
-//! | `expr` | lowers expressions to DataFusion's |
-//! | `computed`, `operand`, `numbers` | PostgreSQL's arithmetic: dispatch, loops, single values |
-//! | `numerics`, `numeric_sum` | numerics of any number of digits |
-//! | `calendar`, `differences`, `zoned`, `to_char` | points in time |
-//! | `intervals`, `interval_values`, `interval_sum` | intervals: columns, single values, sums |
-//! | `logic` | AND and OR that guard their later operands |
-//! | `aggregate`, `count`, `sum`, `extreme`, `distinct` | grouping and the aggregates |
-//! | `unordered` | takes from rows what DataFusion assumes of them |
-//! | `compact` | batches that share memory with others, before an exchange |
-//! | `grouping_sets` | grouping by several sets of keys |
-//! | `dense` | grouping by integers that take few values |
-//! | `fused` | sums and counts straight from the codes of a scan |
-//! | `groups` | grouping with less memory than the groups take |
-//! | `top`, `first_of_groups` | the first rows in an order |
-//! | `windows`, `frames`, `edges` | window functions: the operator, what rows they look at |
-//! | `windowed`, `totals`, `tree` | their values: what is added up over frames, what is the least there |
-//! | `sort`, `runs`, `sorter` | rows in an order: the operator, in memory, with the help of a disk |
-//! | `forked` | scans with groups in a forked child, by a program of their own |
-//! | `shared` | rows that are computed once and read several times |
-//! | `spill` | rows on disk |
-//! | `bytes` | what rows take |
-//! | `results` | the stream of result batches |
-//! | `observe` | what EXPLAIN is told |
-//! | `cancellation` | ends joins and window functions that are long without a result |
-//! | `reserve` | memory of queries outside of the operators |
-//! | `error` | errors and their meaning |
+//! The crate is a house of rooms on floors: a room knows only rooms on floors below its own. Operators never know the
+//! builder.
+//!
+//! | floor | room | job |
+//! |---|---|---|
+//! | 8 | `runtime` | what all queries share (memory, disk, threads); starts a query; its stream of batches |
+//! | 7 | `build` | plan time: puts the operators together for a plan |
+//! | 6 | `observe` | what EXPLAIN is told |
+//! | 5 | `operators` | run time: scans and runtime filters, joins, groups, orders, window functions |
+//! | 4 | `aggregates` | accumulators of the aggregates |
+//! | 3 | `expr` | lowers expressions to DataFusion's; which room computes a function |
+//! | 2 | `functions` | loops over columns: numbers, texts, times, numerics, documents, arrays, conversions |
+//! | 2 | `spill` | rows on disk, and how much memory an operator may have |
+//! | 2 | `forked` | scans with groups in a forked child, by a program of their own |
+//! | 1 | `base` | errors, cancellation, Arrow forms, sort keys, what rows take |
 
-mod aggregate;
-mod arrays;
-mod arrow_form;
-mod bits;
-mod block;
-mod bytes;
-#[doc(hidden)]
-pub mod c_library;
-mod calendar;
-mod cancellation;
-mod compact;
-mod computed;
-mod conditional;
-mod count;
-mod dense;
-mod differences;
-mod distinct;
-mod documents;
-mod edges;
-mod enums;
-mod error;
-mod exact_spread;
+mod aggregates;
+mod base;
+mod build;
 mod expr;
-mod extreme;
-mod first_of_groups;
-mod float_pairs;
-mod float_spread;
-mod float_sum;
 mod forked;
-mod frames;
-mod fused;
-mod greatest;
-mod grouping_sets;
-mod groups;
-mod interval_sum;
-mod interval_values;
-mod intervals;
-mod join;
-mod join_keys;
-mod keys;
-mod like;
-mod listed;
-mod logic;
-mod maths;
-mod md5;
-mod membership;
-mod named;
-mod numbers;
-mod numeric_sum;
-mod numerics;
+mod functions;
 mod observe;
-mod operand;
-mod outer;
-mod physical;
-mod pieces;
-mod ranges;
-mod read;
-mod regular;
-mod relation;
-mod reserve;
-mod results;
-mod runs;
-mod scan;
-mod shared;
-mod sort;
-mod sorter;
-mod sources;
+mod operators;
+mod runtime;
 mod spill;
-mod statistics;
-mod sum;
-mod texts;
-mod thinned;
-mod to_char;
-mod top;
-mod totals;
-mod tree;
-mod unfold;
-mod unordered;
-mod windowed;
-mod windows;
-mod written;
-mod zoned;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use arrow_schema::SchemaRef;
-use colstore::TableView;
-use datafusion_common::DataFusionError;
-use datafusion_execution::config::SessionConfig;
-use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_plan::{ExecutionPlan, displayable};
-use plan::{Literal, Plan, words};
-use protocol::request::Failure;
-use protocol::tree::EnginePlan;
-
-use crate::error::internal;
-use crate::spill::{Disk, Pool, Share, Spill};
-
-pub use cancellation::Cancellation;
+pub use base::cancellation::Cancellation;
+pub use build::Manner;
 pub use forked::{Forking, Rest, Work};
+#[doc(hidden)]
+pub use functions::numbers::c_library;
 pub use observe::Observation;
+pub use operators::scan::sources::{expected_views, views};
 pub use optimizer::join_order::Choice as JoinOrder;
-pub use reserve::Reservation;
-pub use sources::{expected_views, views};
-
-/// Shared by all queries: memory, disk and settings.
-pub struct Runtime {
-    environment: Arc<RuntimeEnv>,
-    config: SessionConfig,
-    disk: Option<Arc<Disk>>,
-    threads: usize,
-}
-
-#[derive(Clone, Debug)]
-pub struct RuntimeOptions {
-    /// Working memory of all queries together.
-    pub memory_bytes: u64,
-    /// Where rows go that do not fit into it.
-    pub disk: Option<DiskOptions>,
-    /// Partitions of a query.
-    pub threads: u32,
-}
-
-/// How to run a query.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Manner {
-    /// Counts for EXPLAIN what the operators do.
-    pub observed: bool,
-    pub order: JoinOrder,
-}
-
-#[derive(Clone, Debug)]
-pub struct DiskOptions {
-    /// Of a file that is made when it is needed, and unlinked at once.
-    pub path: PathBuf,
-    /// Of all queries together.
-    pub limit_bytes: u64,
-    /// Memory that operators which can put rows on disk take together, so that others find some.
-    pub share_bytes: u64,
-    /// Memory that each of them takes in any case.
-    pub least_bytes: u64,
-}
-
-impl DiskOptions {
-    /// For queries that have `memory_bytes` together.
-    pub fn new(path: PathBuf, limit_bytes: u64, memory_bytes: u64) -> DiskOptions {
-        let least_bytes = (memory_bytes / 128).clamp(512 << 10, 4 << 20);
-        DiskOptions { path, limit_bytes, share_bytes: memory_bytes / 20 * 9, least_bytes }
-    }
-}
-
-/// A query ready to run: the result's schema (columns of any name in the Arrow form of `Plan::output_types`) and its
-/// batches. Dropping the stream cancels the query; while a join is long without a result, [`Cancellation`] does.
-///
-/// A query that has returned its first batch does not fail any more, unless [`Plan::may_fail_late`].
-pub struct Running {
-    pub schema: SchemaRef,
-    pub batches: SendableRecordBatchStream,
-    /// Of a query that is observed.
-    pub observation: Option<Observation>,
-}
-
-impl Runtime {
-    pub fn new(options: RuntimeOptions) -> Runtime {
-        let threads = options.threads.max(1) as usize;
-        let memory = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
-        let pool = Arc::new(Pool::new(memory));
-        let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(pool.clone())
-            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
-            .build_arc()
-            .expect("an environment without disk has nothing to fail on");
-        let mut config = SessionConfig::new().with_target_partitions(threads).with_batch_size(colstore::CHUNK_ROWS);
-        let mut disk = None;
-        if let Some(DiskOptions { path, limit_bytes, share_bytes, least_bytes }) = options.disk {
-            let file = disk.insert(Arc::new(Disk::new(path, limit_bytes))).clone();
-            let share = Arc::new(Share::new(share_bytes as usize, least_bytes as usize));
-            config = config.with_extension(Arc::new(Spill { share, disk: file, pool }));
-        }
-        Runtime { environment, config, disk, threads }
-    }
-
-    /// What queries have put on disk so far.
-    pub fn spilled_bytes(&self) -> u64 {
-        self.disk.as_ref().map_or(0, |disk| disk.written_bytes())
-    }
-
-    /// Plans and starts a query; must be called within a tokio runtime. `views` belong to `plan.relations`, column by
-    /// column. A plan that is not well-formed is `Failure { kind: Internal }`, never a panic.
-    pub async fn start(
-        &self,
-        plan: &Plan,
-        params: &[Option<Literal>],
-        views: Vec<Arc<dyn TableView>>,
-        cancellation: &Cancellation,
-    ) -> Result<Running, Failure> {
-        self.start_as(plan, params, views, cancellation, Manner::default()).await
-    }
-
-    /// The same in another manner.
-    pub async fn start_as(
-        &self,
-        plan: &Plan,
-        params: &[Option<Literal>],
-        views: Vec<Arc<dyn TableView>>,
-        cancellation: &Cancellation,
-        manner: Manner,
-    ) -> Result<Running, Failure> {
-        let (optimized, physical) = self.physical(plan, params, views, cancellation, manner)?;
-        let observation = manner.observed.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
-        let schema = physical.schema();
-        let context = TaskContext::default().with_session_config(self.config.clone());
-        let context = Arc::new(context.with_runtime(self.environment.clone()));
-        let start = if plan.ends_with_groups() { results::all_or_nothing } else { results::streaming };
-        let batches = start(physical, context).map_err(|e| error::failure(&e))?;
-        Ok(Running { schema, batches, observation })
-    }
-
-    /// The physical plan as text, one operator a line.
-    pub fn explain(
-        &self,
-        plan: &Plan,
-        params: &[Option<Literal>],
-        views: Vec<Arc<dyn TableView>>,
-    ) -> Result<String, Failure> {
-        let (_, physical) = self.physical(plan, params, views, &Cancellation::default(), Manner::default())?;
-        Ok(displayable(physical.as_ref()).indent(false).to_string())
-    }
-
-    /// How a query would be run, for EXPLAIN.
-    pub fn outline(
-        &self,
-        plan: &Plan,
-        params: &[Option<Literal>],
-        views: Vec<Arc<dyn TableView>>,
-        order: JoinOrder,
-    ) -> Result<EnginePlan, Failure> {
-        let manner = Manner { observed: true, order };
-        let (optimized, physical) = self.physical(plan, params, views, &Cancellation::default(), manner)?;
-        let observation = Observation::new(physical, words::meanings(&optimized.root));
-        observation.plan(false).ok_or_else(|| internal("a plan without operators"))
-    }
-
-    /// What an error of the stream means.
-    pub fn failure(error: &DataFusionError) -> Failure {
-        error::failure(error)
-    }
-
-    /// The optimized plan, and what executes it.
-    fn physical(
-        &self,
-        plan: &Plan,
-        params: &[Option<Literal>],
-        views: Vec<Arc<dyn TableView>>,
-        cancellation: &Cancellation,
-        manner: Manner,
-    ) -> Result<(Plan, Arc<dyn ExecutionPlan>), Failure> {
-        plan.check().map_err(internal)?;
-        if views.len() != plan.relations.len() {
-            return Err(internal(format!("{} views for {} relations", views.len(), plan.relations.len())));
-        }
-        for (relation, view) in plan.relations.iter().zip(&views) {
-            if relation.columns != view.types() {
-                return Err(internal(format!("view of {:?} has other columns", relation.source)));
-            }
-        }
-        let plan = optimizer::optimized(plan.clone());
-        let physical = physical::build(&plan, params, &views, self.threads, cancellation, manner)?;
-        Ok((plan, physical))
-    }
-}
+pub use runtime::{DiskOptions, Reservation, Running, Runtime, RuntimeOptions};

@@ -13,7 +13,7 @@ use colstore::{SHORT_TEXT, text_of_number};
 use super::groups::Groups;
 use super::program::{Output, Program, What};
 use super::{Trouble, failure};
-use crate::error::internal;
+use crate::base::error::internal;
 
 const HEADER: usize = 1 + 2 * size_of::<u64>();
 const NUMBER: usize = size_of::<i128>();

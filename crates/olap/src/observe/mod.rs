@@ -10,7 +10,6 @@
 //! Only a query that is to be explained gets such operators around those that work, with a meter each. What DataFusion puts
 //! between (exchanges, partial states) belongs to the operator above it.
 
-mod measure;
 #[cfg(test)]
 mod tests;
 
@@ -25,9 +24,9 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Plan
 use plan::{ColumnId, Meaning};
 use protocol::tree::{Actual, Chunks, EnginePlan, Method, Operator, Step};
 
-pub use self::measure::{Meter, tally};
-use crate::join::JoinExec;
-use crate::scan::{Direct, ViewScan};
+use crate::operators::join::JoinExec;
+use crate::operators::scan::{Direct, ViewScan};
+use crate::spill::Meter;
 
 /// Whether the query that is put together is observed.
 #[derive(Clone, Copy, Debug)]

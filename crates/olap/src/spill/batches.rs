@@ -13,8 +13,8 @@ use futures::{Stream, stream};
 
 use super::blocking;
 use super::disk::{Account, Inflow, Outflow, PAGE, Pages};
-use crate::bytes::bytes_of;
-use crate::compact::owned;
+use crate::base::bytes::bytes_of;
+use crate::base::compact::owned;
 
 /// Memory of a [`Sink`] beside the batch that it writes.
 pub const SINK_BYTES: usize = PAGE;

@@ -8,6 +8,7 @@
 
 mod batches;
 mod disk;
+mod meter;
 mod paced;
 mod pool;
 mod room;
@@ -27,10 +28,11 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use self::batches::{Kept, SINK_BYTES, Sink, Stored};
 pub use self::disk::{Account, Disk, Tally};
+pub use self::meter::Meter;
+use self::meter::tally;
 use self::paced::Paced;
 pub use self::pool::{FIRST_PHASE, Pool};
 pub use self::room::{Room, Share};
-use crate::observe;
 
 /// What all queries share; an extension of their configuration.
 #[derive(Debug)]
@@ -52,7 +54,7 @@ impl Means {
         match context.session_config().get_extension::<Spill>() {
             Some(spill) => Means {
                 room: Room::new(reservation, spill.share.clone()),
-                disk: Some(Account { disk: spill.disk.clone(), tally: observe::tally(context) }),
+                disk: Some(Account { disk: spill.disk.clone(), tally: tally(context) }),
             },
             None => Means { room: Room::new(reservation, Arc::new(Share::new(usize::MAX, 0))), disk: None },
         }

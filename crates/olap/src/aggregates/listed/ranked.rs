@@ -1,0 +1,85 @@
+//! What stands at a place of a group's values in order, and the most frequent of them.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{ArrayRef, Float64Array, UInt32Array};
+use arrow_select::take::take;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::scalar::ScalarValue;
+use plan::Listing;
+use protocol::request::FailureKind;
+
+use super::order::Order;
+use super::rows::Grouped;
+use super::{ListOf, Second};
+use crate::base::error::QueryError;
+
+pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
+    if list.of == Listing::Mode {
+        return found(rows, |rows| {
+            order.sort(rows);
+            most_frequent(rows, order)
+        });
+    }
+    match share(list)? {
+        None => found(rows, |_| None),
+        Some(share) if list.of == Listing::Discrete => found(rows, |rows| {
+            let number = (share * rows.len() as f64).ceil() as usize;
+            (!rows.is_empty()).then(|| order.at(rows, number.saturating_sub(1)).0)
+        }),
+        Some(share) => between(share, rows, order),
+    }
+}
+
+/// Of a percentile; an error even where there are no values.
+pub fn share(list: &ListOf) -> Result<Option<f64>> {
+    match list.second {
+        Second::Constant(ScalarValue::Float64(Some(share))) if !(0.0..=1.0).contains(&share) => {
+            Err(QueryError(FailureKind::PercentileOutOfRange).into())
+        }
+        Second::Constant(ScalarValue::Float64(share)) => Ok(share),
+        _ => Err(DataFusionError::Internal("a percentile of an unknown share".into())),
+    }
+}
+
+/// The value of the row that `find` finds of each group's.
+fn found(rows: &mut Grouped, mut find: impl FnMut(&mut [u32]) -> Option<u32>) -> Result<ArrayRef> {
+    let mut places = Vec::with_capacity(rows.groups());
+    rows.each(|_, rows| {
+        places.push(find(rows));
+        Ok(())
+    })?;
+    Ok(take(&rows.columns[0], &UInt32Array::from(places), None)?)
+}
+
+/// Of sorted rows.
+fn most_frequent(rows: &[u32], order: &Order) -> Option<u32> {
+    let runs = rows.chunk_by(|a, b| order.are_equal(*a, *b));
+    let longest = runs.reduce(|longest, run| if run.len() > longest.len() { run } else { longest });
+    longest?.first().copied()
+}
+
+/// What lies so far from the first to the last one, as PostgreSQL computes it.
+fn between(share: f64, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
+    let mut values: Vec<Option<f64>> = Vec::with_capacity(rows.groups());
+    rows.each(|columns, rows| {
+        let Some(last) = rows.len().checked_sub(1) else {
+            values.push(None);
+            return Ok(());
+        };
+        let floats = columns[0].as_primitive::<Float64Type>();
+        let place = share * last as f64;
+        let (low, next) = order.at(rows, place.floor() as usize);
+        let low = floats.value(low as usize);
+        values.push(Some(match next {
+            Some(next) if place.ceil() > place.floor() => {
+                low + (place - place.floor()) * (floats.value(next as usize) - low)
+            }
+            _ => low,
+        }));
+        Ok(())
+    })?;
+    Ok(Arc::new(Float64Array::from(values)))
+}

@@ -1,0 +1,115 @@
+//! Rows of groups, column by column.
+
+use std::mem::size_of;
+
+use arrow_array::{Array, ArrayRef, BooleanArray};
+use arrow_buffer::NullBuffer;
+use arrow_select::concat::concat;
+use arrow_select::filter::filter;
+use datafusion_common::error::{DataFusionError, Result};
+
+use crate::base::compact::owned;
+
+/// As they come.
+#[derive(Default)]
+pub struct Rows {
+    /// Of each column, one array behind the other.
+    columns: Vec<Vec<ArrayRef>>,
+    /// The number of each row's group.
+    groups: Vec<u32>,
+    /// Of the arrays.
+    bytes: usize,
+}
+
+/// All that there are, by group.
+pub struct Grouped {
+    pub columns: Vec<ArrayRef>,
+    /// Those of one group behind those of the other, as they came.
+    rows: Vec<u32>,
+    /// Where each group's end.
+    ends: Vec<u32>,
+}
+
+fn too_many() -> DataFusionError {
+    DataFusionError::ResourcesExhausted("too many rows for one list".into())
+}
+
+impl Rows {
+    /// `included`: which rows; all if it is none.
+    pub fn add(
+        &mut self,
+        arrays: &[ArrayRef],
+        included: Option<NullBuffer>,
+        group: impl Fn(usize) -> usize,
+    ) -> Result<()> {
+        let count = arrays[0].len();
+        u32::try_from(self.groups.len() + count).map_err(|_| too_many())?;
+        self.columns.resize_with(arrays.len(), Vec::new);
+        let some = included.as_ref().map(|included| BooleanArray::new(included.inner().clone(), None));
+        for (kept, array) in self.columns.iter_mut().zip(arrays) {
+            let array = owned(match &some {
+                Some(some) => filter(array, some)?,
+                None => array.clone(),
+            });
+            self.bytes += array.to_data().get_slice_memory_size()?;
+            kept.push(array);
+        }
+        match &included {
+            None => self.groups.extend((0..count).map(|row| group(row) as u32)),
+            Some(included) => self.groups.extend(included.valid_indices().map(|row| group(row) as u32)),
+        }
+        Ok(())
+    }
+
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// In bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.groups.capacity() * size_of::<u32>()
+    }
+
+    /// Of so many groups.
+    pub fn by_group(self, groups: usize) -> Result<Grouped> {
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for arrays in self.columns {
+            columns.push(match &arrays[..] {
+                [only] => only.clone(),
+                arrays => concat(&arrays.iter().map(|array| array as &dyn Array).collect::<Vec<_>>())?,
+            });
+        }
+        // Where the next row of each group belongs.
+        let mut ends = vec![0; groups];
+        self.groups.iter().for_each(|group| ends[*group as usize] += 1);
+        let mut before = 0;
+        for end in &mut ends {
+            before += std::mem::replace(end, before);
+        }
+        let mut rows = vec![0; self.groups.len()];
+        for (row, group) in (0..).zip(&self.groups) {
+            let place = &mut ends[*group as usize];
+            rows[*place as usize] = row;
+            *place += 1;
+        }
+        Ok(Grouped { columns, rows, ends })
+    }
+}
+
+impl Grouped {
+    /// Calls `visit` with the rows of each group, one after the other.
+    pub fn each(&mut self, mut visit: impl FnMut(&[ArrayRef], &mut [u32]) -> Result<()>) -> Result<()> {
+        let mut rest = &mut self.rows[..];
+        let mut start = 0;
+        for end in &self.ends {
+            let (own, others) = rest.split_at_mut((end - start) as usize);
+            visit(&self.columns, own)?;
+            (rest, start) = (others, *end);
+        }
+        Ok(())
+    }
+
+    pub fn groups(&self) -> usize {
+        self.ends.len()
+    }
+}

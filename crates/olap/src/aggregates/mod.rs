@@ -1,0 +1,14 @@
+//! Accumulators of the aggregates. None knows an operator.
+
+pub mod bits;
+pub mod count;
+pub mod distinct;
+pub mod exact_spread;
+pub mod extreme;
+pub mod float_pairs;
+pub mod float_spread;
+pub mod float_sum;
+pub mod interval_sum;
+pub mod listed;
+pub mod numeric_sum;
+pub mod sum;

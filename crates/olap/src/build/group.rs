@@ -1,0 +1,386 @@
+//! Grouping: keys and aggregates over rows, in one phase or, with several partitions, in two.
+//!
+//! ```text
+//!  of a scan           FusedGroups -> as below, where it stands for others
+//!  integer keys        DenseGroups -> as below, where it stands for PartialGroups
+//!  one partition       Aggregate(Single)
+//!  no keys             Aggregate(Partial) -> one partition -> Aggregate(Final)
+//!  keys                PartialGroups -> partitions by hash of the keys -> Aggregate(FinalPartitioned)
+//!  distinct values,    one partition, or partitions by hash of the keys -> Aggregate(Single)
+//!  lists
+//! ```
+//!
+//! With keys the last phase is [`Groups`], which can do with less memory than the groups take.
+//!
+//! Aggregates that occur several times, be it as parts of others (`avg` is a sum and a count), are computed once.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use datafusion_common::error::Result as DataFusionResult;
+use datafusion_common::scalar::ScalarValue;
+use datafusion_expr::AggregateUDF;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion_physical_plan::repartition::RepartitionExec;
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use locale::Locale;
+use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg};
+use plan::{Agg, Aggregation, Computed, Expr, Listed, Literal, Named, Type};
+use protocol::request::Failure;
+
+use crate::aggregates::bits::Bits;
+use crate::aggregates::count::Count;
+use crate::aggregates::distinct::Distinct;
+use crate::aggregates::exact_spread::ExactSpread;
+use crate::aggregates::extreme::ExtremeOf;
+use crate::aggregates::float_pairs::FloatPairs;
+use crate::aggregates::float_spread::FloatSpread;
+use crate::aggregates::float_sum::{self, FloatTotal};
+use crate::aggregates::interval_sum::IntervalSum;
+use crate::aggregates::listed::ListOf;
+use crate::aggregates::numeric_sum::NumericSum;
+use crate::aggregates::sum::{ExactSum, SumType};
+use crate::base::compact::compact;
+use crate::base::error::{internal, known_locale};
+use crate::base::unordered::unordered;
+use crate::build::Stage;
+use crate::expr::{Known, Lowering, column_name, constant, planning};
+use crate::observe::{self, Observer};
+use crate::operators::group::dense::{DenseGroups, Shape};
+use crate::operators::group::fused::{self, Compiler, FusedGroups};
+use crate::operators::group::groups::{Groups, PartialGroups};
+use crate::operators::scan::Direct;
+
+/// What DataFusion is asked to aggregate: an aggregate is one such part or several.
+#[derive(Clone, Copy, PartialEq)]
+enum Part<'a> {
+    Count,
+    Sum(SumType),
+    NumericSum,
+    IntervalSum,
+    Extreme(Extreme),
+    InLocale(Extreme, &'static Locale),
+    Float(FloatAgg),
+    Bits(BitAgg),
+    Spread,
+    Pair(PairAgg),
+    Listed(&'a Listed),
+}
+
+/// Groups `input`, whose columns `lowering` knows.
+pub fn group(
+    keys: &[Computed],
+    aggregates: &[Aggregation],
+    lowering: &Lowering<'_>,
+    input: Arc<dyn ExecutionPlan>,
+    observer: Observer,
+) -> Result<Stage, Failure> {
+    let (input, images) = with_images(keys, aggregates, lowering, unordered(input))?;
+    let lowering = &Lowering { known: &images, ..*lowering };
+    let plan = lowering.plan;
+    let mut calls = Calls::default();
+    let mut columns = Vec::new();
+    let mut output = Vec::new();
+    for (i, key) in keys.iter().enumerate() {
+        columns.push(key.column);
+        // Rows are grouped by a canonical float, but returned is one that the group really has.
+        output.push(match plan.type_of(&key.expr) {
+            ty if ty.is_float() => Output::Call(calls.index_of(Part::Extreme(Extreme::Min), vec![&key.expr], false)),
+            _ => Output::Key(i),
+        });
+    }
+    for Aggregation { columns: results, agg, distinct } in aggregates {
+        columns.extend(results);
+        let arguments: Vec<&Expr> = agg.arguments().iter().collect();
+        let narrow = |arg: &Expr| agg.aggregate().row().output_types(plan.type_of(arg)).eq([Type::Int64]);
+        // Neither the least nor the greatest value changes if there are more of it, nor does AND or OR.
+        let indifferent = matches!(agg, Agg::Min(_) | Agg::Max(_) | Agg::InLocale(..))
+            || matches!(agg, Agg::Bits(bits, _) if *bits != BitAgg::Xor);
+        let once = *distinct && !indifferent;
+        let mut call = |part| output.push(Output::Call(calls.index_of(part, arguments.clone(), once)));
+        match agg {
+            Agg::CountStar | Agg::Count(_) => call(Part::Count),
+            Agg::Sum(arg) if plan.type_of(arg) == Type::Numeric => call(Part::NumericSum),
+            Agg::Avg(arg) if plan.type_of(arg) == Type::Numeric => {
+                call(Part::NumericSum);
+                call(Part::Count);
+            }
+            Agg::Sum(arg) if plan.type_of(arg) == Type::Interval => call(Part::IntervalSum),
+            Agg::Avg(arg) if plan.type_of(arg) == Type::Interval => {
+                call(Part::IntervalSum);
+                call(Part::Count);
+            }
+            Agg::Sum(arg) if narrow(arg) => call(Part::Sum(SumType::Bigint)),
+            Agg::Sum(_) => call(Part::Sum(SumType::Decimal)),
+            Agg::Avg(_) => {
+                call(Part::Sum(SumType::Decimal));
+                call(Part::Count);
+            }
+            Agg::Min(_) => call(Part::Extreme(Extreme::Min)),
+            Agg::Max(_) => call(Part::Extreme(Extreme::Max)),
+            Agg::InLocale(which, pair) => {
+                let part = Part::InLocale(*which, locale(&pair[1])?);
+                output.push(Output::Call(calls.index_of(part, vec![&pair[0]], once)));
+            }
+            Agg::Float(float, _) => call(Part::Float(*float)),
+            Agg::Bits(bits, _) => call(Part::Bits(*bits)),
+            Agg::Spread(_) => {
+                call(Part::Spread);
+                call(Part::Count);
+            }
+            Agg::Pair(pair, _) => call(Part::Pair(*pair)),
+            Agg::Listed(listed) => call(Part::Listed(listed)),
+        }
+    }
+    if keys.is_empty() && calls.0.is_empty() {
+        // One row without columns: something has to be counted for it.
+        calls.index_of(Part::Count, vec![], false);
+    }
+
+    // Mostly the groups are the result as they are.
+    let place = |output: &Output| match output {
+        Output::Key(i) => *i,
+        Output::Call(i) => keys.len() + i,
+    };
+    let in_order = output.iter().map(place).eq(0..keys.len() + calls.0.len());
+
+    let schema = input.schema();
+    let key_columns: Vec<_> = keys
+        .iter()
+        .map(|key| Ok((lowering.key(&key.expr)?, column_name(key.column))))
+        .collect::<Result<_, Failure>>()?;
+    let mut dense = Shape::new(key_columns.iter().map(|(key, _)| key.clone()).collect(), &schema);
+    let direct = observe::direct(&input);
+    let mut fused =
+        direct.as_ref().and_then(|direct| Compiler::new(keys.iter().map(|key| &key.expr), lowering, direct));
+    let mut functions = Vec::new();
+    let in_one_place = calls.0.iter().any(|call| call.distinct || matches!(call.part, Part::Listed(_)));
+    for (i, call) in calls.0.iter().enumerate() {
+        let (function, args) = function(call, lowering)?;
+        let first = args.first().filter(|_| !call.arguments.is_empty()).cloned();
+        fused = fused.filter(|_| !in_one_place).and_then(|fused| with_fused(fused, call, first.clone()));
+        dense = dense.filter(|_| !in_one_place).and_then(|dense| with_call(dense, call.part, first, &schema));
+        let call = AggregateExprBuilder::new(Arc::new(function), args).schema(schema.clone());
+        let alias = if in_order { column_name(columns[keys.len() + i]) } else { format!("a{i}") };
+        functions.push(Arc::new(call.alias(alias).build().map_err(planning)?));
+    }
+    let group_by = PhysicalGroupBy::new_single(key_columns);
+    let fused = fused.map(Compiler::shape).zip(direct);
+    let grouped = match in_one_place {
+        true => single_phase(group_by, functions, input),
+        false => aggregate(group_by, functions, dense, fused, input, observer),
+    };
+    let grouped = grouped.map_err(planning)?;
+    if in_order {
+        return Ok(Stage { plan: grouped, columns });
+    }
+    let schema = grouped.schema();
+    let named = output.iter().zip(&columns).map(|(output, id)| {
+        let at = place(output);
+        ProjectionExpr { expr: Arc::new(Column::new(schema.field(at).name(), at)), alias: column_name(*id) }
+    });
+    let plan = ProjectionExec::try_new(named, grouped).map_err(planning)?;
+    Ok(Stage { plan: Arc::new(plan), columns })
+}
+
+/// What is shown of a group of equal values that look different, its key is made of: computed once, as more columns of the rows.
+fn with_images(
+    keys: &[Computed],
+    aggregates: &[Aggregation],
+    lowering: &Lowering<'_>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<(Arc<dyn ExecutionPlan>, Vec<Known>), Failure> {
+    let images: Vec<&Expr> = keys.iter().filter_map(|key| image(&key.expr)).collect();
+    let is_shown = |image: &&&Expr| aggregates.iter().any(|shown| shown.agg.arguments().contains(image));
+    let schema = input.schema();
+    let column = |(at, name): (usize, &str)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(name, at)) };
+    let own = schema.fields().iter().map(|field| field.name().as_str()).enumerate();
+    let mut columns: Vec<_> =
+        own.map(|(at, name)| ProjectionExpr { expr: column((at, name)), alias: name.into() }).collect();
+    let mut known = Vec::new();
+    for image in images.iter().filter(is_shown) {
+        let name = format!("image{}", known.len());
+        known.push(((*image).clone(), column((columns.len(), &name))));
+        columns.push(ProjectionExpr { expr: lowering.lower(image)?, alias: name });
+    }
+    if known.is_empty() {
+        return Ok((input, known));
+    }
+    Ok((Arc::new(ProjectionExec::try_new(columns, input).map_err(planning)?), known))
+}
+
+/// What a key is made of, if that takes more than to look at a column.
+fn image(key: &Expr) -> Option<&Expr> {
+    match key {
+        Expr::Call { function: Named::Trimmed | Named::Span, args, .. } => args.first(),
+        _ => None,
+    }
+    .filter(|image| !matches!(image, Expr::Column { .. } | Expr::Literal { .. } | Expr::Param { .. }))
+}
+
+enum Output {
+    Key(usize),
+    Call(usize),
+}
+
+/// Distinct calls, in the order of their first use.
+#[derive(Default)]
+struct Calls<'a>(Vec<Call<'a>>);
+
+#[derive(PartialEq)]
+struct Call<'a> {
+    part: Part<'a>,
+    arguments: Vec<&'a Expr>,
+    /// Over each value once.
+    distinct: bool,
+}
+
+impl<'a> Calls<'a> {
+    fn index_of(&mut self, part: Part<'a>, arguments: Vec<&'a Expr>, distinct: bool) -> usize {
+        let call = Call { part, arguments, distinct };
+        self.0.iter().position(|c| *c == call).unwrap_or_else(|| {
+            self.0.push(call);
+            self.0.len() - 1
+        })
+    }
+}
+
+/// That an argument names.
+pub fn locale(name: &Expr) -> Result<&'static Locale, Failure> {
+    let Expr::Literal { value: Some(Literal::Text(name)), .. } = name else {
+        return Err(internal("a locale that is not constant"));
+    };
+    known_locale(name).map_err(planning)
+}
+
+/// What DataFusion calls, and with what.
+fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, Vec<Arc<dyn PhysicalExpr>>), Failure> {
+    let of = match call.part {
+        Part::Count => AggregateUDF::from(Count::new()),
+        Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
+        Part::NumericSum => AggregateUDF::from(NumericSum::new()),
+        Part::IntervalSum => AggregateUDF::from(IntervalSum::new()),
+        Part::Extreme(which) => AggregateUDF::from(ExtremeOf::new(which, None)),
+        Part::InLocale(which, locale) => AggregateUDF::from(ExtremeOf::new(which, Some(locale))),
+        Part::Float(FloatAgg::Sum) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Sum)),
+        Part::Float(FloatAgg::Avg) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Avg)),
+        Part::Float(FloatAgg::Spread(spread)) => AggregateUDF::from(FloatSpread::new(spread)),
+        Part::Bits(bits) => AggregateUDF::from(Bits::new(bits)),
+        Part::Spread => AggregateUDF::from(ExactSpread::new()),
+        Part::Pair(pair) => AggregateUDF::from(FloatPairs::new(pair)),
+        Part::Listed(listed) => {
+            let (list, args) = ListOf::lowered(listed, call.distinct, lowering)?;
+            return Ok((AggregateUDF::from(list), args));
+        }
+    };
+    let mut args = call.arguments.iter().map(|arg| lowering.lower(arg)).collect::<Result<Vec<_>, _>>()?;
+    if args.is_empty() {
+        args.push(constant(ScalarValue::Int64(Some(1))));
+    }
+    let of = if call.distinct { AggregateUDF::from(Distinct::new(of)) } else { of };
+    Ok((of, args))
+}
+
+/// The shape with one more call; `None` if that needs the general operator.
+fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>>, input: &SchemaRef) -> Option<Shape> {
+    let fits = match part {
+        Part::Count => {
+            shape.count(arg);
+            true
+        }
+        Part::Sum(_) => shape.sum(arg?, input),
+        Part::Extreme(_) | Part::InLocale(..) => false,
+        Part::NumericSum | Part::IntervalSum | Part::Float(_) | Part::Bits(_) => false,
+        Part::Spread | Part::Pair(_) | Part::Listed(_) => false,
+    };
+    fits.then_some(shape)
+}
+
+/// The same for what is computed straight from the codes of a scan.
+fn with_fused<'a>(fused: Compiler<'a>, call: &Call<'a>, arg: Option<Arc<dyn PhysicalExpr>>) -> Option<Compiler<'a>> {
+    match (call.part, &call.arguments[..]) {
+        (Part::Count, []) => fused.count_rows(),
+        (Part::Count, [expr]) => fused.count(expr),
+        (Part::Sum(_), [expr]) => fused.sum(expr, arg?),
+        _ => None,
+    }
+}
+
+fn aggregate(
+    group_by: PhysicalGroupBy,
+    functions: Vec<Arc<AggregateFunctionExpr>>,
+    dense: Option<Shape>,
+    fused: Option<(fused::Shape, Direct)>,
+    input: Arc<dyn ExecutionPlan>,
+    observer: Observer,
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let schema = input.schema();
+    let partitions = input.output_partitioning().partition_count();
+    let stage = |mode, group_by, input| {
+        let filters = vec![None; functions.len()];
+        AggregateExec::try_new(mode, group_by, functions.clone(), filters, input, schema.clone())
+    };
+    if partitions == 1 && dense.is_none() && fused.is_none() {
+        return last(stage(AggregateMode::Single, group_by, input)?);
+    }
+    let final_keys = group_by.as_final();
+    let like = stage(AggregateMode::Partial, group_by, input)?;
+    let partial: Arc<dyn ExecutionPlan> = match dense {
+        Some(shape) => Arc::new(DenseGroups::new(shape, like)?),
+        None if final_keys.is_empty() => Arc::new(like),
+        None => Arc::new(PartialGroups::new(like)?),
+    };
+    let partial = observer.part(match fused {
+        Some((shape, direct)) => Arc::new(FusedGroups::new(shape, direct, partial)),
+        None => partial,
+    });
+    if final_keys.is_empty() || partitions == 1 {
+        return last(stage(AggregateMode::Final, final_keys, one_partition(partial))?);
+    }
+    let keys = (0..final_keys.expr().len())
+        .map(|i| Arc::new(Column::new(partial.schema().field(i).name(), i)) as Arc<dyn PhysicalExpr>);
+    let by_hash = RepartitionExec::try_new(compact(partial.clone()), Partitioning::Hash(keys.collect(), partitions))?;
+    last(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?)
+}
+
+/// The phase that gives the groups.
+fn last(phase: AggregateExec) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    match phase.group_expr().is_empty() {
+        true => Ok(Arc::new(phase)),
+        false => Ok(Arc::new(Groups::new(phase)?)),
+    }
+}
+
+/// All rows of a group in one place, without partial states.
+fn single_phase(
+    group_by: PhysicalGroupBy,
+    functions: Vec<Arc<AggregateFunctionExpr>>,
+    input: Arc<dyn ExecutionPlan>,
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let schema = input.schema();
+    let filters = vec![None; functions.len()];
+    let partitions = input.output_partitioning().partition_count();
+    let (mode, input): (_, Arc<dyn ExecutionPlan>) = if group_by.is_empty() || partitions == 1 {
+        (AggregateMode::Single, one_partition(input))
+    } else {
+        let keys = group_by.expr().iter().map(|(key, _)| key.clone()).collect();
+        (
+            AggregateMode::SinglePartitioned,
+            Arc::new(RepartitionExec::try_new(compact(input), Partitioning::Hash(keys, partitions))?),
+        )
+    };
+    last(AggregateExec::try_new(mode, group_by, functions, filters, input, schema)?)
+}
+
+/// The same rows in one partition.
+pub fn one_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match plan.output_partitioning().partition_count() {
+        1 => plan,
+        _ => Arc::new(CoalescePartitionsExec::new(plan)),
+    }
+}

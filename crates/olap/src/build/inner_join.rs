@@ -1,0 +1,418 @@
+//! A block: relations that are joined inner, in whatever order is best, and filtered.
+//!
+//! ```text
+//!            [Filter]                   what needs several relations and is no join key
+//!            HashJoin                  of two stages, the one with fewer rows as build side
+//!            /      \
+//!   [Filter] Scan   HashJoin
+//!                   /      \
+//!         [Filter] Scan   [Filter] what another operator gives
+//! ```
+//!
+//! Where two stages are compared otherwise, too, or only, the join looks for partners by that ([`crate::build::join_limits`]). Where nothing
+//! compares them, each row meets each.
+//!
+//! The order of the joins is [`optimizer::join_order`]'s. Each relation is filtered where it comes from.
+
+use std::sync::Arc;
+
+use datafusion_common::JoinType;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_plan::filter::FilterExecBuilder;
+use datafusion_physical_plan::joins::CrossJoinExec;
+use optimizer::join_order::{self, Classes, MAX_RELATIONS, Node, Owners, Pair, Statistics, Tree};
+use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
+use protocol::request::Failure;
+use protocol::tree::{Join, Method, Step};
+
+use crate::base::error::internal;
+use crate::build::group::one_partition;
+use crate::build::statistics::FiltersOnly;
+use crate::build::{Builder, Stage, cooperative};
+use crate::expr::planning;
+use crate::operators::join::{self, First, Given};
+use crate::operators::scan::runtime_filter::Partners;
+
+struct Block<'a, 'b> {
+    builder: &'a Builder<'b>,
+    relations: Vec<&'a Rel>,
+    /// Filters that are not yet part of any stage.
+    pending: Vec<&'a Expr>,
+    /// What is read above the block.
+    needed: &'a [ColumnId],
+    /// Some condition may raise an error, which is then raised for rows without partners, too.
+    raises: bool,
+    /// Of each row of the probe side only the first partners are asked for.
+    first: Option<Nearest<'a>>,
+}
+
+/// Partners in the order of a value of theirs.
+#[derive(Clone, Copy)]
+pub struct Nearest<'a> {
+    pub value: &'a Expr,
+    pub descending: bool,
+    pub count: usize,
+}
+
+/// The side of a join that is put into a hash table.
+struct Build {
+    stage: Stage,
+    partners: Partners,
+    /// It has one row at most.
+    is_row: bool,
+}
+
+/// Filters that can be applied.
+struct Ready<'a> {
+    /// These may raise an error.
+    raising: Vec<&'a Expr>,
+    safe: Vec<&'a Expr>,
+}
+
+/// What is joined, and by what.
+pub struct Parts<'a> {
+    pub relations: Vec<&'a Rel>,
+    /// Those of several relations are equalities only where they are not in `classes`.
+    pub conditions: Vec<&'a Expr>,
+    pub classes: Classes<'a>,
+    pub owners: Owners,
+}
+
+impl<'a> Parts<'a> {
+    pub fn of(rel: &'a Rel) -> Parts<'a> {
+        let (mut relations, mut conditions) = (Vec::new(), Vec::new());
+        gather(rel, &mut relations, &mut conditions);
+        let owners = Owners::new(&relations.iter().map(|rel| rel.columns()).collect::<Vec<_>>());
+        let classes = Classes::extract(&mut conditions, &owners);
+        Parts { relations, conditions, classes, owners }
+    }
+}
+
+impl Builder<'_> {
+    /// The rows of an operator that is a scan, a filter or an inner join.
+    pub fn block(&self, rel: &Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
+        self.block_of(Parts::of(rel), needed, None)
+    }
+
+    /// Of two relations that are joined only what comes first of one of them for each row of the other one, if that can be told, and
+    /// more rows maybe. `keys` are read of the latter.
+    pub fn nearest(
+        &self,
+        rel: &Rel,
+        keys: &[Expr],
+        first: Nearest<'_>,
+        needed: &[ColumnId],
+    ) -> Result<Option<Stage>, Failure> {
+        let parts = Parts::of(rel);
+        let [one, other] = parts.relations[..] else { return Ok(None) };
+        let reads = |expr: &Expr, rel: &Rel| {
+            let (read, columns) = (expr.columns(), rel.columns());
+            !read.is_empty() && read.iter().all(|id| columns.contains(id))
+        };
+        let (build, probe) = if reads(first.value, one) { (one, other) } else { (other, one) };
+        let is_limited = self.limited(&parts.conditions, &build.columns(), &probe.columns()).contains(&first.value);
+        let [of_build, of_probe] = [build, probe].map(|rel| self.statistics.rows(rel));
+        if !is_limited
+            || keys.iter().any(|key| !reads(key, probe))
+            || parts.conditions.iter().any(|condition| condition.can_raise())
+            || !may_build(of_build, of_probe)
+        {
+            return Ok(None);
+        }
+        self.block_of(parts, needed, Some(first)).map(Some)
+    }
+
+    fn block_of<'a>(
+        &self,
+        Parts { relations, conditions, classes, owners }: Parts<'a>,
+        needed: &[ColumnId],
+        first: Option<Nearest<'a>>,
+    ) -> Result<Stage, Failure> {
+        if relations.len() > MAX_RELATIONS {
+            return Err(internal(format!("{} relations are more than can be joined", relations.len())));
+        }
+        // Two relations can be joined in one order only.
+        let filters = FiltersOnly(&self.statistics);
+        let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &filters };
+        let known: Vec<_> = relations.iter().map(|rel| self.statistics.relation(rel)).collect();
+        let mut tree = join_order::order(&known, &classes, &conditions, &owners, statistics, self.order);
+        if let Some(first) = first {
+            turn(&mut tree, |rel| {
+                first.value.columns().iter().all(|id| relations[rel as usize].columns().contains(id))
+            });
+        }
+        let implied: Vec<Expr> =
+            (0..relations.len() as u16).flat_map(|rel| classes.within(rel)).map(equality).collect();
+        let pending: Vec<&Expr> = conditions.into_iter().chain(&implied).collect();
+        let raises = pending.iter().any(|condition| condition.can_raise());
+        let mut block = Block { builder: self, relations, pending, needed, raises, first };
+        match raises {
+            // A row that is left out for want of a partner above would raise nothing.
+            true => self.with_partners_of(&[], || block.assemble(&tree, &[])),
+            false => block.assemble(&tree, &[]),
+        }
+    }
+}
+
+fn gather<'a>(rel: &'a Rel, relations: &mut Vec<&'a Rel>, all: &mut Vec<&'a Expr>) {
+    match rel {
+        Rel::Filter { input, conditions } => {
+            all.extend(conditions);
+            gather(input, relations, all);
+        }
+        Rel::Join { kind: JoinKind::Inner, left, right, conditions } => {
+            all.extend(conditions);
+            gather(left, relations, all);
+            gather(right, relations, all);
+        }
+        other => relations.push(other),
+    }
+}
+
+fn equality((left, right): Pair<'_>) -> Expr {
+    Expr::equal(left.clone(), right.clone())
+}
+
+impl<'a> Block<'a, '_> {
+    /// `above`: keys of the joins that the stage will be part of.
+    fn assemble(&mut self, tree: &Tree<'a>, above: &[&'a Expr]) -> Result<Stage, Failure> {
+        match &tree.node {
+            Node::Scan(rel) => match self.relations[*rel as usize] {
+                Rel::Scan { relation, columns } => self.scan(*relation, columns, above, tree.rows),
+                other => {
+                    let stage = self.builder.stage(other, &self.read(&other.columns(), above))?;
+                    self.filter(stage, above, tree.rows)
+                }
+            },
+            Node::Join { build, probe, keys } => {
+                let read: Vec<&Expr> = keys.iter().flat_map(|&(a, b)| [a, b]).chain(above.iter().copied()).collect();
+                let is_row = matches!(build.node, Node::Scan(rel) if is_row(self.relations[rel as usize]));
+                let build = self.assemble(build, &read)?;
+                let partners = if self.raises { Partners::default() } else { self.builder.partners(keys) };
+                let builder = self.builder;
+                let probe = builder.below_join(&partners.of_columns(), || self.assemble(probe, &read))?;
+                let build = Build { stage: build, partners, is_row };
+                let joined = self.join(build, probe, keys, above, tree.rows)?;
+                self.filter(joined, above, tree.rows)
+            }
+        }
+    }
+
+    /// A scan, which applies the filters itself that cannot raise an error.
+    fn scan(&mut self, relation: u16, columns: &[ColumnId], above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
+        let Ready { raising, safe } = self.ready(columns);
+        let still_read = [&raising, above].concat();
+        let has_partners = !self.builder.key_tests(columns).is_empty();
+        let kept = self.read(columns, &still_read);
+        let stage = match safe.is_empty() && !has_partners {
+            true => self.builder.scan(relation, columns, &kept),
+            false => {
+                let rows = raising.is_empty().then_some(rows);
+                self.builder.filtered_scan(relation, columns, &safe, &kept, rows)?
+            }
+        };
+        self.filter_by(stage, &raising, above, Some(rows))
+    }
+
+    /// Applies the pending filters that the stage can evaluate: first those that cannot raise an error, so that they
+    /// guard the others. `rows`: how many are expected to pass all of them.
+    fn filter(&mut self, mut stage: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
+        let Ready { raising, safe } = self.ready(&stage.columns);
+        let still_read = [&raising, above].concat();
+        let of_safe = raising.is_empty().then_some(rows);
+        for (filters, still_read, rows) in [(&safe, &still_read[..], of_safe), (&raising, above, Some(rows))] {
+            stage = self.filter_by(stage, filters, still_read, rows)?;
+        }
+        Ok(stage)
+    }
+
+    /// Takes the pending filters that read no other columns.
+    fn ready(&mut self, columns: &[ColumnId]) -> Ready<'a> {
+        let reads_these = |filter: &&&Expr| filter.columns().iter().all(|id| columns.contains(id));
+        let (ready, pending): (Vec<&Expr>, Vec<&Expr>) = self.pending.iter().partition(reads_these);
+        self.pending = pending;
+        let (raising, safe) = ready.into_iter().partition(|filter| filter.can_raise());
+        Ready { raising, safe }
+    }
+
+    fn filter_by(
+        &self,
+        stage: Stage,
+        filters: &[&Expr],
+        still_read: &[&Expr],
+        rows: Option<f64>,
+    ) -> Result<Stage, Failure> {
+        if filters.is_empty() {
+            return Ok(stage);
+        }
+        let lowering = self.builder.lowering(&stage.columns);
+        let predicate = lowering.all(filters)?;
+        let read = self.read(&stage.columns, still_read);
+        let kept = stage.positions(|id| read.contains(id));
+        let columns = kept.iter().map(|i| stage.columns[*i]).collect();
+        let filter = FilterExecBuilder::new(predicate, stage.plan).apply_projection(Some(kept));
+        let filter = Arc::new(filter.and_then(|f| f.build()).map_err(planning)?);
+        let conditions = || filters.iter().copied().cloned().collect();
+        let plan = self.builder.observer.operator(filter, || (Step::Filter { conditions: conditions() }, rows));
+        Ok(Stage { plan, columns })
+    }
+
+    /// Those of the columns that something above still reads.
+    fn read(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<ColumnId> {
+        let within = self.pending.iter().chain(still_read).flat_map(|e| e.columns());
+        let read: Vec<ColumnId> = within.chain(self.needed.iter().copied()).collect();
+        columns.iter().copied().filter(|id| read.contains(id)).collect()
+    }
+
+    /// `keys`: of the build side and of the probe side. Pending equalities whose sides are complete now are keys, too.
+    /// `rows`: how many are expected when all filters are applied that can be.
+    fn join(
+        &mut self,
+        build: Build,
+        probe: Stage,
+        keys: &[Pair<'a>],
+        above: &[&Expr],
+        rows: f64,
+    ) -> Result<Stage, Failure> {
+        let Build { stage: Stage { columns: of_build, .. }, .. } = &build;
+        let compared = self.pending.iter().filter_map(|f| compared_sides(f, of_build, &probe.columns));
+        let keys: Vec<Pair<'a>> = keys.iter().copied().chain(compared).collect();
+        self.pending.retain(|f| compared_sides(f, of_build, &probe.columns).is_none());
+        let columns: Vec<ColumnId> = of_build.iter().chain(&probe.columns).copied().collect();
+
+        let Ready { raising, safe } = self.ready(&columns);
+        let mut conditions = [safe, raising].concat();
+        let Build { stage: build, partners, is_row } = build;
+        let (limits, mut limiting) = match is_row {
+            true => Default::default(),
+            false => self.builder.limits(&conditions, &build, &probe)?,
+        };
+        if limits.is_empty() {
+            // They filter what comes out.
+            self.pending.append(&mut conditions);
+        }
+        if keys.is_empty() && limits.is_empty() {
+            let plan = cooperative(CrossJoinExec::new(one_partition(build.plan), probe.plan));
+            return Ok(self.joined(Stage { plan, columns }, Method::NestedLoop, vec![], vec![], vec![], rows));
+        }
+        let read = self.read(&columns, above);
+        let output = (0..columns.len()).filter(|i| read.contains(&columns[*i])).map(|i| given(i, &build)).collect();
+        let filter = self.builder.join_filter(conditions.clone(), &build, &probe, false)?;
+        let on = self.builder.join_keys(&keys, &build, &probe)?;
+        let build = partners.noted(build, &on);
+        let limited = |first: Nearest<'a>| {
+            let limited = self.builder.limited(&conditions, &build.columns, &probe.columns);
+            let limit = limited.into_iter().position(|value| value == first.value)?;
+            Some(First { limit, descending: first.descending, count: first.count })
+        };
+        let first = self.first.and_then(limited);
+        let join = join::Join { kind: JoinType::Inner, on, limits, first, filter, output, mark: None };
+        let stage = Stage { plan: Arc::new(join.of(build.plan, probe.plan).map_err(planning)?), columns: read };
+        let method = if keys.is_empty() { Method::Range } else { Method::Hash };
+        if method == Method::Hash {
+            limiting.clear();
+        }
+        conditions.retain(|condition| !limiting.contains(condition));
+        Ok(self.joined(stage, method, keys, limiting, conditions, rows))
+    }
+
+    /// A join, as it is observed.
+    fn joined(
+        &self,
+        stage: Stage,
+        method: Method,
+        keys: Vec<Pair<'_>>,
+        limits: Vec<&Expr>,
+        conditions: Vec<&Expr>,
+        rows: f64,
+    ) -> Stage {
+        let is_filtered = self.pending.iter().any(|filter| stage.has(filter));
+        let plan = self.builder.observer.operator(stage.plan, || {
+            let keys = keys.iter().map(|&(build, probe)| (probe.clone(), build.clone())).collect();
+            let [limits, conditions] = [limits, conditions].map(|all| all.into_iter().cloned().collect());
+            let join = Join { method, kind: JoinKind::Inner, keeps_second: false, keys, limits, conditions };
+            (Step::Join(join), (!is_filtered).then_some(rows))
+        });
+        Stage { plan, ..stage }
+    }
+}
+
+/// Whether so many rows may be put together, though they are more than those that look for partners among them.
+pub fn may_build(build: f64, probe: f64) -> bool {
+    const FEW_MILLIONS: f64 = 4e6;
+    const FOR_EACH: f64 = 256.0;
+    build <= FEW_MILLIONS.max(probe * FOR_EACH)
+}
+
+/// Of two relations the wanted one builds.
+fn turn(tree: &mut Tree<'_>, is_wanted: impl Fn(u16) -> bool) {
+    if let Node::Join { build, probe, keys } = &mut tree.node
+        && matches!(probe.node, Node::Scan(rel) if is_wanted(rel))
+    {
+        std::mem::swap(build, probe);
+        keys.iter_mut().for_each(|(one, other)| std::mem::swap(one, other));
+    }
+}
+
+/// Whether there is one row at most, as of a total.
+fn is_row(rel: &Rel) -> bool {
+    match rel {
+        Rel::Row => true,
+        Rel::Aggregate { keys, .. } => keys.is_empty(),
+        Rel::Filter { input, .. } | Rel::Map { input, .. } => is_row(input),
+        _ => false,
+    }
+}
+
+/// A column of the build side, or one of those behind it.
+fn given(at: usize, build: &Stage) -> Given {
+    at.checked_sub(build.columns.len()).map_or(Given::Build(at), Given::Probe)
+}
+
+pub type Key = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
+impl Builder<'_> {
+    /// Keys of the build side and the probe side, brought to the same form.
+    pub fn join_keys(&self, keys: &[Pair<'_>], build: &Stage, probe: &Stage) -> Result<Vec<Key>, Failure> {
+        let lower = |(build_key, probe_key): &Pair<'_>| {
+            let (probe_type, build_type) = (self.plan.type_of(probe_key), self.plan.type_of(build_key));
+            Ok((
+                self.lowering(&build.columns).join_key(build_key, probe_type)?,
+                self.lowering(&probe.columns).join_key(probe_key, build_type)?,
+            ))
+        };
+        keys.iter().map(lower).collect()
+    }
+}
+
+/// The sides of an equality between two stages.
+pub fn compared_sides<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<Pair<'a>> {
+    comparison(filter, build, probe).filter(|(op, _)| *op == CmpOp::Eq).map(|(_, pair)| pair)
+}
+
+/// The sides of a comparison between two stages, the build side's first.
+pub fn comparison<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<(CmpOp, Pair<'a>)> {
+    let Expr::Cmp { op, left, right } = filter else { return None };
+    sides(*op, left, right, build, probe)
+}
+
+/// The same of what is compared with each other.
+pub fn sides<'a>(
+    op: CmpOp,
+    left: &'a Expr,
+    right: &'a Expr,
+    build: &[ColumnId],
+    probe: &[ColumnId],
+) -> Option<(CmpOp, Pair<'a>)> {
+    let of = |expr: &Expr, side: &[ColumnId]| {
+        let read = expr.columns();
+        !read.is_empty() && read.iter().all(|id| side.contains(id))
+    };
+    if of(left, build) && of(right, probe) {
+        Some((op, (left, right)))
+    } else if of(left, probe) && of(right, build) {
+        Some((op.mirrored(), (right, left)))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,170 @@
+//! Joins by other comparisons than equality: one value lies between two others, is before another one, or periods overlap.
+//!
+//! The build side is sorted by one of the values compared, and partners follow each other there, or nearly so
+//! ([`crate::operators::join`]). All conditions are evaluated for whatever is found.
+
+use plan::catalogue::Kind;
+use plan::{BoolOp, CmpOp, ColumnId, Expr, Physical, Type};
+use protocol::request::Failure;
+
+use crate::build::inner_join::{comparison, sides};
+use crate::build::{Builder, Stage};
+use crate::expr::Lowering;
+use crate::functions::numbers::decimals;
+use crate::operators::join::{Bound, Limit, Ranked, Ranking};
+
+/// A condition by which partners can be looked for.
+struct Candidate<'a> {
+    condition: &'a Expr,
+    bound: Bound,
+    build: &'a Expr,
+    probe: &'a Expr,
+    /// For values of the build side, and of the probe side.
+    rankings: [Ranking; 2],
+}
+
+impl Builder<'_> {
+    /// What partners can be looked for by, and the conditions that it is taken from.
+    pub fn limits<'a>(
+        &self,
+        conditions: &[&'a Expr],
+        build: &Stage,
+        probe: &Stage,
+    ) -> Result<(Vec<Limit>, Vec<&'a Expr>), Failure> {
+        let candidates = self.candidates(conditions, &build.columns, &probe.columns);
+        let [of_build, of_probe] = [build, probe].map(|stage| self.lowering(&stage.columns));
+        let mut before = [Vec::new(), Vec::new()];
+        let mut limits = Vec::new();
+        for Candidate { bound, build, probe, rankings, .. } in &candidates {
+            // Of what raises an error all rows may be partners.
+            let (high, low) = if bound.is_lower() { (i64::MAX, i64::MIN) } else { (i64::MIN, i64::MAX) };
+            let mut ranked = |at: usize, lowering: &Lowering<'_>, expr: &Expr, otherwise: i64| {
+                let arg = lowering.lower(expr)?;
+                let args = before[at].iter().cloned().chain([arg.clone()]).collect();
+                if expr.can_raise() {
+                    before[at].push(arg);
+                }
+                Ok(Ranked { args, ranking: rankings[at], otherwise })
+            };
+            let build = ranked(0, &of_build, build, high)?;
+            let probe = ranked(1, &of_probe, probe, low)?;
+            limits.push(Limit { bound: *bound, build, probe });
+        }
+        Ok((limits, candidates.iter().map(|candidate| candidate.condition).collect()))
+    }
+
+    /// The values of the build side that are limited.
+    pub fn limited<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<&'a Expr> {
+        self.candidates(conditions, build, probe).into_iter().map(|candidate| candidate.build).collect()
+    }
+
+    fn candidates<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<Candidate<'a>> {
+        let mut candidates = Vec::new();
+        // Those that can raise an error are evaluated last.
+        let mut conditions = conditions.to_vec();
+        conditions.sort_by_key(|condition| condition.can_raise());
+        for condition in conditions {
+            let candidate = self.candidate(condition, build, probe);
+            // What is left out by a later condition must raise no error in an earlier one. Of candidates that is known: nothing is
+            // left out by ranks that stand for an error, of their own values or of those before.
+            if candidate.is_none() && condition.can_raise() {
+                break;
+            }
+            candidates.extend(candidate);
+        }
+        candidates
+    }
+
+    fn candidate<'a>(&self, condition: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<Candidate<'a>> {
+        let (op, (build, probe)) = match of_rows(condition) {
+            Some((op, left, right)) => sides(op, left, right, build, probe)?,
+            None => comparison(condition, build, probe)?,
+        };
+        let (rankings, tells_apart) = rankings(self.plan.type_of(build), self.plan.type_of(probe))?;
+        // A rank that stands for an error is no other value's.
+        let is_strict = tells_apart && !condition.can_raise();
+        let bound = match op {
+            CmpOp::Gt if is_strict => Bound::MoreThan,
+            CmpOp::Lt if is_strict => Bound::LessThan,
+            CmpOp::Gt | CmpOp::Ge => Bound::AtLeast,
+            CmpOp::Lt | CmpOp::Le => Bound::AtMost,
+            CmpOp::Eq | CmpOp::Ne => return None,
+        };
+        Some(Candidate { condition, bound, build, probe, rankings })
+    }
+}
+
+/// What a comparison of rows, `x < y OR x = y AND …`, says of the first values: unless the former is at most the latter it is not
+/// true, null for nulls only, and raises their errors only.
+fn of_rows(condition: &Expr) -> Option<(CmpOp, &Expr, &Expr)> {
+    let Expr::Bool { op: BoolOp::Or, args } = condition else { return None };
+    let [Expr::Cmp { op, left, right }, others @ ..] = &args[..] else { return None };
+    let op = match op {
+        CmpOp::Lt | CmpOp::Le => CmpOp::Le,
+        CmpOp::Gt | CmpOp::Ge => CmpOp::Ge,
+        CmpOp::Eq | CmpOp::Ne => return None,
+    };
+    let at_bound = |other: &Expr| {
+        let (first, behind) = match other {
+            Expr::Bool { op: BoolOp::And, args } => args.split_first()?,
+            _ => (other, &[][..]),
+        };
+        let is_equal = matches!(first, Expr::Cmp { op: CmpOp::Eq, left: l, right: r } if (l, r) == (left, right));
+        (is_equal && !behind.iter().any(Expr::can_raise)).then_some(())
+    };
+    others.iter().all(|other| at_bound(other).is_some()).then_some((op, &**left, &**right))
+}
+
+/// Ranks of values of two types that are compared with each other, and whether they tell all values apart.
+fn rankings(build: Type, probe: Type) -> Option<([Ranking; 2], bool)> {
+    if build == probe {
+        let tells_apart = match build.physical() {
+            Physical::Bit => return None,
+            Physical::Int16 | Physical::Int32 | Physical::Int64 | Physical::Float64 => true,
+            Physical::Int128 | Physical::Text | Physical::Bytes => false,
+        };
+        return Some(([Ranking::Own; 2], tells_apart));
+    }
+    if build.kind() != Kind::Decimal || probe.kind() != Kind::Decimal {
+        return None;
+    }
+    let scale = build.scale().max(probe.scale());
+    let scaled = |ty: Type| Some(Ranking::Scaled(decimals::power(scale - ty.scale())?));
+    Some(([scaled(build)?, scaled(probe)?], false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_compared_by_their_first_values() {
+        let [a, b, c, d] = [1, 2, 3, 4].map(|id| Expr::column(ColumnId(id)));
+        let compared = |op, left: &Expr, right: &Expr| Expr::Cmp {
+            op,
+            left: Box::new(left.clone()),
+            right: Box::new(right.clone()),
+        };
+        let both = |op, args| Expr::Bool { op, args };
+        let behind = |first| both(BoolOp::And, vec![first, compared(CmpOp::Le, &c, &d)]);
+        let rows = both(BoolOp::Or, vec![compared(CmpOp::Gt, &a, &b), behind(compared(CmpOp::Eq, &a, &b))]);
+        assert_eq!(of_rows(&rows), Some((CmpOp::Ge, &a, &b)));
+        let others = both(BoolOp::Or, vec![compared(CmpOp::Gt, &a, &b), behind(compared(CmpOp::Eq, &a, &d))]);
+        assert_eq!(of_rows(&others), None);
+        let all_but_equal = both(BoolOp::Or, vec![compared(CmpOp::Gt, &a, &b), behind(compared(CmpOp::Lt, &a, &b))]);
+        assert_eq!(of_rows(&all_but_equal), None);
+        assert_eq!(of_rows(&compared(CmpOp::Lt, &a, &b)), None);
+    }
+
+    #[test]
+    fn ranks_are_of_one_kind_on_both_sides() {
+        let cents = Type::Decimal64 { scale: 2 };
+        assert_eq!(rankings(cents, cents), Some(([Ranking::Own; 2], true)));
+        let wide = Type::Decimal128 { scale: 4 };
+        assert_eq!(rankings(cents, wide), Some(([Ranking::Scaled(100), Ranking::Scaled(1)], false)));
+        assert_eq!(rankings(wide, wide), Some(([Ranking::Own; 2], false)));
+        assert_eq!(rankings(Type::Text, Type::Text), Some(([Ranking::Own; 2], false)));
+        assert_eq!(rankings(Type::Bool, Type::Bool), None);
+        assert_eq!(rankings(Type::Float64, cents), None);
+    }
+}

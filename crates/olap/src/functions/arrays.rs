@@ -1,0 +1,299 @@
+//! The elements of PostgreSQL's arrays, of any dimensions (what they look like: `listed/arrays.rs`), as Arrow's.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    BinaryViewBuilder, BooleanBuilder, Decimal128Builder, Float64Builder, Int16Builder, Int32Builder, Int64Builder,
+    StringViewBuilder,
+};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array};
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_expr::ColumnarValue;
+use numeric::Numeric;
+use plan::{Element, Type};
+use protocol::request::FailureKind;
+
+use crate::base::arrow_form::RAW_DECIMAL;
+use crate::base::error::QueryError;
+use crate::functions::numerics::Collected;
+
+type Outcome<T> = std::result::Result<T, QueryError>;
+
+/// An array that is none: the mirror has it as the table does.
+const BROKEN: QueryError = QueryError(FailureKind::Internal);
+/// Bytes of a varlena's length, which is not there.
+const LENGTH: usize = 4;
+/// In front of the dimensions.
+const HEADER: usize = 16;
+/// Where the number of the first element stands in an array of one dimension.
+const LOWER: usize = HEADER + 4 - LENGTH;
+
+fn word(bytes: &[u8], at: usize) -> Outcome<usize> {
+    let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).ok_or(BROKEN)?;
+    usize::try_from(i32::from_ne_bytes(word)).map_err(|_| BROKEN)
+}
+
+/// The lengths of an array's dimensions.
+pub fn dimensions(bytes: &[u8]) -> Outcome<Vec<usize>> {
+    (0..word(bytes, 0)?).map(|at| word(bytes, HEADER - LENGTH + 4 * at)).collect()
+}
+
+/// All elements, one dimension behind the other; `None`: null.
+pub fn elements(bytes: &[u8], element: Element) -> Outcome<Vec<Option<&[u8]>>> {
+    let dimensions = dimensions(bytes)?;
+    if dimensions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = dimensions.iter().try_fold(1usize, |all, one| all.checked_mul(*one)).ok_or(BROKEN)?;
+    let behind = HEADER + 8 * dimensions.len();
+    // Offsets count from the length.
+    let (nulls, mut at) = match word(bytes, 4)? {
+        0 => (None, behind.next_multiple_of(8)),
+        start => (Some(bytes.get(behind - LENGTH..).ok_or(BROKEN)?), start),
+    };
+    let mut all = Vec::with_capacity(count.min(bytes.len()));
+    for number in 0..count {
+        let is_null = match nulls {
+            Some(nulls) => nulls.get(number / 8).ok_or(BROKEN)? >> (number % 8) & 1 == 0,
+            None => false,
+        };
+        if is_null {
+            all.push(None);
+            continue;
+        }
+        let from = at.checked_sub(LENGTH).ok_or(BROKEN)?;
+        let (start, end) = match element.length {
+            Some(length) => (from, from + usize::from(length)),
+            None if bytes.get(from).ok_or(BROKEN)? & 1 == 1 => (from + 1, from + usize::from(bytes[from] >> 1)),
+            None => (from + 4, from + (word(bytes, from)? >> 2)),
+        };
+        all.push(Some(bytes.get(start..end).ok_or(BROKEN)?));
+        at = (end + LENGTH).next_multiple_of(element.align.into());
+    }
+    Ok(all)
+}
+
+/// Collects elements as values of a type.
+pub enum Values {
+    Bool(BooleanBuilder),
+    Int16(Int16Builder),
+    Int32(Int32Builder),
+    Int64(Int64Builder),
+    Oid(Int64Builder),
+    Float64(Float64Builder),
+    Uuid(Decimal128Builder),
+    Text(StringViewBuilder),
+    Bytes(BinaryViewBuilder),
+    Numeric(Collected),
+}
+
+impl Values {
+    pub fn of(ty: Type) -> Result<Values> {
+        Ok(match ty {
+            Type::Bool => Values::Bool(BooleanBuilder::new()),
+            Type::Int16 => Values::Int16(Int16Builder::new()),
+            Type::Int32 | Type::Date | Type::Enum => Values::Int32(Int32Builder::new()),
+            Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time => Values::Int64(Int64Builder::new()),
+            Type::Oid => Values::Oid(Int64Builder::new()),
+            Type::Float64 => Values::Float64(Float64Builder::new()),
+            Type::Uuid => Values::Uuid(Decimal128Builder::new().with_data_type(RAW_DECIMAL)),
+            Type::Text => Values::Text(StringViewBuilder::new()),
+            Type::Bytes | Type::Opaque => Values::Bytes(BinaryViewBuilder::new()),
+            Type::Numeric => Values::Numeric(Collected::with_capacity(0)),
+            other => return Err(DataFusionError::Internal(format!("elements of type {other:?}"))),
+        })
+    }
+
+    pub fn push(&mut self, element: Option<&[u8]>) -> Outcome<()> {
+        fn fixed<const N: usize>(bytes: &[u8]) -> Outcome<[u8; N]> {
+            bytes.try_into().map_err(|_| BROKEN)
+        }
+        match self {
+            Values::Bool(values) => values.append_option(element.map(|bytes| bytes.first() == Some(&1))),
+            Values::Int16(values) => values.append_option(element.map(fixed).transpose()?.map(i16::from_ne_bytes)),
+            Values::Int32(values) => values.append_option(element.map(fixed).transpose()?.map(i32::from_ne_bytes)),
+            Values::Int64(values) => values.append_option(element.map(fixed).transpose()?.map(i64::from_ne_bytes)),
+            Values::Oid(values) => {
+                values.append_option(element.map(fixed).transpose()?.map(u32::from_ne_bytes).map(i64::from));
+            }
+            Values::Float64(values) => values.append_option(element.map(fixed).transpose()?.map(f64::from_ne_bytes)),
+            Values::Uuid(values) => {
+                let number = element.map(fixed).transpose()?.map(|bytes| i128::from_be_bytes(bytes) ^ i128::MIN);
+                values.append_option(number);
+            }
+            Values::Text(values) => {
+                values.append_option(element.map(std::str::from_utf8).transpose().map_err(|_| BROKEN)?);
+            }
+            Values::Bytes(values) => values.append_option(element),
+            Values::Numeric(values) => {
+                let numeric = element.map(|bytes| Numeric::from_stored(bytes).ok_or(BROKEN)).transpose()?;
+                values.push(numeric.as_ref());
+            }
+        }
+        Ok(())
+    }
+
+    pub fn push_integer(&mut self, number: i64) {
+        match self {
+            Values::Int32(values) => values.append_value(number as i32),
+            Values::Int64(values) => values.append_value(number),
+            _ => {}
+        }
+    }
+
+    pub fn finish(self) -> ArrayRef {
+        match self {
+            Values::Bool(mut values) => Arc::new(values.finish()),
+            Values::Int16(mut values) => Arc::new(values.finish()),
+            Values::Int32(mut values) => Arc::new(values.finish()),
+            Values::Int64(mut values) | Values::Oid(mut values) => Arc::new(values.finish()),
+            Values::Float64(mut values) => Arc::new(values.finish()),
+            Values::Uuid(mut values) => Arc::new(values.finish()),
+            Values::Text(mut values) => Arc::new(values.finish()),
+            Values::Bytes(mut values) => Arc::new(values.finish()),
+            Values::Numeric(values) => values.finish(),
+        }
+    }
+}
+
+/// The length of one of an array's dimensions, from 1; null if it has none.
+pub fn length(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let (arrays, which) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
+    let (arrays, which) = (arrays.as_binary_view(), which.as_primitive::<Int32Type>());
+    let length = |row: usize| -> Result<Option<i32>> {
+        if arrays.is_null(row) || which.is_null(row) {
+            return Ok(None);
+        }
+        let dimensions = dimensions(arrays.value(row))?;
+        let at = usize::try_from(which.value(row)).ok().and_then(|which| which.checked_sub(1));
+        Ok(at.and_then(|at| dimensions.get(at)).map(|length| *length as i32))
+    };
+    Ok(Arc::new((0..rows).map(length).collect::<Result<Int32Array>>()?))
+}
+
+/// How many elements there are.
+pub fn cardinality(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let arrays = args[0].to_array(rows)?;
+    let count = |bytes: Option<&[u8]>| -> Result<Option<i32>> {
+        let Some(bytes) = bytes else { return Ok(None) };
+        let dimensions = dimensions(bytes)?;
+        Ok(Some(if dimensions.is_empty() { 0 } else { dimensions.iter().product::<usize>() as i32 }))
+    };
+    Ok(Arc::new(arrays.as_binary_view().iter().map(count).collect::<Result<Int32Array>>()?))
+}
+
+/// Whether a value of type `ty` is among the elements; null if it is not, but a null is, or if it is one itself and there
+/// are elements. Behind the array follow how its elements are aligned, and how long they are, or -1.
+pub fn has_element(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let (values, arrays) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
+    let element = element_of(args)?;
+    let arrays = arrays.as_binary_view();
+    let mut found = Vec::with_capacity(rows);
+    let mut wanted = Vec::new();
+    for row in 0..rows {
+        if arrays.is_null(row) {
+            found.push(None);
+            continue;
+        }
+        let all = elements(arrays.value(row), element)?;
+        if all.is_empty() || values.is_null(row) {
+            found.push(all.is_empty().then_some(false));
+            continue;
+        }
+        bytes_of(ty, &values, row, &mut wanted)?;
+        found.push(match all.contains(&Some(wanted.as_slice())) {
+            true => Some(true),
+            false if all.contains(&None) => None,
+            false => Some(false),
+        });
+    }
+    Ok(Arc::new(BooleanArray::from(found)))
+}
+
+/// The element at a place of an array of one dimension, which need not begin at 1; null where there is none.
+pub fn element_at(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+    let (arrays, places) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
+    let element = element_of(args)?;
+    let (arrays, places) = (arrays.as_binary_view(), places.as_primitive::<Int32Type>());
+    let mut values = Values::of(ty)?;
+    for row in 0..rows {
+        if arrays.is_null(row) || places.is_null(row) {
+            values.push(None)?;
+            continue;
+        }
+        let bytes = arrays.value(row);
+        let at = match dimensions(bytes)?[..] {
+            [_] => {
+                let first = bytes.get(LOWER..LOWER + 4).and_then(|word| word.try_into().ok()).ok_or(BROKEN)?;
+                i64::from(places.value(row)) - i64::from(i32::from_ne_bytes(first))
+            }
+            _ => -1,
+        };
+        let all = elements(bytes, element)?;
+        values.push(usize::try_from(at).ok().and_then(|at| all.get(at).copied()).flatten())?;
+    }
+    Ok(values.finish())
+}
+
+/// What the third and fourth operand say of elements.
+fn element_of(args: &[ColumnarValue]) -> Result<Element> {
+    let number = |at: usize| -> Result<i32> { Ok(args[at].to_array(1)?.as_primitive::<Int32Type>().value(0)) };
+    let (align, length) = (number(2)?, number(3)?);
+    Ok(Element { oid: 0, align: align as u8, length: u16::try_from(length).ok(), padded: 0 })
+}
+
+/// A value as an element is kept.
+fn bytes_of(ty: Type, values: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<()> {
+    use arrow_array::types::{Decimal128Type, Int16Type, Int64Type};
+    out.clear();
+    match ty {
+        Type::Int16 => out.extend(values.as_primitive::<Int16Type>().value(row).to_ne_bytes()),
+        Type::Int32 | Type::Date | Type::Enum => {
+            out.extend(values.as_primitive::<Int32Type>().value(row).to_ne_bytes())
+        }
+        Type::Int64 | Type::Timestamp | Type::TimestampTz => {
+            out.extend(values.as_primitive::<Int64Type>().value(row).to_ne_bytes());
+        }
+        Type::Uuid => out.extend((values.as_primitive::<Decimal128Type>().value(row) ^ i128::MIN).to_be_bytes()),
+        Type::Text => out.extend(values.as_string_view().value(row).as_bytes()),
+        other => return Err(DataFusionError::Internal(format!("an element of type {other:?}"))),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `{{1,NULL},{3,4}}`, and `{a,bcdef}`.
+    fn arrays() -> (Vec<u8>, Vec<u8>) {
+        let words = |words: &[i32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        let mut numbers = words(&[2, 40, 23, 2, 2, 1, 1]);
+        numbers.push(0b1101);
+        numbers.resize(36, 0);
+        numbers.extend(words(&[1, 3, 4]));
+        let mut texts = words(&[1, 0, 25, 2, 1, 5 << 2]);
+        texts.extend(b"a\0\0\0");
+        texts.extend(words(&[9 << 2]));
+        texts.extend(b"bcdef");
+        (numbers, texts)
+    }
+
+    #[test]
+    fn elements_of_any_dimensions() {
+        let (numbers, texts) = arrays();
+        let four = Element { oid: 23, align: 4, length: Some(4), padded: 0 };
+        let all = elements(&numbers, four).unwrap();
+        let (one, three) = (1i32.to_ne_bytes(), 3i32.to_ne_bytes());
+        assert_eq!(all[..3], [Some(&one[..]), None, Some(&three[..])]);
+        assert_eq!((all.len(), dimensions(&numbers).unwrap()), (4, vec![2, 2]));
+        let text = Element { oid: 25, align: 4, length: None, padded: 0 };
+        assert_eq!(elements(&texts, text).unwrap(), [Some(&b"a"[..]), Some(b"bcdef")]);
+        assert!(elements(&[0, 0, 0, 0, 0, 0, 0, 0, 23, 0, 0, 0], four).unwrap().is_empty());
+        for length in 0..numbers.len() {
+            assert!(elements(&numbers[..length], four).is_err(), "{length}");
+        }
+    }
+}

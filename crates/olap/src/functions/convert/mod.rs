@@ -1,0 +1,4 @@
+//! Conversions from text and to text.
+
+pub mod read;
+pub mod written;

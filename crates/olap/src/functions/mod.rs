@@ -1,0 +1,11 @@
+//! Loops over columns, and the single values in them: what functions return.
+
+pub mod arrays;
+pub mod convert;
+pub mod documents;
+pub mod enums;
+pub mod greatest;
+pub mod numbers;
+pub mod numerics;
+pub mod text;
+pub mod time;

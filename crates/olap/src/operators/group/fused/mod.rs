@@ -1,0 +1,130 @@
+//! The first phase of grouping the rows of a scan, without making rows of them: sums and counts of each chunk straight from
+//! its codes.
+//!
+//! ```text
+//!   chunk -> which rows pass (a mask, or a list)
+//!         -> slots: to which group each row belongs, told from the codes of the keys
+//!         -> program: what is summed, computed in 64 bits a block of rows at a time
+//!         -> sums of the chunk, slot by slot -> totals, group by group -> partial states
+//! ```
+//!
+//! Gives the states of an `Aggregate(Partial)`, so that the same second phase merges them. What bounds do not show to have
+//! room in 64 bits is computed as everywhere else, chunk by chunk, with all the checks. Where keys have no codes, or groups
+//! are many, all that is left to read is left to the operator that stands here otherwise.
+
+mod compile;
+mod loops;
+mod program;
+mod rows;
+mod slots;
+mod totals;
+mod work;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_execution::memory_pool::MemoryConsumer;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+
+pub use self::compile::{Compiler, Shape};
+use self::work::Work;
+use crate::operators::scan::Direct;
+
+/// Chunks that are read in one go.
+const CHUNKS_AT_ONCE: usize = 8;
+/// More groups are found better in other ways.
+const MOST_GROUPS: usize = 1024;
+
+#[derive(Debug)]
+pub struct FusedGroups {
+    shape: Arc<Shape>,
+    direct: Arc<Direct>,
+    /// The same over the same scan.
+    otherwise: Arc<dyn ExecutionPlan>,
+}
+
+impl FusedGroups {
+    pub fn new(shape: Shape, direct: Direct, otherwise: Arc<dyn ExecutionPlan>) -> FusedGroups {
+        FusedGroups { shape: Arc::new(shape), direct: Arc::new(direct), otherwise }
+    }
+}
+
+impl ExecutionPlan for FusedGroups {
+    fn name(&self) -> &str {
+        "FusedGroups"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.otherwise.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.otherwise]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.otherwise.apply_expressions(f)
+    }
+
+    /// Nobody rewrites a plan once it is put together.
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        children.pop().ok_or_else(|| DataFusionError::Internal("FusedGroups has one child".into()))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.direct.begin(partition)?;
+        let work = Work::new(self.shape.clone(), self.direct.clone(), self.schema())?;
+        let grouped = group(work, self.direct.clone(), self.otherwise.clone(), partition, context);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(grouped).try_flatten())))
+    }
+}
+
+impl DisplayAs for FusedGroups {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FusedGroups: or")
+    }
+}
+
+/// The partial states of a partition's groups.
+async fn group(
+    mut work: Work,
+    direct: Arc<Direct>,
+    otherwise: Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: Arc<TaskContext>,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let memory = MemoryConsumer::new("FusedGroups").register(context.memory_pool());
+    poll_fn(|context| direct.poll_ready(context)).await;
+    loop {
+        for _ in 0..CHUNKS_AT_ONCE {
+            let chunk = match work.groups() > MOST_GROUPS {
+                true => None,
+                false => match direct.next(partition) {
+                    None => return Ok(stream::iter([work.states()]).boxed()),
+                    Some(chunk) if work.add(chunk)? => {
+                        memory.try_resize(work.bytes())?;
+                        continue;
+                    }
+                    Some(chunk) => Some(chunk),
+                },
+            };
+            direct.hand_over(partition, chunk);
+            let states = if work.groups() > 0 { Some(work.states()) } else { None };
+            return Ok(stream::iter(states).chain(otherwise.execute(partition, context)?).boxed());
+        }
+        // Others get the thread, and it is noticed if nobody waits for the query any more.
+        tokio::task::yield_now().await;
+    }
+}

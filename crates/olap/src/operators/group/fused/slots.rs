@@ -1,0 +1,207 @@
+//! To which group each row of a chunk belongs.
+//!
+//! ```text
+//!   codes of the keys -> slot = place of the first value + places * that of the second ... -> slots that occur -> groups
+//! ```
+//!
+//! What the groups are is only asked of the slots that occur.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, UInt32Array};
+use arrow_schema::{Schema, SchemaRef};
+use arrow_select::take::take;
+use colstore::fastest::{Loop, fastest};
+use colstore::{Distinct, TableView};
+use datafusion_common::error::Result;
+use datafusion_expr::EmitTo;
+use datafusion_physical_plan::aggregates::group_values::GroupValues;
+
+use super::loops::{self, words_of};
+use crate::base::pieces::bytes_of_texts;
+use crate::operators::group::groups::group_values;
+use crate::operators::scan::{Selected, exhausted};
+
+/// More slots than that are not worth a look at each.
+const MOST_CODED: usize = 1024;
+/// Texts of a chunk with more bytes are left to who looks at the memory before it takes them in.
+const MOST_BYTES: usize = 1 << 20;
+/// Slots of which each is counted for itself.
+const FEW: usize = 16;
+
+pub struct Slots {
+    /// The view's columns by which rows are grouped.
+    keys: Vec<usize>,
+    groups: Option<Box<dyn GroupValues>>,
+    /// How many rows are read.
+    rows: usize,
+    /// Of each of them; nothing if all have the first one.
+    of: Vec<u16>,
+    /// Of each slot; behind them rows that are not wanted.
+    pub counts: Vec<u32>,
+    /// Slots that wanted rows have, in ascending order.
+    pub present: Vec<u16>,
+    /// By slot, of those that are present.
+    group_of: Vec<u32>,
+    places: Vec<u16>,
+    numbers: Vec<usize>,
+}
+
+impl Slots {
+    /// `schema`: that of the keys, which are these columns of the view.
+    pub fn new(keys: Vec<usize>, schema: &Schema) -> Result<Slots> {
+        let of_keys: SchemaRef = Arc::new(schema.project(&(0..keys.len()).collect::<Vec<_>>())?);
+        let groups = if keys.is_empty() { None } else { Some(group_values(of_keys)?) };
+        let (of, counts, present, group_of, places, numbers) = Default::default();
+        Ok(Slots { keys, groups, rows: 0, of, counts, present, group_of, places, numbers })
+    }
+
+    /// How many groups there are.
+    pub fn groups(&self) -> usize {
+        self.groups.as_ref().map_or(1, |groups| groups.len())
+    }
+
+    pub fn group_of(&self, slot: u16) -> usize {
+        self.group_of[usize::from(slot)] as usize
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub fn of(&self, row: usize) -> u16 {
+        self.of.get(row).copied().unwrap_or(0)
+    }
+
+    /// Of so many rows from one on, unless all have the first one.
+    pub fn of_rows(&self, first: usize, count: usize) -> &[u16] {
+        self.of.get(first..first + count).unwrap_or_default()
+    }
+
+    pub fn bytes(&self) -> usize {
+        let rows = (self.of.capacity() + self.places.capacity()) * size_of::<u16>();
+        let slots = (self.counts.capacity() + self.group_of.capacity()) * size_of::<u32>();
+        self.groups.as_ref().map_or(0, |groups| groups.size()) + rows + slots
+    }
+
+    /// The keys of all groups, which are forgotten.
+    pub fn take_keys(&mut self) -> Result<Vec<ArrayRef>> {
+        match &mut self.groups {
+            Some(groups) => groups.emit(EmitTo::All),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The keys of a chunk, if they have codes, and not too many.
+    pub fn coded(&self, view: &dyn TableView, index: usize) -> Result<Option<Vec<Distinct>>> {
+        let (mut coded, mut slots) = (Vec::with_capacity(self.keys.len()), 1);
+        for key in &self.keys {
+            let Some(distinct) = view.distinct(index, *key).map_err(exhausted)? else { return Ok(None) };
+            slots *= distinct.count();
+            if slots > MOST_CODED || bytes_of_texts(std::slice::from_ref(&distinct.values)) > MOST_BYTES {
+                return Ok(None);
+            }
+            coded.push(distinct);
+        }
+        Ok(Some(coded))
+    }
+
+    /// Numbers the rows of a chunk that are read.
+    pub fn number(&mut self, coded: &[Distinct], selected: &Selected) -> Result<()> {
+        self.rows = selected.read();
+        self.of.clear();
+        if self.keys.is_empty() && !matches!(selected, Selected::Masked(_)) {
+            (self.counts, self.present, self.group_of) = (vec![self.rows as u32, 0], vec![0], vec![0]);
+            return Ok(());
+        }
+        self.of.resize(self.rows, 0);
+        let mut slots = 1;
+        for distinct in coded {
+            match slots {
+                1 => distinct.places(selected.list(), &mut self.of),
+                stride => {
+                    self.places.resize(self.of.len(), 0);
+                    distinct.places(selected.list(), &mut self.places);
+                    fastest(Strides { places: &self.places, stride: stride as u16, into: &mut self.of });
+                }
+            }
+            slots *= distinct.count();
+        }
+        if let Selected::Masked(mask) = selected {
+            loops::replace_others(&mut self.of, &words_of(mask), slots as u16);
+        }
+        self.count(slots);
+        self.group_of.clear();
+        self.group_of.resize(slots, 0);
+        let Some(groups) = &mut self.groups else { return Ok(()) };
+        let (mut keys, mut stride) = (Vec::with_capacity(coded.len()), 1);
+        for distinct in coded {
+            let place = |slot: &u16| (*slot as usize / stride % distinct.count()) as u32;
+            let places: UInt32Array = self.present.iter().map(place).collect::<Vec<_>>().into();
+            keys.push(take(&distinct.values, &places, None)?);
+            stride *= distinct.count();
+        }
+        groups.intern(&keys, &mut self.numbers)?;
+        for (slot, group) in self.present.iter().zip(&self.numbers) {
+            self.group_of[*slot as usize] = *group as u32;
+        }
+        Ok(())
+    }
+
+    /// Counts the rows of each of so many slots.
+    fn count(&mut self, slots: usize) {
+        self.counts.clear();
+        match slots <= FEW {
+            true => {
+                self.counts.extend((0..slots as u16).map(|slot| fastest(Count { slots: &self.of, slot })));
+                let wanted: u32 = self.counts.iter().sum();
+                self.counts.push(self.of.len() as u32 - wanted);
+            }
+            false => {
+                self.counts.resize(slots + 1, 0);
+                self.of.iter().for_each(|slot| self.counts[*slot as usize] += 1);
+            }
+        }
+        self.present.clear();
+        self.present.extend((0..slots as u16).filter(|slot| self.counts[*slot as usize] > 0));
+    }
+
+    /// Whether there are rows that are not wanted.
+    pub fn has_others(&self) -> bool {
+        self.counts.last().is_some_and(|others| *others > 0)
+    }
+}
+
+struct Strides<'a> {
+    places: &'a [u16],
+    stride: u16,
+    into: &'a mut [u16],
+}
+
+impl Loop for Strides<'_> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (into, place) in self.into.iter_mut().zip(self.places) {
+            *into = into.wrapping_add(place.wrapping_mul(self.stride));
+        }
+    }
+}
+
+struct Count<'a> {
+    slots: &'a [u16],
+    slot: u16,
+}
+
+impl Loop for Count<'_> {
+    type Result = u32;
+
+    #[inline(always)]
+    fn run(self) -> u32 {
+        // A chunk has fewer rows than 16 bits count.
+        self.slots.iter().map(|slot| u16::from(*slot == self.slot)).fold(0, u16::wrapping_add).into()
+    }
+}
+
+const _: () = assert!(colstore::CHUNK_ROWS < u16::MAX as usize);

@@ -1,0 +1,5 @@
+//! Groups of rows: the operators.
+
+pub mod dense;
+pub mod fused;
+pub mod groups;

@@ -1,0 +1,129 @@
+//! Puts the rows of a build side together: the columns one by one, and the keys into the table.
+
+use std::collections::VecDeque;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use arrow_select::concat::concat;
+use datafusion_common::error::{DataFusionError, Result};
+use parking_lot::Mutex;
+
+use super::built::{Built, Finder};
+use super::layout::Layout;
+use super::ordered::{in_order, ordering_bytes};
+use super::shape::Shape;
+use super::table::Table;
+use super::words::Packing;
+use crate::base::bytes::bytes_of_column;
+use crate::base::compact::owned;
+
+/// Texts that lie in more buffers than this are copied together: each batch that is made of them has a list of all.
+const MOST_BUFFERS: usize = 32;
+
+/// Work that any number of threads do together.
+pub struct Building {
+    jobs: Mutex<VecDeque<Job>>,
+    columns: Mutex<Vec<Option<ArrayRef>>>,
+    rows: usize,
+    packing: Packing,
+    table: Table,
+    /// Whether several threads take part.
+    shared: bool,
+}
+
+enum Job {
+    /// Puts a column together.
+    Column(usize, Vec<ArrayRef>),
+    /// Puts rows into the table, of which the first has this number.
+    Insert(usize, Vec<ArrayRef>),
+}
+
+impl Building {
+    pub fn new(shape: &Shape, batches: Vec<RecordBatch>, packing: Packing, shared: bool) -> Building {
+        let places = places_needed(shape, &packing);
+        let column = |place| batches.iter().map(|batch| batch.column(place).clone()).collect();
+        let mut jobs: VecDeque<Job> = (0..places).map(|place| Job::Column(place, column(place))).collect();
+        let mut rows = 0;
+        for batch in batches {
+            // Without keys all would be linked to each other.
+            if !shape.is_keyless() {
+                jobs.push_back(Job::Insert(rows, shape.build.keys_of(&batch)));
+            }
+            rows += batch.num_rows();
+        }
+        let table = Table::new(rows, packing.limit());
+        let columns = Mutex::new(vec![None; places]);
+        Building { jobs: Mutex::new(jobs), columns, rows, packing, table, shared }
+    }
+
+    /// Works until there is nothing to be done.
+    pub fn run(&self, layout: &Layout) -> Result<()> {
+        let mut words = Vec::new();
+        loop {
+            let Some(job) = self.jobs.lock().pop_front() else { return Ok(()) };
+            match job {
+                Job::Column(place, parts) => {
+                    let column = together(layout.data_type(place), parts)?;
+                    self.columns.lock()[place] = Some(column);
+                }
+                Job::Insert(first, keys) => {
+                    let rows = keys.first().map_or(0, |key| key.len());
+                    self.packing.words(&keys, rows, &mut words)?;
+                    self.table.insert(first, &words, self.shared);
+                }
+            }
+        }
+    }
+
+    /// When all work is done.
+    pub fn done(self, shape: &Shape) -> Result<Built> {
+        let Building { columns, rows, packing, mut table, .. } = self;
+        table.complete();
+        let columns: Option<Vec<ArrayRef>> = columns.into_inner().into_iter().collect();
+        let mut columns = columns.ok_or_else(|| DataFusionError::Internal("a column that nobody made".into()))?;
+        if shape.is_keyless() || (!shape.bounds.is_empty() && table.is_crowded()) {
+            drop(table);
+            return in_order(shape, rows, columns, packing);
+        }
+        columns.truncate(places_kept(&shape.build, &packing));
+        Ok(Built::new(shape, rows, columns, Finder::Linked { packing, table }))
+    }
+}
+
+/// What it takes beside the rows themselves, at most.
+pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing, threads: usize) -> usize {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let bytes = |place: usize| batches.iter().map(|batch| bytes_of_column(batch.column(place))).sum::<usize>();
+    // Those that are keys are there until the table is complete.
+    let keys: usize = shape.build.key_places().iter().map(|place| bytes(*place)).sum();
+    let mut copied: Vec<usize> = (0..places_needed(shape, packing)).map(bytes).collect();
+    copied.sort_unstable_by(|a, b| b.cmp(a));
+    let on_the_way = copied.iter().take(threads).sum::<usize>();
+    let ordering = if shape.bounds.is_empty() { 0 } else { ordering_bytes(rows, shape.bounds.len(), &copied) };
+    Table::bytes(rows, packing.limit()) + rows + keys + on_the_way.max(ordering)
+}
+
+/// How many of the columns are put together: what is looked for may turn out to be ordered.
+fn places_needed(shape: &Shape, packing: &Packing) -> usize {
+    if shape.bounds.is_empty() { places_kept(&shape.build, packing) } else { shape.build.schema().fields().len() }
+}
+
+/// How many of them stay: words that tell keys apart stand for them.
+pub fn places_kept(layout: &Layout, packing: &Packing) -> usize {
+    if packing.is_exact() { layout.kept() } else { layout.without_ranks() }
+}
+
+fn together(ty: &DataType, mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
+    let column = match parts.len() {
+        0 => arrow_array::new_empty_array(ty),
+        1 => parts.remove(0),
+        _ => concat(&parts.iter().map(|part| part.as_ref()).collect::<Vec<_>>())?,
+    };
+    let buffers = match column.data_type() {
+        DataType::Utf8View => column.as_string_view().data_buffers().len(),
+        DataType::BinaryView => column.as_binary_view().data_buffers().len(),
+        _ => 0,
+    };
+    Ok(if buffers > MOST_BUFFERS { owned(column) } else { column })
+}

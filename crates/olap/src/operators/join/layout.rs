@@ -1,0 +1,120 @@
+//! The columns of one side that a join works with: those that it gives or that its conditions read, its keys, and its ranks.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::error::Result;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Column;
+
+use crate::base::compact::lean;
+
+/// Columns of the input that are kept, behind them keys that are none of these, and then what is ranked.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Places in the input.
+    kept: Vec<usize>,
+    computed: Vec<Arc<dyn PhysicalExpr>>,
+    /// Places of the keys here.
+    keys: Vec<usize>,
+    /// How many ranks there are.
+    ranks: usize,
+    schema: SchemaRef,
+}
+
+impl Layout {
+    /// `read`: places in the input, each once, of what is read besides keys and ranks.
+    pub fn new(
+        input: &Schema,
+        read: Vec<usize>,
+        keys: &[Arc<dyn PhysicalExpr>],
+        ranks: &[Arc<dyn PhysicalExpr>],
+    ) -> Result<Layout> {
+        let mut fields: Vec<Field> = read.iter().map(|at| input.field(*at).clone().with_nullable(true)).collect();
+        let mut computed: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+        let mut places = Vec::new();
+        for key in keys {
+            let column = (&**key as &dyn std::any::Any).downcast_ref::<Column>().map(Column::index);
+            let place = match column.and_then(|index| read.iter().position(|at| *at == index)) {
+                Some(place) => place,
+                None => {
+                    fields.push(Field::new(format!("key{}", computed.len()), key.data_type(input)?, true));
+                    computed.push(key.clone());
+                    fields.len() - 1
+                }
+            };
+            places.push(place);
+        }
+        fields.extend((0..ranks.len()).map(|at| Field::new(format!("rank{at}"), DataType::Int64, true)));
+        computed.extend(ranks.iter().cloned());
+        let (kept, keys, ranks, schema) = (read, places, ranks.len(), Arc::new(Schema::new(fields)));
+        Ok(Layout { kept, computed, keys, ranks, schema })
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many columns come from the input as they are.
+    pub fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Where a column of the input is.
+    pub fn place_of(&self, input: usize) -> Option<usize> {
+        self.kept.iter().position(|at| *at == input)
+    }
+
+    pub fn data_type(&self, place: usize) -> &DataType {
+        self.schema.field(place).data_type()
+    }
+
+    pub fn key_types(&self) -> Vec<DataType> {
+        self.keys.iter().map(|at| self.data_type(*at).clone()).collect()
+    }
+
+    pub fn key_places(&self) -> &[usize] {
+        &self.keys
+    }
+
+    /// How many columns there are before the ranks.
+    pub fn without_ranks(&self) -> usize {
+        self.schema.fields().len() - self.ranks
+    }
+
+    /// Rows of the input, laid out.
+    pub fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = self.kept.iter().map(|at| batch.column(*at).clone()).collect();
+        for key in &self.computed {
+            columns.push(key.evaluate(batch)?.into_array(batch.num_rows())?);
+        }
+        self.batch(columns, batch.num_rows())
+    }
+
+    /// The same, holding on to no more than the rows take.
+    pub fn lean_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let laid_out = self.of(batch)?;
+        let columns = laid_out.columns().iter().map(lean).collect();
+        self.batch(columns, batch.num_rows())
+    }
+
+    pub fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+
+    /// Of rows that are laid out.
+    pub fn keys_of(&self, rows: &RecordBatch) -> Vec<ArrayRef> {
+        self.keys_of_columns(rows.columns())
+    }
+
+    pub fn keys_of_columns(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
+        self.keys.iter().map(|at| columns[*at].clone()).collect()
+    }
+
+    /// Of all columns of rows that are laid out.
+    pub fn ranks_of<'a>(&self, columns: &'a [ArrayRef]) -> &'a [ArrayRef] {
+        &columns[self.without_ranks()..]
+    }
+}

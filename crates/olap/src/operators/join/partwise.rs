@@ -1,0 +1,173 @@
+//! Joins part by part what lies on disk.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use datafusion_common::error::Result;
+use futures::TryStreamExt;
+use futures::stream::{BoxStream, StreamExt};
+
+use super::apart::{Apart, READ_BYTES, batches, is_joined_once, memory_of};
+use super::built::Built;
+use super::output::BuildRows;
+use super::parts::{Extent, Part};
+use super::probe::{Prober, Step};
+use super::shape::Shape;
+use super::table::MOST_ROWS;
+use crate::base::bytes::bytes_of;
+use crate::spill::{Kept, Room, Stored};
+
+type Batches = BoxStream<'static, Result<RecordBatch>>;
+
+/// What one thread gives of the parts that it takes.
+pub struct Partwise {
+    shape: Arc<Shape>,
+    apart: Arc<Apart>,
+    batch_size: usize,
+    part: Option<Joining>,
+    prober: Prober,
+    _room: Room,
+}
+
+impl Partwise {
+    pub fn new(shape: Arc<Shape>, apart: Arc<Apart>, batch_size: usize) -> Result<Partwise> {
+        let room = apart.room()?;
+        let nothing = Arc::new(Built::of(&shape, Vec::new())?);
+        let prober = Prober::new(shape.clone(), nothing, batch_size);
+        Ok(Partwise { shape, apart, batch_size, part: None, prober, _room: room })
+    }
+
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(part) = &mut self.part {
+                if let Some(batch) = part.next(&mut self.prober).await? {
+                    return Ok(Some(batch));
+                }
+                self.part = None;
+            }
+            let Some(part) = self.apart.parts.lock().pop() else { return self.prober.rest() };
+            self.part = Some(Joining::new(self.shape.clone(), part, self.apart.budget, self.batch_size));
+        }
+    }
+}
+
+/// A part that is being joined: as much of its build side as there is memory for, with all of its probe side, then the next.
+struct Joining {
+    shape: Arc<Shape>,
+    budget: usize,
+    batch_size: usize,
+    build: Batches,
+    /// Of the build side, the first batch that has not been in memory.
+    next: Option<RecordBatch>,
+    begun: bool,
+    probe: ProbeRows,
+    /// What is left of the probe side in this pass.
+    rows: Option<Batches>,
+    /// What comes out of the build side when the pass ends.
+    build_rows: Option<BuildRows>,
+    /// Rows of the probe side that have a partner, where that takes several passes to know, and how many are done in this one.
+    met: Option<(Vec<bool>, usize)>,
+}
+
+enum ProbeRows {
+    Once(Vec<Stored>),
+    Kept(Vec<Kept>),
+}
+
+impl Joining {
+    fn new(shape: Arc<Shape>, part: Part, budget: usize, batch_size: usize) -> Joining {
+        let once = is_joined_once(&part, budget);
+        let (stored, rows) = (part.probe.stored, part.probe.extent.rows);
+        let probe = match once {
+            true => ProbeRows::Once(stored),
+            false => ProbeRows::Kept(stored.into_iter().map(Stored::kept).collect()),
+        };
+        let met = (!once && shape.marks_probe()).then(|| (vec![false; rows], 0));
+        let build = batches(part.build.stored, batch_size);
+        Joining { shape, budget, batch_size, build, next: None, begun: false, probe, rows: None, build_rows: None, met }
+    }
+
+    async fn next(&mut self, prober: &mut Prober) -> Result<Option<RecordBatch>> {
+        loop {
+            if prober.is_busy() {
+                match prober.next()? {
+                    Step::Rows(batch) => return Ok(Some(batch)),
+                    Step::Nothing => tokio::task::yield_now().await,
+                    Step::End => self.remember(prober.met()),
+                }
+            } else if let Some(rows) = &mut self.rows {
+                match rows.try_next().await? {
+                    Some(batch) => {
+                        let known = self.met.as_ref().map(|(met, at)| met[*at..*at + batch.num_rows()].to_vec());
+                        prober.begin(batch, known)?;
+                    }
+                    None => self.rows = None,
+                }
+            } else if let Some(rows) = &mut self.build_rows {
+                match rows.next()? {
+                    Some(batch) => return Ok(Some(batch)),
+                    None => self.build_rows = None,
+                }
+            } else if !self.begun || self.next.is_some() {
+                self.pass(prober).await?;
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Of rows of the probe side that have been looked up.
+    fn remember(&mut self, met: Vec<bool>) {
+        if let Some((all, at)) = &mut self.met {
+            all[*at..*at + met.len()].copy_from_slice(&met);
+            *at += met.len();
+        }
+    }
+
+    /// Begins a pass.
+    async fn pass(&mut self, prober: &mut Prober) -> Result<()> {
+        self.begun = true;
+        prober.let_go()?;
+        let rows = self.some_of_build().await?;
+        let built = Arc::new(Built::of(&self.shape, rows)?);
+        let is_last = self.next.is_none();
+        prober.turn_to(built.clone(), is_last);
+        let batch_size = self.batch_size;
+        self.rows = Some(match &mut self.probe {
+            ProbeRows::Once(stored) => batches(std::mem::take(stored), batch_size),
+            ProbeRows::Kept(kept) => {
+                let batches = kept.iter().map(|kept| kept.batches_within(batch_size, READ_BYTES));
+                futures::stream::iter(batches.collect::<Vec<_>>()).flatten().boxed()
+            }
+        });
+        if self.shape.marks_build() {
+            self.build_rows = Some(BuildRows::new(self.shape.clone(), built, batch_size));
+        }
+        if let Some((_, done)) = &mut self.met {
+            *done = 0;
+        }
+        Ok(())
+    }
+
+    /// As much of the build side as there is memory for.
+    async fn some_of_build(&mut self) -> Result<Vec<RecordBatch>> {
+        let (mut taken, mut extent) = (Vec::new(), Extent::default());
+        loop {
+            let batch = match self.next.take() {
+                Some(batch) => batch,
+                None => match self.build.try_next().await? {
+                    Some(batch) => batch,
+                    None => return Ok(taken),
+                },
+            };
+            let bytes = bytes_of(&batch);
+            let more = extent.with(Extent { rows: batch.num_rows(), bytes, largest: bytes });
+            if !taken.is_empty() && (memory_of(&more) > self.budget || more.rows > MOST_ROWS) {
+                self.next = Some(batch);
+                return Ok(taken);
+            }
+            extent = more;
+            taken.push(batch);
+        }
+    }
+}

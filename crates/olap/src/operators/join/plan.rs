@@ -1,0 +1,93 @@
+//! From a join as the plan has it, in terms of its inputs' columns, to the operator.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema};
+use datafusion_common::error::Result;
+use datafusion_common::{JoinSide, JoinType};
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::joins::utils::JoinFilter;
+
+use super::JoinExec;
+use super::layout::Layout;
+use super::ordered::Bound;
+use super::ranks::Ranked;
+use super::shape::{First, Given, Residual, Shape};
+use crate::build::inner_join::Key;
+
+/// A join, whose left side is the one that is put into a table.
+pub struct Join {
+    pub kind: JoinType,
+    /// Keys of build and probe side that must be equal.
+    pub on: Vec<Key>,
+    /// What partners are looked for by, too, and alone if no keys must be equal; the filter has the conditions that they are taken
+    /// from.
+    pub limits: Vec<Limit>,
+    /// Of an inner join.
+    pub first: Option<First>,
+    pub filter: Option<JoinFilter>,
+    /// What comes out; places are those of the inputs.
+    pub output: Vec<Given>,
+    /// The name of the column that says whether there is a partner.
+    pub mark: Option<String>,
+}
+
+/// What the rank of a partner's value must be to the one of the row.
+pub struct Limit {
+    pub bound: Bound,
+    pub build: Ranked,
+    pub probe: Ranked,
+}
+
+impl Join {
+    pub fn of(self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Result<JoinExec> {
+        let filtered: Vec<Given> = self.filter.iter().flat_map(|filter| filter.column_indices()).map(given).collect();
+        let read = |of: fn(Given) -> Option<usize>| {
+            let mut read: Vec<usize> = self.output.iter().chain(&filtered).copied().filter_map(of).collect();
+            read.sort_unstable();
+            read.dedup();
+            read
+        };
+        let (build_keys, probe_keys): (Vec<_>, Vec<_>) = self.on.iter().cloned().unzip();
+        let ranked = |limit: &Limit| -> Key { (Arc::new(limit.build.clone()), Arc::new(limit.probe.clone())) };
+        let limits: Vec<Key> = self.limits.iter().map(ranked).collect();
+        let (build_ranks, probe_ranks): (Vec<_>, Vec<_>) = limits.iter().cloned().unzip();
+        let build_read = read(|given| if let Given::Build(at) = given { Some(at) } else { None });
+        let probe_read = read(|given| if let Given::Probe(at) = given { Some(at) } else { None });
+        let (build_schema, probe_schema) = (build.schema(), probe.schema());
+        let field = |given: &Given| match given {
+            Given::Build(at) => build_schema.field(*at).clone().with_nullable(true),
+            Given::Probe(at) => probe_schema.field(*at).clone().with_nullable(true),
+            Given::Mark => Field::new(self.mark.as_deref().unwrap_or("mark"), DataType::Boolean, true),
+        };
+        let schema = Schema::new(self.output.iter().map(field).collect::<Vec<_>>());
+        let build_layout = Layout::new(&build_schema, build_read, &build_keys, &build_ranks)?;
+        let probe_layout = Layout::new(&probe_schema, probe_read, &probe_keys, &probe_ranks)?;
+        let place = |given: &Given| match given {
+            Given::Build(at) => build_layout.place_of(*at).map(Given::Build),
+            Given::Probe(at) => probe_layout.place_of(*at).map(Given::Probe),
+            Given::Mark => Some(Given::Mark),
+        };
+        // All of them are read.
+        let places = |given: &[Given]| given.iter().filter_map(place).collect::<Vec<_>>();
+        let residual = self.filter.as_ref().map(|filter| Residual {
+            predicate: filter.expression().clone(),
+            columns: places(&filtered),
+            schema: filter.schema().clone(),
+        });
+        let output = places(&self.output);
+        let (build_side, probe_side) = (build_layout.clone(), probe_layout.clone());
+        let bounds = self.limits.iter().map(|limit| limit.bound).collect();
+        let (kind, first, schema) = (self.kind, self.first, Arc::new(schema));
+        let shape = Shape { kind, build: build_side, probe: probe_side, bounds, first, residual, output, schema };
+        Ok(JoinExec::new(shape, self.on, limits, build, probe))
+    }
+}
+
+fn given(column: &datafusion_physical_plan::joins::utils::ColumnIndex) -> Given {
+    match column.side {
+        JoinSide::Left => Given::Build(column.index),
+        JoinSide::Right => Given::Probe(column.index),
+        JoinSide::None => Given::Mark,
+    }
+}

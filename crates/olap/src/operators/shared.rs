@@ -1,0 +1,282 @@
+//! Rows that several parts of a query read, and that are computed once: kept until the query ends, in memory or, where they
+//! find no room there, on disk.
+//!
+//! ```text
+//!   reader  reader        each gives the rows in columns of its own
+//!       \   /
+//!     SharedRows          the first reader that asks has every partition computed, by tasks of their own:
+//!         |               whom the readers' consumer turns to first does not matter
+//!      any plan
+//! ```
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema, SchemaRef};
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::coop::cooperative;
+use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+};
+use futures::future::{BoxFuture, Shared};
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use plan::{ColumnId, Rel};
+use protocol::request::Failure;
+use protocol::tree::Step;
+
+use crate::base::compact::owned;
+use crate::base::error::internal;
+use crate::build::inner_join::Parts;
+use crate::build::statistics::Sampled;
+use crate::build::{Builder, Stage};
+use crate::expr::column_name;
+use crate::spill::{self, Means, Room, SINK_BYTES, Sink, blocking};
+
+/// More rows are rather computed again than kept.
+pub const MOST_ROWS: f64 = 1e6;
+/// How many times fewer rows a join must have than its relations together.
+const SMALLER: f64 = 2.0;
+/// Of rows that are read from disk at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// What is shared: an operator with equal ones, or one that is read several times itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Which {
+    Class(usize),
+    Operator(*const Rel),
+}
+
+/// Whether the rows of an operator that is read several times are kept. A join's are if they are much fewer than it is
+/// made of.
+pub fn is_kept(rel: &Rel, statistics: &Sampled<'_>) -> bool {
+    let rows = statistics.rows(rel);
+    let joined = Parts::of(rel).relations;
+    let is_less = || rows * SMALLER <= joined.iter().map(|rel| statistics.rows(rel)).sum::<f64>();
+    rows <= MOST_ROWS && (joined.len() == 1 || is_less())
+}
+
+impl<'a> Builder<'a> {
+    /// The rows of `rel` if an equal operator is elsewhere in the plan.
+    pub fn common(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Option<Stage>, Failure> {
+        let Some((class, columns)) = self.common.class(rel) else { return Ok(None) };
+        self.shared(Which::Class(class), rel, columns, needed).map(Some)
+    }
+
+    /// The rows of `rel`, computed for all that ask for the same. `columns`: those that any of them needs, each one's in
+    /// the same order.
+    pub fn shared(
+        &self,
+        which: Which,
+        rel: &'a Rel,
+        columns: &[ColumnId],
+        needed: &[ColumnId],
+    ) -> Result<Stage, Failure> {
+        let known = self.shared.borrow().get(&which).cloned();
+        let is_first = known.is_none();
+        let (number, rows) = match known {
+            Some(known) => known,
+            None => {
+                let Stage { plan, columns: made } = self.with_partners_of(&[], || self.alone(rel, columns))?;
+                let place = |id: &ColumnId| {
+                    let at = made.iter().position(|other| other == id);
+                    at.ok_or_else(|| internal(format!("column {id:?} is not there to be shared")))
+                };
+                let places = columns.iter().map(place).collect::<Result<_, _>>()?;
+                let mut all = self.shared.borrow_mut();
+                let known = (all.len() as u16 + 1, Arc::new(SharedRows { plan, places, partitions: Mutex::default() }));
+                all.insert(which, known.clone());
+                known
+            }
+        };
+        let read: Vec<usize> = (0..columns.len()).filter(|i| needed.contains(&columns[*i])).collect();
+        let columns: Vec<ColumnId> = read.iter().map(|i| columns[*i]).collect();
+        let reader = Arc::new(Reader::new(rows, read, &columns, is_first));
+        let plan =
+            self.observer.operator(reader, || (Step::Shared { number, is_first }, Some(self.statistics.rows(rel))));
+        Ok(Stage { plan, columns })
+    }
+}
+
+#[derive(Debug)]
+pub struct SharedRows {
+    plan: Arc<dyn ExecutionPlan>,
+    /// Of the columns that are read, in the plan's.
+    places: Vec<usize>,
+    partitions: Mutex<Vec<Kept>>,
+}
+
+/// A partition that is or will be computed.
+type Kept = Shared<BoxFuture<'static, Result<Arc<Partition>, Arc<DataFusionError>>>>;
+
+enum Partition {
+    /// The room is taken as long as they are there.
+    Memory(Vec<RecordBatch>, #[expect(unused)] Room),
+    Disk(spill::Kept),
+}
+
+impl Partition {
+    fn batches(&self, rows: usize) -> BoxStream<'static, Result<RecordBatch>> {
+        match self {
+            Partition::Memory(batches, _) => stream::iter(batches.clone()).map(Ok).boxed(),
+            Partition::Disk(kept) => kept.batches_within(rows, READ_BYTES).boxed(),
+        }
+    }
+}
+
+impl SharedRows {
+    /// Every partition is begun with the first that is asked for: exchanges want all of them to be read.
+    fn partition(&self, partition: usize, context: &Arc<TaskContext>) -> Kept {
+        let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        if partitions.is_empty() {
+            let count = self.plan.output_partitioning().partition_count();
+            partitions.extend((0..count).map(|i| kept(self.plan.clone(), i, context.clone())));
+        }
+        partitions[partition].clone()
+    }
+}
+
+/// Computes a partition in a task, which ends with the last who waits for it.
+fn kept(plan: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext>) -> Kept {
+    let task = SpawnedTask::spawn(async move {
+        let mut keeper = Keeper::new(Means::new("SharedRows", &context), plan.schema());
+        let mut rows = plan.execute(partition, context)?;
+        while let Some(batch) = rows.try_next().await? {
+            keeper.add(batch)?;
+        }
+        keeper.finish().map(Arc::new)
+    });
+    let ended = async move {
+        let ended = task.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)));
+        ended.flatten().map_err(Arc::new)
+    };
+    ended.boxed().shared()
+}
+
+/// Takes the rows of a partition.
+struct Keeper {
+    means: Means,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    /// Where all of them are from when memory ended.
+    sink: Option<Sink>,
+}
+
+impl Keeper {
+    fn new(means: Means, schema: SchemaRef) -> Keeper {
+        Keeper { means, schema, batches: Vec::new(), sink: None }
+    }
+
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        if let Some(sink) = &mut self.sink {
+            return blocking(|| sink.write(&batch));
+        }
+        let columns = batch.columns().iter().cloned().map(owned).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
+        let bytes = batch.get_array_memory_size();
+        self.batches.push(batch);
+        match (self.means.room.grow(bytes), &self.means.disk) {
+            (Err(_), Some(account)) => {
+                let batches = std::mem::take(&mut self.batches);
+                let sink = self.sink.insert(Sink::new(account.clone(), &self.schema)?);
+                blocking(|| batches.iter().try_for_each(|batch| sink.write(batch)))?;
+                drop(batches);
+                self.means.room.resize(SINK_BYTES)
+            }
+            (grown, _) => grown,
+        }
+    }
+
+    fn finish(self) -> Result<Partition> {
+        Ok(match self.sink {
+            Some(sink) => Partition::Disk(blocking(|| sink.finish())?.kept()),
+            None => Partition::Memory(self.batches, self.means.room),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Reader {
+    rows: Arc<SharedRows>,
+    /// Which of the columns.
+    read: Vec<usize>,
+    /// In EXPLAIN what computes the rows stands below this one.
+    is_first: bool,
+    properties: Arc<PlanProperties>,
+}
+
+impl Reader {
+    fn new(rows: Arc<SharedRows>, read: Vec<usize>, columns: &[ColumnId], is_first: bool) -> Reader {
+        let below = rows.plan.schema();
+        let field = |(at, id): (&usize, &ColumnId)| {
+            Field::new(column_name(*id), below.field(rows.places[*at]).data_type().clone(), true)
+        };
+        let schema = Arc::new(Schema::new(read.iter().zip(columns).map(field).collect::<Vec<_>>()));
+        let partitions = rows.plan.output_partitioning().partition_count();
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Reader { rows, read, is_first, properties: Arc::new(properties) }
+    }
+
+    fn as_read(&self, schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self.read.iter().map(|at| batch.column(self.rows.places[*at]).clone()).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+    }
+}
+
+impl ExecutionPlan for Reader {
+    fn name(&self) -> &str {
+        "SharedRows"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        if self.is_first { vec![&self.rows.plan] } else { vec![] }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    /// Nobody rewrites a plan once it is put together.
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (schema, reader) = (self.schema(), self.clone());
+        let batches = async move {
+            let kept = reader.rows.partition(partition, &context).await.map_err(DataFusionError::Shared)?;
+            let (schema, rows) = (reader.schema(), context.session_config().batch_size());
+            Ok::<_, DataFusionError>(kept.batches(rows).map(move |batch| reader.as_read(&schema, &batch?)))
+        };
+        let batches = stream::once(batches).try_flatten().boxed();
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches))))
+    }
+}
+
+impl DisplayAs for Reader {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedRows{}", if self.is_first { "" } else { ": again" })
+    }
+}

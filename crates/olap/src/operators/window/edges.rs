@@ -1,0 +1,115 @@
+//! Frames of a range of values: where the rows of each one begin and end.
+//!
+//! PostgreSQL moves two places along the rows of a partition, never back, and asks at each row whether the edge of the
+//! current one is reached; here it is the same.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_physical_expr::PhysicalExpr;
+use plan::Frame;
+
+use crate::base::keys::{Key, KeyRows, Keys};
+use crate::operators::window::frames::Layout;
+
+/// A frame, with what says how far one of values reaches.
+#[derive(Clone, Debug)]
+pub struct Framed {
+    pub frame: Frame,
+    pub reach: Option<Reach>,
+}
+
+/// See [`plan::Reach`]; equal values have equal bits.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    pub value: Arc<dyn PhysicalExpr>,
+    pub start: Option<Arc<dyn PhysicalExpr>>,
+    pub end: Option<Arc<dyn PhysicalExpr>>,
+    /// Of the order.
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+impl Framed {
+    pub fn expressions(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.reach.iter().flat_map(|reach| [&reach.value].into_iter().chain(&reach.start).chain(&reach.end))
+    }
+
+    pub fn edges(&self, batch: &RecordBatch, layout: &Layout) -> Result<Edges> {
+        let Some(reach) = &self.reach else { return Ok(Edges::default()) };
+        let values = Column::of(&reach.value, batch)?;
+        let side = |edge: &Option<_>, passes: fn(&Reach, &Column, usize, &Column, usize) -> bool| match edge {
+            None => Ok::<_, DataFusionError>(Vec::new()),
+            Some(edge) => {
+                let edges = Column::of(edge, batch)?;
+                Ok(places(layout, |at, row| passes(reach, &values, at, &edges, row)))
+            }
+        };
+        Ok(Edges { starts: side(&reach.start, Reach::is_before)?, ends: side(&reach.end, Reach::is_within)? })
+    }
+}
+
+impl Reach {
+    /// Whether the row at a place comes before those of the frame of the current one.
+    fn is_before(&self, values: &Column, at: usize, edges: &Column, row: usize) -> bool {
+        match (values.key(at), edges.key(row)) {
+            (Some(value), Some(edge)) => self.order(value.cmp(&edge)).is_lt(),
+            (value, edge) if self.nulls_first => value.is_none() && edge.is_some(),
+            (value, edge) => value.is_some() && edge.is_none(),
+        }
+    }
+
+    /// Whether it does not come behind them.
+    fn is_within(&self, values: &Column, at: usize, edges: &Column, row: usize) -> bool {
+        match (values.key(at), edges.key(row)) {
+            (Some(value), Some(edge)) => self.order(value.cmp(&edge)).is_le(),
+            (value, edge) if self.nulls_first => value.is_none() || edge.is_some(),
+            (value, edge) => value.is_some() || edge.is_none(),
+        }
+    }
+
+    fn order(&self, ascending: Ordering) -> Ordering {
+        if self.descending { ascending.reverse() } else { ascending }
+    }
+}
+
+/// Values that are compared, or null.
+struct Column {
+    values: ArrayRef,
+    keys: KeyRows,
+}
+
+impl Column {
+    fn of(expr: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<Column> {
+        let values = expr.evaluate(batch)?.into_array(batch.num_rows())?;
+        Ok(Column { keys: Keys::of_values(&values, None)?, values })
+    }
+
+    fn key(&self, row: usize) -> Option<Key<'_>> {
+        self.values.is_valid(row).then(|| self.keys.row(row))
+    }
+}
+
+/// The places of each row, where a frame of values begins and behind its end, if edges say so.
+#[derive(Default)]
+pub struct Edges {
+    pub starts: Vec<usize>,
+    pub ends: Vec<usize>,
+}
+
+/// For each row the first place, from that of the row before it on, that is not passed.
+fn places(layout: &Layout, passes: impl Fn(usize, usize) -> bool) -> Vec<usize> {
+    let mut places = Vec::with_capacity(layout.rows());
+    for partition in layout.partitions() {
+        let mut at = partition.start;
+        for row in partition.clone() {
+            while at < partition.end && passes(at, row) {
+                at += 1;
+            }
+            places.push(at);
+        }
+    }
+    places
+}

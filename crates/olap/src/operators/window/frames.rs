@@ -1,0 +1,147 @@
+//! Where the partitions, the peers and the frames of sorted rows are.
+
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+use datafusion_common::error::Result;
+use plan::{Bound, Exclude, Frame, Unit};
+
+use crate::base::keys::{KeyRows, Keys};
+use crate::operators::window::edges::Edges;
+
+/// Whole partitions, one behind the other.
+pub struct Layout {
+    /// First rows of partitions, and of groups of peers, and the number of rows behind them.
+    partitions: Vec<usize>,
+    groups: Vec<usize>,
+    /// Of each row.
+    partition: Vec<u32>,
+    group: Vec<u32>,
+}
+
+impl Layout {
+    pub fn new(batch: &RecordBatch, partition: &Keys, order: &Keys) -> Result<Layout> {
+        let (keys, places) = (partition.of(batch)?, order.of(batch)?);
+        let mut layout = Layout { partitions: vec![], groups: vec![], partition: Vec::new(), group: Vec::new() };
+        for at in 0..batch.num_rows() {
+            let new = at == 0 || !alike(&keys, at);
+            if new {
+                layout.partitions.push(at);
+            }
+            if new || !alike(&places, at) {
+                layout.groups.push(at);
+            }
+            layout.partition.push(layout.partitions.len() as u32 - 1);
+            layout.group.push(layout.groups.len() as u32 - 1);
+        }
+        layout.partitions.push(batch.num_rows());
+        layout.groups.push(batch.num_rows());
+        Ok(layout)
+    }
+
+    pub fn rows(&self) -> usize {
+        self.partition.len()
+    }
+
+    /// The rows of a row's partition.
+    pub fn partition(&self, row: usize) -> Range<usize> {
+        let at = self.partition[row] as usize;
+        self.partitions[at]..self.partitions[at + 1]
+    }
+
+    pub fn peers(&self, row: usize) -> Range<usize> {
+        self.group(self.group[row] as usize)
+    }
+
+    /// The number of a row's peers among those of its partition, from 0.
+    pub fn group_in_partition(&self, row: usize) -> usize {
+        (self.group[row] - self.group[self.partition(row).start]) as usize
+    }
+
+    fn group(&self, number: usize) -> Range<usize> {
+        self.groups[number]..self.groups[number + 1]
+    }
+
+    pub fn partitions(&self) -> impl Iterator<Item = Range<usize>> {
+        self.partitions.windows(2).map(|ends| ends[0]..ends[1])
+    }
+
+    /// The rows of a row's frame: up to three ranges, some of them empty. `edges` are those of a frame of values.
+    pub fn frame(&self, frame: &Frame, edges: &Edges, row: usize) -> [Range<usize>; 3] {
+        let whole = self.partition(row);
+        let (start, end) = match frame.unit {
+            Unit::Rows => {
+                let back = |n: u64| row.saturating_sub(size(n)).max(whole.start);
+                let forth = |n: u64| row.saturating_add(size(n)).min(whole.end);
+                let start = match frame.start {
+                    Bound::Unbounded | Bound::Edge => whole.start,
+                    Bound::Preceding(n) => back(n),
+                    Bound::Current => row,
+                    Bound::Following(n) => forth(n),
+                };
+                let end = match frame.end {
+                    Bound::Unbounded | Bound::Edge => whole.end,
+                    Bound::Preceding(n) if size(n) > row - whole.start => whole.start,
+                    Bound::Preceding(n) => row - size(n) + 1,
+                    Bound::Current => row + 1,
+                    Bound::Following(n) => forth(n.saturating_add(1)),
+                };
+                (start, end)
+            }
+            Unit::Groups => {
+                let own = self.group[row] as usize;
+                let (first, last) = (self.group[whole.start] as usize, self.group[whole.end - 1] as usize);
+                let start = match frame.start {
+                    Bound::Unbounded | Bound::Edge => whole.start,
+                    Bound::Preceding(n) => self.group(own.saturating_sub(size(n)).max(first)).start,
+                    Bound::Current => self.group(own).start,
+                    Bound::Following(n) if size(n) > last - own => whole.end,
+                    Bound::Following(n) => self.group(own + size(n)).start,
+                };
+                let end = match frame.end {
+                    Bound::Unbounded | Bound::Edge => whole.end,
+                    Bound::Preceding(n) if size(n) > own - first => whole.start,
+                    Bound::Preceding(n) => self.group(own - size(n)).end,
+                    Bound::Current => self.group(own).end,
+                    Bound::Following(n) => self.group(own.saturating_add(size(n)).min(last)).end,
+                };
+                (start, end)
+            }
+            Unit::Values => {
+                let start = match frame.start {
+                    Bound::Edge => edges.starts[row],
+                    Bound::Current => self.peers(row).start,
+                    Bound::Unbounded | Bound::Preceding(_) | Bound::Following(_) => whole.start,
+                };
+                let end = match frame.end {
+                    Bound::Edge => edges.ends[row],
+                    Bound::Current => self.peers(row).end,
+                    Bound::Unbounded | Bound::Preceding(_) | Bound::Following(_) => whole.end,
+                };
+                (start, end)
+            }
+        };
+        let end = end.max(start);
+        let peers = self.peers(row);
+        let without = |left_out: Range<usize>, middle: Range<usize>| {
+            let before = start..left_out.start.clamp(start, end);
+            let behind = left_out.end.clamp(start, end)..end;
+            [before, middle.start.clamp(start, end)..middle.end.clamp(start, end), behind]
+        };
+        match frame.exclude {
+            Exclude::Nothing => [start..end, end..end, end..end],
+            Exclude::Current => without(row..row + 1, row..row),
+            Exclude::Group => without(peers, row..row),
+            Exclude::Ties => without(peers, row..row + 1),
+        }
+    }
+}
+
+/// Whether a row has the key of the one before it.
+fn alike(keys: &KeyRows, at: usize) -> bool {
+    keys.row(at) == keys.row(at - 1)
+}
+
+fn size(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}

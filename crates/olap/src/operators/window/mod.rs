@@ -1,0 +1,8 @@
+//! Window functions: the operator, and the columns that it adds.
+
+pub mod edges;
+pub mod exec;
+pub mod frames;
+pub mod totals;
+pub mod tree;
+pub mod windowed;

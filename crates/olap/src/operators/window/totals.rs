@@ -1,0 +1,397 @@
+//! What is added up over the frames of rows that follow each other.
+//!
+//! ```text
+//!   integers, decimals          differences of running totals
+//!   numerics, intervals,        one total, to which is added what enters the frame, and from which is taken what leaves it
+//!   squares
+//!   floats, bits                row by row from the frame's first one on, and anew where that is another one than before
+//! ```
+//!
+//! PostgreSQL does the same: floats that were added up cannot be taken back without changing what is left of the others.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type};
+use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, Int32Array, Int64Array, StringViewArray};
+use arrow_buffer::NullBuffer;
+use datafusion_common::error::Result;
+use plan::FailureKind;
+use plan::catalogue::{BitAgg, Extreme, FloatAgg, Spread};
+
+use crate::aggregates::bits::{combined, narrowed, widened};
+use crate::aggregates::exact_spread::Moments;
+use crate::aggregates::float_sum::checked;
+use crate::aggregates::interval_sum;
+use crate::aggregates::sum::{Summand, too_wide};
+use crate::base::arrow_form::RAW_DECIMAL;
+use crate::base::cancellation::Cancellation;
+use crate::base::error::QueryError;
+use crate::base::keys::Keys;
+use crate::base::operand::for_number;
+use crate::functions::numerics::{Collected, decoded, failure};
+use crate::operators::window::tree::Tree;
+
+/// The rows of a frame, in their order: up to three ranges, some of them empty.
+type Frame = [Range<usize>; 3];
+
+/// Rows that are looked at between two looks whether anybody still waits.
+const UNTIL_CHECK: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Total {
+    /// The sum of integers or decimals as Decimal128, or narrow as Int64.
+    Integers {
+        narrow: bool,
+    },
+    Numerics,
+    Intervals,
+    /// See [`plan::Agg::Spread`].
+    Spread,
+    Reals,
+    Floats(FloatAgg),
+    Bits(BitAgg),
+}
+
+impl Total {
+    /// Of the values in each of the frames; null for none.
+    pub fn evaluate(
+        self,
+        values: &ArrayRef,
+        frames: impl Iterator<Item = Frame>,
+        cancellation: &Cancellation,
+    ) -> Result<ArrayRef> {
+        match self {
+            Total::Integers { narrow } => integers(values, frames, narrow),
+            Total::Numerics => numerics(values, frames),
+            Total::Intervals => intervals(values, frames),
+            Total::Spread => spread(values, frames),
+            Total::Reals => {
+                let sums = fold(frames, floats(values), with_real, cancellation)?;
+                Ok(Arc::new(Float64Array::from(sums)))
+            }
+            Total::Floats(FloatAgg::Sum) => {
+                let sums = fold(frames, floats(values), with_float, cancellation)?;
+                Ok(Arc::new(Float64Array::from(sums)))
+            }
+            Total::Floats(of) => {
+                let all = fold(frames, floats(values), Summed::with, cancellation)?;
+                let result = |summed: Option<Summed>| summed.and_then(|summed| summed.result(of));
+                Ok(Arc::new(all.into_iter().map(result).collect::<Float64Array>()))
+            }
+            Total::Bits(of) => {
+                let bits = widened(values)?;
+                let bits_of = |row: usize| values.is_valid(row).then(|| bits[row]);
+                let with = |found: Option<i64>, bits: i64| Ok(found.map_or(bits, |found| combined(of, found, bits)));
+                let found = fold(frames, bits_of, with, cancellation)?;
+                let nulls: NullBuffer = found.iter().map(Option::is_some).collect::<Vec<bool>>().into();
+                narrowed(found.into_iter().map(Option::unwrap_or_default).collect(), Some(nulls), values.data_type())
+            }
+        }
+    }
+}
+
+/// How many values are not null before each row, and in all.
+pub fn counts_before(values: &ArrayRef) -> Vec<i128> {
+    let mut counts = vec![0];
+    counts.extend((0..values.len()).scan(0, |count, row| {
+        *count += i128::from(values.is_valid(row));
+        Some(*count)
+    }));
+    counts
+}
+
+/// What was added up over the rows of a frame.
+pub fn over(sums: &[i128], frame: Frame) -> i128 {
+    frame.into_iter().map(|range| sums[range.end] - sums[range.start]).sum()
+}
+
+fn integers(values: &ArrayRef, frames: impl Iterator<Item = Frame>, narrow: bool) -> Result<ArrayRef> {
+    let (sums, counts) = (sums_before(values)?, counts_before(values));
+    let sums = frames.map(|frame| (over(&counts, frame.clone()) > 0).then(|| over(&sums, frame)));
+    if narrow {
+        let narrow = |sum: i128| i64::try_from(sum).map_err(|_| QueryError(FailureKind::BigintOutOfRange));
+        return Ok(Arc::new(sums.map(|sum| sum.map(narrow).transpose()).collect::<Result<Int64Array, _>>()?));
+    }
+    Ok(Arc::new(sums.collect::<Decimal128Array>().with_data_type(RAW_DECIMAL)))
+}
+
+/// The sums of the values before each row, and of all.
+fn sums_before(values: &ArrayRef) -> Result<Vec<i128>> {
+    for_number!(values.data_type(), T => {
+        let (mut sum, mut sums) = (0i128, vec![0]);
+        for value in values.as_primitive::<T>().iter() {
+            if let Some(value) = value {
+                sum = sum.checked_add(<T as Summand>::widen(value)).ok_or_else(too_wide)?;
+            }
+            sums.push(sum);
+        }
+        Ok(sums)
+    })
+}
+
+/// Shown with as many digits as that value of the frame that shows most.
+fn numerics(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<ArrayRef> {
+    let values = values.as_binary_view();
+    let scale = |value: &[u8]| Ok::<_, QueryError>(decoded(value)?.scale().map(i32::from));
+    let scales = values.iter().map(|value| Ok(value.map(scale).transpose()?.flatten()));
+    let scales: ArrayRef = Arc::new(scales.collect::<Result<Int32Array>>()?);
+    let keys = Keys::of_values(&scales, None)?;
+    let most = Tree::new(&keys, &scales, Extreme::Max);
+    let scales = scales.as_primitive::<arrow_array::types::Int32Type>();
+
+    let (mut total, mut sliding, mut out) =
+        (numeric::Total::default(), Sliding::default(), Collected::with_capacity(0));
+    for frame in frames {
+        sliding.to(frame.clone(), |row, enters| {
+            if values.is_valid(row) {
+                let value = decoded(values.value(row))?;
+                if enters { total.add(&value) } else { total.remove(&value) }
+            }
+            Ok(())
+        })?;
+        let sum = total.sum().transpose().map_err(failure)?;
+        let shown = most.best(frame).map(|row| scales.value(row));
+        let sum = sum.map(|sum| shown.map_or(sum.clone(), |shown| sum.round(shown)));
+        out.push(sum.as_ref());
+    }
+    Ok(out.finish())
+}
+
+fn intervals(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<ArrayRef> {
+    let values = values.as_primitive::<Decimal128Type>();
+    let (mut total, mut count, mut sliding) = (interval_sum::Total::default(), 0u64, Sliding::default());
+    let sums = frames.map(|frame| {
+        sliding.to(frame, |row, enters| {
+            if values.is_valid(row) {
+                total = total.plus(values.value(row), if enters { 1 } else { -1 });
+                count = if enters { count + 1 } else { count - 1 };
+                // On the way to it, too, PostgreSQL has a sum that may be out of range.
+                total.sum()?;
+            }
+            Ok(())
+        })?;
+        Ok((count > 0).then(|| total.sum()).transpose()?)
+    });
+    Ok(Arc::new(sums.collect::<Result<Decimal128Array>>()?.with_data_type(RAW_DECIMAL)))
+}
+
+fn spread(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<ArrayRef> {
+    for_number!(values.data_type(), T => {
+        let values = values.as_primitive::<T>();
+        let (mut moments, mut sliding) = (Moments::default(), Sliding::default());
+        let texts = frames.map(|frame| {
+            sliding.to(frame, |row, enters| {
+                if values.is_null(row) {
+                    return Ok(());
+                }
+                let value = <T as Summand>::widen(values.value(row));
+                if enters { moments.add(value) } else { moments.remove(value) }
+            })?;
+            moments.result()
+        });
+        Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
+    })
+}
+
+/// Goes from one frame to the next.
+#[derive(Default)]
+struct Sliding(Frame);
+
+impl Sliding {
+    /// Calls `visit` with each row that is not in both frames, and whether it is in the new one.
+    fn to(&mut self, frame: Frame, mut visit: impl FnMut(usize, bool) -> Result<()>) -> Result<()> {
+        for (old, new) in self.0.iter_mut().zip(frame) {
+            let apart = old.end <= new.start || new.end <= old.start;
+            let (leave, enter) = match apart {
+                true => ([old.clone(), 0..0], [new.clone(), 0..0]),
+                false => ([old.start..new.start, new.end..old.end], [new.start..old.start, old.end..new.end]),
+            };
+            leave.into_iter().flatten().try_for_each(|row| visit(row, false))?;
+            enter.into_iter().flatten().try_for_each(|row| visit(row, true))?;
+            *old = new;
+        }
+        Ok(())
+    }
+}
+
+/// What `with` makes of the values of each frame's rows, one after the other. A frame that begins where the one before it
+/// does, and is no shorter, goes on with what was made of that one.
+fn fold<T, S: Copy>(
+    frames: impl Iterator<Item = Frame>,
+    value: impl Fn(usize) -> Option<T>,
+    with: impl Fn(Option<S>, T) -> Result<S>,
+    cancellation: &Cancellation,
+) -> Result<Vec<Option<S>>> {
+    let (mut known, mut made, mut looked_at) = (0..0, None, 0);
+    let mut onwards = |mut made: Option<S>, rows: Range<usize>| -> Result<Option<S>> {
+        for row in rows {
+            looked_at += 1;
+            if looked_at % UNTIL_CHECK == 0 {
+                cancellation.check()?;
+            }
+            if let Some(value) = value(row) {
+                made = Some(with(made, value)?);
+            }
+        }
+        Ok(made)
+    };
+    let one = |[first, middle, last]: Frame| {
+        if first.start != known.start || first.end < known.end {
+            (known, made) = (first.start..first.start, None);
+        }
+        made = onwards(made, known.end..first.end)?;
+        known = first;
+        let so_far = onwards(made, middle)?;
+        onwards(so_far, last)
+    };
+    frames.map(one).collect()
+}
+
+fn floats(values: &ArrayRef) -> impl Fn(usize) -> Option<f64> {
+    let values = values.as_primitive::<Float64Type>();
+    |row| values.is_valid(row).then(|| values.value(row))
+}
+
+fn with_float(sum: Option<f64>, value: f64) -> Result<f64> {
+    let value = checked(value)?;
+    Ok(sum.map_or(value, |sum| sum + value))
+}
+
+/// Both are reals.
+fn with_real(sum: Option<f64>, value: f64) -> Result<f64> {
+    let Some(sum) = sum else { return Ok(value) };
+    let more = f64::from(sum as f32 + value as f32);
+    match more.is_infinite() && sum.is_finite() && value.is_finite() {
+        true => Err(QueryError(FailureKind::FloatOverflow).into()),
+        false => Ok(more),
+    }
+}
+
+/// Floats that were added up, with how far they are from their mean, as PostgreSQL does it (Youngs and Cramer's way).
+#[derive(Clone, Copy)]
+struct Summed {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Summed {
+    fn with(so_far: Option<Summed>, value: f64) -> Result<Summed> {
+        let value = checked(value)?;
+        let Some(Summed { count: before, sum, squares }) = so_far else {
+            let squares = if value.is_finite() { 0.0 } else { f64::NAN };
+            return Ok(Summed { count: 1.0, sum: 0.0 + value, squares });
+        };
+        let (count, sum) = (before + 1.0, sum + value);
+        let away = value * count - sum;
+        let squares = squares + away * away / (count * before);
+        let squares = if sum.is_infinite() || squares.is_infinite() { f64::NAN } else { squares };
+        Ok(Summed { count, sum, squares })
+    }
+
+    fn result(self, of: FloatAgg) -> Option<f64> {
+        let Summed { count, sum, squares } = self;
+        match of {
+            FloatAgg::Sum => Some(sum),
+            FloatAgg::Avg => Some(sum / count),
+            FloatAgg::Spread(Spread::VarPop) => Some(squares / count),
+            FloatAgg::Spread(Spread::StddevPop) => Some((squares / count).sqrt()),
+            FloatAgg::Spread(Spread::VarSamp) => (count > 1.0).then(|| squares / (count - 1.0)),
+            FloatAgg::Spread(Spread::StddevSamp) => (count > 1.0).then(|| (squares / (count - 1.0)).sqrt()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numeric::Numeric;
+
+    use super::*;
+
+    fn running() -> Vec<Frame> {
+        (0..4).map(|row| [0..row + 1, row + 1..row + 1, row + 1..row + 1]).collect()
+    }
+
+    /// From each row to the last.
+    fn rest() -> Vec<Frame> {
+        (0..4).map(|row| [row..4, 4..4, 4..4]).collect()
+    }
+
+    fn without_current() -> Vec<Frame> {
+        (0..4).map(|row| [0..row, row..row, row + 1..4]).collect()
+    }
+
+    fn of(total: Total, values: ArrayRef, frames: Vec<Frame>) -> ArrayRef {
+        total.evaluate(&values, frames.into_iter(), &Cancellation::default()).unwrap()
+    }
+
+    #[test]
+    fn floats_are_added_up_in_the_order_of_their_frame() {
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![1e20, 1.0, -1e20, 1.0]));
+        for (frames, expected) in [
+            (running(), [1e20, 1e20, 0.0, 1.0]),
+            // 1 - 1e20 loses the 1: what left a frame before is not just taken back.
+            (rest(), [1.0, -1e20 + 1.0, -1e20, 1.0]),
+            (without_current(), [-1e20, 1.0, 1e20, 0.0]),
+        ] {
+            let sums = of(Total::Floats(FloatAgg::Sum), values.clone(), frames);
+            assert_eq!(sums.as_primitive::<Float64Type>().values(), &expected[..]);
+        }
+        let zeros: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, -0.0, 0.0, -0.0]));
+        let signs = |of_total| -> Vec<bool> {
+            let sums = of(of_total, zeros.clone(), running());
+            sums.as_primitive::<Float64Type>().values().iter().map(|sum| sum.is_sign_negative()).collect()
+        };
+        assert_eq!(signs(Total::Floats(FloatAgg::Sum)), [true, true, false, false]);
+        assert_eq!(signs(Total::Floats(FloatAgg::Avg)), [false; 4]);
+    }
+
+    #[test]
+    fn reals_are_rounded_row_by_row_and_may_overflow() {
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![16_777_216.0, 1.0, 1.0, -16_777_216.0]));
+        let sums = of(Total::Reals, values, running());
+        assert_eq!(sums.as_primitive::<Float64Type>().values(), &[16_777_216.0, 16_777_216.0, 16_777_216.0, 0.0][..]);
+        let large: ArrayRef = Arc::new(Float64Array::from(vec![f64::from(f32::MAX), f64::from(f32::MAX), 0.0, 0.0]));
+        assert!(Total::Reals.evaluate(&large, running().into_iter(), &Cancellation::default()).is_err());
+    }
+
+    #[test]
+    fn numerics_show_what_the_frame_shows_most_of() {
+        let texts = ["1.50", "NaN", "-0.125", "2"];
+        let mut values = Collected::with_capacity(4);
+        texts.iter().for_each(|text| values.push(Some(&text.parse::<Numeric>().unwrap())));
+        let values = values.finish();
+        let shown = |frames| -> Vec<String> {
+            let sums = of(Total::Numerics, values.clone(), frames);
+            sums.as_binary_view()
+                .iter()
+                .map(|sum| sum.map_or("-".into(), |sum| decoded(sum).unwrap().to_string()))
+                .collect()
+        };
+        assert_eq!(shown(running()), ["1.50", "NaN", "NaN", "NaN"]);
+        assert_eq!(shown(rest()), ["NaN", "NaN", "1.875", "2"]);
+        assert_eq!(shown(without_current()), ["NaN", "3.375", "NaN", "NaN"]);
+        assert_eq!(shown(vec![[0..0, 0..0, 0..0], [3..4, 4..4, 4..4], [0..1, 1..1, 3..4]]), ["-", "2", "3.50"]);
+    }
+
+    #[test]
+    fn squares_are_taken_back() {
+        let values: ArrayRef = Arc::new(Decimal128Array::from(vec![Some(3), None, Some(1 << 90), Some(5)]));
+        let spreads = of(Total::Spread, values, vec![[0..4, 4..4, 4..4], [3..4, 4..4, 4..4], [0..2, 3..3, 3..4]]);
+        let spreads = spreads.as_string_view();
+        // 2 · (9 + 25) − 8²
+        assert_eq!((spreads.value(1), spreads.value(2)), ("0", "4"));
+    }
+
+    #[test]
+    fn who_does_not_wait_any_more_ends_it() {
+        let rows = 1 << 17;
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![1.0; rows]));
+        let cancellation = Cancellation::default();
+        cancellation.cancel();
+        let frames = std::iter::once([0..rows, rows..rows, rows..rows]);
+        assert!(Total::Floats(FloatAgg::Sum).evaluate(&values, frames, &cancellation).is_err());
+    }
+}

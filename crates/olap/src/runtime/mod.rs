@@ -1,0 +1,186 @@
+//! Queries: memory, disk and threads that all of them share, and how one is started.
+
+mod reserve;
+mod results;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use colstore::TableView;
+use datafusion_common::DataFusionError;
+use datafusion_execution::config::SessionConfig;
+use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_plan::{ExecutionPlan, displayable};
+use optimizer::join_order::Choice as JoinOrder;
+use plan::{Literal, Plan, words};
+use protocol::request::Failure;
+use protocol::tree::EnginePlan;
+
+pub use self::reserve::Reservation;
+use crate::base::cancellation::Cancellation;
+use crate::base::error::{failure, internal};
+use crate::build::{self, Manner};
+use crate::observe::Observation;
+use crate::spill::{Disk, Pool, Share, Spill};
+
+/// Shared by all queries: memory, disk and settings.
+pub struct Runtime {
+    pub(crate) environment: Arc<RuntimeEnv>,
+    config: SessionConfig,
+    pub(crate) disk: Option<Arc<Disk>>,
+    threads: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct RuntimeOptions {
+    /// Working memory of all queries together.
+    pub memory_bytes: u64,
+    /// Where rows go that do not fit into it.
+    pub disk: Option<DiskOptions>,
+    /// Partitions of a query.
+    pub threads: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct DiskOptions {
+    /// Of a file that is made when it is needed, and unlinked at once.
+    pub path: PathBuf,
+    /// Of all queries together.
+    pub limit_bytes: u64,
+    /// Memory that operators which can put rows on disk take together, so that others find some.
+    pub share_bytes: u64,
+    /// Memory that each of them takes in any case.
+    pub least_bytes: u64,
+}
+
+impl DiskOptions {
+    /// For queries that have `memory_bytes` together.
+    pub fn new(path: PathBuf, limit_bytes: u64, memory_bytes: u64) -> DiskOptions {
+        let least_bytes = (memory_bytes / 128).clamp(512 << 10, 4 << 20);
+        DiskOptions { path, limit_bytes, share_bytes: memory_bytes / 20 * 9, least_bytes }
+    }
+}
+
+/// A query ready to run: the result's schema (columns of any name in the Arrow form of `Plan::output_types`) and its
+/// batches. Dropping the stream cancels the query; while a join is long without a result, [`Cancellation`] does.
+///
+/// A query that has returned its first batch does not fail any more, unless [`Plan::may_fail_late`].
+pub struct Running {
+    pub schema: SchemaRef,
+    pub batches: SendableRecordBatchStream,
+    /// Of a query that is observed.
+    pub observation: Option<Observation>,
+}
+
+impl Runtime {
+    pub fn new(options: RuntimeOptions) -> Runtime {
+        let threads = options.threads.max(1) as usize;
+        let memory = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
+        let pool = Arc::new(Pool::new(memory));
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(pool.clone())
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .build_arc()
+            .expect("an environment without disk has nothing to fail on");
+        let mut config = SessionConfig::new().with_target_partitions(threads).with_batch_size(colstore::CHUNK_ROWS);
+        let mut disk = None;
+        if let Some(DiskOptions { path, limit_bytes, share_bytes, least_bytes }) = options.disk {
+            let file = disk.insert(Arc::new(Disk::new(path, limit_bytes))).clone();
+            let share = Arc::new(Share::new(share_bytes as usize, least_bytes as usize));
+            config = config.with_extension(Arc::new(Spill { share, disk: file, pool }));
+        }
+        Runtime { environment, config, disk, threads }
+    }
+
+    /// What queries have put on disk so far.
+    pub fn spilled_bytes(&self) -> u64 {
+        self.disk.as_ref().map_or(0, |disk| disk.written_bytes())
+    }
+
+    /// Plans and starts a query; must be called within a tokio runtime. `views` belong to `plan.relations`, column by
+    /// column. A plan that is not well-formed is `Failure { kind: Internal }`, never a panic.
+    pub async fn start(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+        cancellation: &Cancellation,
+    ) -> Result<Running, Failure> {
+        self.start_as(plan, params, views, cancellation, Manner::default()).await
+    }
+
+    /// The same in another manner.
+    pub async fn start_as(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+        cancellation: &Cancellation,
+        manner: Manner,
+    ) -> Result<Running, Failure> {
+        let (optimized, physical) = self.physical(plan, params, views, cancellation, manner)?;
+        let observation = manner.observed.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
+        let schema = physical.schema();
+        let context = TaskContext::default().with_session_config(self.config.clone());
+        let context = Arc::new(context.with_runtime(self.environment.clone()));
+        let start = if plan.ends_with_groups() { results::all_or_nothing } else { results::streaming };
+        let batches = start(physical, context).map_err(|e| failure(&e))?;
+        Ok(Running { schema, batches, observation })
+    }
+
+    /// The physical plan as text, one operator a line.
+    pub fn explain(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+    ) -> Result<String, Failure> {
+        let (_, physical) = self.physical(plan, params, views, &Cancellation::default(), Manner::default())?;
+        Ok(displayable(physical.as_ref()).indent(false).to_string())
+    }
+
+    /// How a query would be run, for EXPLAIN.
+    pub fn outline(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+        order: JoinOrder,
+    ) -> Result<EnginePlan, Failure> {
+        let manner = Manner { observed: true, order };
+        let (optimized, physical) = self.physical(plan, params, views, &Cancellation::default(), manner)?;
+        let observation = Observation::new(physical, words::meanings(&optimized.root));
+        observation.plan(false).ok_or_else(|| internal("a plan without operators"))
+    }
+
+    /// What an error of the stream means.
+    pub fn failure(error: &DataFusionError) -> Failure {
+        failure(error)
+    }
+
+    /// The optimized plan, and what executes it.
+    fn physical(
+        &self,
+        plan: &Plan,
+        params: &[Option<Literal>],
+        views: Vec<Arc<dyn TableView>>,
+        cancellation: &Cancellation,
+        manner: Manner,
+    ) -> Result<(Plan, Arc<dyn ExecutionPlan>), Failure> {
+        plan.check().map_err(internal)?;
+        if views.len() != plan.relations.len() {
+            return Err(internal(format!("{} views for {} relations", views.len(), plan.relations.len())));
+        }
+        for (relation, view) in plan.relations.iter().zip(&views) {
+            if relation.columns != view.types() {
+                return Err(internal(format!("view of {:?} has other columns", relation.source)));
+            }
+        }
+        let plan = optimizer::optimized(plan.clone());
+        let physical = build::build(&plan, params, &views, self.threads, cancellation, manner)?;
+        Ok((plan, physical))
+    }
+}
