@@ -7,7 +7,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, BinaryViewType, ByteViewType, Float64Type, StringViewType};
+use arrow_array::types::{ArrowPrimitiveType, BinaryViewType, Float64Type, StringViewType};
 use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteViewArray, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
@@ -16,91 +16,12 @@ use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
 
-use locale::{Locale, Scratch};
+use locale::Locale;
 use plan::catalogue::Extreme;
 
 use crate::aggregates::sum::included;
 use crate::base::operand::for_number;
-use crate::functions::numbers::floats::canonical;
-
-/// Whether a new value takes the place of the one that was found before.
-pub fn replaces<V: Ordered + ?Sized>(which: Extreme, new: &V, old: &V) -> bool {
-    match which {
-        Extreme::Min => new.before(old),
-        Extreme::Max => old.before(new),
-    }
-}
-
-/// How texts are ordered: by their bytes, or in a locale.
-#[derive(Debug, Default)]
-pub struct TextOrder {
-    locale: Option<&'static Locale>,
-    scratch: Scratch,
-}
-
-impl TextOrder {
-    pub fn of(locale: Option<&'static Locale>) -> TextOrder {
-        TextOrder { locale, ..TextOrder::default() }
-    }
-
-    pub fn replaces<T: Texts>(&mut self, which: Extreme, new: &T::Native, old: &T::Native) -> bool {
-        let Some(locale) = self.locale else { return replaces(which, new, old) };
-        let (new, old) = (T::text(new), T::text(old));
-        match which {
-            Extreme::Min => locale.compare(new, old, &mut self.scratch).is_lt(),
-            Extreme::Max => locale.compare(new, old, &mut self.scratch).is_gt(),
-        }
-    }
-}
-
-/// Values in PostgreSQL's order.
-pub trait Ordered {
-    fn before(&self, other: &Self) -> bool;
-}
-
-macro_rules! naturally_ordered {
-    ($($ty:ty),*) => {
-        $(impl Ordered for $ty {
-            fn before(&self, other: &Self) -> bool {
-                self < other
-            }
-        })*
-    };
-}
-naturally_ordered!(i16, i32, i64, i128, str, [u8]);
-
-impl Ordered for f64 {
-    fn before(&self, other: &Self) -> bool {
-        canonical(*self).total_cmp(&canonical(*other)).is_lt()
-    }
-}
-
-/// Text, or bytes that are none.
-pub trait Texts: ByteViewType<Native: Ordered + ToOwned<Owned = <Self as ByteViewType>::Owned>> {
-    fn bytes(owned: &Self::Owned) -> usize;
-    /// What a locale orders; nothing of what is no text.
-    fn text(value: &Self::Native) -> &str;
-}
-
-impl Texts for StringViewType {
-    fn text(value: &str) -> &str {
-        value
-    }
-
-    fn bytes(owned: &String) -> usize {
-        owned.len()
-    }
-}
-
-impl Texts for BinaryViewType {
-    fn text(_: &[u8]) -> &str {
-        ""
-    }
-
-    fn bytes(owned: &Vec<u8>) -> usize {
-        owned.len()
-    }
-}
+use crate::functions::order::{Ordered, TextOrder, Texts, replaces};
 
 /// The extreme of values of one Arrow type, which is the result's too.
 #[derive(Debug, PartialEq, Eq, Hash)]

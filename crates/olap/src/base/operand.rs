@@ -4,15 +4,20 @@
 //! arbitrary content of null slots, so that the loop has no branch and can be vectorised. Only when some slot failed is
 //! it found out whether a valid one did.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
+use arrow_select::zip::zip;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::ColumnarValue;
+use protocol::request::FailureKind;
 
 use crate::base::arrow_form::RAW_DECIMAL;
+use crate::base::error::QueryError;
 
 /// Runs `$body`, which gives a result, with `$T` as the Arrow type of a kind of numbers.
 macro_rules! for_number {
@@ -135,6 +140,16 @@ impl<T: ArrowPrimitiveType> Operand<T> {
     }
 }
 
+/// `yes` where the mask is set, `no` elsewhere; both are of one type.
+pub fn select(mask: &BooleanBuffer, yes: &ColumnarValue, no: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
+    for_slots!(yes.data_type(), T => {
+        let (yes, no) = (Operand::<T>::new(yes)?, Operand::<T>::new(no)?);
+        return Ok(Arc::new(yes.or(&no, mask, rows)));
+    });
+    let mask = BooleanArray::new(mask.clone(), None);
+    Ok(zip(&mask, &yes.to_array(rows)?, &no.to_array(rows)?)?)
+}
+
 fn raw_type<T: ArrowPrimitiveType>() -> DataType {
     match T::DATA_TYPE {
         DataType::Decimal128(..) => RAW_DECIMAL,
@@ -175,6 +190,20 @@ pub fn unary<A: ArrowPrimitiveType, O: ArrowPrimitiveType, E>(
         return Err(why(arg.value(row)));
     }
     Ok(PrimitiveArray::new(values.into(), arg.nulls().cloned()))
+}
+
+/// A unary function; `kind` is its only failure.
+pub fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+    args: &[ColumnarValue],
+    rows: usize,
+    f: impl Fn(A::Native) -> (O::Native, bool),
+    kind: FailureKind,
+) -> Result<ArrayRef> {
+    let arg = args[0].to_array(rows)?;
+    let Operand::Array(arg) = Operand::<A>::new(&ColumnarValue::Array(arg))? else {
+        return Err(DataFusionError::Internal("an array became a constant".into()));
+    };
+    Ok(Arc::new(unary::<A, O, _>(&arg, f, |_| QueryError(kind))?))
 }
 
 /// Applies `f` to every pair of slots of `rows` rows; `why` names the failure of a valid pair.

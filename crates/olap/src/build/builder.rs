@@ -14,7 +14,6 @@ use arrow_schema::Schema;
 use colstore::TableView;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::ExecutionPlan;
-use datafusion_physical_plan::coop::CooperativeExec;
 use datafusion_physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::union::UnionExec;
@@ -24,13 +23,15 @@ use plan::{Aggregation, ColumnId, Computed, Expr, Literal, Part, Plan, Rel};
 use protocol::request::{Failure, FailureKind};
 use protocol::tree::Step;
 
+use super::group;
+use super::shared::{Which, is_kept};
+use super::stage::{Stage, columns_of, one_partition};
+use super::statistics::Sampled;
 use crate::base::cancellation::Cancellation;
-use crate::build::group::{self, one_partition};
-use crate::build::statistics::Sampled;
 use crate::expr::{Lowering, column_name, planning};
 use crate::observe::Observer;
 use crate::operators::scan::runtime_filter::JoinKeys;
-use crate::operators::shared::{SharedRows, Which, is_kept};
+use crate::operators::shared::SharedRows;
 
 /// How to run a query.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,12 +39,6 @@ pub struct Manner {
     /// Counts for EXPLAIN what the operators do.
     pub observed: bool,
     pub order: JoinOrder,
-}
-
-/// Rows with some columns of the plan.
-pub struct Stage {
-    pub plan: Arc<dyn ExecutionPlan>,
-    pub columns: Vec<ColumnId>,
 }
 
 pub struct Builder<'a> {
@@ -214,28 +209,4 @@ impl<'a> Builder<'a> {
         let plan = ProjectionExec::try_new(projected, input.plan).map_err(planning)?;
         Ok(Stage { plan: self.observer.output(Arc::new(plan)), columns })
     }
-}
-
-impl Stage {
-    /// Positions of the columns that are needed.
-    pub fn positions(&self, needed: impl Fn(&ColumnId) -> bool) -> Vec<usize> {
-        (0..self.columns.len()).filter(|i| needed(&self.columns[*i])).collect()
-    }
-
-    pub fn has(&self, expr: &Expr) -> bool {
-        expr.columns().iter().all(|id| self.columns.contains(id))
-    }
-}
-
-/// The columns that expressions read, each once.
-pub fn columns_of<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Vec<ColumnId> {
-    let mut columns: Vec<ColumnId> = exprs.into_iter().flat_map(Expr::columns).collect();
-    columns.sort_unstable();
-    columns.dedup();
-    columns
-}
-
-/// A join can make any number of batches from one that it reads: it has to leave its thread to others by itself.
-pub fn cooperative(join: impl ExecutionPlan + 'static) -> Arc<dyn ExecutionPlan> {
-    Arc::new(CooperativeExec::new(Arc::new(join)))
 }

@@ -24,15 +24,15 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
-use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_physical_plan::repartition::RepartitionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use locale::Locale;
 use plan::catalogue::{BitAgg, Extreme, FloatAgg, PairAgg};
-use plan::{Agg, Aggregation, Computed, Expr, Listed, Literal, Named, Type};
+use plan::{Agg, Aggregation, Computed, Expr, Listed, Named, Type};
 use protocol::request::Failure;
 
+use super::stage::{Stage, one_partition};
 use crate::aggregates::bits::Bits;
 use crate::aggregates::count::Count;
 use crate::aggregates::distinct::Distinct;
@@ -46,10 +46,8 @@ use crate::aggregates::listed::ListOf;
 use crate::aggregates::numeric_sum::NumericSum;
 use crate::aggregates::sum::{ExactSum, SumType};
 use crate::base::compact::compact;
-use crate::base::error::{internal, known_locale};
 use crate::base::unordered::unordered;
-use crate::build::Stage;
-use crate::expr::{Known, Lowering, column_name, constant, planning};
+use crate::expr::{Known, Lowering, column_name, constant, locale, planning};
 use crate::observe::{self, Observer};
 use crate::operators::group::dense::{DenseGroups, Shape};
 use crate::operators::group::fused::{self, Compiler, FusedGroups};
@@ -250,14 +248,6 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// That an argument names.
-pub fn locale(name: &Expr) -> Result<&'static Locale, Failure> {
-    let Expr::Literal { value: Some(Literal::Text(name)), .. } = name else {
-        return Err(internal("a locale that is not constant"));
-    };
-    known_locale(name).map_err(planning)
-}
-
 /// What DataFusion calls, and with what.
 fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, Vec<Arc<dyn PhysicalExpr>>), Failure> {
     let of = match call.part {
@@ -375,12 +365,4 @@ fn single_phase(
         )
     };
     last(AggregateExec::try_new(mode, group_by, functions, filters, input, schema)?)
-}
-
-/// The same rows in one partition.
-pub fn one_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    match plan.output_partitioning().partition_count() {
-        1 => plan,
-        _ => Arc::new(CoalescePartitionsExec::new(plan)),
-    }
 }

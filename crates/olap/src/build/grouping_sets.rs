@@ -12,10 +12,11 @@ use plan::{Expr, GroupingSets, Rel};
 use protocol::request::Failure;
 use protocol::tree::Step;
 
+use super::builder::Builder;
+use super::shared::{MOST_ROWS, Which};
+use super::stage::{Stage, columns_of};
 use crate::base::arrow_form::scalar;
-use crate::build::{Builder, Stage, columns_of};
 use crate::expr::{column_name, constant, planning};
-use crate::operators::shared::{MOST_ROWS, Which};
 
 impl<'a> Builder<'a> {
     pub fn grouping_sets(&self, input: &'a Rel, grouping: &GroupingSets) -> Result<Stage, Failure> {

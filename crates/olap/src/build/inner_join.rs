@@ -17,21 +17,21 @@
 use std::sync::Arc;
 
 use datafusion_common::JoinType;
-use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_plan::filter::FilterExecBuilder;
 use datafusion_physical_plan::joins::CrossJoinExec;
-use optimizer::join_order::{self, Classes, MAX_RELATIONS, Node, Owners, Pair, Statistics, Tree};
+use optimizer::join_order::{self, MAX_RELATIONS, Node, Pair, Statistics, Tree};
 use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
 use protocol::request::Failure;
 use protocol::tree::{Join, Method, Step};
 
+use super::builder::Builder;
+use super::parts::Parts;
+use super::runtime_filters::Partners;
+use super::stage::{Stage, cooperative, one_partition};
+use super::statistics::FiltersOnly;
 use crate::base::error::internal;
-use crate::build::group::one_partition;
-use crate::build::statistics::FiltersOnly;
-use crate::build::{Builder, Stage, cooperative};
 use crate::expr::planning;
-use crate::operators::join::{self, First, Given};
-use crate::operators::scan::runtime_filter::Partners;
+use crate::operators::join::{self, First, Given, Key};
 
 struct Block<'a, 'b> {
     builder: &'a Builder<'b>,
@@ -67,25 +67,6 @@ struct Ready<'a> {
     /// These may raise an error.
     raising: Vec<&'a Expr>,
     safe: Vec<&'a Expr>,
-}
-
-/// What is joined, and by what.
-pub struct Parts<'a> {
-    pub relations: Vec<&'a Rel>,
-    /// Those of several relations are equalities only where they are not in `classes`.
-    pub conditions: Vec<&'a Expr>,
-    pub classes: Classes<'a>,
-    pub owners: Owners,
-}
-
-impl<'a> Parts<'a> {
-    pub fn of(rel: &'a Rel) -> Parts<'a> {
-        let (mut relations, mut conditions) = (Vec::new(), Vec::new());
-        gather(rel, &mut relations, &mut conditions);
-        let owners = Owners::new(&relations.iter().map(|rel| rel.columns()).collect::<Vec<_>>());
-        let classes = Classes::extract(&mut conditions, &owners);
-        Parts { relations, conditions, classes, owners }
-    }
 }
 
 impl Builder<'_> {
@@ -151,21 +132,6 @@ impl Builder<'_> {
             true => self.with_partners_of(&[], || block.assemble(&tree, &[])),
             false => block.assemble(&tree, &[]),
         }
-    }
-}
-
-fn gather<'a>(rel: &'a Rel, relations: &mut Vec<&'a Rel>, all: &mut Vec<&'a Expr>) {
-    match rel {
-        Rel::Filter { input, conditions } => {
-            all.extend(conditions);
-            gather(input, relations, all);
-        }
-        Rel::Join { kind: JoinKind::Inner, left, right, conditions } => {
-            all.extend(conditions);
-            gather(left, relations, all);
-            gather(right, relations, all);
-        }
-        other => relations.push(other),
     }
 }
 
@@ -368,8 +334,6 @@ fn is_row(rel: &Rel) -> bool {
 fn given(at: usize, build: &Stage) -> Given {
     at.checked_sub(build.columns.len()).map_or(Given::Build(at), Given::Probe)
 }
-
-pub type Key = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
 impl Builder<'_> {
     /// Keys of the build side and the probe side, brought to the same form.

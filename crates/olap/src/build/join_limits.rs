@@ -7,8 +7,9 @@ use plan::catalogue::Kind;
 use plan::{BoolOp, CmpOp, ColumnId, Expr, Physical, Type};
 use protocol::request::Failure;
 
-use crate::build::inner_join::{comparison, sides};
-use crate::build::{Builder, Stage};
+use super::builder::Builder;
+use super::inner_join::{comparison, sides};
+use super::stage::Stage;
 use crate::expr::Lowering;
 use crate::functions::numbers::decimals;
 use crate::operators::join::{Bound, Limit, Ranked, Ranking};

@@ -1,13 +1,19 @@
-//! Plan time: puts the operators together for a plan. The only room that knows [`Builder`].
+//! Plan time: puts the operators together for a plan. The only room that knows the builder.
 
 mod builder;
-pub mod group;
-pub mod grouping_sets;
-pub mod inner_join;
-pub mod join_limits;
-pub mod outer_join;
-pub mod scan;
-pub mod statistics;
-pub mod top;
+mod group;
+mod grouping_sets;
+mod inner_join;
+mod join_limits;
+mod outer_join;
+mod parts;
+mod runtime_filters;
+mod scan;
+mod shared;
+mod stage;
+mod statistics;
+mod top;
+mod unfold;
+mod window;
 
-pub use self::builder::{Builder, Manner, Stage, build, columns_of, cooperative};
+pub use self::builder::{Manner, build};

@@ -21,15 +21,15 @@ use plan::{BoolOp, ColumnId, Expr, JoinKind, Rel};
 use protocol::request::Failure;
 use protocol::tree::{Join, Method, Step};
 
+use super::builder::Builder;
+use super::inner_join::{compared_sides, may_build};
+use super::runtime_filters::Partners;
+use super::stage::{Stage, columns_of, cooperative, one_partition};
 use crate::base::arrow_form::arrow_type;
 use crate::base::error::internal;
-use crate::build::group::one_partition;
-use crate::build::inner_join::{compared_sides, may_build};
-use crate::build::{Builder, Stage, columns_of, cooperative};
 use crate::expr::logic::guarded;
 use crate::expr::{column_name, planning};
 use crate::operators::join::{self, Given};
-use crate::operators::scan::runtime_filter::Partners;
 
 /// Each of so few rows may meet all that are compared with it.
 const FEW_ROWS: f64 = 64.0;

@@ -7,10 +7,10 @@ use plan::{BoolOp, CmpOp, ColumnId, Expr};
 use protocol::request::Failure;
 use protocol::tree::Step;
 
+use super::builder::Builder;
+use super::stage::{Stage, columns_of};
 use crate::base::arrow_form::arrow_type;
-use crate::build::{Builder, Stage, columns_of};
 use crate::expr::column_name;
-use crate::operators::scan::runtime_filter::{JoinKeys, KeyTest};
 use crate::operators::scan::{Condition, Filter, Pruning, Ranges, Reading, ViewScan};
 
 impl Builder<'_> {
@@ -93,33 +93,6 @@ impl Builder<'_> {
             Ok(Condition { expr, columns: read, schema, ranges })
         };
         tests.into_iter().map(test).collect()
-    }
-
-    /// Of the joins above, for a scan of these columns.
-    pub fn key_tests(&self, columns: &[ColumnId]) -> Vec<KeyTest> {
-        let test = |(id, keys): &(ColumnId, Arc<JoinKeys>)| {
-            let column = columns.iter().position(|column| column == id)?;
-            Some(KeyTest::new(column, keys.clone()))
-        };
-        self.partners.borrow().iter().filter_map(test).collect()
-    }
-
-    /// Puts something together that has joins above for these of its columns only.
-    pub fn with_partners_of<T>(&self, columns: &[ColumnId], of: impl FnOnce() -> T) -> T {
-        let all = self.partners.take();
-        self.partners.replace(all.iter().filter(|(id, _)| columns.contains(id)).cloned().collect());
-        let result = of();
-        self.partners.replace(all);
-        result
-    }
-
-    /// Puts something together below one more join: rows without a partner do not come out of it.
-    pub fn below_join<T>(&self, partners: &[(ColumnId, Arc<JoinKeys>)], of: impl FnOnce() -> T) -> T {
-        let known = self.partners.borrow().len();
-        self.partners.borrow_mut().extend(partners.iter().cloned());
-        let result = of();
-        self.partners.borrow_mut().truncate(known);
-        result
     }
 
     /// Of the `wanted` ones of a relation's columns.

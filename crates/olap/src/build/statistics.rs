@@ -16,10 +16,10 @@ use colstore::{ChunkRows, TableView};
 use optimizer::join_order::{self, Choice, MAX_RELATIONS, Relation, Statistics};
 use plan::{ColumnId, Expr, JoinKind, Literal, Plan, Rel};
 
+use super::parts::Parts;
+use super::runtime_filters::asked_column;
 use crate::base::arrow_form::arrow_type;
-use crate::build::inner_join::Parts;
 use crate::expr::{Lowering, column_name};
-use crate::operators::scan::runtime_filter::asked_column;
 use crate::operators::scan::some_rows;
 
 /// Chunks that are looked at.

@@ -11,32 +11,21 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_physical_plan::limit::GlobalLimitExec;
-use datafusion_physical_plan::repartition::RepartitionExec;
-use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use plan::{Agg, Aggregation, ColumnId, Computed, Expr, FailureKind, Literal, Range, Rel, SortKey};
 use protocol::request::Failure;
 use protocol::tree::Step;
 
-use crate::base::compact::compact;
+use super::builder::Builder;
+use super::inner_join::Nearest;
+use super::stage::{Stage, by_hash, columns_of, one_partition};
 use crate::base::error::internal;
 use crate::base::keys::SortColumn;
-use crate::build::group::one_partition;
-use crate::build::inner_join::Nearest;
-use crate::build::{Builder, Stage, columns_of};
-use crate::expr::planning;
 use crate::operators::order::first_of_groups::FirstOfGroups;
 use crate::operators::order::runs::Wanted;
+use crate::operators::order::section::Section;
 use crate::operators::order::sort::{Sort, sort_columns};
 use crate::operators::order::thinned::Thinned;
-
-/// A range of rows, as far as this machine can count.
-#[derive(Clone, Copy, Debug)]
-pub struct Section {
-    pub offset: usize,
-    /// `usize::MAX`: all.
-    pub count: usize,
-    pub ties: bool,
-}
 
 /// Of more rows for each group all are sorted.
 const MOST_NEAREST: usize = 1000;
@@ -190,19 +179,5 @@ fn limited(plan: Arc<dyn ExecutionPlan>, section: Section) -> Arc<dyn ExecutionP
     match (section.offset, count) {
         (0, None) => plan,
         (offset, count) => Arc::new(GlobalLimitExec::new(plan, offset, count)),
-    }
-}
-
-/// All rows of a group in one partition.
-pub fn by_hash(
-    plan: Arc<dyn ExecutionPlan>,
-    keys: &[Arc<dyn datafusion_physical_expr::PhysicalExpr>],
-) -> Result<Arc<dyn ExecutionPlan>, Failure> {
-    match plan.output_partitioning().partition_count() {
-        1 => Ok(plan),
-        partitions => {
-            let by_hash = RepartitionExec::try_new(compact(plan), Partitioning::Hash(keys.to_vec(), partitions));
-            Ok(Arc::new(by_hash.map_err(planning)?))
-        }
     }
 }

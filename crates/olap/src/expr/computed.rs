@@ -25,7 +25,7 @@ use protocol::request::FailureKind;
 
 use crate::base::arrow_form::{RAW_DECIMAL, arrow_type};
 use crate::base::error::QueryError;
-use crate::base::operand::{Operand, binary, compare, for_number, unary};
+use crate::base::operand::{Operand, binary, compare, for_number, map, unary};
 use crate::expr::dispatch;
 use crate::functions::numbers::decimals::Slot;
 use crate::functions::numbers::{Divisor, Integer, dates, decimals, floats};
@@ -317,20 +317,6 @@ fn of_numerics(kernel: Kernel, args: &[Given], rows: usize) -> Result<ArrayRef> 
         Kernel::OfNumerics { function, .. } => numerics::apply(function, args, rows),
         other => Err(DataFusionError::Internal(format!("{other:?} takes no numerics"))),
     }
-}
-
-/// A unary function; `kind` is its only failure.
-pub fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
-    args: &[ColumnarValue],
-    rows: usize,
-    f: impl Fn(A::Native) -> (O::Native, bool),
-    kind: FailureKind,
-) -> Result<ArrayRef> {
-    let arg = args[0].to_array(rows)?;
-    let Operand::Array(arg) = Operand::<A>::new(&ColumnarValue::Array(arg))? else {
-        return Err(DataFusionError::Internal("an array became a constant".into()));
-    };
-    Ok(Arc::new(unary::<A, O, _>(&arg, f, |_| QueryError(kind))?))
 }
 
 fn integer<T: ArrowPrimitiveType>(op: ArithOp, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>

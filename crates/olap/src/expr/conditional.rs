@@ -7,12 +7,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Schema};
-use arrow_select::zip::zip;
 use datafusion_common::error::Result;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 
-use crate::base::operand::{Operand, for_slots};
+use crate::base::operand::select;
 
 /// An expression, and whether it must see no row that does not need it.
 pub struct Part {
@@ -109,16 +108,6 @@ fn true_slots(truth: &BooleanArray) -> BooleanBuffer {
         Some(nulls) => truth.values() & nulls.inner(),
         None => truth.values().clone(),
     }
-}
-
-/// `yes` where the mask is set, `no` elsewhere; both are of one type.
-pub fn select(mask: &BooleanBuffer, yes: &ColumnarValue, no: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
-    for_slots!(yes.data_type(), T => {
-        let (yes, no) = (Operand::<T>::new(yes)?, Operand::<T>::new(no)?);
-        return Ok(Arc::new(yes.or(&no, mask, rows)));
-    });
-    let mask = BooleanArray::new(mask.clone(), None);
-    Ok(zip(&mask, &yes.to_array(rows)?, &no.to_array(rows)?)?)
 }
 
 impl PhysicalExpr for Conditional {

@@ -6,10 +6,9 @@ use datafusion_expr::ColumnarValue;
 use plan::catalogue::{Extreme, Kind};
 use plan::{Named, Type};
 
-use crate::aggregates::exact_spread;
 use crate::functions::convert::{read, written};
 use crate::functions::greatest::{extreme_in_locale, extreme_of};
-use crate::functions::numbers::maths;
+use crate::functions::numbers::{maths, spread};
 use crate::functions::text::calls as texts;
 use crate::functions::time::{calendar, differences, intervals, to_char};
 use crate::functions::{arrays, documents, enums, numerics};
@@ -30,7 +29,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         Named::ToNumeric => numerics::from_floats(operand == Type::Float32, args, rows),
         Named::FromStored => numerics::from_stored(args, rows),
         Named::ToText => numerics::written(args, rows),
-        Named::Spread(of) => exact_spread::finished(of, args, rows),
+        Named::Spread(of) => spread::finished(of, args, rows),
         Named::Greatest => extreme_of(Extreme::Max, None, args, rows),
         Named::Least => extreme_of(Extreme::Min, None, args, rows),
         Named::GreatestIn => extreme_in_locale(Extreme::Max, args, rows),

@@ -13,12 +13,13 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, Column, IsNotNullExpr, IsNullExpr, Literal as Constant, NotExpr,
 };
+use locale::Locale;
 use plan::catalogue::{self, Call, Function, Kind};
 use plan::{ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Named, Plan, Type, Zone};
 use protocol::request::Failure;
 
 use crate::base::arrow_form::{arrow_type, scalar};
-use crate::base::error::internal;
+use crate::base::error::{internal, known_locale};
 use crate::expr::computed::{IntegerType, Kernel, computed};
 use crate::expr::conditional::{Part, case, coalesce};
 use crate::expr::logic::guarded;
@@ -336,4 +337,12 @@ fn as_decimal(value: i128, scale: u8, ty: Type) -> Option<ScalarValue> {
 /// An error of DataFusion while the plan is put together.
 pub fn planning(error: DataFusionError) -> Failure {
     crate::base::error::failure(&error)
+}
+
+/// The locale that an argument names.
+pub fn locale(name: &Expr) -> Result<&'static Locale, Failure> {
+    let Expr::Literal { value: Some(Literal::Text(name)), .. } = name else {
+        return Err(internal("a locale that is not constant"));
+    };
+    known_locale(name).map_err(planning)
 }

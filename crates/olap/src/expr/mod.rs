@@ -7,4 +7,4 @@ pub mod logic;
 mod lowering;
 pub mod membership;
 
-pub use self::lowering::{Known, Lowering, column_name, constant, planning};
+pub use self::lowering::{Known, Lowering, column_name, constant, locale, planning};

@@ -10,10 +10,9 @@ use datafusion_expr::ColumnarValue;
 use locale::Locale;
 use plan::catalogue::Extreme;
 
-use crate::aggregates::extreme::{TextOrder, replaces};
 use crate::base::error::known_locale;
-use crate::base::operand::for_slots;
-use crate::expr::conditional::select;
+use crate::base::operand::{for_slots, select};
+use crate::functions::order::{TextOrder, replaces};
 
 /// Of texts in a locale, which the last argument names.
 pub fn extreme_in_locale(which: Extreme, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {

@@ -7,5 +7,6 @@ pub mod enums;
 pub mod greatest;
 pub mod numbers;
 pub mod numerics;
+pub mod order;
 pub mod text;
 pub mod time;

@@ -7,7 +7,7 @@ use arrow_array::builder::{Int64Builder, UInt32Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrow_select::take::take;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::tree_node::TreeNodeRecursion;
@@ -18,70 +18,36 @@ use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType, Schedu
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, stream};
-use plan::{ColumnId, List, Rel, Type, Unfold};
-use protocol::request::{Failure, FailureKind};
-use protocol::tree::Step;
+use plan::{List, Type};
+use protocol::request::FailureKind;
 
-use crate::base::arrow_form::arrow_type;
 use crate::base::error::QueryError;
-use crate::build::{Builder, Stage, columns_of};
-use crate::expr::column_name;
 use crate::functions::arrays::{Values, elements};
 use crate::functions::documents;
 
-impl<'a> Builder<'a> {
-    pub fn unfold(
-        &self,
-        input: &'a Rel,
-        unfold: &Unfold,
-        needed: &[ColumnId],
-        rows: impl FnOnce() -> f64,
-    ) -> Result<Stage, Failure> {
-        let own: Vec<ColumnId> = [unfold.column].into_iter().chain(unfold.number).collect();
-        let mut read = columns_of(&unfold.arguments);
-        read.extend(needed.iter().filter(|id| !own.contains(id)));
-        let Stage { plan, columns } = self.stage(input, &read)?;
-        let lowering = self.lowering(&columns);
-        let arguments = unfold.arguments.iter().map(|e| lowering.lower(e)).collect::<Result<Vec<_>, _>>()?;
-        let kept: Vec<usize> = (0..columns.len()).filter(|at| needed.contains(&columns[*at])).collect();
-        let mut made: Vec<ColumnId> = kept.iter().map(|at| columns[*at]).collect();
-        made.extend(own);
-        let types = &self.plan.columns;
-        let field = |id: &ColumnId| Field::new(column_name(*id), arrow_type(types[id.0 as usize]), true);
-        let schema = Arc::new(Schema::new(made.iter().map(field).collect::<Vec<_>>()));
-        let ty = types[unfold.column.0 as usize];
-        let (list, outer, numbered) = (unfold.list, unfold.outer, unfold.number.is_some());
-        let lists = Lists { list, ty, arguments, kept, numbered, outer, schema };
-        let plan = self.observer.operator(Arc::new(Unfolded::new(plan, lists)), || {
-            (Step::Unfold { list: Box::new(unfold.clone()) }, Some(rows()))
-        });
-        Ok(Stage { plan, columns: made })
-    }
-}
-
 /// What is made of each row.
 #[derive(Clone, Debug)]
-struct Lists {
-    list: List,
+pub struct Lists {
+    pub list: List,
     /// Of an element.
-    ty: Type,
-    arguments: Vec<Arc<dyn PhysicalExpr>>,
+    pub ty: Type,
+    pub arguments: Vec<Arc<dyn PhysicalExpr>>,
     /// The input's columns that are given.
-    kept: Vec<usize>,
-    numbered: bool,
-    outer: bool,
-    schema: SchemaRef,
+    pub kept: Vec<usize>,
+    pub numbered: bool,
+    pub outer: bool,
+    pub schema: SchemaRef,
 }
 
 #[derive(Debug)]
-struct Unfolded {
+pub struct Unfolded {
     input: Arc<dyn ExecutionPlan>,
     lists: Lists,
     properties: Arc<PlanProperties>,
 }
 
 impl Unfolded {
-    fn new(input: Arc<dyn ExecutionPlan>, lists: Lists) -> Unfolded {
+    pub fn new(input: Arc<dyn ExecutionPlan>, lists: Lists) -> Unfolded {
         let partitions = input.output_partitioning().partition_count();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(lists.schema.clone()),

@@ -16,8 +16,7 @@ use protocol::request::FailureKind;
 
 use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::error::QueryError;
-use crate::base::operand::{Operand, binary, for_number};
-use crate::expr::computed::map;
+use crate::base::operand::{Operand, binary, for_number, map};
 use crate::functions::numbers::c_library;
 use crate::functions::numbers::decimals::{self, Slot};
 use crate::functions::numbers::{Integer, averages};

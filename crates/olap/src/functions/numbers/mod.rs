@@ -5,6 +5,7 @@
 #[doc(hidden)]
 pub mod c_library;
 pub mod maths;
+pub mod spread;
 
 use protocol::request::FailureKind;
 

@@ -16,6 +16,11 @@ use crate::base::error::QueryError;
 
 pub const SECOND: i64 = 1_000_000;
 pub const DAY: i64 = 86_400 * SECOND;
+/// Whether a point in time is one of the two that lie beyond all others.
+pub fn is_infinite(time: i64) -> bool {
+    time == i64::MIN || time == i64::MAX
+}
+
 /// 2000-01-01 in days since 1970-01-01, and as a Julian day.
 const FROM_UNIX: i64 = 10_957;
 pub const JULIAN: i64 = 2_451_545;

@@ -11,8 +11,7 @@ use protocol::request::FailureKind;
 
 use crate::base::error::QueryError;
 use crate::base::operand::Operand;
-use crate::functions::time::calendar::{END, FIRST, JULIAN, day_of};
-use crate::functions::time::intervals::is_infinite;
+use crate::functions::time::calendar::{END, FIRST, JULIAN, day_of, is_infinite};
 
 /// Operands are times, origins, and the length of a bin.
 pub fn date_bin(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {

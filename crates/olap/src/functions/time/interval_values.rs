@@ -6,8 +6,7 @@ use plan::{Field, Interval};
 use protocol::request::FailureKind;
 
 use crate::base::error::QueryError;
-use crate::functions::time::calendar::{DAY, END, FIRST, SECOND, civil, day_of};
-use crate::functions::time::intervals::is_infinite;
+use crate::functions::time::calendar::{DAY, END, FIRST, SECOND, civil, day_of, is_infinite};
 
 const HOUR: i64 = 3600 * SECOND;
 const MINUTE: i64 = 60 * SECOND;

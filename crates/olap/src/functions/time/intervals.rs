@@ -13,14 +13,9 @@ use protocol::request::FailureKind;
 
 use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::error::QueryError;
-use crate::base::operand::{Operand, binary, unary};
-use crate::expr::computed::map;
-use crate::functions::time::calendar::{DAY, END, FIRST, JULIAN, civil, day_of};
+use crate::base::operand::{Operand, binary, map, unary};
+use crate::functions::time::calendar::{DAY, END, FIRST, JULIAN, civil, day_of, is_infinite};
 use crate::functions::time::interval_values::{self as values, Outcome, number, out_of_range};
-
-pub fn is_infinite(time: i64) -> bool {
-    time == i64::MIN || time == i64::MAX
-}
 
 pub fn times(array: &ArrayRef) -> Result<&Int64Array> {
     let wrong = || DataFusionError::Internal(format!("{} is no point in time", array.data_type()));

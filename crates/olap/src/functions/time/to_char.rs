@@ -12,8 +12,8 @@ use plan::pattern::{self, Case, Part, Piece};
 use protocol::request::FailureKind;
 
 use crate::base::error::QueryError;
-use crate::functions::time::calendar::{DAY, JULIAN, SECOND, civil, day_of, iso_week};
-use crate::functions::time::intervals::{is_infinite, times};
+use crate::functions::time::calendar::{DAY, JULIAN, SECOND, civil, day_of, is_infinite, iso_week};
+use crate::functions::time::intervals::times;
 
 /// What the results for one batch may take.
 const MAX_BYTES: usize = 64 << 20;

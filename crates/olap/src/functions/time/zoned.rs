@@ -14,11 +14,11 @@ use plan::{Clock, Field, Named, Zone};
 use protocol::request::FailureKind;
 
 use crate::base::error::QueryError;
-use crate::expr::computed::map;
+use crate::base::operand::map;
 use crate::functions::convert::{read, written};
-use crate::functions::time::calendar::{DAY, END, FIRST, SECOND, begin};
+use crate::functions::time::calendar::{DAY, END, FIRST, SECOND, begin, is_infinite};
 use crate::functions::time::interval_values::{age, number};
-use crate::functions::time::intervals::{self, between_infinities, compared_date, is_infinite};
+use crate::functions::time::intervals::{self, between_infinities, compared_date};
 
 /// `zone`: `None` if it is null.
 pub fn zoned(

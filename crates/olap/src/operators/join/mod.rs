@@ -70,13 +70,12 @@ use self::gather::{Gathered, gather};
 use self::partwise::Partwise;
 use self::shape::Shape;
 use self::streaming::{Ready, Streaming};
-use crate::build::inner_join::Key;
 use crate::spill::Means;
 
 pub use self::ordered::Bound;
 pub use self::plan::{Join, Limit};
 pub use self::ranks::{Ranked, Ranking};
-pub use self::shape::{First, Given};
+pub use self::shape::{First, Given, Key};
 
 /// A join of two plans.
 #[derive(Debug)]

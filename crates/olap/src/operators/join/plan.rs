@@ -12,8 +12,7 @@ use super::JoinExec;
 use super::layout::Layout;
 use super::ordered::Bound;
 use super::ranks::Ranked;
-use super::shape::{First, Given, Residual, Shape};
-use crate::build::inner_join::Key;
+use super::shape::{First, Given, Key, Residual, Shape};
 
 /// A join, whose left side is the one that is put into a table.
 pub struct Join {

@@ -13,6 +13,9 @@ use datafusion_physical_expr::PhysicalExpr;
 use super::layout::Layout;
 use super::ordered::Bound;
 
+/// A key, or a limit: of the build side, and of the probe side.
+pub type Key = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
 /// The left side of a kind of join is the one that is put into a table.
 #[derive(Debug)]
 pub struct Shape {

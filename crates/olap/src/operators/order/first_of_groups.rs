@@ -15,7 +15,7 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exec
 use futures::TryStreamExt;
 
 use crate::base::keys::{Keys, OwnedKey, SortColumn};
-use crate::build::top::Section;
+use crate::operators::order::section::Section;
 
 #[derive(Debug)]
 pub struct FirstOfGroups {

@@ -2,6 +2,7 @@
 
 pub mod first_of_groups;
 pub mod runs;
+pub mod section;
 pub mod sort;
 pub mod sorter;
 pub mod thinned;

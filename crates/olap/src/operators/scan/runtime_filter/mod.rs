@@ -30,13 +30,8 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::StreamExt;
-use optimizer::join_order::Pair;
-use plan::catalogue::Kind;
-use plan::{ColumnId, Expr, Physical, Plan, Type};
 
 use self::members::Members;
-use crate::build::inner_join::Key;
-use crate::build::{Builder, Stage};
 
 mod members;
 #[cfg(test)]
@@ -166,65 +161,18 @@ impl KeyTest {
     }
 }
 
-/// The keys of a join that a scan of its probe side may ask for.
-#[derive(Default)]
-pub struct Partners(Vec<Partner>);
-
-struct Partner {
-    /// Which of the join's keys it is.
-    at: usize,
-    /// The probe side's.
-    column: ColumnId,
-    keys: Arc<JoinKeys>,
-}
-
-/// The column whose values a scan asks for if a join's build side has keys of that type, if they are integers on both sides.
-pub fn asked_column(plan: &Plan, probe: &Expr, build: Type) -> Option<ColumnId> {
-    let is_integer = |ty: Type| ty.kind() == Kind::Integer;
-    let ty = plan.type_of(probe);
-    let column = match probe {
-        Expr::Column { id } if build == ty || is_integer(build) && is_integer(ty) => *id,
-        Expr::Cast { to, arg } if is_integer(*to) && is_integer(build) => match &**arg {
-            Expr::Column { id } if is_integer(plan.type_of(arg)) => *id,
-            _ => return None,
-        },
-        _ => return None,
-    };
-    matches!(build.physical(), Physical::Int16 | Physical::Int32 | Physical::Int64).then_some(column)
-}
-
-impl Builder<'_> {
-    /// Of the keys of a join those that are integers on both sides, and a column on the probe side.
-    pub fn partners(&self, keys: &[Pair<'_>]) -> Partners {
-        let partner = |(at, (build, probe)): (usize, &Pair<'_>)| {
-            let column = asked_column(self.plan, probe, self.plan.type_of(build))?;
-            Some(Partner { at, column, keys: Arc::default() })
-        };
-        Partners(keys.iter().enumerate().filter_map(partner).collect())
-    }
-}
-
-impl Partners {
-    pub fn of_columns(&self) -> Vec<(ColumnId, Arc<JoinKeys>)> {
-        self.0.iter().map(|Partner { column, keys, .. }| (*column, keys.clone())).collect()
-    }
-
-    /// The build side, noting the keys that a scan asks for. `on`: the keys of both sides.
-    pub fn noted(self, build: Stage, on: &[Key]) -> Stage {
-        let wanted = self.0.into_iter().filter(|partner| Arc::strong_count(&partner.keys) > 1);
-        let noted = wanted.map(|Partner { at, keys, .. }| (on[at].0.clone(), keys)).collect::<Vec<_>>();
-        match noted.is_empty() {
-            true => build,
-            false => Stage { plan: Arc::new(GatherKeys { input: build.plan, noted }), ..build },
-        }
-    }
-}
-
 /// Hands on the rows of a build side, and notes their keys.
 #[derive(Debug)]
 pub struct GatherKeys {
     input: Arc<dyn ExecutionPlan>,
     noted: Vec<(Arc<dyn PhysicalExpr>, Arc<JoinKeys>)>,
+}
+
+impl GatherKeys {
+    /// `noted`: keys, and where they are noted.
+    pub fn new(input: Arc<dyn ExecutionPlan>, noted: Vec<(Arc<dyn PhysicalExpr>, Arc<JoinKeys>)>) -> GatherKeys {
+        GatherKeys { input, noted }
+    }
 }
 
 impl ExecutionPlan for GatherKeys {

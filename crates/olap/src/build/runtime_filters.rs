@@ -1,0 +1,95 @@
+//! Runtime filters: which scans below a join are told the keys of its build side.
+//!
+//! A scan below several joins asks for the keys of each. What must see all rows is put together without them.
+
+use std::sync::Arc;
+
+use optimizer::join_order::Pair;
+use plan::catalogue::Kind;
+use plan::{ColumnId, Expr, Physical, Plan, Type};
+
+use super::builder::Builder;
+use super::stage::Stage;
+use crate::operators::join::Key;
+use crate::operators::scan::runtime_filter::{GatherKeys, JoinKeys, KeyTest};
+
+/// The keys of a join that a scan of its probe side may ask for.
+#[derive(Default)]
+pub struct Partners(Vec<Partner>);
+
+struct Partner {
+    /// Which of the join's keys it is.
+    at: usize,
+    /// The probe side's.
+    column: ColumnId,
+    keys: Arc<JoinKeys>,
+}
+
+/// The column whose values a scan asks for if a join's build side has keys of that type, if they are integers on both sides.
+pub fn asked_column(plan: &Plan, probe: &Expr, build: Type) -> Option<ColumnId> {
+    let is_integer = |ty: Type| ty.kind() == Kind::Integer;
+    let ty = plan.type_of(probe);
+    let column = match probe {
+        Expr::Column { id } if build == ty || is_integer(build) && is_integer(ty) => *id,
+        Expr::Cast { to, arg } if is_integer(*to) && is_integer(build) => match &**arg {
+            Expr::Column { id } if is_integer(plan.type_of(arg)) => *id,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    matches!(build.physical(), Physical::Int16 | Physical::Int32 | Physical::Int64).then_some(column)
+}
+
+impl Builder<'_> {
+    /// Of the keys of a join those that are integers on both sides, and a column on the probe side.
+    pub fn partners(&self, keys: &[Pair<'_>]) -> Partners {
+        let partner = |(at, (build, probe)): (usize, &Pair<'_>)| {
+            let column = asked_column(self.plan, probe, self.plan.type_of(build))?;
+            Some(Partner { at, column, keys: Arc::default() })
+        };
+        Partners(keys.iter().enumerate().filter_map(partner).collect())
+    }
+
+    /// Of the joins above, for a scan of these columns.
+    pub fn key_tests(&self, columns: &[ColumnId]) -> Vec<KeyTest> {
+        let test = |(id, keys): &(ColumnId, Arc<JoinKeys>)| {
+            let column = columns.iter().position(|column| column == id)?;
+            Some(KeyTest::new(column, keys.clone()))
+        };
+        self.partners.borrow().iter().filter_map(test).collect()
+    }
+
+    /// Puts something together that has joins above for these of its columns only.
+    pub fn with_partners_of<T>(&self, columns: &[ColumnId], of: impl FnOnce() -> T) -> T {
+        let all = self.partners.take();
+        self.partners.replace(all.iter().filter(|(id, _)| columns.contains(id)).cloned().collect());
+        let result = of();
+        self.partners.replace(all);
+        result
+    }
+
+    /// Puts something together below one more join: rows without a partner do not come out of it.
+    pub fn below_join<T>(&self, partners: &[(ColumnId, Arc<JoinKeys>)], of: impl FnOnce() -> T) -> T {
+        let known = self.partners.borrow().len();
+        self.partners.borrow_mut().extend(partners.iter().cloned());
+        let result = of();
+        self.partners.borrow_mut().truncate(known);
+        result
+    }
+}
+
+impl Partners {
+    pub fn of_columns(&self) -> Vec<(ColumnId, Arc<JoinKeys>)> {
+        self.0.iter().map(|Partner { column, keys, .. }| (*column, keys.clone())).collect()
+    }
+
+    /// The build side, noting the keys that a scan asks for. `on`: the keys of both sides.
+    pub fn noted(self, build: Stage, on: &[Key]) -> Stage {
+        let wanted = self.0.into_iter().filter(|partner| Arc::strong_count(&partner.keys) > 1);
+        let noted = wanted.map(|Partner { at, keys, .. }| (on[at].0.clone(), keys)).collect::<Vec<_>>();
+        match noted.is_empty() {
+            true => build,
+            false => Stage { plan: Arc::new(GatherKeys::new(build.plan, noted)), ..build },
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Which rows are computed once for several parts of a query, and who reads them.
+
+use std::sync::Arc;
+
+use plan::{ColumnId, Rel};
+use protocol::request::Failure;
+use protocol::tree::Step;
+
+use super::builder::Builder;
+use super::parts::Parts;
+use super::stage::Stage;
+use super::statistics::Sampled;
+use crate::base::error::internal;
+use crate::operators::shared::{Reader, SharedRows};
+
+/// More rows are rather computed again than kept.
+pub const MOST_ROWS: f64 = 1e6;
+/// How many times fewer rows a join must have than its relations together.
+const SMALLER: f64 = 2.0;
+
+/// What is shared: an operator with equal ones, or one that is read several times itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Which {
+    Class(usize),
+    Operator(*const Rel),
+}
+
+/// Whether the rows of an operator that is read several times are kept. A join's are if they are much fewer than it is
+/// made of.
+pub fn is_kept(rel: &Rel, statistics: &Sampled<'_>) -> bool {
+    let rows = statistics.rows(rel);
+    let joined = Parts::of(rel).relations;
+    let is_less = || rows * SMALLER <= joined.iter().map(|rel| statistics.rows(rel)).sum::<f64>();
+    rows <= MOST_ROWS && (joined.len() == 1 || is_less())
+}
+
+impl<'a> Builder<'a> {
+    /// The rows of `rel` if an equal operator is elsewhere in the plan.
+    pub fn common(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Option<Stage>, Failure> {
+        let Some((class, columns)) = self.common.class(rel) else { return Ok(None) };
+        self.shared(Which::Class(class), rel, columns, needed).map(Some)
+    }
+
+    /// The rows of `rel`, computed for all that ask for the same. `columns`: those that any of them needs, each one's in
+    /// the same order.
+    pub fn shared(
+        &self,
+        which: Which,
+        rel: &'a Rel,
+        columns: &[ColumnId],
+        needed: &[ColumnId],
+    ) -> Result<Stage, Failure> {
+        let known = self.shared.borrow().get(&which).cloned();
+        let is_first = known.is_none();
+        let (number, rows) = match known {
+            Some(known) => known,
+            None => {
+                let Stage { plan, columns: made } = self.with_partners_of(&[], || self.alone(rel, columns))?;
+                let place = |id: &ColumnId| {
+                    let at = made.iter().position(|other| other == id);
+                    at.ok_or_else(|| internal(format!("column {id:?} is not there to be shared")))
+                };
+                let places = columns.iter().map(place).collect::<Result<_, _>>()?;
+                let mut all = self.shared.borrow_mut();
+                let known = (all.len() as u16 + 1, Arc::new(SharedRows::new(plan, places)));
+                all.insert(which, known.clone());
+                known
+            }
+        };
+        let read: Vec<usize> = (0..columns.len()).filter(|i| needed.contains(&columns[*i])).collect();
+        let columns: Vec<ColumnId> = read.iter().map(|i| columns[*i]).collect();
+        let reader = Arc::new(Reader::new(rows, read, &columns, is_first));
+        let plan =
+            self.observer.operator(reader, || (Step::Shared { number, is_first }, Some(self.statistics.rows(rel))));
+        Ok(Stage { plan, columns })
+    }
+}
