@@ -4,8 +4,8 @@ use arrow_buffer::BooleanBuffer;
 use colstore::{CHUNK_ROWS, Coded};
 use plan::{ArithOp, BoolOp, CmpOp};
 
-use super::Trouble;
 use super::program::{Program, Register, Step};
+use super::trouble::Trouble;
 
 /// A chunk of the table, where it lies in memory.
 pub struct Chunk {

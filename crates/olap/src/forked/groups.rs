@@ -1,8 +1,8 @@
 //! The groups: a table of hashes in memory that is there before the fork.
 
-use super::Trouble;
 use super::evaluate::{Registers, State};
 use super::program::{Program, What};
+use super::trouble::Trouble;
 
 /// More groups are the heap's.
 const MOST_GROUPS: usize = 1 << 16;

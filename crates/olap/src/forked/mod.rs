@@ -15,10 +15,11 @@ mod evaluate;
 mod groups;
 mod program;
 mod reply;
+mod trouble;
 
 use colstore::{CHUNK_ROWS, Coded, Errand, OutOfMemory, TableView};
 use plan::{ColumnId, Literal, Meaning, Plan, Rel, Relation, Source, words};
-use protocol::request::{Failure, FailureKind, Refusal, SentRows};
+use protocol::request::{Failure, Refusal, SentRows};
 use protocol::tree::{Actual, EnginePlan, Operator, Step};
 
 use evaluate::{Chunk, Registers};
@@ -191,18 +192,4 @@ impl Errand for Work {
         }
         reply::write(&self.program, &self.groups, passed, reply)
     }
-}
-
-/// Why a child gives up. The heap knows better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
-    /// Some value is an error, perhaps.
-    Raised,
-    TooManyGroups,
-    /// Of a text that is grouped by.
-    LongText,
-}
-
-fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
-    Failure { kind, message: message.into() }
 }

@@ -12,7 +12,7 @@ use colstore::{SHORT_TEXT, text_of_number};
 
 use super::groups::Groups;
 use super::program::{Output, Program, What};
-use super::{Trouble, failure};
+use super::trouble::{Trouble, failure};
 use crate::base::error::internal;
 
 const HEADER: usize = 1 + 2 * size_of::<u64>();

@@ -18,9 +18,9 @@ use datafusion_common::error::{DataFusionError, Result};
 use plan::{Element, Interval, Type, numeric};
 
 use super::joined::bytes;
+use super::list_of::{LONGEST, ListOf, too_long};
 use super::order::Order;
 use super::rows::Grouped;
-use super::{LONGEST, ListOf, too_long};
 
 /// Bytes of a varlena's length.
 const LENGTH: usize = 4;

@@ -9,9 +9,9 @@ use arrow_schema::DataType;
 use datafusion_common::error::Result;
 use datafusion_common::scalar::ScalarValue;
 
+use super::list_of::{LONGEST, ListOf, Second, too_long};
 use super::order::Order;
 use super::rows::Grouped;
-use super::{LONGEST, ListOf, Second, too_long};
 
 pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
     let mut out = BinaryViewBuilder::with_capacity(rows.groups());

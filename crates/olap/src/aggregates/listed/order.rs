@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 use datafusion_common::error::Result;
 use hashbrown::HashSet;
 
-use super::Sorted;
+use super::list_of::Sorted;
 use crate::base::keys::{KeyRows, Keys};
 use crate::functions::numbers::floats::canonical;
 

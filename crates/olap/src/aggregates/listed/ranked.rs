@@ -11,9 +11,9 @@ use datafusion_common::scalar::ScalarValue;
 use plan::Listing;
 use protocol::request::FailureKind;
 
+use super::list_of::{ListOf, Second};
 use super::order::Order;
 use super::rows::Grouped;
-use super::{ListOf, Second};
 use crate::base::error::QueryError;
 
 pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {

@@ -5,7 +5,7 @@
 
 use protocol::request::FailureKind;
 
-use super::{BROKEN, Outcome, Part, number_of, place};
+use super::part::{BROKEN, Outcome, Part, number_of, place};
 use crate::base::error::QueryError;
 
 /// The text, without blanks around it.

@@ -12,8 +12,10 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 
 use numeric::Numeric;
+use protocol::request::FailureKind;
 
-use super::{BROKEN, Outcome, Part, number_of, place};
+use super::part::{BROKEN, Outcome, Part, number_of, place};
+use crate::base::error::QueryError;
 
 const COUNT: u32 = 0x0fff_ffff;
 const SCALAR: u32 = 0x1000_0000;
@@ -240,7 +242,7 @@ impl Value<'_> {
 
     fn show(&self, out: &mut String, depth: usize) -> Outcome<()> {
         if depth > DEEPEST {
-            return Err(super::QueryError(super::FailureKind::TooLarge));
+            return Err(QueryError(FailureKind::TooLarge));
         }
         match self {
             Value::Null => out.push_str("null"),

@@ -2,6 +2,7 @@
 
 mod json;
 mod jsonb;
+mod part;
 
 use std::sync::Arc;
 
@@ -15,26 +16,12 @@ use plan::{Document, Named, Type};
 use protocol::request::FailureKind;
 
 use self::jsonb::Value;
+use self::part::{BROKEN, Outcome, Part};
 use crate::base::error::QueryError;
 use crate::functions::numerics::Collected;
 
 /// What the results of one call for one batch may take.
 const MAX_BYTES: usize = 64 << 20;
-
-type Outcome<T> = std::result::Result<T, QueryError>;
-
-/// A document that is not one: the mirror has it as the table does.
-const BROKEN: QueryError = QueryError(FailureKind::Internal);
-
-/// Which part of a document is wanted.
-#[derive(Clone, Copy)]
-enum Part<'a> {
-    Member(&'a str),
-    Element(i32),
-    /// A member of an object, or the element of an array that a text is the number of.
-    Step(&'a str),
-    Whole,
-}
 
 /// The second operand.
 enum Keys {
@@ -199,19 +186,4 @@ impl Room {
         self.left = self.left.checked_sub(bytes).ok_or(QueryError(FailureKind::OutOfMemory))?;
         Ok(())
     }
-}
-
-/// The place of an element that is counted from the front, or from the end if the number is negative.
-fn place(number: i64, length: usize) -> Option<usize> {
-    let at = if number < 0 { number.checked_add(length as i64)? } else { number };
-    usize::try_from(at).ok().filter(|at| *at < length)
-}
-
-/// What a step of a path says of an array, as C's `strtol` reads it.
-fn number_of(step: &str) -> Option<i64> {
-    let step = step.trim_start_matches(|c| matches!(c, ' ' | '\t'..='\r'));
-    let digits = step.strip_prefix(['+', '-']).unwrap_or(step);
-    let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number = all_digits.then(|| step.parse::<i32>().ok()).flatten()?;
-    Some(number.into())
 }

@@ -23,10 +23,10 @@ use futures::TryStreamExt;
 use futures::stream::{BoxStream, StreamExt};
 use parking_lot::Mutex;
 
-use super::Spent;
 use super::gather::joined;
 use super::parts::{Extent, PARTS, PIECE, Part, Rows, Side, Writer, Written};
 use super::shape::Shape;
+use super::spent::Spent;
 use super::table::{MOST_ROWS, Table};
 use crate::spill::{Account, Means, Room, Stored, blocking};
 

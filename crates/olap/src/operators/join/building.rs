@@ -9,9 +9,9 @@ use arrow_select::concat::concat;
 use datafusion_common::error::{DataFusionError, Result};
 use parking_lot::Mutex;
 
-use super::built::{Built, Finder};
-use super::layout::Layout;
-use super::ordered::{in_order, ordering_bytes};
+use super::built::{Built, Finder, KeyBounds};
+use super::layout::{Layout, places_kept};
+use super::ordering::{in_order, ordering_bytes};
 use super::shape::Shape;
 use super::table::Table;
 use super::words::Packing;
@@ -91,6 +91,15 @@ impl Building {
     }
 }
 
+/// A build side of these rows, put together by this thread.
+pub fn put_together(shape: &Shape, batches: Vec<RecordBatch>) -> Result<Built> {
+    let mut bounds = KeyBounds::of(&shape.build);
+    batches.iter().for_each(|batch| bounds.add(&shape.build.keys_of(batch)));
+    let building = Building::new(shape, batches, bounds.packing(), false);
+    building.run(&shape.build)?;
+    building.done(shape)
+}
+
 /// What it takes beside the rows themselves, at most.
 pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing, threads: usize) -> usize {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -107,11 +116,6 @@ pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing,
 /// How many of the columns are put together: what is looked for may turn out to be ordered.
 fn places_needed(shape: &Shape, packing: &Packing) -> usize {
     if shape.bounds.is_empty() { places_kept(&shape.build, packing) } else { shape.build.schema().fields().len() }
-}
-
-/// How many of them stay: words that tell keys apart stand for them.
-pub fn places_kept(layout: &Layout, packing: &Packing) -> usize {
-    if packing.is_exact() { layout.kept() } else { layout.without_ranks() }
 }
 
 fn together(ty: &DataType, mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {

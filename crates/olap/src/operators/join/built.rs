@@ -6,7 +6,6 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use datafusion_common::error::Result;
 
-use super::building::Building;
 use super::layout::Layout;
 use super::ordered::Ordered;
 use super::shape::Shape;
@@ -25,15 +24,6 @@ pub struct Built {
 }
 
 impl Built {
-    /// Of these rows.
-    pub fn of(shape: &Shape, batches: Vec<RecordBatch>) -> Result<Built> {
-        let mut bounds = KeyBounds::of(&shape.build);
-        batches.iter().for_each(|batch| bounds.add(&shape.build.keys_of(batch)));
-        let building = Building::new(shape, batches, bounds.packing(), false);
-        building.run(&shape.build)?;
-        building.done(shape)
-    }
-
     pub fn new(shape: &Shape, rows: usize, columns: Vec<ArrayRef>, finder: Finder) -> Built {
         let marks = if shape.marks_build() { rows } else { 0 };
         Built { rows, columns, finder, met: (0..marks).map(|_| AtomicBool::new(false)).collect() }

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteViewArray, Primitive
 use arrow_schema::DataType;
 use datafusion_common::error::{DataFusionError, Result};
 
-use super::probe::Pairs;
+use super::pairs::Pairs;
 
 /// Keeps the pairs whose keys are equal; none of their keys is null.
 pub fn retain_equal(pairs: &mut Pairs, build: &[ArrayRef], probe: &[ArrayRef]) -> Result<()> {

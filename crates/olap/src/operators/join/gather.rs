@@ -18,11 +18,11 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 
-use super::Spent;
 use super::building::{Building, building_bytes};
 use super::built::{Built, KeyBounds};
 use super::parts::{Side, Writer, Written};
 use super::shape::Shape;
+use super::spent::Spent;
 use super::table::MOST_ROWS;
 use crate::base::bytes::bytes_of;
 use crate::spill::{Account, Means, Room, blocking};

@@ -8,6 +8,7 @@ use datafusion_common::error::Result;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 
+use super::words::Packing;
 use crate::base::compact::lean;
 
 /// Columns of the input that are kept, behind them keys that are none of these, and then what is ranked.
@@ -117,4 +118,9 @@ impl Layout {
     pub fn ranks_of<'a>(&self, columns: &'a [ArrayRef]) -> &'a [ArrayRef] {
         &columns[self.without_ranks()..]
     }
+}
+
+/// How many of the columns stay, once they are put together: words that tell keys apart stand for them.
+pub fn places_kept(layout: &Layout, packing: &Packing) -> usize {
+    if packing.is_exact() { layout.kept() } else { layout.without_ranks() }
 }

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::apart::{Apart, READ_BYTES, batches, is_joined_once, memory_of};
-use super::built::Built;
+use super::building::put_together;
 use super::output::BuildRows;
 use super::parts::{Extent, Part};
 use super::probe::{Prober, Step};
@@ -32,7 +32,7 @@ pub struct Partwise {
 impl Partwise {
     pub fn new(shape: Arc<Shape>, apart: Arc<Apart>, batch_size: usize) -> Result<Partwise> {
         let room = apart.room()?;
-        let nothing = Arc::new(Built::of(&shape, Vec::new())?);
+        let nothing = Arc::new(put_together(&shape, Vec::new())?);
         let prober = Prober::new(shape.clone(), nothing, batch_size);
         Ok(Partwise { shape, apart, batch_size, part: None, prober, _room: room })
     }
@@ -129,7 +129,7 @@ impl Joining {
         self.begun = true;
         prober.let_go()?;
         let rows = self.some_of_build().await?;
-        let built = Arc::new(Built::of(&self.shape, rows)?);
+        let built = Arc::new(put_together(&self.shape, rows)?);
         let is_last = self.next.is_none();
         prober.turn_to(built.clone(), is_last);
         let batch_size = self.batch_size;

@@ -8,11 +8,10 @@ use datafusion_common::{JoinSide, JoinType};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::joins::utils::JoinFilter;
 
-use super::JoinExec;
+use super::exec::JoinExec;
 use super::layout::Layout;
-use super::ordered::Bound;
 use super::ranks::Ranked;
-use super::shape::{First, Given, Key, Residual, Shape};
+use super::shape::{Bound, First, Given, Key, Residual, Shape};
 
 /// A join, whose left side is the one that is put into a table.
 pub struct Join {

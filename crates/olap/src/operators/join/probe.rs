@@ -17,10 +17,12 @@ use arrow_select::filter::FilterBuilder;
 use datafusion_common::JoinType;
 use datafusion_common::error::{DataFusionError, Result};
 
+use super::building::put_together;
 use super::built::{Built, Finder};
 use super::equal::retain_equal;
 use super::ordered::Ordered;
 use super::output::{Rows, Side, batch_of, columns_of};
+use super::pairs::Pairs;
 use super::shape::{First, Shape};
 
 /// Batches of fewer rows wait for others.
@@ -32,41 +34,6 @@ const WALKED: usize = 16;
 /// Candidates of a row that needs one partner: mostly it is among the first ones. If not, so many times more.
 const FIRST_SHARE: usize = 4;
 const NEXT_SHARE: usize = 8;
-
-/// A row of each side, counted from 0.
-#[derive(Debug, Default)]
-pub struct Pairs {
-    pub build: Vec<u32>,
-    pub probe: Vec<u32>,
-}
-
-impl Pairs {
-    #[inline]
-    pub fn push(&mut self, build: u32, probe: u32) {
-        self.build.push(build);
-        self.probe.push(probe);
-    }
-
-    pub fn len(&self) -> usize {
-        self.build.len()
-    }
-
-    fn with_capacity(pairs: usize) -> Pairs {
-        Pairs { build: Vec::with_capacity(pairs), probe: Vec::with_capacity(pairs) }
-    }
-
-    #[inline]
-    pub fn retain(&mut self, keep: impl Fn(usize, usize) -> bool) {
-        let mut kept = 0;
-        for at in 0..self.len() {
-            let (build, probe) = (self.build[at], self.probe[at]);
-            (self.build[kept], self.probe[kept]) = (build, probe);
-            kept += usize::from(keep(build as usize, probe as usize));
-        }
-        self.build.truncate(kept);
-        self.probe.truncate(kept);
-    }
-}
 
 /// What a step of the work has led to.
 pub enum Step {
@@ -133,7 +100,7 @@ impl Prober {
 
     /// Lets go of the build side, before there is another one.
     pub fn let_go(&mut self) -> Result<()> {
-        self.built = Arc::new(Built::of(&self.shape, Vec::new())?);
+        self.built = Arc::new(put_together(&self.shape, Vec::new())?);
         Ok(())
     }
 
@@ -471,7 +438,7 @@ mod tests {
     }
 
     fn built(shape: &Shape, keys: Vec<Option<i64>>) -> Arc<Built> {
-        Arc::new(Built::of(shape, vec![rows("b", keys)]).unwrap())
+        Arc::new(put_together(shape, vec![rows("b", keys)]).unwrap())
     }
 
     /// All batches that come of one.

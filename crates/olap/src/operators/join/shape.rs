@@ -11,7 +11,6 @@ use datafusion_common::error::Result;
 use datafusion_physical_expr::PhysicalExpr;
 
 use super::layout::Layout;
-use super::ordered::Bound;
 
 /// A key, or a limit: of the build side, and of the probe side.
 pub type Key = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
@@ -29,6 +28,31 @@ pub struct Shape {
     pub residual: Option<Residual>,
     pub output: Vec<Given>,
     pub schema: SchemaRef,
+}
+
+/// What a value of the build side is to one of the probe side, at the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    AtLeast,
+    MoreThan,
+    AtMost,
+    LessThan,
+}
+
+impl Bound {
+    /// Whether it is the probe's value that is the lower one.
+    pub fn is_lower(self) -> bool {
+        matches!(self, Bound::AtLeast | Bound::MoreThan)
+    }
+
+    pub fn operator(self) -> &'static str {
+        match self {
+            Bound::AtLeast => ">=",
+            Bound::MoreThan => ">",
+            Bound::AtMost => "<=",
+            Bound::LessThan => "<",
+        }
+    }
 }
 
 /// Partners of a row of the probe side that come first in the order of what a limit compares, and those that are level with them.

@@ -12,7 +12,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use plan::Frame;
 
 use crate::base::keys::{Key, KeyRows, Keys};
-use crate::operators::window::frames::Layout;
+use crate::operators::window::frames::{Edges, Layout};
 
 /// A frame, with what says how far one of values reaches.
 #[derive(Clone, Debug)]
@@ -90,13 +90,6 @@ impl Column {
     fn key(&self, row: usize) -> Option<Key<'_>> {
         self.values.is_valid(row).then(|| self.keys.row(row))
     }
-}
-
-/// The places of each row, where a frame of values begins and behind its end, if edges say so.
-#[derive(Default)]
-pub struct Edges {
-    pub starts: Vec<usize>,
-    pub ends: Vec<usize>,
 }
 
 /// For each row the first place, from that of the row before it on, that is not passed.

@@ -7,7 +7,13 @@ use datafusion_common::error::Result;
 use plan::{Bound, Exclude, Frame, Unit};
 
 use crate::base::keys::{KeyRows, Keys};
-use crate::operators::window::edges::Edges;
+
+/// The places of each row, where a frame of values begins and behind its end, if edges say so.
+#[derive(Default)]
+pub struct Edges {
+    pub starts: Vec<usize>,
+    pub ends: Vec<usize>,
+}
 
 /// Whole partitions, one behind the other.
 pub struct Layout {

@@ -1,0 +1,158 @@
+//! Collects the rows of all groups, and makes each group's value in the end.
+
+use std::fmt;
+
+use arrow_array::{ArrayRef, BooleanArray, new_null_array};
+use arrow_schema::DataType;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_common::scalar::ScalarValue;
+use datafusion_expr::function::AccumulatorArgs;
+use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature};
+use plan::Listing;
+
+use super::list_of::ListOf;
+use super::order::Order;
+use super::rows::Rows;
+use super::{arrays, joined, ranked};
+
+impl ListOf {
+    /// A value for each of so many groups.
+    fn made(&self, rows: Rows, groups: usize) -> Result<ArrayRef> {
+        if matches!(self.of, Listing::Discrete | Listing::Continuous) {
+            ranked::share(self)?;
+        }
+        if rows.len() == 0 {
+            return Ok(new_null_array(&self.result(), groups));
+        }
+        let mut rows = rows.by_group(groups)?;
+        let order = Order::of(&self.order, &rows.columns)?;
+        match self.of {
+            Listing::Joined => joined::made(self, &mut rows, &order),
+            Listing::Array => arrays::made(self, &mut rows, &order),
+            Listing::Discrete | Listing::Continuous | Listing::Mode => ranked::made(self, &mut rows, &order),
+        }
+    }
+
+    /// What so many rows take, in columns of so many bytes, until something is made of them: as they are kept; put behind one
+    /// another; with what they are ordered by; and as what is made of them.
+    fn bytes(&self, rows: &Rows) -> usize {
+        let listed = match self.of {
+            Listing::Joined | Listing::Array => rows.bytes(),
+            Listing::Discrete | Listing::Continuous | Listing::Mode => 0,
+        };
+        2 * rows.bytes() + listed + rows.len() * Order::bytes_of_row(&self.order)
+    }
+}
+
+impl AggregateUDFImpl for ListOf {
+    fn name(&self) -> &str {
+        plan::catalogue::Aggregate::Listed(self.of).row().name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.result())
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(One(self.collecting())))
+    }
+
+    fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(self.collecting()))
+    }
+}
+
+impl ListOf {
+    fn collecting(&self) -> Collecting {
+        Collecting { list: self.clone(), rows: Rows::default(), groups: 0 }
+    }
+}
+
+fn no_partial_states<T>() -> Result<T> {
+    Err(DataFusionError::Internal("a list in two phases".into()))
+}
+
+/// The rows so far of so many groups.
+struct Collecting {
+    list: ListOf,
+    rows: Rows,
+    groups: usize,
+}
+
+impl fmt::Debug for Collecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collecting").field("list", &self.list).field("rows", &self.rows.len()).finish()
+    }
+}
+
+impl GroupsAccumulator for Collecting {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<()> {
+        self.groups = total_groups;
+        self.rows.add(values, self.list.included(values, filter), |row| groups[row])
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef], _: &[usize], _: usize) -> Result<()> {
+        no_partial_states()
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        match emit_to {
+            EmitTo::All => self.list.made(std::mem::take(&mut self.rows), self.groups),
+            EmitTo::First(_) => Err(DataFusionError::Internal("lists of some of the groups".into())),
+        }
+    }
+
+    fn state(&mut self, _: EmitTo) -> Result<Vec<ArrayRef>> {
+        no_partial_states()
+    }
+
+    fn convert_to_state(&self, _: &[ArrayRef], _: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        no_partial_states()
+    }
+
+    fn size(&self) -> usize {
+        self.list.bytes(&self.rows)
+    }
+}
+
+/// All rows are one group.
+#[derive(Debug)]
+struct One(Collecting);
+
+impl Accumulator for One {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let included = self.0.list.included(values, None);
+        self.0.rows.add(values, included, |_| 0)
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        no_partial_states()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let made = self.0.list.made(std::mem::take(&mut self.0.rows), 1)?;
+        ScalarValue::try_from_array(&made, 0)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        no_partial_states()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}

@@ -1,0 +1,17 @@
+//! What goes wrong in a child, and with its reply.
+
+use protocol::request::{Failure, FailureKind};
+
+/// Why a child gives up. The heap knows better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Some value is an error, perhaps.
+    Raised,
+    TooManyGroups,
+    /// Of a text that is grouped by.
+    LongText,
+}
+
+pub fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
+    Failure { kind, message: message.into() }
+}

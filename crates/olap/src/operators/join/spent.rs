@@ -1,0 +1,20 @@
+//! How long tasks have worked.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Time of tasks that no stream waits for in its own time.
+#[derive(Debug, Default)]
+pub struct Spent(AtomicU64);
+
+impl Spent {
+    pub fn since(&self, start: Option<Instant>) {
+        if let Some(start) = start {
+            self.0.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
+    pub fn nanoseconds(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
