@@ -8,7 +8,8 @@ use plan::{Named, Type};
 
 use crate::functions::convert::{read, written};
 use crate::functions::greatest::{extreme_in_locale, extreme_of};
-use crate::functions::numbers::{maths, spread};
+use crate::functions::numbers::maths;
+use crate::functions::numerics::spread;
 use crate::functions::text::calls as texts;
 use crate::functions::time::{calendar, differences, intervals, to_char};
 use crate::functions::{arrays, documents, enums, numerics};

@@ -24,9 +24,9 @@ use crate::expr::computed::{IntegerType, Kernel, computed};
 use crate::expr::conditional::{Part, case, coalesce};
 use crate::expr::logic::guarded;
 use crate::expr::membership::with_lists;
+use crate::expr::zoned::zoned;
 use crate::functions::numbers::{decimals, floats};
 use crate::functions::numerics;
-use crate::functions::time::zoned::zoned;
 
 type Physical = Arc<dyn PhysicalExpr>;
 

@@ -6,5 +6,6 @@ pub mod dispatch;
 pub mod logic;
 mod lowering;
 pub mod membership;
+mod zoned;
 
 pub use self::lowering::{Known, Lowering, column_name, constant, locale, planning};

@@ -10,6 +10,5 @@ pub mod decimals;
 pub mod floats;
 mod integers;
 pub mod maths;
-pub mod spread;
 
 pub use self::integers::{Divisor, Integer};

@@ -5,4 +5,3 @@ pub mod differences;
 pub mod interval_values;
 pub mod intervals;
 pub mod to_char;
-pub mod zoned;

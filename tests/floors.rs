@@ -1,0 +1,210 @@
+//! Rooms stand on floors, and a room knows only rooms on floors below its own: no arrow runs up, and there is no circle.
+//!
+//! A room is a folder or a file. It knows what the paths in its code name. Tests within the code may know all rooms.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder of source, and its rooms: floor by floor, from the ground up.
+struct House {
+    folder: &'static str,
+    floors: &'static [&'static [&'static str]],
+}
+
+const HOUSES: &[House] = &[
+    House {
+        folder: "crates/olap/src",
+        floors: &[
+            &["base"],
+            &["forked", "functions", "spill"],
+            &["expr"],
+            &["aggregates"],
+            &["operators"],
+            &["observe"],
+            &["build"],
+            &["runtime"],
+        ],
+    },
+    House {
+        folder: "crates/olap/src/functions",
+        floors: &[
+            &["time"],
+            &["numbers"],
+            &["numerics", "order"],
+            &["arrays", "convert", "documents", "enums", "greatest", "text"],
+        ],
+    },
+    House {
+        folder: "crates/olap/src/operators",
+        floors: &[&["join", "order", "scan", "shared", "unfold", "window"], &["group"]],
+    },
+];
+
+/// A file: its module's path from the root of its crate, and what is read of it.
+struct File {
+    module: Vec<String>,
+    code: String,
+}
+
+#[test]
+fn rooms_know_only_those_below() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for House { folder, floors } in HOUSES {
+        let within: Vec<String> = folder.split('/').skip_while(|part| *part != "src").skip(1).map(Into::into).collect();
+        let mut files = Vec::new();
+        read(&root.join(folder), &within, &mut files);
+        let wrong = violations(&within, floors, &files);
+        assert!(wrong.is_empty(), "{folder}:\n{}", wrong.join("\n"));
+    }
+}
+
+/// All files of a folder, but for those that are compiled for tests alone.
+fn read(folder: &Path, module: &[String], files: &mut Vec<File>) {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let face = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let faces = face("lib.rs") + &face("mod.rs") + &face("main.rs");
+    for path in paths {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let inner = [module, std::slice::from_ref(&name)].concat();
+        if faces.contains(&format!("#[cfg(test)]\nmod {name};"))
+            || faces.contains(&format!("#[cfg(test)]\npub mod {name};"))
+        {
+            continue;
+        } else if path.is_dir() {
+            read(&path, &inner, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let is_face = ["lib", "mod", "main"].contains(&&*name);
+            let module = if is_face { module.to_vec() } else { inner };
+            files.push(File { module, code: code_of(&fs::read_to_string(path).unwrap()) });
+        }
+    }
+}
+
+/// A file without its comments and its module of tests.
+fn code_of(text: &str) -> String {
+    let mut code = String::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let is_tests = |next: &&str| next.contains("mod ") && next.ends_with('{');
+        if line == "#[cfg(test)]" && lines.peek().is_some_and(is_tests) {
+            lines.by_ref().find(|line| *line == "}");
+        } else if !line.trim_start().starts_with("//") {
+            code.push_str(line);
+            code.push('\n');
+        }
+    }
+    code
+}
+
+/// Paths that run up, and rooms without a floor, in a line each. The module `within` is the face, whose files know all rooms.
+fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<String> {
+    let floor = |room: &str| floors.iter().position(|rooms| rooms.contains(&room));
+    let room_of = |path: &[String]| path.strip_prefix(within).and_then(|path| path.first()).cloned();
+    let rooms: BTreeSet<String> = files.iter().filter_map(|file| room_of(&file.module)).collect();
+    let mut wrong: BTreeSet<String> =
+        rooms.iter().filter(|room| floor(room).is_none()).map(|room| format!("{room} has no floor")).collect();
+    let gone = floors.concat().into_iter().filter(|room| !rooms.contains(*room));
+    wrong.extend(gone.map(|room| format!("{room} is on a floor and not there")));
+
+    // An item that the face hands on belongs to the room that it is from.
+    let mut handed_on: BTreeMap<String, String> = BTreeMap::new();
+    for File { module, code } in files.iter().filter(|file| file.module == within) {
+        for path in code.split("use ").skip(1).flat_map(paths).map(|path| absolute(module, path)) {
+            let path =
+                if path.first().is_some_and(|room| rooms.contains(room)) { [within, &path].concat() } else { path };
+            handed_on.extend(path.last().cloned().zip(room_of(&path)));
+        }
+    }
+    for File { module, code } in files {
+        let Some(own) = room_of(module) else { continue };
+        let starts = ["crate::", "super::"].into_iter().flat_map(|start| code.match_indices(start));
+        // Of `super::super::` the first one says it all.
+        let starts = starts.filter(|(at, _)| !code[..*at].ends_with("::"));
+        for path in starts.flat_map(|(at, _)| paths(&code[at..])).map(|path| absolute(module, path)) {
+            let Some(name) = room_of(&path) else { continue };
+            let known = if rooms.contains(&name) { Some(&name) } else { handed_on.get(&name) };
+            match known {
+                Some(room) if *room == own || floor(room) < floor(&own) => {}
+                Some(room) => {
+                    _ = wrong.insert(format!("{own} knows {room}: {} names {}", module.join("::"), path.join("::")))
+                }
+                None => {
+                    _ = wrong.insert(format!("{own} knows the face: {} names {}", module.join("::"), path.join("::")))
+                }
+            }
+        }
+    }
+    wrong.into_iter().collect()
+}
+
+/// The paths that a text begins with: one, or those of a tree in braces.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
+    let start: Vec<String> = text[..end].split("::").filter(|name| !name.is_empty()).map(Into::into).collect();
+    let Some(group) = text[end..].strip_prefix('{').filter(|_| text[..end].ends_with("::") || end == 0) else {
+        return vec![start];
+    };
+    let (mut depth, mut first, mut all) = (0, 0, Vec::new());
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            ',' | '}' if depth == 0 => {
+                let inner = group[first..at].trim();
+                all.extend(paths(inner).into_iter().map(|path| [&start[..], &path].concat()));
+                first = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    all
+}
+
+/// A path as it is named in a module, from the root of the crate.
+fn absolute(module: &[String], path: Vec<String>) -> Vec<String> {
+    let up = path.iter().take_while(|name| *name == "super").count();
+    match path.first().map(String::as_str) {
+        Some("crate") => path[1..].to_vec(),
+        Some("self") => [module, &path[1..]].concat(),
+        Some("super") => [&module[..module.len().saturating_sub(up)], &path[up..]].concat(),
+        _ => path,
+    }
+}
+
+#[test]
+fn what_is_on_the_wrong_floor_is_found() {
+    let floors: &[&[&str]] = &[&["ground"], &["middle"], &["top", "tower"]];
+    let face = "mod ground;\npub use ground::Stone;\npub use self::top::{Roof, tile as brick};\n";
+    let found = |module: &str, text: &str| {
+        let file = |module: &str, text: &str| File {
+            module: module.split("::").filter(|name| !name.is_empty()).map(Into::into).collect(),
+            code: code_of(text),
+        };
+        let rooms = ["ground", "middle", "top", "tower"].map(|room| file(room, ""));
+        let files: Vec<File> = rooms.into_iter().chain([file("", face), file(module, text)]).collect();
+        violations(&[], floors, &files)
+    };
+    let fine = "use crate::ground::{a, b};\nuse super::other;\nuse crate::{Stone, ground};\n// crate::top\n\
+                #[cfg(test)]\nmod tests {\n    use crate::top;\n}\nfn f() { super::super::ground::a() }\n";
+    assert_eq!(found("middle::inner", fine), [""; 0]);
+    for wrong in [
+        "use crate::top::roof;",
+        "use crate::{ground::{a, b}, top::Roof};",
+        "use super::super::tower;",
+        "fn f() -> crate::top::Roof {}",
+        "use crate::Roof;",
+        "use crate::unheard_of;",
+    ] {
+        assert_eq!(found("middle::inner", wrong).len(), 1, "{wrong}");
+    }
+    // A neighbour on the same floor might know this one.
+    assert_eq!(found("top", "use crate::tower::bell;").len(), 1);
+    assert_eq!(found("cellar", ""), ["cellar has no floor"]);
+    assert_eq!(violations(&[], floors, &[]).len(), 4, "rooms that are not there");
+}
