@@ -111,15 +111,23 @@ pub enum Aggregate {
     Listed(Listing),
 }
 
-#[derive(Debug)]
+/// What is known of an aggregate.
+#[derive(Clone, Copy, Debug)]
 pub struct AggregateRow {
-    pub aggregate: Aggregate,
     pub name: &'static str,
     /// What it takes; empty: no argument.
     argument: &'static [Kind],
     /// Its columns in the plan's output.
     output: &'static [Rule],
     pub raises: &'static [FailureKind],
+    /// Those of its columns that count, and are zero and not null for no rows.
+    pub counts: &'static [usize],
+    /// Whether its last digits depend on the order of the rows.
+    pub is_inexact: bool,
+    /// Whether it is the same if a value comes several times.
+    pub ignores_duplicates: bool,
+    /// Whether it may show in which order the rows came.
+    pub shows_row_order: bool,
 }
 
 const SUMMED: &[Kind] = &[Kind::Integer, Kind::Decimal, Kind::Numeric, Kind::Interval];
@@ -156,95 +164,49 @@ const TOTAL: &[FailureKind] = &[
     FailureKind::IntervalTooLong,
 ];
 
-#[rustfmt::skip]
-pub const AGGREGATES: &[AggregateRow] = &[
-    AggregateRow { aggregate: Aggregate::CountStar, name: "count", argument: &[], output: &[BIGINT], raises: &[] },
-    AggregateRow { aggregate: Aggregate::Count, name: "count", argument: ALL, output: &[BIGINT], raises: &[] },
-    AggregateRow { aggregate: Aggregate::Sum, name: "sum", argument: SUMMED, output: &[Rule::Total], raises: TOTAL },
-    AggregateRow { aggregate: Aggregate::Avg, name: "avg", argument: SUMMED, output: &[Rule::Wide, BIGINT], raises: TOTAL },
-    AggregateRow { aggregate: Aggregate::Min, name: "min", argument: ORDERED, output: &[Rule::Same], raises: &[] },
-    AggregateRow { aggregate: Aggregate::Max, name: "max", argument: ORDERED, output: &[Rule::Same], raises: &[] },
-    float(FloatAgg::Sum, "sum"),
-    float(FloatAgg::Avg, "avg"),
-    bits(BitAgg::BoolAnd, "bool_and", Kind::Bool),
-    bits(BitAgg::BoolOr, "bool_or", Kind::Bool),
-    bits(BitAgg::And, "bit_and", Kind::Integer),
-    bits(BitAgg::Or, "bit_or", Kind::Integer),
-    bits(BitAgg::Xor, "bit_xor", Kind::Integer),
-    float(FloatAgg::Spread(Spread::VarPop), "var_pop"),
-    float(FloatAgg::Spread(Spread::VarSamp), "var_samp"),
-    float(FloatAgg::Spread(Spread::StddevPop), "stddev_pop"),
-    float(FloatAgg::Spread(Spread::StddevSamp), "stddev_samp"),
-    AggregateRow { aggregate: Aggregate::Spread, name: "spread", argument: SCALED, output: &[Rule::Is(Type::Text), BIGINT], raises: TOO_WIDE },
-    pair(PairAgg::Corr, "corr"),
-    pair(PairAgg::CovarPop, "covar_pop"),
-    pair(PairAgg::CovarSamp, "covar_samp"),
-    pair(PairAgg::AvgX, "regr_avgx"),
-    pair(PairAgg::AvgY, "regr_avgy"),
-    pair(PairAgg::Intercept, "regr_intercept"),
-    pair(PairAgg::R2, "regr_r2"),
-    pair(PairAgg::Slope, "regr_slope"),
-    pair(PairAgg::Sxx, "regr_sxx"),
-    pair(PairAgg::Sxy, "regr_sxy"),
-    pair(PairAgg::Syy, "regr_syy"),
-    in_locale(Extreme::Min, "min in a locale"),
-    in_locale(Extreme::Max, "max in a locale"),
-    listed(Listing::Joined, "string_agg", &[Rule::Same], &[]),
-    listed(Listing::Array, "array_agg", &[Rule::Is(Type::Opaque)], &[]),
-    listed(Listing::Discrete, "percentile_disc", &[Rule::Same], NOT_A_SHARE),
-    listed(Listing::Continuous, "percentile_cont", &[Rule::Same], NOT_A_SHARE),
-    listed(Listing::Mode, "mode", &[Rule::Same], &[]),
-];
-
-/// What it takes says [`Listed::takes`].
-const fn listed(
-    of: Listing,
-    name: &'static str,
-    output: &'static [Rule],
-    raises: &'static [FailureKind],
-) -> AggregateRow {
-    AggregateRow { aggregate: Aggregate::Listed(of), name, argument: ALL, output, raises }
-}
-
-const fn in_locale(extreme: Extreme, name: &'static str) -> AggregateRow {
-    let aggregate = Aggregate::InLocale(extreme);
-    AggregateRow { aggregate, name, argument: &[Kind::Text], output: &[Rule::Same], raises: &[] }
-}
-
-const fn pair(pair: PairAgg, name: &'static str) -> AggregateRow {
-    let aggregate = Aggregate::Pair(pair);
-    AggregateRow { aggregate, name, argument: &[Kind::Float], output: &[Rule::Same], raises: TOO_LARGE }
-}
-
-const fn float(float: FloatAgg, name: &'static str) -> AggregateRow {
-    let aggregate = Aggregate::Float(float);
-    AggregateRow { aggregate, name, argument: &[Kind::Float], output: &[Rule::Same], raises: TOO_LARGE }
-}
-
-const fn bits(bits: BitAgg, name: &'static str, kind: Kind) -> AggregateRow {
-    let argument = if matches!(kind, Kind::Bool) { &[Kind::Bool] } else { &[Kind::Integer] };
-    AggregateRow { aggregate: Aggregate::Bits(bits), name, argument, output: &[Rule::Same], raises: &[] }
-}
-
 impl Aggregate {
-    pub fn row(self) -> &'static AggregateRow {
-        let at = match self {
-            Aggregate::CountStar => 0,
-            Aggregate::Count => 1,
-            Aggregate::Sum => 2,
-            Aggregate::Avg => 3,
-            Aggregate::Min => 4,
-            Aggregate::Max => 5,
-            Aggregate::Float(FloatAgg::Sum) => 6,
-            Aggregate::Float(FloatAgg::Avg) => 7,
-            Aggregate::Bits(bits) => 8 + bits as usize,
-            Aggregate::Float(FloatAgg::Spread(spread)) => 13 + spread as usize,
-            Aggregate::Spread => 17,
-            Aggregate::Pair(pair) => 18 + pair as usize,
-            Aggregate::InLocale(extreme) => 29 + extreme as usize,
-            Aggregate::Listed(listing) => 31 + listing as usize,
-        };
-        &AGGREGATES[at]
+    pub const fn row(self) -> AggregateRow {
+        match self {
+            Aggregate::CountStar => AggregateRow { counts: &[0], ..row("count", &[], &[BIGINT], &[]) },
+            Aggregate::Count => AggregateRow { counts: &[0], ..row("count", ALL, &[BIGINT], &[]) },
+            Aggregate::Sum => row("sum", SUMMED, &[Rule::Total], TOTAL),
+            Aggregate::Avg => AggregateRow { counts: &[1], ..row("avg", SUMMED, &[Rule::Wide, BIGINT], TOTAL) },
+            Aggregate::Min => extreme("min", ORDERED),
+            Aggregate::Max => extreme("max", ORDERED),
+            Aggregate::InLocale(Extreme::Min) => extreme("min in a locale", &[Kind::Text]),
+            Aggregate::InLocale(Extreme::Max) => extreme("max in a locale", &[Kind::Text]),
+            Aggregate::Float(FloatAgg::Sum) => of_floats("sum"),
+            Aggregate::Float(FloatAgg::Avg) => of_floats("avg"),
+            Aggregate::Float(FloatAgg::Spread(Spread::VarPop)) => of_floats("var_pop"),
+            Aggregate::Float(FloatAgg::Spread(Spread::VarSamp)) => of_floats("var_samp"),
+            Aggregate::Float(FloatAgg::Spread(Spread::StddevPop)) => of_floats("stddev_pop"),
+            Aggregate::Float(FloatAgg::Spread(Spread::StddevSamp)) => of_floats("stddev_samp"),
+            Aggregate::Spread => {
+                AggregateRow { counts: &[1], ..row("spread", SCALED, &[Rule::Is(Type::Text), BIGINT], TOO_WIDE) }
+            }
+            Aggregate::Pair(PairAgg::Corr) => of_floats("corr"),
+            Aggregate::Pair(PairAgg::CovarPop) => of_floats("covar_pop"),
+            Aggregate::Pair(PairAgg::CovarSamp) => of_floats("covar_samp"),
+            Aggregate::Pair(PairAgg::AvgX) => of_floats("regr_avgx"),
+            Aggregate::Pair(PairAgg::AvgY) => of_floats("regr_avgy"),
+            Aggregate::Pair(PairAgg::Intercept) => of_floats("regr_intercept"),
+            Aggregate::Pair(PairAgg::R2) => of_floats("regr_r2"),
+            Aggregate::Pair(PairAgg::Slope) => of_floats("regr_slope"),
+            Aggregate::Pair(PairAgg::Sxx) => of_floats("regr_sxx"),
+            Aggregate::Pair(PairAgg::Sxy) => of_floats("regr_sxy"),
+            Aggregate::Pair(PairAgg::Syy) => of_floats("regr_syy"),
+            Aggregate::Bits(BitAgg::BoolAnd) => extreme("bool_and", &[Kind::Bool]),
+            Aggregate::Bits(BitAgg::BoolOr) => extreme("bool_or", &[Kind::Bool]),
+            Aggregate::Bits(BitAgg::And) => extreme("bit_and", &[Kind::Integer]),
+            Aggregate::Bits(BitAgg::Or) => extreme("bit_or", &[Kind::Integer]),
+            Aggregate::Bits(BitAgg::Xor) => row("bit_xor", &[Kind::Integer], &[Rule::Same], &[]),
+            // What these take says [`Listed::takes`].
+            Aggregate::Listed(Listing::Joined) => listed("string_agg", &[Rule::Same]),
+            Aggregate::Listed(Listing::Array) => listed("array_agg", &[Rule::Is(Type::Opaque)]),
+            Aggregate::Listed(Listing::Discrete) => row("percentile_disc", ALL, &[Rule::Same], NOT_A_SHARE),
+            Aggregate::Listed(Listing::Continuous) => row("percentile_cont", ALL, &[Rule::Same], NOT_A_SHARE),
+            Aggregate::Listed(Listing::Mode) => row("mode", ALL, &[Rule::Same], &[]),
+        }
     }
 
     /// `None` if it takes another number of arguments than none or one, as is given.
@@ -264,13 +226,36 @@ impl Aggregate {
     }
 }
 
+const fn row(
+    name: &'static str,
+    argument: &'static [Kind],
+    output: &'static [Rule],
+    raises: &'static [FailureKind],
+) -> AggregateRow {
+    let (counts, is_inexact, ignores_duplicates, shows_row_order): (&[usize], _, _, _) = (&[], false, false, false);
+    AggregateRow { name, argument, output, raises, counts, is_inexact, ignores_duplicates, shows_row_order }
+}
+
+/// One of the values, or what is made of them as a set.
+const fn extreme(name: &'static str, argument: &'static [Kind]) -> AggregateRow {
+    AggregateRow { ignores_duplicates: true, ..row(name, argument, &[Rule::Same], &[]) }
+}
+
+const fn of_floats(name: &'static str) -> AggregateRow {
+    AggregateRow { is_inexact: true, ..row(name, &[Kind::Float], &[Rule::Same], TOO_LARGE) }
+}
+
+const fn listed(name: &'static str, output: &'static [Rule]) -> AggregateRow {
+    AggregateRow { shows_row_order: true, ..row(name, ALL, output, &[]) }
+}
+
 impl AggregateRow {
-    pub fn takes(&self, argument: Type) -> bool {
+    pub fn takes(self, argument: Type) -> bool {
         self.argument.contains(&argument.kind())
     }
 
     /// The columns that it takes in the plan's output; the argument's type does not matter where there is none.
-    pub fn output_types(&self, argument: Type) -> impl Iterator<Item = Type> {
+    pub fn output_types(self, argument: Type) -> impl Iterator<Item = Type> {
         self.output.iter().filter_map(move |rule| rule.apply(&[argument]))
     }
 }
@@ -321,41 +306,5 @@ impl Agg {
     /// Whether it, or what it aggregates, can be an error.
     pub fn can_raise(&self) -> bool {
         !self.aggregate().row().raises.is_empty() || self.arguments().iter().any(Expr::can_raise)
-    }
-
-    /// Those of its columns that count, and are zero and not null for no rows.
-    pub fn counts(&self) -> &'static [usize] {
-        match self {
-            Agg::CountStar | Agg::Count(_) => &[0],
-            Agg::Avg(_) | Agg::Spread(_) => &[1],
-            Agg::Sum(_) | Agg::Min(_) | Agg::Max(_) | Agg::InLocale(..) => &[],
-            Agg::Float(..) | Agg::Bits(..) | Agg::Pair(..) | Agg::Listed(_) => &[],
-        }
-    }
-
-    /// Whether its last digits depend on the order of the rows.
-    pub fn is_inexact(&self) -> bool {
-        match self {
-            Agg::Float(..) | Agg::Pair(..) => true,
-            Agg::CountStar | Agg::Count(_) | Agg::Sum(_) | Agg::Avg(_) | Agg::Min(_) | Agg::Max(_) => false,
-            Agg::Bits(..) | Agg::Spread(_) | Agg::InLocale(..) | Agg::Listed(_) => false,
-        }
-    }
-
-    /// Whether it may show in which order the rows came.
-    pub fn shows_row_order(&self) -> bool {
-        matches!(self, Agg::Listed(listed) if matches!(listed.of, Listing::Joined | Listing::Array))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_aggregate_has_its_row() {
-        for row in AGGREGATES {
-            assert_eq!(row.aggregate.row().aggregate, row.aggregate);
-        }
     }
 }

@@ -112,7 +112,8 @@ impl Differing {
 }
 
 fn differs(agg: &Agg) -> bool {
-    agg.is_inexact() || agg.shows_row_order()
+    let row = agg.aggregate().row();
+    row.is_inexact || row.shows_row_order
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ impl WindowFunction {
     /// Whether its last digits depend on the order of the rows.
     pub fn is_inexact(&self) -> bool {
         match self {
-            WindowFunction::Aggregate(agg) => agg.is_inexact(),
+            WindowFunction::Aggregate(agg) => agg.aggregate().row().is_inexact,
             function => matches!(function, WindowFunction::SumOfReals(_)),
         }
     }

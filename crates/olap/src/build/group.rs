@@ -95,11 +95,9 @@ pub fn group(
     for Aggregation { columns: results, agg, distinct } in aggregates {
         columns.extend(results);
         let arguments: Vec<&Expr> = agg.arguments().iter().collect();
-        let narrow = |arg: &Expr| agg.aggregate().row().output_types(plan.type_of(arg)).eq([Type::Int64]);
-        // Neither the least nor the greatest value changes if there are more of it, nor does AND or OR.
-        let indifferent = matches!(agg, Agg::Min(_) | Agg::Max(_) | Agg::InLocale(..))
-            || matches!(agg, Agg::Bits(bits, _) if *bits != BitAgg::Xor);
-        let once = *distinct && !indifferent;
+        let row = agg.aggregate().row();
+        let narrow = |arg: &Expr| row.output_types(plan.type_of(arg)).eq([Type::Int64]);
+        let once = *distinct && !row.ignores_duplicates;
         let mut call = |part| output.push(Output::Call(calls.index_of(part, arguments.clone(), once)));
         match agg {
             Agg::CountStar | Agg::Count(_) => call(Part::Count),

@@ -116,7 +116,7 @@ fn products(a: &[f64], b: &[f64]) -> f64 {
 pub fn are_summed(plan: &Plan) -> bool {
     let mut found = false;
     plan.root.visit(&mut |rel| {
-        found |= rel.aggregates().iter().any(|aggregation| aggregation.agg.is_inexact());
+        found |= rel.aggregates().iter().any(|aggregation| aggregation.agg.aggregate().row().is_inexact);
         if let Rel::Window { calls, .. } = rel {
             found |= calls.iter().any(|call| call.function.is_inexact());
         }

@@ -258,7 +258,7 @@ impl Generator<'_> {
             let argument = agg.argument().map_or(Type::Int64, |e| self.case.plan.type_of(e));
             let types: Vec<Type> = agg.aggregate().row().output_types(argument).collect();
             let columns = types.into_iter().map(|ty| self.column(ty)).collect();
-            let distinct = (agg.arguments().len() == 1 || agg.shows_row_order()) && self.chance(0.2);
+            let distinct = (agg.arguments().len() == 1 || agg.aggregate().row().shows_row_order) && self.chance(0.2);
             aggregates.push(Aggregation { columns, agg, distinct });
         }
         aggregates

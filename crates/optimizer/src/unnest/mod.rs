@@ -167,7 +167,7 @@ impl Unnesting<'_> {
         let mut filled = Vec::new();
         let mut renamed = |aggregation: Aggregation| {
             let mut columns = aggregation.columns.clone();
-            for &at in aggregation.agg.counts() {
+            for &at in aggregation.agg.aggregate().row().counts {
                 let ty = self.columns[columns[at].0 as usize];
                 columns[at] = self.column(ty);
                 let zero = Expr::Literal { ty, value: Some(Literal::Int(0)) };
