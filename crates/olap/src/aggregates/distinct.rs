@@ -12,52 +12,36 @@ use arrow_schema::DataType;
 use arrow_select::filter::filter;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
-use datafusion_expr::function::AccumulatorArgs;
-use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature};
+use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-use crate::aggregates::sum::{Summand, included};
+use crate::aggregates::fold::{Accumulating, Function, included};
+use crate::aggregates::sum::Summand;
 use crate::base::operand::for_number;
 use crate::functions::numbers::floats::canonical;
 
 /// Hands the first of equal values on to another aggregate.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Distinct {
-    of: AggregateUDF,
-}
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Distinct<F>(pub F);
 
-impl Distinct {
-    pub fn new(of: AggregateUDF) -> Self {
-        Distinct { of }
-    }
-}
-
-impl AggregateUDFImpl for Distinct {
-    fn name(&self) -> &str {
-        self.of.name()
+impl<F: Function> Function for Distinct<F> {
+    fn name(&self) -> &'static str {
+        self.0.name()
     }
 
-    fn signature(&self) -> &Signature {
-        self.of.signature()
+    fn arguments(&self) -> usize {
+        self.0.arguments()
     }
 
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.of.return_type(arguments)
+    fn result_type(&self, arguments: &[DataType]) -> DataType {
+        self.0.result_type(arguments)
     }
 
     fn is_nullable(&self) -> bool {
-        self.of.is_nullable()
+        self.0.is_nullable()
     }
 
-    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One { of: self.of.accumulator(args)?, seen: Seen::default() }))
-    }
-
-    fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
-        true
-    }
-
-    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(PerGroup { of: self.of.create_groups_accumulator(args)?, seen: Seen::default() }))
+    fn accumulating(&self, result: DataType) -> Result<Box<dyn Accumulating>> {
+        Ok(Box::new(OverFirst { of: self.0.accumulating(result)?, seen: Seen::default() }))
     }
 }
 
@@ -141,15 +125,15 @@ impl Seen {
 }
 
 #[derive(Debug)]
-struct One {
-    of: Box<dyn Accumulator>,
+struct OverFirst {
+    of: Box<dyn Accumulating>,
     seen: Seen,
 }
 
-impl Accumulator for One {
+impl Accumulator for OverFirst {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let first = self.seen.first(&values[0], |_| 0, None)?;
-        self.of.update_batch(&[filter(&values[0], &first)?])
+        Accumulator::update_batch(&mut *self.of, &[filter(&values[0], &first)?])
     }
 
     fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
@@ -157,7 +141,7 @@ impl Accumulator for One {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.of.evaluate()
+        Accumulator::evaluate(&mut *self.of)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -165,16 +149,11 @@ impl Accumulator for One {
     }
 
     fn size(&self) -> usize {
-        self.of.size() + self.seen.size()
+        Accumulator::size(&*self.of) + self.seen.size()
     }
 }
 
-struct PerGroup {
-    of: Box<dyn GroupsAccumulator>,
-    seen: Seen,
-}
-
-impl GroupsAccumulator for PerGroup {
+impl GroupsAccumulator for OverFirst {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -183,7 +162,7 @@ impl GroupsAccumulator for PerGroup {
         total_groups: usize,
     ) -> Result<()> {
         let first = self.seen.first(&values[0], |row| groups[row], filter)?;
-        self.of.update_batch(values, groups, Some(&first), total_groups)
+        GroupsAccumulator::update_batch(&mut *self.of, values, groups, Some(&first), total_groups)
     }
 
     fn merge_batch(&mut self, _: &[ArrayRef], _: &[usize], _: usize) -> Result<()> {
@@ -192,7 +171,7 @@ impl GroupsAccumulator for PerGroup {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         self.seen.forget(emit_to);
-        self.of.evaluate(emit_to)
+        GroupsAccumulator::evaluate(&mut *self.of, emit_to)
     }
 
     fn state(&mut self, _: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -204,6 +183,6 @@ impl GroupsAccumulator for PerGroup {
     }
 
     fn size(&self) -> usize {
-        self.of.size() + self.seen.size()
+        GroupsAccumulator::size(&*self.of) + self.seen.size()
     }
 }

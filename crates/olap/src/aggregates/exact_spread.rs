@@ -7,61 +7,78 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Decimal256Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, Decimal128Array, Decimal256Array, Int64Array, StringViewArray};
+use arrow_array::{Array, ArrayRef, Decimal128Array, Decimal256Array, Int64Array, StringViewArray};
 use arrow_buffer::i256;
-use arrow_schema::{DataType, Field, FieldRef};
-use datafusion_common::error::{DataFusionError, Result};
-use datafusion_common::scalar::ScalarValue;
-use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
+use arrow_schema::DataType;
+use datafusion_common::error::Result;
 
-use crate::aggregates::sum::{Summand, included, too_wide};
+use crate::aggregates::fold::{Accumulating, Fold, Function, Over, Rows, State};
+use crate::aggregates::sum::{Summand, too_wide};
 use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::operand::for_number;
 
 const RAW_WIDE: DataType = DataType::Decimal256(76, 0);
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct ExactSpread {
-    signature: Signature,
-}
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExactSpread;
 
-impl ExactSpread {
-    pub fn new() -> Self {
-        ExactSpread { signature: Signature::any(1, Volatility::Immutable) }
-    }
-}
-
-impl AggregateUDFImpl for ExactSpread {
-    fn name(&self) -> &str {
+impl Function for ExactSpread {
+    fn name(&self) -> &'static str {
         "exact_spread"
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn result_type(&self, _: &[DataType]) -> DataType {
+        DataType::Utf8View
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8View)
+    fn state_types(&self, _: &DataType) -> Vec<(&'static str, DataType)> {
+        vec![("count", DataType::Int64), ("sum", RAW_DECIMAL), ("squares", RAW_WIDE)]
     }
 
-    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        let field = |name, ty| Arc::new(Field::new(format!("{}[{name}]", args.name), ty, false));
-        Ok(vec![field("count", DataType::Int64), field("sum", RAW_DECIMAL), field("squares", RAW_WIDE)])
-    }
-
-    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One(Moments::default())))
-    }
-
-    fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
-        true
-    }
-
-    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(PerGroup(vec![])))
+    fn accumulating(&self, result: DataType) -> Result<Box<dyn Accumulating>> {
+        Ok(Box::new(Over::new(ExactSpread, result)))
     }
 }
+
+impl Fold for ExactSpread {
+    type States = Vec<Moments>;
+
+    fn start(&self) -> Moments {
+        Moments::default()
+    }
+
+    fn add(&self, moments: &mut Vec<Moments>, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
+        let array = &values[0];
+        for_number!(array.data_type(), T => {
+            let values = array.as_primitive::<T>();
+            let add = |group: usize, row: usize| moments[group].add(<T as Summand>::widen(values.value(row)));
+            rows.visit(values.len(), values.nulls(), add)
+        })
+    }
+
+    fn merge(&self, moments: &mut Vec<Moments>, columns: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
+        let counts = columns[0].as_primitive::<Int64Type>().values();
+        let sums = columns[1].as_primitive::<Decimal128Type>().values();
+        let squares = columns[2].as_primitive::<Decimal256Type>().values();
+        rows.visit(counts.len(), None, |group, row| moments[group].merge((counts[row], sums[row], squares[row])))
+    }
+
+    fn results(&self, moments: Vec<Moments>, _: &DataType) -> Result<ArrayRef> {
+        Ok(Arc::new(moments.iter().map(Moments::result).collect::<Result<StringViewArray>>()?))
+    }
+
+    fn partial(&self, moments: Vec<Moments>, _: &DataType) -> Result<Vec<ArrayRef>> {
+        let squares: Vec<i256> = moments.iter().map(Moments::squares).collect::<Result<_>>()?;
+        let sums = Decimal128Array::from_iter_values(moments.iter().map(|moments| moments.sum));
+        Ok(vec![
+            Arc::new(Int64Array::from_iter_values(moments.iter().map(|moments| moments.count))),
+            Arc::new(sums.with_data_type(RAW_DECIMAL)),
+            Arc::new(Decimal256Array::from_iter_values(squares).with_data_type(RAW_WIDE)),
+        ])
+    }
+}
+
+impl State for Moments {}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moments {
@@ -122,108 +139,5 @@ impl Moments {
         let of_squares = count.checked_mul(self.squares()?);
         let difference = of_squares.zip(sum.checked_mul(sum)).and_then(|(a, b)| a.checked_sub(b));
         Ok(Some(difference.ok_or_else(too_wide)?.to_string()))
-    }
-}
-
-/// Calls `visit` with each row and its value that is not null and passes the filter.
-fn for_values(
-    array: &ArrayRef,
-    filter: Option<&BooleanArray>,
-    mut visit: impl FnMut(usize, i128) -> Result<()>,
-) -> Result<()> {
-    for_number!(array.data_type(), T => {
-        let values = array.as_primitive::<T>();
-        let mut visit = |row: usize| visit(row, <T as Summand>::widen(values.value(row)));
-        match included(array.nulls(), filter) {
-            None => (0..array.len()).try_for_each(visit),
-            Some(included) => included.valid_indices().try_for_each(&mut visit),
-        }
-    })
-}
-
-fn states(columns: &[ArrayRef]) -> impl Iterator<Item = (i64, i128, i256)> {
-    let (counts, sums) = (columns[0].as_primitive::<Int64Type>(), columns[1].as_primitive::<Decimal128Type>());
-    let squares = columns[2].as_primitive::<Decimal256Type>();
-    let values = counts.values().iter().zip(sums.values()).zip(squares.values());
-    values.map(|((&count, &sum), &squares)| (count, sum, squares))
-}
-
-fn as_states(moments: &[Moments]) -> Result<Vec<ArrayRef>> {
-    let squares: Vec<i256> = moments.iter().map(Moments::squares).collect::<Result<_>>()?;
-    let sums = Decimal128Array::from_iter_values(moments.iter().map(|moments| moments.sum));
-    Ok(vec![
-        Arc::new(Int64Array::from_iter_values(moments.iter().map(|moments| moments.count))),
-        Arc::new(sums.with_data_type(RAW_DECIMAL)),
-        Arc::new(Decimal256Array::from_iter_values(squares).with_data_type(RAW_WIDE)),
-    ])
-}
-
-/// Of all rows.
-#[derive(Debug)]
-struct One(Moments);
-
-impl Accumulator for One {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for_values(&values[0], None, |_, value| self.0.add(value))
-    }
-
-    fn merge_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        states(columns).try_for_each(|state| self.0.merge(state))
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Utf8View(self.0.result()?))
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![
-            ScalarValue::Int64(Some(self.0.count)),
-            ScalarValue::Decimal128(Some(self.0.sum), 38, 0),
-            ScalarValue::Decimal256(Some(self.0.squares()?), 76, 0),
-        ])
-    }
-
-    fn size(&self) -> usize {
-        size_of::<Self>()
-    }
-}
-
-struct PerGroup(Vec<Moments>);
-
-impl GroupsAccumulator for PerGroup {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total_groups: usize,
-    ) -> Result<()> {
-        self.0.resize(total_groups, Moments::default());
-        for_values(&values[0], filter, |row, value| self.0[groups[row]].add(value))
-    }
-
-    fn merge_batch(&mut self, columns: &[ArrayRef], groups: &[usize], total_groups: usize) -> Result<()> {
-        self.0.resize(total_groups, Moments::default());
-        groups.iter().zip(states(columns)).try_for_each(|(&group, state)| self.0[group].merge(state))
-    }
-
-    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let moments = emit_to.take_needed(&mut self.0);
-        Ok(Arc::new(moments.iter().map(Moments::result).collect::<Result<StringViewArray>>()?))
-    }
-
-    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        as_states(&emit_to.take_needed(&mut self.0))
-    }
-
-    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let mut each = PerGroup(vec![]);
-        let rows = values[0].len();
-        each.update_batch(values, &(0..rows).collect::<Vec<_>>(), filter, rows)?;
-        each.state(EmitTo::All)
-    }
-
-    fn size(&self) -> usize {
-        self.0.capacity() * size_of::<Moments>()
     }
 }

@@ -40,11 +40,12 @@ use crate::aggregates::exact_spread::ExactSpread;
 use crate::aggregates::extreme::ExtremeOf;
 use crate::aggregates::float_pairs::FloatPairs;
 use crate::aggregates::float_spread::FloatSpread;
-use crate::aggregates::float_sum::{self, FloatTotal};
+use crate::aggregates::float_sum::FloatTotal;
+use crate::aggregates::fold::{Function, folded};
 use crate::aggregates::interval_sum::IntervalSum;
 use crate::aggregates::listed::ListOf;
 use crate::aggregates::numeric_sum::NumericSum;
-use crate::aggregates::sum::{ExactSum, SumType};
+use crate::aggregates::sum::ExactSum;
 use crate::base::compact::compact;
 use crate::base::unordered::unordered;
 use crate::expr::{Known, Lowering, column_name, constant, locale, planning};
@@ -58,7 +59,7 @@ use crate::operators::scan::Direct;
 #[derive(Clone, Copy, PartialEq)]
 enum Part<'a> {
     Count,
-    Sum(SumType),
+    Sum(ExactSum),
     NumericSum,
     IntervalSum,
     Extreme(Extreme),
@@ -111,10 +112,10 @@ pub fn group(
                 call(Part::IntervalSum);
                 call(Part::Count);
             }
-            Agg::Sum(arg) if narrow(arg) => call(Part::Sum(SumType::Bigint)),
-            Agg::Sum(_) => call(Part::Sum(SumType::Decimal)),
+            Agg::Sum(arg) if narrow(arg) => call(Part::Sum(ExactSum::Bigint)),
+            Agg::Sum(_) => call(Part::Sum(ExactSum::Decimal)),
             Agg::Avg(_) => {
-                call(Part::Sum(SumType::Decimal));
+                call(Part::Sum(ExactSum::Decimal));
                 call(Part::Count);
             }
             Agg::Min(_) => call(Part::Extreme(Extreme::Min)),
@@ -249,29 +250,33 @@ impl<'a> Calls<'a> {
 /// What DataFusion calls, and with what.
 fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, Vec<Arc<dyn PhysicalExpr>>), Failure> {
     let of = match call.part {
-        Part::Count => AggregateUDF::from(Count::new()),
-        Part::Sum(result) => AggregateUDF::from(ExactSum::new(result)),
-        Part::NumericSum => AggregateUDF::from(NumericSum::new()),
-        Part::IntervalSum => AggregateUDF::from(IntervalSum::new()),
-        Part::Extreme(which) => AggregateUDF::from(ExtremeOf::new(which, None)),
-        Part::InLocale(which, locale) => AggregateUDF::from(ExtremeOf::new(which, Some(locale))),
-        Part::Float(FloatAgg::Sum) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Sum)),
-        Part::Float(FloatAgg::Avg) => AggregateUDF::from(FloatTotal::new(float_sum::Wanted::Avg)),
-        Part::Float(FloatAgg::Spread(spread)) => AggregateUDF::from(FloatSpread::new(spread)),
-        Part::Bits(bits) => AggregateUDF::from(Bits::new(bits)),
-        Part::Spread => AggregateUDF::from(ExactSpread::new()),
-        Part::Pair(pair) => AggregateUDF::from(FloatPairs::new(pair)),
+        Part::Count => called(Count, call),
+        Part::Sum(sum) => called(sum, call),
+        Part::NumericSum => called(NumericSum, call),
+        Part::IntervalSum => called(IntervalSum, call),
+        Part::Extreme(which) => called(ExtremeOf { which, locale: None }, call),
+        Part::InLocale(which, locale) => called(ExtremeOf { which, locale: Some(locale) }, call),
+        Part::Float(FloatAgg::Sum) => called(FloatTotal::Sum, call),
+        Part::Float(FloatAgg::Avg) => called(FloatTotal::Avg, call),
+        Part::Float(FloatAgg::Spread(spread)) => called(FloatSpread(spread), call),
+        Part::Bits(bits) => called(Bits(bits), call),
+        Part::Spread => called(ExactSpread, call),
+        Part::Pair(pair) => called(FloatPairs(pair), call),
         Part::Listed(listed) => {
             let (list, args) = ListOf::lowered(listed, call.distinct, lowering)?;
-            return Ok((AggregateUDF::from(list), args));
+            return Ok((folded(list), args));
         }
     };
     let mut args = call.arguments.iter().map(|arg| lowering.lower(arg)).collect::<Result<Vec<_>, _>>()?;
     if args.is_empty() {
         args.push(constant(ScalarValue::Int64(Some(1))));
     }
-    let of = if call.distinct { AggregateUDF::from(Distinct::new(of)) } else { of };
     Ok((of, args))
+}
+
+/// Lists see to it themselves that values are distinct.
+fn called(function: impl Function, call: &Call<'_>) -> AggregateUDF {
+    if call.distinct { folded(Distinct(function)) } else { folded(function) }
 }
 
 /// The shape with one more call; `None` if that needs the general operator.

@@ -6,14 +6,15 @@ use arrow_array::{ArrayRef, BooleanArray, new_null_array};
 use arrow_schema::DataType;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
-use datafusion_expr::function::AccumulatorArgs;
-use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature};
+use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use plan::Listing;
+use plan::catalogue::Aggregate;
 
 use super::list_of::ListOf;
 use super::order::Order;
 use super::rows::Rows;
 use super::{arrays, joined, ranked};
+use crate::aggregates::fold::{Accumulating, Function};
 
 impl ListOf {
     /// A value for each of so many groups.
@@ -44,35 +45,21 @@ impl ListOf {
     }
 }
 
-impl AggregateUDFImpl for ListOf {
-    fn name(&self) -> &str {
-        plan::catalogue::Aggregate::Listed(self.of).row().name
+impl Function for ListOf {
+    fn name(&self) -> &'static str {
+        Aggregate::Listed(self.of).row().name
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn arguments(&self) -> usize {
+        self.arguments
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.result())
+    fn result_type(&self, _: &[DataType]) -> DataType {
+        self.result()
     }
 
-    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One(self.collecting())))
-    }
-
-    fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
-        true
-    }
-
-    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(self.collecting()))
-    }
-}
-
-impl ListOf {
-    fn collecting(&self) -> Collecting {
-        Collecting { list: self.clone(), rows: Rows::default(), groups: 0 }
+    fn accumulating(&self, _: DataType) -> Result<Box<dyn Accumulating>> {
+        Ok(Box::new(Collecting { list: self.clone(), rows: Rows::default(), groups: 0 }))
     }
 }
 
@@ -130,13 +117,10 @@ impl GroupsAccumulator for Collecting {
 }
 
 /// All rows are one group.
-#[derive(Debug)]
-struct One(Collecting);
-
-impl Accumulator for One {
+impl Accumulator for Collecting {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let included = self.0.list.included(values, None);
-        self.0.rows.add(values, included, |_| 0)
+        let included = self.list.included(values, None);
+        self.rows.add(values, included, |_| 0)
     }
 
     fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
@@ -144,7 +128,7 @@ impl Accumulator for One {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let made = self.0.list.made(std::mem::take(&mut self.0.rows), 1)?;
+        let made = self.list.made(std::mem::take(&mut self.rows), 1)?;
         ScalarValue::try_from_array(&made, 0)
     }
 
@@ -153,6 +137,6 @@ impl Accumulator for One {
     }
 
     fn size(&self) -> usize {
-        self.0.size()
+        self.list.bytes(&self.rows)
     }
 }

@@ -8,14 +8,13 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, SortOptions};
 use datafusion_common::error::DataFusionError;
 use datafusion_common::scalar::ScalarValue;
-use datafusion_expr::{Signature, Volatility};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Literal as Constant;
 use locale::Locale;
 use plan::{Element, Listed, Listing, Type};
 use protocol::request::Failure;
 
-use crate::aggregates::sum::included;
+use crate::aggregates::fold::included;
 use crate::base::arrow_form::arrow_type;
 use crate::base::error::{internal, known_locale};
 use crate::expr::{Lowering, planning};
@@ -35,7 +34,7 @@ pub struct ListOf {
     pub order: Vec<Sorted>,
     /// Of those that are equal in the order the first.
     pub distinct: bool,
-    pub signature: Signature,
+    pub arguments: usize,
 }
 
 /// What comes with the value.
@@ -97,9 +96,9 @@ impl ListOf {
             let options = SortOptions { descending: direction.descending, nulls_first: direction.nulls_first };
             order.push(Sorted { column, locale, options });
         }
-        let signature = Signature::any(arguments.len(), Volatility::Immutable);
         let ty = lowering.plan.type_of(&own[0]);
-        Ok((ListOf { of: listed.of, ty, element: listed.element, second, order, distinct, signature }, arguments))
+        let (of, element, count) = (listed.of, listed.element, arguments.len());
+        Ok((ListOf { of, ty, element, second, order, distinct, arguments: count }, arguments))
     }
 
     /// The rows that are listed.
