@@ -1,8 +1,8 @@
 //! Runs a [`plan::Plan`] over store views on DataFusion, with PostgreSQL's semantics.
 //!
-//! DataFusion provides operators: filter, hash aggregation, exchange between threads, memory pool. What a value means is
-//! decided here: decimals reach it as plain integers, and all arithmetic, float comparison and summation goes through this
-//! crate's own functions.
+//! DataFusion provides operators: filter, hash aggregation, exchange between threads, memory pool. What a value means
+//! is decided here: decimals reach it as plain integers, and all arithmetic, float comparison and summation goes
+//! through this crate's own functions.
 //!
 //! The crate is a house of rooms on floors: a room knows only rooms on floors below its own. Operators never know the
 //! builder.

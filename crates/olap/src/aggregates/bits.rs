@@ -71,7 +71,7 @@ impl Fold for Bits {
     }
 }
 
-/// What nothing is changed by.
+/// The neutral element.
 fn neutral(of: BitAgg) -> i64 {
     match of {
         BitAgg::BoolAnd | BitAgg::And => -1,

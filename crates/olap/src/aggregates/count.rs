@@ -80,7 +80,8 @@ impl Fold for Count {
     }
 }
 
-/// Of few groups the same one comes again and again, and each addition would wait for the one before.
+/// Counts few groups in several lanes: the same group comes again and again, and each addition would wait for the one
+/// before.
 fn count_in_lanes(counts: &mut [i64], groups: &[usize]) {
     let mut lanes = [[0i64; LANES]; FEW_GROUPS];
     for (row, group) in groups.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! Aggregates over each value of a group once.
 //!
-//! Whoever sees a value first decides, so all rows of a group must come to one place: there are no partial states.
+//! The first occurrence of a value decides, so all rows of a group must come to one place: there are no partial
+//! states.
 
 use std::collections::HashSet;
 
@@ -55,7 +56,7 @@ struct Seen {
     /// Integers, decimals, truth values, and the bits of canonical floats.
     numbers: HashSet<(usize, i128)>,
     texts: HashSet<(usize, Box<[u8]>)>,
-    /// Of the texts.
+    /// Bytes of the texts.
     bytes: usize,
 }
 

@@ -1,7 +1,7 @@
-//! What variance and standard deviation of integers and decimals are made of, exactly: N·Σx² − (Σx)².
+//! The raw spread of integers and decimals, exactly: N·Σx² − (Σx)². Variance and standard deviation are made from it.
 //!
-//! It is wider than any number of a plan, and travels as text. PostgreSQL divides it and takes the root, so that digits
-//! are its own.
+//! It is wider than any number of a plan, and travels as text. PostgreSQL divides it and takes the root, so that the
+//! digits are its own.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Minimum and maximum as PostgreSQL orders values: -0 = 0, NaN is the greatest float, text goes by its bytes as bytes do.
+//! Minimum and maximum in PostgreSQL's order of values: -0 = 0, NaN is the greatest float, text is ordered by its
+//! bytes, as bytes are.
 //!
 //! The bits of the value found are kept, so that the minimum of -0 alone is -0. A partial result is a value like any
 //! other.
@@ -24,7 +25,7 @@ use crate::functions::order::{Ordered, TextOrder, Texts, replaces};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExtremeOf {
     pub which: Extreme,
-    /// In which text is ordered, if not by its bytes.
+    /// The locale that orders the text, if not its bytes do.
     pub locale: Option<&'static Locale>,
 }
 
@@ -178,7 +179,7 @@ impl<T: Texts> Fold for OfTexts<T> {
 
 struct FoundTexts<T: Texts> {
     texts: Vec<Option<T::Owned>>,
-    /// Of the texts.
+    /// Bytes of the texts.
     bytes: usize,
 }
 

@@ -65,7 +65,7 @@ impl Fold for FloatSpread {
 pub struct Moments {
     count: f64,
     sum: f64,
-    /// Of the differences from the mean; NaN with infinities.
+    /// Sum of the squared differences from the mean; NaN with infinities.
     squares: f64,
 }
 

@@ -1,8 +1,8 @@
 //! Sum and average of floats.
 //!
-//! PostgreSQL adds in the order in which rows come, and in parallel plans in any. Here the rounding error of each addition
-//! is kept beside the sum (Knuth's TwoSum, as Neumaier uses it), so that the result hardly depends on the order: it is at
-//! least as near to the true sum as any of PostgreSQL's. Infinities and NaN travel in the sum itself.
+//! PostgreSQL adds in the order in which rows come, and in parallel plans in any order. Here the rounding error of
+//! each addition is kept beside the sum (Knuth's TwoSum, as Neumaier uses it). So the result hardly depends on the
+//! order, and is at least as near to the true sum as PostgreSQL's. Infinities and NaN travel in the sum itself.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ pub fn checked(value: f64) -> Result<f64> {
 #[derive(Clone, Copy, Debug)]
 pub struct Total {
     sum: f64,
-    /// What rounding took from the sum.
+    /// The rounding error of the sum.
     lost: f64,
     count: i64,
 }

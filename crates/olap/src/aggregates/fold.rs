@@ -5,7 +5,8 @@
 //!   Fold       the loops: rows into states, states into results      in DataFusion's terms: Over
 //! ```
 //!
-//! A new aggregate is a type that is both. Its loops are compiled for it, and for rows with and without nulls and groups.
+//! A new aggregate is a type that is both. Its loops are compiled for it, and for rows with and without nulls and
+//! groups.
 
 use std::fmt::{self, Debug, Formatter};
 use std::hash::Hash;
@@ -82,7 +83,7 @@ pub trait Fold: Send + Sync + 'static {
 pub trait States: Default + Send + Sync + 'static {
     type State;
 
-    /// Makes room for so many groups.
+    /// Makes room for `groups` groups.
     fn resize(&mut self, groups: usize, start: impl Fn() -> Self::State);
 
     fn take(&mut self, emitted: EmitTo) -> Self;

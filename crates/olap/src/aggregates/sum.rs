@@ -201,8 +201,8 @@ fn add_by_group<T: Summand>(
     if overflow { Err(too_wide()) } else { Ok(()) }
 }
 
-/// Of few groups the same one comes again and again, and each addition would wait for the one before. `None`: a lane has
-/// no room for its sum, and nothing was added.
+/// Adds up few groups in several lanes: the same group comes again and again, and each addition would wait for the
+/// one before. `None`: a lane has overflowed, and nothing was added.
 fn add_in_lanes<T: Summand>(own: &mut Sums, values: &[T::Native], groups: &[usize]) -> Option<()> {
     let mut lanes = [([0i128; LANES], [false; LANES]); FEW_GROUPS];
     let mut overflow = false;

@@ -1,5 +1,5 @@
-//! What rows take, once they are put together: parts of larger arrays count as what they are, and a mark for nulls always,
-//! since others that they are put together with may have some.
+//! Memory of rows after they are concatenated. Parts of larger arrays count with their own size. A null bitmap always
+//! counts, since the rows they are concatenated with may have one.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};

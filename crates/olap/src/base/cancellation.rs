@@ -1,7 +1,8 @@
-//! Ends joins that look at many pairs of rows before they give one, and window functions that look at many rows for each.
+//! Cancels joins that look at many pairs before they return a row, and window functions that look at many rows for
+//! each.
 //!
-//! Who drops a query's stream ends it at the next batch. A join may be long until then, but it evaluates its condition
-//! often: that is where it is told.
+//! Dropping a query's stream ends it at the next batch. A join may take long until then, but it evaluates its
+//! condition often: there it is told to stop.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,7 +1,7 @@
-//! Rows that hold on to no more than they are, where they are handed on and counted one batch at a time.
+//! Compaction: rows that hold only their own memory, before they are passed on and counted batch by batch.
 //!
-//! Texts and bytes of a few rows may lie between those of many others: the parts of a large batch share its memory, and would
-//! each count as much as all of it.
+//! Texts and bytes of a few rows may lie between those of many others. The parts of a large batch share its memory,
+//! and each would count as much as all of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use futures::StreamExt;
 /// So much more than is needed does not matter.
 const SLACK: usize = 64 << 10;
 
-/// What was taken out of a batch, if it is text or bytes, holds on to all of the batch's.
+/// A copy with its own memory, for text or bytes that were taken out of a batch: they would keep all of the batch's
+/// memory.
 pub fn owned(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),

@@ -9,7 +9,7 @@ use datafusion_common::error::DataFusionError;
 use locale::Locale;
 use protocol::request::{Failure, FailureKind};
 
-/// What PostgreSQL would raise, or what the engine cannot hold.
+/// An error that PostgreSQL would raise, or a value that the engine cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryError(pub FailureKind);
 
@@ -32,13 +32,13 @@ pub fn internal(message: impl Into<String>) -> Failure {
     Failure { kind: FailureKind::Internal, message: message.into() }
 }
 
-/// What a plan calls a locale, looked up on this machine.
+/// A locale by its name in a plan, looked up on this machine.
 pub fn known_locale(name: &str) -> Result<&'static Locale, DataFusionError> {
     let unknown = || DataFusionError::Internal(format!("there is no locale \"{name}\" for UTF-8"));
     Locale::named(name).ok_or_else(unknown)
 }
 
-/// What an error of DataFusion means.
+/// The meaning of a DataFusion error.
 pub fn failure(error: &DataFusionError) -> Failure {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(e) = cause {

@@ -1,13 +1,13 @@
-//! What rows are ordered by, in a form that is fast to compare.
+//! Sort keys: the values that rows are ordered by, in a form that is fast to compare.
 //!
-//! A key is the bytes that Arrow's row format makes of the values, whose order is theirs. A text that a locale orders has no
-//! such form (`crates/locale` says why); it stands as it is between the bytes of the values around it:
+//! A key is the bytes of Arrow's row format, whose order is that of the values. A text that a locale orders has no
+//! such form (`crates/locale` says why). It stands as it is between the bytes of the values around it:
 //!
 //! ```text
 //!   a, b, text in a locale, c      [length] a b [length] text 0, c
 //! ```
 //!
-//! Such keys are compared piece by piece. Of all keys equal ones have equal bytes, since texts are equal by their bytes.
+//! Such keys are compared piece by piece. Equal keys always have equal bytes, since texts are equal by their bytes.
 
 use std::cmp::Ordering;
 use std::ffi::CStr;
@@ -23,12 +23,12 @@ use locale::Locale;
 
 use crate::base::pieces::are_shared_too_often;
 
-/// What rows are ordered by.
+/// A column that rows are ordered by.
 #[derive(Clone, Debug)]
 pub struct SortColumn {
     /// Equal values have equal bits.
     pub expr: Arc<dyn PhysicalExpr>,
-    /// Of texts, if it is not their bytes that order them.
+    /// The locale of texts, if not their bytes order them.
     pub locale: Option<&'static Locale>,
     pub options: SortOptions,
 }
@@ -59,13 +59,13 @@ impl Keys {
         self.form.keys(&arrays, batch.num_rows())
     }
 
-    /// Of values, where equal ones have equal bits, ascending in a locale if one is named.
+    /// Keys of values, where equal ones have equal bits, ascending in a locale if one is named.
     pub fn of_values(values: &ArrayRef, locale: Option<&'static Locale>) -> Result<KeyRows> {
         let form = Form::of(&[(values.data_type().clone(), locale, SortOptions::default())])?;
         form.keys(std::slice::from_ref(values), values.len())
     }
 
-    /// Of columns, where equal values have equal bits.
+    /// Keys of columns, where equal values have equal bits.
     pub fn of_arrays(arrays: &[ArrayRef], order: &[(Option<&'static Locale>, SortOptions)]) -> Result<KeyRows> {
         let part = |(array, (locale, options)): (&ArrayRef, &_)| (array.data_type().clone(), *locale, *options);
         let parts: Vec<_> = arrays.iter().zip(order).map(part).collect();
@@ -81,14 +81,14 @@ impl Keys {
 
 /// How keys are put together.
 struct Form {
-    /// Of the columns, or, with texts of locales, of rows whose bytes are made here.
+    /// The converter of the columns or, with texts of locales, of rows whose bytes are made here.
     converter: RowConverter,
     pieces: Option<Pieces>,
 }
 
 /// The parts of keys with texts of locales.
 struct Pieces {
-    /// What comes before the first text, between texts, and behind the last one: the bytes of so many columns.
+    /// The pieces before the first text, between texts, and behind the last one, each with its number of columns.
     around: Vec<(usize, RowConverter)>,
     texts: Arc<[TextOrder]>,
 }
@@ -197,7 +197,7 @@ impl KeyRows {
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
     row: Row<'a>,
-    /// Of those in it that locales order.
+    /// Its texts that locales order.
     texts: Option<&'a Arc<[TextOrder]>>,
 }
 

@@ -1,8 +1,8 @@
 //! Loops over the slots of one or two operands, each an array or a constant.
 //!
-//! A slot function returns its result and whether it failed, and must accept any input: it is also applied to the
-//! arbitrary content of null slots, so that the loop has no branch and can be vectorised. Only when some slot failed is
-//! it found out whether a valid one did.
+//! A slot function returns its result and whether it failed, and must accept any input. It is also applied to the
+//! arbitrary content of null slots, so that the loop has no branch and can be vectorised. Only if some slot failed,
+//! the valid ones are checked.
 
 use std::sync::Arc;
 
@@ -45,8 +45,7 @@ macro_rules! for_number {
 }
 pub(crate) use for_number;
 
-/// Runs `$body` with `$T` as the Arrow type of anything that is kept in slots of bytes; does nothing for the others, bits
-/// and text.
+/// Runs `$body` with `$T` as the Arrow type of any array whose slots are bytes; does nothing for bits and text.
 macro_rules! for_slots {
     ($data_type:expr, $T:ident => $body:expr) => {
         match $data_type {

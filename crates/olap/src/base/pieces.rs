@@ -1,5 +1,6 @@
-//! Rows that share a long text take little as long as they refer to it, and much when it is copied for each, into keys. So
-//! what is grouped is cut by the bytes that the texts have, not by rows alone, and keys that would be too large are refused.
+//! Batches cut by the bytes of their texts. Rows that share a long text take little memory as long as they refer to
+//! it, and much when it is copied into each key. So grouped rows are cut by the bytes of their texts, not by rows
+//! alone, and keys that would be too large are refused.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -7,7 +8,7 @@ use arrow_schema::DataType;
 
 /// Bytes of texts that a batch may have, if it has more than one row.
 const MOST: usize = 16 << 20;
-/// What keys may take at once, whatever the texts take.
+/// Memory that keys may take at once, whatever the size of the texts.
 const ALWAYS: usize = 64 << 20;
 /// Beyond that, of what the texts themselves take.
 const TIMES: usize = 4;

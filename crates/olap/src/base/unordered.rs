@@ -1,7 +1,7 @@
 //! Rows of which nothing is assumed but their number of partitions.
 //!
-//! DataFusion derives from constants and orders below an operator what it may do without. Grouping takes rows for sorted
-//! that are not, where constants meet outer joins: this takes the assumptions away.
+//! DataFusion derives from constants and orders below an operator which work it can skip. If constants meet outer
+//! joins, grouping takes rows for sorted that are not. This operator removes such assumptions.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Puts the physical plan together, operator by operator, from the top down.
 //!
-//! There is no other optimizer behind this, so that no rewriting rule can change a meaning. What is neither a scan, a
-//! filter nor an inner join has one operator that does it; those three form blocks, in which the relations may be
-//! joined in any order (see [`crate::build::inner_join`]).
+//! There is no other optimizer behind this, so that no rewriting rule can change a meaning. Every operator of the
+//! plan becomes one physical operator, except scans, filters and inner joins. These form blocks, in which the
+//! relations may be joined in any order (see [`crate::build::inner_join`]).
 //!
 //! Columns are dropped as soon as nothing above reads them.
 
@@ -49,7 +49,7 @@ pub struct Builder<'a> {
     pub statistics: Sampled<'a>,
     pub cancellation: &'a Cancellation,
     pub observer: Observer,
-    /// Of joins.
+    /// The choice of join order.
     pub order: JoinOrder,
     pub common: Common<'a>,
     /// Keys for which joins above what is being put together have partners, and which of its columns they are.

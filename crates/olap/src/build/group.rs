@@ -55,7 +55,7 @@ use crate::operators::group::fused::{self, Compiler, FusedGroups};
 use crate::operators::group::groups::{Groups, PartialGroups};
 use crate::operators::scan::Direct;
 
-/// What DataFusion is asked to aggregate: an aggregate is one such part or several.
+/// An aggregate that DataFusion runs: one of the plan's consists of one or several such parts.
 #[derive(Clone, Copy, PartialEq)]
 enum Part<'a> {
     Count,
@@ -185,7 +185,8 @@ pub fn group(
     Ok(Stage { plan: Arc::new(plan), columns })
 }
 
-/// What is shown of a group of equal values that look different, its key is made of: computed once, as more columns of the rows.
+/// Adds columns for the images of keys whose equal values look different: each image is computed once, and the shown
+/// value comes from it.
 fn with_images(
     keys: &[Computed],
     aggregates: &[Aggregation],
@@ -211,7 +212,7 @@ fn with_images(
     Ok((Arc::new(ProjectionExec::try_new(columns, input).map_err(planning)?), known))
 }
 
-/// What a key is made of, if that takes more than to look at a column.
+/// The image that a key is made of, if it takes more than reading a column.
 fn image(key: &Expr) -> Option<&Expr> {
     match key {
         Expr::Call { function: Named::Trimmed | Named::Span, args, .. } => args.first(),
@@ -247,7 +248,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// What DataFusion calls, and with what.
+/// DataFusion's function for a call, with its arguments.
 fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, Vec<Arc<dyn PhysicalExpr>>), Failure> {
     let of = match call.part {
         Part::Count => called(Count, call),

@@ -61,7 +61,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What reads tables and filters them is as good as what is kept of it.
+/// Whether rows are worth keeping: reading a table again and filtering it costs no more than reading kept rows.
 fn joins_or_groups(rel: &Rel) -> bool {
     match rel {
         Rel::Scan { .. } | Rel::Row => false,

@@ -1,4 +1,4 @@
-//! A block: relations that are joined inner, in whatever order is best, and filtered.
+//! A block: relations that are joined inner, in the best order, and filtered.
 //!
 //! ```text
 //!            [Filter]                   what needs several relations and is no join key
@@ -9,10 +9,10 @@
 //!         [Filter] Scan   [Filter] what another operator gives
 //! ```
 //!
-//! Where two stages are compared otherwise, too, or only, the join looks for partners by that ([`crate::build::join_limits`]). Where nothing
-//! compares them, each row meets each.
+//! If two stages are also, or only, compared otherwise, the join looks for partners by that
+//! ([`crate::build::join_limits`]). If nothing compares them, each row meets each.
 //!
-//! The order of the joins is [`optimizer::join_order`]'s. Each relation is filtered where it comes from.
+//! [`optimizer::join_order`] determines the order of the joins. Each relation is filtered at its source.
 
 use std::sync::Arc;
 
@@ -38,11 +38,11 @@ struct Block<'a, 'b> {
     relations: Vec<&'a Rel>,
     /// Filters that are not yet part of any stage.
     pending: Vec<&'a Expr>,
-    /// What is read above the block.
+    /// Columns that are read above the block.
     needed: &'a [ColumnId],
     /// Some condition may raise an error, which is then raised for rows without partners, too.
     raises: bool,
-    /// Of each row of the probe side only the first partners are asked for.
+    /// Only the first partners of each row of the probe side are needed.
     first: Option<Nearest<'a>>,
 }
 
@@ -75,8 +75,8 @@ impl Builder<'_> {
         self.block_of(Parts::of(rel), needed, None)
     }
 
-    /// Of two relations that are joined only what comes first of one of them for each row of the other one, if that can be told, and
-    /// more rows maybe. `keys` are read of the latter.
+    /// Two joined relations of which only the first partners of each row are needed, if that can be told; more rows
+    /// may come out. `keys` are read from the relation that keeps its rows.
     pub fn nearest(
         &self,
         rel: &Rel,
@@ -223,7 +223,7 @@ impl<'a> Block<'a, '_> {
         Ok(Stage { plan, columns })
     }
 
-    /// Those of the columns that something above still reads.
+    /// The columns that something above still reads.
     fn read(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<ColumnId> {
         let within = self.pending.iter().chain(still_read).flat_map(|e| e.columns());
         let read: Vec<ColumnId> = within.chain(self.needed.iter().copied()).collect();
@@ -303,14 +303,14 @@ impl<'a> Block<'a, '_> {
     }
 }
 
-/// Whether so many rows may be put together, though they are more than those that look for partners among them.
+/// Whether a build side of this many rows is allowed, although the probe side has fewer.
 pub fn may_build(build: f64, probe: f64) -> bool {
     const FEW_MILLIONS: f64 = 4e6;
     const FOR_EACH: f64 = 256.0;
     build <= FEW_MILLIONS.max(probe * FOR_EACH)
 }
 
-/// Of two relations the wanted one builds.
+/// Turns a join so that the wanted relation builds.
 fn turn(tree: &mut Tree<'_>, is_wanted: impl Fn(u16) -> bool) {
     if let Node::Join { build, probe, keys } = &mut tree.node
         && matches!(probe.node, Node::Scan(rel) if is_wanted(rel))

@@ -1,4 +1,5 @@
-//! Joins by other comparisons than equality: one value lies between two others, is before another one, or periods overlap.
+//! Joins by other comparisons than equality: one value lies between two others, is before another one, or periods
+//! overlap.
 //!
 //! The build side is sorted by one of the values compared, and partners follow each other there, or nearly so
 //! ([`crate::operators::join`]). All conditions are evaluated for whatever is found.
@@ -25,7 +26,7 @@ struct Candidate<'a> {
 }
 
 impl Builder<'_> {
-    /// What partners can be looked for by, and the conditions that it is taken from.
+    /// The limits by which partners can be looked for, with the conditions that they come from.
     pub fn limits<'a>(
         &self,
         conditions: &[&'a Expr],
@@ -66,8 +67,8 @@ impl Builder<'_> {
         conditions.sort_by_key(|condition| condition.can_raise());
         for condition in conditions {
             let candidate = self.candidate(condition, build, probe);
-            // What is left out by a later condition must raise no error in an earlier one. Of candidates that is known: nothing is
-            // left out by ranks that stand for an error, of their own values or of those before.
+            // A row that a later condition removes must raise no error in an earlier one. For candidates that holds:
+            // no row is removed by a rank that stands for an error, of its own values or of those before.
             if candidate.is_none() && condition.can_raise() {
                 break;
             }
@@ -95,8 +96,8 @@ impl Builder<'_> {
     }
 }
 
-/// What a comparison of rows, `x < y OR x = y AND …`, says of the first values: unless the former is at most the latter it is not
-/// true, null for nulls only, and raises their errors only.
+/// The comparison of the first values in a row comparison, `x < y OR x = y AND …`. It is implied: without it the
+/// whole is not true, is null only for nulls, and raises no errors but theirs.
 fn of_rows(condition: &Expr) -> Option<(CmpOp, &Expr, &Expr)> {
     let Expr::Bool { op: BoolOp::Or, args } = condition else { return None };
     let [Expr::Cmp { op, left, right }, others @ ..] = &args[..] else { return None };

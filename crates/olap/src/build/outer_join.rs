@@ -7,8 +7,9 @@
 //! | anti | `LeftAnti` | `RightAnti` |
 //! | mark | `LeftMark` | `RightMark` |
 //!
-//! Without an equality between the sides partners are looked for by other comparisons ([`crate::build::join_limits`]), or, if there are none,
-//! every pair is looked at, as long as anybody waits for that, and where one partner is enough, until it is found.
+//! Without an equality between the sides, partners are looked for by other comparisons
+//! ([`crate::build::join_limits`]). If there are none, all pairs are compared, until the query is cancelled or, if
+//! one partner is enough, one is found.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! What a block consists of: its relations, and what compares them.
+//! The parts of a block: its relations, and the conditions that compare them.
 
 use optimizer::join_order::{Classes, Owners};
 use plan::{Expr, JoinKind, Rel};
 
-/// What is joined, and by what.
+/// The parts of a block: relations, and how they are joined.
 pub struct Parts<'a> {
     pub relations: Vec<&'a Rel>,
-    /// Those of several relations are equalities only where they are not in `classes`.
+    /// The conditions. An equality between relations is among them only if it is not in `classes`.
     pub conditions: Vec<&'a Expr>,
     pub classes: Classes<'a>,
     pub owners: Owners,

@@ -1,6 +1,6 @@
-//! Runtime filters: which scans below a join are told the keys of its build side.
+//! Runtime filters: the scans below a join that get the keys of its build side.
 //!
-//! A scan below several joins asks for the keys of each. What must see all rows is put together without them.
+//! A scan below several joins asks for the keys of each. An operator that must see all rows is built without them.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::operators::scan::runtime_filter::{GatherKeys, JoinKeys, KeyTest};
 pub struct Partners(Vec<Partner>);
 
 struct Partner {
-    /// Which of the join's keys it is.
+    /// The place among the join's keys.
     at: usize,
     /// The probe side's.
     column: ColumnId,
     keys: Arc<JoinKeys>,
 }
 
-/// The column whose values a scan asks for if a join's build side has keys of that type, if they are integers on both sides.
+/// The column whose values a scan checks against keys of this type from a join's build side, if both are integers.
 pub fn asked_column(plan: &Plan, probe: &Expr, build: Type) -> Option<ColumnId> {
     let is_integer = |ty: Type| ty.kind() == Kind::Integer;
     let ty = plan.type_of(probe);
@@ -41,7 +41,7 @@ pub fn asked_column(plan: &Plan, probe: &Expr, build: Type) -> Option<ColumnId> 
 }
 
 impl Builder<'_> {
-    /// Of the keys of a join those that are integers on both sides, and a column on the probe side.
+    /// The keys of a join that are integers on both sides, and a column on the probe side.
     pub fn partners(&self, keys: &[Pair<'_>]) -> Partners {
         let partner = |(at, (build, probe)): (usize, &Pair<'_>)| {
             let column = asked_column(self.plan, probe, self.plan.type_of(build))?;
@@ -50,7 +50,7 @@ impl Builder<'_> {
         Partners(keys.iter().enumerate().filter_map(partner).collect())
     }
 
-    /// Of the joins above, for a scan of these columns.
+    /// The runtime filters of the joins above, for a scan of these columns.
     pub fn key_tests(&self, columns: &[ColumnId]) -> Vec<KeyTest> {
         let test = |(id, keys): &(ColumnId, Arc<JoinKeys>)| {
             let column = columns.iter().position(|column| column == id)?;

@@ -25,8 +25,8 @@ impl Builder<'_> {
         Stage { plan, columns: columns_read }
     }
 
-    /// A scan of the rows that pass conditions which raise no error, and that have a partner in the joins above, with those
-    /// of its columns that are `kept`. `rows`: how many pass the conditions, if that is known.
+    /// A scan of the rows that pass conditions which raise no error, and that have a partner in the joins above. It
+    /// has the columns that are `kept`. `rows`: how many pass the conditions, if that is known.
     pub fn filtered_scan(
         &self,
         relation: u16,
@@ -61,8 +61,8 @@ impl Builder<'_> {
         Ok(Stage { plan, columns: kept_ids })
     }
 
-    /// Conditions as a scan tries them. Those that together say in which range a column lies are one, and so are those that
-    /// together say with which of a list of values something is not equal.
+    /// The scan's conditions. Those that together give one range of a column are one, and so are those that together
+    /// exclude a list of values.
     fn tests(&self, relation: u16, columns: &[ColumnId], conditions: &[&Expr]) -> Result<Vec<Condition>, Failure> {
         let reading = Reading { columns, plan: self.plan, params: self.params };
         let mut tests: Vec<(Vec<&Expr>, Option<Ranges>)> = Vec::new();
@@ -95,7 +95,7 @@ impl Builder<'_> {
         tests.into_iter().map(test).collect()
     }
 
-    /// Of the `wanted` ones of a relation's columns.
+    /// The schema of the `wanted` columns of a relation.
     fn schema(&self, relation: u16, columns: &[ColumnId], wanted: &[ColumnId]) -> Schema {
         let all = columns.iter().zip(&self.plan.relations[relation as usize].columns);
         let fields = all.filter(|(id, _)| wanted.contains(id));
@@ -104,7 +104,7 @@ impl Builder<'_> {
     }
 }
 
-/// What all must hold for a condition to hold.
+/// The conditions that must all hold for a condition to hold.
 fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     match condition {
         Expr::Bool { op: BoolOp::And, args } => args.iter().flat_map(conjuncts).collect(),
@@ -123,7 +123,7 @@ fn of_one_list(conditions: &[&Expr], condition: &Expr) -> bool {
     compared(condition).is_some_and(|left| conditions.first().and_then(|first| compared(first)) == Some(left))
 }
 
-/// Which of a relation's columns are among these.
+/// The places of these columns in the relation.
 fn places_of(columns: &[ColumnId], ids: &[ColumnId]) -> Vec<usize> {
     (0..columns.len()).filter(|at| ids.contains(&columns[*at])).collect()
 }

@@ -1,4 +1,4 @@
-//! Which rows are computed once for several parts of a query, and who reads them.
+//! Subplans that are computed once for several parts of a query, and their readers.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub const MOST_ROWS: f64 = 1e6;
 /// How many times fewer rows a join must have than its relations together.
 const SMALLER: f64 = 2.0;
 
-/// What is shared: an operator with equal ones, or one that is read several times itself.
+/// The shared subplan: an operator with equal ones, or one that is read several times itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
     Class(usize),
@@ -41,8 +41,8 @@ impl<'a> Builder<'a> {
         self.shared(Which::Class(class), rel, columns, needed).map(Some)
     }
 
-    /// The rows of `rel`, computed for all that ask for the same. `columns`: those that any of them needs, each one's in
-    /// the same order.
+    /// The rows of `rel`, computed for all that ask for the same. `columns`: those that any of them needs, in each
+    /// reader's own numbering, all in the same order.
     pub fn shared(
         &self,
         which: Which,

@@ -35,7 +35,7 @@ const UNFOLDED: f64 = 4.0;
 /// Rows of a group.
 const GROUPED: f64 = 10.0;
 
-/// What is known of the tables behind a plan's columns.
+/// Statistics of the tables behind a plan's columns.
 pub struct Sampled<'a> {
     plan: &'a Plan,
     params: &'a [Option<Literal>],
@@ -43,7 +43,7 @@ pub struct Sampled<'a> {
     /// Scan and column behind each column of the plan.
     places: HashMap<ColumnId, (usize, usize)>,
     scans: Vec<Scan<'a>>,
-    /// Of each relation, once somebody has asked for it.
+    /// A sample of each relation, once it was asked for.
     samples: RefCell<HashMap<u16, Option<Sample>>>,
     /// Different values of each relation's columns, once somebody has asked for them.
     distinct: RefCell<HashMap<(u16, usize), f64>>,
@@ -56,7 +56,7 @@ struct Scan<'a> {
 
 /// Some rows of a relation.
 struct Sample {
-    /// Those of them that the user may see.
+    /// The sampled rows that the user may see.
     rows: RecordBatch,
     /// The share that these are.
     visible: f64,
@@ -116,7 +116,7 @@ impl<'a> Sampled<'a> {
         lowering.all(conditions).ok()?.evaluate(rows).ok()?.into_array(rows.num_rows()).ok()
     }
 
-    /// What a user may not see must not show in what is expected.
+    /// A sample of a scan's rows. Rows that the user may not see must not show in estimates.
     fn sample(&self, scan: &Scan<'_>) -> Option<Sample> {
         let rows = self.any_rows(scan)?;
         let visible_if: Vec<&Expr> = self.plan.relations[scan.relation as usize].visible_if.iter().collect();
@@ -164,7 +164,7 @@ impl<'a> Sampled<'a> {
         seen.values(self.visible_rows(scan.relation))
     }
 
-    /// What the order of joins begins with.
+    /// The starting point of the join order.
     pub fn relation(&self, rel: &Rel) -> Relation {
         Relation { rows: self.rows(rel), key: self.key(rel) }
     }
@@ -204,8 +204,9 @@ impl<'a> Sampled<'a> {
         }
     }
 
-    /// What the order of its joins goes by, and what the largest relation has, in the middle between the two: joins often
-    /// have more rows than was expected of them, and the side that is taken for the smaller one must fit into memory.
+    /// The row estimate of a block: the geometric mean of the join order's estimate and the size of its largest
+    /// relation, if the former is smaller. Joins often have more rows than expected, and the side that is taken for
+    /// the smaller one must fit into memory.
     fn joined_rows(&self, rel: &Rel) -> Option<f64> {
         let Parts { relations, conditions, classes, owners } = Parts::of(rel);
         if !(2..=MAX_RELATIONS).contains(&relations.len()) {
@@ -313,7 +314,7 @@ impl Seen {
         }
     }
 
-    /// How many values there are in so many rows.
+    /// The estimated number of distinct values among all rows.
     fn values(&self, all_rows: f64) -> f64 {
         let once = self.times.values().filter(|&&times| times == 1).count();
         extrapolated(self.rows as f64, self.times.len() as f64, once as f64, all_rows)

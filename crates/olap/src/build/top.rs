@@ -27,7 +27,7 @@ use crate::operators::order::section::Section;
 use crate::operators::order::sort::{Sort, sort_columns};
 use crate::operators::order::thinned::Thinned;
 
-/// Of more rows for each group all are sorted.
+/// If more rows are wanted for each group, all are sorted.
 const MOST_NEAREST: usize = 1000;
 
 const ALL: Wanted = Wanted { rows: usize::MAX, ties: false };
@@ -78,8 +78,8 @@ impl Builder<'_> {
         Ok(Stage { plan, columns })
     }
 
-    /// The rows of which the first ones of each group are, where they are joined to the groups: what is before or after each row of
-    /// a table in another one, say.
+    /// The rows that contain the first ones of each group, if they are joined to the groups: the row before or after
+    /// each row of a table in another one, say.
     fn nearest_of_groups(
         &self,
         input: &Rel,

@@ -69,7 +69,7 @@ impl Builder<'_> {
     }
 }
 
-/// What computes each of a call's columns.
+/// The calls that compute each of a window call's columns.
 fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Vec<Call>, Failure> {
     let framed = framed(call, over, lowering)?;
     let frame = || framed.clone();

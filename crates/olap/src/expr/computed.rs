@@ -1,9 +1,9 @@
-//! The expressions that DataFusion must not compute by its own rules, as one kind of [`PhysicalExpr`].
+//! Expressions that DataFusion must not compute by its own rules, as one kind of [`PhysicalExpr`].
 //!
-//! All functions but those that their row calls otherwise are strict: a null operand gives null, and never an error.
+//! Functions are strict unless their row says otherwise: a null operand gives null, and never an error.
 //!
-//! Where one function of numerics takes over what another has computed, there is no array between them: to give a numeric its key
-//! form and to read it costs more than to add two.
+//! A function of numerics takes the results of another one directly, without an array between them. Making a
+//! numeric's key form and reading it again costs more than adding two numerics.
 
 use std::any::Any;
 use std::fmt;
@@ -42,7 +42,7 @@ pub enum Kernel {
     IntegerToReal,
     IntegerToFloat,
     FloatToReal,
-    /// Of reals, which come as doubles.
+    /// Arithmetic of reals, which are kept as doubles.
     Real(ArithOp),
     Float(ArithOp),
     NegFloat,
@@ -59,7 +59,7 @@ pub enum Kernel {
     NumericToDecimal {
         scale: u8,
     },
-    /// What makes something else of numerics, of this type.
+    /// A function of numerics with a result of this type.
     OfNumerics {
         function: Named,
         ty: Type,
@@ -310,7 +310,7 @@ fn given(args: &[ColumnarValue]) -> Vec<Given> {
     args.iter().cloned().map(Given::Other).collect()
 }
 
-/// What makes something else of numerics.
+/// Computes a function of numerics with another result.
 fn of_numerics(kernel: Kernel, args: &[Given], rows: usize) -> Result<ArrayRef> {
     match kernel {
         Kernel::NumericToDecimal { scale } => numerics::to_decimal(scale, args, rows),

@@ -38,7 +38,7 @@ pub struct Lowering<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Option<Literal>],
     pub columns: &'a [ColumnId],
-    /// What has been computed of these rows, and is there as more columns.
+    /// Values that were computed from these rows, and exist as more columns.
     pub known: &'a [Known],
 }
 
@@ -181,7 +181,7 @@ impl Lowering<'_> {
         Ok(computed(kernel(Call::Cast(to.kind()), &[from], to)?, vec![physical]))
     }
 
-    /// That of the rows.
+    /// The schema of the rows.
     fn schema(&self) -> Schema {
         let field = |id: &ColumnId| Field::new(column_name(*id), arrow_type(self.plan.columns[id.0 as usize]), true);
         Schema::new(self.columns.iter().map(field).collect::<Vec<_>>())
@@ -250,7 +250,7 @@ fn canonical_float(arg: Physical) -> Physical {
     }
 }
 
-/// What computes a call for operands of these types, with a result of type `ty`.
+/// The kernel that computes a call for operands of these types, with a result of type `ty`.
 fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
     let missing = || internal(format!("no function for {call:?} of {operands:?}"));
     let scales = |i: usize| operands.get(i).map_or(0, |ty| ty.scale());
@@ -310,7 +310,7 @@ fn compared(op: CmpOp, values: &Physical, value: i128, scale: u8, ty: Type) -> O
     let with = |op, right| Some(native(op, values.clone(), right));
     match (as_decimal(value, scale, ty), op) {
         (Some(held), op) => with(op, constant(held)),
-        // What the type cannot hold is equal to none of its values, but null where they are.
+        // A constant that the type cannot hold equals none of its values; for a null the result is still null.
         (None, CmpOp::Eq) => with(CmpOp::Lt, values.clone()),
         (None, CmpOp::Ne) => with(CmpOp::Eq, values.clone()),
         (None, _) => None,

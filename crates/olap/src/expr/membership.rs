@@ -18,8 +18,8 @@ type Physical = Arc<dyn PhysicalExpr>;
 /// Fewer comparisons are as fast one by one.
 const MIN_LIST: usize = 4;
 
-/// `args` of `op`, of which those that compare the same operand with constants, one behind the other, have become one:
-/// what is computed of a row, and in which order, stays as it was.
+/// Joins those `args` of `op` that compare the same operand with constants and stand next to each other. The
+/// computations for a row, and their order, stay the same.
 pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Vec<Physical>> {
     let mut joined = Vec::new();
     let mut rest = &args[..];
@@ -51,8 +51,8 @@ fn run_length(op: BoolOp, args: &[Physical]) -> usize {
     args.iter().take_while(|arg| comparison(op, arg).is_some_and(|other| first.left() == other.left())).count()
 }
 
-/// An equality with a constant in a list of OR, an inequality in one of AND. Equal values have equal bits: of floats what is
-/// compared is made so.
+/// An equality with a constant in an OR, or an inequality in an AND. Equal values must have equal bits: floats are
+/// compared in such a form.
 fn comparison(op: BoolOp, arg: &Physical) -> Option<&BinaryExpr> {
     let compared = (&**arg as &dyn Any).downcast_ref::<BinaryExpr>()?;
     let wanted = match op {
@@ -62,7 +62,7 @@ fn comparison(op: BoolOp, arg: &Physical) -> Option<&BinaryExpr> {
     (*compared.op() == wanted && is_constant(compared.right())).then_some(compared)
 }
 
-/// What an expression without columns comes to, if that is a value.
+/// The value of an expression without columns, if it raises no error.
 fn constant_of(expr: &Physical) -> Option<Physical> {
     if (&**expr as &dyn Any).is::<Literal>() {
         return Some(expr.clone());

@@ -130,7 +130,7 @@ impl Zoned {
     }
 }
 
-/// Points in time and what a zone's clocks show then, in microseconds. Infinite ones stay what they are; null slots hold
+/// Points in time, and the zone's local time then, in microseconds. Infinite ones stay what they are; null slots hold
 /// anything.
 struct Times<'a> {
     clock: Clock<'a>,

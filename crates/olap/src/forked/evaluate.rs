@@ -15,7 +15,7 @@ pub struct Chunk {
     pub columns: Vec<Coded>,
 }
 
-/// What a row has in a register.
+/// The state of a row's value in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -210,7 +210,7 @@ impl Lane {
     }
 }
 
-/// Of what is computed of both.
+/// The state of a result computed from both.
 #[inline]
 fn both(left: State, right: State) -> State {
     match (left, right) {

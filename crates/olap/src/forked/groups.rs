@@ -4,7 +4,7 @@ use super::evaluate::{Registers, State};
 use super::program::{Program, What};
 use super::trouble::Trouble;
 
-/// More groups are the heap's.
+/// The most groups; a query with more runs on the heap.
 const MOST_GROUPS: usize = 1 << 16;
 /// Memory that they may take, about.
 const MOST_BYTES: usize = 16 << 20;

@@ -29,10 +29,10 @@ use program::Program;
 /// A plan that a child can begin.
 pub struct Forking {
     program: Program,
-    /// What the child does, and what all columns are, for EXPLAIN.
+    /// The child's operators, and the meanings of all columns, for EXPLAIN.
     groups: Rel,
     columns: Vec<(ColumnId, Meaning)>,
-    /// What is done with its groups, which are sent rows to it.
+    /// The rest of the plan; to it the child's groups are rows sent along.
     rest: Plan,
 }
 
@@ -72,15 +72,15 @@ impl Forking {
         Work { registers: Registers::new(&program), groups: Groups::new(&program), chunks: Vec::new(), program }
     }
 
-    /// What is left to do.
+    /// The rest of the work.
     pub fn rest(&self, reply: &[u8]) -> Result<Rest, Failure> {
         let types = &self.rest.relations[0].columns;
         let (groups, passed) = reply::read(reply, &self.program, types)?;
         Ok(Rest { plan: self.rest.clone(), groups, passed })
     }
 
-    /// What became of the rest, with what the child did below it: groups of rows that have passed, of rows that it has
-    /// looked at.
+    /// The plan of the rest as it ran, with the child's operators below it: the groups, the rows that passed, and the
+    /// rows that were scanned.
     pub fn told(&self, mut rest: EnginePlan, groups: u64, passed: u64, scanned: u64) -> EnginePlan {
         let operator = |step, rows, inputs| {
             let actual = Some(Actual { rows, ..Actual::default() });
@@ -116,7 +116,7 @@ impl Forking {
     }
 }
 
-/// What is left to do when a child has answered.
+/// The rest of the work when a child has answered.
 pub struct Rest {
     pub plan: Plan,
     /// The rows of its only relation.
@@ -152,7 +152,7 @@ fn is_scan(rel: &Rel) -> bool {
     }
 }
 
-/// What a child does.
+/// The work of a child.
 pub struct Work {
     program: Program,
     chunks: Vec<Chunk>,

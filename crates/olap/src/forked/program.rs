@@ -1,4 +1,4 @@
-//! What a child computes: steps that each fill a register with a value for each row of a chunk.
+//! The program of a child: steps that each fill a register with a value for each row of a chunk.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub struct Program {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Of [`Program::columns`].
+    /// A column, by its place in [`Program::columns`].
     Column(usize),
     Constant(Option<i128>),
     /// An error outside of the range.
@@ -71,7 +71,7 @@ pub struct Key {
     pub is_text: bool,
 }
 
-/// What is kept for a group.
+/// An aggregate's state for a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
     /// `None`: all rows count.
@@ -93,12 +93,12 @@ pub enum Output {
     Key(usize),
     /// How many values a call has met.
     Count(usize),
-    /// What it made of them, null for none.
+    /// Its result, null for no rows.
     Value(usize),
 }
 
 impl Program {
-    /// Of an aggregate over filters and maps of a scan. `params`: values of the plan's parameters.
+    /// The program of an aggregate over filters and maps of a scan. `params`: values of the plan's parameters.
     pub fn of(groups: &Rel, plan: &Plan, params: &[Option<Literal>]) -> Result<Program, String> {
         let Rel::Aggregate { input, keys, aggregates } = groups else { return Err("its rows are not grouped".into()) };
         let mut compiler = Compiler {
@@ -118,7 +118,7 @@ impl Program {
                     break;
                 }
                 Rel::Filter { input, conditions: these } => {
-                    // What is below is evaluated first.
+                    // Conditions below come first.
                     conditions.splice(0..0, these);
                     rel = input;
                 }
@@ -151,7 +151,7 @@ struct Compiler<'a> {
     params: &'a [Option<Literal>],
     scanned: &'a [ColumnId],
     computed: HashMap<ColumnId, &'a Expr>,
-    /// Where computed columns are.
+    /// The registers of computed columns.
     known: HashMap<ColumnId, Register>,
     program: Program,
 }
@@ -211,7 +211,7 @@ impl Compiler<'_> {
         if register < MOST_REGISTERS { Ok(register) } else { Err("it computes more than a child shall".into()) }
     }
 
-    /// Where an expression's values are.
+    /// The register with an expression's values.
     fn register(&mut self, expr: &Expr) -> Result<Register, String> {
         let ty = self.plan.type_of(expr);
         let step = match expr {
@@ -321,7 +321,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Where something is in a list, from now on.
+/// The place of an element in a list, to which it is added if it is missing.
 fn place_of<T: PartialEq>(list: &mut Vec<T>, what: T) -> usize {
     list.iter().position(|other| *other == what).unwrap_or_else(|| {
         list.push(what);
@@ -369,7 +369,7 @@ fn constant(ty: Type, value: Option<&Literal>) -> Result<Step, String> {
     }))
 }
 
-/// Of the values that arithmetic may give.
+/// The range of values that arithmetic may give.
 fn range(ty: Type) -> Result<(i128, i128), String> {
     let digits = |digits| 10_i128.pow(digits) - 1;
     Ok(match ty {

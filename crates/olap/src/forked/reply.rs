@@ -1,4 +1,4 @@
-//! What a child says, in memory that it shares with its parent.
+//! A child's reply, in memory that it shares with its parent.
 //!
 //! ```text
 //!   0 | groups: u64 | rows: u64 | for each group: keys (1 | number, 0 | zero: null), calls (values met: u64 | number)
@@ -112,7 +112,7 @@ fn call(calls: &[u8], at: usize) -> (u64, i128) {
     (number(count) as u64, number(value))
 }
 
-/// The number of so many bytes, or of the first sixteen.
+/// The number of these bytes, or of the first sixteen.
 fn number(bytes: &[u8]) -> i128 {
     let mut image = [0; NUMBER];
     let length = bytes.len().min(NUMBER);

@@ -1,4 +1,4 @@
-//! What goes wrong in a child, and with its reply.
+//! Failures of a child, and of its reply.
 
 use protocol::request::{Failure, FailureKind};
 
@@ -8,7 +8,7 @@ pub enum Trouble {
     /// Some value is an error, perhaps.
     Raised,
     TooManyGroups,
-    /// Of a text that is grouped by.
+    /// A key is a long text.
     LongText,
 }
 

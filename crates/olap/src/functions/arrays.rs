@@ -27,7 +27,7 @@ const BROKEN: QueryError = QueryError(FailureKind::Internal);
 const LENGTH: usize = 4;
 /// In front of the dimensions.
 const HEADER: usize = 16;
-/// Where the number of the first element stands in an array of one dimension.
+/// The offset of the first element's number in an array of one dimension.
 const LOWER: usize = HEADER + 4 - LENGTH;
 
 fn word(bytes: &[u8], at: usize) -> Outcome<usize> {
@@ -184,8 +184,8 @@ pub fn cardinality(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(arrays.as_binary_view().iter().map(count).collect::<Result<Int32Array>>()?))
 }
 
-/// Whether a value of type `ty` is among the elements; null if it is not, but a null is, or if it is one itself and there
-/// are elements. Behind the array follow how its elements are aligned, and how long they are, or -1.
+/// Whether a value of type `ty` is among the elements. The result is null if it is not and there is a null, or if it
+/// is null itself and there are elements. The array is followed by the elements' alignment and their length, or -1.
 pub fn has_element(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (values, arrays) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
     let element = element_of(args)?;
@@ -237,7 +237,7 @@ pub fn element_at(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<Array
     Ok(values.finish())
 }
 
-/// What the third and fourth operand say of elements.
+/// The element type that the third and fourth operand describe.
 fn element_of(args: &[ColumnarValue]) -> Result<Element> {
     let number = |at: usize| -> Result<i32> { Ok(args[at].to_array(1)?.as_primitive::<Int32Type>().value(0)) };
     let (align, length) = (number(2)?, number(3)?);

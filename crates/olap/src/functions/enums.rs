@@ -11,7 +11,7 @@ use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
 
-/// Where the elements begin in an array of one dimension without nulls, its length left out.
+/// The offset of the elements in an array of one dimension without nulls, its length left out.
 const ELEMENTS: usize = 20;
 
 pub fn ranks(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {

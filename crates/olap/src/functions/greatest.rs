@@ -14,7 +14,7 @@ use crate::base::error::known_locale;
 use crate::base::operand::{for_slots, select};
 use crate::functions::order::{TextOrder, replaces};
 
-/// Of texts in a locale, which the last argument names.
+/// The greatest or least text in a locale, which the last argument names.
 pub fn extreme_in_locale(which: Extreme, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match args.split_last() {
         Some((ColumnarValue::Scalar(ScalarValue::Utf8View(Some(name))), texts)) => {

@@ -61,7 +61,7 @@ impl Ordered for f64 {
 /// Text, or bytes that are none.
 pub trait Texts: ByteViewType<Native: Ordered + ToOwned<Owned = <Self as ByteViewType>::Owned>> {
     fn bytes(owned: &Self::Owned) -> usize;
-    /// What a locale orders; nothing of what is no text.
+    /// The text that a locale orders; empty if the value is no text.
     fn text(value: &Self::Native) -> &str;
 }
 

@@ -1,4 +1,4 @@
-//! What EXPLAIN is told: which operator does what, and what became of it.
+//! Observation for EXPLAIN: the work of each operator, and its measured figures.
 //!
 //! ```text
 //!   Filter                       Observed(Filter)
@@ -7,8 +7,8 @@
 //!                                      ViewScan
 //! ```
 //!
-//! Only a query that is to be explained gets such operators around those that work, with a meter each. What DataFusion puts
-//! between (exchanges, partial states) belongs to the operator above it.
+//! Only a query that is explained has such operators around the working ones, with a meter each. Operators that
+//! DataFusion puts in between (exchanges, partial states) belong to the operator above them.
 
 #[cfg(test)]
 mod tests;
@@ -147,7 +147,7 @@ impl Observation {
     }
 }
 
-/// What is below an operator.
+/// The operators below one.
 #[derive(Default)]
 struct Below {
     operators: Vec<Operator>,

@@ -50,8 +50,8 @@ fn scan(relation: u16) -> Rel {
     Rel::Scan { relation, columns: vec![ColumnId(relation)] }
 }
 
-/// `SELECT key, count(*) FROM a JOIN b ON a = b WHERE b < limit GROUP BY key`, where the key is the number that `every` numbers
-/// have in common.
+/// `SELECT key, count(*) FROM a JOIN b ON a = b WHERE b < limit GROUP BY key`; the key is the same for `every`
+/// successive numbers.
 fn joined(limit: i64, every: i64) -> Plan {
     let number = |ty| RelationColumn { attnum: 1, ty };
     let below = Expr::Cmp { op: CmpOp::Lt, left: Box::new(column(1)), right: Box::new(int(limit)) };

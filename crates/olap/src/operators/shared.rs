@@ -1,5 +1,5 @@
-//! Rows that several parts of a query read, and that are computed once: kept until the query ends, in memory or, where they
-//! find no room there, on disk.
+//! Shared rows: computed once and read by several parts of a query. They are kept until the query ends, in memory or,
+//! if there is no room, on disk.
 //!
 //! ```text
 //!   reader  reader        each gives the rows in columns of its own
@@ -34,13 +34,13 @@ use crate::base::compact::owned;
 use crate::expr::column_name;
 use crate::spill::{self, Means, Room, SINK_BYTES, Sink, blocking};
 
-/// Of rows that are read from disk at once.
+/// Bytes of rows that are read from disk at once.
 const READ_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub struct SharedRows {
     plan: Arc<dyn ExecutionPlan>,
-    /// Of the columns that are read, in the plan's.
+    /// Positions, in the plan's output, of the columns that are read.
     places: Vec<usize>,
     partitions: Mutex<Vec<Kept>>,
 }
@@ -102,7 +102,7 @@ struct Keeper {
     means: Means,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// Where all of them are from when memory ended.
+    /// The file that all rows go to once memory has ended.
     sink: Option<Sink>,
 }
 
@@ -143,7 +143,7 @@ impl Keeper {
 #[derive(Clone, Debug)]
 pub struct Reader {
     rows: Arc<SharedRows>,
-    /// Which of the columns.
+    /// The columns that are read.
     read: Vec<usize>,
     /// In EXPLAIN what computes the rows stands below this one.
     is_first: bool,

@@ -25,11 +25,11 @@ use crate::base::error::QueryError;
 use crate::functions::arrays::{Values, elements};
 use crate::functions::documents;
 
-/// What is made of each row.
+/// The lists that are made for each row.
 #[derive(Clone, Debug)]
 pub struct Lists {
     pub list: List,
-    /// Of an element.
+    /// The type of an element.
     pub ty: Type,
     pub arguments: Vec<Arc<dyn PhysicalExpr>>,
     /// The input's columns that are given.
@@ -104,10 +104,10 @@ impl DisplayAs for Unfolded {
     }
 }
 
-/// Where the stream is.
+/// The state of the stream.
 struct State {
     input: SendableRecordBatchStream,
-    /// What is left of a batch of the input.
+    /// The rest of a batch of the input.
     expansion: Option<Expansion>,
     lists: Lists,
 }
@@ -133,7 +133,7 @@ struct Expansion {
     batch: RecordBatch,
     arguments: Vec<ArrayRef>,
     row: usize,
-    /// What is left of that row's list; `None`: it was not looked at yet.
+    /// The rest of that row's list; `None`: it was not computed yet.
     items: Option<Items>,
 }
 

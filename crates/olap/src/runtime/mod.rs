@@ -38,7 +38,7 @@ pub struct Runtime {
 pub struct RuntimeOptions {
     /// Working memory of all queries together.
     pub memory_bytes: u64,
-    /// Where rows go that do not fit into it.
+    /// The disk for rows that do not fit into it.
     pub disk: Option<DiskOptions>,
     /// Partitions of a query.
     pub threads: u32,
@@ -46,9 +46,9 @@ pub struct RuntimeOptions {
 
 #[derive(Clone, Debug)]
 pub struct DiskOptions {
-    /// Of a file that is made when it is needed, and unlinked at once.
+    /// The path of a file that is made when it is needed, and unlinked at once.
     pub path: PathBuf,
-    /// Of all queries together.
+    /// The limit of all queries together.
     pub limit_bytes: u64,
     /// Memory that operators which can put rows on disk take together, so that others find some.
     pub share_bytes: u64,
@@ -71,7 +71,7 @@ impl DiskOptions {
 pub struct Running {
     pub schema: SchemaRef,
     pub batches: SendableRecordBatchStream,
-    /// Of a query that is observed.
+    /// The observation of a query that is explained.
     pub observation: Option<Observation>,
 }
 
@@ -95,7 +95,7 @@ impl Runtime {
         Runtime { environment, config, disk, threads }
     }
 
-    /// What queries have put on disk so far.
+    /// Bytes that queries have put on disk so far.
     pub fn spilled_bytes(&self) -> u64 {
         self.disk.as_ref().map_or(0, |disk| disk.written_bytes())
     }
@@ -156,7 +156,7 @@ impl Runtime {
         observation.plan(false).ok_or_else(|| internal("a plan without operators"))
     }
 
-    /// What an error of the stream means.
+    /// The meaning of an error of the stream.
     pub fn failure(error: &DataFusionError) -> Failure {
         failure(error)
     }

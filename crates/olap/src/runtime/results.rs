@@ -1,6 +1,6 @@
 //! From a physical plan to its stream of batches.
 //!
-//! Who reads the stream may hand rows on only when no failure can come any more: see [`crate::Running`].
+//! A reader of the stream may pass rows on only when no failure can come any more: see [`crate::Running`].
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;

@@ -53,13 +53,13 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The rows in the order in which they were written, in batches of at least so many if there are; between two of them
-    /// others get their turn.
+    /// The rows in the order in which they were written, in batches of at least `rows` if there are that many.
+    /// Between two batches other tasks get their turn.
     pub fn batches(self, rows: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         self.batches_within(rows, usize::MAX)
     }
 
-    /// The same, but that a batch with so many bytes has rows enough.
+    /// The same, but a batch with `bytes` bytes has enough rows.
     pub fn batches_within(self, rows: usize, bytes: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let Stored { schema, pages } = self;
         batches(Inflow::new(pages), schema, rows, bytes)
@@ -131,7 +131,7 @@ fn next(
     Ok(Some(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)?))
 }
 
-/// What says that its columns have no nulls may have some in between.
+/// The schema with all columns nullable: batches whose schema excludes nulls may have some in between.
 fn nullable(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>())
 }

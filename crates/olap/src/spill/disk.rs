@@ -1,7 +1,7 @@
 //! The file that holds what queries put aside: unlinked as soon as it is made, so that it ends with the process.
 //!
-//! It consists of pages, each of which belongs to one [`Outflow`] or [`Pages`] or is free to be taken again. When nobody
-//! has any, the file is cut to nothing.
+//! It consists of pages, each of which belongs to one [`Outflow`] or [`Pages`] or is free to be taken again. When
+//! nobody has any, the file is cut to nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read, Write};
@@ -28,7 +28,7 @@ struct Space {
     file: Option<Arc<File>>,
     /// Pages before the end that nobody has.
     free: Vec<u32>,
-    /// Behind the last page that was ever taken, since the file was empty.
+    /// The end of the last page that was taken since the file was empty.
     end: u32,
 }
 
@@ -38,7 +38,7 @@ impl Disk {
         Disk { path, limit_bytes, space: Mutex::default(), written: AtomicU64::new(0) }
     }
 
-    /// All that was ever written.
+    /// Bytes that were ever written.
     pub fn written_bytes(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
@@ -92,7 +92,7 @@ pub trait Tally: Send + Sync {
     fn removed(&self, bytes: u64);
 }
 
-/// What one operator has on disk is counted here.
+/// The account of one operator's disk space.
 #[derive(Clone)]
 pub struct Account {
     pub disk: Arc<Disk>,
@@ -131,7 +131,7 @@ impl Account {
 pub struct Pages {
     account: Account,
     numbers: Vec<u32>,
-    /// Of all pages; only the last one is not full.
+    /// Bytes in all pages; only the last one is not full.
     length: u64,
 }
 

@@ -18,7 +18,7 @@ use futures::{Stream, StreamExt};
 
 use super::Tally;
 
-/// Of all partitions.
+/// Measurements over all partitions.
 #[derive(Debug, Default)]
 pub struct Meter {
     rows: AtomicU64,
@@ -34,7 +34,7 @@ impl Meter {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// In which the streams were asked, less that in which they asked others.
+    /// Time spent in the streams, without the streams that they asked.
     pub fn nanoseconds(&self) -> u64 {
         self.nanoseconds.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl Meter {
         self.most_memory.fetch_max(all, Ordering::Relaxed);
     }
 
-    /// Measures work that gives so many rows, as if the stream that asks for it asked another one.
+    /// Measures work that returns `rows` rows, as if the stream that asks for it asked another one.
     pub fn spent<T>(&self, work: impl FnOnce() -> T, rows: impl FnOnce(&T) -> u64) -> T {
         let start = Instant::now();
         let done = work();
@@ -92,7 +92,7 @@ impl Tally for Meter {
     }
 }
 
-/// Where the disk counts of an operator with this context, if it is observed.
+/// The disk counter of an operator with this context, if it is observed.
 pub fn tally(context: &TaskContext) -> Option<Arc<dyn Tally>> {
     let pool = context.memory_pool().downcast_ref::<Counted>();
     pool.map(|counted| counted.meter.clone() as Arc<dyn Tally>)
@@ -104,7 +104,7 @@ struct Measured {
 }
 
 thread_local! {
-    /// What measured streams have taken within the one that this thread is asking.
+    /// Time of measured streams within the one that this thread is asking.
     static WITHIN: Cell<u64> = const { Cell::new(0) };
 }
 

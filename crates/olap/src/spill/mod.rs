@@ -34,7 +34,7 @@ use self::paced::Paced;
 pub use self::pool::{FIRST_PHASE, Pool};
 pub use self::room::{Room, Share};
 
-/// What all queries share; an extension of their configuration.
+/// State that all queries share; an extension of their configuration.
 #[derive(Debug)]
 pub struct Spill {
     pub share: Arc<Share>,

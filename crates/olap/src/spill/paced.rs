@@ -1,7 +1,7 @@
-//! Rows of an exchange for one who may be faster than others.
+//! A brake for consumers of an exchange that are faster than others.
 //!
-//! DataFusion's exchange takes rows as long as anybody waits for some, so that nobody waits for ever; if others are slower,
-//! theirs pile up meanwhile. Who finds nothing to do while that is so lets a moment pass.
+//! DataFusion's exchange takes rows as long as any consumer waits for some, so that nobody waits for ever. Meanwhile
+//! the rows of slower consumers pile up. A consumer that finds nothing to do in that state pauses for a moment.
 
 use std::pin::Pin;
 use std::sync::Arc;

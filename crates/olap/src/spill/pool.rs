@@ -35,7 +35,7 @@ impl Pool {
         self.exchanges.load(Ordering::Relaxed) > self.bytes / 20
     }
 
-    /// Where memory of this kind is counted, and how much of it there may be.
+    /// The counter of this kind of memory, and its limit.
     fn part(&self, reservation: &MemoryReservation) -> Option<(&AtomicUsize, usize)> {
         match reservation.consumer().name() {
             name if name.starts_with(FIRST_PHASE) => Some((&self.first_phases, self.bytes / 20 * 3)),

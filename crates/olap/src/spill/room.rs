@@ -26,12 +26,12 @@ impl Share {
     }
 }
 
-/// What one operator has taken.
+/// The memory that one operator has taken.
 #[derive(Debug)]
 pub struct Room {
     reservation: MemoryReservation,
     share: Arc<Share>,
-    /// Of the share.
+    /// Bytes taken of the share.
     taken: usize,
 }
 
@@ -40,12 +40,12 @@ impl Room {
         Room { reservation, share, taken: 0 }
     }
 
-    /// What it has taken.
+    /// Bytes taken.
     pub fn bytes(&self) -> usize {
         self.reservation.size()
     }
 
-    /// What it gets in any case, if there is any.
+    /// Bytes that it gets in any case, if there are any.
     pub fn least_bytes(&self) -> usize {
         self.share.minimum
     }
@@ -76,7 +76,8 @@ impl Room {
         Ok(())
     }
 
-    /// So much more, or an error if that is more than its part. Who has nothing gets what others leave.
+    /// Takes `bytes` more; an error if that is more than its part. An operator that has nothing gets what the others
+    /// leave.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
         if self.reservation.size() == 0 {
             return self.resize(bytes);

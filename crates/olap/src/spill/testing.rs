@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::{Cancellation, DiskOptions, Runtime, RuntimeOptions};
 
-/// Of a file of its own.
+/// A path for a file of its own.
 pub fn path() -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -30,7 +30,7 @@ pub const COLUMNS: [Type; 4] = [Type::Int64, Type::Float64, Type::Text, Type::In
 pub struct Made {
     pub seed: u64,
     pub chunks: usize,
-    /// About so many different values.
+    /// Approximate number of different values.
     pub values: i64,
     pub types: Vec<Type>,
 }
@@ -97,7 +97,7 @@ pub fn rows(batches: &[RecordBatch]) -> Vec<Vec<u8>> {
     all
 }
 
-/// Which zero is shown may differ.
+/// The rows as bytes; values that are equal look the same, whichever zeros they show.
 pub fn rows_in_order(batches: &[RecordBatch]) -> Vec<Vec<u8>> {
     let Some(first) = batches.first() else { return vec![] };
     let field = |array: &ArrayRef| SortField::new(array.data_type().clone());

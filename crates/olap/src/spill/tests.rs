@@ -121,7 +121,7 @@ async fn what_is_kept_is_read_as_often_as_wanted() {
     (0..50).for_each(|at| sink.write(&whole.slice(at * 100, 100)).unwrap());
     let kept = sink.finish().unwrap().kept();
     let pages = account.disk.pages_in_use();
-    // As soon as there are so many bytes there are rows enough.
+    // This many bytes are rows enough.
     for (bytes, least) in [(usize::MAX, 8), (12_000, 9)] {
         let back: Vec<_> = kept.batches_within(640, bytes).try_collect().await.unwrap();
         assert!(back.len() >= least && back.len() < 50, "{}", back.len());
@@ -172,7 +172,7 @@ fn one_operator_leaves_room_for_others() {
     assert!(first.try_resize(650) && !first.try_resize(651));
     assert!(second.try_resize(50) && !second.try_resize(51));
     assert_eq!(pool.reserved(), 700);
-    // What there is no doing without comes out of the others' part.
+    // Indispensable memory comes out of the others' part.
     second.resize(300).unwrap();
     assert!(second.resize(351).is_err());
     assert_eq!(pool.reserved(), 950);

@@ -1,4 +1,4 @@
-//! What CASE and COALESCE do not evaluate raises nothing, and what is no such expression is refused.
+//! CASE and COALESCE raise no errors from parts that they do not evaluate, and malformed ones are refused.
 
 use plan::{ArithOp, CmpOp, Expr, FailureKind, Named, Type};
 

@@ -312,7 +312,7 @@ fn first(regular: &Regular, text: &[char], search: usize) -> Option<(usize, usiz
     (search..=text.len()).find_map(|from| Some((from, *ends(regular, text, from, false).last()?)))
 }
 
-/// Where a match that begins at `from` may end, by trying everything.
+/// The possible ends of a match that begins at `from`, by trying everything.
 fn ends(regular: &Regular, text: &[char], from: usize, any_case: bool) -> Vec<usize> {
     let mut all = match regular {
         Regular::Empty => vec![from],
@@ -341,7 +341,7 @@ fn ends(regular: &Regular, text: &[char], from: usize, any_case: bool) -> Vec<us
         Regular::Captured(inner) => ends(inner, text, from, any_case),
         Regular::Repeated { what, least, most } => {
             let (mut at, mut found) = (vec![from], vec![]);
-            // No more often than there are characters, but for what is wanted.
+            // No more often than there are characters, beyond the required number.
             for times in 0..=most.unwrap_or(text.len() as u32 + least) {
                 if times >= *least {
                     found.extend(&at);

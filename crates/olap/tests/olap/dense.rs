@@ -10,7 +10,7 @@ use crate::build::{column, decimal, int};
 use crate::level::AsPlan;
 use crate::table::{Row, TestView, Value, chunk, engine, grouping, int as number, plan_over, rows, tokio_runtime};
 
-/// What the keys and values of a chunk look like.
+/// The keys and values of a chunk.
 struct Pattern {
     keys: [std::ops::Range<i64>; 2],
     values: std::ops::RangeInclusive<i64>,

@@ -1,4 +1,4 @@
-//! What aggregates of floats are, by exact sums; the engine, as PostgreSQL, comes near to that in any order of rows.
+//! Aggregates of floats by exact sums; the engine, like PostgreSQL, comes near to that in any order of rows.
 
 use plan::catalogue::{FloatAgg, MAX_SUMMED, PairAgg, Spread};
 use plan::{Literal, Plan, Rel};
@@ -29,7 +29,7 @@ pub fn aggregate(agg: FloatAgg, values: &[Literal]) -> Result<(Value, f64), Rais
     Ok((value.map(Literal::Float), largest))
 }
 
-/// What rounding decides: whether points lie on a vertical or horizontal line.
+/// The result if rounding decides whether points lie on a vertical or horizontal line.
 const ANYTHING: &str = "anything";
 
 /// The same of pairs of y and x.
@@ -63,8 +63,8 @@ pub fn of_pairs(pair: PairAgg, values: &[(Literal, Literal)]) -> Result<(Value, 
     Ok((value.map(Literal::Float), largest_y.max(largest_x)))
 }
 
-/// Whether values are equal or nearly so, and rounding decides whether their sum of squares is zero. That of equal halves
-/// and the like is.
+/// Whether values are equal or nearly so, and rounding decides whether their sum of squares is zero. For equal halves
+/// and the like it is zero.
 fn on_a_line(floats: &[f64], squares: f64, largest: f64) -> bool {
     let is_short = |float: &f64| (float * 1024.0).fract() == 0.0 && float.abs() < 1e6;
     squares < 1e-6 * largest * largest && !(squares == 0.0 && floats.iter().all(is_short))
@@ -77,7 +77,7 @@ fn float(value: &Literal) -> f64 {
     }
 }
 
-/// Of the finite ones.
+/// The largest of the finite ones.
 fn largest(floats: &[f64]) -> Result<f64, Raised> {
     let largest = floats.iter().filter(|f| f.is_finite()).fold(0.0, |a, f| f64::max(a, f.abs()));
     if largest > MAX_SUMMED { Err(Raised) } else { Ok(largest) }
@@ -124,7 +124,7 @@ pub fn are_summed(plan: &Plan) -> bool {
     found
 }
 
-/// Whether two results are the same but for the rounding of floats up to this magnitude.
+/// Whether two results are the same, apart from the rounding of floats up to this magnitude.
 pub fn alike(a: &[Row], b: &[Row], largest: f64) -> bool {
     let mut left: Vec<&Row> = b.iter().collect();
     // Several may be near enough; the partner is the one that equals it in most columns, keys among them.

@@ -1,5 +1,5 @@
-//! What a forked child does, done here: programs over columns in place of the engine's operators. That it is done in a
-//! child is tested where there are processes.
+//! A forked child's work, done here: programs over columns in place of the engine's operators. Tests with processes
+//! show that it works in a child.
 
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ fn random_plans_agree_with_the_interpreter() {
                 answers += 1;
             }
             (Ok(told), Err(_)) => assert!(interpreter.errors_may_vanish(), "no error but {told:?}\n{}", context()),
-            // The heap answers what a child gives up. It computes before it knows whether the result is of use, and there are
-            // decimals here that are none: those of more than 38 digits.
+            // If a child gives up, the heap answers. The child computes before it knows whether the result is needed,
+            // and some decimals here are none: those of more than 38 digits.
             (Err(failure), expected) => {
                 assert_ne!(failure.kind, FailureKind::Internal, "{failure:?}\n{}", context());
                 let alone = failure.message.contains("of more than") || has_decimals(&plan);

@@ -1,4 +1,4 @@
-//! What the functions that are called by their name mean, one value at a time.
+//! The meaning of named functions, one value at a time.
 
 use std::cmp::Ordering;
 
@@ -119,14 +119,14 @@ fn from_epoch(seconds: f64) -> Result<Literal, Raised> {
     }
 }
 
-/// Of an integer, or of a decimal in its units.
+/// A function of an integer, or of a decimal in its units.
 fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Value>) -> Result<Literal, Raised> {
     let b = second.and_then(|value| value.as_ref().and_then(decimal)).unwrap_or_default();
     let scale = if second.is_some() && matches!(function, Named::Round | Named::Trunc) { ty.scale() } else { 0 };
     let one = 10i128.pow((from.scale() - scale).into());
     let floor = a.div_euclid(one);
     let rest = a.rem_euclid(one);
-    // What is behind the point is compared with what is missing to one; away from zero where they are equal.
+    // The fraction is compared with its difference to one; if both are equal, away from zero.
     let rounded = match rest.cmp(&(one - rest)) {
         Ordering::Greater => floor + 1,
         Ordering::Equal if a > 0 => floor + 1,
@@ -145,7 +145,7 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
         Named::BitOr => a | b,
         Named::BitXor => a ^ b,
         Named::BitNot => -a - 1,
-        // What leaves at the top is lost, and the highest bit left is the sign.
+        // Bits shifted out at the top are lost, and the highest remaining bit is the sign.
         Named::ShiftLeft => {
             let kept = (a << by).rem_euclid(1 << bits);
             if kept >= 1 << (bits - 1) { kept - (1 << bits) } else { kept }

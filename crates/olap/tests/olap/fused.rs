@@ -24,14 +24,14 @@ const OVERFLOWS: [FailureKind; 4] = [
     FailureKind::DecimalTooWide,
 ];
 
-/// What a table is like.
+/// The pattern of a table.
 #[derive(Debug)]
 struct Pattern {
     rows: usize,
     nulls: f64,
-    /// Of the numbers that are computed with.
+    /// The magnitude of the numbers that are computed with.
     magnitude: i64,
-    /// Of the keys.
+    /// The number of different keys.
     kinds: i64,
     /// Rows that the view sees as they were before.
     changed: f64,
@@ -113,7 +113,7 @@ fn aggregates(rng: &mut StdRng) -> Vec<Agg> {
     aggregates
 }
 
-/// How many of so many random queries had an answer.
+/// The number of random queries that had an answer.
 fn check(pattern: &Pattern, queries: u64) -> u64 {
     let rng = &mut StdRng::seed_from_u64(pattern.rows as u64 ^ pattern.magnitude as u64);
     let table = table(rng, pattern);

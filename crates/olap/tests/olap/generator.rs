@@ -68,9 +68,9 @@ struct Generator<'a> {
     case: Case,
     /// Rows of a table.
     most: usize,
-    /// What expressions may read.
+    /// Columns that expressions may read.
     visible: Vec<ColumnId>,
-    /// What they may read besides: the columns of the rows around a subquery.
+    /// Columns of the rows around a subquery, which expressions may read too.
     around: Vec<ColumnId>,
     /// Nothing is computed of what comes now, so that it may differ in its last digits.
     is_last: bool,
@@ -81,7 +81,7 @@ impl Generator<'_> {
         self.rng.random_bool(p)
     }
 
-    /// A plan over so many tables.
+    /// A plan over `tables` tables.
     fn fill(&mut self, tables: usize) {
         let mut root = self.rel(tables, 3);
         self.visible = root.columns();
@@ -107,7 +107,7 @@ impl Generator<'_> {
         Rel::Top { input: Box::new(input), keys: vec![], order, range: Box::default() }
     }
 
-    /// Some operator over so many tables, with others above it.
+    /// Some operator over `tables` tables, with others above it.
     fn rel(&mut self, tables: usize, depth: u32) -> Rel {
         let mut rel = match tables {
             1 if self.chance(0.05) => Rel::Row,
@@ -264,8 +264,8 @@ impl Generator<'_> {
         aggregates
     }
 
-    /// The first rows in an order that leaves none but equal rows in any order; or so many rows, of which only the number
-    /// is looked at.
+    /// The first rows in an order that leaves only equal rows in any order; or some rows of which only the number is
+    /// read.
     fn top(&mut self, input: Rel) -> Rel {
         let range = Range { offset: self.number_of_rows(0.5), count: self.number_of_rows(0.9), ties: self.chance(0.3) };
         if self.chance(0.15) {

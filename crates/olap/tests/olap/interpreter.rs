@@ -1,9 +1,10 @@
-//! A naive reading of the plan's documented semantics, one row at a time, to compare the engine with: the definition.
+//! The reference interpreter: a naive reading of the plan's documented semantics, one row at a time, to compare the
+//! engine with.
 //!
-//! It is lenient where PostgreSQL leaves the order of evaluation open: a conjunction with a false operand is false even if
-//! another one raises, and an error matters only if the value or the row that it happened in does. So errors are kept as
-//! values and marks of rows until something needs them. What it says is an error must be one; whether an error is
-//! possible at all is answered by [`Interpreter::may_raise`], which evaluates everything on everything.
+//! It is lenient where PostgreSQL leaves the order of evaluation open. A conjunction with a false operand is false
+//! even if another one raises, and an error matters only if its value or row does. So errors are kept as values and
+//! marks of rows until something needs them. An error that it reports must be one. Whether an error is possible at
+//! all is answered by [`Interpreter::may_raise`], which evaluates everything on everything.
 
 mod doubt;
 mod lists;
@@ -42,7 +43,7 @@ pub struct Tuple {
     pub doubtful: bool,
 }
 
-/// What an operator gives.
+/// The rows of an operator.
 pub struct Rows {
     pub columns: Vec<ColumnId>,
     pub tuples: Vec<Tuple>,

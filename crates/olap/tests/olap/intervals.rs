@@ -28,7 +28,7 @@ pub fn any(rng: &mut StdRng, extreme: bool) -> Parts {
     [part(&months, ends), part(&days, ends), part(&times, [ages, -ages - 1])]
 }
 
-/// Of parts that an interval can have.
+/// An interval of parts that it can have.
 pub fn literal(parts: Parts) -> Literal {
     checked(parts).unwrap_or_else(|_| panic!("{parts:?} is no interval"))
 }
@@ -84,7 +84,7 @@ pub fn call(function: Named, args: &[Value]) -> Result<Option<Literal>, Raised> 
     checked(result).map(Some)
 }
 
-/// What an operator makes of two values, or of one.
+/// The result of an operator on two values, or on one.
 pub fn operator(function: Named, values: &[&Literal]) -> Result<Literal, Raised> {
     let of = |i: usize| parts(values[i]);
     let floats = |literal: &&Literal| if let Literal::Float(float) = literal { Some(*float) } else { None };
@@ -182,7 +182,7 @@ fn with_months([months, days, time]: Parts) -> Parts {
     [months, days, time]
 }
 
-/// That of the same span, with everything of its sign.
+/// The interval of the same span whose parts all have its sign.
 fn justified([months, days, time]: Parts) -> Parts {
     let span = (months * 30 + days) * DAYS + time;
     [span / (30 * DAYS), span / DAYS % 30, span % DAYS]
@@ -229,7 +229,7 @@ fn part(field: Field, [months, days, time]: Parts) -> f64 {
     }
 }
 
-/// Of what a calendar shows at two points in time.
+/// The difference of two points in time as a calendar shows them.
 pub fn age(a: i64, b: i64, shown: impl Fn(i64) -> i64) -> Result<Literal, Raised> {
     let infinite = |time: i64| [i64::MIN, i64::MAX].contains(&time);
     if infinite(a) || infinite(b) {

@@ -39,7 +39,7 @@ pub fn tested_with_all(test: &str) -> bool {
     true
 }
 
-/// Of the sources that come with the C library.
+/// Compiles a locale from the sources that come with the C library.
 fn compile(name: &str, folder: &Path) -> Option<()> {
     std::fs::create_dir_all(folder).ok()?;
     let (source, _) = name.split_once('.')?;
@@ -61,8 +61,8 @@ fn word(rng: &mut StdRng) -> Value {
     (!rng.random_bool(0.1)).then_some(Literal::Text(word))
 }
 
-/// A window over two texts with an integer between them, and `first` as the order's locale of the first, `second` of the
-/// second.
+/// A window over two texts with an integer between them, and `first` as the order's locale of the first, `second` of
+/// the second.
 fn numbered(first: Option<&str>, second: Option<&str>, directions: [bool; 4]) -> Plan {
     let types = [Type::Text, Type::Int32, Type::Char];
     let own = |from: u16, count: u16| (from..from + count).map(ColumnId).collect::<Vec<_>>();

@@ -125,8 +125,8 @@ impl Zone {
         time + self.offset(time.div_euclid(SECOND)) * SECOND
     }
 
-    /// Of the offsets of before and after, the one that shows this local time. If both do, it is the later; if none does,
-    /// the clocks have passed over it, and it is the earlier. No two changes are near each other.
+    /// The offset before or after a change that shows this local time. If both do, it is the later; if none does, the
+    /// clocks have skipped it, and it is the earlier. No two changes are near each other.
     pub fn read_local(&self, local: i64) -> i64 {
         let second = local.div_euclid(SECOND);
         let offset = |at: i64| self.offset_from(self.first_local, at);
@@ -190,7 +190,7 @@ fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Opti
     valid(time.checked_add(microseconds)?)
 }
 
-/// Of a year.
+/// The first day of a year.
 fn first_day(year: i64) -> i64 {
     let years = (year - 2000).rem_euclid(400);
     let cycles = (year - 2000).div_euclid(400);

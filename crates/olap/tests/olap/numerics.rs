@@ -1,4 +1,4 @@
-//! What is made of numerics, whose own arithmetic `anker_numeric` compares with PostgreSQL.
+//! Conversions of numerics, whose own arithmetic `anker_numeric` compares with PostgreSQL.
 
 use numeric::{Numeric, Total};
 use plan::{ArithOp, Literal, Named, Type};
@@ -38,7 +38,7 @@ pub fn negated(value: &Literal) -> Literal {
     literal(&of(value).neg())
 }
 
-/// Of an integer or a decimal.
+/// A numeric from an integer or a decimal.
 pub fn from_number(value: &Literal, from: Type) -> Literal {
     literal(&Numeric::from_decimal(decimal(value).unwrap(), from.scale()))
 }

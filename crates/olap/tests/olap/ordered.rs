@@ -14,8 +14,7 @@ use crate::table::{Row, Value};
 type Member = (Row, Row, Tuple);
 
 impl Interpreter<'_> {
-    /// The first rows of each group. Which of several that are equal in the order are the first is left open by who made
-    /// the plan only where it makes no difference.
+    /// The first rows of each group. The plan's maker leaves ties open only if they make no difference.
     pub fn top(&self, input: Rows, keys: &[Expr], by: &[SortKey], range: &Range) -> Rows {
         let (offset, count) = (self.number(&range.offset).unwrap_or(0), self.number(&range.count));
         let columns = input.columns;
@@ -241,7 +240,7 @@ impl Interpreter<'_> {
 }
 
 impl Interpreter<'_> {
-    /// Where the frames of values of a partition's rows begin, and the places behind their ends.
+    /// The starts of the frames of values for a partition's rows, and their ends.
     fn reached(
         &self,
         call: &WindowCall,
@@ -306,7 +305,7 @@ fn in_frame(frame: &Frame, peers: &[usize], [starts, ends]: &[Vec<usize>; 2], at
     starts && ends && !left_out
 }
 
-/// What PostgreSQL compares of a value: equal ones may look different.
+/// The form of a value that PostgreSQL compares: equal values may look different.
 fn image(value: &Expr, ty: Type) -> Expr {
     let (function, ty) = match ty {
         Type::Numeric => (Named::Trimmed, ty),

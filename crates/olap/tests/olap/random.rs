@@ -106,7 +106,7 @@ pub fn assert_alike(told: &[Row], expected: &[Row], interpreter: &Interpreter, c
     }
 }
 
-/// That rows of a plan that puts them in order are, as far as they show what they are ordered by; how many are in order so.
+/// Checks that the rows of a sorting plan are in order, as far as they show their keys. Returns how many are.
 fn assert_in_order(told: &[Row], plan: &Plan, context: impl Fn() -> String) -> usize {
     let Some((order, _)) = plan.order() else { return 0 };
     let shown = |key: &SortKey| plan.output.iter().position(|output| *output == key.expr);
@@ -119,7 +119,7 @@ fn assert_in_order(told: &[Row], plan: &Plan, context: impl Fn() -> String) -> u
     if by.is_empty() { 0 } else { told.len() }
 }
 
-/// What the catalogue says that the plan's functions and aggregates can raise.
+/// The errors that the plan's functions and aggregates can raise, by the catalogue.
 fn raises(plan: &Plan) -> Vec<FailureKind> {
     let mut kinds = Vec::new();
     let operators = operators(plan);
@@ -164,7 +164,8 @@ fn operators(plan: &Plan) -> Vec<&Rel> {
     all
 }
 
-/// Rows as text, in an order of their own. A group may show any of its equal floats, and of equal rows any may be first.
+/// Rows as text, in an order of their own. A group may show any of its equal floats, and any of equal rows may be
+/// first.
 fn multiset(rows: &[Row], grouped: bool) -> Vec<String> {
     let show = |value: &Value| match value {
         Some(Literal::Float(f)) if f.is_nan() => "NaN".into(),

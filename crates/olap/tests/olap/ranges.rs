@@ -1,4 +1,4 @@
-//! Which window frames of a range of values are well-formed.
+//! Well-formed window frames of a range of values.
 
 use plan::{
     Agg, Bound, ColumnId, Exclude, Expr, Frame, Over, Plan, Reach, Rel, SortKey, Type, Unit, WindowCall, WindowFunction,

@@ -1,4 +1,4 @@
-//! What concerns a query as a whole: the operators chosen, several threads, cancelling, memory.
+//! Queries as a whole: the chosen operators, several threads, cancelling, memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What a plan has twice is computed once.
+//! Subplans that a plan has twice are computed once.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn other_groups_are_not_taken_for_the_same() {
     assert!(!text.contains("SharedRows"), "{text}");
 }
 
-/// Who reads one of two inputs to its end before the other does not wait for ever.
+/// A reader that reads one of two inputs to its end before the other does not wait for ever.
 #[test]
 fn readers_come_one_after_the_other() {
     let columns = vec![ColumnId(12), ColumnId(13)];

@@ -35,8 +35,8 @@ fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     out
 }
 
-/// A view of just these rows. Among them others were deleted, and `changed` of them were changed afterwards, which the view
-/// does not see.
+/// A view of just these rows. Others among them were deleted, and `changed` of them were changed afterwards, which
+/// the view does not see.
 pub fn stored(rng: &mut StdRng, types: &[Type], rows: &[Row], changed: f64) -> Arc<dyn TableView> {
     let column = |(at, ty): (usize, &Type)| MirrorColumn { attnum: at as i16 + 1, ty: *ty };
     let columns: Vec<MirrorColumn> = [Type::Int64].iter().chain(types).enumerate().map(column).collect();

@@ -52,7 +52,7 @@ impl TestView {
         Arc::new(TestView { types, chunks })
     }
 
-    /// Rows in chunks of so many.
+    /// Rows in chunks of `size`.
     pub fn of_pieces(types: &[Type], rows: &[Row], size: usize) -> Arc<dyn TableView> {
         TestView::of_chunks(types.to_vec(), rows.chunks(size).map(|rows| chunk(types, rows, None)).collect())
     }

@@ -5,8 +5,8 @@
 //!   i32     1           0 without nulls       oid           i32       1     | a bit each, set: not null |
 //! ```
 //!
-//! Offsets count from the length, which is not written here. Values begin at a multiple of eight bytes, and each where its
-//! type wants it.
+//! Offsets count from the length, which is not written here. Values begin at a multiple of eight bytes, and each
+//! where its type wants it.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use super::rows::Grouped;
 const LENGTH: usize = 4;
 /// And of all in front of the nulls.
 const HEADER: usize = 24;
-/// What values begin at a multiple of.
+/// The alignment of the values.
 const ALIGN: usize = 8;
 /// Bytes of a name.
 const NAME: usize = 64;
@@ -50,9 +50,9 @@ pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef
 
 struct Writer {
     element: Element,
-    /// Of the values.
+    /// The type of the values.
     ty: Type,
-    /// What is behind the length.
+    /// The bytes after the length.
     out: Vec<u8>,
 }
 

@@ -17,7 +17,7 @@ use super::{arrays, joined, ranked};
 use crate::aggregates::fold::{Accumulating, Function};
 
 impl ListOf {
-    /// A value for each of so many groups.
+    /// A value for each group.
     fn made(&self, rows: Rows, groups: usize) -> Result<ArrayRef> {
         if matches!(self.of, Listing::Discrete | Listing::Continuous) {
             ranked::share(self)?;
@@ -34,8 +34,8 @@ impl ListOf {
         }
     }
 
-    /// What so many rows take, in columns of so many bytes, until something is made of them: as they are kept; put behind one
-    /// another; with what they are ordered by; and as what is made of them.
+    /// Memory of the rows until their result is made. It counts the rows as they are kept, the concatenated columns,
+    /// the keys of the order, and the result.
     fn bytes(&self, rows: &Rows) -> usize {
         let listed = match self.of {
             Listing::Joined | Listing::Array => rows.bytes(),
@@ -67,7 +67,7 @@ fn no_partial_states<T>() -> Result<T> {
     Err(DataFusionError::Internal("a list in two phases".into()))
 }
 
-/// The rows so far of so many groups.
+/// The collected rows of all groups.
 struct Collecting {
     list: ListOf,
     rows: Rows,

@@ -1,4 +1,4 @@
-//! What is listed, and in which order.
+//! A list aggregate: its arguments, and their order.
 
 use std::sync::Arc;
 
@@ -22,22 +22,22 @@ use crate::expr::{Lowering, planning};
 /// PostgreSQL's MaxAllocSize: a longer value it has no memory for.
 pub const LONGEST: usize = 0x3fff_ffff;
 
-/// What is made of the rows, whose columns are its arguments: the value, what comes with it unless that is constant, and the
-/// keys of the order as far as they are none of these.
+/// A list aggregate, whose arguments are the columns of its rows. They are the value, its companion unless that is
+/// constant, and the keys of the order that are none of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListOf {
     pub of: Listing,
-    /// Of the value.
+    /// The type of the value.
     pub ty: Type,
     pub element: Option<Element>,
     pub second: Second,
     pub order: Vec<Sorted>,
-    /// Of those that are equal in the order the first.
+    /// Only the first of the values that are equal in the order.
     pub distinct: bool,
     pub arguments: usize,
 }
 
-/// What comes with the value.
+/// The companion of the value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Second {
     None,

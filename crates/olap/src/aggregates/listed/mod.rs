@@ -1,6 +1,6 @@
 //! Aggregates over a group's values in an order: texts and arrays of them all, percentiles, the most frequent one.
 //!
-//! Rows are kept, column by column, until all are there. Then they are parted by group, and each group's are put in order:
+//! Rows are kept, column by column, until all are there. Then they are divided by group, and each group's are sorted:
 //!
 //! ```text
 //!   value  delimiter  order | group          group 0: rows 1 4        -> 'b, a'

@@ -1,4 +1,4 @@
-//! What rows are ordered by: numbers where one column's values are some, otherwise keys of bytes.
+//! Orders of rows: by numbers if one column's values are some, otherwise by keys of bytes.
 
 use std::cmp::Ordering;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! What stands at a place of a group's values in order, and the most frequent of them.
+//! Percentiles of a group's sorted values, and the most frequent value.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef
     }
 }
 
-/// Of a percentile; an error even where there are no values.
+/// The share of a percentile; an invalid one is an error even if there are no values.
 pub fn share(list: &ListOf) -> Result<Option<f64>> {
     match list.second {
         Second::Constant(ScalarValue::Float64(Some(share))) if !(0.0..=1.0).contains(&share) => {
@@ -54,14 +54,14 @@ fn found(rows: &mut Grouped, mut find: impl FnMut(&mut [u32]) -> Option<u32>) ->
     Ok(take(&rows.columns[0], &UInt32Array::from(places), None)?)
 }
 
-/// Of sorted rows.
+/// The most frequent of sorted rows.
 fn most_frequent(rows: &[u32], order: &Order) -> Option<u32> {
     let runs = rows.chunk_by(|a, b| order.are_equal(*a, *b));
     let longest = runs.reduce(|longest, run| if run.len() > longest.len() { run } else { longest });
     longest?.first().copied()
 }
 
-/// What lies so far from the first to the last one, as PostgreSQL computes it.
+/// The value at this share of the way from the first to the last one, as PostgreSQL computes it.
 fn between(share: f64, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
     let mut values: Vec<Option<f64>> = Vec::with_capacity(rows.groups());
     rows.each(|columns, rows| {

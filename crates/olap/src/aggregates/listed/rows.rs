@@ -13,20 +13,20 @@ use crate::base::compact::owned;
 /// As they come.
 #[derive(Default)]
 pub struct Rows {
-    /// Of each column, one array behind the other.
+    /// The arrays of each column, in the order of the rows.
     columns: Vec<Vec<ArrayRef>>,
     /// The number of each row's group.
     groups: Vec<u32>,
-    /// Of the arrays.
+    /// Bytes of the arrays.
     bytes: usize,
 }
 
 /// All that there are, by group.
 pub struct Grouped {
     pub columns: Vec<ArrayRef>,
-    /// Those of one group behind those of the other, as they came.
+    /// The rows sorted by group, within a group in order of arrival.
     rows: Vec<u32>,
-    /// Where each group's end.
+    /// The end of each group's rows.
     ends: Vec<u32>,
 }
 
@@ -70,7 +70,7 @@ impl Rows {
         self.bytes + self.groups.capacity() * size_of::<u32>()
     }
 
-    /// Of so many groups.
+    /// The rows divided into `groups` groups.
     pub fn by_group(self, groups: usize) -> Result<Grouped> {
         let mut columns = Vec::with_capacity(self.columns.len());
         for arrays in self.columns {

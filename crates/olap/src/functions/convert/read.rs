@@ -1,4 +1,5 @@
-//! What texts say of other types. PostgreSQL reads more forms than these; what is in another is an error here, and the heap's.
+//! Other types parsed from texts. PostgreSQL reads more forms than these; another form is an error here, and the
+//! query runs on the heap.
 
 use std::sync::Arc;
 
@@ -134,7 +135,7 @@ struct Moment {
     /// Days since 2000-01-01, and microseconds of that day.
     day: i64,
     time: i64,
-    /// What its clocks are ahead of UTC, in seconds, where it says so.
+    /// The offset from UTC in seconds, if the text has one.
     east: Option<i64>,
 }
 

@@ -18,7 +18,7 @@ use crate::functions::time::calendar::{DAY, SECOND, civil};
 
 type Outcome = std::result::Result<(), QueryError>;
 
-/// Of operands of this type. What the second one says, if there is one, is how.
+/// Applies the conversion for operands of this type. The second operand, if there is one, says how.
 pub fn apply(operand: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let array = args[0].to_array(rows)?;
     let style = match args.get(1) {
@@ -281,9 +281,9 @@ fn special(value: f64, out: &mut String) -> bool {
     true
 }
 
-/// The fewest digits that say which float it is, from `scientific`. Where they are exactly between two floats PostgreSQL
-/// takes others, so as not to rely on how these are rounded: those are left to it. From 10^`large` on, and below 10^-4, with
-/// an exponent. `rounded` is the float with so many digits behind the first.
+/// The fewest digits that identify a float, from `scientific`. If they lie exactly between two floats, PostgreSQL
+/// takes others, so as not to rely on rounding; such a float is left to it. From 10^`large` on, and below 10^-4, the
+/// text has an exponent. `rounded` is the float with that many digits after the first.
 fn shortest(
     scientific: &str,
     large: i32,
@@ -297,7 +297,7 @@ fn shortest(
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     let mut number: u64 = digits.parse().map_err(|_| unknown())?;
     let last = exponent - digits.len() as i32 + 1;
-    // With fewer digits two numbers of so many are not both this float.
+    // With fewer digits, at most one of two such neighbours is this float.
     let may_be_between = digits.len() as i32 > large && !number.is_multiple_of(2);
     if let Some(even) = may_be_between.then(|| even_neighbour(number, digits.len(), rounded)).flatten()
         && is_same(&format!("{even}e{last}"))
@@ -327,7 +327,8 @@ fn shortest(
     Ok(())
 }
 
-/// The even one of two numbers of so many digits which a float lies exactly between, if it does and the other one is given.
+/// The even one of two neighbouring numbers with `digits` digits, if the float lies exactly between them and the
+/// other one is given.
 fn even_neighbour(number: u64, digits: usize, rounded: impl Fn(usize) -> String) -> Option<u64> {
     /// More than any float has.
     const ALL: usize = 800;
@@ -367,7 +368,7 @@ mod tests {
             (1e-4, "0.0001"),
             (1.5e-5, "1.5e-05"),
             (0.1 + 0.2, "0.30000000000000004"),
-            // Exactly between two of so many digits: the even one.
+            // Exactly between two numbers with this many digits: the even one.
             (999_999_999_876_543.0 + 0.25, "999999999876543.2"),
             (999_999_999_876_543.0 + 0.75, "999999999876543.8"),
             (10_000_123_456.0 + 0.789_062_5, "10000123456.789062"),

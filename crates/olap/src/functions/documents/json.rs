@@ -1,7 +1,7 @@
 //! A json, which is kept as the text that it was written as. PostgreSQL has checked it.
 //!
-//! PostgreSQL reads all escapes of a document when it looks for a part, and some of them are errors: what has codes of
-//! characters in it is the heap's.
+//! PostgreSQL reads all escapes of a document when it looks for a part, and some of them are errors. So documents
+//! with character codes in them run on the heap.
 
 use protocol::request::FailureKind;
 
@@ -73,7 +73,7 @@ pub fn kind(bytes: &[u8]) -> Outcome<&'static str> {
     })
 }
 
-/// Of an array.
+/// The length of an array.
 pub fn length(bytes: &[u8]) -> Outcome<Option<usize>> {
     let text = trimmed(std::str::from_utf8(bytes).map_err(|_| BROKEN)?);
     if text.starts_with('[') { Ok(Some(items(text)?.len())) } else { Ok(None) }
@@ -98,7 +98,7 @@ fn members(text: &str) -> Outcome<Vec<(&str, &str)>> {
     items(text)?.into_iter().map(both).collect()
 }
 
-/// What stands between the commas of an array or object.
+/// The parts between the commas of an array or object.
 fn items(text: &str) -> Outcome<Vec<&str>> {
     let inner = trimmed(text.get(1..text.len().saturating_sub(1)).ok_or(BROKEN)?);
     let mut items = Vec::new();
@@ -123,7 +123,7 @@ fn items(text: &str) -> Outcome<Vec<&str>> {
     Ok(items)
 }
 
-/// Where the string ends that a text begins with, behind its quote.
+/// The end of the string that a text begins with, behind its quote.
 fn string_end(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     if bytes.first() != Some(&b'"') {
@@ -140,7 +140,7 @@ fn string_end(text: &str) -> Option<usize> {
     None
 }
 
-/// What a string says.
+/// The unescaped content of a string.
 fn unescaped(string: &str) -> Outcome<String> {
     let inner = string.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).ok_or(BROKEN)?;
     let (mut out, mut rest) = (String::with_capacity(inner.len()), inner.chars());

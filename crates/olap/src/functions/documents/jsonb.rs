@@ -32,7 +32,7 @@ const TRUE: u32 = 0x3000_0000;
 const NULL: u32 = 0x4000_0000;
 const CONTAINER: u32 = 0x5000_0000;
 
-/// Documents nested deeper are the heap's.
+/// The deepest nesting; a query of deeper documents runs on the heap.
 const DEEPEST: usize = 200;
 
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ struct Container<'a> {
     header: u32,
 }
 
-/// What a document, or a part of it, is.
+/// A document, or a part of it.
 pub enum Value<'a> {
     Null,
     Bool(bool),
@@ -181,7 +181,7 @@ pub fn has(bytes: &[u8], key: &str) -> Outcome<bool> {
     Ok(false)
 }
 
-/// Of an array.
+/// The length of an array.
 pub fn length(bytes: &[u8]) -> Outcome<Option<usize>> {
     let container = Container::of(bytes)?;
     Ok((container.is(ARRAY) && !container.is(SCALAR)).then(|| container.count()))

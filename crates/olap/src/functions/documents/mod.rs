@@ -1,4 +1,4 @@
-//! What is in documents: jsonb, which is a tree of its own form, and json, which is text.
+//! Parts of documents: jsonb, which is a tree of its own form, and json, which is text.
 
 mod json;
 mod jsonb;
@@ -20,7 +20,7 @@ use self::part::{BROKEN, Outcome, Part};
 use crate::base::error::QueryError;
 use crate::functions::numerics::Collected;
 
-/// What the results of one call for one batch may take.
+/// The most bytes that the results of one call for one batch may take.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The second operand.

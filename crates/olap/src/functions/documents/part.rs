@@ -1,4 +1,4 @@
-//! Which part of a document is asked for, and what becomes of asking.
+//! A part of a document that is asked for, and the result.
 
 use protocol::request::FailureKind;
 
@@ -9,7 +9,7 @@ pub type Outcome<T> = Result<T, QueryError>;
 /// A document that is not one: the mirror has it as the table does.
 pub const BROKEN: QueryError = QueryError(FailureKind::Internal);
 
-/// Which part of a document is wanted.
+/// A part of a document.
 #[derive(Clone, Copy)]
 pub enum Part<'a> {
     Member(&'a str),
@@ -25,7 +25,7 @@ pub fn place(number: i64, length: usize) -> Option<usize> {
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
-/// What a step of a path says of an array, as C's `strtol` reads it.
+/// The element number that a step of a path gives, as C's `strtol` reads it.
 pub fn number_of(step: &str) -> Option<i64> {
     let step = step.trim_start_matches(|c| matches!(c, ' ' | '\t'..='\r'));
     let digits = step.strip_prefix(['+', '-']).unwrap_or(step);

@@ -6,8 +6,8 @@ use plan::AVERAGE_SCALE;
 const DIGIT: u32 = 4;
 const SIGNIFICANT: i32 = 16;
 
-/// The average with [`AVERAGE_SCALE`] digits behind the point, of which PostgreSQL's has as many or fewer; otherwise, and
-/// without room, it is a failure.
+/// The average with [`AVERAGE_SCALE`] decimal places. It is a failure if PostgreSQL's has more, or if it does not
+/// fit.
 pub fn average(sum: i128, scale: u8, count: i64) -> (i128, bool) {
     match rounded(sum.unsigned_abs(), scale, count) {
         Some(average) if sum < 0 => (-average, false),

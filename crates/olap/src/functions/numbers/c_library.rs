@@ -1,5 +1,5 @@
-//! Functions of numbers as PostgreSQL computes them: by the machine's C library. What Rust calls by the same names may come
-//! from elsewhere, and differ in the last digit.
+//! Functions of numbers as PostgreSQL computes them: by the machine's C library. Rust's functions of the same names
+//! may come from elsewhere, and differ in the last digit.
 
 #![allow(unsafe_code)]
 

@@ -8,7 +8,8 @@ pub trait Precision {
 }
 
 pub struct Double;
-/// A real is held as a double, which has more than twice its digits: its result, rounded once more, is the real's own.
+/// Arithmetic of reals. They are held as doubles, which have more than twice the digits, so a result rounded once
+/// more is exactly the real's own.
 pub struct Single;
 
 impl Precision for Double {

@@ -6,7 +6,7 @@ use protocol::request::FailureKind;
 pub trait Integer: Copy + Default + PartialEq + Into<i64> {
     const OUT_OF_RANGE: FailureKind;
 
-    /// Of a number that is known to fit.
+    /// Converts a number that is known to fit.
     fn of(value: i64) -> Self;
 
     fn add(self, other: Self) -> (Self, bool);
@@ -52,7 +52,7 @@ integer!(i16, SmallintOutOfRange);
 integer!(i32, IntegerOutOfRange);
 integer!(i64, BigintOutOfRange);
 
-/// What many integers are divided by: the remainder of one of at most 32 bits takes two multiplications, not a division
+/// A divisor of many integers: the remainder of one of at most 32 bits takes two multiplications, not a division
 /// (Lemire, Kaser, Kurz: Faster remainder by direct computation).
 pub struct Divisor {
     divisor: i64,

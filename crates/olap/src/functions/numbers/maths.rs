@@ -53,7 +53,7 @@ fn unknown(function: Named, operand: Type) -> DataFusionError {
 
 fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let plain = |f: fn(f64) -> f64| map::<Float64Type, Float64Type>(args, rows, |a| (f(a), false), NEVER);
-    // What rounding gives is a whole number; the bounds are exact as floats.
+    // Rounding gives a whole number; the bounds are exact as floats.
     fn fits(a: f64, bits: i32) -> bool {
         let bound = 2f64.powi(bits - 1);
         (a >= -bound) & (a < bound)
@@ -118,7 +118,8 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
     }
 }
 
-/// What the C library's function gives, which is PostgreSQL's; what is infinite, too small or undefined is the heap's.
+/// Applies the C library's function, which is PostgreSQL's. Infinite, too small and undefined results are left to the
+/// heap.
 fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| match a.is_nan() {
         true => (a, false),
@@ -127,7 +128,7 @@ fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<
     map::<Float64Type, Float64Type>(args, rows, checked, FailureKind::Undefined)
 }
 
-/// What PostgreSQL takes a degree for.
+/// PostgreSQL's constant for a degree.
 #[allow(clippy::excessive_precision, clippy::approx_constant)]
 const RADIANS: f64 = 0.0174532925199432957692;
 
@@ -217,8 +218,8 @@ where
     }
 }
 
-/// Rounded, or cut off, to the digits of `ty`, of which it has no fewer. The last operand is there to be of that type; where it is
-/// null the result is, too.
+/// Rounds, or cuts off, to the digits of `ty`, which has no fewer. The last operand has that type; if it is null the
+/// result is too.
 fn to_scale<A: ArrowPrimitiveType>(
     function: Named,
     scale: u8,

@@ -17,11 +17,11 @@ use crate::base::operand::for_number;
 pub enum Function {
     Arithmetic(ArithOp),
     Negated,
-    /// Of integers, or of decimals, which show as many digits as their type has.
+    /// From integers, or from decimals that show as many digits as their type has.
     OfNumbers {
         scale: u8,
     },
-    /// Of decimals of this scale that show other numbers of digits.
+    /// From decimals of this scale that show other numbers of digits.
     ShownWith {
         scale: u8,
     },
@@ -157,7 +157,7 @@ fn shown_with(scale: u8, args: &[Given], rows: usize, out: &mut impl Output) -> 
     Ok(())
 }
 
-/// Of floats, with the digits that they are sure of.
+/// From floats, with the digits that are certain.
 pub fn from_floats(of_reals: bool, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let floats = args[0].to_array(rows)?;
     let mut out = Collected::with_capacity(rows);
@@ -168,7 +168,7 @@ pub fn from_floats(of_reals: bool, args: &[ColumnarValue], rows: usize) -> Resul
     Ok(out.finish())
 }
 
-/// Of what PostgreSQL stores.
+/// From PostgreSQL's stored form.
 pub fn from_stored(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let stored = args[0].to_array(rows)?;
     let mut out = Collected::with_capacity(rows);
@@ -179,8 +179,8 @@ pub fn from_stored(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(out.finish())
 }
 
-/// The time that roots, logarithms and powers take grows with the square of the digits, and nothing ends it within a batch:
-/// what is longer than this is the heap's.
+/// The longest scale. The time of roots, logarithms and powers grows with the square of the digits, and nothing
+/// cancels it within a batch, so longer ones run on the heap.
 const LONGEST_SCALE: u16 = 100;
 const LONGEST_POWER: f64 = 500.0;
 const DIGITS_OF_E: f64 = std::f64::consts::LOG10_E;
@@ -192,7 +192,7 @@ fn affordable(value: &Numeric) -> Outcome<&Numeric> {
     }
 }
 
-/// Of what has about so many digits.
+/// The exponent, if a power of a number with about this many digits is affordable.
 fn affordable_power(exponent: &Numeric, digits: f64) -> Outcome<&Numeric> {
     let by = exponent.to_f64().unwrap_or(f64::INFINITY);
     match !exponent.is_finite() || by == 0.0 || (by * digits).abs() <= LONGEST_POWER || digits == f64::NEG_INFINITY {

@@ -17,7 +17,7 @@ use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::error::QueryError;
 use crate::base::operand::for_number;
 
-/// Rounded to so many digits.
+/// Rounds to `scale` decimal places.
 pub fn to_decimal(scale: u8, args: &[Given], rows: usize) -> Result<ArrayRef> {
     let rounded = |value: &Numeric| value.to_decimal(scale);
     let decimals: Decimal128Array =
@@ -76,7 +76,7 @@ pub fn written(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     texts(for_number!(numbers.data_type(), T => Ok(wide::<T>(&numbers)))?.into_iter().map(Ok))
 }
 
-/// What the results of one call for one batch may take.
+/// The most bytes that the results of one call for one batch may take.
 pub const MAX_BYTES: usize = 64 << 20;
 
 fn texts<T: std::fmt::Display>(values: impl Iterator<Item = Outcome<Option<T>>>) -> Result<ArrayRef> {

@@ -1,5 +1,5 @@
-//! Numerics of any number of digits, with PostgreSQL's arithmetic: see `anker_numeric`, whose key form they travel in between
-//! operators. Within an expression they are handed on as they have been computed.
+//! Numerics of any number of digits, with PostgreSQL's arithmetic: see `anker_numeric`. Between operators they travel
+//! in its key form. Within an expression they are passed on as they were computed.
 
 mod giving;
 mod leaving;
@@ -26,9 +26,9 @@ use crate::functions::numbers::decimals::Slot;
 
 type Outcome<T> = std::result::Result<T, QueryError>;
 
-/// What a function of numerics is given, which need not be numerics alone.
+/// An operand of a function of numerics, which need not be a numeric.
 pub enum Given {
-    /// What another function has just computed.
+    /// The result of another function.
     Computed(Vec<Option<Numeric>>),
     Other(ColumnarValue),
 }
@@ -93,7 +93,7 @@ pub fn failure(error: numeric::Error) -> QueryError {
     })
 }
 
-/// Where a function puts the numerics that it computes: for another one, or as an array.
+/// The destination of computed numerics: another function, or an array.
 pub trait Output {
     fn put(&mut self, value: Option<Numeric>);
 }

@@ -10,9 +10,9 @@ use plan::catalogue::Spread;
 
 use crate::functions::numerics::Collected;
 
-/// Variance or standard deviation, as PostgreSQL makes them: the difference divided by N² or N·(N − 1), in the scale that a
-/// division of numerics has, and the root in that same scale. `args`: difference, N, and the digits of the first that are
-/// behind the point.
+/// Variance or standard deviation, as PostgreSQL computes them. The difference is divided by N² or N·(N − 1), in the
+/// scale of a division of numerics, and the root has that same scale. `args`: difference, N, and the decimal places
+/// of the first.
 pub fn finished(of: Spread, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (differences, counts, scales) = (args[0].to_array(rows)?, args[1].to_array(rows)?, args[2].to_array(rows)?);
     let (counts, scales) = (counts.as_primitive::<Int64Type>(), scales.as_primitive::<Int32Type>());

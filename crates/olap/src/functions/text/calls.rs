@@ -21,7 +21,7 @@ use crate::functions::text::like::{Pattern, find};
 use crate::functions::text::md5;
 use crate::functions::text::regular::{Automaton, Finder, Letters};
 
-/// What the results of one call for one batch may take.
+/// The most bytes that the results of one call for one batch may take.
 const MAX_BYTES: usize = 64 << 20;
 
 type Outcome<T> = std::result::Result<T, QueryError>;
@@ -327,7 +327,7 @@ impl Call {
     }
 }
 
-/// Where a row's result is made; all rows together have so much room.
+/// The buffer in which a row's result is made; all rows together have a limit.
 struct Room {
     text: String,
     left: usize,
@@ -367,7 +367,7 @@ fn length(text: &str) -> usize {
     text.as_bytes().iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
 }
 
-/// Where the character behind the first `characters` begins.
+/// The offset of the character after the first `characters`.
 fn offset(text: &str, characters: usize) -> usize {
     text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
 }
@@ -389,7 +389,7 @@ fn substring(text: &str, start: i32, characters: Option<i32>) -> Outcome<&str> {
     }
 }
 
-/// The first characters, or all but so many of the last.
+/// The first characters; if the number is negative, all but that many of the last.
 fn left(text: &str, characters: i32) -> &str {
     let wanted = if characters < 0 {
         length(text).saturating_sub(characters.unsigned_abs() as usize)
@@ -399,7 +399,7 @@ fn left(text: &str, characters: i32) -> &str {
     &text[..offset(text, wanted)]
 }
 
-/// The last characters, or all but so many of the first.
+/// The last characters; if the number is negative, all but that many of the first.
 fn right(text: &str, characters: i32) -> &str {
     let skipped = match characters {
         ..0 => characters.unsigned_abs() as usize,
@@ -408,7 +408,7 @@ fn right(text: &str, characters: i32) -> &str {
     &text[offset(text, skipped)..]
 }
 
-/// What of the text is kept to make it so long, and how many characters have to be added.
+/// The part of the text that is kept for the wanted length, and the number of characters to add.
 fn padding<'a>(text: &'a str, wanted: i32, fill: &str) -> (&'a str, usize) {
     let (wanted, own) = (wanted.max(0) as usize, length(text));
     let missing = if fill.is_empty() { 0 } else { wanted.saturating_sub(own) };

@@ -1,5 +1,5 @@
-//! LIKE, as PostgreSQL matches in a deterministic collation: `%` any text, `_` any character, `\` takes what follows as it
-//! is. A pattern that ends in `\` is an error only of the texts that make the comparison come so far.
+//! LIKE, as PostgreSQL matches in a deterministic collation: `%` is any text, `_` any character, and `\` takes the
+//! next character literally. A pattern that ends in `\` is an error only for texts whose comparison comes that far.
 
 use memchr::memmem::Finder;
 use protocol::request::FailureKind;
@@ -55,8 +55,8 @@ impl Pattern {
 }
 
 fn in_order(text: &str, first: &str, middle: &[Finder<'static>], last: &str) -> bool {
-    // Last first: it fails sooner than a search. An empty string is not even compared: where it is there is no memory, and
-    // processors that find that out take as long as for twenty comparisons.
+    // The last part is tried first: it fails sooner than a search. An empty string is not even compared: it has no
+    // memory, and some processors take as long to find that out as for twenty comparisons.
     let ends = (first.is_empty() || text.starts_with(first)) && (last.is_empty() || text.ends_with(last));
     if !ends || text.len() < first.len() + last.len() {
         return false;
@@ -75,7 +75,7 @@ fn in_order(text: &str, first: &str, middle: &[Finder<'static>], last: &str) -> 
 /// Texts up to this length are looked for place by place; with longer ones that could take too long.
 const SHORT: usize = 16;
 
-/// Where `wanted` begins in `text` for the first time.
+/// The first place of `wanted` in `text`.
 pub fn find(text: &str, wanted: &str) -> Option<usize> {
     if wanted.len() > SHORT {
         return text.find(wanted);

@@ -1,9 +1,8 @@
-//! Whether a text matches a regular expression: by an automaton of sets of places in the expression, whose states are made
-//! when a text first comes to them.
+//! Regular expressions, matched by an automaton. Its states are sets of places in the expression, made when a text
+//! first reaches them.
 //!
-//! Which characters are letters, and which is another's other case, is asked as PostgreSQL asks: of the C library, or by
-//! ASCII's rules in collation "C"; and where the collation is the database's own, ASCII's letters change their case as in
-//! "C" whatever the locale.
+//! Letters and their other case are decided as in PostgreSQL: by the C library, or by ASCII's rules in collation "C".
+//! In the database's own collation, ASCII's letters change their case as in "C", whatever the locale.
 
 use std::collections::HashMap;
 
@@ -14,12 +13,12 @@ use protocol::request::FailureKind;
 
 use crate::base::error::{QueryError, known_locale};
 
-/// Beyond so many states they are forgotten and made anew.
+/// The most states; beyond that they are forgotten and made anew.
 const MOST_STATES: usize = 1000;
 /// Characters beyond ASCII whose kind is remembered.
 const MOST_CHARACTERS: usize = 10_000;
 
-/// What decides about letters.
+/// The rule for letters.
 #[derive(Clone, Copy)]
 pub struct Letters {
     /// `None`: ASCII's.
@@ -29,7 +28,7 @@ pub struct Letters {
 }
 
 impl Letters {
-    /// What an operand says.
+    /// The rule that an operand names.
     pub fn of_text(text: &str) -> Result<Letters> {
         let plan::regular::Letters { locale, ascii } = plan::regular::Letters::of_text(text);
         Ok(Letters { locale: locale.as_deref().map(known_locale).transpose()?, ascii })
@@ -82,8 +81,8 @@ enum Place {
     Match,
 }
 
-/// Characters. In any case a range has the other cases of its characters, too, and what stands by itself is replaced by its lower
-/// and its upper case, of which it may be neither.
+/// Characters. If case is ignored, a range includes the other cases of its characters. A single character is replaced
+/// by its lower and its upper case, and may be neither.
 struct Characters {
     set: Set,
     /// In order.
@@ -235,7 +234,7 @@ impl Automaton {
         self.add(places, matches_at_end);
     }
 
-    /// Where the longest match ends that begins with `from`.
+    /// The end of the longest match that begins at `from`.
     fn longest(&mut self, text: &str, from: usize) -> Option<usize> {
         let mut state = u32::from(from > 0);
         let mut found = None;
@@ -327,7 +326,7 @@ impl Automaton {
         let matches_at_end = self.reached(&next, false, true).iter().any(|at| self.is_match(*at));
         if self.states.len() >= MOST_STATES {
             self.begin();
-            // What led here is forgotten, too.
+            // The state that led here is forgotten too.
             let new = self.add(places.clone(), matches_at_end);
             self.known.insert(places, new);
             return new;
@@ -399,7 +398,7 @@ impl Finder {
         Ok(starts.into_iter().find_map(|start| Some((start, self.from.longest(text, start)?))))
     }
 
-    /// What the expression asks for of the first match.
+    /// The part of the first match that the expression asks for.
     pub fn part<'a>(&mut self, text: &'a str) -> std::result::Result<Option<&'a str>, QueryError> {
         if !self.whether.matches(text) {
             return Ok(None);

@@ -26,7 +26,7 @@ const FROM_UNIX: i64 = 10_957;
 pub const JULIAN: i64 = 2_451_545;
 /// The first timestamp: of Julian day 0.
 pub const FIRST: i64 = -JULIAN * DAY;
-/// What lies behind the last one: the year 294277.
+/// The end of the timestamps: the beginning of the year 294277.
 pub const END: i64 = 106_751_983 * DAY;
 
 /// One of the functions of dates and timestamps, for `rows` rows.
@@ -172,7 +172,7 @@ impl Times {
         }
     }
 
-    /// Of the day, in microseconds.
+    /// The time of the day, in microseconds.
     fn times(&self) -> ArrayRef {
         let is_known = |row| self.nulls().is_none_or(|nulls| nulls.is_valid(row)) && self.infinity(row) == 0;
         let times = (0..self.len()).map(|row| is_known(row).then(|| self.get(row).1));
@@ -193,7 +193,7 @@ impl Times {
 /// A field's value, in the units of its type.
 fn part(field: Field, (day, time): (i64, i64)) -> i64 {
     match field {
-        // There is no century, and no millennium, 0; decades are counted as years are divided, which have a year 0 then.
+        // There is no century and no millennium 0. Decades are counted by dividing the year, and there is a year 0.
         Field::Millennium => counted(civil(day).0, 1000),
         Field::Century => counted(civil(day).0, 100),
         Field::Decade => civil(day).0.div_euclid(10),
@@ -215,7 +215,7 @@ fn part(field: Field, (day, time): (i64, i64)) -> i64 {
     }
 }
 
-/// Where the unit begins that a time lies in.
+/// The beginning of the unit that a time lies in.
 pub fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
     let (year, month, _) = civil(day);
     let within = |unit: i64| time - time % unit;
@@ -252,7 +252,7 @@ fn without_zero(year: i64) -> i64 {
     if year > 0 { year } else { year - 1 }
 }
 
-/// Of the day's week.
+/// The Monday of the day's week.
 fn monday(day: i64) -> i64 {
     day - (day + 5).rem_euclid(7)
 }

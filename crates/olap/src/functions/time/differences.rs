@@ -1,4 +1,4 @@
-//! What is counted from a point in time, and dates that are put together.
+//! Differences of points in time, and dates made from parts.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn date(year: i32, month: i32, day: i32) -> Option<i32> {
     if date >= next || !(-JULIAN..=LAST).contains(&date) { None } else { i32::try_from(date).ok() }
 }
 
-/// What `value` gives for rows of which no operand is null; nothing is a failure.
+/// Applies `value` to rows in which no operand is null; `None` is a failure.
 fn each<T: ArrowPrimitiveType>(
     args: &[Operand<T>],
     rows: usize,

@@ -1,6 +1,7 @@
-//! Values of type interval: what is made of them and asked of them, one at a time.
+//! Operations on single intervals.
 //!
-//! Errors are the heap's to raise, so whatever PostgreSQL's versions do differently where a part leaves its range is one.
+//! Errors are left to the heap to raise. So is every case in which PostgreSQL's versions differ because a part leaves
+//! its range.
 
 use plan::{Field, Interval};
 use protocol::request::FailureKind;
@@ -52,8 +53,8 @@ pub fn by(interval: Interval, divisor: f64) -> Option<Interval> {
     scaled(interval, |part| part / divisor)
 }
 
-/// With every part as `scale` has it. What that leaves behind the point of months and days goes on to days and time, in
-/// floats, step by step as PostgreSQL takes them.
+/// The interval with every part scaled. Fractions of months and days carry over to days and time, in floats, step by
+/// step as in PostgreSQL.
 fn scaled(interval: Interval, scale: impl Fn(f64) -> f64) -> Option<Interval> {
     let (months_scaled, days_scaled) = (scale(interval.months.into()), scale(interval.days.into()));
     let (months, days) = (as_i32(months_scaled)?, as_i32(days_scaled)?);
@@ -156,8 +157,8 @@ pub fn earlier(time: i64, interval: Interval) -> i64 {
     time.wrapping_sub(interval.microseconds).rem_euclid(DAY)
 }
 
-/// What a calendar shows at two points in time, subtracted part by part. `is_earlier`: whether the first point comes first,
-/// which clocks that were put back need not show.
+/// The difference of two points in time as a calendar shows it, part by part. `is_earlier`: whether the first point
+/// comes first, which clocks that were put back need not show.
 pub fn age(a: i64, b: i64, is_earlier: bool) -> Outcome<Interval> {
     if [a, b].iter().any(|time| !(FIRST..END).contains(time)) {
         return Err(QueryError(FailureKind::NoTimestamp));
@@ -171,7 +172,7 @@ pub fn age(a: i64, b: i64, is_earlier: bool) -> Outcome<Interval> {
         days -= 1;
     }
     let mut months = (to.0 - from.0) * 12 + to.1 - from.1;
-    // What a month has that is broken into is the length of the earlier point's.
+    // A partial month has the length of the earlier point's month.
     let length = day_of(from.0 + from.1 / 12, from.1 % 12 + 1, 1) - day_of(from.0, from.1, 1);
     while days < 0 {
         days += length;

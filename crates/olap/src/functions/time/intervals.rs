@@ -35,7 +35,8 @@ pub fn compared_date(date: i32) -> i64 {
     }
 }
 
-/// What lies beyond the timestamps is between them and infinity. One that was rounded may stand at their end.
+/// Limits a time beyond the timestamps to a value between them and infinity. A time that was rounded may be at their
+/// end.
 pub fn between_infinities(time: i64) -> i64 {
     if time >= END { END + 1 } else { time.max(FIRST - 1) }
 }
@@ -130,7 +131,7 @@ fn scaled(args: &[ColumnarValue], rows: usize, f: impl Fn(Interval, f64) -> Outc
     Ok(raw(pairs::<Decimal128Type, Float64Type, Decimal128Type>(args, rows, f)?))
 }
 
-/// Of points in time.
+/// Intervals between points in time.
 pub fn between(args: &[ColumnarValue], rows: usize, f: impl Fn(i64, i64) -> Outcome<i128>) -> Result<ArrayRef> {
     Ok(raw(pairs::<Int64Type, Int64Type, Decimal128Type>(args, rows, f)?))
 }
@@ -140,7 +141,7 @@ fn on_the_clock(args: &[ColumnarValue], rows: usize, f: impl Fn(i64, Interval) -
     Ok(Arc::new(pairs::<Int64Type, Decimal128Type, Int64Type>(args, rows, f)?))
 }
 
-/// Of PostgreSQL's own bytes.
+/// Intervals from PostgreSQL's own bytes.
 fn of_stored(arg: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     let stored = arg.to_array(rows)?;
     let wrong = || DataFusionError::Internal(format!("{} has no stored intervals", stored.data_type()));

@@ -15,7 +15,7 @@ use crate::base::error::QueryError;
 use crate::functions::time::calendar::{DAY, JULIAN, SECOND, civil, day_of, is_infinite, iso_week};
 use crate::functions::time::intervals::times;
 
-/// What the results for one batch may take.
+/// The most bytes that the results for one batch may take.
 const MAX_BYTES: usize = 64 << 20;
 
 const MONTHS: [&str; 12] = [
@@ -65,7 +65,7 @@ pub fn apply(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(texts.finish()))
 }
 
-/// What a pattern may ask for.
+/// The parts of a point in time that a pattern may ask for.
 struct Moment {
     /// Days since 2000-01-01, and microseconds of that day.
     day: i64,

@@ -8,8 +8,9 @@
 //!                                           the rest of its build side       <- its probe side once more
 //! ```
 //!
-//! All of this but the last line happens before the first row comes out, and the memory for that line is set aside by then: so
-//! nothing can fail any more. Most parts need one pass; several need those with one key that has too many rows.
+//! All of this except the last line happens before the first row comes out, and the memory for that line is set aside
+//! by then, so nothing can fail any more. Most parts need one pass; parts with one key that has too many rows need
+//! several.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,7 +40,7 @@ const DEEPEST: u64 = 8;
 pub struct Apart {
     pub parts: Mutex<Vec<Part>>,
     rooms: Mutex<Vec<Room>>,
-    /// Of the build side that is in memory at a time, for each of the rooms.
+    /// Bytes of the build side that each reservation may hold in memory at once.
     pub budget: usize,
 }
 
@@ -49,7 +50,7 @@ impl Apart {
     }
 }
 
-/// What it takes to have so much of a build side in memory.
+/// Memory for a build side of this extent.
 pub fn memory_of(extent: &Extent) -> usize {
     2 * extent.bytes + Table::most_bytes(extent.rows) + extent.rows
 }
@@ -82,7 +83,7 @@ pub async fn apart(
     let budget = share(&mut rooms, &parts)?;
     let parts = divided(shape, parts, budget, &mut room, &account).await?;
     drop(room);
-    // What a batch takes beside, where one row is large.
+    // Memory of a probe batch, which matters if one row is large.
     let beside = parts.iter().map(|part| beside(shape, part, budget)).max().unwrap_or(0);
     for room in &mut rooms {
         room.resize(budget + beside)?;
@@ -199,7 +200,7 @@ pub fn batches(stored: Vec<Stored>, rows: usize) -> BoxStream<'static, Result<Re
     futures::stream::iter(stored).flat_map(batches).boxed()
 }
 
-/// What joining a part takes beside what it has of its build side in memory.
+/// Memory for joining a part, beside its build side.
 fn beside(shape: &Shape, part: &Part, budget: usize) -> usize {
     let (build, probe) = (&part.build.extent, &part.probe.extent);
     let marks = if is_joined_once(part, budget) || !shape.marks_probe() { 0 } else { probe.rows };

@@ -100,7 +100,7 @@ pub fn put_together(shape: &Shape, batches: Vec<RecordBatch>) -> Result<Built> {
     building.done(shape)
 }
 
-/// What it takes beside the rows themselves, at most.
+/// Memory for building beside the rows themselves, at most.
 pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing, threads: usize) -> usize {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let bytes = |place: usize| batches.iter().map(|batch| bytes_of_column(batch.column(place))).sum::<usize>();

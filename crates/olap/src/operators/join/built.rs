@@ -16,7 +16,7 @@ use crate::base::bytes::bytes_of_column;
 #[derive(Debug)]
 pub struct Built {
     pub rows: usize,
-    /// In their layout. Of keys that are none of the columns, nothing if words tell keys apart.
+    /// The columns, in their layout. Keys that are no columns are left out if words tell keys apart.
     pub columns: Vec<ArrayRef>,
     pub finder: Finder,
     /// Rows that have a partner, where that matters.
@@ -29,7 +29,7 @@ impl Built {
         Built { rows, columns, finder, met: (0..marks).map(|_| AtomicBool::new(false)).collect() }
     }
 
-    /// What finder and marks take.
+    /// Memory of finder and marks.
     pub fn bytes_to_find(&self) -> usize {
         let finder = match &self.finder {
             Finder::Linked { packing, .. } => Table::bytes(self.rows, packing.limit()),
@@ -51,18 +51,18 @@ impl Built {
     }
 }
 
-/// What tells which rows may be partners of a row of the probe side.
+/// Finds the rows that may be partners of a row of the probe side.
 #[derive(Debug)]
 pub enum Finder {
     /// Those with its word.
     Linked { packing: Packing, table: Table },
-    /// Those of them that follow each other between two.
+    /// A range of sorted rows between two limits.
     Ordered(Ordered),
 }
 
 impl Finder {
-    /// The first candidate for each row of the probe side, counted from 1, and where not all that are linked to it are some, the last
-    /// one. `words` is room to work in.
+    /// The first candidate for each row of the probe side, counted from 1. The last candidates are returned too if
+    /// not all linked rows are candidates. `words` is room to work in.
     pub fn find(&self, probe: &Layout, batch: &RecordBatch, words: &mut Vec<u64>) -> Result<(Vec<u32>, Vec<u32>)> {
         let (mut first, mut last) = (Vec::with_capacity(batch.num_rows()), Vec::new());
         self.packing().words(&probe.keys_of(batch), batch.num_rows(), words)?;
@@ -104,7 +104,7 @@ impl Finder {
     }
 }
 
-/// What is known of the keys' values.
+/// Known bounds of the keys' values.
 #[derive(Debug)]
 pub struct KeyBounds(Option<Vec<Bounds>>);
 

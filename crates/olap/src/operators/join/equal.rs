@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Which of all pairs are equal.
+    /// The pairs that are equal.
     fn equal(build: Vec<ArrayRef>, probe: Vec<ArrayRef>) -> Vec<(u32, u32)> {
         let mut pairs = Pairs::default();
         for b in 0..build[0].len() as u32 {

@@ -87,7 +87,7 @@ impl JoinExec {
     }
 }
 
-/// What is joined, for tasks that do.
+/// The inputs of a join, for tasks.
 #[derive(Clone)]
 struct Sides {
     shape: Arc<Shape>,

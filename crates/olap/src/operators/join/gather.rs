@@ -5,7 +5,7 @@
 //!   partition -> task: lays rows out, keeps them -+-> words of all keys -> tasks: table | column | column ...
 //! ```
 //!
-//! Where there is no memory for the rows, or for the table, all of them go to disk instead.
+//! If there is no memory for the rows, or for the table, all of them go to disk instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ pub enum Gathered {
     OnDisk(Vec<Written>),
 }
 
-/// What a task has read.
+/// The rows that a task has read.
 struct Held {
     batches: Vec<RecordBatch>,
     bytes: usize,
@@ -45,7 +45,7 @@ struct Held {
     written: Option<Written>,
 }
 
-/// What the tasks have in common.
+/// State that the tasks share.
 struct Task {
     shape: Arc<Shape>,
     /// One of them has found no memory.
@@ -86,7 +86,7 @@ pub async fn gather(
     task.put_together(all, means.room.another(), threads).await
 }
 
-/// What a task has come to.
+/// The result of a task.
 pub async fn joined<T: 'static>(task: SpawnedTask<Result<T>>) -> Result<T> {
     task.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
 }
@@ -174,7 +174,7 @@ impl Task {
         }
         let mut rooms: Vec<Room> = all.into_iter().map(|held| held.room).collect();
         let built = self.build(Building::new(&self.shape, batches, packing, threads > 1), threads).await?;
-        // What was needed on the way is given back.
+        // Memory that was needed only for building is given back.
         room.resize(built.bytes_to_find())?;
         let mut bytes = built.bytes_of_columns();
         for room in &mut rooms {

@@ -1,4 +1,5 @@
-//! The columns of one side that a join works with: those that it gives or that its conditions read, its keys, and its ranks.
+//! The columns of one side that a join works with: output columns, columns of its conditions, its keys, and its
+//! ranks.
 
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl Layout {
         self.kept.len()
     }
 
-    /// Where a column of the input is.
+    /// The place of a column of the input.
     pub fn place_of(&self, input: usize) -> Option<usize> {
         self.kept.iter().position(|at| *at == input)
     }
@@ -105,7 +106,7 @@ impl Layout {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
-    /// Of rows that are laid out.
+    /// The keys of rows that are laid out.
     pub fn keys_of(&self, rows: &RecordBatch) -> Vec<ArrayRef> {
         self.keys_of_columns(rows.columns())
     }
@@ -114,7 +115,7 @@ impl Layout {
         self.keys.iter().map(|at| columns[*at].clone()).collect()
     }
 
-    /// Of all columns of rows that are laid out.
+    /// The ranks among all columns of rows that are laid out.
     pub fn ranks_of<'a>(&self, columns: &'a [ArrayRef]) -> &'a [ArrayRef] {
         &columns[self.without_ranks()..]
     }

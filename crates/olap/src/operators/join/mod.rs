@@ -1,16 +1,16 @@
-//! Joins by equal keys, or by limits of values, with the help of a disk where the build side does not fit into memory.
+//! Joins by equal keys, or by limits of values, on disk if the build side does not fit into memory.
 //!
 //! ```text
-//!   build side, all partitions -> rows laid out -> one table        a word of 64 bits for the keys of a row -> rows
+//!   build side, all partitions -> rows laid out -> one table     a word of 64 bits for the keys of a row -> rows
 //!                                                   ^   ^
-//!   probe side, a partition ------------------------+   |           each batch: words -> pairs -> columns of what comes out
+//!   probe side, a partition ------------------------+   |        each batch: words -> pairs -> output columns
 //!   probe side, another one ----------------------------+
 //!
 //!   no memory for the table: both sides -> parts on disk, by hash of the keys -> each part as above
 //! ```
 //!
-//! With limits, as where one value lies between two others, rows that have no keys, or the same key as many others, are sorted instead.
-//! Without keys they have to fit into memory.
+//! With limits, such as a value that lies between two others, rows without keys, or with the same key as many others,
+//! are sorted instead. Without keys they have to fit into memory.
 //!
 //! No rows are exchanged between threads. A join fails before its first row comes out, or not at all.
 //!

@@ -1,13 +1,14 @@
-//! A build side whose rows are in an order, so that those whose values lie between two others follow each other.
+//! A sorted build side, in which rows whose values lie between two others are adjacent.
 //!
 //! ```text
 //!   rows of one key, by the rank of a limit's value   1   3   4   7   9
-//!   of a limit "at least", the greatest so far   2   5   5   8   9    what is less than the probe's, at the beginning, is no partner
-//!   of a limit "at most", the least from here    1   3   4   7   9    what is greater, at the end, is none
+//!   of a limit "at least", the greatest so far   2   5   5   8   9    lesser ones than the probe's, in front: none
+//!   of a limit "at most", the least from here    1   3   4   7   9    greater ones, at the end: none
 //! ```
 //!
-//! Both grow with the rows, so each limit is one search. What lies between them are candidates: of a value that is between two
-//! columns, as periods have them that do not overlap, it is the one, though the rows are in the order of one of the columns.
+//! Both grow with the rows, so each limit is one binary search. The rows between them are candidates. If a value lies
+//! between two columns, as in periods that do not overlap, there is exactly one candidate, though the rows are sorted
+//! by one of the columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array};
@@ -22,14 +23,15 @@ pub struct Ordered {
     pub packing: Packing,
     /// Numbers of groups by their words.
     pub groups: Table,
-    /// Where each group begins, and the last one ends.
+    /// The start of each group, and the end of the last one.
     pub starts: Vec<u32>,
-    /// For each limit what grows with the rows of a group.
+    /// For each limit the running extreme that grows with the rows of a group.
     pub limits: Vec<(Bound, Vec<i64>)>,
 }
 
 impl Ordered {
-    /// For each row of the probe side, of which word and ranks are given, its first candidate and its last one, counted from 1.
+    /// Finds the first and the last candidate of each row of the probe side, counted from 1, by its word and its
+    /// ranks.
     pub fn find(&self, words: &[u64], ranks: &[ArrayRef], first: &mut Vec<u32>, last: &mut Vec<u32>) {
         self.groups.find(words, first);
         last.clear();
@@ -68,7 +70,7 @@ impl Ordered {
         }
     }
 
-    /// Of what rows are sorted by.
+    /// The ranks that rows are sorted by.
     pub fn ranks(&self, limit: usize) -> &[i64] {
         &self.limits[limit].1
     }

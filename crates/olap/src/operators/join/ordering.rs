@@ -13,7 +13,7 @@ use super::shape::{Bound, Shape};
 use super::table::Table;
 use super::words::{NONE, Packing};
 
-/// What it takes to put so many rows in an order, of columns that take so many bytes.
+/// Memory to sort this many rows, with columns of these sizes.
 pub fn ordering_bytes(rows: usize, limits: usize, columns: &[usize]) -> usize {
     let row = size_of::<u64>() + size_of::<Key>() + 2 * size_of::<u32>() + limits * size_of::<i64>();
     rows * row + columns.iter().sum::<usize>()
@@ -53,7 +53,7 @@ pub fn in_order(shape: &Shape, rows: usize, mut columns: Vec<ArrayRef>, packing:
     Ok(Built::new(shape, order.len(), columns, ordered))
 }
 
-/// Which group has a word, and where groups begin among rows that are sorted by their words.
+/// The groups by word, and their starts among rows that are sorted by their words.
 fn grouped(rows: &[u32], words: &[u64], packing: &Packing) -> (Table, Vec<u32>) {
     let (mut own, mut starts, mut end) = (Vec::new(), vec![0], 0);
     for group in rows.chunk_by(|a, b| words[*a as usize] == words[*b as usize]) {

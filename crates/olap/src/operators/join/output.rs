@@ -12,10 +12,10 @@ use super::built::Built;
 use super::layout::Layout;
 use super::shape::{Given, Shape};
 
-/// Which rows of a side come out.
+/// The rows of a side that come out.
 pub enum Rows<'a> {
     All,
-    /// Where an index is null, so is the row.
+    /// Rows by index; a null index gives a row of nulls.
     These(&'a UInt32Array),
     /// A row of nulls each time.
     Absent,
@@ -67,7 +67,7 @@ pub fn batch_of(
     Ok(RecordBatch::try_new_with_options(shape.schema.clone(), columns, &options)?)
 }
 
-/// What comes out of the rows of a build side when all partners are known.
+/// Output of a build side's rows when all partners are known.
 pub struct BuildRows {
     shape: Arc<Shape>,
     built: Arc<Built>,

@@ -47,7 +47,7 @@ pub struct Extent {
     pub rows: usize,
     /// When it is in memory.
     pub bytes: usize,
-    /// Of the largest batch.
+    /// Bytes of the largest batch.
     pub largest: usize,
 }
 
@@ -72,11 +72,11 @@ pub struct Writer {
     parts: [(Option<Sink>, Extent); PARTS],
 }
 
-/// What became of them.
+/// The parts as they were written.
 pub type Written = [(Option<Stored>, Extent); PARTS];
 
 impl Writer {
-    /// What one takes.
+    /// Memory of one.
     pub const BYTES: usize = PARTS * SINK_BYTES + 2 * PIECE;
 
     /// `depth`: how often the rows were divided before.

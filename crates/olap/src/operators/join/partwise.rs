@@ -19,7 +19,7 @@ use crate::spill::{Kept, Room, Stored};
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// What one thread gives of the parts that it takes.
+/// A thread's output from the parts that it takes.
 pub struct Partwise {
     shape: Arc<Shape>,
     apart: Arc<Apart>,
@@ -51,21 +51,23 @@ impl Partwise {
     }
 }
 
-/// A part that is being joined: as much of its build side as there is memory for, with all of its probe side, then the next.
+/// A part that is being joined: as much of its build side as fits into memory with all of its probe side, then the
+/// next.
 struct Joining {
     shape: Arc<Shape>,
     budget: usize,
     batch_size: usize,
     build: Batches,
-    /// Of the build side, the first batch that has not been in memory.
+    /// The first batch of the build side that has not been in memory.
     next: Option<RecordBatch>,
     begun: bool,
     probe: ProbeRows,
-    /// What is left of the probe side in this pass.
+    /// The rest of the probe side in this pass.
     rows: Option<Batches>,
-    /// What comes out of the build side when the pass ends.
+    /// Rows of the build side that come out when the pass ends.
     build_rows: Option<BuildRows>,
-    /// Rows of the probe side that have a partner, where that takes several passes to know, and how many are done in this one.
+    /// Rows of the probe side that have a partner, if it takes several passes to know, and how many are done in this
+    /// one.
     met: Option<(Vec<bool>, usize)>,
 }
 
@@ -116,7 +118,7 @@ impl Joining {
         }
     }
 
-    /// Of rows of the probe side that have been looked up.
+    /// Remembers which of the probed rows have a partner.
     fn remember(&mut self, met: Vec<bool>) {
         if let Some((all, at)) = &mut self.met {
             all[*at..*at + met.len()].copy_from_slice(&met);

@@ -18,19 +18,19 @@ pub struct Join {
     pub kind: JoinType,
     /// Keys of build and probe side that must be equal.
     pub on: Vec<Key>,
-    /// What partners are looked for by, too, and alone if no keys must be equal; the filter has the conditions that they are taken
-    /// from.
+    /// Limits by which partners are looked for too, and alone if no keys must be equal; the filter repeats their
+    /// conditions.
     pub limits: Vec<Limit>,
-    /// Of an inner join.
+    /// For an inner join: only the first partners are needed.
     pub first: Option<First>,
     pub filter: Option<JoinFilter>,
-    /// What comes out; places are those of the inputs.
+    /// The output columns; places are those of the inputs.
     pub output: Vec<Given>,
     /// The name of the column that says whether there is a partner.
     pub mark: Option<String>,
 }
 
-/// What the rank of a partner's value must be to the one of the row.
+/// A bound on the rank of a partner's value by the rank of the row's.
 pub struct Limit {
     pub bound: Bound,
     pub build: Ranked,

@@ -31,11 +31,12 @@ const SMALL_BATCH: usize = 1024;
 /// Rows that are looked at for each pair that there is room for, before others have their turn.
 const WALKED: usize = 16;
 
-/// Candidates of a row that needs one partner: mostly it is among the first ones. If not, so many times more.
+/// The share of a row's candidates that are tried first if it needs one partner: mostly it is among them. After that,
+/// larger shares.
 const FIRST_SHARE: usize = 4;
 const NEXT_SHARE: usize = 8;
 
-/// What a step of the work has led to.
+/// The result of a step.
 pub enum Step {
     Rows(RecordBatch),
     /// No rows yet: others may have their turn.
@@ -52,7 +53,7 @@ pub struct Prober {
     current: Option<Current>,
     /// Whether there is no other build side for the same rows: what has found no partner has none.
     is_last: bool,
-    /// Of the batch that was done last.
+    /// Whether each row of the last batch has a partner.
     met: Vec<bool>,
     small: Option<BatchCoalescer>,
     words: Vec<u64>,
@@ -151,14 +152,14 @@ impl Prober {
         }
     }
 
-    /// What is left when all batches are done.
+    /// The rest of the output when all batches are done.
     pub fn rest(&mut self) -> Result<Option<RecordBatch>> {
         let Some(small) = &mut self.small else { return Ok(None) };
         small.finish_buffered_batch()?;
         Ok(small.next_completed_batch())
     }
 
-    /// Which rows of the batch that was done last have a partner, where that matters.
+    /// Whether each row of the last batch has a partner, if that matters.
     pub fn met(&mut self) -> Vec<bool> {
         std::mem::take(&mut self.met)
     }
@@ -268,7 +269,7 @@ impl Current {
         batch_of(shape, &build, &probe, pairs.build.len(), None).map(Some)
     }
 
-    /// Where each row has one at most.
+    /// The pairs if each row has at most one.
     fn only_pairs(&mut self, limit: usize) -> Pairs {
         let rows = self.row..self.found.len().min(self.row + limit);
         let (mut build, mut probe, mut count) = (vec![0; rows.len()], vec![0; rows.len()], 0);
@@ -316,7 +317,7 @@ impl Current {
         pairs
     }
 
-    /// Of each row that has too few partners the next candidates in an order, and all that are level with the last one.
+    /// The next candidates, in an order, of each row that has too few partners, and all that tie with the last one.
     fn first_pairs(&mut self, ordered: &Ordered, first: First, limit: usize) -> Pairs {
         let ranks = ordered.ranks(first.limit);
         let mut pairs = Pairs::with_capacity(limit);

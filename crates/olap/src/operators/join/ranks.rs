@@ -1,4 +1,5 @@
-//! Values as whole numbers that grow with them: what lies between two values has a rank between theirs, or one of theirs.
+//! Ranks: values as whole numbers that grow with them. A value between two others has a rank between theirs, or equal
+//! to one of them.
 //!
 //! | values | rank | |
 //! |---|---|---|
@@ -24,7 +25,7 @@ use plan::float_order;
 pub enum Ranking {
     /// By what they are.
     Own,
-    /// As whole numbers, so many times what they are.
+    /// Whole numbers, multiplied by this factor.
     Scaled(i128),
 }
 
@@ -34,8 +35,8 @@ pub struct Ranked {
     /// The last one has the values; those before it may raise an error before it does.
     pub args: Vec<Arc<dyn PhysicalExpr>>,
     pub ranking: Ranking,
-    /// The rank of all rows of a batch for which one of them raises an error: it is for the condition itself to raise it, where
-    /// that is evaluated.
+    /// The rank of all rows of a batch in which a row raises an error: the condition itself raises it, when it is
+    /// evaluated.
     pub otherwise: i64,
 }
 

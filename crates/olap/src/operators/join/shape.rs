@@ -1,4 +1,4 @@
-//! What a join is: its kind, keys, other conditions, and the columns that it gives.
+//! The shape of a join: its kind, keys, other conditions, and its output columns.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Shape {
     pub schema: SchemaRef,
 }
 
-/// What a value of the build side is to one of the probe side, at the least.
+/// The relation of a build side's value to the probe side's: a lower or an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     AtLeast,
@@ -55,8 +55,8 @@ impl Bound {
     }
 }
 
-/// Partners of a row of the probe side that come first in the order of what a limit compares, and those that are level with them.
-/// Others may come out, too.
+/// The first partners of a row of the probe side, by the value that a limit compares, and those that tie with them.
+/// Others may come out too.
 #[derive(Clone, Copy, Debug)]
 pub struct First {
     pub limit: usize,
@@ -64,7 +64,7 @@ pub struct First {
     pub count: usize,
 }
 
-/// Where a column comes from: a place in the layout of a side, or whether the row has a partner.
+/// The source of a column: a place in the layout of a side, or whether the row has a partner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Given {
     Build(usize),
@@ -86,7 +86,7 @@ impl fmt::Debug for Residual {
 }
 
 impl Residual {
-    /// Which of some pairs pass.
+    /// The pairs that pass.
     pub fn passed(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanArray> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;

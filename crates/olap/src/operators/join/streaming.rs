@@ -28,7 +28,7 @@ pub struct Streaming {
     batch_size: usize,
     prober: Prober,
     rows: Option<SendableRecordBatchStream>,
-    /// What comes out of the build side, in the partition that is the last to end.
+    /// Rows of the build side, which come out in the partition that ends last.
     build_rows: Option<BuildRows>,
 }
 

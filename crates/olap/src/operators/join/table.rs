@@ -1,4 +1,4 @@
-//! Which rows of the build side have a word: one table that all threads fill and ask.
+//! The hash table of a join: the rows of the build side by word. All threads fill and ask the same table.
 //!
 //! ```text
 //!   Direct    word -----------> head ----------------------> row
@@ -7,14 +7,14 @@
 //!   of either                                                row -> another row with its word -> ...
 //! ```
 //!
-//! Rows are counted from 1; 0 is none. A row is put in by one exchange with what it is put before, so threads need not wait
-//! for each other. A word that many rows have is one step on the way to others, not many.
+//! Rows are counted from 1; 0 is none. A row is inserted by one atomic exchange, so threads need not wait for each
+//! other. A word that many rows have is one step on the way to others, not many.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::words::NONE;
 
-/// A table can hold so many rows.
+/// The most rows of a table.
 pub const MOST_ROWS: usize = u32::MAX as usize - 1;
 
 /// Words for each row that may have a head of their own, beside some that always may.
@@ -49,7 +49,7 @@ struct Entry {
 }
 
 impl Table {
-    /// For so many rows with words below `limit`, if they have a limit.
+    /// A table for `rows` rows with words below `limit`, if they have a limit.
     pub fn new(rows: usize, limit: Option<u64>) -> Table {
         let finder = match direct_heads(rows, limit) {
             Some(heads) => Finder::Direct { heads: zeros(heads) },
@@ -62,7 +62,7 @@ impl Table {
         Table { finder, links: zeros(rows), repeats: AtomicBool::new(false) }
     }
 
-    /// What [`Table::new`] takes.
+    /// Memory that [`Table::new`] takes.
     pub fn bytes(rows: usize, limit: Option<u64>) -> usize {
         let found = match direct_heads(rows, limit) {
             Some(heads) => heads * size_of::<AtomicU32>(),

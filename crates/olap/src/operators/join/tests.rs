@@ -1,5 +1,5 @@
-//! Joins that put rows on disk give what those in memory do, and those by limits what those of all pairs do. (What the latter
-//! give is compared with the interpreter.)
+//! Joins that write rows to disk return the same as those in memory, and joins by limits the same as those of all
+//! pairs. The interpreter's tests check the latter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ async fn little_memory_gives_the_same_rows() {
     }
 }
 
-/// The same, but one of so many rows has the same key as all such.
+/// The same, but one of this many rows has the same key as all such.
 #[derive(Debug)]
 struct Skewed(Made, usize);
 
@@ -268,7 +268,8 @@ async fn limits_give_the_rows_that_all_pairs_give() {
     }
 }
 
-/// Of each row of the first table the partners in the second one that come first by a value that is compared with one of its own.
+/// For each row of the first table its first partners in the second one, by a value that is compared with one of its
+/// own.
 fn nearest(
     conditions: &[(u16, u16, CmpOp)],
     by: u16,

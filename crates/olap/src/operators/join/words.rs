@@ -20,7 +20,7 @@ pub const NONE: u64 = u64::MAX;
 
 const SEED: u64 = 0x616e_6b65_7201;
 
-/// What is known of the values of one key.
+/// Known bounds of one key's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     low: i64,
@@ -28,14 +28,14 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Of no value.
+    /// The bounds of no value.
     pub const EMPTY: Bounds = Bounds { low: i64::MAX, high: i64::MIN };
 
     pub fn with(self, other: Bounds) -> Bounds {
         Bounds { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
 
-    /// Of the values that are not null; `None` if they are no integers.
+    /// The bounds of the values that are not null; `None` if they are no integers.
     pub fn of(array: &ArrayRef) -> Option<Bounds> {
         Some(match array.data_type() {
             DataType::Int16 => bounds(array.as_primitive::<Int16Type>()),
@@ -99,12 +99,12 @@ pub enum Packing {
     Hashed,
 }
 
-/// What one key adds to a word.
+/// One key's part of a word.
 #[derive(Clone, Copy, Debug)]
 pub struct Digit {
     low: i64,
     span: u64,
-    /// What one more of it adds.
+    /// The factor of the key's value.
     times: u64,
 }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(own[1], NONE);
         assert!([0, 2, 3].iter().all(|at| own[*at] < packing.limit().unwrap()));
         assert!(own[0] != own[2] && own[2] != own[3] && own[0] != own[3]);
-        // What lies outside in one key is none of the words, whatever its other keys are.
+        // A value outside the bounds in one key gives no word, whatever its other keys are.
         let probe: [ArrayRef; 3] = [
             Arc::new(Int32Array::from(vec![5, 8, -4, i32::MAX, 7])),
             Arc::new(Int64Array::from(vec![3, 3, 3, 3, i64::MIN])),

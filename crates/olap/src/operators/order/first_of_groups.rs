@@ -1,4 +1,4 @@
-//! Of sorted rows the first of each group.
+//! The first row of each group of sorted rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ struct Walk {
     group: Option<OwnedKey>,
     /// Rows of this group so far.
     rows: usize,
-    /// What ties are ties with.
+    /// The key that ties are compared with.
     last: Option<OwnedKey>,
 }
 

@@ -1,8 +1,8 @@
-//! Rows in an order, all of them or the first so many: sorted batch by batch, and merged.
+//! Sorted rows, all of them or the first ones: sorted batch by batch, and merged.
 //!
-//! A row's place is decided by its key. Where only the first rows are wanted, those of later batches are dropped that come
-//! behind as many others, mostly by a look at the key alone; what is kept are copies, so that nobody holds on to the
-//! batches.
+//! A row's place is decided by its key. If only the first rows are wanted, a row of a later batch is dropped once
+//! enough rows come before it, mostly by its key alone. Kept rows are copies, so that they do not hold the batches'
+//! memory.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -44,9 +44,9 @@ pub struct Runs {
     runs: Vec<Run>,
     rows: usize,
     room: Room,
-    /// As many rows as are wanted do not come behind this one.
+    /// The key of the last wanted row: as many rows as are wanted do not come after it.
     last: Option<OwnedKey>,
-    /// Beyond so many rows it is worth it to drop those that are too many.
+    /// The number of rows beyond which it is worth it to drop the superfluous ones.
     most: usize,
 }
 
@@ -186,7 +186,7 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// The next rows, about so many; `None` at the end.
+    /// The next rows, about `rows` of them; `None` at the end.
     pub fn next_batch(&mut self, rows: usize) -> Result<Option<RecordBatch>> {
         let mut places = Vec::with_capacity(rows.min(self.left).min(self.runs.rows));
         self.runs.merge(&mut self.at, rows.min(self.left), &mut places);

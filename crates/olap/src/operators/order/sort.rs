@@ -23,7 +23,7 @@ use crate::operators::order::runs::Wanted;
 use crate::operators::order::sorter::Sorter;
 use crate::spill::{Means, paced};
 
-/// What rows are ordered by, as the plan says.
+/// The sort columns of a plan's keys.
 pub fn sort_columns(keys: &[SortKey], lowering: &Lowering<'_>) -> Result<Vec<SortColumn>, Failure> {
     let column = |key: &SortKey| {
         let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };

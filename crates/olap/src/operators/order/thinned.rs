@@ -1,4 +1,4 @@
-//! Drops rows, in whichever order they come, that cannot be among the first of their group: who sorts the others has fewer.
+//! Drops rows that cannot be among the first of their group, whatever their order: the sort above gets fewer rows.
 //!
 //! ```text
 //!   rows -> behind the bound of their group? dropped -- some more: sorted -> the first of each group in these -> out
@@ -31,7 +31,7 @@ const FREE_ROWS: usize = 1 << 16;
 /// Rows, or bytes, that are sorted at a time.
 const PIECE_ROWS: usize = 1 << 15;
 const PIECE_BYTES: usize = 4 << 20;
-/// Of more groups most have few rows.
+/// The most groups with a bound: of more groups, most have few rows.
 const MOST_BOUNDS: usize = 1 << 14;
 const ALL: Wanted = Wanted { rows: usize::MAX, ties: false };
 
@@ -65,13 +65,13 @@ impl Thinned {
 struct Thinning {
     schema: SchemaRef,
     groups: Keys,
-    /// Of groups and the order in them.
+    /// The columns of the groups and of the order in them.
     columns: Arc<[SortColumn]>,
     places: Keys,
     wanted: Wanted,
     batch_size: usize,
     means: Means,
-    /// Of the rows of a group those behind this place are not wanted.
+    /// The bound of each group: rows after it are not wanted.
     bounds: HashMap<Box<[u8]>, OwnedKey>,
     bounds_room: Room,
     piece: Runs,
@@ -108,7 +108,8 @@ impl Thinning {
         })
     }
 
-    /// Rows that may be wanted, of these and of earlier ones. `false`: it is not worth it, the others may pass as they are.
+    /// Rows that may be wanted, of these and of earlier ones. `false`: thinning is not worth it, the others may pass
+    /// as they are.
     fn thin(&mut self, batch: RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<bool> {
         let rows = batch.num_rows();
         self.rows.seen += rows;
@@ -182,7 +183,8 @@ impl Thinning {
         Ok(given)
     }
 
-    /// As many rows of a group as are wanted do not come behind this place, which no earlier one lies before.
+    /// Sets the bound of a group: as many of its rows as are wanted do not come after this place, and no earlier
+    /// bound lies before it.
     fn bind(&mut self, group: &[u8], places: &KeyRows, row: usize) {
         let bound = places.row(row).owned();
         if let Some(known) = self.bounds.get_mut(group) {

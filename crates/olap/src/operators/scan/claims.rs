@@ -1,4 +1,5 @@
-//! Which thread reads which chunk: each has a range of its own, and one that is done goes on in those of the others.
+//! Distribution of chunks over threads: each has a range of its own, and a thread that is done helps with the others'
+//! ranges.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -12,7 +12,7 @@ use super::filter::{Passed, Wanted, places_of};
 use super::{ChunkOf, Source, ViewScan};
 use crate::spill::Meter;
 
-/// Of fewer than one row in so many, each is picked; otherwise all are read, and some not looked at.
+/// If fewer than one row in this many is wanted, each is picked. Otherwise all are read, and the others ignored.
 const DENSE: usize = 2;
 
 #[derive(Debug)]

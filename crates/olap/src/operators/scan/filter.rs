@@ -1,4 +1,4 @@
-//! Which rows of a chunk a scan returns.
+//! The rows of a chunk that a scan returns.
 //!
 //! ```text
 //!   bounds of the chunk              none of its rows can pass: it is not read
@@ -27,9 +27,9 @@ use super::pruning::Pruning;
 use super::{ChunkOf, exhausted};
 use crate::operators::scan::runtime_filter::KeyTest;
 
-/// Of fewer than one row in so many, values are looked at, not codes.
+/// If fewer than one row in this many is left, values are compared, not codes.
 const SPARSE: usize = 4;
-/// Of fewer rows that are left a condition is tried on each, not on all values of the chunk.
+/// If fewer rows are left, a condition is evaluated on each, not on all values of the chunk.
 const FEW: usize = 16;
 
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ pub struct Wanted {
     pub read: Vec<(usize, ArrayRef)>,
 }
 
-/// What came of a chunk.
+/// The result of filtering a chunk.
 pub struct Filtered {
     pub wanted: Wanted,
     /// Spent on reading.
@@ -100,7 +100,7 @@ impl Filter {
     }
 }
 
-/// Which rows of a chunk pass.
+/// The rows of a chunk that pass.
 pub enum Passed {
     /// As codes tell; `None`: all.
     Mask(Option<BooleanBuffer>),
@@ -126,7 +126,7 @@ impl Filter {
     }
 }
 
-/// Of the rows of a chunk those that pass where codes tell, and the conditions of which they do not.
+/// The rows of a chunk that pass by their codes, and the conditions for which codes do not suffice.
 fn by_codes<'a>(
     conditions: Vec<&'a Condition>,
     chunk: &ChunkOf<'_>,
@@ -181,7 +181,7 @@ impl Condition {
     }
 }
 
-/// Where the bits of a mask are set.
+/// The places of the bits that are set in a mask.
 pub fn places_of(mask: &BooleanBuffer) -> Vec<u32> {
     let mut places = Vec::with_capacity(mask.count_set_bits());
     places.extend(mask.set_indices_u32());
@@ -199,7 +199,7 @@ fn where_true(passed: &BooleanArray) -> BooleanBuffer {
 struct Narrowing<'a> {
     chunk: &'a ChunkOf<'a>,
     wanted: Wanted,
-    /// Those of them that passed since they were last picked; `None`: all.
+    /// The rows among them that passed since they were last picked; `None`: all.
     mask: Option<BooleanBuffer>,
     nanoseconds: u64,
 }

@@ -1,5 +1,5 @@
-//! Reads a [`TableView`]: each partition a range of chunks, of each chunk the rows that are there and that pass the scan's
-//! filter. What the filter reads is read first, the other columns only of the rows that are left.
+//! Scans of a [`TableView`]. Each partition reads a range of chunks, and of each chunk the existing rows that pass
+//! the scan's filter. Columns of the filter are read first, the others only for the rows that are left.
 
 mod claims;
 mod direct;
@@ -49,7 +49,7 @@ pub struct ViewScan {
     properties: Arc<PlanProperties>,
 }
 
-/// What the threads of a scan share.
+/// State that the threads of a scan share.
 #[derive(Debug)]
 struct Source {
     view: Arc<dyn TableView>,
@@ -58,7 +58,7 @@ struct Source {
     columns: Vec<usize>,
     schema: SchemaRef,
     claims: Claims,
-    /// What was read so far.
+    /// Chunks and rows that were read so far.
     chunks: AtomicU64,
     rows: AtomicU64,
     nanoseconds: AtomicU64,
@@ -213,7 +213,7 @@ pub fn exhausted(error: OutOfMemory) -> DataFusionError {
     DataFusionError::ResourcesExhausted(error.to_string())
 }
 
-/// The rows of some chunks. Where a filter leaves few of each, they are put together to batches that are worth their while.
+/// Reads the rows of some chunks. If a filter leaves few of each, they are combined to larger batches.
 struct Reader {
     source: Arc<Source>,
     partition: usize,

@@ -1,5 +1,5 @@
-//! What conditions say of the range in which a column lies, and which chunks a scan need not read for that: those whose
-//! bounds lie elsewhere.
+//! Pruning by zone maps: ranges of columns that follow from conditions, and chunks that need not be read since their
+//! bounds lie outside.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +10,7 @@ use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type, float_order, text
 /// More ranges are tried together, by value.
 const MOST_RANGES: usize = 4;
 
-/// What conditions say of columns alone.
+/// Ranges of columns that follow from conditions.
 #[derive(Debug, Default)]
 pub struct Pruning(Vec<Wanted>);
 
@@ -23,7 +23,7 @@ struct Wanted {
 }
 
 impl Pruning {
-    /// Of conditions all of which a row must pass. `columns`: those of the view.
+    /// From conditions that a row must all pass. `columns`: those of the view.
     pub fn of(conditions: &[&Expr], columns: &[ColumnId], plan: &Plan, params: &[Option<Literal>]) -> Pruning {
         let reading = Reading { columns, plan, params };
         Pruning(conditions.iter().flat_map(|condition| reading.condition(condition)).collect())
@@ -46,7 +46,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Where both hold, if that is one range again.
+    /// The intersection, if it is one range again.
     pub fn and(&self, other: &Ranges) -> Option<Ranges> {
         match (&self.ranges[..], &other.ranges[..]) {
             ([a], [b]) if self.column == other.column => {
@@ -66,7 +66,7 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// What a condition says, if that is no more and no less than that a column lies in certain ranges and is not null.
+    /// The ranges that a condition is equivalent to, together with the column not being null.
     pub fn exactly(&self, condition: &Expr) -> Option<Ranges> {
         match condition {
             Expr::Cmp { op, left, right } => {
@@ -107,7 +107,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Of alternatives that are all about one column.
+    /// The range of alternatives that are all about one column.
     fn either(&self, alternatives: &[Expr]) -> Option<Wanted> {
         let one = |alternative: &Expr| {
             let mut found = self.condition(alternative);
@@ -290,7 +290,7 @@ fn beginning_with(column: usize, start: &str) -> Wanted {
     Wanted { column, low: text_order::place(start.as_bytes()), high: text_order::last_place(start.as_bytes()) }
 }
 
-/// Where numbers lie that compare so with one of which no more is known than this.
+/// The range of numbers that compare so with a value of which only bounds are known.
 fn within(op: CmpOp, floor: i128, ceiling: i128) -> Option<(i128, i128)> {
     match op {
         CmpOp::Eq => Some((ceiling, floor)),
@@ -344,7 +344,7 @@ mod tests {
         Expr::Cmp { op, left, right }
     }
 
-    /// What a condition says of the first column that it says anything of.
+    /// The range that a condition gives for the first column for which it gives one.
     fn wanted(condition: &Expr) -> Option<(usize, i128, i128)> {
         let columns: Vec<ColumnId> = (0..4).map(ColumnId).collect();
         let plan = Plan {
@@ -456,7 +456,7 @@ mod tests {
         let zero = Box::new(Expr::Param { index: 0 });
         assert_eq!(wanted(&compare(CmpOp::Le, real.clone(), zero.clone())), Some((1, i128::MIN, rank(0.0))));
         assert_eq!(wanted(&compare(CmpOp::Ne, real.clone(), zero)), None);
-        // What an integer becomes is not what bounds are of.
+        // Bounds are not known for a value that an integer is converted to.
         let number = Box::new(Expr::Cast { to: Type::Float64, arg: column(2) });
         assert_eq!(wanted(&compare(CmpOp::Eq, number, float(1.0))), None);
         // Codes say nothing of floats.
@@ -537,7 +537,7 @@ mod tests {
         let name = Box::new(Expr::Cast { to: Type::Text, arg: column(2) });
         assert_eq!(wanted(&compare(CmpOp::Eq, name, text(Type::Text, "n"))), Some((2, place("n"), place("n"))));
         assert_eq!(wanted(&compare(CmpOp::Eq, column(1), text(Type::Char, "c"))), Some((1, place("c"), place("c"))));
-        // What has blanks at its end is stored without them.
+        // Texts with trailing blanks are stored without them.
         assert_eq!(wanted(&compare(CmpOp::Eq, column(1), text(Type::Text, "c "))), None);
         let bytes = Box::new(Expr::Literal { ty: Type::Bytes, value: Some(Literal::Bytes(vec![0xff; 20])) });
         let most = text_order::place(&[0xff; 15]);

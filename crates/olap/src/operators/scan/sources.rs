@@ -1,4 +1,5 @@
-//! What a plan's relations read beyond one table: several tables one behind the other, and rows that come with a request.
+//! Sources of a plan's relations beyond one table: several tables one after the other, and rows that come with a
+//! request.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use protocol::request::{Failure, SentRows};
 use crate::base::arrow_form::scalar;
 use crate::base::error::internal;
 
-/// A view for each of the plan's relations. `tables`: one for each of the plan's tables; `sent`: for each relation whose
-/// rows come with the request.
+/// A view for each of the plan's relations. `tables`: one for each of the plan's tables; `sent`: for each relation
+/// whose rows come with the request.
 pub fn views(
     plan: &Plan,
     tables: Vec<Arc<dyn TableView>>,

@@ -27,7 +27,7 @@ pub struct Reach {
     pub value: Arc<dyn PhysicalExpr>,
     pub start: Option<Arc<dyn PhysicalExpr>>,
     pub end: Option<Arc<dyn PhysicalExpr>>,
-    /// Of the order.
+    /// The direction of the order.
     pub descending: bool,
     pub nulls_first: bool,
 }

@@ -1,4 +1,4 @@
-//! Where the partitions, the peers and the frames of sorted rows are.
+//! Partitions, peers and frames of sorted rows.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub struct Layout {
     /// First rows of partitions, and of groups of peers, and the number of rows behind them.
     partitions: Vec<usize>,
     groups: Vec<usize>,
-    /// Of each row.
+    /// The partition of each row.
     partition: Vec<u32>,
     group: Vec<u32>,
 }

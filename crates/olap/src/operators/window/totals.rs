@@ -1,13 +1,13 @@
-//! What is added up over the frames of rows that follow each other.
+//! Sums over the frames of successive rows.
 //!
 //! ```text
 //!   integers, decimals          differences of running totals
-//!   numerics, intervals,        one total, to which is added what enters the frame, and from which is taken what leaves it
+//!   numerics, intervals,        one total: rows that enter the frame are added, rows that leave it are subtracted
 //!   squares
-//!   floats, bits                row by row from the frame's first one on, and anew where that is another one than before
+//!   floats, bits                row by row from the frame's first one on, and anew when that changes
 //! ```
 //!
-//! PostgreSQL does the same: floats that were added up cannot be taken back without changing what is left of the others.
+//! PostgreSQL does the same: a float cannot be subtracted from a sum without changing the rest of it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub enum Total {
 }
 
 impl Total {
-    /// Of the values in each of the frames; null for none.
+    /// The sum of the values in each of the frames; null for none.
     pub fn evaluate(
         self,
         values: &ArrayRef,
@@ -102,7 +102,7 @@ pub fn counts_before(values: &ArrayRef) -> Vec<i128> {
     counts
 }
 
-/// What was added up over the rows of a frame.
+/// The sum over the rows of a frame.
 pub fn over(sums: &[i128], frame: Frame) -> i128 {
     frame.into_iter().map(|range| sums[range.end] - sums[range.start]).sum()
 }
@@ -216,8 +216,8 @@ impl Sliding {
     }
 }
 
-/// What `with` makes of the values of each frame's rows, one after the other. A frame that begins where the one before it
-/// does, and is no shorter, goes on with what was made of that one.
+/// Folds the values of each frame's rows with `with`. A frame that begins with the previous one and is no shorter
+/// continues its result.
 fn fold<T, S: Copy>(
     frames: impl Iterator<Item = Frame>,
     value: impl Fn(usize) -> Option<T>,

@@ -37,7 +37,7 @@ pub enum Call {
         back: bool,
         otherwise: Option<Arc<dyn PhysicalExpr>>,
     },
-    /// Of one of the frame's rows.
+    /// The value of one of the frame's rows.
     Nth {
         value: Arc<dyn PhysicalExpr>,
         which: Which,

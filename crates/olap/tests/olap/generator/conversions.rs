@@ -46,7 +46,7 @@ impl Generator<'_> {
             Type::Uuid => &["00000000-0000-0000-0000-0000000000ff", "12345678-1234-1234-1234-1234567890AB", "x"],
             _ => &["2023-02-28", "1999-12-31 23:59:59.5", "2024-02-29 00:00:00", "2023-02-29", "today", "0001-01-01"],
         };
-        // What is shown with a zone, or has an infinity, is in a form that is not compared here.
+        // Values that are shown with a zone, or have an infinity, have a form that is not compared here.
         let is_shown = !matches!(ty, Type::TimestampTz | Type::Timestamp | Type::Date);
         if is_shown && self.chance(0.5) {
             return self.written(ty, depth);

@@ -621,7 +621,7 @@ fn is_decimal(ty: Type) -> bool {
     matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. })
 }
 
-/// What stands for a decimal type.
+/// An operand that stands for a decimal type.
 fn shown_like(ty: Type) -> Expr {
     let zero = if matches!(ty, Type::Decimal64 { .. }) { Literal::Int(0) } else { Literal::Decimal(0) };
     Expr::Literal { ty, value: Some(zero) }

@@ -5,16 +5,16 @@ use super::*;
 /// Bytes of a numeric of some two hundred digits.
 const MANY_DIGITS: usize = 100;
 
-/// Of numerics their digits may be without end.
+/// Functions of numerics whose digits may be without end.
 fn is_root_or_power(expr: &Expr) -> bool {
     use Named::{Exp, Ln, Log, Power, Sqrt};
     matches!(expr, Expr::Call { function: Sqrt | Exp | Ln | Log | Power, ty: Type::Numeric, .. })
 }
 
 impl Interpreter<'_> {
-    /// Whether the optimizer may do without looking at a row that an error was met on: what a column that may be an error
-    /// is equated with, an outer join that becomes an inner one, or a condition on a group's key can rule the row out
-    /// before anybody computes it.
+    /// Whether the optimizer may skip a row on which an error was met. Examples are a column that may be an error in
+    /// an equality, an outer join that becomes an inner one, and a condition on a group's key. Each can rule the row
+    /// out before anybody computes it.
     pub fn errors_may_vanish(&self) -> bool {
         let (mut raising, mut is_outer) = (Vec::new(), false);
         self.plan.root.visit(&mut |rel| match rel {
@@ -69,8 +69,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Whether there is anything that can raise beside rows that are computed for each row around them: when, and for which
-    /// rows, is open.
+    /// Whether anything can raise beside rows that are computed for each row around them: it is open when, and for
+    /// which rows.
     fn computes_anew(&self) -> bool {
         let (mut anew, mut raises) = (false, self.plan.output.iter().any(Expr::can_raise));
         self.plan.root.visit(&mut |rel| {
@@ -197,7 +197,7 @@ impl Interpreter<'_> {
                 };
                 inputs.iter().flat_map(part).collect()
             }
-            // What a window makes of other rows is not known.
+            // Values that a window makes of other rows are not known.
             Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } => vec![],
             Rel::Unfold { .. } => vec![],
         };

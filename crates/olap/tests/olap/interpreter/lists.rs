@@ -95,5 +95,5 @@ fn array(rows: &[(Value, Value, Row)], ty: Type) -> Vec<u8> {
     out
 }
 
-/// What the arrays are said to be of.
+/// The element type's oid of the arrays.
 pub const ELEMENT: u32 = 4711;

@@ -1,4 +1,4 @@
-//! What operators make of single values.
+//! Operators on single values.
 
 use locale::{Locale, Scratch};
 

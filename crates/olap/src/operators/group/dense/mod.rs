@@ -40,7 +40,7 @@ pub enum State {
     Sum(usize),
 }
 
-/// What to compute.
+/// The aggregates to compute.
 #[derive(Debug, Default)]
 pub struct Shape {
     keys: Vec<Arc<dyn PhysicalExpr>>,

@@ -1,4 +1,4 @@
-//! What a query's aggregates need of the rows, if all of it can be had from codes.
+//! The sums and counts that a query's aggregates need, if all of them can be computed from codes.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Shape {
     /// The view's columns by which rows are grouped.
     pub keys: Vec<usize>,
     pub program: Program,
-    /// What is summed otherwise, where the program cannot: by the program's output.
+    /// Expressions that are summed row by row if the program cannot: one for each of the program's outputs.
     pub exprs: Vec<Arc<dyn PhysicalExpr>>,
     /// Ways to be null: where one of these columns is.
     pub ways: Vec<Vec<usize>>,
@@ -68,7 +68,7 @@ impl<'a> Compiler<'a> {
         Some(self)
     }
 
-    /// Rows in which this is not null. What may raise an error must be summed, too.
+    /// Counts rows in which the argument is not null. An argument that may raise an error must be summed too.
     pub fn count(mut self, arg: &'a Expr) -> Option<Self> {
         let columns = match arg {
             Expr::Column { id } => vec![self.column(*id)?],

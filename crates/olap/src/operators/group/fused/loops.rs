@@ -22,20 +22,20 @@ pub fn sum(values: &[i64]) -> i64 {
     fastest(Sum(values))
 }
 
-/// Of lower and of upper halves of 32 bits.
+/// Sums of the lower and of the upper halves of 32 bits.
 pub fn sum_halves(values: &[i64]) -> (i64, i64) {
     fastest(SumHalves(values))
 }
 
-/// Of the rows that have a slot.
+/// The sum over the rows that have the slot.
 pub fn sum_of(slot: u16, slots: &[u16], values: &[i64]) -> i64 {
     fastest(SumOf { slot, slots, values })
 }
 
 pub const LANES: usize = 4;
 
-/// Adds values to the lanes of their slots: neighbouring rows often have the same one, and an addition would wait for the
-/// one before it.
+/// Adds values to the lanes of their slots: neighbouring rows often have the same slot, and each addition would wait
+/// for the one before it.
 pub fn add_to(lanes: &mut [[i64; LANES]], slots: &[u16], values: &[i64]) {
     for (row, (slot, value)) in slots.iter().zip(values).enumerate() {
         let lane = &mut lanes[*slot as usize][row % LANES];

@@ -1,5 +1,5 @@
-//! The first phase of grouping the rows of a scan, without making rows of them: sums and counts of each chunk straight from
-//! its codes.
+//! Fused grouping: the first phase of grouping the rows of a scan, without making rows of them. Sums and counts of
+//! each chunk come straight from its codes.
 //!
 //! ```text
 //!   chunk -> which rows pass (a mask, or a list)
@@ -8,9 +8,9 @@
 //!         -> sums of the chunk, slot by slot -> totals, group by group -> partial states
 //! ```
 //!
-//! Gives the states of an `Aggregate(Partial)`, so that the same second phase merges them. What bounds do not show to have
-//! room in 64 bits is computed as everywhere else, chunk by chunk, with all the checks. Where keys have no codes, or groups
-//! are many, all that is left to read is left to the operator that stands here otherwise.
+//! It returns the states of an `Aggregate(Partial)`, so that the same second phase merges them. If bounds do not show
+//! that a sum fits 64 bits, it is computed as everywhere else, chunk by chunk, with all the checks. If keys have no
+//! codes, or there are many groups, the rest of the rows is left to the ordinary operator.
 
 mod compile;
 mod loops;

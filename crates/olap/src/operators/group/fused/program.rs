@@ -1,12 +1,12 @@
-//! Arithmetic on the columns of a chunk in 64 bits, without a look at any value: bounds show that none leaves them.
+//! Arithmetic on the columns of a chunk in 64 bits, without a check of any value: bounds show that none overflows.
 //!
 //! ```text
 //!   price * (1 - discount)     Read(price)  Read(discount)  Combine(Sub, 1, #1)  Combine(Mul, #0, #2)
 //! ```
 //!
-//! A step that several expressions have in common stands there once, and of expressions that are a multiple of another one
-//! and a constant only that other one is computed: sum(2 * x + 3) is 2 * sum(x) + 3 * count(x). It is run for some rows at a
-//! time, so that all values stay in the nearest cache; a register is used again as soon as nobody reads its step any more.
+//! A step that several expressions share exists once. Of expressions that differ by a constant factor and summand
+//! only one is computed: sum(2 * x + 3) is 2 * sum(x) + 3 * count(x). The program runs for a block of rows at a time,
+//! so that all values stay in the nearest cache. A register is reused as soon as nobody reads its step any more.
 
 use colstore::Integers;
 use colstore::fastest::{Loop, fastest};
@@ -63,7 +63,7 @@ pub struct Program {
     /// The view's columns that it reads.
     columns: Vec<usize>,
     steps: Vec<Step>,
-    /// What is wanted by somebody outside.
+    /// The expressions that are wanted.
     outputs: Vec<Output>,
     /// Steps that are computed for that.
     bases: Vec<usize>,
@@ -79,7 +79,7 @@ pub struct Output {
     pub offset: i64,
 }
 
-/// What is computed one after the other.
+/// Steps in the order in which they are computed.
 #[derive(Debug, Default)]
 struct Schedule {
     /// A step, and the register for its values.
@@ -173,7 +173,7 @@ impl Program {
         let mut schedule = Schedule { register_of: vec![0; self.steps.len()], ..Schedule::default() };
         let mut free = Vec::new();
         for step in (0..self.steps.len()).filter(|step| needed[*step]) {
-            // What this step reads is still in use while it is computed.
+            // The registers that this step reads are still in use while it is computed.
             let register = free.pop().unwrap_or_else(|| {
                 schedule.registers += 1;
                 schedule.registers - 1

@@ -1,10 +1,11 @@
-//! To which group each row of a chunk belongs.
+//! The group of each row of a chunk.
 //!
 //! ```text
-//!   codes of the keys -> slot = place of the first value + places * that of the second ... -> slots that occur -> groups
+//!   codes of the keys -> slot = place of the first value + places * that of the second ...
+//!                     -> slots that occur -> groups
 //! ```
 //!
-//! What the groups are is only asked of the slots that occur.
+//! Only for slots that occur the groups themselves are looked up.
 
 use std::sync::Arc;
 
@@ -35,9 +36,9 @@ pub struct Slots {
     groups: Option<Box<dyn GroupValues>>,
     /// How many rows are read.
     rows: usize,
-    /// Of each of them; nothing if all have the first one.
+    /// The slot of each row; empty if all have the first one.
     of: Vec<u16>,
-    /// Of each slot; behind them rows that are not wanted.
+    /// Rows of each slot, followed by the number of rows that are not wanted.
     pub counts: Vec<u32>,
     /// Slots that wanted rows have, in ascending order.
     pub present: Vec<u16>,
@@ -73,7 +74,7 @@ impl Slots {
         self.of.get(row).copied().unwrap_or(0)
     }
 
-    /// Of so many rows from one on, unless all have the first one.
+    /// The slots of `count` rows from `first` on, unless all have the first one.
     pub fn of_rows(&self, first: usize, count: usize) -> &[u16] {
         self.of.get(first..first + count).unwrap_or_default()
     }
@@ -148,7 +149,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Counts the rows of each of so many slots.
+    /// Counts the rows of each slot.
     fn count(&mut self, slots: usize) {
         self.counts.clear();
         match slots <= FEW {

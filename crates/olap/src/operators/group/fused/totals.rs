@@ -1,4 +1,4 @@
-//! What was added up: of a chunk in 64 bits, of all chunks in as many as any sum needs.
+//! Running totals: 64 bits for a chunk, and the full width of each sum for all chunks.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Totals {
         }
     }
 
-    /// Counts rows that are null in a way: so many of each slot.
+    /// Counts the rows of each slot that are null in a way.
     pub fn count_nulls(&mut self, way: usize, nulls: &[u32], slots: &Slots) {
         for slot in &slots.present {
             self.nulls[way][slots.group_of(*slot)] += i64::from(nulls[usize::from(*slot)]);
@@ -98,7 +98,7 @@ pub fn nulls_of(valid: &[u64], slots: &Slots) -> Vec<u32> {
 #[derive(Default)]
 pub struct ChunkSum {
     manner: Manner,
-    /// Of upper and lower halves, if the sum of whole values might have no room.
+    /// Whether upper and lower halves are summed, since the sum of whole values might overflow.
     halves: bool,
     low: Vec<[i64; LANES]>,
     high: Vec<[i64; LANES]>,
@@ -159,7 +159,7 @@ impl ChunkSum {
         }
     }
 
-    /// What was added up of the slot that is the `at`-th that is present.
+    /// The sum of a slot, which is the `at`-th of those that are present.
     pub fn of(&self, at: usize, slot: u16) -> i128 {
         let at = if self.manner == Manner::Many { usize::from(slot) } else { at };
         let of = |lanes: &[i64; LANES]| lanes.iter().map(|lane| i128::from(*lane)).sum::<i128>();

@@ -22,7 +22,7 @@ use crate::operators::scan::{Direct, Selected, exhausted};
 pub struct Work {
     shape: Arc<Shape>,
     direct: Arc<Direct>,
-    /// Of the states.
+    /// The schema of the states.
     schema: SchemaRef,
     slots: Slots,
     totals: Totals,
@@ -33,7 +33,7 @@ pub struct Work {
     cleared: Vec<i64>,
 }
 
-/// What the program reads of a chunk.
+/// The columns of a chunk that the program reads.
 struct Chunk {
     index: usize,
     selected: Selected,
@@ -93,7 +93,7 @@ impl Work {
         Ok(true)
     }
 
-    /// Which of the rows that are read are null in none of some columns.
+    /// The rows, among those that are read, in which none of some columns is null.
     fn valid(&self, chunk: &Chunk, way: &[usize]) -> Result<Option<Vec<u64>>> {
         let mut all: Option<BooleanBuffer> = None;
         for column in way {

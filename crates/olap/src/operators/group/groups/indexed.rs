@@ -34,7 +34,7 @@ struct Indexed<T: ArrowPrimitiveType> {
     keys: Vec<T::Native>,
     null_group: Option<usize>,
     pages: Pages,
-    /// Who knows all of the groups instead, once the keys are too far apart.
+    /// The groups by hash, once the keys are too far apart for this index.
     hashed: Option<Box<dyn GroupValues>>,
 }
 
@@ -43,7 +43,8 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> Indexed<T> {
         Indexed { schema, keys: Vec::new(), null_group: None, pages: Pages::default(), hashed: None }
     }
 
-    /// Numbers groups in the order of their first rows; `false`: the keys lie too far apart, and some rows have no number.
+    /// Numbers groups in the order of their first rows; `false`: the keys are too far apart, and some rows have no
+    /// number.
     fn number(&mut self, keys: &PrimitiveArray<T>, groups: &mut Vec<usize>) -> bool {
         groups.reserve(keys.len());
         let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
@@ -154,7 +155,7 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> GroupValues for Indexed<T> {
 
 const PAGE_BITS: u32 = 10;
 const PAGE: usize = 1 << PAGE_BITS;
-/// Pages of so many bytes are made whatever the keys.
+/// Pages of this many bytes are made whatever the keys.
 const FEW_BYTES: usize = 1 << 20;
 /// More bytes than by hash for each group are too many.
 const BYTES_A_GROUP: usize = 64;
@@ -164,9 +165,9 @@ const BYTES_A_GROUP: usize = 64;
 struct Pages {
     /// The number of the first page that there is room for.
     first: i64,
-    /// Where among `entries` a page stands, counted in pages from 1; 0: there is none.
+    /// The place of each page among `entries`, counted in pages from 1; 0: there is none.
     directory: Vec<u32>,
-    /// Those of all pages, each page's together.
+    /// The entries of all pages, each page's together.
     entries: Vec<u32>,
 }
 
@@ -177,7 +178,7 @@ impl Pages {
         self.entries.get_mut((page as usize).checked_sub(1)? * PAGE + key as usize % PAGE)
     }
 
-    /// The same on a page that is made for it, unless that is too much for so many groups.
+    /// The entry on a new page, unless there are too few groups for the page's size.
     #[cold]
     fn new_entry(&mut self, key: i64, groups: usize) -> Option<&mut u32> {
         let most = FEW_BYTES + groups * BYTES_A_GROUP;

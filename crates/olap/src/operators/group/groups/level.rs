@@ -1,8 +1,8 @@
-//! One pass over rows: groups as many of them as there is memory for, and puts the others on disk.
+//! One pass over rows: groups as many of them as there is memory for, and writes the others to disk.
 //!
-//! When memory ends the groups are *frozen*: rows of groups that are there go on being added to them, by the hash of their
-//! key, and all others go, as they are, to one of some parts. That a new group has a known hash does no harm: all of its rows
-//! have it.
+//! When memory ends the groups are *frozen*. Rows of existing groups, found by the hash of their key, are still added
+//! to them. All other rows go to one of several parts on disk. A new group whose hash is known does no harm: all of
+//! its rows have that hash.
 //!
 //! ```text
 //!   row -> hash of its key -> known? -> the table

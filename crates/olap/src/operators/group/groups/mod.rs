@@ -1,4 +1,5 @@
-//! The last or only phase of grouping by keys: as DataFusion's, but with less memory than the groups take it goes on.
+//! The last or only phase of grouping by keys. It replaces DataFusion's, and continues on disk if memory is smaller
+//! than the groups.
 //!
 //! ```text
 //!   rows -> Level -> groups in memory ------------------> results
@@ -9,8 +10,8 @@
 //!                                   +-> parts on disk ...
 //! ```
 //!
-//! Rows go to disk, never states of groups, and no result is given before the last part was grouped: whatever a query can
-//! fail by, it fails by before its first row.
+//! Rows go to disk, never states of groups. No result is returned before the last part was grouped, so a query that
+//! can fail does so before its first row.
 
 mod indexed;
 mod level;

@@ -1,11 +1,12 @@
-//! Numbers of groups whose keys are several integers: one comparison of words, and one place to look at for most rows.
+//! Numbers of groups whose keys are several integers. For most rows this takes one comparison of words, and one
+//! look-up.
 //!
 //! ```text
 //!   keys of a row -> words -> hash -> places: upper half of the hash, number of the group -> the group's words
 //! ```
 //!
-//! Places are tried one after the other until one is empty; at least every second one is. They are in the order of hashes, so
-//! that making more of them reads and writes one after the other. What a batch will look at is fetched before it is needed.
+//! Places are probed linearly until one is empty; at least every second one is. They are in the order of hashes, so
+//! that growing reads and writes sequentially. Memory that a batch will read is prefetched.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -109,7 +110,7 @@ impl<const N: usize> Packed<N> {
         Ok(())
     }
 
-    /// Room for so many more groups.
+    /// Makes room for `more` groups.
     fn make_room(&mut self, more: usize) -> Result<()> {
         let most = self.groups.len() + more;
         if most > MOST_GROUPS {
@@ -127,7 +128,7 @@ impl<const N: usize> Packed<N> {
         Ok(())
     }
 
-    /// Where a hash, or what stands in a place, is looked for first.
+    /// The first place to look for a hash, or for the content of a place.
     #[inline]
     fn first(&self, hash: u64) -> usize {
         (hash >> (u64::BITS - self.bits)) as usize
@@ -143,7 +144,7 @@ impl<const N: usize> Packed<N> {
         self.places[at] = place;
     }
 
-    /// Of a row's words, in the order of the first rows.
+    /// The group number of a row's words, in the order of first rows.
     #[inline]
     fn number(&mut self, words: &Words<N>, hash: u64) -> usize {
         let mut at = self.first(hash);

@@ -26,7 +26,7 @@ use crate::spill::FIRST_PHASE;
 
 /// Rows by which it is decided whether there is anything to group.
 const TRIAL_ROWS: usize = 100_000;
-/// Rows of which fewer than so many begin a group, of ten, are worth it.
+/// Partial grouping is worth it if fewer than this many of ten rows begin a group.
 const WORTHWHILE: usize = 8;
 
 #[derive(Debug)]

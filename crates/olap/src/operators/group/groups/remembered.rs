@@ -19,7 +19,7 @@ use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::EmitTo;
 use datafusion_physical_plan::aggregates::group_values::GroupValues;
 
-/// Of two entries each, so that two groups that many rows have do not drive each other out.
+/// Places of two entries each, so that two groups with many rows do not displace each other.
 const PLACES: usize = 256;
 /// Rows by which it is decided whether remembering is worth it.
 const TRIAL_ROWS: usize = 1 << 16;
@@ -58,7 +58,7 @@ struct Entry<const KEYS: usize> {
 type Image = u128;
 
 const NULL: Image = Image::MAX;
-/// Of no value.
+/// The image of no value.
 const NONE: Image = Image::MAX - 1;
 const LONGEST_IN_PLACE: u32 = 12;
 

@@ -21,7 +21,7 @@ use super::packed::packed;
 use super::remembered::remembered;
 use crate::base::pieces::pieces;
 
-/// What the groups are, and what is computed of each.
+/// The keys and the aggregates of a grouping.
 #[derive(Debug)]
 pub struct Shape {
     pub like: Arc<AggregateExec>,
@@ -52,7 +52,7 @@ impl Shape {
         }
     }
 
-    /// Of the rows' keys. Equal keys have equal ones.
+    /// Hashes of the rows' keys. Equal keys have equal hashes.
     pub fn hashes(&self, batch: &RecordBatch, seed: u64) -> Result<Vec<u64>> {
         hashes(&self.keys(batch)?, batch.num_rows(), seed)
     }
@@ -126,13 +126,13 @@ impl Table {
         accumulated + self.groups.size() + self.places.capacity() * size_of::<usize>()
     }
 
-    /// What [`Table::key_hashes`] takes beside it.
+    /// Memory that [`Table::key_hashes`] takes in addition.
     pub fn bytes_to_hash(&self) -> usize {
         // A set of hashes is at least half full.
         self.groups.size() + self.groups.len() * 2 * (size_of::<u64>() + 1)
     }
 
-    /// Of all groups. Afterwards everything is as it was.
+    /// Hashes of all groups' keys. The groups are unchanged afterwards.
     pub fn key_hashes(&mut self, seed: u64, batch_size: usize) -> Result<Hashes> {
         let count = self.groups.len();
         // What group has which number cannot be asked; but groups are numbered as they come.
@@ -158,7 +158,7 @@ impl Table {
         self.groups.len()
     }
 
-    /// Of all groups, which are gone afterwards.
+    /// The states of all groups, which are gone afterwards.
     pub fn states(&mut self) -> Result<RecordBatch> {
         let mut columns = self.groups.emit(EmitTo::All)?;
         self.groups.clear_shrink(0);

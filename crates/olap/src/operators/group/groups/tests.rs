@@ -20,7 +20,7 @@ fn column(id: u16) -> Expr {
     Expr::column(ColumnId(id))
 }
 
-/// What is asked of the groups.
+/// The aggregates of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Asked {
     Totals,

@@ -60,7 +60,7 @@ impl Merge {
         Ok(Merge { keys, schema, sources, wanted, last: None })
     }
 
-    /// The next rows, not more than so many; `None` at the end.
+    /// The next rows, at most `rows`; `None` at the end.
     pub async fn next_batch(&mut self, rows: usize) -> Result<Option<RecordBatch>> {
         let mut left = Vec::with_capacity(self.sources.len());
         for mut source in std::mem::take(&mut self.sources) {

@@ -5,7 +5,8 @@
 //!                                             sorted rows on disk --+--> Merge -> rows in their order
 //! ```
 //!
-//! Before the first row is given all are on disk, and so few sorted parts are left that memory for the last merge is there.
+//! Before the first row is returned all rows are on disk, in few enough sorted parts that memory for the last merge
+//! is there.
 
 mod merge;
 #[cfg(test)]
@@ -23,9 +24,9 @@ use crate::base::keys::{Keys, SortColumn};
 use crate::operators::order::runs::{Runs, Sorted, Wanted};
 use crate::spill::{Account, Means, SINK_BYTES, Sink, Stored, blocking};
 
-/// Of a block of sorted rows with their keys.
+/// Bytes of a block of sorted rows with their keys.
 const BLOCK_BYTES: usize = 64 << 10;
-/// So many parts are merged at once.
+/// The number of parts that are merged at once.
 const MERGED: usize = 16;
 
 pub struct Sorter {

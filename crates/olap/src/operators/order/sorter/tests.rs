@@ -69,8 +69,8 @@ async fn the_limit_of_the_disk_is_out_of_memory() {
 /// Bytes of a number, null or not, at the front of a row's.
 const NUMBER: usize = 9;
 
-/// Of rows in order the first of each value of their first column, and what is equal to the last of them but for the zeros
-/// that it shows.
+/// The first rows of each value of their first column, with ties of the last of them. Trailing zeros do not count for
+/// ties.
 fn first_of_each(rows: Vec<Vec<u8>>, count: usize, ties: bool) -> Vec<Vec<u8>> {
     let mut first = Vec::<Vec<u8>>::new();
     for group in rows.chunk_by(|a, b| a[..NUMBER] == b[..NUMBER]) {

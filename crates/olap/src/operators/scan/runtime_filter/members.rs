@@ -7,7 +7,7 @@ use datafusion_execution::memory_pool::MemoryReservation;
 
 /// Bits for each key in a list of all keys that there can be between the least and the greatest.
 const EXACT_BITS: u64 = 32;
-/// Lists of so many bits are short whatever the keys.
+/// A list of this many bits is short whatever the keys.
 const SHORT_LIST: u64 = 1 << 16;
 #[derive(Debug)]
 pub struct Members {
@@ -28,7 +28,7 @@ enum Bits {
 }
 
 impl Members {
-    /// Of the keys of all partitions.
+    /// The keys of all partitions.
     pub fn of(parts: &[&[i64]], memory: MemoryReservation) -> Option<Members> {
         let keys = || parts.iter().copied().flatten();
         let count = parts.iter().map(|part| part.len() as u64).sum::<u64>();
@@ -78,8 +78,8 @@ impl Members {
         }
     }
 
-    /// Whether they are so many at most as there are `times` as many numbers in a range: where keys lie far apart that tells
-    /// nothing of how many values they are of.
+    /// Whether there are at most 1/`times` as many as numbers in the range. If keys are far apart, that says nothing
+    /// about the number of values they come from.
     pub fn are_few_of(&self, low: i128, high: i128, times: u64) -> bool {
         matches!(self.bits, Bits::Exact(_)) && i128::from(self.count) * i128::from(times) <= high.saturating_sub(low)
     }

@@ -1,4 +1,4 @@
-//! What a join's build side tells the scans of its probe side: rows whose key it does not have need not be read.
+//! Runtime filters: keys of a join's build side, which scans of its probe side use to skip rows without a partner.
 //!
 //! ```text
 //!          HashJoin
@@ -8,8 +8,8 @@
 //!   build side    ViewScan       waits for them, then skips chunks and rows
 //! ```
 //!
-//! Only where rows without a partner do not come out of the join, and only for keys that are integers. A scan that finds
-//! that most rows have a partner does not ask any more.
+//! They are used only for joins that drop rows without a partner, and only for integer keys. A scan that finds that
+//! most rows have a partner stops asking.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -37,9 +37,9 @@ mod members;
 #[cfg(test)]
 mod tests;
 
-/// Of more rows the keys are not noted.
+/// The most rows whose keys are noted.
 const MOST_KEYS: usize = 4 << 20;
-/// One row of so many, or fewer, is few.
+/// One row in this many, or fewer, is few.
 const FEW: u64 = 16;
 /// Rows by which a scan decides whether asking is worth it.
 const TRIAL_ROWS: u64 = 1 << 16;
@@ -56,7 +56,7 @@ pub struct JoinKeys {
 
 #[derive(Debug, Default)]
 struct Gathering {
-    /// Of partitions that have ended.
+    /// Keys of partitions that have ended.
     parts: Vec<Noted>,
     ended: usize,
     given_up: bool,
@@ -244,7 +244,7 @@ impl Noted {
         Noted { keys: Vec::new(), memory: reservation(context) }
     }
 
-    /// Whether there is memory for so many more.
+    /// Whether there is memory for `more` keys.
     fn has_room_for(&mut self, more: usize) -> bool {
         let wanted = self.keys.len() + more;
         if wanted <= self.keys.capacity() {
@@ -264,7 +264,7 @@ struct Notes {
     key: Arc<dyn PhysicalExpr>,
     /// `None`: too many.
     noted: Option<Noted>,
-    /// Who is told in the end, whatever becomes of the partition.
+    /// Is notified at the end, whatever becomes of the partition.
     told: Option<Arc<JoinKeys>>,
     partitions: usize,
     context: Arc<TaskContext>,
