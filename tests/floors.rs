@@ -1,4 +1,5 @@
-//! Rooms stand on floors, and a room knows only rooms on floors below its own: no arrow runs up, and there is no circle.
+//! Rooms stand on floors, and a room knows only rooms on floors below its own: no arrow runs up, and there is no
+//! circle.
 //!
 //! A room is a folder or a file. It knows what the paths in its code name. Tests within the code may know all rooms.
 
@@ -99,7 +100,8 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// Paths that run up, and rooms without a floor, in a line each. The module `within` is the face, whose files know all rooms.
+/// Paths that run up, and rooms without a floor, in a line each. The module `within` is the face, whose files know
+/// all rooms.
 fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<String> {
     let floor = |room: &str| floors.iter().position(|rooms| rooms.contains(&room));
     let room_of = |path: &[String]| path.strip_prefix(within).and_then(|path| path.first()).cloned();
