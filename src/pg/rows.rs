@@ -16,7 +16,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Those that the active snapshot sees.
+    /// The rows that the active snapshot sees.
     pub fn active(relation: &'a OpenRelation) -> Rows<'a> {
         check_kind(relation);
         // SAFETY: relation and snapshot are kept for longer than the scan; that there is a snapshot is made sure of.

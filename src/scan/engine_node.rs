@@ -34,7 +34,7 @@ pub struct EngineNode {
     spec: ScanSpec,
     params: Vec<Expression>,
     flags: Flags,
-    /// Those that went with the request.
+    /// Rows that went with the request.
     rows_sent: u64,
     /// The session's time zone that the engine was told, if it was.
     zone: Option<ServerZone>,

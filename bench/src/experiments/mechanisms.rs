@@ -24,7 +24,7 @@ const MISSING: &str = "does not work here";
 pub const NOT_GIVEN: &str =
     "--mechanisms needs servers of its own: that of --dsn has the mechanism that it was started with";
 
-/// Those that are there, and of the others why not.
+/// The mechanisms that are available, and why the others are not.
 pub struct Mechanisms {
     pub there: Vec<String>,
     pub missing: Vec<(String, String)>,

@@ -102,7 +102,7 @@ pub struct Join {
     pub keeps_second: bool,
     /// Expressions of the first side and of the second.
     pub keys: Vec<(Expr, Expr)>,
-    /// Those by which partners are looked for in rows that are in an order.
+    /// The conditions by which partners are looked for among sorted rows.
     pub limits: Vec<Expr>,
     pub conditions: Vec<Expr>,
 }

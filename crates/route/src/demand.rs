@@ -94,7 +94,7 @@ fn origins(plan: &Plan) -> Vec<Option<usize>> {
     origins
 }
 
-/// Those that some expression reads, each once.
+/// The columns that some expression reads, each once.
 fn read_columns(plan: &Plan) -> BTreeSet<ColumnId> {
     let mut read: BTreeSet<ColumnId> = plan.output.iter().flat_map(Expr::columns).collect();
     plan.root.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));

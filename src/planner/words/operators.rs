@@ -281,7 +281,7 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
     })
 }
 
-/// Those that look at all values of a group.
+/// The list aggregate of this oid: it looks at all values of a group.
 pub fn listing(oid: pg_sys::Oid) -> Option<Listing> {
     Some(match oid.to_u32() {
         pg_sys::F_STRING_AGG_TEXT_TEXT | pg_sys::F_STRING_AGG_BYTEA_BYTEA => Listing::Joined,

@@ -7,7 +7,7 @@ use super::expressions::{Column, Kind, Scope};
 use super::select::From;
 use super::subqueries;
 
-/// Those that are mirrored: PostgreSQL has to send the regions along.
+/// The mirrored tables. The regions are not among them, so PostgreSQL has to send them along.
 pub const TABLES: [&str; 7] = ["nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
 
 pub const SCHEMA: &str = "

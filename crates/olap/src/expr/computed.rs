@@ -54,7 +54,7 @@ pub enum Kernel {
         digits: [u8; 2],
     },
     NegDecimal,
-    /// Those that give numerics.
+    /// A function with a numeric result.
     Numerics(numerics::Function),
     NumericToDecimal {
         scale: u8,

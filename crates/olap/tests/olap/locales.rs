@@ -20,7 +20,7 @@ use crate::table::{Row, TestView, Value, engine, rows, tokio_runtime};
 /// Alphabets with orders of their own, and one that every machine has.
 const NAMES: [&str; 3] = ["cs_CZ.utf8", "sv_SE.utf8", "C.utf8"];
 
-/// Those that this process can use.
+/// The locales that this process can use.
 pub fn known() -> Vec<&'static str> {
     NAMES.into_iter().filter(|name| Locale::named(name).is_some()).collect()
 }

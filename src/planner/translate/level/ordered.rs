@@ -35,7 +35,7 @@ pub enum Arranged {
     Not,
     /// All rows come in their order.
     Sorted,
-    /// Those behind OFFSET, no more than LIMIT asks for, in any order.
+    /// Rows behind OFFSET, no more than LIMIT asks for, in any order.
     Limited,
 }
 

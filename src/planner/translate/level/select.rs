@@ -79,7 +79,7 @@ struct Reader<'a, 't> {
     columns: Columns<'a>,
     /// The expressions of GROUP BY.
     keys: *mut pg_sys::List,
-    /// Those whose equal values may look different, with what a group shows of each.
+    /// The keys whose equal values may look different, with the value that a group shows for each.
     shown: Vec<(Expr, Expr)>,
     sets: Option<Sets>,
     /// The number of pending joins that belong to levels around it.

@@ -53,7 +53,7 @@ impl Order {
         }
     }
 
-    /// Those that are equal stay as they came.
+    /// Sorts rows; equal ones keep their order.
     pub fn sort(&self, rows: &mut [u32]) {
         match self {
             Order::Arrival => {}

@@ -54,7 +54,7 @@ impl Built {
 /// Finds the rows that may be partners of a row of the probe side.
 #[derive(Debug)]
 pub enum Finder {
-    /// Those with its word.
+    /// The rows with the same word.
     Linked { packing: Packing, table: Table },
     /// A range of sorted rows between two limits.
     Ordered(Ordered),

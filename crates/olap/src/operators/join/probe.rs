@@ -344,7 +344,7 @@ impl Current {
         pairs
     }
 
-    /// Those that pass the other conditions.
+    /// The pairs that pass the other conditions.
     fn passed(&self, shape: &Shape, built: &Built, pairs: Pairs) -> Result<Option<Indices>> {
         let pairs = Indices { build: pairs.build.into(), probe: pairs.probe.into() };
         let count = pairs.build.len();

@@ -125,7 +125,7 @@ impl Selected {
         }
     }
 
-    /// Those that are read, unless it is one after the other.
+    /// The list of the rows that are read, if they are listed.
     pub fn list(&self) -> Option<&[u32]> {
         match self {
             Selected::All(_) | Selected::Masked(_) => None,

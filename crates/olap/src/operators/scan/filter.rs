@@ -75,7 +75,7 @@ impl Filter {
         self.pruning.excludes(view, index) || self.keys.iter().any(|keys| keys.excludes(view, index))
     }
 
-    /// Those rows of a chunk that pass.
+    /// The rows of a chunk that pass.
     pub fn passing(&self, chunk: &ChunkOf<'_>, live: Option<BooleanBuffer>) -> Result<Filtered> {
         let asked = self.keys.iter().filter(|keys| keys.is_worth_it());
         let view = chunk.source.view.as_ref();

@@ -147,7 +147,7 @@ impl Source {
         Ok(Some((ChunkOf { source: self, index, count }, live)))
     }
 
-    /// Those that pass the filter.
+    /// The rows that pass the filter.
     fn filtered(&self, filtered: Filtered) -> Wanted {
         let Filtered { wanted, nanoseconds, without_partner } = filtered;
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
