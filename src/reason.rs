@@ -3,11 +3,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::pg::attempt::Raised;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $name:literal,)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Why {
             $($(#[$doc])* $variant,)*
         }
@@ -111,10 +113,6 @@ impl Why {
     pub fn index(self) -> usize {
         self as usize
     }
-
-    pub fn named(name: &str) -> Option<Why> {
-        Why::ALL.iter().copied().find(|why| why.name() == name)
-    }
 }
 
 impl From<Raised> for Reason {
@@ -123,7 +121,7 @@ impl From<Raised> for Reason {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reason {
     pub why: Why,
     pub text: String,

@@ -6,17 +6,19 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 use plan::catalogue::Spread;
 use plan::{Plan, Type};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::pg::tree::{Node, push, string_node};
+use crate::pg::tree::{Node, string_node};
 use crate::pg::value::Form;
-use crate::reason::{Reason, Why};
+use crate::reason::Reason;
 
 /// The node on top, which chooses between engine and heap.
 pub const CHOOSER: &CStr = c"Anker";
 /// The scan of the engine's result.
 pub const ENGINE: &CStr = c"Anker Engine";
 
+/// What the scan has to know of the engine's plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanSpec {
     pub plan: Plan,
@@ -79,58 +81,41 @@ pub enum Conversion {
     },
 }
 
-impl ScanSpec {
-    /// As a list for `custom_private`, which may hold only nodes that can be copied and printed.
-    pub fn to_list(&self) -> *mut pg_sys::List {
-        // Serialising plain data into memory has no way to fail.
-        let bytes = postcard::to_stdvec(self).expect("plain data serialises");
-        let mut list = std::ptr::null_mut();
-        push(&mut list, string_node(&hex(&bytes)));
-        list
-    }
-
-    pub fn from_node(node: Node<'_>) -> Option<ScanSpec> {
-        postcard::from_bytes(&unhex(&node.string()?)?).ok()
-    }
+/// What the node that chooses has to know of the two sides.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChooserSpec {
+    pub heap: HeapSide,
+    /// The query did not ask for the engine, so that the heap is never an error.
+    pub unasked: Option<Unasked>,
 }
 
-/// A heap reason, for the `custom_private` of the node that chooses.
-pub fn reason_to_list(reason: &Reason) -> *mut pg_sys::List {
-    let mut list = std::ptr::null_mut();
-    push(&mut list, string_node(reason.why.name()));
-    push(&mut list, string_node(&reason.text));
-    list
+/// The heap's side.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum HeapSide {
+    /// It is planned, and the engine's side is before it. Its flags for compilation, which the statement has no more.
+    Planned { jit_flags: i32 },
+    /// It is planned when it is needed, with the planner's options. The query stands behind the spec.
+    Unplanned { options: i32 },
+    /// It is the only side.
+    Alone(Reason),
 }
 
-/// `None`: nothing is said.
-pub fn reason_from<'a>(told: &mut impl Iterator<Item = Node<'a>>) -> Option<Reason> {
-    let why = told.next().and_then(Node::string)?;
-    let text = told.next().and_then(Node::string).unwrap_or_default();
-    Some(Why::named(&why).unwrap_or(Why::Engine).of(text))
+/// What the side would cost that was not chosen, if that is known.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Unasked {
+    pub other_cost: Option<f64>,
 }
 
-/// The heap's side of a query that has no plan for it yet.
-pub struct UnplannedHeap<'a> {
-    pub query: Node<'a>,
-    /// As the planner was given them.
-    pub options: i32,
+/// Plain data as a node that can be copied and printed, as those of a plan must be.
+pub fn to_node(data: &impl Serialize) -> *mut pg_sys::Node {
+    // Serialising plain data into memory has no way to fail.
+    let bytes = postcard::to_stdvec(data).expect("plain data serialises");
+    string_node(&hex(&bytes))
 }
 
-impl<'a> UnplannedHeap<'a> {
-    /// For the `custom_private` of the node that chooses.
-    pub fn to_list(query: *mut pg_sys::Query, options: i32) -> *mut pg_sys::List {
-        let mut list = std::ptr::null_mut();
-        push(&mut list, query);
-        push(&mut list, string_node(&options.to_string()));
-        list
-    }
-
-    /// `None`: there is a plan.
-    pub fn of(mut private: impl Iterator<Item = Node<'a>>) -> Option<UnplannedHeap<'a>> {
-        let query = private.next().filter(|node| node.cast::<pg_sys::Query>().is_some())?;
-        let options = private.next().and_then(Node::string)?.parse().ok()?;
-        Some(UnplannedHeap { query, options })
-    }
+/// What [`to_node`] was given; `None`: the node is none of those.
+pub fn from_node<T: DeserializeOwned>(node: Node<'_>) -> Option<T> {
+    postcard::from_bytes(&unhex(&node.string()?)?).ok()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -26,7 +26,7 @@ use crate::pg::symbols::{self, Planner};
 use crate::pg::tree::Tree;
 use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
-use crate::spec::{reason_from, reason_to_list};
+use crate::spec::{from_node, to_node};
 
 /// The factor by which PostgreSQL's estimate may exceed the real number of rows; the limit itself is checked when
 /// they are there.
@@ -128,8 +128,8 @@ impl Asked {
 struct First {
     /// Null: the heap's plan is needed nevertheless.
     statement: *mut pg_sys::PlannedStmt,
-    /// Why it is not the engine's, as nodes; null if that is not known.
-    refusal: *mut pg_sys::List,
+    /// The [`Reason`] why it is not the engine's, as a node; null if that is not known.
+    refusal: *mut pg_sys::Node,
 }
 
 /// Takes the flag out of the query; the rest is copied if it may be meant for the engine.
@@ -237,8 +237,8 @@ unsafe extern "C-unwind" fn without_heap(
                 let statement = nodes::with_unplanned(side, query, reads, options);
                 First { statement, refusal: std::ptr::null_mut() }
             }
-            Ok(_) => wanted(reason_to_list(&nodes::other_columns())),
-            Err(reason) => wanted(reason_to_list(&reason)),
+            Ok(_) => wanted(to_node(&nodes::other_columns())),
+            Err(reason) => wanted(to_node(&reason)),
         }
     }
 }
@@ -248,7 +248,7 @@ unsafe extern "C-unwind" fn without_heap(
 unsafe extern "C-unwind" fn with_choice(
     heap: *mut pg_sys::PlannedStmt,
     asked: Asked,
-    refusal: *mut pg_sys::List,
+    refusal: *mut pg_sys::Node,
     source: *const c_char,
     options: i32,
     params: pg_sys::ParamListInfo,
@@ -261,7 +261,7 @@ unsafe extern "C-unwind" fn with_choice(
             return nodes::left_alone(heap, &cheaper(), None);
         }
         // Expressions that the heap never evaluates may raise an error here, and the nesting may be too deep.
-        let side = match reason_from(&mut Tree::new().list(refusal)) {
+        let side = match Tree::new().node(refusal).and_then(from_node) {
             Some(reason) => Err(reason),
             None if session::in_parallel_mode() => Err(Why::Parallel.of("query runs within a parallel query")),
             None => attempt(AssertUnwindSafe(|| {

@@ -20,12 +20,11 @@ use crate::pg::explain::Explain;
 use crate::pg::scan_node::{Below, Child, Flags, Methods, Place, ScanNode, Slot};
 use crate::pg::session;
 use crate::pg::statement::Unplanned;
-use crate::pg::tree::Node;
 use crate::planner;
 use crate::reason::{Reason, Why};
 use crate::settings::{FALLBACK, ROUTE, Route};
 use crate::shared;
-use crate::spec::{CHOOSER, UnplannedHeap, reason_from};
+use crate::spec::{CHOOSER, ChooserSpec, HeapSide, Unasked, from_node};
 use crate::verifying;
 
 pub struct Chooser {
@@ -50,11 +49,6 @@ pub struct Chooser {
     unasked: Option<Unasked>,
 }
 
-/// The cost of the side that was not chosen, if it is known.
-struct Unasked {
-    other_cost: Option<f64>,
-}
-
 /// The chosen side.
 #[derive(Clone, Copy)]
 enum Side {
@@ -73,15 +67,14 @@ impl ScanNode for Chooser {
     }
 
     fn begin(place: Place<'_>, flags: Flags) -> Chooser {
-        let unplanned =
-            UnplannedHeap::of(place.private()).map(|heap| Unplanned::new(planner::plan_for_heap, heap.options));
-        let plan_is_heaps = place.plan_count() == 1 && unplanned.is_none();
-        // Of a heap that is not planned nothing more is told.
-        let mut told = place.private().filter(|_| unplanned.is_none());
-        let reason = if plan_is_heaps { reason_from(&mut told) } else { None };
-        let compiled = if plan_is_heaps { None } else { told.next().and_then(Node::string) };
-        let unasked = told.next().and_then(Node::string).map(|cost| Unasked { other_cost: cost.parse().ok() });
-        let is_unasked = unasked.is_some();
+        let spec = place.private().next().and_then(from_node);
+        let ChooserSpec { heap, unasked } = spec.expect("what the planner tells the node that chooses");
+        let (mut unplanned, mut compiled, mut alone) = (None, None, None);
+        match heap {
+            HeapSide::Planned { jit_flags } => compiled = Some(jit_flags),
+            HeapSide::Unplanned { options } => unplanned = Some(Unplanned::new(planner::plan_for_heap, options)),
+            HeapSide::Alone(reason) => alone = Some(reason),
+        }
         let mut chooser = Chooser {
             flags,
             engine_side: None,
@@ -91,7 +84,7 @@ impl ScanNode for Chooser {
             runs_to_end: false,
             active: None,
             reason: None,
-            compiled: compiled.and_then(|flags| flags.parse().ok()),
+            compiled,
             delivery: None,
             unasked,
         };
@@ -101,12 +94,12 @@ impl ScanNode for Chooser {
         // A plan from before the setting was changed.
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, Why::RouteOff.of("anker.route is off"));
-        } else if let Some(reason) = reason {
+        } else if let Some(reason) = alone {
             if !still_holds(&reason, place) {
                 session::plan_anew();
             }
             // By cost, such a node is there for EXPLAIN alone.
-            match is_unasked {
+            match unasked.is_some() {
                 true => chooser.start_heap(place, reason),
                 false => chooser.do_without_engine(place, reason),
             }
@@ -230,9 +223,10 @@ impl Chooser {
     ///
     /// As for [`Chooser::start`].
     unsafe fn plan_heap(&mut self, place: Place<'_>) {
-        if let (Some(how), Some(heap)) = (self.unplanned, UnplannedHeap::of(place.private())) {
+        if let Some(how) = self.unplanned {
+            let query = place.private().nth(1).expect("the query behind the spec");
             // SAFETY: by the caller's promise; the query's relations are in the range table of the statement.
-            self.heap = Some(unsafe { place.start_query(heap.query, how, self.flags, self.runs_to_end) });
+            self.heap = Some(unsafe { place.start_query(query, how, self.flags, self.runs_to_end) });
             self.activate(place, Side::Heap);
         }
     }

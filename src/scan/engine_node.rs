@@ -25,7 +25,7 @@ use crate::pg::tree::Node;
 use crate::pg::value;
 use crate::pg::zone::{self, ServerZone};
 use crate::reason::{Reason, Why};
-use crate::spec::{ENGINE, ScanSpec, Source};
+use crate::spec::{ENGINE, ScanSpec, Source, from_node};
 
 /// A longer text, or string of bytes, is no parameter: what waits to be sent would follow its length.
 const LONGEST_PARAMETER: usize = 1 << 20;
@@ -53,7 +53,7 @@ impl ScanNode for EngineNode {
     }
 
     fn begin(place: Place<'_>, flags: Flags) -> EngineNode {
-        let Some(spec) = place.private().next().and_then(ScanSpec::from_node) else {
+        let Some(spec) = place.private().next().and_then(from_node::<ScanSpec>) else {
             error!("pg_anker: a plan node cannot be read");
         };
         let params = place.prepare();

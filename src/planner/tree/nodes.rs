@@ -21,7 +21,7 @@ use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::level::sent::Sent;
 use crate::planner::words::reason::{Reason, Why};
 use crate::settings;
-use crate::spec::{CHOOSER, ENGINE, ScanSpec, UnplannedHeap, reason_to_list};
+use crate::spec::{CHOOSER, ChooserSpec, ENGINE, HeapSide, ScanSpec, Unasked, to_node};
 
 /// The plan of the upper query, its function scan replaced by the engine's.
 pub struct EngineSide {
@@ -184,7 +184,7 @@ unsafe fn leaf(
     leaf.scan.plan = *function_scan;
     leaf.scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
     leaf.custom_exprs = params;
-    leaf.custom_private = spec.to_list();
+    push(&mut leaf.custom_private, to_node(spec));
     leaf.methods = methods(ENGINE);
     // SAFETY: a well-formed plan that is ours: its only variables are those of the placeholder, entry 1.
     unsafe {
@@ -225,12 +225,12 @@ pub unsafe fn with_engine(
         let node = engine_first(tree, heap, &side, rows.targetlist, rows);
         push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
         // The cost of the heap's plan is no reason to compile the nodes above the engine.
-        let compiled = std::mem::take(&mut (*heap).jitFlags);
-        push(&mut node.custom_private, string_node(&compiled.to_string()));
+        let side = HeapSide::Planned { jit_flags: std::mem::take(&mut (*heap).jitFlags) };
+        let unasked = compared.map(|compared| Unasked { other_cost: Some(compared.heap) });
+        push(&mut node.custom_private, to_node(&ChooserSpec { heap: side, unasked }));
         if let Some(compared) = compared {
             node.scan.plan.startup_cost = settings::engine_costs().startup;
             node.scan.plan.total_cost = compared.engine;
-            push(&mut node.custom_private, string_node(&compared.heap.to_string()));
         }
         finish(heap, node, options)
     }
@@ -253,7 +253,9 @@ pub unsafe fn with_unplanned(
         let (tree, statement) = (Tree::new(), side.statement);
         reads.hand_to(&mut *statement);
         let node = engine_first(tree, statement, &side, (*query).targetList, &*side.plan);
-        node.custom_private = UnplannedHeap::to_list(query, options);
+        let spec = ChooserSpec { heap: HeapSide::Unplanned { options }, unasked: None };
+        push(&mut node.custom_private, to_node(&spec));
+        push(&mut node.custom_private, query);
         (*statement).jitFlags = 0;
         finish(statement, node, options)
     }
@@ -327,7 +329,7 @@ pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &Reason, optio
     // SAFETY: by the caller's promise.
     unsafe {
         (*heap).transientPlan |= reason.why.is_momentary();
-        let node = heap_alone(heap, reason);
+        let node = heap_alone(heap, reason, None);
         finish(heap, node, options)
     }
 }
@@ -349,19 +351,23 @@ pub unsafe fn left_alone(
         if !session::is_explaining() {
             return heap;
         }
-        let node = heap_alone(heap, reason);
-        push(&mut node.custom_private, string_node(&engine_cost.map_or(String::new(), |cost| cost.to_string())));
+        let node = heap_alone(heap, reason, Some(Unasked { other_cost: engine_cost }));
         finish(heap, node, 0)
     }
 }
 
-unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason) -> &'static mut pg_sys::CustomScan {
+unsafe fn heap_alone(
+    heap: *mut pg_sys::PlannedStmt,
+    reason: &Reason,
+    unasked: Option<Unasked>,
+) -> &'static mut pg_sys::CustomScan {
     // SAFETY: by the callers' promise.
     unsafe {
         let rows = &**insert::source(heap);
         let node = chooser(Tree::new(), heap, rows.targetlist, rows, rows);
         push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
-        node.custom_private = reason_to_list(reason);
+        let spec = ChooserSpec { heap: HeapSide::Alone(reason.clone()), unasked };
+        push(&mut node.custom_private, to_node(&spec));
         node
     }
 }
