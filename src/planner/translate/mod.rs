@@ -17,4 +17,4 @@ pub mod level;
 pub mod scope;
 mod translator;
 
-pub use translator::{Asked, Finished, Pending, Scale, Translator, Typed, boolean, cast, constant_literal, exact};
+pub use translator::{Ask, Asked, Finished, Pending, Scale, Translator, Typed, boolean, cast, constant_literal, exact};

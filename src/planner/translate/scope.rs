@@ -5,7 +5,8 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
-use super::translator::{Asked, Translator, Typed, exact};
+use super::level::window::Computed;
+use super::translator::{Ask, Asked, Translator, Typed, exact};
 use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, OpenRelation, has_children, keys_determine};
@@ -20,8 +21,18 @@ pub struct Scope<'a> {
     /// Its only item is what the columns of the query's level have become.
     is_above: bool,
     items: Vec<Item>,
-    /// The order of the only item's rows, if a subquery has ordered them and the order was asked for.
+    /// The order in which the rows of the only item come matters.
+    pub order_matters: bool,
+    /// In which the rows of the only item come, if a subquery has put them in one and that matters.
     pub order: Option<Vec<SortKey>>,
+    /// The level is translated a second time, too, and must give the same rows.
+    pub is_repeated: bool,
+    /// Its window functions that are computed.
+    pub windows: Vec<Computed<'a>>,
+    /// What is compared in the simple CASEs that are being translated, innermost last.
+    pub case_values: Vec<Typed>,
+    /// The columns of the subquery whose comparison is being translated.
+    pub compared: Vec<Attempt<Typed>>,
 }
 
 struct Item {
@@ -57,7 +68,17 @@ struct Table {
 
 impl<'a> Scope<'a> {
     pub fn of(query: &'a pg_sys::Query) -> Scope<'a> {
-        Scope { query, is_above: false, items: Vec::new(), order: None }
+        Scope {
+            query,
+            is_above: false,
+            items: Vec::new(),
+            order_matters: false,
+            order: None,
+            is_repeated: false,
+            windows: Vec::new(),
+            case_values: Vec::new(),
+            compared: Vec::new(),
+        }
     }
 
     /// The scope of the expressions above a level's columns.
@@ -175,11 +196,11 @@ impl<'a> Translator<'a> {
         let attnum = attnum.ok_or_else(|| Why::Expression.of("table without a column"))?;
         // SAFETY: makes a node.
         let var = unsafe { &*pg_sys::makeVar(index, attnum, pg_sys::InvalidOid, -1, pg_sys::InvalidOid, 0) };
-        Ok(self.variable(var)?.expr)
+        Ok(self.variable(var, Ask::default())?.expr)
     }
 
     /// The value of a column of this level, or of one around it.
-    pub fn variable(&mut self, var: &pg_sys::Var) -> Attempt<Typed> {
+    pub fn variable(&mut self, var: &pg_sys::Var, ask: Ask) -> Attempt<Typed> {
         match var.varattno {
             0 => return Err(Why::Expression.of("whole row")),
             ..0 => return Err(Why::Expression.of("system column")),
@@ -197,11 +218,11 @@ impl<'a> Translator<'a> {
                     .get(var.varattno as usize - 1)
                     .cloned()
                     .ok_or_else(|| Why::Expression.of("column that is not there"))??;
-                return self.seen_from(var, typed);
+                return seen_by(ask, var, typed);
             }
             Rows::Sent { relation, .. } => {
                 let typed = self.sent_column(*relation, var)?;
-                return self.seen_from(var, typed);
+                return seen_by(ask, var, typed);
             }
             Rows::Table(table) => table,
         };
@@ -224,7 +245,8 @@ impl<'a> Translator<'a> {
             _ => None,
         };
         let column = Expr::column(id);
-        self.seen_from(
+        seen_by(
+            ask,
             var,
             match form {
                 Some((function, ty)) => exact(Expr::Call { function, ty, args: vec![column] }, ty),
@@ -232,15 +254,15 @@ impl<'a> Translator<'a> {
             },
         )
     }
+}
 
     /// An outer column as a subquery sees it. It may get any of several equal values, which shows if two zeros are
     /// equal.
-    fn seen_from(&self, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
-        if var.varlevelsup > 0 && typed.ty.is_float() && !self.is_operand {
-            return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));
-        }
-        Ok(typed)
+fn seen_by(ask: Ask, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
+    if var.varlevelsup > 0 && typed.ty.is_float() && !ask.only_compared {
+        return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));
     }
+    Ok(typed)
 }
 
 /// The table of an entry if its primary key is one of all the entry's rows.

@@ -12,7 +12,6 @@ use crate::pg::tree::{Node, Tree, push};
 use crate::pg::value;
 use crate::planner::translate::expr::compare::{Comparison, truth_test};
 use crate::planner::translate::level::sent::Sent;
-use crate::planner::translate::level::window::Computed;
 use crate::planner::words::operators::{self, Called};
 use crate::planner::words::reason::{Attempt, Reason, Why, function_reason, operator_reason, type_reason};
 use crate::spec::{RelationNames, Source};
@@ -78,24 +77,8 @@ pub struct Translator<'a> {
     sources: Vec<Source>,
     /// The level that is being translated, behind those around it.
     pub scopes: Vec<Scope<'a>>,
-    /// The operands of the simple CASEs that are being translated, innermost last.
-    pub case_values: Vec<Typed>,
-    /// The columns of the subquery whose comparison is being translated.
-    pub compared: Vec<Attempt<Typed>>,
-    /// Further columns for the comparison with the subquery that is translated next, if it is about groups.
-    pub groups: Option<Vec<Attempt<Typed>>>,
     /// Joins that must be made before the translated expressions can be computed.
     pub pending: Vec<Pending>,
-    /// The expression that is translated next may as well be false where it is null.
-    unknown_is_false: bool,
-    /// The expression that is translated next is only compared.
-    pub is_operand: bool,
-    /// Whether the present part is translated a second time too, and must give the same rows.
-    pub repeated: bool,
-    /// Whether the reader of the level that is translated next needs the order of its rows.
-    pub order_wanted: bool,
-    /// The window functions of the level that is being translated.
-    pub windows: Vec<Computed<'a>>,
 }
 
 /// The result of a translation.
@@ -122,6 +105,15 @@ pub enum Asked {
     ScaleOf(i16),
 }
 
+/// What is asked of an expression: less than its value, perhaps. Nothing of it holds for the operands unless they are told.
+#[derive(Clone, Copy, Default)]
+pub struct Ask {
+    /// It may as well be false where it is null.
+    pub null_may_be_false: bool,
+    /// It is only compared, so that of equal values any will do.
+    pub only_compared: bool,
+}
+
 /// A subquery that became a join.
 pub struct Pending {
     pub kind: JoinKind,
@@ -143,15 +135,7 @@ impl<'a> Translator<'a> {
             param_exprs: std::ptr::null_mut(),
             sources: Vec::new(),
             scopes: Vec::new(),
-            case_values: Vec::new(),
-            compared: Vec::new(),
-            groups: None,
             pending: Vec::new(),
-            unknown_is_false: false,
-            is_operand: false,
-            repeated: false,
-            order_wanted: false,
-            windows: Vec::new(),
         }
     }
 
@@ -181,6 +165,16 @@ impl<'a> Translator<'a> {
         Ok(Finished { plan, params, sources, sent, names })
     }
 
+    /// Goes into a level, which is translated as often as the one around it.
+    pub fn enter(&mut self, mut scope: Scope<'a>) {
+        scope.is_repeated |= self.scopes.last().is_some_and(|around| around.is_repeated);
+        self.scopes.push(scope);
+    }
+
+    pub fn scope(&self) -> &Scope<'a> {
+        self.scopes.last().expect("a level is being translated")
+    }
+
     pub fn scope_mut(&mut self) -> &mut Scope<'a> {
         self.scopes.last_mut().expect("a level is being translated")
     }
@@ -194,10 +188,10 @@ impl<'a> Translator<'a> {
 
     /// Translates something that may be translated once more.
     pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = self.repeated;
-        self.repeated |= repeated;
+        let own = self.scope().is_repeated;
+        self.scope_mut().is_repeated |= repeated;
         let translated = translate(self);
-        self.repeated = outer;
+        self.scope_mut().is_repeated = own;
         translated
     }
 
@@ -236,21 +230,15 @@ impl<'a> Translator<'a> {
     /// asked for.
     pub fn attempt<T>(&mut self, translate: impl FnOnce(&mut Self) -> Attempt<T>) -> Attempt<T> {
         let (relations, sent, params) = (self.relations.len(), self.sent.len(), self.params.len());
-        let (scopes, pending, repeated) = (self.scopes.len(), self.pending.len(), self.repeated);
-        let order_wanted = self.order_wanted;
-        let (windows, cases) = (std::mem::take(&mut self.windows), std::mem::take(&mut self.case_values));
+        let pending = self.pending.len();
         let translated = translate(self);
-        (self.windows, self.case_values) = (windows, cases);
         if translated.is_err() {
             self.relations.truncate(relations);
             self.names.truncate(relations);
             self.scanned.truncate(relations);
             self.sent.truncate(sent);
             self.forget_params(params);
-            self.scopes.truncate(scopes);
             self.pending.truncate(pending);
-            self.repeated = repeated;
-            self.order_wanted = order_wanted;
         }
         translated
     }
@@ -340,27 +328,31 @@ impl<'a> Translator<'a> {
 
     /// A condition of rows, of which only those count for which it is true.
     pub fn row_condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
-        self.unknown_is_false = true;
-        let condition = self.condition(node);
-        self.unknown_is_false = false;
-        condition
+        self.condition_for(node, Ask { null_may_be_false: true, ..Ask::default() })
     }
 
     /// A condition.
     pub fn condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
-        let typed = self.expression(node)?;
+        self.condition_for(node, Ask::default())
+    }
+
+    fn condition_for(&mut self, node: Node<'a>, ask: Ask) -> Attempt<Expr> {
+        let typed = self.expression_for(node, ask)?;
         if typed.ty == Type::Bool { Ok(typed.expr) } else { Err(Why::Expression.of("a condition is not boolean")) }
     }
 
     pub fn expression(&mut self, node: Node<'a>) -> Attempt<Typed> {
-        let unknown_is_false = std::mem::take(&mut self.unknown_is_false);
+        self.expression_for(node, Ask::default())
+    }
+
+    fn expression_for(&mut self, node: Node<'a>, ask: Ask) -> Attempt<Typed> {
         if let Some(var) = node.cast::<pg_sys::Var>() {
-            self.variable(var)
+            self.variable(var, ask)
         } else if let Some(param) = node.cast::<pg_sys::Param>().filter(|param| is_compared(param)) {
-            let column = self.compared.get(param.paramid as usize - 1);
+            let column = self.scope().compared.get(param.paramid as usize - 1);
             column.cloned().ok_or_else(|| Why::Subquery.of("column of an unknown subquery"))?
         } else if let Some(link) = node.cast::<pg_sys::SubLink>() {
-            self.subquery_value(link, unknown_is_false)
+            self.subquery_value(link, ask)
         } else if node.tag() == pg_sys::NodeTag::T_WindowFunc {
             self.window_value(node)
         } else if !self.contains_more_than_values(node) {
@@ -371,7 +363,7 @@ impl<'a> Translator<'a> {
             let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
             self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))
         } else if let Some(logic) = node.cast::<pg_sys::BoolExpr>() {
-            self.logic(logic, unknown_is_false)
+            self.logic(logic, ask)
         } else if let Some(test) = node.cast::<pg_sys::NullTest>() {
             self.null_test(test)
         } else if let Some(test) = node.cast::<pg_sys::BooleanTest>() {
@@ -384,7 +376,7 @@ impl<'a> Translator<'a> {
         } else if let Some(conversion) = node.cast::<pg_sys::CoerceViaIO>() {
             self.converted(node, conversion)
         } else if let Some(list) = node.cast::<pg_sys::ScalarArrayOpExpr>() {
-            self.list_comparison(list, unknown_is_false)
+            self.list_comparison(list, ask)
         } else {
             self.conditional(node)
         }
@@ -408,10 +400,7 @@ impl<'a> Translator<'a> {
 
     /// An operand of a comparison.
     pub fn compared_operand(&mut self, node: Node<'a>) -> Attempt<Typed> {
-        self.is_operand = node.cast::<pg_sys::Var>().is_some();
-        let operand = self.expression(node);
-        self.is_operand = false;
-        operand
+        self.expression_for(node, Ask { only_compared: true, ..Ask::default() })
     }
 
     fn function(
@@ -430,11 +419,13 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn logic(&mut self, logic: &'a pg_sys::BoolExpr, unknown_is_false: bool) -> Attempt<Typed> {
+    fn logic(&mut self, logic: &'a pg_sys::BoolExpr, ask: Ask) -> Attempt<Typed> {
+        // NOT makes true of false, but null of null.
+        let is_not = logic.boolop == pg_sys::BoolExprType::NOT_EXPR;
+        let of_operands = Ask { null_may_be_false: ask.null_may_be_false && !is_not, ..Ask::default() };
         let mut args = Vec::new();
         for argument in self.tree.list(logic.args) {
-            self.unknown_is_false = unknown_is_false && logic.boolop != pg_sys::BoolExprType::NOT_EXPR;
-            args.push(self.condition(argument)?);
+            args.push(self.condition_for(argument, of_operands)?);
         }
         Ok(boolean(match logic.boolop {
             pg_sys::BoolExprType::AND_EXPR => Expr::Bool { op: BoolOp::And, args },
@@ -471,7 +462,7 @@ impl<'a> Translator<'a> {
             more || node.cast::<pg_sys::Param>().is_some_and(is_compared)
         };
         let is_case_value = |node: Node<'_>| node.tag() == pg_sys::NodeTag::T_CaseTestExpr;
-        node.any(reads) || !self.case_values.is_empty() && node.any(is_case_value)
+        node.any(reads) || !self.scope().case_values.is_empty() && node.any(is_case_value)
     }
 
     /// An expression without columns: a literal, or a parameter.

@@ -139,7 +139,7 @@ fn fits_into_memory(relations: &[Relation]) -> bool {
 /// Has the engine leave out the groups that HAVING does not want, as far as it can tell.
 fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
     let columns = level.columns.read_by_engine(translator);
-    translator.scopes.push(Scope::above(query, columns));
+    translator.enter(Scope::above(query, columns));
     let mut left = std::ptr::null_mut();
     for conjunct in translator.tree.node(level.quals).into_iter().flat_map(Node::conjuncts) {
         let waiting = translator.pending.len();

@@ -88,8 +88,7 @@ impl<'a> Translator<'a> {
             .required(link.subselect)
             .cast::<pg_sys::Query>()
             .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
-        self.order_wanted = true;
-        let Level { rel, columns, order } = whole_level(self, query, Use::Value)?;
+        let Level { rel, columns, order } = whole_level(self, query, Use::Array)?;
         if order.is_none() && (!query.sortClause.is_null() || self.has_sorted_rows(query)) {
             return Err(unknown_order("array"));
         }

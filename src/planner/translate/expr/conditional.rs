@@ -40,7 +40,7 @@ impl<'a> Translator<'a> {
         if let Some(case) = node.cast::<pg_sys::CaseExpr>() {
             self.case(case)
         } else if node.cast::<pg_sys::CaseTestExpr>().is_some() {
-            self.case_values.last().cloned().ok_or_else(|| node_reason(node))
+            self.scope().case_values.last().cloned().ok_or_else(|| node_reason(node))
         } else if let Some(coalesce) = node.cast::<pg_sys::CoalesceExpr>() {
             let args = self.all(coalesce.args)?;
             Ok(self.unified(args)?.made_by(Expr::Coalesce))
@@ -73,11 +73,11 @@ impl<'a> Translator<'a> {
         if let Some(compared) = self.tree.node(case.arg) {
             let compared = self.expression(compared)?;
             check_repeated(&compared, self.tree.list(case.args).len())?;
-            self.case_values.push(compared);
+            self.scope_mut().case_values.push(compared);
         }
         let branches = self.branches(case);
         if !case.arg.is_null() {
-            self.case_values.pop();
+            self.scope_mut().case_values.pop();
         }
         let (conditions, values) = branches?;
         Ok(self.unified(values)?.made_by(|values| {

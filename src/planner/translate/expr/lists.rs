@@ -9,7 +9,7 @@ use super::functions::{apply, negation};
 use crate::pg::tree::{Node, Tagged, make, push, string_node, text};
 use crate::pg::value;
 use crate::planner::translate::level::unfolded::element_of;
-use crate::planner::translate::{Translator, Typed, boolean, constant_literal, exact};
+use crate::planner::translate::{Ask, Translator, Typed, boolean, constant_literal, exact};
 use crate::planner::words::reason::{Attempt, Why, operator_reason, type_reason};
 use crate::spec::Source;
 
@@ -22,7 +22,7 @@ impl Tagged for pg_sys::ArrayExpr {
 
 impl<'a> Translator<'a> {
     /// OR, or AND, of the comparisons with each of a few elements.
-    pub fn list_comparison(&mut self, node: &'a pg_sys::ScalarArrayOpExpr, unknown_is_false: bool) -> Attempt<Typed> {
+    pub fn list_comparison(&mut self, node: &'a pg_sys::ScalarArrayOpExpr, ask: Ask) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = self.tree.list(node.args).collect();
         let &[left, array] = &arguments[..] else {
             return Err(operator_reason(node.opno));
@@ -52,13 +52,13 @@ impl<'a> Translator<'a> {
         if let Some(list) = array.cast::<pg_sys::SubLink>().filter(|list| is_array(list)) {
             let element = value::element_of(array.sql_type()).ok_or_else(|| type_reason(array.sql_type()))?;
             let link = self.link(node, left, (pg_sys::Oid::from(element.oid), array.collation()), list.subselect);
-            return self.subquery_value(link, unknown_is_false);
+            return self.subquery_value(link, ask);
         }
         if self.contains_more_than_values(array) {
             return self.is_element(node, &comparison, left, array);
         }
         let Some(constant) = array.cast::<pg_sys::Const>() else {
-            return self.looked_up(node, left, array, unknown_is_false);
+            return self.looked_up(node, left, array, ask);
         };
         if constant.constisnull {
             compared_with_nothing(&self.expression(left)?)?;
@@ -67,7 +67,7 @@ impl<'a> Translator<'a> {
         // SAFETY: a not-null constant of an array type.
         let (element_type, elements) = unsafe { elements(constant.constvalue) };
         if elements.len() > MAX_LIST {
-            return self.looked_up(node, left, array, unknown_is_false);
+            return self.looked_up(node, left, array, ask);
         }
         let left = self.expression(left)?;
         if elements.is_empty() {
@@ -123,11 +123,11 @@ impl<'a> Translator<'a> {
         node: &'a pg_sys::ScalarArrayOpExpr,
         left: Node<'a>,
         array: Node<'a>,
-        unknown_is_false: bool,
+        ask: Ask,
     ) -> Attempt<Typed> {
         let link = self.link_to_elements(node, left, array)?;
-        let found = self.subquery_value(link, unknown_is_false)?;
-        if unknown_is_false && node.useOr || array.cast::<pg_sys::Const>().is_some() {
+        let found = self.subquery_value(link, ask)?;
+        if ask.null_may_be_false && node.useOr || array.cast::<pg_sys::Const>().is_some() {
             return Ok(found);
         }
         let test = make_null_test(array);

@@ -20,16 +20,13 @@ impl<'a> Translator<'a> {
         columns: &[Attempt<Typed>],
     ) -> Option<Vec<SortKey>> {
         let waiting = self.pending.len();
-        let windows = std::mem::take(&mut self.windows);
         let keys = self.attempt(|translator| {
-            translator.windows.clone_from(&windows);
             let keys = translator.sort_keys(query.sortClause, targets, Some(columns))?;
             match translator.pending.len() == waiting {
                 true => Ok(keys),
                 false => Err(Why::RowOrder.of("ORDER BY a subquery")),
             }
         });
-        self.windows = windows;
         keys.ok().filter(|keys| !keys.is_empty())
     }
 }

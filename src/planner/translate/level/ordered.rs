@@ -149,7 +149,7 @@ impl<'a> Translator<'a> {
 
     /// Rows that are computed twice must be the same ones.
     fn break_ties(&self, order: &mut Vec<SortKey>, columns: &[Attempt<Typed>]) -> Attempt<()> {
-        if self.repeated {
+        if self.scope().is_repeated {
             for column in columns {
                 order.push(SortKey::ascending(column.as_ref().map_err(Reason::clone)?.expr.clone()));
             }
@@ -219,7 +219,7 @@ impl<'a> Translator<'a> {
             return Arranged::Not;
         }
         let columns = opened.columns.read_by_engine(self);
-        self.scopes.push(Scope::above(query, columns));
+        self.enter(Scope::above(query, columns));
         let waiting = self.pending.len();
         let targets = Targets::of(self.tree, opened.targets);
         let mut top = match query.limitCount.is_null() {

@@ -32,17 +32,23 @@ pub enum Use {
     Top,
     /// The query itself, of whose groups the engine only knows the rows.
     TopUngrouped,
-    /// A subquery in FROM or behind WITH.
-    Rows,
+    /// A subquery in FROM or behind WITH, whose reader may ask for the order of its rows.
+    Rows { ordered: bool },
     /// A list that something is looked up in, by EXISTS or IN.
     List,
     /// A single value.
     Value,
+    /// An array of its rows.
+    Array,
 }
 
 impl Use {
     fn is_query(self) -> bool {
         matches!(self, Use::Top | Use::TopUngrouped)
+    }
+
+    fn asks_for_order(self) -> bool {
+        matches!(self, Use::Rows { ordered: true } | Use::Array)
     }
 }
 
@@ -105,14 +111,14 @@ pub unsafe fn open_level<'a>(
     if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
         return Err(Why::Limit.of("subquery in LIMIT or in a window's frame"));
     }
-    if purpose == Use::Rows && translator.tree.node(query.targetList).is_some_and(Node::is_volatile) {
+    if matches!(purpose, Use::Rows { .. }) && translator.tree.node(query.targetList).is_some_and(Node::is_volatile) {
         // Nobody may read it, but it is called for each row.
         return Err(Why::Volatile.of("volatile function in a subquery"));
     }
     if let Some(reason) = depends_on_order(translator.tree, query) {
         return Err(reason);
     }
-    translator.scopes.push(Scope::of(query));
+    translator.enter(Scope::of(query));
     // SAFETY: by the caller's promise.
     let opened = unsafe { Reader::open(translator, query, purpose) };
     translator.scopes.pop();
@@ -127,18 +133,12 @@ pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Que
 
 /// Translates a subquery in whole.
 pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
-    let order_wanted = std::mem::take(&mut translator.order_wanted);
-    let around = translator.groups.take();
     // SAFETY: the subquery is a part of the query, whose relations are all locked.
-    let opened = unsafe { open_level(translator, query, purpose) };
-    let level = opened.and_then(|opened| {
-        let columns = opened.columns.read_by_engine(translator);
-        translator.scopes.push(Scope::above(query, columns));
-        let level = closed(translator, opened, query, purpose, order_wanted);
-        translator.scopes.pop();
-        level
-    });
-    translator.groups = around;
+    let opened = unsafe { open_level(translator, query, purpose) }?;
+    let columns = opened.columns.read_by_engine(translator);
+    translator.enter(Scope::above(query, columns));
+    let level = closed(translator, opened, query, purpose);
+    translator.scopes.pop();
     level
 }
 
@@ -148,7 +148,6 @@ fn closed<'a>(
     opened: Opened<'a>,
     query: &'a pg_sys::Query,
     purpose: Use,
-    order_wanted: bool,
 ) -> Attempt<Level> {
     let Opened { mut rel, targets, quals, arrival, .. } = opened;
     let tree = translator.tree;
@@ -158,7 +157,6 @@ fn closed<'a>(
     }
     let (limited, ordered) = (is_limited(query), Targets::of(tree, targets));
     let waiting = translator.pending.len();
-    let outer = std::mem::take(&mut translator.windows);
     if query.hasWindowFuncs {
         rel = translator.windowed(rel, query, &ordered, &arrival)?;
     }
@@ -176,8 +174,7 @@ fn closed<'a>(
     if limited {
         rel = translator.first_rows(rel, query, &ordered, &columns)?;
     }
-    let order = if order_wanted { translator.arrival(query, &ordered, &columns) } else { None };
-    translator.windows = outer;
+    let order = if purpose.asks_for_order() { translator.arrival(query, &ordered, &columns) } else { None };
     Ok(Level { rel, columns, order })
 }
 
@@ -208,16 +205,15 @@ impl<'a, 't> Reader<'a, 't> {
         let ungrouped = purpose == Use::TopUngrouped;
         let sets = if ungrouped { None } else { Sets::of(translator, query)? };
         // The rows are read for each of several grouping sets.
-        let repeated = translator.repeated;
-        translator.repeated |= sets.is_some();
+        let scope = translator.scope_mut();
+        scope.is_repeated |= sets.is_some();
         let depends_on_order = query.hasAggs || query.hasWindowFuncs || query.hasDistinctOn;
-        translator.order_wanted = depends_on_order && query.setOperations.is_null() && reads_one_item(query);
+        scope.order_matters = depends_on_order && query.setOperations.is_null() && reads_one_item(query);
         let From { rel, conjuncts } = match query.setOperations.is_null() {
             // SAFETY: by the caller's promise.
             true => unsafe { from(translator, query)? },
             false => From { rel: translator.set_operation(query)?, conjuncts: Vec::new() },
         };
-        translator.order_wanted = false;
         // SAFETY: target list (null if it is empty) and HAVING belong to the query.
         let (target_list, having) =
             unsafe { (flattened(query, query.targetList.cast()), flattened(query, query.havingQual)) };
@@ -246,7 +242,6 @@ impl<'a, 't> Reader<'a, 't> {
         let having = if ungrouped { reader.above(having)? } else { std::ptr::null_mut() };
         let rel = reader.translator.with_pending(rel, waiting);
         let rel = reader.assembled(rel)?;
-        reader.translator.repeated = repeated;
         let arrival = reader.translator.kept_order(query)?;
         Ok(Opened { rel, columns: reader.columns, targets, quals, having, arrival })
     }
@@ -464,11 +459,12 @@ impl<'a, 't> Reader<'a, 't> {
         let of_groups =
             |node: Node<'_>| matches!(node.tag(), pg_sys::NodeTag::T_Aggref | pg_sys::NodeTag::T_GroupingFunc);
         let compares_groups = self.grouped && node.any(of_groups);
-        let link = if compares_groups { self.about_groups(node)? } else { node };
+        let about_groups = if compares_groups { self.about_groups(node)? } else { None };
         let waiting = self.translator.pending.len();
-        let typed = self.translator.expression(link);
-        self.translator.groups = None;
-        let mut typed = typed?;
+        let mut typed = match about_groups {
+            Some((link, groups)) => self.translator.subquery_value_of_groups(link, &groups)?,
+            None => self.translator.expression(node)?,
+        };
         if self.grouped {
             self.above_groups.extend(self.translator.pending.split_off(waiting));
             let (keys, all) = (self.columns.keys(), typed);
@@ -486,15 +482,15 @@ impl<'a, 't> Reader<'a, 't> {
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
     }
 
-    /// A subquery that an aggregate is compared with, prepared for translation: the comparison reads the groups'
-    /// columns.
-    fn about_groups(&mut self, node: Node<'a>) -> Attempt<Node<'a>> {
-        let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(node) };
+    /// A subquery with what an aggregate is compared to, as it is to be translated, and the groups' columns, which the comparison
+    /// reads.
+    fn about_groups(&mut self, node: Node<'a>) -> Attempt<Option<(&'a pg_sys::SubLink, Vec<Attempt<Typed>>)>> {
+        let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(None) };
         let copy = make::<pg_sys::SubLink>();
         *copy = *link;
         copy.testexpr = self.translator.tree.required(self.above(link.testexpr)?).simplified().as_ptr();
-        self.translator.groups = Some(self.columns.read_by_engine(self.translator));
-        Ok(self.translator.tree.required(std::ptr::from_mut(copy)))
+        let groups = self.columns.read_by_engine(self.translator);
+        Ok(Some((copy, groups)))
     }
 
     /// Columns for a numeric that shows fewer digits than its type has: the value with its number of digits, or a

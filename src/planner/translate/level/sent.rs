@@ -121,7 +121,10 @@ impl<'a> Translator<'a> {
             return Err(reason);
         }
         let is_query = matches!(entry.rtekind, pg_sys::RTEKind::RTE_SUBQUERY | pg_sys::RTEKind::RTE_CTE);
-        if is_query && (self.repeated || self.is_used_again(with)) && !gives_same_rows(self.tree, entry, with) {
+        if is_query
+            && (self.scope().is_repeated || self.is_used_again(with))
+            && !gives_same_rows(self.tree, entry, with)
+        {
             // Its rows could be other ones the second time.
             return Err(reason);
         }

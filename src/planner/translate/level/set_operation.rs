@@ -57,7 +57,7 @@ impl<'a> Translator<'a> {
             }
             // SAFETY: a subquery's entry has its query, which belongs to the tree.
             let query = unsafe { &*entry.subquery };
-            let Level { rel, columns, .. } = whole_level(self, query, Use::Rows)?;
+            let Level { rel, columns, .. } = whole_level(self, query, Use::Rows { ordered: false })?;
             return Ok(Operand { rel, columns: columns.into_iter().collect::<Attempt<_>>()? });
         }
         let operation =

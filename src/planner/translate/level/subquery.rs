@@ -11,6 +11,7 @@
 //! ```
 
 use std::ffi::CStr;
+use std::ops::Deref;
 
 use pgrx::prelude::*;
 use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
@@ -19,7 +20,7 @@ use super::select::{Level, Use, level_or_sent, whole_level};
 use crate::pg::tree::{Node, Tree, make};
 use crate::planner::translate::expr::functions::negation;
 use crate::planner::translate::scope::Scope;
-use crate::planner::translate::{Pending, Scale, Translator, Typed, boolean};
+use crate::planner::translate::{Ask, Pending, Scale, Translator, Typed, boolean};
 use crate::planner::words::operators;
 use crate::planner::words::query::is_limited;
 use crate::planner::words::reason::{Attempt, Why};
@@ -45,7 +46,7 @@ pub fn named_query<'a>(
 impl<'a> Translator<'a> {
     /// A subquery in FROM, which becomes item `index` of the innermost scope.
     pub fn subquery(&mut self, index: i32, query: &'a pg_sys::Query) -> Attempt<Rel> {
-        let level = self.rows(query)?;
+        let level = self.rows(query, self.scope().order_matters)?;
         Ok(self.add_rows(index, level))
     }
 
@@ -57,9 +58,11 @@ impl<'a> Translator<'a> {
             .checked_sub(entry.ctelevelsup as usize + 1)
             .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         let (cte, query) = named_query(self.tree, self.scopes[level].query, entry)?;
+        let Scope { order_matters, is_repeated, .. } = *self.scope();
         // It sees what is around the level that it belongs to.
         let inner = self.scopes.split_off(level + 1);
-        let rows = self.repeating(cte.cterefcount > 1, |translator| translator.rows(query));
+        let rows =
+            self.repeating(is_repeated || cte.cterefcount > 1, |translator| translator.rows(query, order_matters));
         self.scopes.extend(inner);
         Ok(self.add_rows(index, rows?))
     }
@@ -73,8 +76,8 @@ impl<'a> Translator<'a> {
 
     /// The rows of a subquery. An outer join around it must find nulls where it has no row, so that what is no plain
     /// column becomes one here.
-    fn rows(&mut self, query: &'a pg_sys::Query) -> Attempt<Level> {
-        let Level { rel, columns, order } = whole_level(self, query, Use::Rows)?;
+    fn rows(&mut self, query: &'a pg_sys::Query, ordered: bool) -> Attempt<Level> {
+        let Level { rel, columns, order } = whole_level(self, query, Use::Rows { ordered })?;
         let visible = self.columns_of(&rel);
         let mut computed = Vec::new();
         let mut named = Vec::new();
@@ -119,6 +122,7 @@ impl<'a> Translator<'a> {
         };
         let Some(link) = link else { return Ok(Err(rel)) };
         let (link, negated) = self.not_any(link).map_or((link, negated), |any| (any, !negated));
+        let link = Link { link, groups: None };
         let (kind, condition): (_, fn(Expr) -> Expr) = match (link.subLinkType, negated) {
             (pg_sys::SubLinkType::EXISTS_SUBLINK, false) => (JoinKind::Semi, true_only),
             (pg_sys::SubLinkType::EXISTS_SUBLINK, true) => (JoinKind::Anti, true_only),
@@ -174,7 +178,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The rows of a subquery that something is looked up in, and what is asked of each.
-    fn list(&mut self, link: &'a pg_sys::SubLink) -> Attempt<List> {
+    fn list(&mut self, link: Link<'a, '_>) -> Attempt<List> {
         let query = self
             .tree
             .required(link.subselect)
@@ -190,7 +194,7 @@ impl<'a> Translator<'a> {
             return Ok(List { rel, test: None });
         }
         let test = self.tree.required(link.testexpr);
-        let condition = self.comparing(columns, |translator| translator.condition(test));
+        let condition = self.comparing(columns, link.groups, |translator| translator.condition(test));
         Ok(List { rel, test: Some(condition?) })
     }
 
@@ -198,21 +202,28 @@ impl<'a> Translator<'a> {
     fn comparing<T>(
         &mut self,
         columns: Vec<Attempt<Typed>>,
+        groups: Option<&[Attempt<Typed>]>,
         translate: impl FnOnce(&mut Self) -> Attempt<T>,
     ) -> Attempt<T> {
-        let around = std::mem::replace(&mut self.compared, columns);
-        let translated = match self.groups.clone() {
-            None => translate(self),
-            Some(groups) => self.above(groups, translate),
+        let compare = |translator: &mut Self| {
+            let around = std::mem::replace(&mut translator.scope_mut().compared, columns);
+            let translated = translate(translator);
+            translator.scope_mut().compared = around;
+            translated
         };
-        self.compared = around;
-        translated
+        match groups {
+            None => compare(self),
+            Some(groups) => self.above(groups.to_vec(), compare),
+        }
     }
 
     /// Translates what reads, of the innermost level, columns that are computed of its rows.
     fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
+        let Scope { query, is_repeated, .. } = *self.scope();
         let rows = self.scopes.pop();
-        self.scopes.extend(rows.as_ref().map(|rows| Scope::above(rows.query, columns)));
+        let mut above = Scope::above(query, columns);
+        above.is_repeated = is_repeated;
+        self.enter(above);
         let translated = translate(self);
         self.scopes.pop();
         self.scopes.extend(rows);
@@ -246,14 +257,14 @@ impl<'a> Translator<'a> {
 
     /// `NOT IN`. It is unknown for every value if the list has a null, and for a null value unless the list is empty.
     /// The list's rows and nulls are counted, and not searched for each row.
-    fn in_no_row(&mut self, link: &'a pg_sys::SubLink, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
+    fn in_no_row(&mut self, link: Link<'a, '_>, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
         let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.into_iter().collect());
         let (totals, unknown) = self.unknown_in_list(link, outer)?;
         Ok(self.join(rel, JoinKind::Anti, totals, vec![unknown]))
     }
 
     /// One row, and a condition on it: whether of a value that is not in the list nothing is known.
-    fn unknown_in_list(&mut self, link: &'a pg_sys::SubLink, outer: Expr) -> Attempt<(Rel, Expr)> {
+    fn unknown_in_list(&mut self, link: Link<'a, '_>, outer: Expr) -> Attempt<(Rel, Expr)> {
         let query = self
             .tree
             .required(link.subselect)
@@ -271,7 +282,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Whether several values are looked up, which are equal to those of a row if each is.
-    fn has_equal_rows(&self, link: &'a pg_sys::SubLink, list: &List) -> bool {
+    fn has_equal_rows(&self, link: Link<'a, '_>, list: &List) -> bool {
         let Some(Expr::Bool { op: BoolOp::And, args }) = &list.test else { return false };
         link.subLinkType == pg_sys::SubLinkType::ANY_SUBLINK
             && args.iter().all(|equal| self.outer_side(equal, &list.rel).is_some())
@@ -279,7 +290,7 @@ impl<'a> Translator<'a> {
 
     /// Rows of the list with conditions under which the answer for several values is unknown: rows that have a null,
     /// and all rows if one of the values is null.
-    fn unknown_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<[(Rel, Vec<Expr>); 2]> {
+    fn unknown_rows(&mut self, link: Link<'a, '_>) -> Attempt<[(Rel, Vec<Expr>); 2]> {
         let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
         let with_null = {
             let EqualRows { rel, test, sides } = self.equal_rows(link)?;
@@ -300,7 +311,7 @@ impl<'a> Translator<'a> {
         Ok([with_null, (rel, vec![for_nulls, null_only(test)])])
     }
 
-    fn equal_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<EqualRows> {
+    fn equal_rows(&mut self, link: Link<'a, '_>) -> Attempt<EqualRows> {
         let List { rel, test } = self.list(link)?;
         let test = test.ok_or_else(|| Why::Subquery.of("IN of nothing"))?;
         let sides = conjuncts(test.clone()).into_iter().filter_map(|equal| {
@@ -325,20 +336,29 @@ impl<'a> Translator<'a> {
     }
 
     /// A subquery in an expression, which is joined before it is used.
-    pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, unknown_is_false: bool) -> Attempt<Typed> {
-        if let Some(any) = self.not_any(link) {
-            return Ok(negation(self.subquery_value(any, false)?));
+    pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, ask: Ask) -> Attempt<Typed> {
+        self.value_of_link(Link { link, groups: None }, ask)
+    }
+
+    /// The same beside groups: what the subquery is compared with reads their columns.
+    pub fn subquery_value_of_groups(&mut self, link: &'a pg_sys::SubLink, groups: &[Attempt<Typed>]) -> Attempt<Typed> {
+        self.value_of_link(Link { link, groups: Some(groups) }, Ask::default())
+    }
+
+    fn value_of_link(&mut self, link: Link<'a, '_>, ask: Ask) -> Attempt<Typed> {
+        if let Some(any) = self.not_any(&link) {
+            return Ok(negation(self.value_of_link(Link { link: any, ..link }, Ask::default())?));
         }
         let (decisive, found): (fn(Expr) -> Expr, bool) = match link.subLinkType {
             pg_sys::SubLinkType::EXPR_SUBLINK => return self.scalar_subquery(link),
             pg_sys::SubLinkType::ROWCOMPARE_SUBLINK => return self.compared_row(link),
-            pg_sys::SubLinkType::ARRAY_SUBLINK => return self.array_of_rows(link),
+            pg_sys::SubLinkType::ARRAY_SUBLINK => return self.array_of_rows(&link),
             pg_sys::SubLinkType::EXISTS_SUBLINK => {
                 let list = self.list(link)?;
                 return Ok(boolean(self.mark(list, true_only)?));
             }
             pg_sys::SubLinkType::ANY_SUBLINK => (true_only, true),
-            pg_sys::SubLinkType::ALL_SUBLINK if unknown_is_false => {
+            pg_sys::SubLinkType::ALL_SUBLINK if ask.null_may_be_false => {
                 let list = self.list(link)?;
                 return Ok(boolean(Expr::Not(Box::new(self.mark(list, not_true)?))));
             }
@@ -349,7 +369,7 @@ impl<'a> Translator<'a> {
         let outer = list.test.as_ref().and_then(|test| self.outer_side(test, &list.rel));
         let of_rows = self.has_equal_rows(link, &list);
         let decided = self.mark(list, decisive)?;
-        if unknown_is_false {
+        if ask.null_may_be_false {
             return Ok(boolean(decided));
         }
         let unknown = match outer {
@@ -398,20 +418,20 @@ impl<'a> Translator<'a> {
     }
 
     /// A subquery that is one value.
-    fn scalar_subquery(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
+    fn scalar_subquery(&mut self, link: Link<'a, '_>) -> Attempt<Typed> {
         let mut row = self.row_of(link)?.into_iter();
         row.next().ok_or_else(|| Why::Subquery.of("subquery without a column"))
     }
 
     /// `(a, b) = (SELECT …)`, with any comparison.
-    fn compared_row(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
+    fn compared_row(&mut self, link: Link<'a, '_>) -> Attempt<Typed> {
         let row = self.row_of(link)?.into_iter().map(Ok).collect();
         let test = self.tree.required(link.testexpr);
-        self.comparing(row, |translator| translator.expression(test))
+        self.comparing(row, link.groups, |translator| translator.expression(test))
     }
 
     /// The columns of a subquery that is one row; nulls if it has none.
-    fn row_of(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Vec<Typed>> {
+    fn row_of(&mut self, link: Link<'a, '_>) -> Attempt<Vec<Typed>> {
         let query = self
             .tree
             .required(link.subselect)
@@ -473,6 +493,22 @@ impl<'a> Translator<'a> {
             *expr = Expr::Case { branches: vec![(is_there.clone(), expr.clone())], otherwise };
         }
         Ok(values)
+    }
+}
+
+/// A subquery in an expression.
+#[derive(Clone, Copy)]
+struct Link<'a, 'g> {
+    link: &'a pg_sys::SubLink,
+    /// The columns that what it is compared with reads, if it is about groups and not their rows.
+    groups: Option<&'g [Attempt<Typed>]>,
+}
+
+impl<'a> Deref for Link<'a, '_> {
+    type Target = &'a pg_sys::SubLink;
+
+    fn deref(&self) -> &&'a pg_sys::SubLink {
+        &self.link
     }
 }
 

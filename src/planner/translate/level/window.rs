@@ -23,7 +23,7 @@ pub struct Computed<'a> {
 impl<'a> Translator<'a> {
     /// The value of a window function, once [`Translator::windowed`] has computed it.
     pub fn window_value(&self, node: Node<'a>) -> Attempt<Typed> {
-        let found = self.windows.iter().find(|computed| computed.call.equals(node));
+        let found = self.scope().windows.iter().find(|computed| computed.call.equals(node));
         found
             .map(|computed| computed.value.clone())
             .ok_or_else(|| Why::WindowFunction.of("window function in an unusual place"))
@@ -113,13 +113,13 @@ impl<'a> Translator<'a> {
             let types = function_of.types(&arguments).ok_or_else(|| unknown(func))?;
             let columns = types.into_iter().map(|ty| self.column(ty)).collect::<Attempt<Vec<_>>>()?;
             let value = value.of(&columns)?;
-            self.windows.push(Computed { call: *function, value });
+            self.scope_mut().windows.push(Computed { call: *function, value });
             calls.push(WindowCall { columns, function: function_of, frame, reach });
         }
         let rel = self.with_pending(rel, waiting);
         let mut ties = arrival.to_vec();
         // Rows that are computed twice must have the same numbers.
-        if self.repeated {
+        if self.scope().is_repeated {
             ties.extend(super::ordered::by_columns(&self.columns_of(&rel)));
         }
         let over = Box::new(Over { partition, order, ties });
