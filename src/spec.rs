@@ -9,7 +9,8 @@ use plan::{Plan, Type};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::pg::tree::{Node, string_node};
+use crate::pg::make;
+use crate::pg::tree::Node;
 use crate::pg::value::Form;
 use crate::reason::Reason;
 
@@ -18,7 +19,7 @@ pub const CHOOSER: &CStr = c"Anker";
 /// The scan of the engine's result.
 pub const ENGINE: &CStr = c"Anker Engine";
 
-/// What the scan has to know of the engine's plan.
+/// The planner's message to the scan of the engine's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanSpec {
     pub plan: Plan,
@@ -81,7 +82,7 @@ pub enum Conversion {
     },
 }
 
-/// What the node that chooses has to know of the two sides.
+/// The planner's message to the node that chooses between the two sides.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChooserSpec {
     pub heap: HeapSide,
@@ -100,7 +101,7 @@ pub enum HeapSide {
     Alone(Reason),
 }
 
-/// What the side would cost that was not chosen, if that is known.
+/// The cost of the side that was not chosen, if it is known.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Unasked {
     pub other_cost: Option<f64>,
@@ -110,10 +111,10 @@ pub struct Unasked {
 pub fn to_node(data: &impl Serialize) -> *mut pg_sys::Node {
     // Serialising plain data into memory has no way to fail.
     let bytes = postcard::to_stdvec(data).expect("plain data serialises");
-    string_node(&hex(&bytes))
+    make::string(&hex(&bytes))
 }
 
-/// What [`to_node`] was given; `None`: the node is none of those.
+/// The data that [`to_node`] was given; `None`: another node.
 pub fn from_node<T: DeserializeOwned>(node: Node<'_>) -> Option<T> {
     postcard::from_bytes(&unhex(&node.string()?)?).ok()
 }

@@ -4,6 +4,9 @@ use std::ffi::{CStr, CString, c_char};
 
 use pgrx::prelude::*;
 
+use super::compat;
+use super::tree::Tree;
+
 macro_rules! by_name {
     ($($name:ident => $function:ident),* $(,)?) => {
         $(pub fn $name(name: &CStr) -> Option<pg_sys::Oid> {
@@ -261,5 +264,51 @@ pub(super) unsafe fn columns<const N: usize>(
             let datum = pg_sys::SysCacheGetAttr(cache as i32, copy, number as i16, &mut is_null);
             (!is_null).then_some(datum)
         }))
+    }
+}
+
+/// The function behind an operator.
+pub fn function_of_operator(operator: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::get_opcode(operator) }
+}
+
+/// The operator that says the contrary; an invalid oid without one.
+pub fn negator(operator: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::get_negator(operator) }
+}
+
+/// The type of arrays of this type's values.
+pub fn array_type(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a catalog look-up.
+    Some(unsafe { pg_sys::get_array_type(element) }).filter(|array| *array != pg_sys::InvalidOid)
+}
+
+/// The type of an array's elements.
+pub fn element_type(array: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a catalog look-up.
+    Some(unsafe { pg_sys::get_element_type(array) }).filter(|element| *element != pg_sys::InvalidOid)
+}
+
+/// The operator that decides which values of a type are equal; an invalid oid without one.
+pub fn equality(ty: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: an entry of the cache of types, which stays there.
+    unsafe { (*pg_sys::lookup_type_cache(ty, pg_sys::TYPECACHE_EQ_OPR as i32)).eq_opr }
+}
+
+/// Whether equal texts of a collation have equal bytes.
+pub fn is_deterministic(collation: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    collation != pg_sys::InvalidOid && unsafe { pg_sys::get_collation_isdeterministic(collation) }
+}
+
+/// The meanings of an operator to ordered indexes: families of operators, and its place in each.
+pub fn meanings_of_operator(operator: pg_sys::Oid) -> Vec<(pg_sys::Oid, u32)> {
+    // SAFETY: a catalog look-up; the list is new, and its elements are of that type.
+    unsafe {
+        let meanings = Tree::new().pointers(compat::meanings_of_operator(operator));
+        let meanings = meanings.map(|meaning| &*meaning.cast::<compat::MeaningOfOperator>());
+        meanings.map(|meaning| (meaning.opfamily_id, compat::strategy(meaning))).collect()
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::catalog;
+use super::make;
 use super::scan_node::Child;
 use super::session;
-use super::tree::{Node, push, text};
+use super::tree::Node;
 
 /// EXPLAIN, as it comes to a node.
 pub struct Explain<'a> {
@@ -144,8 +145,7 @@ impl Explain<'_> {
     }
 
     pub fn list(&self, label: &CStr, values: impl Iterator<Item = String>) {
-        let mut list = std::ptr::null_mut();
-        values.for_each(|value| push(&mut list, text(&readable(&value).to_string_lossy())));
+        let list = make::list(values.map(|value| make::text(&readable(&value).to_string_lossy())));
         // SAFETY: a list of C strings.
         unsafe { pg_sys::ExplainPropertyList(label.as_ptr(), list, self.state) }
     }

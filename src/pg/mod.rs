@@ -6,7 +6,7 @@
 //! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
 //! - `relation`, `primary_key`, `rows`, `tuple`, `rights`: tables, their rows, and who may read them
 //! - `zone`: time zones and intervals
-//! - `tree`, `walk`, `value`, `numeric`: what parser and planner hand around
+//! - `tree`, `walk`, `make`, `value`, `numeric`: what parser and planner hand around
 //! - `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `delivery`: rows on their way to the client
 //! - `decoding`: following the WAL
@@ -27,6 +27,7 @@ pub mod delivery;
 pub mod error;
 pub mod explain;
 pub mod hooks;
+pub mod make;
 pub mod memory;
 pub mod numeric;
 pub mod primary_key;

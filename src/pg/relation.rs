@@ -8,9 +8,9 @@ use pgrx::prelude::*;
 
 use super::catalog::{self, text_of};
 use super::primary_key::KeyColumn;
-use super::tree::Tree;
+use super::tree::{Node, Tree};
 use super::tuple::Descriptor;
-use super::{compat, session, symbols};
+use super::{compat, make, session, symbols};
 
 /// Locks on relations, by what they allow. In a transaction, whose end releases them.
 #[derive(Clone, Copy)]
@@ -327,7 +327,8 @@ pub unsafe fn named(name: *const pg_sys::RangeVar) -> Option<pg_sys::Oid> {
 }
 
 /// Whether columns among `keys` are the primary key of the relation, to which `column` belongs.
-pub fn keys_determine(relation: pg_sys::Oid, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
+pub fn keys_determine(relation: pg_sys::Oid, column: &pg_sys::Var, keys: &[Node<'_>]) -> bool {
+    let keys = make::list(keys.iter().map(|key| key.as_ptr::<pg_sys::Node>()));
     let mut constraints = std::ptr::null_mut();
     let (entry, levels_up) = (column.varno as pg_sys::Index, column.varlevelsup);
     // SAFETY: catalog lookups; the keys are a list of expressions.

@@ -16,8 +16,8 @@ use super::delivery::Delivery;
 use super::explain::Explain;
 use super::memory::{in_context, own};
 use super::relation::{self, Lock, OpenRelation};
-use super::tree::{Node, Tree, push};
-use super::{compat, snapshot, symbols};
+use super::tree::{Node, Tree};
+use super::{compat, make, snapshot, symbols};
 
 pub trait ScanNode: Sized + 'static {
     const NAME: &'static CStr;
@@ -442,9 +442,7 @@ impl<'a> Place<'a> {
         unsafe {
             in_context(self.estate().es_query_cxt, || {
                 let state = pg_sys::ExecInitNode(plan, estate, flags.0);
-                let mut shown = ptr::null_mut();
-                push(&mut shown, state);
-                (*self.state).custom_ps = shown;
+                (*self.state).custom_ps = make::list([state]);
                 Child { state, statement: ptr::null_mut(), junk_filter: ptr::null_mut() }
             })
         }

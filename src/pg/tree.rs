@@ -6,16 +6,21 @@ use std::ptr;
 
 use pgrx::prelude::*;
 
-use super::walk;
+use super::{compat, make, walk};
 
 /// Node types that can be told by their tag.
-pub trait Tagged {
+///
+/// # Safety
+///
+/// A node with this tag is one of this type, which begins with the tag, and for which zeroes are valid otherwise.
+pub unsafe trait Tagged: Copy {
     const TAG: pg_sys::NodeTag;
 }
 
 macro_rules! tagged {
     ($($node:ident => $tag:ident),* $(,)?) => {
-        $(impl Tagged for pg_sys::$node {
+        // SAFETY: PostgreSQL's node types, each with its own tag; they consist of numbers and pointers.
+        $(unsafe impl Tagged for pg_sys::$node {
             const TAG: pg_sys::NodeTag = pg_sys::NodeTag::$tag;
         })*
     };
@@ -24,13 +29,19 @@ macro_rules! tagged {
 tagged! {
     Agg => T_Agg,
     Aggref => T_Aggref,
+    Alias => T_Alias,
     AlterDatabaseStmt => T_AlterDatabaseStmt,
     AlterTableCmd => T_AlterTableCmd,
     AlterTableStmt => T_AlterTableStmt,
     Append => T_Append,
+    ArrayExpr => T_ArrayExpr,
     BitmapIndexScan => T_BitmapIndexScan,
     BoolExpr => T_BoolExpr,
     BooleanTest => T_BooleanTest,
+    CaseExpr => T_CaseExpr,
+    CaseTestExpr => T_CaseTestExpr,
+    CaseWhen => T_CaseWhen,
+    CoalesceExpr => T_CoalesceExpr,
     CoerceViaIO => T_CoerceViaIO,
     CollateExpr => T_CollateExpr,
     CommonTableExpr => T_CommonTableExpr,
@@ -53,6 +64,7 @@ tagged! {
     JoinExpr => T_JoinExpr,
     Material => T_Material,
     MergeAppend => T_MergeAppend,
+    MinMaxExpr => T_MinMaxExpr,
     NestLoop => T_NestLoop,
     NullTest => T_NullTest,
     OpExpr => T_OpExpr,
@@ -67,6 +79,7 @@ tagged! {
     RangeTblRef => T_RangeTblRef,
     RelabelType => T_RelabelType,
     RenameStmt => T_RenameStmt,
+    RowCompareExpr => T_RowCompareExpr,
     ScalarArrayOpExpr => T_ScalarArrayOpExpr,
     SetOperationStmt => T_SetOperationStmt,
     SortGroupClause => T_SortGroupClause,
@@ -74,11 +87,27 @@ tagged! {
     SubLink => T_SubLink,
     SubPlan => T_SubPlan,
     SubqueryScan => T_SubqueryScan,
+    SubscriptingRef => T_SubscriptingRef,
     TargetEntry => T_TargetEntry,
     TransactionStmt => T_TransactionStmt,
     Var => T_Var,
     WindowClause => T_WindowClause,
     WindowFunc => T_WindowFunc,
+}
+
+/// The type of an expression's values.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Shape {
+    pub ty: pg_sys::Oid,
+    pub modifier: i32,
+    pub collation: pg_sys::Oid,
+}
+
+impl Shape {
+    /// Values of any length, without a collation.
+    pub fn of(ty: pg_sys::Oid) -> Shape {
+        Shape { ty, modifier: -1, collation: pg_sys::InvalidOid }
+    }
 }
 
 /// A tree that PostgreSQL owns and that nobody changes during `'a`.
@@ -95,7 +124,7 @@ impl<'a> Tree<'a> {
     /// # Safety
     ///
     /// Every pointer that is passed to this value's methods comes from fields of a well-formed tree that stays in place
-    /// and unchanged during `'a`.
+    /// and unchanged during `'a`, and so does what is made in the current memory context.
     pub unsafe fn new() -> Tree<'a> {
         Tree(PhantomData)
     }
@@ -103,6 +132,29 @@ impl<'a> Tree<'a> {
     pub fn node<T>(self, pointer: *mut T) -> Option<Node<'a>> {
         // SAFETY: null or a node, by the promise of `new`.
         unsafe { pointer.cast::<pg_sys::Node>().as_ref() }.map(|node| Node { node })
+    }
+
+    /// A node of ours as a part of the tree.
+    pub fn placed<T: Tagged>(self, node: T) -> &'a T {
+        // SAFETY: a new node, which nobody changes, in memory that lives as long as the tree, by the promise of `new`.
+        unsafe { &*make::placed(node) }
+    }
+
+    pub fn of<T: Tagged>(self, node: &'a T) -> Node<'a> {
+        // SAFETY: a node begins with its tag.
+        Node { node: unsafe { &*ptr::from_ref(node).cast() } }
+    }
+
+    /// A node of a finished plan, of whatever kind.
+    pub fn plan(self, pointer: *mut pg_sys::Plan) -> Option<&'a pg_sys::Plan> {
+        // SAFETY: null or a plan's node, by the promise of `new`.
+        unsafe { pointer.as_ref() }
+    }
+
+    /// A node of a finished plan, to be told by its tag.
+    pub fn of_plan(self, plan: &'a pg_sys::Plan) -> Node<'a> {
+        // SAFETY: a plan's node begins with its tag.
+        Node { node: unsafe { &*ptr::from_ref(plan).cast() } }
     }
 
     /// A child that PostgreSQL never leaves out.
@@ -150,6 +202,34 @@ impl<'a> Tree<'a> {
         self.cells(list).iter().map(|cell| unsafe { cell.oid_value })
     }
 
+    /// The name of an item of FROM.
+    pub fn name_of_item(self, entry: &pg_sys::RangeTblEntry) -> Option<&'a CStr> {
+        self.name(self.node(entry.eref)?.cast::<pg_sys::Alias>()?.aliasname)
+    }
+
+    /// The names of the columns of an item of FROM.
+    pub fn names_of_columns(self, entry: &pg_sys::RangeTblEntry) -> impl Iterator<Item = Node<'a>> + Clone {
+        let alias = self.node(entry.eref).and_then(Node::cast::<pg_sys::Alias>);
+        alias.into_iter().flat_map(move |alias| self.list(alias.colnames))
+    }
+
+    /// The query that an item of FROM is, if it is one.
+    pub fn subquery(self, entry: &pg_sys::RangeTblEntry) -> Option<&'a pg_sys::Query> {
+        self.node(entry.subquery)?.cast()
+    }
+
+    /// The elements of a list whose nodes are all of one type, to be changed.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns them, and nobody else looks at them meanwhile.
+    pub unsafe fn list_of_mut<T: Tagged + 'a>(self, list: *mut pg_sys::List) -> impl Iterator<Item = &'a mut T> {
+        // SAFETY: the elements are nodes, whose tags tell their types; by the caller's promise nobody else has them.
+        self.pointers(list).filter_map(|node| unsafe {
+            (*node.cast::<pg_sys::Node>()).type_.eq(&T::TAG).then(|| &mut *node.cast::<T>())
+        })
+    }
+
     /// The elements of a list whose nodes are all of one type.
     pub fn list_of<T: Tagged + 'a>(self, list: *mut pg_sys::List) -> impl Iterator<Item = &'a T> + Clone {
         self.list(list).filter_map(Node::cast::<T>)
@@ -170,6 +250,64 @@ impl<'a> Node<'a> {
         ptr::from_ref(self.node).cast_mut().cast()
     }
 
+    /// An operator with its operands, by whatever name.
+    pub fn operator(self) -> Option<&'a pg_sys::OpExpr> {
+        use pg_sys::NodeTag::{T_DistinctExpr, T_NullIfExpr, T_OpExpr};
+        let is_operator = matches!(self.tag(), T_OpExpr | T_DistinctExpr | T_NullIfExpr);
+        // SAFETY: the tag tells the type, of which the other two are but names.
+        is_operator.then(|| unsafe { &*ptr::from_ref(self.node).cast() })
+    }
+
+    /// A copy, which shares nothing with it.
+    pub fn copied(self) -> Node<'a> {
+        // SAFETY: a valid node; what comes is a new tree in the planner's memory, which nobody else knows.
+        let node = unsafe { pg_sys::copyObjectImpl(self.as_ptr()).cast::<pg_sys::Node>().as_ref() };
+        Node { node: node.expect("a copy of a node") }
+    }
+
+    /// A copy that reads one item of FROM of its own level instead of another one.
+    pub fn copied_for(self, item: i32, instead: i32) -> Node<'a> {
+        let copy = self.copied();
+        // SAFETY: a copy that nobody else knows.
+        unsafe { pg_sys::ChangeVarNodes(copy.as_ptr(), item, instead, 0) };
+        copy
+    }
+
+    pub fn shape(self) -> Shape {
+        Shape { ty: self.sql_type(), modifier: self.type_modifier(), collation: self.collation() }
+    }
+
+    /// The items of FROM of its own level that it reads, as a set.
+    fn items(self) -> *mut pg_sys::Bitmapset {
+        // SAFETY: an expression of a query that is not planned yet, so that no planner state is needed.
+        unsafe { pg_sys::pull_varnos(ptr::null_mut(), self.as_ptr()) }
+    }
+
+    /// How many items of FROM of its own level it reads.
+    pub fn count_of_items(self) -> i32 {
+        // SAFETY: a new set.
+        unsafe { pg_sys::bms_num_members(self.items()) }
+    }
+
+    /// Whether it reads one item of FROM of its own level, this one.
+    pub fn reads_only(self, item: i32) -> bool {
+        // SAFETY: two new sets.
+        unsafe { pg_sys::bms_equal(self.items(), pg_sys::bms_make_singleton(item)) }
+    }
+
+    /// The columns in it, and window functions and aggregates as a whole.
+    pub fn columns_and_calls(self) -> impl ExactSizeIterator<Item = Node<'a>> {
+        let flags = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
+        // SAFETY: an expression; the list is new.
+        let parts = unsafe { pg_sys::pull_var_clause(self.as_ptr(), flags as i32) };
+        Tree(PhantomData).list(parts)
+    }
+
+    /// Those elements of a list that are of one type.
+    pub fn elements_of<T: Tagged + 'a>(self) -> impl Iterator<Item = &'a T> + Clone {
+        Tree(PhantomData).list_of(self.as_ptr())
+    }
+
     /// The text of a String node.
     pub fn string(self) -> Option<String> {
         let string = Tree::<'a>(PhantomData).name(self.cast::<pg_sys::String>()?.sval)?;
@@ -183,6 +321,21 @@ impl<'a> Node<'a> {
         // nobody changes.
         let node = unsafe { pg_sys::eval_const_expressions(ptr::null_mut(), self.as_ptr()).as_ref() };
         Node { node: node.expect("an expression stays one") }
+    }
+
+    /// The same expression of `query`, with the columns of joins resolved: as the parser sees it when it looks for
+    /// ungrouped columns.
+    pub fn flattened(self, query: &'a pg_sys::Query) -> Node<'a> {
+        // SAFETY: an expression, or a list of such; what comes is a new tree in the planner's memory.
+        let node = unsafe { compat::flatten_join_columns(ptr::from_ref(query).cast_mut(), self.as_ptr()).as_ref() };
+        Node { node: node.expect("an expression stays one") }
+    }
+
+    /// A condition with what is common to all branches of OR put before it.
+    pub fn canonical(self) -> Node<'a> {
+        // SAFETY: a simplified condition; what comes is a valid one, too.
+        let node = unsafe { pg_sys::canonicalize_qual(self.as_ptr(), false).cast::<pg_sys::Node>().as_ref() };
+        Node { node: node.expect("a condition stays one") }
     }
 
     /// The conditions that AND puts together; none of the constant that is true.
@@ -248,34 +401,4 @@ unsafe extern "C-unwind" fn find(node: *mut pg_sys::Node, context: *mut c_void) 
             wanted(Node { node }) || walk::walk_children(ptr::from_ref(node).cast_mut(), find, context)
         })
     }
-}
-
-/// A new, zeroed node.
-pub fn make<T: Tagged>() -> &'static mut T {
-    // SAFETY: zeroes are valid for every node type, which consist of numbers and pointers; the memory lives as long as
-    // the memory context, which outlives the planning that the node is for.
-    unsafe {
-        let node = pg_sys::palloc0(size_of::<T>());
-        *node.cast::<pg_sys::NodeTag>() = T::TAG;
-        &mut *node.cast::<T>()
-    }
-}
-
-/// Appends to a list that the caller owns.
-pub fn push<T>(list: &mut *mut pg_sys::List, node: *mut T) {
-    // SAFETY: null or a list of nodes that the caller owns.
-    *list = unsafe { pg_sys::lappend(*list, node.cast()) };
-}
-
-/// A string in the current memory context.
-pub fn text(s: &str) -> *mut c_char {
-    // SAFETY: copies len bytes and adds the terminator.
-    unsafe { pg_sys::pnstrdup(s.as_ptr().cast(), s.len()) }
-}
-
-/// A String node.
-pub fn string_node(s: &str) -> *mut pg_sys::Node {
-    let node = make::<pg_sys::String>();
-    node.sval = text(s);
-    ptr::from_mut(node).cast()
 }

@@ -2,6 +2,7 @@
 //! parameters, stable expressions.
 
 use std::ffi::CStr;
+use std::ptr;
 
 use pgrx::prelude::*;
 use plan::{Element, Interval, Literal, Type, float_order, text_order};
@@ -143,6 +144,22 @@ pub fn array_of(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
         let of_arrays = pg_sys::get_element_type(element) != pg_sys::InvalidOid;
         let array = pg_sys::get_array_type(element);
         (!of_arrays && array != pg_sys::InvalidOid).then_some(array)
+    }
+}
+
+/// The type of a constant array's elements, which is not null, and these as constants.
+pub fn elements(array: &pg_sys::Const) -> (pg_sys::Oid, Vec<pg_sys::Const>) {
+    // SAFETY: a constant's value is of its type; deconstruct_array fills all three.
+    unsafe {
+        let array = pg_sys::pg_detoast_datum(array.constvalue.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+        let (ty, none) = ((*array).elemtype, pg_sys::InvalidOid);
+        let (mut length, mut by_value, mut align) = (0, false, 0);
+        pg_sys::get_typlenbyvalalign(ty, &mut length, &mut by_value, &mut align);
+        let (mut values, mut nulls, mut count) = (ptr::null_mut(), ptr::null_mut(), 0);
+        let width = i32::from(length);
+        pg_sys::deconstruct_array(array, ty, width, by_value, align, &mut values, &mut nulls, &mut count);
+        let element = |i| *pg_sys::makeConst(ty, -1, none, width, *values.add(i), *nulls.add(i), by_value);
+        (ty, (0..count as usize).map(element).collect())
     }
 }
 

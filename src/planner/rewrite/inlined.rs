@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use pgrx::prelude::*;
 
-use crate::pg::tree::{Tree, make};
-use crate::pg::{catalog, symbols, walk};
+use crate::pg::tree::Tree;
+use crate::pg::{catalog, make, symbols, walk};
 
 /// A function that calls itself would never come to an end.
 const MAX_CALLS: u32 = 64;
@@ -68,13 +68,15 @@ struct Inlining {
 ///
 /// `query` is a rewritten query that the caller may change.
 pub unsafe fn inline(query: *mut pg_sys::Query) {
-    let root = make::<pg_sys::PlannerInfo>();
-    (root.parse, root.glob, root.query_level) = (query, make::<pg_sys::PlannerGlobal>(), 1);
-    // SAFETY: the context that all of it is made in.
-    root.planner_cxt = unsafe { pg_sys::CurrentMemoryContext };
-    let mut inlining = Inlining { root, calls: 0 };
-    // SAFETY: by the caller's promise; the walker gets the context that it expects.
-    unsafe { walk::walk(query.cast(), inline_entries, (&raw mut inlining).cast()) };
+    let mut root: pg_sys::PlannerInfo = make::blank();
+    (root.parse, root.glob, root.query_level) = (query, make::placed(make::blank::<pg_sys::PlannerGlobal>()), 1);
+    // SAFETY: by the caller's promise; the walker gets the context that it expects. The planner's state says in which
+    // memory all of it is made.
+    unsafe {
+        root.planner_cxt = pg_sys::CurrentMemoryContext;
+        let mut inlining = Inlining { root: make::placed(root), calls: 0 };
+        walk::walk(query.cast(), inline_entries, (&raw mut inlining).cast());
+    }
 }
 
 /// Owns nothing, as above.

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use pgrx::prelude::*;
 
-use crate::pg::symbols;
-use crate::pg::tree::{Tree, make, push};
+use crate::pg::tree::Tree;
+use crate::pg::{make, symbols};
 use crate::planner::words::reason::{Attempt, Why};
 
 /// Whether a query inserts rows that it reads, which VALUES are not.
@@ -73,25 +73,23 @@ pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: &pg_sys::Plan) -> Atte
         let target = pg_sys::list_nth((*query).rtable, (*query).resultRelation - 1).cast::<pg_sys::RangeTblEntry>();
         // Stands for nothing any more, and nobody refers to it.
         (*target).rtekind = pg_sys::RTEKind::RTE_RESULT;
-        let mut targets = std::ptr::null_mut();
+        let mut targets = Vec::new();
         for column in tree.list_of::<pg_sys::TargetEntry>(planned.targetlist).filter(|column| !column.resjunk) {
             let mut named = tree.list_of::<pg_sys::TargetEntry>((*query).targetList);
-            let entry = make::<pg_sys::TargetEntry>();
-            match named.find(|entry| entry.resno == column.resno && !entry.resjunk) {
-                Some(named) => *entry = *named,
+            targets.push(make::placed(match named.find(|entry| entry.resno == column.resno && !entry.resjunk) {
+                Some(named) => *named,
                 None if tree.required(column.expr).has_columns() => {
                     return Err(Why::PlanShape.of("column that the INSERT does not name is computed"));
                 }
                 None => {
-                    *entry = *column;
-                    entry.expr = pg_sys::copyObjectImpl(column.expr.cast()).cast();
+                    let expr = tree.required(column.expr).copied().as_ptr();
+                    pg_sys::TargetEntry { expr, ..*column }
                 }
-            }
-            push(&mut targets, std::ptr::from_mut(entry));
+            }));
         }
         let query = &mut *query;
         query.commandType = pg_sys::CmdType::CMD_SELECT;
-        query.targetList = targets;
+        query.targetList = make::list(targets);
         query.resultRelation = 0;
         query.onConflict = std::ptr::null_mut();
         query.returningList = std::ptr::null_mut();

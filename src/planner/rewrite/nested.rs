@@ -9,7 +9,8 @@
 
 use pgrx::prelude::*;
 
-use crate::pg::tree::{Tree, make, push, string_node, text};
+use crate::pg::make;
+use crate::pg::tree::Tree;
 use crate::planner::words::query::has_order_of;
 
 /// A query around another one.
@@ -25,31 +26,40 @@ pub fn nested<'a>(tree: Tree<'a>, query: &pg_sys::Query) -> Option<Nested<'a>> {
     if !is_of_use || query.hasTargetSRFs || !query.setOperations.is_null() || !query.rowMarks.is_null() {
         return None;
     }
-    let (inner, outer) = (make::<pg_sys::Query>(), make::<pg_sys::Query>());
-    *inner = *query;
     let order = order_of(tree, query);
-    // Of rows that are alike the order says which is kept.
-    inner.sortClause = if query.hasDistinctOn { order } else { std::ptr::null_mut() };
-    (inner.limitCount, inner.limitOffset) = (std::ptr::null_mut(), std::ptr::null_mut());
-    inner.limitOption = pg_sys::LimitOption::LIMIT_OPTION_COUNT;
-    (outer.commandType, outer.querySource, outer.canSetTag) = (query.commandType, query.querySource, query.canSetTag);
-    (outer.stmt_location, outer.stmt_len) = (query.stmt_location, query.stmt_len);
-    outer.sortClause = order;
-    (outer.limitCount, outer.limitOffset, outer.limitOption) = (query.limitCount, query.limitOffset, query.limitOption);
-    let names = share_targets(tree, order, inner, outer);
-    let item = make::<pg_sys::RangeTblEntry>();
-    item.rtekind = pg_sys::RTEKind::RTE_SUBQUERY;
-    item.subquery = inner;
-    item.inFromCl = true;
-    // SAFETY: makes a node of valid parts.
-    item.eref = unsafe { pg_sys::makeAlias(text("rows"), names) };
-    push(&mut outer.rtable, std::ptr::from_mut(item));
-    let reference = make::<pg_sys::RangeTblRef>();
-    reference.rtindex = 1;
-    outer.jointree = make::<pg_sys::FromExpr>();
-    // SAFETY: a new node.
-    push(unsafe { &mut (*outer.jointree).fromlist }, std::ptr::from_mut(reference));
-    Some(Nested { query: outer, item })
+    let Columns { inner: inner_targets, outer: outer_targets, names } = columns(tree, order, query);
+    let inner = pg_sys::Query {
+        targetList: inner_targets,
+        // The order decides which of several equal rows is kept.
+        sortClause: if query.hasDistinctOn { order } else { std::ptr::null_mut() },
+        limitCount: std::ptr::null_mut(),
+        limitOffset: std::ptr::null_mut(),
+        limitOption: pg_sys::LimitOption::LIMIT_OPTION_COUNT,
+        ..*query
+    };
+    let item = tree.placed(pg_sys::RangeTblEntry {
+        rtekind: pg_sys::RTEKind::RTE_SUBQUERY,
+        subquery: make::placed(inner),
+        eref: make::alias("rows", names),
+        inFromCl: true,
+        ..make::blank()
+    });
+    let outer = pg_sys::Query {
+        commandType: query.commandType,
+        querySource: query.querySource,
+        canSetTag: query.canSetTag,
+        stmt_location: query.stmt_location,
+        stmt_len: query.stmt_len,
+        rtable: make::list([std::ptr::from_ref(item).cast_mut()]),
+        jointree: make::from_first(std::ptr::null_mut()),
+        targetList: outer_targets,
+        sortClause: order,
+        limitCount: query.limitCount,
+        limitOffset: query.limitOffset,
+        limitOption: query.limitOption,
+        ..make::blank()
+    };
+    Some(Nested { query: tree.placed(outer), item })
 }
 
 /// ORDER BY; where that is how an order of all windows begins, all of it: in this order PostgreSQL has the rows then.
@@ -68,48 +78,37 @@ fn order_of(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
     };
     let is_beginning = keys(query.sortClause).count() <= all.len() && keys(query.sortClause).zip(&all).all(same);
     let is_sorted = all.iter().all(|key| key.sortop != pg_sys::InvalidOid);
-    if !is_beginning || !is_sorted || !windows.all(|other| has_order_of(first, other)) {
+    if !is_beginning || !is_sorted || !windows.all(|other| has_order_of(tree, first, other)) {
         return query.sortClause;
     }
-    let mut order = std::ptr::null_mut();
-    all.into_iter().for_each(|key| push(&mut order, std::ptr::from_ref(key).cast_mut()));
-    order
+    make::list(all.into_iter().map(|key| std::ptr::from_ref(key).cast_mut()))
+}
+
+/// The select lists of both queries, and what the inner one's columns are called.
+struct Columns {
+    inner: *mut pg_sys::List,
+    outer: *mut pg_sys::List,
+    names: *mut pg_sys::List,
 }
 
 /// Moves the computation to the inner query, with columns for the values that the outer one shows or orders by.
-/// Returns their names.
-fn share_targets(
-    tree: Tree<'_>,
-    order: *mut pg_sys::List,
-    inner: &mut pg_sys::Query,
-    outer: &mut pg_sys::Query,
-) -> *mut pg_sys::List {
+fn columns(tree: Tree<'_>, order: *mut pg_sys::List, query: &pg_sys::Query) -> Columns {
     let is_ordered_by = |target: &pg_sys::TargetEntry| {
         let mut clauses = tree.list_of::<pg_sys::SortGroupClause>(order);
         target.ressortgroupref != 0 && clauses.any(|clause| clause.tleSortGroupRef == target.ressortgroupref)
     };
-    let targets = tree.list_of::<pg_sys::TargetEntry>(inner.targetList);
+    let targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList);
     let (columns, hidden): (Vec<&pg_sys::TargetEntry>, Vec<_>) =
         targets.partition(|target| !target.resjunk || is_ordered_by(target));
-    let mut names = std::ptr::null_mut();
-    (inner.targetList, outer.targetList) = (std::ptr::null_mut(), std::ptr::null_mut());
-    let all = columns.into_iter().map(|target| (target, true)).chain(hidden.into_iter().map(|target| (target, false)));
-    for (number, (target, is_column)) in (1..).zip(all) {
-        let below = make::<pg_sys::TargetEntry>();
-        *below = *target;
-        (below.resno, below.resjunk) = (number, !is_column);
-        push(&mut inner.targetList, std::ptr::from_mut(below));
-        if is_column {
-            let above = make::<pg_sys::TargetEntry>();
-            *above = *target;
-            above.resno = number;
-            let expr = tree.required(target.expr);
-            let (ty, modifier, collation) = (expr.sql_type(), expr.type_modifier(), expr.collation());
-            // SAFETY: makes a node.
-            above.expr = unsafe { pg_sys::makeVar(1, number, ty, modifier, collation, 0) }.cast();
-            push(&mut outer.targetList, std::ptr::from_mut(above));
-            push(&mut names, string_node("column"));
-        }
-    }
-    names
+    let placed = |resno: i16, target: &pg_sys::TargetEntry, expr: *mut pg_sys::Expr, resjunk: bool| {
+        make::placed(pg_sys::TargetEntry { expr, resno, resjunk, ..*target })
+    };
+    let outer = (1..).zip(&columns).map(|(number, target)| {
+        let column = make::placed(make::column(1, number, tree.required(target.expr).shape()));
+        placed(number, target, column.cast(), target.resjunk)
+    });
+    let (outer, names) = (make::list(outer), make::strings(columns.iter().map(|_| "column")));
+    let all = columns.into_iter().map(|target| (target, false)).chain(hidden.into_iter().map(|target| (target, true)));
+    let inner = (1..).zip(all).map(|(number, (target, resjunk))| placed(number, target, target.expr, resjunk));
+    Columns { inner: make::list(inner), outer, names }
 }

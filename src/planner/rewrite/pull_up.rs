@@ -4,7 +4,7 @@
 use pgrx::prelude::*;
 
 use crate::pg::compat;
-use crate::pg::tree::Tree;
+use crate::pg::tree::{Node, Tree};
 
 /// The query with merged what can be merged; what cannot stays, and is a reason later.
 ///
@@ -15,14 +15,18 @@ pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::
     // SAFETY: by the caller's promise. Entries are appended to the range table while it is walked, so that subqueries
     // within subqueries have their turn, too.
     unsafe {
+        let tree = Tree::new();
         let mut index = 1;
         while index <= pg_sys::list_length((*query).rtable) {
             let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
             // In a grouping set without a key, the key is null in every expression. An expression of the subquery's
             // would be simplified together with its surroundings, and not found again.
             let may_be_nulled = !(*query).groupingSets.is_null();
-            let fits = |sub: &pg_sys::Query| !may_be_nulled || gives_columns_alone(sub);
-            if is_plain(&*entry) && is_joined_inner((*query).jointree.cast(), index) && fits(&*(*entry).subquery) {
+            let fits = |sub: &pg_sys::Query| !may_be_nulled || gives_columns_alone(tree, sub);
+            if is_plain(tree, &*entry)
+                && is_joined_inner(tree, tree.required((*query).jointree), index)
+                && fits(&*(*entry).subquery)
+            {
                 query = merge(query, entry, index);
             }
             index += 1;
@@ -31,12 +35,11 @@ pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::
     query
 }
 
-fn is_plain(entry: &pg_sys::RangeTblEntry) -> bool {
+fn is_plain(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
     if entry.rtekind != pg_sys::RTEKind::RTE_SUBQUERY || entry.lateral || entry.security_barrier {
         return false;
     }
-    // SAFETY: a subquery's entry has its query.
-    let sub = unsafe { &*entry.subquery };
+    let Some(sub) = tree.subquery(entry) else { return false };
     let lists = [
         sub.cteList,
         sub.groupClause,
@@ -53,39 +56,27 @@ fn is_plain(entry: &pg_sys::RangeTblEntry) -> bool {
         && lists.iter().all(|list| list.is_null())
         && nodes.iter().all(|node| node.is_null())
         // A column that is used twice would be computed twice.
-        // SAFETY: a list of expressions.
-        && !unsafe { pg_sys::contain_volatile_functions(sub.targetList.cast()) }
+        && !tree.node(sub.targetList).is_some_and(Node::is_volatile)
 }
 
-fn gives_columns_alone(sub: &pg_sys::Query) -> bool {
-    // SAFETY: the caller's query.
-    let tree = unsafe { Tree::new() };
+fn gives_columns_alone(tree: Tree<'_>, sub: &pg_sys::Query) -> bool {
     let mut targets = tree.list_of::<pg_sys::TargetEntry>(sub.targetList);
     targets.all(|target| tree.required(target.expr).cast::<pg_sys::Var>().is_some())
 }
 
 /// Whether the entry stands where every row of the query has one of its rows: on the far side of an outer join its
 /// expressions are null for some.
-///
-/// # Safety
-///
-/// `item` is a join tree.
-unsafe fn is_joined_inner(item: *mut pg_sys::Node, index: i32) -> bool {
-    // SAFETY: tags tell types; by the caller's promise.
-    unsafe {
-        match (*item).type_ {
-            pg_sys::NodeTag::T_RangeTblRef => (*item.cast::<pg_sys::RangeTblRef>()).rtindex == index,
-            pg_sys::NodeTag::T_FromExpr => {
-                let mut items = Tree::new().list((*item.cast::<pg_sys::FromExpr>()).fromlist);
-                items.any(|item| is_joined_inner(item.as_ptr(), index))
-            }
-            pg_sys::NodeTag::T_JoinExpr => {
-                let join = &*item.cast::<pg_sys::JoinExpr>();
-                join.jointype == pg_sys::JoinType::JOIN_INNER
-                    && (is_joined_inner(join.larg, index) || is_joined_inner(join.rarg, index))
-            }
-            _ => false,
-        }
+fn is_joined_inner(tree: Tree<'_>, item: Node<'_>, index: i32) -> bool {
+    if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
+        reference.rtindex == index
+    } else if let Some(from) = item.cast::<pg_sys::FromExpr>() {
+        tree.list(from.fromlist).any(|item| is_joined_inner(tree, item, index))
+    } else if let Some(join) = item.cast::<pg_sys::JoinExpr>() {
+        let mut sides = [join.larg, join.rarg].into_iter();
+        join.jointype == pg_sys::JoinType::JOIN_INNER
+            && sides.any(|side| is_joined_inner(tree, tree.required(side), index))
+    } else {
+        false
     }
 }
 

@@ -11,9 +11,8 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 
 use super::pull_up::pull_up_subqueries;
-use crate::pg::compat;
-use crate::pg::tree::{Node, Tree, make, push};
-use crate::pg::walk;
+use crate::pg::tree::{Node, Tree};
+use crate::pg::{compat, make, walk};
 use crate::planner::words::query::{is_grouped, is_limited, is_true};
 
 /// The query with all merged that can be: plain subqueries in FROM, and the query itself into the one that it reads.
@@ -26,7 +25,7 @@ pub unsafe fn unwrapped(query: *mut pg_sys::Query) -> *mut pg_sys::Query {
     unsafe {
         let mut query = pull_up_subqueries(query);
         flatten(query);
-        while let Some(index) = only_item(&*query) {
+        while let Some(index) = only_item(Tree::new(), &*query) {
             let Some(inner) = merged(query, index) else { break };
             query = pull_up_subqueries(inner);
             flatten(query);
@@ -58,7 +57,8 @@ unsafe extern "C-unwind" fn merge_below(node: *mut pg_sys::Node, context: *mut c
         }
         let query = node.cast::<pg_sys::Query>();
         walk::walk_query(query, merge_below, context);
-        if let Some(index) = only_item(&*query).filter(|index| has_order(&*query, *index))
+        let tree = Tree::new();
+        if let Some(index) = only_item(tree, &*query).filter(|index| has_order(tree, &*query, *index))
             && let Some(inner) = merged(query, index)
         {
             *query = *inner;
@@ -68,23 +68,19 @@ unsafe extern "C-unwind" fn merge_below(node: *mut pg_sys::Node, context: *mut c
 }
 
 /// Whether item `index` is a subquery with ORDER BY.
-fn has_order(query: &pg_sys::Query, index: i32) -> bool {
-    // SAFETY: an entry of a valid query.
-    unsafe {
-        let entry = pg_sys::list_nth(query.rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
-        (*entry).rtekind == pg_sys::RTEKind::RTE_SUBQUERY && !(*(*entry).subquery).sortClause.is_null()
-    }
+fn has_order(tree: Tree<'_>, query: &pg_sys::Query, index: i32) -> bool {
+    let entry = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(index as usize - 1);
+    entry.and_then(|entry| tree.subquery(entry)).is_some_and(|query| !query.sortClause.is_null())
 }
 
 /// Whether FROM is one subquery, whose rows have an order.
-pub fn reads_in_order(query: &pg_sys::Query) -> bool {
-    only_item(query).is_some_and(|index| has_order(query, index))
+pub fn reads_in_order(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    only_item(tree, query).is_some_and(|index| has_order(tree, query, index))
 }
 
 /// The place of the one item that FROM has.
-pub fn only_item(query: &pg_sys::Query) -> Option<i32> {
-    // SAFETY: a valid query.
-    let (tree, from) = unsafe { (Tree::new(), query.jointree.as_ref()?) };
+pub fn only_item(tree: Tree<'_>, query: &pg_sys::Query) -> Option<i32> {
+    let from = tree.node(query.jointree)?.cast::<pg_sys::FromExpr>()?;
     let mut items = tree.list(from.fromlist);
     let item = items.next().filter(|_| items.next().is_none())?;
     item.cast::<pg_sys::RangeTblRef>().map(|reference| reference.rtindex)
@@ -103,22 +99,17 @@ unsafe fn flatten(query: *mut pg_sys::Query) {
             let mut items = tree.list(from.fromlist);
             let only = items.next().filter(|_| items.next().is_none());
             let Some(inner) = only.and_then(|item| item.cast::<pg_sys::FromExpr>()) else { return };
-            from.quals = both(from.quals, inner.quals);
+            from.quals = both(tree, from.quals, inner.quals);
             from.fromlist = inner.fromlist;
         }
     }
 }
 
-/// Both conditions.
-unsafe fn both(one: *mut pg_sys::Node, other: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    let mut all = std::ptr::null_mut();
-    for qual in [one, other].into_iter().filter(|qual| !qual.is_null()) {
-        push(&mut all, qual);
-    }
-    match all.is_null() {
-        true => std::ptr::null_mut(),
-        // SAFETY: a list of conditions.
-        false => unsafe { pg_sys::make_ands_explicit(all).cast() },
+/// Both conditions, as far as they are there.
+fn both(tree: Tree<'_>, one: *mut pg_sys::Node, other: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    match (tree.node(one), tree.node(other)) {
+        (None, None) => std::ptr::null_mut(),
+        (one, other) => make::all_of(one.into_iter().chain(other).map(Node::as_ptr::<pg_sys::Node>)),
     }
 }
 
@@ -135,7 +126,10 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
         let inner = subquery(tree, &*query, &*entry)?;
         let condition = tree.node((*(*query).jointree).quals).map(Node::simplified);
         let condition = condition.filter(|condition| !is_true(*condition));
-        if !is_plain(&*query) || !can_take_over(&*inner) || !(*query).cteList.is_null() && !(*inner).cteList.is_null() {
+        if !is_plain(&*query)
+            || !can_take_over(tree, &*inner)
+            || !(*query).cteList.is_null() && !(*inner).cteList.is_null()
+        {
             return None;
         }
         let sorts = !(*query).sortClause.is_null();
@@ -159,10 +153,8 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
         }
         if (*entry).rtekind == pg_sys::RTEKind::RTE_CTE {
             let is_other = |with: &&pg_sys::CommonTableExpr| !std::ptr::eq(with.ctequery, inner.cast());
-            let mut others = std::ptr::null_mut();
-            let all = tree.list_of::<pg_sys::CommonTableExpr>((*query).cteList);
-            all.filter(is_other).for_each(|with| push(&mut others, std::ptr::from_ref(with).cast_mut()));
-            (*query).cteList = others;
+            let others = tree.list_of::<pg_sys::CommonTableExpr>((*query).cteList).filter(is_other);
+            (*query).cteList = make::list(others.map(|with| std::ptr::from_ref(with).cast_mut()));
         }
         pg_sys::IncrementVarSublevelsUp(inner.cast(), -1, 1);
         if !finishes {
@@ -173,7 +165,7 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
                     true => &raw mut (*inner).havingQual,
                     false => &raw mut (*(*inner).jointree).quals,
                 };
-                *place = both(*place, (*(*outer).jointree).quals);
+                *place = both(tree, *place, (*(*outer).jointree).quals);
             }
         }
         if is_limited(&*query) {
@@ -190,15 +182,12 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
 }
 
 /// A subquery, or a WITH query that nobody else refers to.
-unsafe fn subquery(tree: Tree<'_>, query: &pg_sys::Query, entry: &pg_sys::RangeTblEntry) -> Option<*mut pg_sys::Query> {
+fn subquery(tree: Tree<'_>, query: &pg_sys::Query, entry: &pg_sys::RangeTblEntry) -> Option<*mut pg_sys::Query> {
     match entry.rtekind {
         _ if entry.lateral || entry.security_barrier || !entry.securityQuals.is_null() => None,
         pg_sys::RTEKind::RTE_SUBQUERY => Some(entry.subquery),
         pg_sys::RTEKind::RTE_CTE if entry.ctelevelsup == 0 && !entry.self_reference => {
-            // SAFETY: an entry of a WITH query names one of a valid query's list.
-            let is_it = |with: &&pg_sys::CommonTableExpr| unsafe {
-                std::ffi::CStr::from_ptr(with.ctename) == std::ffi::CStr::from_ptr(entry.ctename)
-            };
+            let is_it = |with: &&pg_sys::CommonTableExpr| tree.name(with.ctename) == tree.name(entry.ctename);
             let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList).find(is_it)?;
             let is_fence = with.ctematerialized == pg_sys::CTEMaterialize::CTEMaterializeAlways;
             let alone = with.cterefcount == 1 && !with.cterecursive && !is_fence;
@@ -219,12 +208,11 @@ fn is_plain(query: &pg_sys::Query) -> bool {
 }
 
 /// Whether a subquery may compute the expressions of the query around it as well.
-fn can_take_over(inner: &pg_sys::Query) -> bool {
+fn can_take_over(tree: Tree<'_>, inner: &pg_sys::Query) -> bool {
     inner.commandType == pg_sys::CmdType::CMD_SELECT
         && !(inner.hasTargetSRFs || inner.hasModifyingCTE || inner.hasForUpdate)
         && inner.rowMarks.is_null()
-        // SAFETY: a list of expressions.
-        && !unsafe { pg_sys::contain_volatile_functions(inner.targetList.cast()) }
+        && !tree.node(inner.targetList).is_some_and(Node::is_volatile)
 }
 
 /// Whether a query computes nothing of the columns that it returns.
@@ -257,33 +245,25 @@ fn returns_all(tree: Tree<'_>, query: &pg_sys::Query, inner: &pg_sys::Query) -> 
 
 /// Makes the subquery return the columns of `outer`, with the subquery's expressions in place of its columns, in the
 /// order of `outer` if it has one.
-///
-/// # Safety
-///
-/// The caller owns both.
-unsafe fn take_targets(tree: Tree<'_>, inner: &mut pg_sys::Query, outer: &pg_sys::Query) {
+fn take_targets(tree: Tree<'_>, inner: &mut pg_sys::Query, outer: &pg_sys::Query) {
     let own: Vec<&pg_sys::TargetEntry> = tree.list_of(inner.targetList).collect();
     let names = own.iter().map(|entry| entry.ressortgroupref).max().unwrap_or(0);
     let renamed = |name: u32| if name == 0 { 0 } else { name + names };
-    let mut targets = std::ptr::null_mut();
-    let mut number = 0;
+    let mut targets = Vec::new();
     let mut add = |entry: &pg_sys::TargetEntry, name: u32, junk: bool| {
-        number += 1;
-        let added = make::<pg_sys::TargetEntry>();
-        *added = *entry;
-        (added.resno, added.ressortgroupref, added.resjunk) = (number, name, junk);
-        push(&mut targets, std::ptr::from_mut(added));
+        let resno = targets.len() as i16 + 1;
+        targets.push(make::placed(pg_sys::TargetEntry { resno, ressortgroupref: name, resjunk: junk, ..*entry }));
     };
     for entry in tree.list_of::<pg_sys::TargetEntry>(outer.targetList) {
         add(entry, renamed(entry.ressortgroupref), entry.resjunk);
     }
     own.into_iter().filter(|entry| entry.ressortgroupref > 0).for_each(|entry| add(entry, entry.ressortgroupref, true));
-    inner.targetList = targets;
+    inner.targetList = make::list(targets);
     if !outer.sortClause.is_null() {
-        for clause in tree.list_of::<pg_sys::SortGroupClause>(outer.sortClause) {
-            // SAFETY: the clauses of a query that the caller owns.
-            unsafe { (*std::ptr::from_ref(clause).cast_mut()).tleSortGroupRef = renamed(clause.tleSortGroupRef) };
-        }
-        inner.sortClause = outer.sortClause;
+        let clauses = tree.list_of::<pg_sys::SortGroupClause>(outer.sortClause).map(|clause| {
+            let name = renamed(clause.tleSortGroupRef);
+            make::placed(pg_sys::SortGroupClause { tleSortGroupRef: name, ..*clause })
+        });
+        inner.sortClause = make::list(clauses);
     }
 }

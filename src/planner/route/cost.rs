@@ -71,16 +71,15 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for
             // longer.
             work.results = 0.0;
         }
-        costs.of(work) + boundary.cost_above + sent(side, &costs)
+        costs.of(work) + boundary.cost_above + sent(tree, side, &costs)
     }
 }
 
 /// The cost of the rows that PostgreSQL computes for the engine and sends along.
-fn sent(side: &EngineSide, costs: &Costs) -> f64 {
+fn sent(tree: Tree<'_>, side: &EngineSide, costs: &Costs) -> f64 {
     let cost = |plan: &pg_sys::Plan| {
-        // SAFETY: a plan has a list of targets.
-        let columns = unsafe { pg_sys::list_length(plan.targetlist) };
-        plan.total_cost + plan.plan_rows * f64::from(columns + 1) * costs.result
+        let columns = tree.list(plan.targetlist).len();
+        plan.total_cost + plan.plan_rows * (columns + 1) as f64 * costs.result
     };
     side.sent().map(cost).sum()
 }
@@ -92,15 +91,11 @@ struct Boundary {
     cost_above: f64,
 }
 
-/// # Safety
-///
-/// A plan of the heap.
-unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited: bool) -> Boundary {
+fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited: bool) -> Boundary {
     use pg_sys::NodeTag::*;
     let (mut plan, mut cost_above, mut times, mut sorted) = (top, 0.0, 1.0, false);
     let Above { mut groups, mut uniques, windows, .. } = *above;
-    // SAFETY: a plan's child, or null.
-    while let Some(below) = unsafe { plan.lefttree.as_ref() } {
+    while let Some(below) = tree.plan(plan.lefttree) {
         let own = (plan.total_cost - below.total_cost - of_subqueries(tree, plan)).max(0.0);
         match plan.type_ {
             T_Sort | T_IncrementalSort => {
@@ -115,8 +110,8 @@ unsafe fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_
             }
             // A limit refers to the rows below; its savings are the heap's alone.
             T_Limit | T_Material => {}
-            T_Gather | T_GatherMerge => times = divisor(tree.required(std::ptr::from_ref(plan).cast_mut())),
-            T_Agg if is_partial(plan) && groups < above.groups => cost_above += own,
+            T_Gather | T_GatherMerge => times = divisor(tree.of_plan(plan)),
+            T_Agg if is_partial(tree, plan) && groups < above.groups => cost_above += own,
             T_Agg | T_Group if groups > 0 => {
                 groups -= 1;
                 cost_above += own;
@@ -139,9 +134,9 @@ fn of_subqueries(tree: Tree<'_>, plan: &pg_sys::Plan) -> f64 {
     subqueries.map(|subquery| subquery.startup_cost + subquery.per_call_cost).sum()
 }
 
-fn is_partial(plan: &pg_sys::Plan) -> bool {
+fn is_partial(tree: Tree<'_>, plan: &pg_sys::Plan) -> bool {
     let skips = |agg: &pg_sys::Agg| agg.aggsplit & pg_sys::AGGSPLITOP_SKIPFINAL != 0;
-    of::<pg_sys::Agg>(plan).is_some_and(skips)
+    tree.of_plan(plan).cast::<pg_sys::Agg>().is_some_and(skips)
 }
 
 /// How many processes share the rows below a node, as the planner reckons.
@@ -153,11 +148,6 @@ fn divisor(gather: Node<'_>) -> f64 {
     };
     let workers = f64::from(workers);
     workers + (1.0 - 0.3 * workers).max(0.0)
-}
-
-fn of<T: Tagged>(plan: &pg_sys::Plan) -> Option<&T> {
-    // SAFETY: a plan is a node; its tag says which.
-    unsafe { Tree::new() }.required(std::ptr::from_ref(plan).cast_mut()).cast()
 }
 
 /// The table that an entry stands for.
@@ -195,9 +185,9 @@ impl<'a> HeapPlan<'a> {
     /// Rows that are joined, and grouped.
     fn flow(&mut self) -> Flow {
         let once = Turns { repeats: 1.0, processes: 1.0 };
-        self.rows(self.plan(self.statement.planTree), once);
+        self.below(self.statement.planTree, once);
         for subplan in self.tree.pointers(self.statement.subplans) {
-            let plan = self.plan(subplan.cast());
+            let Some(plan) = self.tree.plan(subplan.cast()) else { continue };
             // A subquery that reads the rows around it is computed for all of them at once.
             // SAFETY: a set, or null.
             let reads_outside = unsafe { pg_sys::bms_num_members(plan.extParam) > 0 };
@@ -207,17 +197,16 @@ impl<'a> HeapPlan<'a> {
         self.flow
     }
 
-    fn plan(&self, plan: *mut pg_sys::Plan) -> &'a pg_sys::Plan {
-        // SAFETY: a plan of the statement, which is not changed meanwhile.
-        unsafe { &*plan }
+    fn of<T: Tagged>(&self, plan: &'a pg_sys::Plan) -> Option<&'a T> {
+        self.tree.of_plan(plan).cast()
     }
 
     fn below(&mut self, plan: *mut pg_sys::Plan, turns: Turns) -> f64 {
-        if plan.is_null() { 0.0 } else { self.rows(self.plan(plan), turns) }
+        self.tree.plan(plan).map_or(0.0, |plan| self.rows(plan, turns))
     }
 
     fn each_below(&mut self, plans: *mut pg_sys::List, turns: Turns) -> f64 {
-        self.tree.pointers(plans).map(|plan| self.rows(self.plan(plan.cast()), turns)).sum()
+        self.tree.pointers(plans).map(|plan| self.below(plan.cast(), turns)).sum()
     }
 
     /// How many rows a node gives in all its turns; those that are joined and grouped below it are counted.
@@ -233,7 +222,7 @@ impl<'a> HeapPlan<'a> {
             }
             T_NestLoop => {
                 let outer = self.below(plan.lefttree, turns);
-                let looks_up = of::<pg_sys::NestLoop>(plan).is_some_and(|join| !join.nestParams.is_null());
+                let looks_up = self.of::<pg_sys::NestLoop>(plan).is_some_and(|join| !join.nestParams.is_null());
                 // The outer rows are those of all processes.
                 let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
                 let inner = self.below(plan.righttree, Turns { repeats, ..turns });
@@ -251,19 +240,20 @@ impl<'a> HeapPlan<'a> {
                 expected.min(input)
             }
             T_Gather | T_GatherMerge => {
-                let processes = divisor(self.tree.required(std::ptr::from_ref(plan).cast_mut()));
+                let processes = divisor(self.tree.of_plan(plan));
                 self.below(plan.lefttree, Turns { processes, ..turns })
             }
             T_Append => {
-                let parts = of::<pg_sys::Append>(plan).map_or(std::ptr::null_mut(), |append| append.appendplans);
+                let parts = self.of::<pg_sys::Append>(plan).map_or(std::ptr::null_mut(), |append| append.appendplans);
                 self.each_below(parts, turns)
             }
             T_MergeAppend => {
-                let parts = of::<pg_sys::MergeAppend>(plan).map_or(std::ptr::null_mut(), |append| append.mergeplans);
+                let parts =
+                    self.of::<pg_sys::MergeAppend>(plan).map_or(std::ptr::null_mut(), |append| append.mergeplans);
                 self.each_below(parts, turns)
             }
             T_SubqueryScan => {
-                let below = of::<pg_sys::SubqueryScan>(plan).map_or(std::ptr::null_mut(), |scan| scan.subplan);
+                let below = self.of::<pg_sys::SubqueryScan>(plan).map_or(std::ptr::null_mut(), |scan| scan.subplan);
                 self.below(below, turns)
             }
             _ if plan.lefttree.is_null() => or_at_most(plan.plan_rows.max(1.0)),
@@ -281,8 +271,8 @@ impl<'a> HeapPlan<'a> {
     }
 
     /// Pairs that the engine has to look at for a nested loop, or what takes as long.
-    fn pairs(&mut self, plan: &pg_sys::Plan, outer: f64, inner: f64, looks_up: bool) -> f64 {
-        let Some(join) = of::<pg_sys::NestLoop>(plan) else { return 0.0 };
+    fn pairs(&mut self, plan: &'a pg_sys::Plan, outer: f64, inner: f64, looks_up: bool) -> f64 {
+        let Some(join) = self.of::<pg_sys::NestLoop>(plan) else { return 0.0 };
         let found = if looks_up { self.looked_up(plan.righttree) } else { None };
         let others = found.map_or(inner, |(_, rows)| rows);
         let ways = way(compared(self.tree, join.join.joinqual)).into_iter().chain(found.map(|(way, _)| way));
@@ -307,14 +297,13 @@ impl<'a> HeapPlan<'a> {
     /// among how many rows.
     fn looked_up(&mut self, side: *mut pg_sys::Plan) -> Option<(Way, f64)> {
         use pg_sys::NodeTag::*;
-        // SAFETY: a plan's child, or null.
-        let plan = unsafe { side.as_ref() }?;
+        let plan = self.tree.plan(side)?;
         let index = match plan.type_ {
             T_Memoize | T_Material | T_Result | T_Sort | T_Unique => return self.looked_up(plan.lefttree),
-            T_IndexScan => of::<pg_sys::IndexScan>(plan).map(|scan| scan.indexqual),
-            T_IndexOnlyScan => of::<pg_sys::IndexOnlyScan>(plan).map(|scan| scan.indexqual),
-            T_BitmapHeapScan if !plan.lefttree.is_null() => {
-                of::<pg_sys::BitmapIndexScan>(self.plan(plan.lefttree)).map(|scan| scan.indexqual)
+            T_IndexScan => self.of::<pg_sys::IndexScan>(plan).map(|scan| scan.indexqual),
+            T_IndexOnlyScan => self.of::<pg_sys::IndexOnlyScan>(plan).map(|scan| scan.indexqual),
+            T_BitmapHeapScan => {
+                self.of::<pg_sys::BitmapIndexScan>(self.tree.plan(plan.lefttree)?).map(|scan| scan.indexqual)
             }
             _ => None,
         };

@@ -5,7 +5,8 @@ use plan::catalogue::Spread;
 use plan::{AVERAGE_SCALE, Agg, Aggregation, ArithOp, ColumnId, Expr, Literal, Named, Type};
 
 use super::translator::{Scale, Translator, Typed, exact};
-use crate::pg::tree::{Node, push};
+use crate::pg::make;
+use crate::pg::tree::{Node, Shape};
 use crate::pg::value::{self, Form};
 use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::{Conversion, ResultColumn};
@@ -13,9 +14,7 @@ use crate::spec::{Conversion, ResultColumn};
 /// A column of the placeholder, and later of the scan.
 pub struct ScanColumn {
     pub name: String,
-    pub ty: pg_sys::Oid,
-    pub modifier: i32,
-    pub collation: pg_sys::Oid,
+    pub shape: Shape,
 }
 
 /// The engine's computation for a column.
@@ -32,9 +31,7 @@ pub enum Computed {
 pub struct Distinct(pub bool);
 
 struct Column {
-    ty: pg_sys::Oid,
-    modifier: i32,
-    collation: pg_sys::Oid,
+    shape: Shape,
     computed: Computed,
     /// The plan's columns that hold it: none for a value.
     ids: Vec<ColumnId>,
@@ -47,7 +44,7 @@ struct Column {
 struct Replacement<'a> {
     /// The expression of the original query, as it was written.
     stands_for: Node<'a>,
-    by: *mut pg_sys::Node,
+    by: Node<'a>,
 }
 
 #[derive(Default)]
@@ -60,8 +57,7 @@ impl<'a> Columns<'a> {
     /// The replacement of this expression.
     pub fn find(&self, node: Node<'a>) -> Option<*mut pg_sys::Node> {
         let found = self.replacements.iter().find(|replacement| replacement.stands_for.equals(node))?;
-        // SAFETY: copies a node.
-        Some(unsafe { pg_sys::copyObjectImpl(found.by.cast()) }.cast())
+        Some(found.by.copied().as_ptr())
     }
 
     /// One more column; a reference to it. `simple` is the expression, simplified: what is computed.
@@ -73,11 +69,10 @@ impl<'a> Columns<'a> {
         computed: Computed,
         conversion: Conversion,
     ) -> Attempt<*mut pg_sys::Node> {
-        let (ty, modifier, collation) = (simple.sql_type(), simple.type_modifier(), simple.collation());
         let ids = ids(translator, &computed)?;
         let is_numeric = is_numeric(translator, &computed);
-        let var = self.column(Column { ty, modifier, collation, computed, ids, conversion, is_numeric });
-        Ok(self.replace(stands_for, var))
+        let var = self.column(Column { shape: simple.shape(), computed, ids, conversion, is_numeric });
+        Ok(self.replace(translator, stands_for, var))
     }
 
     /// A sum, or with a count an average, of numerics that show different numbers of digits.
@@ -97,7 +92,7 @@ impl<'a> Columns<'a> {
             let count = self.plain(translator, pg_sys::INT8OID, Type::Int64, total(count))?;
             result = quotient(result, count);
         }
-        Ok(self.replace(stands_for, result))
+        Ok(self.replace(translator, stands_for, result))
     }
 
     /// A numeric of a row that shows as many digits as another value says.
@@ -111,7 +106,7 @@ impl<'a> Columns<'a> {
         let number = self.plain(translator, pg_sys::NUMERICOID, number.ty, Computed::Value(number))?;
         let digits = self.plain(translator, pg_sys::INT4OID, digits.ty, Computed::Value(digits))?;
         let rounded = call(pg_sys::F_ROUND_NUMERIC_INT4, pg_sys::NUMERICOID, &[number, digits]);
-        Ok(self.replace(stands_for, rounded))
+        Ok(self.replace(translator, stands_for, rounded))
     }
 
     /// An average of numerics, or of intervals.
@@ -133,7 +128,7 @@ impl<'a> Columns<'a> {
             }
             _ => quotient(sum, count),
         };
-        Ok(self.replace(stands_for, average))
+        Ok(self.replace(translator, stands_for, average))
     }
 
     /// Something to group by that nobody is shown.
@@ -158,8 +153,13 @@ impl<'a> Columns<'a> {
         self.columns.last().and_then(|column| column.ids.first().copied())
     }
 
-    fn replace(&mut self, stands_for: Node<'a>, by: *mut pg_sys::Node) -> *mut pg_sys::Node {
-        self.replacements.push(Replacement { stands_for, by });
+    fn replace(
+        &mut self,
+        translator: &Translator<'a>,
+        stands_for: Node<'a>,
+        by: *mut pg_sys::Node,
+    ) -> *mut pg_sys::Node {
+        self.replacements.push(Replacement { stands_for, by: translator.tree.required(by) });
         by
     }
 
@@ -172,15 +172,15 @@ impl<'a> Columns<'a> {
     ) -> Attempt<*mut pg_sys::Node> {
         let conversion = plain(ty);
         let ids = ids(translator, &computed)?;
-        let (modifier, collation, is_numeric) = (-1, pg_sys::InvalidOid, is_numeric(translator, &computed));
-        Ok(self.column(Column { ty: sql_type, modifier, collation, computed, ids, conversion, is_numeric }))
+        let is_numeric = is_numeric(translator, &computed);
+        Ok(self.column(Column { shape: Shape::of(sql_type), computed, ids, conversion, is_numeric }))
     }
 
     fn column(&mut self, column: Column) -> *mut pg_sys::Node {
+        let shape = column.shape;
         self.columns.push(column);
-        let (position, column) = (self.columns.len() as i16, &self.columns[self.columns.len() - 1]);
-        // SAFETY: makes a node. The placeholder is the one entry of the upper query's range table.
-        unsafe { pg_sys::makeVar(1, position, column.ty, column.modifier, column.collation, 0) }.cast()
+        // The placeholder is the one entry of the upper query's range table.
+        make::placed(make::column(1, self.columns.len() as i16, shape)).cast()
     }
 
     pub fn described(&self) -> Vec<ScanColumn> {
@@ -189,9 +189,7 @@ impl<'a> Columns<'a> {
                 Computed::Value(_) | Computed::Key(_) => format!("c{}", position + 1),
                 Computed::Aggregate(agg, _) => format!("{}{}", agg.aggregate().row().name, position + 1),
             },
-            ty: column.ty,
-            modifier: column.modifier,
-            collation: column.collation,
+            shape: column.shape,
         };
         self.columns.iter().enumerate().map(describe).collect()
     }
@@ -293,13 +291,7 @@ fn quotient(sum: *mut pg_sys::Node, count: *mut pg_sys::Node) -> *mut pg_sys::No
 
 /// A call of a function with a result of this type.
 fn call(function: u32, ty: pg_sys::Oid, arguments: &[*mut pg_sys::Node]) -> *mut pg_sys::Node {
-    let mut list = std::ptr::null_mut();
-    for argument in arguments {
-        push(&mut list, *argument);
-    }
-    let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
-    // SAFETY: makes a node.
-    unsafe { pg_sys::makeFuncExpr(function.into(), ty, list, none, none, form) }.cast()
+    make::placed(make::call(function.into(), ty, pg_sys::InvalidOid, arguments.iter().copied())).cast()
 }
 
 fn is_numeric(translator: &Translator<'_>, computed: &Computed) -> bool {

@@ -1,8 +1,6 @@
 //! Names that the expressions of a SELECT level may refer to: the items of its FROM, by their place in the range
 //! table.
 
-use std::ffi::CStr;
-
 use pgrx::prelude::*;
 
 use super::level::window::Computed;
@@ -10,7 +8,8 @@ use super::translator::{Ask, Asked, Translator, Typed, exact};
 use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, OpenRelation, has_children, keys_determine};
-use crate::pg::value;
+use crate::pg::tree::{Node, Shape, Tree};
+use crate::pg::{make, value};
 use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::RelationNames;
 use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
@@ -21,15 +20,15 @@ pub struct Scope<'a> {
     /// Its only item is what the columns of the query's level have become.
     is_above: bool,
     items: Vec<Item>,
-    /// The order in which the rows of the only item come matters.
+    /// Whether the order in which the rows of the only item come matters.
     pub order_matters: bool,
-    /// In which the rows of the only item come, if a subquery has put them in one and that matters.
+    /// The order of the only item's rows, if a subquery has ordered them and the order matters.
     pub order: Option<Vec<SortKey>>,
-    /// The level is translated a second time, too, and must give the same rows.
+    /// Whether the level is translated a second time too, and must give the same rows.
     pub is_repeated: bool,
-    /// Its window functions that are computed.
+    /// The window functions of the level, as far as they are computed.
     pub windows: Vec<Computed<'a>>,
-    /// What is compared in the simple CASEs that are being translated, innermost last.
+    /// The compared values of the simple CASEs that are being translated, innermost last.
     pub case_values: Vec<Typed>,
     /// The columns of the subquery whose comparison is being translated.
     pub compared: Vec<Attempt<Typed>>,
@@ -107,7 +106,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Whether a column of a grouped query needs no grouping: its table's primary key is among the keys.
-    pub fn depends_on(&self, column: &pg_sys::Var, keys: *mut pg_sys::List) -> bool {
+    pub fn depends_on(&self, column: &pg_sys::Var, keys: &[Node<'_>]) -> bool {
         let item = self.items.iter().find(|item| item.index == column.varno && column.varlevelsup == 0);
         match item.map(|item| &item.rows) {
             Some(Rows::Table(Table { keyed: Some(relid), .. }) | Rows::Sent { keyed: Some(relid), .. }) => {
@@ -119,9 +118,8 @@ impl<'a> Scope<'a> {
 }
 
 /// The query's name for an item of FROM.
-pub fn alias(entry: &pg_sys::RangeTblEntry) -> String {
-    // SAFETY: every item has such a name.
-    unsafe { CStr::from_ptr((*entry.eref).aliasname) }.to_string_lossy().into_owned()
+pub fn alias(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> String {
+    tree.name_of_item(entry).map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 impl<'a> Translator<'a> {
@@ -157,7 +155,7 @@ impl<'a> Translator<'a> {
             tables.push(plan::Table { relid: relid.to_u32(), attnums: Vec::new() });
         }
         let relid = Some(entry.relid.to_u32());
-        let names = RelationNames { alias: alias(entry), relid, ..RelationNames::default() };
+        let names = RelationNames { alias: alias(self.tree, entry), relid, ..RelationNames::default() };
         let source = Source::Tables { tables, apart };
         let relation = self.add_relation(Relation::new(source, Vec::new()), names)?;
         let keyed = keyed(entry);
@@ -194,9 +192,8 @@ impl<'a> Translator<'a> {
             _ => None,
         });
         let attnum = attnum.ok_or_else(|| Why::Expression.of("table without a column"))?;
-        // SAFETY: makes a node.
-        let var = unsafe { &*pg_sys::makeVar(index, attnum, pg_sys::InvalidOid, -1, pg_sys::InvalidOid, 0) };
-        Ok(self.variable(var, Ask::default())?.expr)
+        let column = self.tree.placed(make::column(index, attnum, Shape::of(pg_sys::InvalidOid)));
+        Ok(self.variable(column, Ask::default())?.expr)
     }
 
     /// The value of a column of this level, or of one around it.
@@ -256,8 +253,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-    /// An outer column as a subquery sees it. It may get any of several equal values, which shows if two zeros are
-    /// equal.
+/// An outer column as a subquery sees it. It may get any of several equal values, which shows if two zeros are
+/// equal.
 fn seen_by(ask: Ask, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
     if var.varlevelsup > 0 && typed.ty.is_float() && !ask.only_compared {
         return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));

@@ -8,8 +8,8 @@ use plan::catalogue::{self, Call, Kind};
 use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Named, Plan, Rel, Relation, Type};
 
 use super::scope::Scope;
-use crate::pg::tree::{Node, Tree, push};
-use crate::pg::value;
+use crate::pg::tree::{Node, Tree};
+use crate::pg::{catalog, value};
 use crate::planner::translate::expr::compare::{Comparison, truth_test};
 use crate::planner::translate::level::sent::Sent;
 use crate::planner::words::operators::{self, Called};
@@ -72,8 +72,8 @@ pub struct Translator<'a> {
     pub families: Vec<(pg_sys::Oid, Vec<pg_sys::Oid>)>,
     columns: Vec<Type>,
     params: Vec<Type>,
-    /// The parameters' expressions, for `custom_exprs`.
-    param_exprs: *mut pg_sys::List,
+    /// The parameters' expressions.
+    param_exprs: Vec<Node<'a>>,
     sources: Vec<Source>,
     /// The level that is being translated, behind those around it.
     pub scopes: Vec<Scope<'a>>,
@@ -85,7 +85,7 @@ pub struct Translator<'a> {
 pub struct Finished<'a> {
     pub plan: Plan,
     /// The expressions of its parameters, and what is taken of them.
-    pub params: *mut pg_sys::List,
+    pub params: Vec<Node<'a>>,
     pub sources: Vec<Source>,
     /// Rows that PostgreSQL computes for it.
     pub sent: Vec<Sent<'a>>,
@@ -105,7 +105,7 @@ pub enum Asked {
     ScaleOf(i16),
 }
 
-/// What is asked of an expression: less than its value, perhaps. Nothing of it holds for the operands unless they are told.
+/// A reader's demand on an expression, which may be less than its value. It does not hold for the operands.
 #[derive(Clone, Copy, Default)]
 pub struct Ask {
     /// It may as well be false where it is null.
@@ -132,7 +132,7 @@ impl<'a> Translator<'a> {
             families: Vec::new(),
             columns: Vec::new(),
             params: Vec::new(),
-            param_exprs: std::ptr::null_mut(),
+            param_exprs: Vec::new(),
             sources: Vec::new(),
             scopes: Vec::new(),
             pending: Vec::new(),
@@ -198,17 +198,17 @@ impl<'a> Translator<'a> {
     /// A parameter: the one that there is for such a value already, or a new one.
     pub fn parameter(&mut self, ty: Type, source: Source, expr: *mut pg_sys::Node) -> Expr {
         let node = self.tree.required(expr);
-        let is_known = |(at, known): (usize, Node<'_>)| {
+        let is_known = |(at, known): (usize, &Node<'_>)| {
             let same = (self.params[at], self.sources[at]) == (ty, source) && known.equals(node);
             same.then_some(Expr::Param { index: at as u16 })
         };
-        if let Some(known) = self.tree.list(self.param_exprs).enumerate().find_map(is_known) {
+        if let Some(known) = self.param_exprs.iter().enumerate().find_map(is_known) {
             return known;
         }
         let index = self.params.len() as u16;
         self.params.push(ty);
         self.sources.push(source);
-        push(&mut self.param_exprs, expr);
+        self.param_exprs.push(node);
         Expr::Param { index }
     }
 
@@ -222,8 +222,7 @@ impl<'a> Translator<'a> {
     pub fn forget_params(&mut self, known: usize) {
         self.params.truncate(known);
         self.sources.truncate(known);
-        // SAFETY: a list that is ours.
-        self.param_exprs = unsafe { pg_sys::list_truncate(self.param_exprs, known as i32) };
+        self.param_exprs.truncate(known);
     }
 
     /// Tries a translation. If it fails, everything is as before, except that outer columns it has asked for stay
@@ -391,8 +390,7 @@ impl<'a> Translator<'a> {
                 comparison.between(self, left, right)
             }
             // Of an operator that simplification has put there the function may not be known yet.
-            // SAFETY: looks it up.
-            _ => self.function(unsafe { pg_sys::get_opcode(op.opno) }, op.inputcollid, &arguments, || {
+            _ => self.function(catalog::function_of_operator(op.opno), op.inputcollid, &arguments, || {
                 operator_reason(op.opno)
             }),
         }
@@ -497,8 +495,7 @@ impl<'a> Translator<'a> {
         if constant.constisnull {
             return Ok(exact(Expr::Literal { ty, value: None }, ty));
         }
-        // SAFETY: the constant is of the type that `type_of` was asked for.
-        unsafe { constant_literal(constant.constvalue, ty) }
+        constant_literal(constant)
     }
 
     fn call(&mut self, called: Called, arguments: &[Node<'a>], reason: impl Fn() -> Reason) -> Attempt<Typed> {
@@ -551,24 +548,24 @@ pub fn cast(typed: Typed, to: Type) -> Expr {
     }
 }
 
-/// # Safety
-///
-/// As for [`value::literal`], except that the scale of numerics comes from the value.
-pub unsafe fn constant_literal(datum: pg_sys::Datum, ty: Type) -> Attempt<Typed> {
+/// A constant of the tree; a numeric has the scale that it shows.
+pub fn constant_literal(constant: &pg_sys::Const) -> Attempt<Typed> {
+    let ty = value::type_of(constant.consttype).ok_or_else(|| type_reason(constant.consttype))?;
+    if constant.constisnull {
+        return Ok(exact(Expr::Literal { ty, value: None }, ty));
+    }
+    // SAFETY: a constant's value is of its type, which `type_of` was asked for.
+    let literal = |ty| unsafe { value::literal(constant.constvalue, ty) }.map_err(|what| Why::Value.of(what));
     if let Type::Decimal128 { .. } = ty {
-        // SAFETY: a numeric by the caller's promise.
-        let Ok((value, scale)) = (unsafe { value::numeric(datum) }) else {
-            // SAFETY: as above.
-            let stored = unsafe { value::literal(datum, Type::Opaque) }.map_err(|what| Why::Value.of(what))?;
-            let args = vec![Expr::Literal { ty: Type::Opaque, value: Some(stored) }];
+        // SAFETY: a numeric.
+        let Ok((value, scale)) = (unsafe { value::numeric(constant.constvalue) }) else {
+            let args = vec![Expr::Literal { ty: Type::Opaque, value: Some(literal(Type::Opaque)?) }];
             return Ok(exact(Expr::Call { function: Named::FromStored, ty: Type::Numeric, args }, Type::Numeric));
         };
         let ty = Type::Decimal128 { scale };
         return Ok(exact(Expr::Literal { ty, value: Some(Literal::Decimal(value)) }, ty));
     }
-    // SAFETY: by the caller's promise.
-    let value = Some(unsafe { value::literal(datum, ty) }.map_err(|what| Why::Value.of(what))?);
-    Ok(exact(Expr::Literal { ty, value }, ty))
+    Ok(exact(Expr::Literal { ty, value: Some(literal(ty)?) }, ty))
 }
 
 /// Whether it stands for a column of a subquery that something is compared with.

@@ -2,6 +2,8 @@
 
 use pgrx::pg_sys::{self, NodeTag::*};
 
+use crate::pg::tree::Tree;
+
 /// How many of each kind; what is not counted costs the same on both sides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Above {
@@ -14,13 +16,10 @@ pub struct Above {
 }
 
 impl Above {
-    /// # Safety
-    ///
-    /// Null, or a finished plan whose nodes have no child but the left one.
-    pub unsafe fn of(mut plan: *const pg_sys::Plan) -> Above {
+    /// Counts the nodes of a plan that have no child but the left one.
+    pub fn of(tree: Tree<'_>, mut plan: *mut pg_sys::Plan) -> Above {
         let mut above = Above::default();
-        // SAFETY: by the caller's promise.
-        while let Some(node) = unsafe { plan.as_ref() } {
+        while let Some(node) = tree.plan(plan) {
             match node.type_ {
                 T_Agg | T_Group => above.groups += 1,
                 T_Unique => above.uniques += 1,

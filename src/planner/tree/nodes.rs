@@ -14,14 +14,15 @@ use super::split::Split;
 use super::unplanned::Reads;
 use crate::pg::catalog;
 use crate::pg::compat;
+use crate::pg::make;
 use crate::pg::session;
-use crate::pg::tree::{Node, Tree, make, push, string_node, text};
+use crate::pg::tree::{Node, Shape, Tree};
 use crate::planner::rewrite::insert;
 use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::level::sent::Sent;
 use crate::planner::words::reason::{Reason, Why};
 use crate::settings;
-use crate::spec::{CHOOSER, ChooserSpec, ENGINE, HeapSide, ScanSpec, Unasked, to_node};
+use crate::spec::{CHOOSER, ChooserSpec, ENGINE, HeapSide, Unasked, to_node};
 
 /// The plan of the upper query, its function scan replaced by the engine's.
 pub struct EngineSide {
@@ -51,8 +52,8 @@ impl EngineSide {
 
     /// PostgreSQL's nodes above the engine's scan, which itself may sort in place of one.
     pub fn above(&self) -> Above {
-        // SAFETY: a finished plan.
-        let above = unsafe { Above::of(self.plan) };
+        // SAFETY: a finished plan, which is left as it is.
+        let above = Above::of(unsafe { Tree::new() }, self.plan);
         Above { sorts: above.sorts || self.demand.is_sorted, ..above }
     }
 
@@ -64,11 +65,9 @@ impl EngineSide {
     /// Whether PostgreSQL does nothing with the engine's rows but to hand them on.
     pub fn hands_on(&self) -> bool {
         // SAFETY: a finished plan, whose tree is left as it is.
-        let mut targets = unsafe { Tree::new() }.list_of::<pg_sys::TargetEntry>(self.scan().targetlist);
-        let is_column = |target: &pg_sys::TargetEntry| {
-            // SAFETY: a target has an expression.
-            unsafe { (*target.expr).type_ == pg_sys::NodeTag::T_Var }
-        };
+        let tree = unsafe { Tree::new() };
+        let mut targets = tree.list_of::<pg_sys::TargetEntry>(self.scan().targetlist);
+        let is_column = |target: &pg_sys::TargetEntry| tree.required(target.expr).tag() == pg_sys::NodeTag::T_Var;
         std::ptr::eq(self.plan, self.scan()) && !self.filters_above() && targets.all(is_column)
     }
 
@@ -79,7 +78,7 @@ impl EngineSide {
         let types = |list| {
             tree.list_of::<pg_sys::TargetEntry>(list).filter(|entry| !entry.resjunk).map(move |entry| {
                 let expr = tree.required(entry.expr);
-                (expr.sql_type(), modifier_when_planned(expr), expr.collation())
+                Shape { modifier: modifier_when_planned(expr), ..expr.shape() }
             })
         };
         types(targets).eq(types(own))
@@ -134,9 +133,10 @@ pub unsafe fn engine_side(
             }
             match plan.type_ {
                 pg_sys::NodeTag::T_FunctionScan => {
-                    let leaf = leaf(tree, plan, &split.spec, split.params);
+                    let mut private = vec![to_node(&split.spec)];
+                    private.extend(sent.iter().map(|statement| statement.cast::<pg_sys::Node>()));
+                    let leaf = leaf(tree, plan, split.params, private);
                     *link = &raw mut (*leaf).scan.plan;
-                    sent.iter().for_each(|statement| push(&mut (*leaf).custom_private, *statement));
                     let relids = split.spec.plan.tables().map(|table| table.relid.into()).collect();
                     let (plan, demand) = ((*upper).planTree, Demand::of(&split.spec.plan));
                     return Ok(EngineSide {
@@ -174,29 +174,31 @@ fn methods(name: &CStr) -> *const pg_sys::CustomScanMethods {
 }
 
 /// Our scan in the place of a function scan on the placeholder.
+///
+/// # Safety
+///
+/// The function scan is the caller's to change.
 unsafe fn leaf(
     tree: Tree<'_>,
     function_scan: &pg_sys::Plan,
-    spec: &ScanSpec,
-    params: *mut pg_sys::List,
+    params: Vec<Node<'_>>,
+    private: Vec<*mut pg_sys::Node>,
 ) -> *mut pg_sys::CustomScan {
-    let leaf = make::<pg_sys::CustomScan>();
-    leaf.scan.plan = *function_scan;
-    leaf.scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
-    leaf.custom_exprs = params;
-    push(&mut leaf.custom_private, to_node(spec));
-    leaf.methods = methods(ENGINE);
+    let params = make::list(params.into_iter().map(Node::as_ptr::<pg_sys::Node>));
     // SAFETY: a well-formed plan that is ours: its only variables are those of the placeholder, entry 1.
     unsafe {
         pg_sys::fix_opfuncids(params.cast());
         for list in [function_scan.targetlist, function_scan.qual] {
             let variables = pg_sys::pull_var_clause(list.cast(), 0);
-            for var in tree.list_of::<pg_sys::Var>(variables) {
-                (*std::ptr::from_ref(var).cast_mut()).varno = pg_sys::INDEX_VAR;
-            }
+            tree.list_of_mut::<pg_sys::Var>(variables).for_each(|var| var.varno = pg_sys::INDEX_VAR);
         }
     }
-    leaf
+    let mut scan: pg_sys::CustomScan = make::blank();
+    scan.scan.plan = pg_sys::Plan { type_: pg_sys::NodeTag::T_CustomScan, ..*function_scan };
+    scan.custom_exprs = params;
+    scan.custom_private = make::list(private);
+    scan.methods = methods(ENGINE);
+    make::placed(scan)
 }
 
 /// Both sides under the node that chooses; `compared` if the query did not ask for the engine.
@@ -222,12 +224,12 @@ pub unsafe fn with_engine(
                 with_reason(heap, &reason, options)
             };
         }
-        let node = engine_first(tree, heap, &side, rows.targetlist, rows);
-        push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
+        let mut node = engine_first(tree, heap, &side, rows.targetlist, rows);
+        node.custom_plans = make::list([side.plan, std::ptr::from_ref(rows).cast_mut()]);
         // The cost of the heap's plan is no reason to compile the nodes above the engine.
-        let side = HeapSide::Planned { jit_flags: std::mem::take(&mut (*heap).jitFlags) };
+        let planned = HeapSide::Planned { jit_flags: std::mem::take(&mut (*heap).jitFlags) };
         let unasked = compared.map(|compared| Unasked { other_cost: Some(compared.heap) });
-        push(&mut node.custom_private, to_node(&ChooserSpec { heap: side, unasked }));
+        node.custom_private = make::list([to_node(&ChooserSpec { heap: planned, unasked })]);
         if let Some(compared) = compared {
             node.scan.plan.startup_cost = settings::engine_costs().startup;
             node.scan.plan.total_cost = compared.engine;
@@ -252,32 +254,30 @@ pub unsafe fn with_unplanned(
     unsafe {
         let (tree, statement) = (Tree::new(), side.statement);
         reads.hand_to(&mut *statement);
-        let node = engine_first(tree, statement, &side, (*query).targetList, &*side.plan);
+        let mut node = engine_first(tree, statement, &side, (*query).targetList, &*side.plan);
+        node.custom_plans = make::list([side.plan]);
         let spec = ChooserSpec { heap: HeapSide::Unplanned { options }, unasked: None };
-        push(&mut node.custom_private, to_node(&spec));
-        push(&mut node.custom_private, query);
+        node.custom_private = make::list([to_node(&spec), query.cast()]);
         (*statement).jitFlags = 0;
         finish(statement, node, options)
     }
 }
 
-/// A node that chooses, with the engine's side as its first, and as many rows as `rows` says.
+/// A node that chooses, of which the engine's side is to be the first, with as many rows as `rows` says.
 unsafe fn engine_first(
     tree: Tree<'_>,
     statement: *mut pg_sys::PlannedStmt,
     side: &EngineSide,
     targets: *mut pg_sys::List,
     rows: &pg_sys::Plan,
-) -> &'static mut pg_sys::CustomScan {
+) -> pg_sys::CustomScan {
     // SAFETY: the caller's statement, which it owns, as it does the side.
     unsafe {
         add_relations(tree, statement, side);
         (*statement).transientPlan |= side.is_momentary;
         name_columns(side.leaf, statement, &side.columns);
         number_from(ENGINE_NUMBERS, side.plan);
-        let node = chooser(tree, statement, targets, rows, &*side.plan);
-        push(&mut node.custom_plans, side.plan);
-        node
+        chooser(tree, statement, targets, rows, &*side.plan)
     }
 }
 
@@ -307,13 +307,15 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
                 continue;
             }
             let Some(relkind) = catalog::class(relid, |class| class.relkind) else { continue };
-            let entry = make::<pg_sys::RangeTblEntry>();
-            entry.rtekind = pg_sys::RTEKind::RTE_RELATION;
-            entry.relid = relid;
-            entry.relkind = relkind;
-            entry.rellockmode = pg_sys::AccessShareLock as i32;
-            entry.eref = pg_sys::makeAlias(text(&catalog::relation_name(relid)), std::ptr::null_mut());
-            push(&mut heap.rtable, std::ptr::from_mut(entry));
+            let entry = make::placed(pg_sys::RangeTblEntry {
+                rtekind: pg_sys::RTEKind::RTE_RELATION,
+                relid,
+                relkind,
+                rellockmode: pg_sys::AccessShareLock as i32,
+                eref: make::alias(&catalog::relation_name(relid), std::ptr::null_mut()),
+                ..make::blank()
+            });
+            make::append(&mut heap.rtable, entry);
             compat::is_always_read(heap, tree.list(heap.rtable).len());
             heap.relationOids = pg_sys::list_append_unique_oid(heap.relationOids, relid);
         }
@@ -356,18 +358,13 @@ pub unsafe fn left_alone(
     }
 }
 
-unsafe fn heap_alone(
-    heap: *mut pg_sys::PlannedStmt,
-    reason: &Reason,
-    unasked: Option<Unasked>,
-) -> &'static mut pg_sys::CustomScan {
+unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason, unasked: Option<Unasked>) -> pg_sys::CustomScan {
     // SAFETY: by the callers' promise.
     unsafe {
         let rows = &**insert::source(heap);
-        let node = chooser(Tree::new(), heap, rows.targetlist, rows, rows);
-        push(&mut node.custom_plans, std::ptr::from_ref(rows).cast_mut());
-        let spec = ChooserSpec { heap: HeapSide::Alone(reason.clone()), unasked };
-        push(&mut node.custom_private, to_node(&spec));
+        let mut node = chooser(Tree::new(), heap, rows.targetlist, rows, rows);
+        node.custom_plans = make::list([std::ptr::from_ref(rows).cast_mut()]);
+        node.custom_private = make::list([to_node(&ChooserSpec { heap: HeapSide::Alone(reason.clone()), unasked })]);
         node
     }
 }
@@ -381,54 +378,53 @@ unsafe fn chooser(
     targets: *mut pg_sys::List,
     rows: &pg_sys::Plan,
     costs: &pg_sys::Plan,
-) -> &'static mut pg_sys::CustomScan {
-    let node = make::<pg_sys::CustomScan>();
+) -> pg_sys::CustomScan {
+    let entries: Vec<_> = tree.list_of::<pg_sys::TargetEntry>(targets).filter(|entry| !entry.resjunk).collect();
+    let columns = |item: i32| {
+        let shapes = entries.iter().map(|entry| tree.required(entry.expr).shape());
+        (1..).zip(shapes).map(move |(number, shape)| make::placed(make::column(item, number, shape)))
+    };
+    let names = entries.iter().map(|entry| {
+        let sval = if entry.resname.is_null() { make::text("?column?") } else { entry.resname };
+        make::placed(pg_sys::String { sval, ..make::blank() })
+    });
+    // SAFETY: the caller's statement, which it owns.
+    let index = unsafe {
+        make::append(&mut (*statement).rtable, name_entry("anker", make::list(names)));
+        pg_sys::list_length((*statement).rtable)
+    };
+    let shown = (1..)
+        .zip(&entries)
+        .zip(columns(pg_sys::INDEX_VAR))
+        .map(|((resno, entry), column)| make::placed(pg_sys::TargetEntry { expr: column.cast(), resno, ..**entry }));
+    let mut node: pg_sys::CustomScan = make::blank();
     node.scan.plan.startup_cost = costs.startup_cost;
     node.scan.plan.total_cost = costs.total_cost;
+    node.scan.plan.plan_rows = rows.plan_rows;
+    node.scan.plan.plan_width = rows.plan_width;
+    node.scan.plan.targetlist = make::list(shown);
+    node.custom_scan_tlist = make::list((1..).zip(columns(index)).map(|(number, column)| make::target(column, number)));
+    node.custom_relids = make::singleton(index);
     node.methods = methods(CHOOSER);
-    // SAFETY: the caller's plan, which it owns.
-    unsafe {
-        node.scan.plan.plan_rows = rows.plan_rows;
-        node.scan.plan.plan_width = rows.plan_width;
-        let index = pg_sys::list_length((*statement).rtable) + 1;
-        let mut names = std::ptr::null_mut();
-        let entries = tree.list_of::<pg_sys::TargetEntry>(targets).filter(|e| !e.resjunk);
-        for (position, entry) in entries.enumerate() {
-            let number = (position + 1) as i16;
-            let expr = tree.required(entry.expr);
-            let var =
-                |varno| pg_sys::makeVar(varno, number, expr.sql_type(), expr.type_modifier(), expr.collation(), 0);
-            let column = make::<pg_sys::TargetEntry>();
-            *column = *entry;
-            column.expr = var(pg_sys::INDEX_VAR).cast();
-            column.resno = number;
-            push(&mut node.scan.plan.targetlist, std::ptr::from_mut(column));
-            let target = pg_sys::makeTargetEntry(var(index).cast(), number, std::ptr::null_mut(), false);
-            push(&mut node.custom_scan_tlist, target);
-            let name = if entry.resname.is_null() { text("?column?") } else { entry.resname };
-            push(&mut names, pg_sys::makeString(name));
-        }
-        push(&mut (*statement).rtable, name_entry("anker", names));
-        node.custom_relids = pg_sys::bms_make_singleton(index);
-    }
     node
 }
 
 /// Puts the node where the statement's rows come from; above it what makes a cursor scroll, if that is wanted.
 unsafe fn finish(
     heap: *mut pg_sys::PlannedStmt,
-    node: &'static mut pg_sys::CustomScan,
+    mut node: pg_sys::CustomScan,
     options: i32,
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the caller's plan, which it owns; the node is new.
     unsafe {
+        let tree = Tree::new();
         let place = insert::source(heap);
         if place != &raw mut (*heap).planTree {
-            keep_constants(node, &**place);
+            keep_constants(tree, &mut node, &**place);
         }
-        let mut top = &raw mut node.scan.plan;
+        let mut top = make::placed(node).cast::<pg_sys::Plan>();
         if must_scroll(&*heap, options) {
-            top = material(Tree::new(), &mut *top);
+            top = material(tree, &*top);
         }
         *place = top;
         number_from(CHOOSER_NUMBERS, top);
@@ -437,18 +433,14 @@ unsafe fn finish(
 }
 
 /// For a dropped column of the table that an INSERT fills the executor wants to see a constant.
-unsafe fn keep_constants(node: &mut pg_sys::CustomScan, rows: &pg_sys::Plan) {
-    // SAFETY: lists of finished plans; the node's entries are its own.
-    unsafe {
-        let tree = Tree::new();
-        let entries = tree.list_of::<pg_sys::TargetEntry>(node.scan.plan.targetlist);
-        let originals = tree.list_of::<pg_sys::TargetEntry>(rows.targetlist).filter(|entry| !entry.resjunk);
-        for (column, entry) in entries.zip(originals) {
-            if tree.required(entry.expr).cast::<pg_sys::Const>().is_some() {
-                (*std::ptr::from_ref(column).cast_mut()).expr = entry.expr;
-            }
-        }
-    }
+fn keep_constants(tree: Tree<'_>, node: &mut pg_sys::CustomScan, rows: &pg_sys::Plan) {
+    let columns = tree.list_of::<pg_sys::TargetEntry>(node.scan.plan.targetlist);
+    let originals = tree.list_of::<pg_sys::TargetEntry>(rows.targetlist).filter(|entry| !entry.resjunk);
+    let columns = columns.zip(originals).map(|(column, original)| {
+        let is_constant = tree.required(original.expr).cast::<pg_sys::Const>().is_some();
+        make::placed(pg_sys::TargetEntry { expr: if is_constant { original.expr } else { column.expr }, ..*column })
+    });
+    node.scan.plan.targetlist = make::list(columns);
 }
 
 /// A cursor scrolls if it was declared so, or, unless it was declared not to, if its heap plan can run backwards.
@@ -460,51 +452,45 @@ unsafe fn must_scroll(heap: &pg_sys::PlannedStmt, options: i32) -> bool {
     has(pg_sys::CURSOR_OPT_SCROLL) || declared && may_scroll()
 }
 
-unsafe fn material(tree: Tree<'_>, below: &'static mut pg_sys::Plan) -> *mut pg_sys::Plan {
-    let node = make::<pg_sys::Material>();
+/// A node that keeps the rows below it.
+fn material(tree: Tree<'_>, below: &pg_sys::Plan) -> *mut pg_sys::Plan {
+    let columns = tree.list_of::<pg_sys::TargetEntry>(below.targetlist).map(|entry| {
+        let column = make::column(pg_sys::OUTER_VAR, entry.resno, tree.required(entry.expr).shape());
+        make::placed(pg_sys::TargetEntry { expr: make::placed(column).cast(), ..*entry })
+    });
+    let mut node: pg_sys::Material = make::blank();
     node.plan.startup_cost = below.startup_cost;
     node.plan.total_cost = below.total_cost;
     node.plan.plan_rows = below.plan_rows;
     node.plan.plan_width = below.plan_width;
-    for entry in tree.list_of::<pg_sys::TargetEntry>(below.targetlist) {
-        let column = make::<pg_sys::TargetEntry>();
-        *column = *entry;
-        let expr = tree.required(entry.expr);
-        let (ty, modifier, collation) = (expr.sql_type(), expr.type_modifier(), expr.collation());
-        // SAFETY: makes a node.
-        column.expr = unsafe { pg_sys::makeVar(pg_sys::OUTER_VAR, entry.resno, ty, modifier, collation, 0) }.cast();
-        push(&mut node.plan.targetlist, std::ptr::from_mut(column));
-    }
-    node.plan.lefttree = below;
-    &raw mut node.plan
+    node.plan.targetlist = make::list(columns);
+    node.plan.lefttree = std::ptr::from_ref(below).cast_mut();
+    make::placed(node).cast()
 }
 
 /// The scan's own columns, over a range table entry that gives them names.
 unsafe fn name_columns(leaf: *mut pg_sys::CustomScan, heap: *mut pg_sys::PlannedStmt, columns: &[ScanColumn]) {
-    let mut names = std::ptr::null_mut();
-    // SAFETY: the caller's plan, which it owns; new nodes.
+    let names = make::strings(columns.iter().map(|column| &column.name));
+    // SAFETY: the caller's plans, which it owns; new nodes.
     unsafe {
-        let index = pg_sys::list_length((*heap).rtable) + 1;
-        for (position, column) in columns.iter().enumerate() {
-            let number = (position + 1) as i16;
-            let var = pg_sys::makeVar(index, number, column.ty, column.modifier, column.collation, 0);
-            let target = pg_sys::makeTargetEntry(var.cast(), number, std::ptr::null_mut(), false);
-            push(&mut (*leaf).custom_scan_tlist, target);
-            push(&mut names, string_node(&column.name));
-        }
-        push(&mut (*heap).rtable, name_entry("engine", names));
+        make::append(&mut (*heap).rtable, name_entry("engine", names));
+        let index = pg_sys::list_length((*heap).rtable);
+        let column = |(number, column): (i16, &ScanColumn)| {
+            make::target(make::placed(make::column(index, number, column.shape)), number)
+        };
+        (*leaf).custom_scan_tlist = make::list((1..).zip(columns).map(column));
         (*leaf).custom_relids = pg_sys::bms_make_singleton(index);
     }
 }
 
 /// A range table entry as the planner leaves it of a function: nothing but names.
 fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEntry {
-    let entry = make::<pg_sys::RangeTblEntry>();
-    entry.rtekind = pg_sys::RTEKind::RTE_FUNCTION;
-    // SAFETY: makes a node of valid parts.
-    entry.eref = unsafe { pg_sys::makeAlias(text(name), columns) };
-    entry.inFromCl = true;
-    entry
+    make::placed(pg_sys::RangeTblEntry {
+        rtekind: pg_sys::RTEKind::RTE_FUNCTION,
+        eref: make::alias(name, columns),
+        inFromCl: true,
+        ..make::blank()
+    })
 }
 
 /// Numbers of nodes must differ within a statement: those of the heap plan stay, ours begin far behind.

@@ -2,41 +2,27 @@
 
 use pgrx::prelude::*;
 
-use crate::pg::tree::{make, push, string_node, text};
+use crate::pg::make;
 use crate::planner::translate::columns::ScanColumn;
 
 /// `function() AS engine(columns)`
 pub fn entry(function: pg_sys::Oid, columns: &[ScanColumn]) -> *mut pg_sys::RangeTblEntry {
-    let result = make::<pg_sys::RangeTblFunction>();
-    let mut names = std::ptr::null_mut();
-    for column in columns {
-        push(&mut names, string_node(&column.name));
-        push(&mut result.funccolnames, string_node(&column.name));
-        // SAFETY: lists that only we know.
-        unsafe {
-            result.funccoltypes = pg_sys::lappend_oid(result.funccoltypes, column.ty);
-            result.funccoltypmods = pg_sys::lappend_int(result.funccoltypmods, column.modifier);
-            result.funccolcollations = pg_sys::lappend_oid(result.funccolcollations, column.collation);
-        }
-    }
-    result.funccolcount = columns.len() as i32;
-    let entry = make::<pg_sys::RangeTblEntry>();
-    // SAFETY: makes nodes out of valid parts.
-    unsafe {
-        let call = pg_sys::makeFuncExpr(
-            function,
-            pg_sys::RECORDOID,
-            std::ptr::null_mut(),
-            pg_sys::InvalidOid,
-            pg_sys::InvalidOid,
-            pg_sys::CoercionForm::COERCE_EXPLICIT_CALL,
-        );
-        (*call).funcretset = true;
-        result.funcexpr = call.cast();
-        entry.eref = pg_sys::makeAlias(text("engine"), names);
-    }
-    entry.rtekind = pg_sys::RTEKind::RTE_FUNCTION;
-    push(&mut entry.functions, std::ptr::from_mut(result));
-    entry.inFromCl = true;
-    entry
+    let call = make::call(function, pg_sys::RECORDOID, pg_sys::InvalidOid, [] as [*mut pg_sys::Node; 0]);
+    let names = || make::strings(columns.iter().map(|column| &column.name));
+    let result = pg_sys::RangeTblFunction {
+        funcexpr: make::placed(pg_sys::FuncExpr { funcretset: true, ..call }).cast(),
+        funccolcount: columns.len() as i32,
+        funccolnames: names(),
+        funccoltypes: make::oids(columns.iter().map(|column| column.shape.ty)),
+        funccoltypmods: make::integers(columns.iter().map(|column| column.shape.modifier)),
+        funccolcollations: make::oids(columns.iter().map(|column| column.shape.collation)),
+        ..make::blank()
+    };
+    make::placed(pg_sys::RangeTblEntry {
+        rtekind: pg_sys::RTEKind::RTE_FUNCTION,
+        functions: make::list([make::placed(result)]),
+        eref: make::alias("engine", names()),
+        inFromCl: true,
+        ..make::blank()
+    })
 }

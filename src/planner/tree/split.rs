@@ -24,8 +24,8 @@ use plan::{Rel, Relation};
 use super::placeholder;
 use crate::pg::compat;
 use crate::pg::relation::expected_rows;
-use crate::pg::tree::{Node, Tree, make, push};
-use crate::pg::walk;
+use crate::pg::tree::{Node, Tree};
+use crate::pg::{make, walk};
 use crate::planner::rewrite::nested::{Nested, nested};
 use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::level::ordered::Arranged;
@@ -43,7 +43,7 @@ pub struct Split<'a> {
     /// Rows that PostgreSQL computes below the engine.
     pub sent: Vec<Sent<'a>>,
     /// Expressions of the plan's parameters.
-    pub params: *mut pg_sys::List,
+    pub params: Vec<Node<'a>>,
     /// The upper query, over the placeholder.
     pub upper: *mut pg_sys::Query,
     /// The placeholder's columns.
@@ -58,8 +58,7 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
     let mut translator = Translator::new(tree);
     // SAFETY: by the caller's promise.
     let functions = unsafe { walk::functions_of(std::ptr::from_ref(query).cast_mut()) };
-    // SAFETY: as above.
-    let Top { query, mut level, ungrouped } = unsafe { top(&mut translator, query)? };
+    let Top { query, mut level, ungrouped } = top(&mut translator, query)?;
     if !ungrouped && is_grouped(query) {
         restrict_groups(&mut translator, query, &mut level);
     }
@@ -71,21 +70,18 @@ pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_s
         level.rel = Rel::Top { input, keys: Vec::new(), order, range: Box::default() };
     }
     let columns = level.columns.described();
-    let upper = upper_query(query, placeholder::entry(function, &columns), &level, ungrouped);
-    // SAFETY: a new query.
-    unsafe {
-        match arranged {
-            Arranged::Not => {}
-            Arranged::Sorted => without_order(tree, &mut *upper),
-            Arranged::Limited => (*upper).limitOffset = std::ptr::null_mut(),
-        }
+    let mut upper = upper_query(query, placeholder::entry(function, &columns), &level, ungrouped);
+    match arranged {
+        Arranged::Not => {}
+        Arranged::Sorted => without_order(tree, &mut upper),
+        Arranged::Limited => upper.limitOffset = std::ptr::null_mut(),
     }
     let (output, result_columns) = level.columns.returned();
     let Finished { plan, params, sources, sent, names } = translator.finish(level.rel, output)?;
     let sent_names = sent.iter().map(|sent| sent.name.clone()).collect();
     let functions = functions.into_iter().map(|function| function.to_u32()).collect();
     let spec = ScanSpec { plan, sources, columns: result_columns, functions, sent: sent_names, names };
-    Ok(Split { spec, sent, params, upper, columns })
+    Ok(Split { spec, sent, params, upper: make::placed(upper), columns })
 }
 
 /// The level that is nearest to PostgreSQL.
@@ -96,16 +92,11 @@ struct Top<'a> {
     ungrouped: bool,
 }
 
-/// # Safety
-///
-/// As for [`split`].
-unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Top<'a>> {
-    // SAFETY: by the caller's promise, here and below; a nested query's relations are locked too.
-    let open = |translator: &mut Translator<'a>, query, purpose| unsafe { open_level(translator, query, purpose) };
+fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Top<'a>> {
     let has_windows = query.hasWindowFuncs;
     if let Some(Nested { query, item }) = nested(translator.tree, query) {
         let level = translator.attempt(|translator| {
-            let level = open(translator, query, Use::Top)?;
+            let level = open_level(translator, query, Use::Top)?;
             // It is not to be PostgreSQL that computes all of it.
             let sent = translator.sent.iter().find(|sent| sent.relation_of(item).is_some());
             if has_windows && !fits_into_memory(&translator.relations) {
@@ -117,9 +108,9 @@ unsafe fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> 
             return Ok(Top { query, level, ungrouped: false });
         }
     }
-    match translator.attempt(|translator| open(translator, query, Use::Top)) {
+    match translator.attempt(|translator| open_level(translator, query, Use::Top)) {
         Err(reason) if is_grouped(query) => {
-            let level = translator.attempt(|translator| open(translator, query, Use::TopUngrouped));
+            let level = translator.attempt(|translator| open_level(translator, query, Use::TopUngrouped));
             Ok(Top { query, level: level.map_err(|_| reason)?, ungrouped: true })
         }
         level => Ok(Top { query, level: level?, ungrouped: false }),
@@ -140,20 +131,19 @@ fn fits_into_memory(relations: &[Relation]) -> bool {
 fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
     let columns = level.columns.read_by_engine(translator);
     translator.enter(Scope::above(query, columns));
-    let mut left = std::ptr::null_mut();
-    for conjunct in translator.tree.node(level.quals).into_iter().flat_map(Node::conjuncts) {
+    let mut left = Vec::new();
+    for conjunct in level.quals.into_iter().flat_map(Node::conjuncts) {
         let waiting = translator.pending.len();
         match translator.attempt(|translator| translator.row_condition(conjunct.simplified())) {
             Ok(condition) => {
                 let groups = std::mem::replace(&mut level.rel, Rel::Row);
                 level.rel = translator.with_pending(groups, waiting).filter_by(condition);
             }
-            Err(_) => push(&mut left, conjunct.as_ptr::<pg_sys::Node>()),
+            Err(_) => left.push(conjunct.as_ptr::<pg_sys::Node>()),
         }
     }
     translator.scopes.pop();
-    // SAFETY: a list of expressions.
-    level.quals = if left.is_null() { left.cast() } else { unsafe { pg_sys::make_ands_explicit(left).cast() } };
+    level.quals = if left.is_empty() { None } else { translator.tree.node(make::all_of(left)) };
 }
 
 /// The rest of the query, over the placeholder; `groups`: with its groups.
@@ -162,36 +152,29 @@ fn upper_query(
     placeholder: *mut pg_sys::RangeTblEntry,
     level: &Opened<'_>,
     groups: bool,
-) -> *mut pg_sys::Query {
-    let upper = make::<pg_sys::Query>();
-    *upper = *query;
-    upper.rtable = std::ptr::null_mut();
-    push(&mut upper.rtable, placeholder);
-    let reference = make::<pg_sys::RangeTblRef>();
-    reference.rtindex = 1;
-    let from = make::<pg_sys::FromExpr>();
-    push(&mut from.fromlist, reference);
-    from.quals = level.quals;
-    upper.jointree = from;
-    upper.targetList = level.targets.cast();
-    compat::without_group_entry(upper);
+) -> pg_sys::Query {
+    let pointer = |node: Option<Node<'_>>| node.map_or(std::ptr::null_mut(), Node::as_ptr);
+    let mut upper = pg_sys::Query {
+        rtable: make::list([placeholder]),
+        jointree: make::from_first(pointer(level.quals)),
+        targetList: pointer(level.targets).cast(),
+        hasSubLinks: false,
+        cteList: std::ptr::null_mut(),
+        setOperations: std::ptr::null_mut(),
+        havingQual: pointer(level.having),
+        constraintDeps: std::ptr::null_mut(),
+        ..*query
+    };
+    compat::without_group_entry(&mut upper);
     if !groups {
-        compat::without_grouping(upper);
+        compat::without_grouping(&mut upper);
     }
-    upper.hasSubLinks = false;
-    upper.cteList = std::ptr::null_mut();
-    upper.setOperations = std::ptr::null_mut();
-    upper.havingQual = level.having;
-    upper.constraintDeps = std::ptr::null_mut();
     upper
 }
 
 /// Takes away ORDER BY, and what is computed for it alone.
 fn without_order(tree: Tree<'_>, upper: &mut pg_sys::Query) {
     upper.sortClause = std::ptr::null_mut();
-    let mut returned = std::ptr::null_mut();
-    for entry in tree.list_of::<pg_sys::TargetEntry>(upper.targetList).filter(|entry| !entry.resjunk) {
-        push(&mut returned, std::ptr::from_ref(entry).cast_mut());
-    }
-    upper.targetList = returned;
+    let returned = tree.list_of::<pg_sys::TargetEntry>(upper.targetList).filter(|entry| !entry.resjunk);
+    upper.targetList = make::list(returned.map(|entry| std::ptr::from_ref(entry).cast_mut()));
 }

@@ -10,9 +10,10 @@ use pgrx::prelude::*;
 
 use crate::pg::catalog;
 use crate::pg::compat;
+use crate::pg::make;
 use crate::pg::session;
 use crate::pg::symbols;
-use crate::pg::tree::{Tree, make, push};
+use crate::pg::tree::Tree;
 use crate::pg::walk;
 use crate::shared::{self, TableState};
 
@@ -124,13 +125,15 @@ impl Reads {
             is_view || entry.rtekind == pg_sys::RTEKind::RTE_RELATION
         };
         for entry in tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).filter(is_relation) {
-            let own = make::<pg_sys::RangeTblEntry>();
+            let mut own: pg_sys::RangeTblEntry = make::blank();
             (own.rtekind, own.relid, own.relkind) = (entry.rtekind, entry.relid, entry.relkind);
             (own.rellockmode, own.inh, own.inFromCl) = (entry.rellockmode, entry.inh, entry.inFromCl);
             (own.alias, own.eref) = (entry.alias, entry.eref);
-            // SAFETY: an entry of the query, and a new one.
-            unsafe { compat::with_permissions_of(query, entry, own, &mut self.permissions) };
-            push(&mut self.entries, std::ptr::from_mut(own));
+            // SAFETY: an entry of the query, and a new one; a list of our own.
+            unsafe {
+                compat::with_permissions_of(query, entry, &mut own, &mut self.permissions);
+                make::append(&mut self.entries, make::placed(own));
+            }
         }
     }
 

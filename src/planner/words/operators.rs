@@ -4,8 +4,8 @@ use pgrx::prelude::*;
 use plan::catalogue::{Aggregate, BitAgg, FloatAgg, PairAgg, Spread};
 use plan::{ArithOp, CmpOp, Listing, Type};
 
-use crate::pg::compat;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::Node;
+use crate::pg::{catalog, compat};
 
 // Operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL names only some in C.
 const BOOL_FAMILY: u32 = 424;
@@ -44,12 +44,8 @@ pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
     if operator.to_u32() >= pg_sys::FirstNormalObjectId {
         return None;
     }
-    // SAFETY: a catalog lookup; the list is freshly made.
-    let (tree, list) = unsafe { (Tree::new(), compat::meanings_of_operator(operator)) };
-    tree.pointers(list).find_map(|entry| {
-        // SAFETY: the elements of this list are of that type.
-        let entry = unsafe { &*entry.cast::<compat::MeaningOfOperator>() };
-        let op = match compat::strategy(entry) {
+    catalog::meanings_of_operator(operator).into_iter().find_map(|(family, strategy)| {
+        let op = match strategy {
             pg_sys::BTLessStrategyNumber => CmpOp::Lt,
             pg_sys::BTLessEqualStrategyNumber => CmpOp::Le,
             pg_sys::BTEqualStrategyNumber => CmpOp::Eq,
@@ -58,7 +54,7 @@ pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
             compat::NOT_EQUAL => CmpOp::Ne,
             _ => return None,
         };
-        let family = entry.opfamily_id.to_u32();
+        let family = family.to_u32();
         is_known(family).then_some((family, op))
     })
 }

@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Tree};
 
 /// Whether it has groups, be it that all rows are one.
 pub fn is_grouped(query: &pg_sys::Query) -> bool {
@@ -20,10 +20,10 @@ pub fn is_true(condition: Node<'_>) -> bool {
 }
 
 /// Whether two windows have the same rows in the same order.
-pub fn has_order_of(one: &pg_sys::WindowClause, other: &pg_sys::WindowClause) -> bool {
-    // SAFETY: lists of a valid query.
-    unsafe {
-        pg_sys::equal(one.partitionClause.cast(), other.partitionClause.cast())
-            && pg_sys::equal(one.orderClause.cast(), other.orderClause.cast())
-    }
+pub fn has_order_of(tree: Tree<'_>, one: &pg_sys::WindowClause, other: &pg_sys::WindowClause) -> bool {
+    let same = |one, other| match (tree.node::<pg_sys::List>(one), tree.node(other)) {
+        (Some(one), Some(other)) => one.equals(other),
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    same(one.partitionClause, other.partitionClause) && same(one.orderClause, other.orderClause)
 }

@@ -18,7 +18,7 @@ impl<'a> Translator<'a> {
     pub fn listed(&mut self, aggref: &'a pg_sys::Aggref, of: Listing, arrival: Vec<SortKey>) -> Attempt<Translated> {
         let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
         let filter = filter.as_ref();
-        let targets = Targets::of(self.tree, aggref.args.cast());
+        let targets = Targets::of(self.tree.node(aggref.args));
         let distinct = !aggref.aggdistinct.is_null();
         // DISTINCT sorts by all arguments, those of ORDER BY first.
         let clauses = if distinct { aggref.aggdistinct } else { aggref.aggorder };

@@ -6,7 +6,8 @@ use plan::{Agg, ArithOp, ColumnId, Expr, Type, WindowFunction};
 
 use super::call::{Translated, check_row_order, where_true};
 use crate::pg::catalog::function_name;
-use crate::pg::tree::{Node, make, push};
+use crate::pg::make;
+use crate::pg::tree::Node;
 use crate::planner::translate::columns;
 use crate::planner::translate::{Scale, Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
@@ -125,18 +126,19 @@ impl<'a> Translator<'a> {
 
     /// An aggregate over a frame.
     fn window_aggregate(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
-        let aggref = make::<pg_sys::Aggref>();
-        aggref.aggfnoid = func.winfnoid;
-        aggref.aggtype = func.wintype;
-        aggref.inputcollid = func.inputcollid;
-        aggref.aggfilter = func.aggfilter;
-        aggref.aggstar = func.winstar;
-        aggref.aggkind = b'n' as _;
-        for (number, argument) in (1..).zip(self.tree.list(func.args)) {
-            // SAFETY: makes a node around an expression.
-            let entry = unsafe { pg_sys::makeTargetEntry(argument.as_ptr(), number, std::ptr::null_mut(), false) };
-            push(&mut aggref.args, entry);
-        }
+        let arguments = (1..).zip(self.tree.list(func.args));
+        let aggref = self.tree.placed(pg_sys::Aggref {
+            aggfnoid: func.winfnoid,
+            aggtype: func.wintype,
+            inputcollid: func.inputcollid,
+            aggfilter: func.aggfilter,
+            aggstar: func.winstar,
+            aggkind: b'n' as _,
+            args: make::list(
+                arguments.map(|(number, argument)| make::target::<pg_sys::Node>(argument.as_ptr(), number)),
+            ),
+            ..make::blank()
+        });
         if func.winfnoid.to_u32() == pg_sys::F_SUM_FLOAT4 {
             check_row_order(aggref)?;
             return self.sum_of_reals(func);

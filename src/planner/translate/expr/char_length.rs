@@ -68,8 +68,7 @@ impl<'a> Origins<'a> {
         let entry = self.entry(query, var.varno)?;
         match entry.rtekind {
             pg_sys::RTEKind::RTE_JOIN => self.follow(self.tree.list(entry.joinaliasvars).nth(column)?, levels),
-            // SAFETY: a subquery's entry has its query, which belongs to the tree.
-            pg_sys::RTEKind::RTE_SUBQUERY => self.follow_result(unsafe { &*entry.subquery }, column, levels),
+            pg_sys::RTEKind::RTE_SUBQUERY => self.follow_result(self.tree.subquery(entry)?, column, levels),
             pg_sys::RTEKind::RTE_CTE => {
                 let levels = &levels[..levels.len().checked_sub(entry.ctelevelsup as usize)?];
                 let (_, query) = named_query(self.tree, (*levels.last()?)?, entry).ok()?;
@@ -103,8 +102,7 @@ impl<'a> Origins<'a> {
         }
         let entry = self.entry(query, operand.cast::<pg_sys::RangeTblRef>()?.rtindex)?;
         let is_subquery = entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY;
-        // SAFETY: as above.
-        self.follow_result(is_subquery.then(|| unsafe { &*entry.subquery })?, column, levels)
+        self.follow_result(self.tree.subquery(entry).filter(|_| is_subquery)?, column, levels)
     }
 
     fn entry(&self, query: &pg_sys::Query, index: i32) -> Option<&'a pg_sys::RangeTblEntry> {

@@ -129,11 +129,9 @@ pub fn truth_test(test: pg_sys::BoolTestType::Type, arg: Expr) -> Expr {
 
 /// Equality by bytes.
 pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
-    // SAFETY: a catalog lookup.
-    if collation != pg_sys::InvalidOid && unsafe { pg_sys::get_collation_isdeterministic(collation) } {
-        Ok(())
-    } else {
-        Err(Why::Collation.of("nondeterministic collation"))
+    match catalog::is_deterministic(collation) {
+        true => Ok(()),
+        false => Err(Why::Collation.of("nondeterministic collation")),
     }
 }
 
@@ -195,9 +193,10 @@ pub fn named_locale(locale: &str) -> Expr {
 /// Requires that rows are alike by the type's own equality: ORDER BY … USING an operator brings along that of its
 /// operator class.
 pub fn require_own_equality(clause: &pg_sys::SortGroupClause, node: Node<'_>) -> Attempt<()> {
-    // SAFETY: a catalog look-up.
-    let own = unsafe { (*pg_sys::lookup_type_cache(node.sql_type(), pg_sys::TYPECACHE_EQ_OPR as i32)).eq_opr };
-    if own == clause.eqop { Ok(()) } else { Err(operator_reason(clause.eqop)) }
+    match catalog::equality(node.sql_type()) == clause.eqop {
+        true => Ok(()),
+        false => Err(operator_reason(clause.eqop)),
+    }
 }
 
 /// Equal values are those that are equal to the engine.

@@ -10,30 +10,12 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 use super::compare::{Comparison, TextOrder, named_locale};
 use super::numeric::{comparable, has_images};
 use crate::pg::catalog::type_name;
-use crate::pg::tree::{Node, Tagged};
+use crate::pg::tree::Node;
 use crate::planner::translate::{Scale, Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Why, node_reason, operator_reason};
 
 /// The most nodes of an expression that is repeated: it must not double with every level that repeats it.
 const MAX_REPEATED: usize = 1000;
-
-macro_rules! tagged {
-    ($($node:ident => $tag:ident),* $(,)?) => {
-        $(impl Tagged for pg_sys::$node {
-            const TAG: pg_sys::NodeTag = pg_sys::NodeTag::$tag;
-        })*
-    };
-}
-
-tagged! {
-    CaseExpr => T_CaseExpr,
-    CaseTestExpr => T_CaseTestExpr,
-    CaseWhen => T_CaseWhen,
-    CoalesceExpr => T_CoalesceExpr,
-    MinMaxExpr => T_MinMaxExpr,
-    RowCompareExpr => T_RowCompareExpr,
-    SubscriptingRef => T_SubscriptingRef,
-}
 
 impl<'a> Translator<'a> {
     pub fn conditional(&mut self, node: Node<'a>) -> Attempt<Typed> {
@@ -51,11 +33,9 @@ impl<'a> Translator<'a> {
         } else if let Some(rows) = node.cast::<pg_sys::RowCompareExpr>() {
             self.row_comparison(rows)
         } else {
-            match node.tag() {
-                // SAFETY: these two are operator expressions by another name.
-                pg_sys::NodeTag::T_DistinctExpr => self.distinct(unsafe { &*node.as_ptr::<pg_sys::OpExpr>() }),
-                // SAFETY: as above.
-                pg_sys::NodeTag::T_NullIfExpr => self.null_if(unsafe { &*node.as_ptr::<pg_sys::OpExpr>() }),
+            match (node.operator(), node.tag()) {
+                (Some(op), pg_sys::NodeTag::T_DistinctExpr) => self.distinct(op),
+                (Some(op), pg_sys::NodeTag::T_NullIfExpr) => self.null_if(op),
                 _ => Err(node_reason(node)),
             }
         }

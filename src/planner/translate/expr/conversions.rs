@@ -5,7 +5,8 @@ use plan::catalogue::Kind;
 use plan::{Named, Type};
 
 use super::functions::apply;
-use crate::pg::tree::{Node, push, text};
+use crate::pg::make;
+use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, node_reason};
 use crate::spec::Source;
@@ -71,16 +72,8 @@ impl<'a> Translator<'a> {
 
     /// The value of a setting when the query starts.
     fn setting(&mut self, name: &str) -> Typed {
-        let mut arguments = std::ptr::null_mut();
-        let none = pg_sys::InvalidOid;
-        let (function, form) = (pg_sys::F_CURRENT_SETTING_TEXT, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
-        // SAFETY: makes nodes: a text, and a call of a function that takes one.
-        let call = unsafe {
-            let name = pg_sys::Datum::from(pg_sys::cstring_to_text(text(name)));
-            let name = pg_sys::makeConst(pg_sys::TEXTOID, -1, pg_sys::DEFAULT_COLLATION_OID, -1, name, false, false);
-            push(&mut arguments, name);
-            pg_sys::makeFuncExpr(function.into(), pg_sys::TEXTOID, arguments, none, none, form)
-        };
+        let (function, name) = (pg_sys::F_CURRENT_SETTING_TEXT.into(), make::text_constant(name));
+        let call = make::placed(make::call(function, pg_sys::TEXTOID, pg_sys::InvalidOid, [name]));
         exact(self.parameter(Type::Text, Source::Value, call.cast()), Type::Text)
     }
 }

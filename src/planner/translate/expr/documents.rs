@@ -1,12 +1,12 @@
 //! Parts of documents: jsonb and json.
 
 use pgrx::prelude::*;
-use plan::{Document, Expr, Literal, Named, Type};
+use plan::{Document, Expr, Literal, Named};
 
 use super::functions::apply;
-use super::lists::elements;
 use crate::pg::tree::Node;
-use crate::planner::translate::{Translator, Typed, constant_literal, exact};
+use crate::pg::value;
+use crate::planner::translate::{Translator, Typed, constant_literal};
 use crate::planner::words::reason::{Attempt, Reason};
 
 /// The operation of PostgreSQL's function.
@@ -104,15 +104,10 @@ impl<'a> Translator<'a> {
 /// The steps of a path that is constant and has no null in it.
 fn steps(path: Node<'_>) -> Option<Vec<Typed>> {
     let constant = path.cast::<pg_sys::Const>().filter(|constant| !constant.constisnull)?;
-    // SAFETY: a not-null constant of type text[], whose elements are texts.
-    unsafe {
-        let (_, steps) = elements(constant.constvalue);
-        let text = |step: Option<pg_sys::Datum>| match constant_literal(step?, Type::Text).ok()?.expr {
-            Expr::Literal { value: Some(Literal::Text(text)), .. } => {
-                Some(exact(Expr::Literal { ty: Type::Text, value: Some(Literal::Text(text)) }, Type::Text))
-            }
-            _ => None,
-        };
-        steps.into_iter().map(text).collect()
-    }
+    let text = |step: &pg_sys::Const| {
+        let typed = constant_literal(step).ok()?;
+        let is_text = matches!(typed.expr, Expr::Literal { value: Some(Literal::Text(_)), .. });
+        is_text.then_some(typed)
+    };
+    value::elements(constant).1.iter().map(text).collect()
 }

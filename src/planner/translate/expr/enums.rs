@@ -4,8 +4,7 @@
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Listed, Listing, Literal, Named, SortKey, Type};
 
-use crate::pg::tree::{push, text};
-use crate::pg::value;
+use crate::pg::{catalog, make, value};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::spec::Source;
 
@@ -40,26 +39,14 @@ impl Translator<'_> {
 /// `enum_range(NULL::ty)`.
 fn all_values(ty: pg_sys::Oid) -> *mut pg_sys::Node {
     let (ty, _) = value::without_domain(ty, -1);
-    let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
-    let mut arguments = std::ptr::null_mut();
-    // SAFETY: makes nodes; a catalog lookup.
-    unsafe {
-        push(&mut arguments, pg_sys::makeNullConst(ty, -1, none));
-        let array = pg_sys::get_array_type(ty);
-        pg_sys::makeFuncExpr(pg_sys::F_ENUM_RANGE_ANYENUM.into(), array, arguments, none, none, form).cast()
-    }
+    let array = catalog::array_type(ty).unwrap_or(pg_sys::InvalidOid);
+    let function = pg_sys::F_ENUM_RANGE_ANYENUM.into();
+    make::placed(make::call(function, array, pg_sys::InvalidOid, [make::null(ty)])).cast()
 }
 
 /// `array_to_string(all, between)`.
 fn joined_labels(all: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
-    let (function, collation) = (pg_sys::F_ARRAY_TO_STRING_ANYARRAY_TEXT, pg_sys::DEFAULT_COLLATION_OID);
-    let mut arguments = std::ptr::null_mut();
-    // SAFETY: makes nodes.
-    unsafe {
-        push(&mut arguments, all);
-        let between = pg_sys::Datum::from(pg_sys::cstring_to_text(text(BETWEEN_LABELS)));
-        push(&mut arguments, pg_sys::makeConst(pg_sys::TEXTOID, -1, collation, -1, between, false, false));
-        pg_sys::makeFuncExpr(function.into(), pg_sys::TEXTOID, arguments, none, none, form).cast()
-    }
+    let function = pg_sys::F_ARRAY_TO_STRING_ANYARRAY_TEXT.into();
+    let arguments = [all, make::text_constant(BETWEEN_LABELS).cast()];
+    make::placed(make::call(function, pg_sys::TEXTOID, pg_sys::InvalidOid, arguments)).cast()
 }

@@ -6,8 +6,8 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::compare::{Comparison, require_deterministic};
 use super::functions::{apply, negation};
-use crate::pg::tree::{Node, Tagged, make, push, string_node, text};
-use crate::pg::value;
+use crate::pg::tree::{Node, Shape};
+use crate::pg::{catalog, make, value};
 use crate::planner::translate::level::unfolded::element_of;
 use crate::planner::translate::{Ask, Translator, Typed, boolean, constant_literal, exact};
 use crate::planner::words::reason::{Attempt, Why, operator_reason, type_reason};
@@ -15,10 +15,6 @@ use crate::spec::Source;
 
 /// Longer lists are rows that something is looked up in.
 const MAX_LIST: usize = 1000;
-
-impl Tagged for pg_sys::ArrayExpr {
-    const TAG: pg_sys::NodeTag = pg_sys::NodeTag::T_ArrayExpr;
-}
 
 impl<'a> Translator<'a> {
     /// OR, or AND, of the comparisons with each of a few elements.
@@ -51,7 +47,8 @@ impl<'a> Translator<'a> {
         }
         if let Some(list) = array.cast::<pg_sys::SubLink>().filter(|list| is_array(list)) {
             let element = value::element_of(array.sql_type()).ok_or_else(|| type_reason(array.sql_type()))?;
-            let link = self.link(node, left, (pg_sys::Oid::from(element.oid), array.collation()), list.subselect);
+            let element = Shape { collation: array.collation(), ..Shape::of(element.oid.into()) };
+            let link = self.link(node, left, element, list.subselect);
             return self.subquery_value(link, ask);
         }
         if self.contains_more_than_values(array) {
@@ -64,8 +61,7 @@ impl<'a> Translator<'a> {
             compared_with_nothing(&self.expression(left)?)?;
             return Ok(boolean(Expr::Literal { ty: Type::Bool, value: None }));
         }
-        // SAFETY: a not-null constant of an array type.
-        let (element_type, elements) = unsafe { elements(constant.constvalue) };
+        let (element_type, elements) = value::elements(constant);
         if elements.len() > MAX_LIST {
             return self.looked_up(node, left, array, ask);
         }
@@ -73,15 +69,10 @@ impl<'a> Translator<'a> {
         if elements.is_empty() {
             compared_with_nothing(&left)?;
         }
-        let ty = value::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
+        value::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
         let mut args = Vec::with_capacity(elements.len());
-        for element in elements {
-            let right = match element {
-                None => exact(Expr::Literal { ty, value: None }, ty),
-                // SAFETY: an element is of the array's element type.
-                Some(datum) => unsafe { constant_literal(datum, ty) }?,
-            };
-            args.push(comparison.between(self, left.clone(), right)?.expr);
+        for element in &elements {
+            args.push(comparison.between(self, left.clone(), constant_literal(element)?)?.expr);
         }
         Ok(joined(node.useOr, args))
     }
@@ -143,42 +134,32 @@ impl<'a> Translator<'a> {
         left: Node<'a>,
         array: Node<'a>,
     ) -> Attempt<&'a pg_sys::SubLink> {
-        // SAFETY: a catalog lookup; new nodes of valid parts, which nobody changes once they are made.
-        unsafe {
-            let element = pg_sys::get_element_type(array.sql_type());
-            if element == pg_sys::InvalidOid {
-                return Err(type_reason(array.sql_type()));
-            }
-            let collation = array.collation();
-            let mut arguments = std::ptr::null_mut();
-            push(&mut arguments, array.as_ptr::<pg_sys::Node>());
-            let (function, form) = (pg_sys::F_UNNEST_ANYARRAY, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
-            let call = pg_sys::makeFuncExpr(function.into(), element, arguments, collation, collation, form);
-            (*call).funcretset = true;
-            let of_rows = make::<pg_sys::RangeTblFunction>();
-            of_rows.funcexpr = call.cast();
-            of_rows.funccolcount = 1;
-            let entry = make::<pg_sys::RangeTblEntry>();
-            entry.rtekind = pg_sys::RTEKind::RTE_FUNCTION;
-            push(&mut entry.functions, std::ptr::from_mut(of_rows));
-            let mut names = std::ptr::null_mut();
-            push(&mut names, string_node("element"));
-            entry.eref = pg_sys::makeAlias(text("list"), names);
-            entry.inFromCl = true;
-            let reference = make::<pg_sys::RangeTblRef>();
-            reference.rtindex = 1;
-            let from = make::<pg_sys::FromExpr>();
-            push(&mut from.fromlist, std::ptr::from_mut(reference));
-            let query = make::<pg_sys::Query>();
-            query.commandType = pg_sys::CmdType::CMD_SELECT;
-            query.canSetTag = true;
-            push(&mut query.rtable, std::ptr::from_mut(entry));
-            query.jointree = from;
-            let column = pg_sys::makeVar(1, 1, element, -1, collation, 0);
-            let target = pg_sys::makeTargetEntry(column.cast(), 1, text("element"), false);
-            push(&mut query.targetList, target);
-            Ok(self.link(node, left, (element, collation), std::ptr::from_mut(query).cast()))
-        }
+        let element = catalog::element_type(array.sql_type()).ok_or_else(|| type_reason(array.sql_type()))?;
+        let shape = Shape { collation: array.collation(), ..Shape::of(element) };
+        let call =
+            make::call(pg_sys::F_UNNEST_ANYARRAY.into(), element, shape.collation, [array.as_ptr::<pg_sys::Node>()]);
+        let of_rows = pg_sys::RangeTblFunction {
+            funcexpr: make::placed(pg_sys::FuncExpr { funcretset: true, ..call }).cast(),
+            funccolcount: 1,
+            ..make::blank()
+        };
+        let entry = pg_sys::RangeTblEntry {
+            rtekind: pg_sys::RTEKind::RTE_FUNCTION,
+            functions: make::list([make::placed(of_rows)]),
+            eref: make::alias("list", make::strings(["element"])),
+            inFromCl: true,
+            ..make::blank()
+        };
+        let column = make::target(make::placed(make::column(1, 1, shape)), 1);
+        let query = pg_sys::Query {
+            commandType: pg_sys::CmdType::CMD_SELECT,
+            canSetTag: true,
+            rtable: make::list([make::placed(entry)]),
+            jointree: make::from_first(std::ptr::null_mut()),
+            targetList: make::list([column]),
+            ..make::blank()
+        };
+        Ok(self.link(node, left, shape, make::placed(query).cast()))
     }
 
     /// `left operator ANY (list)`, or ALL, of a list whose column is of this type and collation.
@@ -186,27 +167,31 @@ impl<'a> Translator<'a> {
         &self,
         node: &'a pg_sys::ScalarArrayOpExpr,
         left: Node<'a>,
-        (element, collation): (pg_sys::Oid, pg_sys::Oid),
+        element: Shape,
         list: *mut pg_sys::Node,
     ) -> &'a pg_sys::SubLink {
-        let compared = make::<pg_sys::Param>();
-        compared.paramkind = pg_sys::ParamKind::PARAM_SUBLINK;
-        compared.paramid = 1;
-        compared.paramtype = element;
-        compared.paramtypmod = -1;
-        compared.paramcollid = collation;
-        let test = make::<pg_sys::OpExpr>();
-        test.opno = node.opno;
-        test.opfuncid = node.opfuncid;
-        test.opresulttype = pg_sys::BOOLOID;
-        test.inputcollid = node.inputcollid;
-        push(&mut test.args, left.as_ptr::<pg_sys::Node>());
-        push(&mut test.args, std::ptr::from_mut(compared));
-        let link = make::<pg_sys::SubLink>();
-        link.subLinkType = if node.useOr { pg_sys::SubLinkType::ANY_SUBLINK } else { pg_sys::SubLinkType::ALL_SUBLINK };
-        link.testexpr = std::ptr::from_mut(test).cast();
-        link.subselect = list;
-        link
+        let compared = make::placed(pg_sys::Param {
+            paramkind: pg_sys::ParamKind::PARAM_SUBLINK,
+            paramid: 1,
+            paramtype: element.ty,
+            paramtypmod: element.modifier,
+            paramcollid: element.collation,
+            ..make::blank()
+        });
+        let test = make::placed(pg_sys::OpExpr {
+            opno: node.opno,
+            opfuncid: node.opfuncid,
+            opresulttype: pg_sys::BOOLOID,
+            inputcollid: node.inputcollid,
+            args: make::list([left.as_ptr(), compared.cast::<pg_sys::Node>()]),
+            ..make::blank()
+        });
+        self.tree.placed(pg_sys::SubLink {
+            subLinkType: if node.useOr { pg_sys::SubLinkType::ANY_SUBLINK } else { pg_sys::SubLinkType::ALL_SUBLINK },
+            testexpr: test.cast(),
+            subselect: list,
+            ..make::blank()
+        })
     }
 }
 
@@ -217,10 +202,8 @@ fn is_array(link: &pg_sys::SubLink) -> bool {
 
 /// `node IS NULL`.
 fn make_null_test(node: Node<'_>) -> *mut pg_sys::Node {
-    let test = make::<pg_sys::NullTest>();
-    test.arg = node.as_ptr();
-    test.nulltesttype = pg_sys::NullTestType::IS_NULL;
-    std::ptr::from_mut(test).cast()
+    let nulltesttype = pg_sys::NullTestType::IS_NULL;
+    make::placed(pg_sys::NullTest { arg: node.as_ptr(), nulltesttype, ..make::blank() }).cast()
 }
 
 /// PostgreSQL computes it all the same.
@@ -238,23 +221,4 @@ fn joined(any: bool, mut args: Vec<Expr>) -> Typed {
         1 => args.remove(0),
         _ => Expr::Bool { op, args },
     })
-}
-
-/// Element type and elements of an array.
-///
-/// # Safety
-///
-/// `datum` is a not-null array.
-pub unsafe fn elements(datum: pg_sys::Datum) -> (pg_sys::Oid, Vec<Option<pg_sys::Datum>>) {
-    // SAFETY: an array by the caller's promise; deconstruct_array fills all three.
-    unsafe {
-        let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
-        let element = (*array).elemtype;
-        let (mut length, mut by_value, mut align) = (0, false, 0);
-        pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
-        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
-        pg_sys::deconstruct_array(array, element, length as i32, by_value, align, &mut values, &mut nulls, &mut count);
-        let all = (0..count as usize).map(|i| (!*nulls.add(i)).then(|| *values.add(i))).collect();
-        (element, all)
-    }
 }

@@ -6,7 +6,8 @@ use plan::{Expr, Literal, Named, Type};
 
 use super::compare::{letters_of, named_locale, require_deterministic};
 use super::functions::apply;
-use crate::pg::tree::{Node, push};
+use crate::pg::make;
+use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
@@ -38,16 +39,9 @@ impl<'a> Translator<'a> {
 
     /// A constant text in small letters, by PostgreSQL itself.
     fn lower_constant(&mut self, node: Node<'a>, collation: pg_sys::Oid) -> Attempt<Typed> {
-        let mut arguments = std::ptr::null_mut();
-        push(&mut arguments, node.as_ptr::<pg_sys::Node>());
-        let (function, text) = (pg_sys::Oid::from(pg_sys::F_LOWER_TEXT), pg_sys::TEXTOID);
-        let form = pg_sys::CoercionForm::COERCE_EXPLICIT_CALL;
-        // SAFETY: makes a node around one of the query.
-        let lower = unsafe {
-            let call = pg_sys::makeFuncExpr(function, text, arguments, collation, collation, form);
-            self.tree.required(call)
-        };
-        self.expression(lower.simplified())
+        let arguments = [node.as_ptr::<pg_sys::Node>()];
+        let lower = make::placed(make::call(pg_sys::F_LOWER_TEXT.into(), pg_sys::TEXTOID, collation, arguments));
+        self.expression(self.tree.required(lower).simplified())
     }
 
     /// `~` and its like.

@@ -6,8 +6,9 @@ use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Interval, Literal, Named, Type, pattern};
 
 use super::functions::{apply, field};
+use crate::pg::make;
 use crate::pg::tree::Node;
-use crate::planner::translate::{Translator, Typed, boolean, cast, exact};
+use crate::planner::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 use crate::spec::Source;
 
@@ -299,9 +300,8 @@ impl<'a> Translator<'a> {
     pub fn session_zone(&mut self) -> Typed {
         let known = self.session_zone_so_far();
         let zone = known.unwrap_or_else(|| {
-            // SAFETY: makes a node; nobody looks at its value.
-            let nothing = unsafe { pg_sys::makeNullConst(pg_sys::TEXTOID, -1, pg_sys::InvalidOid) };
-            self.parameter(Type::Text, Source::SessionZone, nothing.cast())
+            // Nobody looks at its value.
+            self.parameter(Type::Text, Source::SessionZone, make::null(pg_sys::TEXTOID).cast())
         });
         exact(zone, Type::Text)
     }
@@ -335,8 +335,7 @@ impl<'a> Translator<'a> {
         if constant.consttype != pg_sys::TEXTOID {
             return None;
         }
-        // SAFETY: a text that is not null.
-        match unsafe { crate::planner::translate::constant_literal(constant.constvalue, Type::Text) } {
+        match constant_literal(constant) {
             Ok(Typed { expr: Expr::Literal { value: Some(Literal::Text(text)), .. }, .. }) => Some(text),
             _ => None,
         }

@@ -71,7 +71,7 @@ impl<'a> Translator<'a> {
 
     /// The query that is the one item of FROM. `levels`: those around it, the query's own last; its own are added.
     fn read_subquery(&self, query: &pg_sys::Query, levels: &mut Vec<&'a pg_sys::Query>) -> Option<&'a pg_sys::Query> {
-        let at = usize::try_from(only_item(query)? - 1).ok()?;
+        let at = usize::try_from(only_item(self.tree, query)? - 1).ok()?;
         let entry = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(at)?;
         let found = match entry.rtekind {
             pg_sys::RTEKind::RTE_CTE => {
@@ -91,7 +91,8 @@ impl<'a> Translator<'a> {
     pub fn has_sorted_rows(&self, query: &pg_sys::Query) -> bool {
         let is_with = |entry: &pg_sys::RangeTblEntry| entry.rtekind == pg_sys::RTEKind::RTE_CTE;
         let refers = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).any(is_with);
-        has_sorted_rows(query) || refers && self.scopes.iter().any(|scope| has_sorted_rows(scope.query))
+        has_sorted_rows(self.tree, query)
+            || refers && self.scopes.iter().any(|scope| has_sorted_rows(self.tree, scope.query))
     }
 }
 
@@ -100,13 +101,13 @@ pub fn unknown_order(what: &str) -> Reason {
 }
 
 /// Whether FROM is one item.
-pub fn reads_one_item(query: &pg_sys::Query) -> bool {
-    only_item(query).is_some()
+pub fn reads_one_item(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    only_item(tree, query).is_some()
 }
 
 /// A reason if the query's result depends on the order of rows in a subquery.
 pub fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
-    if !reads_in_order(query) {
+    if !reads_in_order(tree, query) {
         return None;
     }
     let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
@@ -118,14 +119,10 @@ pub fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason>
 }
 
 /// Whether rows come out of an item of FROM in an order, which PostgreSQL happens to keep.
-pub fn has_sorted_rows(query: &pg_sys::Query) -> bool {
-    // SAFETY: lists and subqueries of a valid query.
-    let subqueries = unsafe {
-        let tree = Tree::new();
-        let items = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).map(|entry| entry.subquery.cast_const());
-        let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList).map(|with| with.ctequery.cast_const().cast());
-        items.chain(with).filter_map(|query: *const pg_sys::Query| query.as_ref()).collect::<Vec<_>>()
-    };
+pub fn has_sorted_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    let items = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).filter_map(|entry| tree.subquery(entry));
+    let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList);
+    let with = with.filter_map(|with| tree.node(with.ctequery)?.cast::<pg_sys::Query>());
     let is_sorted = |query: &pg_sys::Query| !query.sortClause.is_null() || !query.windowClause.is_null();
-    subqueries.into_iter().any(|query| is_sorted(query) || has_sorted_rows(query))
+    items.chain(with).any(|query| is_sorted(query) || has_sorted_rows(tree, query))
 }

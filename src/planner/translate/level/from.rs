@@ -6,8 +6,8 @@ use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
 
 use super::select::subqueries_last;
-use crate::pg::compat;
-use crate::pg::tree::{Node, Tree, push};
+use crate::pg::make;
+use crate::pg::tree::{Node, Tree};
 use crate::planner::translate::{Pending, Translator};
 use crate::planner::words::reason::{Attempt, Why};
 
@@ -19,16 +19,11 @@ pub struct From<'a> {
 }
 
 /// Adds the items of FROM to the innermost scope, which is that of `query`.
-///
-/// # Safety
-///
-/// `query` belongs to the translator's tree, and its relations are locked.
-pub unsafe fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<From<'a>> {
+pub fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<From<'a>> {
     let tree = translator.tree;
     let entries = tree.list_of(query.rtable).collect();
     let mut reader = Reader { query, entries, sent: Vec::new(), translator };
-    // SAFETY: by the caller's promise.
-    unsafe { reader.closed(tree.required(query.jointree)) }
+    reader.closed(tree.required(query.jointree))
 }
 
 struct Reader<'a, 't> {
@@ -41,23 +36,19 @@ struct Reader<'a, 't> {
 
 impl<'a> Reader<'a, '_> {
     /// A part of the join tree with the conditions of its own inner joins.
-    unsafe fn closed(&mut self, item: Node<'a>) -> Attempt<From<'a>> {
-        let mut quals = std::ptr::null_mut();
+    fn closed(&mut self, item: Node<'a>) -> Attempt<From<'a>> {
+        let mut quals = Vec::new();
         let around = std::mem::take(&mut self.sent);
-        // SAFETY: by the caller's promise. `quals` is a list of expressions of this query.
-        let (rel, mut conjuncts) = unsafe {
-            let rel = self.item(item, &mut quals)?.unwrap_or(Rel::Row);
-            (rel, conjuncts(self.translator.tree, self.query, quals))
-        };
+        let rel = self.item(item, &mut quals)?.unwrap_or(Rel::Row);
+        let mut conjuncts = conjuncts(self.translator.tree, self.query, quals);
         let sent = std::mem::replace(&mut self.sent, around);
         conjuncts.retain(|conjunct| !self.translator.leave_to_sender(*conjunct, &sent));
         Ok(From { rel, conjuncts })
     }
 
     /// The same, with all of them applied.
-    unsafe fn restricted(&mut self, item: Node<'a>) -> Attempt<Rel> {
-        // SAFETY: by the caller's promise.
-        let From { mut rel, conjuncts } = unsafe { self.closed(item)? };
+    fn restricted(&mut self, item: Node<'a>) -> Attempt<Rel> {
+        let From { mut rel, conjuncts } = self.closed(item)?;
         for conjunct in subqueries_last(&conjuncts) {
             rel = self.translator.restricted(rel, conjunct)?;
         }
@@ -65,31 +56,28 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// `None`: an empty FROM.
-    unsafe fn item(&mut self, item: Node<'a>, quals: &mut *mut pg_sys::List) -> Attempt<Option<Rel>> {
+    fn item(&mut self, item: Node<'a>, quals: &mut Vec<Node<'a>>) -> Attempt<Option<Rel>> {
         let tree = self.translator.tree;
         if let Some(from) = item.cast::<pg_sys::FromExpr>() {
             let mut all: Option<Rel> = None;
             for child in tree.list(from.fromlist) {
-                // SAFETY: by the caller's promise, here and below.
-                if let Some(rel) = unsafe { self.item(child, quals)? } {
+                if let Some(rel) = self.item(child, quals)? {
                     all = Some(self.beside(all, rel));
                 }
             }
-            add_qual(from.quals, quals);
+            quals.extend(tree.node(from.quals));
             Ok(all)
         } else if let Some(join) = item.cast::<pg_sys::JoinExpr>() {
             let (left, right) = (tree.required(join.larg), tree.required(join.rarg));
             if join.jointype == pg_sys::JoinType::JOIN_INNER {
-                // SAFETY: as above.
-                let (left, right) = unsafe { (self.item(left, quals)?, self.item(right, quals)?) };
-                add_qual(join.quals, quals);
+                let (left, right) = (self.item(left, quals)?, self.item(right, quals)?);
+                quals.extend(tree.node(join.quals));
                 return Ok(match right {
                     None => left,
                     Some(right) => Some(self.beside(left, right)),
                 });
             }
-            // SAFETY: as above.
-            unsafe { self.outer(join, left, right).map(Some) }
+            self.outer(join, left, right).map(Some)
         } else if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
             let entry = self
                 .entries
@@ -108,14 +96,10 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    unsafe fn outer(&mut self, join: &'a pg_sys::JoinExpr, left: Node<'a>, right: Node<'a>) -> Attempt<Rel> {
-        let mut quals = std::ptr::null_mut();
-        add_qual(join.quals, &mut quals);
-        // SAFETY: by the caller's promise.
-        let (left, right, conjuncts) = unsafe {
-            let (left, right) = (self.restricted(left)?, self.restricted(right)?);
-            (left, right, conjuncts(self.translator.tree, self.query, quals))
-        };
+    fn outer(&mut self, join: &'a pg_sys::JoinExpr, left: Node<'a>, right: Node<'a>) -> Attempt<Rel> {
+        let (left, right) = (self.restricted(left)?, self.restricted(right)?);
+        let tree = self.translator.tree;
+        let conjuncts = conjuncts(tree, self.query, tree.node(join.quals));
         let (kind, mut left, mut right) = match join.jointype {
             pg_sys::JoinType::JOIN_LEFT => (JoinKind::Left, left, right),
             pg_sys::JoinType::JOIN_RIGHT => (JoinKind::Left, right, left),
@@ -214,8 +198,8 @@ fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::Rang
     match entry.rtekind {
         _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),
         pg_sys::RTEKind::RTE_SUBQUERY => {
-            // SAFETY: a subquery's entry has its query, which belongs to the tree.
-            let query = unsafe { &*entry.subquery };
+            let unknown = || Why::FromItem.of("unknown item in FROM");
+            let query = translator.tree.subquery(entry).ok_or_else(unknown)?;
             match entry.security_barrier {
                 true => translator.behind_barrier(index, query),
                 false => translator.subquery(index, query),
@@ -228,31 +212,12 @@ fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::Rang
     }
 }
 
-fn add_qual(qual: *mut pg_sys::Node, quals: &mut *mut pg_sys::List) {
-    if !qual.is_null() {
-        push(quals, qual);
-    }
-}
-
-/// # Safety
-///
-/// `quals` is a list of expressions of `query`.
-pub unsafe fn conjuncts<'a>(tree: Tree<'a>, query: &pg_sys::Query, quals: *mut pg_sys::List) -> Vec<Node<'a>> {
-    // SAFETY: by the caller's promise; each step returns a valid expression.
-    let all = unsafe {
-        let all = tree.required(flattened(query, pg_sys::make_ands_explicit(quals).cast())).simplified();
-        tree.required(pg_sys::canonicalize_qual(all.as_ptr(), false))
-    };
-    all.conjuncts().collect()
-}
-
-/// An expression of `query` with the columns of joins resolved: a new tree, as the parser sees it when it looks for
-/// ungrouped columns.
-///
-/// # Safety
-///
-/// `node` is null or an expression, or list of expressions, of `query`.
-pub unsafe fn flattened(query: &pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: by the caller's promise.
-    unsafe { compat::flatten_join_columns(std::ptr::from_ref(query).cast_mut(), node) }
+/// The conjunction of conditions of a query, as the planner sees it.
+pub fn conjuncts<'a>(
+    tree: Tree<'a>,
+    query: &'a pg_sys::Query,
+    quals: impl IntoIterator<Item = Node<'a>>,
+) -> Vec<Node<'a>> {
+    let all = make::all_of(quals.into_iter().map(Node::as_ptr::<pg_sys::Node>));
+    tree.required(all).flattened(query).simplified().canonical().conjuncts().collect()
 }

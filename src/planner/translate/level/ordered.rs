@@ -9,7 +9,7 @@ use plan::{Agg, CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
 use super::select::Opened;
 use crate::pg::catalog;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::Node;
 use crate::pg::value::{self, Form};
 use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::expr::compare::{TextOrder, require_known_equality, require_own_equality};
@@ -45,8 +45,13 @@ pub struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    pub fn of(tree: Tree<'a>, list: *mut pg_sys::Node) -> Targets<'a> {
-        Targets { entries: tree.list_of(list.cast()).collect() }
+    /// The entries of a target list; `None`: it is empty.
+    pub fn of(list: Option<Node<'a>>) -> Targets<'a> {
+        Targets { entries: list.into_iter().flat_map(Node::elements_of).collect() }
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = &'a pg_sys::TargetEntry> {
+        self.entries.iter().copied()
     }
 
     pub fn expressions(&self) -> impl Iterator<Item = *mut pg_sys::Expr> {
@@ -213,7 +218,7 @@ impl<'a> Translator<'a> {
     /// Has the engine sort the top-level query's rows, and return no more of them than LIMIT asks for. Nodes above
     /// the engine may neither remove rows nor need more of them.
     pub fn arrange(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> Arranged {
-        let filtered = self.tree.node(opened.quals).is_some_and(|quals| !is_true(quals));
+        let filtered = opened.quals.is_some_and(|quals| !is_true(quals));
         let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;
         if rows_change || query.limitCount.is_null() && query.sortClause.is_null() {
             return Arranged::Not;
@@ -221,7 +226,7 @@ impl<'a> Translator<'a> {
         let columns = opened.columns.read_by_engine(self);
         self.enter(Scope::above(query, columns));
         let waiting = self.pending.len();
-        let targets = Targets::of(self.tree, opened.targets);
+        let targets = Targets::of(opened.targets);
         let mut top = match query.limitCount.is_null() {
             true => Err(Why::Limit.of("no LIMIT")),
             false => self.attempt(|translator| translator.top_of_query(query, &targets)),
@@ -268,7 +273,7 @@ impl<'a> Translator<'a> {
 /// Whether the values of a column are short. To sort long ones the engine would have all in memory, while PostgreSQL
 /// uses a file.
 fn is_short(column: &ScanColumn) -> bool {
-    let (ty, modifier) = value::without_domain(column.ty, column.modifier);
+    let (ty, modifier) = value::without_domain(column.shape.ty, column.shape.modifier);
     match ty {
         pg_sys::NUMERICOID => true,
         pg_sys::VARCHAROID | pg_sys::BPCHAROID => (0..=LONGEST_SORTED).contains(&(modifier - pg_sys::VARHDRSZ as i32)),

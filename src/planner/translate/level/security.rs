@@ -7,7 +7,7 @@
 use pgrx::prelude::*;
 use plan::{ColumnId, Expr, Rel};
 
-use super::from;
+use super::from::conjuncts;
 use crate::pg::catalog::relation_name;
 use crate::planner::translate::Translator;
 use crate::planner::words::reason::{Attempt, Why};
@@ -24,8 +24,7 @@ impl<'a> Translator<'a> {
     ) -> Attempt<Rel> {
         let refused =
             |what: &str| Why::RowSecurity.of(format!("a policy of table \"{}\" {what}", relation_name(entry.relid)));
-        // SAFETY: policies are expressions of the query.
-        let policies = unsafe { from::conjuncts(self.tree, query, entry.securityQuals) };
+        let policies = conjuncts(self.tree, query, self.tree.list(entry.securityQuals));
         let (waiting, mut conditions) = (self.pending.len(), Vec::new());
         for policy in policies {
             let condition = self.row_condition(policy)?;

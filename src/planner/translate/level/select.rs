@@ -10,11 +10,11 @@ use pgrx::prelude::*;
 use plan::{Agg, Expr, Rel, SortKey, Type};
 
 use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_order};
-use super::from::{From, flattened, from};
+use super::from::{From, from};
 use super::grouping_sets::{Sets, reads_keys_alone};
 use super::ordered::Targets;
-use crate::pg::tree::{Node, make, push};
-use crate::pg::walk;
+use crate::pg::tree::Node;
+use crate::pg::{make, walk};
 use crate::planner::translate::aggregate::{self, Translated};
 use crate::planner::translate::columns::{Columns, Computed, Distinct, conversion, plain};
 use crate::planner::translate::expr::compare::{require_known_equality, require_own_equality};
@@ -57,10 +57,10 @@ pub struct Opened<'a> {
     pub rel: Rel,
     pub columns: Columns<'a>,
     /// Select list and conditions, over the columns.
-    pub targets: *mut pg_sys::Node,
-    pub quals: *mut pg_sys::Node,
+    pub targets: Option<Node<'a>>,
+    pub quals: Option<Node<'a>>,
     /// HAVING, where the groups are PostgreSQL's.
-    pub having: *mut pg_sys::Node,
+    pub having: Option<Node<'a>>,
     /// The order of its rows, if a subquery has ordered them and window functions or DISTINCT ON depend on it.
     pub arrival: Vec<SortKey>,
 }
@@ -84,7 +84,7 @@ struct Reader<'a, 't> {
     in_aggregate: bool,
     columns: Columns<'a>,
     /// The expressions of GROUP BY.
-    keys: *mut pg_sys::List,
+    keys: Vec<Node<'a>>,
     /// The keys whose equal values may look different, with the value that a group shows for each.
     shown: Vec<(Expr, Expr)>,
     sets: Option<Sets>,
@@ -95,16 +95,9 @@ struct Reader<'a, 't> {
     failed: Option<Reason>,
 }
 
-/// Translates a level as far as PostgreSQL or [`whole_level`] can do the rest.
-///
-/// # Safety
-///
-/// `query` is a rewritten SELECT that belongs to the translator's tree and whose relations are locked.
-pub unsafe fn open_level<'a>(
-    translator: &mut Translator<'a>,
-    query: &'a pg_sys::Query,
-    purpose: Use,
-) -> Attempt<Opened<'a>> {
+/// Translates a level, a rewritten SELECT whose relations are locked, as far as PostgreSQL or [`whole_level`] can do
+/// the rest.
+pub fn open_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
     check_shape(query, purpose)?;
     // PostgreSQL computes expressions above the columns, but a subquery there would read tables.
     let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
@@ -119,8 +112,7 @@ pub unsafe fn open_level<'a>(
         return Err(reason);
     }
     translator.enter(Scope::of(query));
-    // SAFETY: by the caller's promise.
-    let opened = unsafe { Reader::open(translator, query, purpose) };
+    let opened = Reader::open(translator, query, purpose);
     translator.scopes.pop();
     opened
 }
@@ -133,8 +125,7 @@ pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Que
 
 /// Translates a subquery in whole.
 pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
-    // SAFETY: the subquery is a part of the query, whose relations are all locked.
-    let opened = unsafe { open_level(translator, query, purpose) }?;
+    let opened = open_level(translator, query, purpose)?;
     let columns = opened.columns.read_by_engine(translator);
     translator.enter(Scope::above(query, columns));
     let level = closed(translator, opened, query, purpose);
@@ -151,17 +142,17 @@ fn closed<'a>(
 ) -> Attempt<Level> {
     let Opened { mut rel, targets, quals, arrival, .. } = opened;
     let tree = translator.tree;
-    let conjuncts = tree.node(quals).map_or_else(Vec::new, |quals| quals.simplified().conjuncts().collect());
+    let conjuncts = quals.map_or_else(Vec::new, |quals| quals.simplified().conjuncts().collect());
     for conjunct in subqueries_last(&conjuncts) {
         rel = translator.restricted(rel, conjunct)?;
     }
-    let (limited, ordered) = (is_limited(query), Targets::of(tree, targets));
+    let (limited, ordered) = (is_limited(query), Targets::of(targets));
     let waiting = translator.pending.len();
     if query.hasWindowFuncs {
         rel = translator.windowed(rel, query, &ordered, &arrival)?;
     }
     let mut columns = Vec::new();
-    for entry in tree.list_of::<pg_sys::TargetEntry>(targets.cast()).filter(|entry| !entry.resjunk) {
+    for entry in ordered.entries().filter(|entry| !entry.resjunk) {
         columns.push(translator.expression(tree.required(entry.expr).simplified()));
     }
     rel = translator.with_pending(rel, waiting);
@@ -169,7 +160,7 @@ fn closed<'a>(
     if query.hasDistinctOn {
         (rel, columns) = translator.first_of_each(rel, query, &ordered, columns, arrival)?;
     } else if !query.distinctClause.is_null() && (purpose != Use::List || limited) {
-        (rel, columns) = translator.distinct_rows(rel, query, columns, tree.list_of(targets.cast()))?;
+        (rel, columns) = translator.distinct_rows(rel, query, columns, ordered.entries())?;
     }
     if limited {
         rel = translator.first_rows(rel, query, &ordered, &columns)?;
@@ -200,7 +191,8 @@ fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
 }
 
 impl<'a, 't> Reader<'a, 't> {
-    unsafe fn open(translator: &'t mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
+    fn open(translator: &'t mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
+        let tree = translator.tree;
         let waiting = translator.pending.len();
         let ungrouped = purpose == Use::TopUngrouped;
         let sets = if ungrouped { None } else { Sets::of(translator, query)? };
@@ -208,15 +200,13 @@ impl<'a, 't> Reader<'a, 't> {
         let scope = translator.scope_mut();
         scope.is_repeated |= sets.is_some();
         let depends_on_order = query.hasAggs || query.hasWindowFuncs || query.hasDistinctOn;
-        scope.order_matters = depends_on_order && query.setOperations.is_null() && reads_one_item(query);
+        scope.order_matters = depends_on_order && query.setOperations.is_null() && reads_one_item(tree, query);
         let From { rel, conjuncts } = match query.setOperations.is_null() {
-            // SAFETY: by the caller's promise.
-            true => unsafe { from(translator, query)? },
+            true => from(translator, query)?,
             false => From { rel: translator.set_operation(query)?, conjuncts: Vec::new() },
         };
-        // SAFETY: target list (null if it is empty) and HAVING belong to the query.
-        let (target_list, having) =
-            unsafe { (flattened(query, query.targetList.cast()), flattened(query, query.havingQual)) };
+        let flattened = |node: Option<Node<'a>>| node.map(|node| node.flattened(query));
+        let (target_list, having) = (flattened(tree.node(query.targetList)), flattened(tree.node(query.havingQual)));
         let mut reader = Reader {
             translator,
             query,
@@ -225,7 +215,7 @@ impl<'a, 't> Reader<'a, 't> {
             in_aggregate: false,
             sets,
             columns: Columns::default(),
-            keys: std::ptr::null_mut(),
+            keys: Vec::new(),
             shown: Vec::new(),
             waiting,
             above_groups: Vec::new(),
@@ -233,13 +223,12 @@ impl<'a, 't> Reader<'a, 't> {
         };
         let (rel, residual) = reader.restricted(rel, &conjuncts)?;
         if reader.grouped {
-            reader.keys(target_list.cast(), having)?;
+            reader.keys(target_list, having)?;
         }
         let targets = reader.above(target_list)?;
-        // SAFETY: a list of expressions.
-        let rest = unsafe { pg_sys::make_ands_explicit(residual).cast() };
-        let quals = reader.above(if reader.grouped { having } else { rest })?;
-        let having = if ungrouped { reader.above(having)? } else { std::ptr::null_mut() };
+        let rest = tree.required(make::all_of(residual.iter().map(|qual| qual.as_ptr::<pg_sys::Node>())));
+        let quals = reader.above(if reader.grouped { having } else { Some(rest) })?;
+        let having = if ungrouped { reader.above(having)? } else { None };
         let rel = reader.translator.with_pending(rel, waiting);
         let rel = reader.assembled(rel)?;
         let arrival = reader.translator.kept_order(query)?;
@@ -249,8 +238,8 @@ impl<'a, 't> Reader<'a, 't> {
     /// The rows for which the conditions are true, and the conditions left to PostgreSQL. That is possible without
     /// grouping, if they only remove rows. A join condition that is left above would make the engine compute a cross
     /// product, so it is refused.
-    fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, *mut pg_sys::List)> {
-        let mut residual = std::ptr::null_mut();
+    fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, Vec<Node<'a>>)> {
+        let mut residual = Vec::new();
         for conjunct in subqueries_last(conjuncts) {
             let may_stay = self.purpose.is_query()
                 && !self.grouped
@@ -265,7 +254,7 @@ impl<'a, 't> Reader<'a, 't> {
             let waiting = self.translator.pending.len();
             match self.translator.attempt(|translator| translator.row_condition(conjunct)) {
                 Ok(condition) => rel = self.translator.with_pending(rel, waiting).filter_by(condition),
-                Err(_) => push(&mut residual, conjunct.as_ptr::<pg_sys::Node>()),
+                Err(_) => residual.push(conjunct),
             }
         }
         Ok((rel, residual))
@@ -292,15 +281,14 @@ impl<'a, 't> Reader<'a, 't> {
     }
 
     /// The GROUP BY expressions become the first columns.
-    fn keys(&mut self, target_list: *mut pg_sys::List, having: *mut pg_sys::Node) -> Attempt<()> {
+    fn keys(&mut self, target_list: Option<Node<'a>>, having: Option<Node<'a>>) -> Attempt<()> {
         let tree = self.translator.tree;
+        let entries: Vec<&'a pg_sys::TargetEntry> = target_list.into_iter().flat_map(Node::elements_of).collect();
         let mut simple_keys = Vec::new();
         for clause in tree.list_of::<pg_sys::SortGroupClause>(self.query.groupClause) {
             let wanted = clause.tleSortGroupRef;
-            let entry = tree
-                .list_of::<pg_sys::TargetEntry>(target_list)
-                .find(|entry| entry.ressortgroupref == wanted)
-                .ok_or_else(|| Why::Grouping.of("GROUP BY of an unknown expression"))?;
+            let entry = entries.iter().find(|entry| entry.ressortgroupref == wanted);
+            let entry = entry.ok_or_else(|| Why::Grouping.of("GROUP BY of an unknown expression"))?;
             let node = tree.required(entry.expr);
             let simple = node.simplified();
             simple_keys.push(simple);
@@ -317,12 +305,12 @@ impl<'a, 't> Reader<'a, 't> {
             }
             let conversion = conversion(self.translator, typed.ty, simple)?;
             self.columns.add(self.translator, node, simple, Computed::Key(typed), conversion)?;
-            push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
+            self.keys.push(node);
         }
         let is_column = |key: &Node<'_>| key.cast::<pg_sys::Var>().is_some();
         if self.sets.is_some() && !simple_keys.iter().all(is_column) {
-            let shown = tree.list_of::<pg_sys::TargetEntry>(target_list).map(|entry| tree.required(entry.expr));
-            let above: Vec<Node<'a>> = shown.chain(tree.node(having)).collect();
+            let shown = entries.iter().map(|entry| tree.required(entry.expr));
+            let above: Vec<Node<'a>> = shown.chain(having).collect();
             if !above.into_iter().all(|node| reads_keys_alone(node.simplified(), &simple_keys)) {
                 return Err(Why::Grouping.of("grouping sets of an expression that stands otherwise elsewhere"));
             }
@@ -351,22 +339,22 @@ impl<'a, 't> Reader<'a, 't> {
         self.columns.add(self.translator, node, simple, any, plain(ty))?;
         let of_group = of_group.or_else(|| self.columns.last_id().map(Expr::column));
         self.shown.extend(of_group.map(|of_group| (of_rows, of_group)));
-        push(&mut self.keys, node.as_ptr::<pg_sys::Node>());
+        self.keys.push(node);
         Ok(())
     }
 
     /// A tree of the original query, rewritten for the upper one.
-    fn above(&mut self, node: *mut pg_sys::Node) -> Attempt<*mut pg_sys::Node> {
-        let found = self.translator.tree.node(node);
-        if found.is_some_and(|node| node.simplified().any(operators::looks_at_storage)) {
+    fn above(&mut self, node: Option<Node<'a>>) -> Attempt<Option<Node<'a>>> {
+        let Some(node) = node else { return Ok(None) };
+        if node.simplified().any(operators::looks_at_storage) {
             return Err(Why::Function.of("function that looks at how a value is stored"));
         }
         let context = std::ptr::from_mut(self).cast();
-        // SAFETY: null or an expression (or a list of them) of the query; the context is ours.
-        let rewritten = unsafe { walk::mutate(node, rewrite, context) };
+        // SAFETY: an expression, or a list of them; the context is ours.
+        let rewritten = unsafe { walk::mutate(node.as_ptr(), rewrite, context) };
         match self.failed.take() {
             Some(reason) => Err(reason),
-            None => Ok(rewritten),
+            None => Ok(self.translator.tree.node(rewritten)),
         }
     }
 
@@ -411,7 +399,7 @@ impl<'a, 't> Reader<'a, 't> {
                 return Ok(None);
             }
             // One more key makes no more groups if it depends on the others.
-            if self.grouped && !self.translator.scope_mut().depends_on(var, self.keys) {
+            if self.grouped && !self.translator.scope_mut().depends_on(var, &self.keys) {
                 return Err(Why::Grouping.of("column that is not grouped"));
             }
             let typed = self.translator.expression(node)?;
@@ -438,7 +426,7 @@ impl<'a, 't> Reader<'a, 't> {
     /// An aggregate that PostgreSQL computes, of rows of the engine.
     fn left_aggregate(&mut self, node: Node<'a>, aggref: &pg_sys::Aggref) -> Attempt<*mut pg_sys::Node> {
         aggregate::check_row_order(aggref)?;
-        if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
+        if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.translator.tree, self.query) {
             return Err(unknown_order("aggregate"));
         }
         let around = std::mem::replace(&mut self.in_aggregate, true);
@@ -462,7 +450,10 @@ impl<'a, 't> Reader<'a, 't> {
         let about_groups = if compares_groups { self.about_groups(node)? } else { None };
         let waiting = self.translator.pending.len();
         let mut typed = match about_groups {
-            Some((link, groups)) => self.translator.subquery_value_of_groups(link, &groups)?,
+            Some(link) => {
+                let groups = self.columns.read_by_engine(self.translator);
+                self.translator.subquery_value_of_groups(link, &groups)?
+            }
             None => self.translator.expression(node)?,
         };
         if self.grouped {
@@ -482,15 +473,14 @@ impl<'a, 't> Reader<'a, 't> {
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
     }
 
-    /// A subquery with what an aggregate is compared to, as it is to be translated, and the groups' columns, which the comparison
-    /// reads.
-    fn about_groups(&mut self, node: Node<'a>) -> Attempt<Option<(&'a pg_sys::SubLink, Vec<Attempt<Typed>>)>> {
+    /// A subquery that an aggregate is compared with, prepared for translation: the comparison reads the groups'
+    /// columns.
+    fn about_groups(&mut self, node: Node<'a>) -> Attempt<Option<&'a pg_sys::SubLink>> {
         let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(None) };
-        let copy = make::<pg_sys::SubLink>();
-        *copy = *link;
-        copy.testexpr = self.translator.tree.required(self.above(link.testexpr)?).simplified().as_ptr();
-        let groups = self.columns.read_by_engine(self.translator);
-        Ok(Some((copy, groups)))
+        let tree = self.translator.tree;
+        let test = self.above(tree.node(link.testexpr))?;
+        let testexpr = test.map_or(std::ptr::null_mut(), |test| test.simplified().as_ptr());
+        Ok(Some(tree.placed(pg_sys::SubLink { testexpr, ..*link })))
     }
 
     /// Columns for a numeric that shows fewer digits than its type has: the value with its number of digits, or a
@@ -547,9 +537,7 @@ fn has_subquery(node: Node<'_>) -> bool {
 
 /// Whether a condition looks at one table only.
 fn concerns_one_table(condition: Node<'_>) -> bool {
-    // SAFETY: a valid expression without subqueries, so that no planner state is needed.
-    let members = unsafe { pg_sys::bms_num_members(pg_sys::pull_varnos(std::ptr::null_mut(), condition.as_ptr())) };
-    members <= 1
+    condition.count_of_items() <= 1
 }
 
 /// # Safety

@@ -17,9 +17,10 @@ use plan::{Expr, Rel, Relation, Source, Type};
 
 use super::select::Level;
 use crate::pg::compat;
+use crate::pg::make;
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
-use crate::pg::tree::{Node, Tree, make, push, string_node, text};
+use crate::pg::tree::{Node, Shape, Tree};
 use crate::pg::value;
 use crate::planner::translate::scope::{alias, keyed};
 use crate::planner::translate::{Asked, Scale, Translator, Typed, exact};
@@ -42,6 +43,7 @@ pub struct Sent<'a> {
     pub name: String,
     /// Why the engine does not compute them.
     pub reason: Reason,
+    tree: Tree<'a>,
     entry: &'a pg_sys::RangeTblEntry,
     /// The level that it belongs to, and the one whose WITH it may refer to.
     query: &'a pg_sys::Query,
@@ -49,7 +51,7 @@ pub struct Sent<'a> {
     /// The columns that were asked for, with the expressions that PostgreSQL computes.
     targets: Vec<(Asked, *mut pg_sys::Node)>,
     /// Conditions on these rows alone.
-    quals: *mut pg_sys::List,
+    quals: Vec<Node<'a>>,
 }
 
 impl<'a> Translator<'a> {
@@ -89,23 +91,20 @@ impl<'a> Translator<'a> {
 
     /// Has PostgreSQL compute the rows of a subquery that stands in an expression.
     pub fn send_subquery(&mut self, query: &'a pg_sys::Query, reason: Reason) -> Attempt<Level> {
-        let entry = make::<pg_sys::RangeTblEntry>();
-        entry.rtekind = pg_sys::RTEKind::RTE_SUBQUERY;
-        entry.subquery = std::ptr::from_ref(query).cast_mut();
-        let mut names = std::ptr::null_mut();
         let targets = self.tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|target| !target.resjunk);
-        targets.clone().for_each(|_| push(&mut names, string_node("column")));
-        // SAFETY: makes a node of valid parts.
-        entry.eref = unsafe { pg_sys::makeAlias(text("subquery"), names) };
+        let names = make::strings(targets.clone().map(|_| "column"));
+        let entry = self.tree.placed(pg_sys::RangeTblEntry {
+            rtekind: pg_sys::RTEKind::RTE_SUBQUERY,
+            subquery: std::ptr::from_ref(query).cast_mut(),
+            eref: make::alias("subquery", names),
+            ..make::blank()
+        });
         let rel = self.send(NO_ITEM, entry, reason)?;
         let Rel::Scan { relation, .. } = rel else { return Err(Why::Expression.of("rows of an unknown sender")) };
         let mut columns = Vec::new();
         for (number, target) in (1..).zip(targets) {
-            let expr = self.tree.required(target.expr);
-            let (ty, modifier, collation) = (expr.sql_type(), expr.type_modifier(), expr.collation());
-            // SAFETY: makes a node.
-            let var = unsafe { &*pg_sys::makeVar(NO_ITEM, number, ty, modifier, collation, 0) };
-            columns.push(self.sent_column(relation, var));
+            let column = make::column(NO_ITEM, number, self.tree.required(target.expr).shape());
+            columns.push(self.sent_column(relation, self.tree.placed(column)));
         }
         self.scope_mut().remove(NO_ITEM);
         Ok(Level { rel, columns, order: None })
@@ -128,13 +127,13 @@ impl<'a> Translator<'a> {
             // Its rows could be other ones the second time.
             return Err(reason);
         }
-        let name = alias(entry);
+        let name = alias(self.tree, entry);
         let names = RelationNames { alias: name.clone(), ..RelationNames::default() };
         let relation = self.add_relation(Relation::new(Source::Sent, Vec::new()), names)?;
         let is_table = entry.rtekind == pg_sys::RTEKind::RTE_RELATION;
         self.scope_mut().add_sent(index, relation, if is_table { keyed(entry) } else { None });
-        let (targets, quals) = (Vec::new(), std::ptr::null_mut());
-        self.sent.push(Sent { relation, index, name, reason, entry, query, with, targets, quals });
+        let (tree, targets, quals) = (self.tree, Vec::new(), Vec::new());
+        self.sent.push(Sent { tree, relation, index, name, reason, entry, query, with, targets, quals });
         Ok(Rel::Scan { relation, columns: Vec::new() })
     }
 
@@ -175,10 +174,9 @@ impl<'a> Translator<'a> {
 
     /// A column of rows that PostgreSQL computes.
     pub fn sent_column(&mut self, relation: u16, var: &pg_sys::Var) -> Attempt<Typed> {
-        // SAFETY: makes a node. The item is the first one of what PostgreSQL is asked.
-        let column = || unsafe {
-            pg_sys::makeVar(1, var.varattno, var.vartype, var.vartypmod, var.varcollid, 0).cast::<pg_sys::Node>()
-        };
+        // The item is the first one of what PostgreSQL is asked.
+        let shape = Shape { ty: var.vartype, modifier: var.vartypmod, collation: var.varcollid };
+        let column = || make::placed(make::column(1, var.varattno, shape)).cast::<pg_sys::Node>();
         let (value, digits_of) = (Asked::Column(var.varattno), Asked::ScaleOf(var.varattno));
         let (sql_type, modifier) = value::without_domain(var.vartype, var.vartypmod);
         if sql_type == pg_sys::NUMERICOID && numeric_modifier(modifier).is_none() {
@@ -215,12 +213,8 @@ impl<'a> Translator<'a> {
         let levels = self.scopes.len();
         let mut all = self.sent.iter_mut().filter(|sent| among.contains(&sent.relation));
         let Some(sent) = all.find(|sent| is_about(condition, sent.index, levels)) else { return false };
-        // SAFETY: a copy of an expression of the query, whose columns are all the item's, which becomes the first one.
-        unsafe {
-            let copy: *mut pg_sys::Node = pg_sys::copyObjectImpl(condition.as_ptr()).cast();
-            pg_sys::ChangeVarNodes(copy, sent.index, 1, 0);
-            push(&mut sent.quals, copy);
-        }
+        // Its columns are all the item's, which becomes the first one.
+        sent.quals.push(condition.copied_for(sent.index, 1));
         true
     }
 }
@@ -239,8 +233,7 @@ impl Sent<'_> {
     /// The name of a column.
     fn name_of(&self, asked: Asked) -> String {
         let name = |number: i16| {
-            // SAFETY: an item of FROM has names for its columns.
-            let mut names = unsafe { Tree::new().list((*self.entry.eref).colnames) };
+            let mut names = self.tree.names_of_columns(self.entry);
             names.nth(usize::try_from(number - 1).unwrap_or(0)).and_then(Node::string).unwrap_or_default()
         };
         match asked {
@@ -251,41 +244,34 @@ impl Sent<'_> {
 
     /// `SELECT columns FROM item WHERE conditions`, to be planned.
     pub fn query(&self) -> *mut pg_sys::Query {
-        let query = make::<pg_sys::Query>();
-        query.commandType = pg_sys::CmdType::CMD_SELECT;
-        query.canSetTag = true;
-        query.hasSubLinks = self.query.hasSubLinks;
-        query.hasRowSecurity = self.query.hasRowSecurity;
-        // SAFETY: copies of parts of the query, which the planner may change.
-        unsafe {
-            let entry: *mut pg_sys::RangeTblEntry =
-                pg_sys::copyObjectImpl(std::ptr::from_ref(self.entry).cast()).cast();
-            (*entry).ctelevelsup = 0;
-            // The policies of row security speak of the item by its place.
-            pg_sys::ChangeVarNodes((*entry).securityQuals.cast(), self.index, 1, 0);
-            // Whether a user may read it was asked of the whole query.
-            compat::without_checks(query, self.query, &mut *entry);
-            push(&mut query.rtable, entry);
-            if let Some(with) = self.with {
-                query.cteList = pg_sys::copyObjectImpl(with.cteList.cast()).cast();
-                query.hasRecursive = with.hasRecursive;
-            }
-            let reference = make::<pg_sys::RangeTblRef>();
-            reference.rtindex = 1;
-            let from = make::<pg_sys::FromExpr>();
-            push(&mut from.fromlist, reference);
-            if !self.quals.is_null() {
-                from.quals = pg_sys::make_ands_explicit(self.quals).cast();
-            }
-            query.jointree = from;
-            for (number, (_, target)) in (1..).zip(&self.targets) {
-                push(
-                    &mut query.targetList,
-                    pg_sys::makeTargetEntry(target.cast(), number, std::ptr::null_mut(), false),
-                );
-            }
-        }
-        query
+        let copied = self.tree.of(self.entry).copied();
+        let mut entry = *copied.cast::<pg_sys::RangeTblEntry>().expect("a copy of an entry");
+        entry.ctelevelsup = 0;
+        // The policies of row security speak of the item by its place.
+        let policies = self.tree.node(self.entry.securityQuals).map(|all| all.copied_for(self.index, 1));
+        entry.securityQuals = policies.map_or(std::ptr::null_mut(), Node::as_ptr);
+        let quals = match self.quals.is_empty() {
+            true => std::ptr::null_mut(),
+            false => make::all_of(self.quals.iter().map(|qual| qual.as_ptr::<pg_sys::Node>())),
+        };
+        let with = self.with.and_then(|with| self.tree.node(with.cteList));
+        let targets = (1..).zip(&self.targets).map(|(number, (_, target))| make::target(*target, number));
+        let mut query = pg_sys::Query {
+            commandType: pg_sys::CmdType::CMD_SELECT,
+            canSetTag: true,
+            hasSubLinks: self.query.hasSubLinks,
+            hasRowSecurity: self.query.hasRowSecurity,
+            cteList: with.map_or(std::ptr::null_mut(), |with| with.copied().as_ptr()),
+            hasRecursive: self.with.is_some_and(|with| with.hasRecursive),
+            jointree: make::from_first(quals),
+            targetList: make::list(targets),
+            ..make::blank()
+        };
+        // Whether a user may read it was asked of the whole query.
+        // SAFETY: a new query, whose permissions list holds nothing, and a copy of an entry of the original one.
+        unsafe { compat::without_checks(&mut query, self.query, &mut entry) };
+        query.rtable = make::list([make::placed(entry)]);
+        make::placed(query)
     }
 
     /// Why they are not computed after all: they are too many.
@@ -296,11 +282,7 @@ impl Sent<'_> {
 
 /// How many digits behind its point a numeric shows.
 fn digits(numeric: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    let mut arguments = std::ptr::null_mut();
-    push(&mut arguments, numeric);
-    let (none, form) = (pg_sys::InvalidOid, pg_sys::CoercionForm::COERCE_EXPLICIT_CALL);
-    // SAFETY: makes a node.
-    unsafe { pg_sys::makeFuncExpr(pg_sys::F_SCALE.into(), pg_sys::INT4OID, arguments, none, none, form) }.cast()
+    make::placed(make::call(pg_sys::F_SCALE.into(), pg_sys::INT4OID, pg_sys::InvalidOid, [numeric])).cast()
 }
 
 /// Whether a condition reads columns of one item of its level, and nothing else that is not the same for all rows.
@@ -310,12 +292,7 @@ fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     if condition.is_volatile() || condition.any(is_subquery) || !condition.any(is_column) {
         return false;
     }
-    // SAFETY: a valid expression without subqueries, so that no planner state is needed.
-    let only = unsafe {
-        let read = pg_sys::pull_varnos(std::ptr::null_mut(), condition.as_ptr());
-        pg_sys::bms_equal(read, pg_sys::bms_make_singleton(index))
-    };
-    only && (1..=levels).all(|up| !condition.has_columns_of(up))
+    condition.reads_only(index) && (1..=levels).all(|up| !condition.has_columns_of(up))
 }
 
 /// Whether it is an item of a kind that is understood here. The size of a sample may depend on other rows.
@@ -329,9 +306,7 @@ fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
 /// Nothing in it may depend on the order of rows, or choose among equal ones that look different.
 fn gives_same_rows(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
     let of_with = with.map_or(std::ptr::null_mut(), |query| query.cteList);
-    // SAFETY: null or the query of an entry.
-    let own = unsafe { entry.subquery.cast_const().as_ref() };
-    own.is_none_or(|query| is_settled(tree, query)) && are_settled(tree, of_with)
+    tree.subquery(entry).is_none_or(|query| is_settled(tree, query)) && are_settled(tree, of_with)
 }
 
 fn are_settled(tree: Tree<'_>, with: *mut pg_sys::List) -> bool {
@@ -360,9 +335,7 @@ fn is_settled(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     !chooses
         && are_settled(tree, query.cteList)
         && entries.all(|entry| {
-            // SAFETY: null or the query of an entry.
-            let subquery = unsafe { entry.subquery.cast_const().as_ref() };
-            entry.tablesample.is_null() && subquery.is_none_or(|query| is_settled(tree, query))
+            entry.tablesample.is_null() && tree.subquery(entry).is_none_or(|query| is_settled(tree, query))
         })
 }
 

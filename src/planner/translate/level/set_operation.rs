@@ -52,11 +52,9 @@ impl<'a> Translator<'a> {
             let entry = entries
                 .get(reference.rtindex as usize - 1)
                 .ok_or_else(|| Why::SetOperation.of("unknown set operation"))?;
-            if entry.rtekind != pg_sys::RTEKind::RTE_SUBQUERY {
-                return Err(Why::SetOperation.of("unknown set operation"));
-            }
-            // SAFETY: a subquery's entry has its query, which belongs to the tree.
-            let query = unsafe { &*entry.subquery };
+            let is_query = entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY;
+            let query = self.tree.subquery(entry).filter(|_| is_query);
+            let query = query.ok_or_else(|| Why::SetOperation.of("unknown set operation"))?;
             let Level { rel, columns, .. } = whole_level(self, query, Use::Rows { ordered: false })?;
             return Ok(Operand { rel, columns: columns.into_iter().collect::<Attempt<_>>()? });
         }

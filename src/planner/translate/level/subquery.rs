@@ -10,14 +10,14 @@
 //!   o > (SELECT sum(t) … WHERE u = o)    application: a row for each row around it
 //! ```
 
-use std::ffi::CStr;
 use std::ops::Deref;
 
 use pgrx::prelude::*;
 use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
 
 use super::select::{Level, Use, level_or_sent, whole_level};
-use crate::pg::tree::{Node, Tree, make};
+use crate::pg::tree::{Node, Tree};
+use crate::pg::{catalog, make};
 use crate::planner::translate::expr::functions::negation;
 use crate::planner::translate::scope::Scope;
 use crate::planner::translate::{Ask, Pending, Scale, Translator, Typed, boolean};
@@ -31,10 +31,7 @@ pub fn named_query<'a>(
     level: &'a pg_sys::Query,
     entry: &pg_sys::RangeTblEntry,
 ) -> Attempt<(&'a pg_sys::CommonTableExpr, &'a pg_sys::Query)> {
-    let named = |cte: &&'a pg_sys::CommonTableExpr| {
-        // SAFETY: both names are C strings.
-        unsafe { CStr::from_ptr(cte.ctename) == CStr::from_ptr(entry.ctename) }
-    };
+    let named = |cte: &&'a pg_sys::CommonTableExpr| tree.name(cte.ctename) == tree.name(entry.ctename);
     let unknown = || Why::Expression.of("unknown WITH query");
     let cte = tree.list_of::<pg_sys::CommonTableExpr>(level.cteList).find(named).ok_or_else(unknown)?;
     if cte.cterecursive {
@@ -160,21 +157,14 @@ impl<'a> Translator<'a> {
         if !is_all || !matches!(operators::comparison(test.opno), Some((_, CmpOp::Ne))) {
             return None;
         }
-        // SAFETY: catalog lookups; copies of valid nodes, which share what is below them, and nobody changes that.
-        unsafe {
-            let equality = pg_sys::get_negator(test.opno);
-            if !matches!(operators::comparison(equality), Some((_, CmpOp::Eq))) {
-                return None;
-            }
-            let equal = make::<pg_sys::OpExpr>();
-            *equal = *test;
-            (equal.opno, equal.opfuncid) = (equality, pg_sys::get_opcode(equality));
-            let any = make::<pg_sys::SubLink>();
-            *any = *link;
-            any.subLinkType = pg_sys::SubLinkType::ANY_SUBLINK;
-            any.testexpr = std::ptr::from_mut(equal).cast();
-            Some(any)
+        let equality = catalog::negator(test.opno);
+        if !matches!(operators::comparison(equality), Some((_, CmpOp::Eq))) {
+            return None;
         }
+        let opfuncid = catalog::function_of_operator(equality);
+        let equal = make::placed(pg_sys::OpExpr { opno: equality, opfuncid, ..*test });
+        let any = pg_sys::SubLinkType::ANY_SUBLINK;
+        Some(self.tree.placed(pg_sys::SubLink { subLinkType: any, testexpr: equal.cast(), ..*link }))
     }
 
     /// The rows of a subquery that something is looked up in, and what is asked of each.

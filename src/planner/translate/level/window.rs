@@ -41,12 +41,12 @@ impl<'a> Translator<'a> {
         let calls = self.window_functions(targets)?;
         let clauses: Vec<_> = self.tree.list_of::<pg_sys::WindowClause>(query.windowClause).collect();
         for (at, first) in clauses.iter().enumerate() {
-            if clauses[..at].iter().any(|before| has_order_of(before, first)) {
+            if clauses[..at].iter().any(|before| has_order_of(self.tree, before, first)) {
                 continue;
             }
             // Where rows are alike all of them have to see them in the same order.
             let mut own: Vec<(Node<'a>, &'a pg_sys::WindowClause)> = Vec::new();
-            for clause in clauses[at..].iter().filter(|clause| has_order_of(first, clause)) {
+            for clause in clauses[at..].iter().filter(|clause| has_order_of(self.tree, first, clause)) {
                 for call in &calls {
                     let is_own = call.cast::<pg_sys::WindowFunc>().is_some_and(|func| func.winref == clause.winref);
                     if is_own && !own.iter().any(|(known, _)| known.equals(*call)) {
@@ -63,16 +63,13 @@ impl<'a> Translator<'a> {
 
     fn window_functions(&self, targets: &Targets<'a>) -> Attempt<Vec<Node<'a>>> {
         let is_outer = |node: Node<'_>| node.cast::<pg_sys::Var>().is_some_and(|var| var.varlevelsup > 0);
-        let flags = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
         let mut all = Vec::new();
         for node in targets.expressions() {
             let simple = self.tree.required(node).simplified();
             if simple.any(is_outer) {
                 return Err(Why::WindowFunction.of("window function beside a column of an outer query"));
             }
-            // SAFETY: an expression of its own level alone.
-            let parts = unsafe { pg_sys::pull_var_clause(simple.as_ptr(), flags as i32) };
-            all.extend(self.tree.list(parts).filter(|part| part.tag() == pg_sys::NodeTag::T_WindowFunc));
+            all.extend(simple.columns_and_calls().filter(|part| part.tag() == pg_sys::NodeTag::T_WindowFunc));
         }
         Ok(all)
     }

@@ -1,0 +1,156 @@
+//! New nodes, in the current memory context.
+//!
+//! A node is a plain value until it is [`placed`]. Then it belongs to PostgreSQL, and Rust keeps only its address.
+
+use std::ffi::c_char;
+use std::mem;
+
+use pgrx::prelude::*;
+
+use super::tree::{Shape, Tagged};
+
+/// A node with nothing in it.
+pub fn blank<T: Tagged>() -> T {
+    // SAFETY: zeroes are valid for every node type, which begin with their tag.
+    unsafe {
+        let mut node: T = mem::zeroed();
+        (&raw mut node).cast::<pg_sys::NodeTag>().write(T::TAG);
+        node
+    }
+}
+
+/// Gives PostgreSQL the node; where it is.
+pub fn placed<T: Tagged>(node: T) -> *mut T {
+    // SAFETY: new memory of this size, aligned for everything.
+    unsafe {
+        let place = pg_sys::palloc(size_of::<T>()).cast::<T>();
+        place.write(node);
+        place
+    }
+}
+
+/// A new list of nodes; null: of none.
+pub fn list<T>(nodes: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::List {
+    let mut list = std::ptr::null_mut();
+    for node in nodes {
+        // SAFETY: null or the new list.
+        list = unsafe { pg_sys::lappend(list, node.cast()) };
+    }
+    list
+}
+
+/// A new list of oids.
+pub fn oids(oids: impl IntoIterator<Item = pg_sys::Oid>) -> *mut pg_sys::List {
+    let mut list = std::ptr::null_mut();
+    for oid in oids {
+        // SAFETY: null or the new list.
+        list = unsafe { pg_sys::lappend_oid(list, oid) };
+    }
+    list
+}
+
+/// A new set of one member.
+pub fn singleton(member: i32) -> *mut pg_sys::Bitmapset {
+    // SAFETY: makes a set.
+    unsafe { pg_sys::bms_make_singleton(member) }
+}
+
+/// A new list of integers.
+pub fn integers(integers: impl IntoIterator<Item = i32>) -> *mut pg_sys::List {
+    let mut list = std::ptr::null_mut();
+    for integer in integers {
+        // SAFETY: null or the new list.
+        list = unsafe { pg_sys::lappend_int(list, integer) };
+    }
+    list
+}
+
+/// A new list of strings.
+pub fn strings<S: AsRef<str>>(strings: impl IntoIterator<Item = S>) -> *mut pg_sys::List {
+    list(strings.into_iter().map(|s| string(s.as_ref())))
+}
+
+/// Appends to a list of nodes.
+///
+/// # Safety
+///
+/// Null or a list of nodes that the caller owns.
+pub unsafe fn append<T>(list: &mut *mut pg_sys::List, node: *mut T) {
+    // SAFETY: by the caller's promise.
+    *list = unsafe { pg_sys::lappend(*list, node.cast()) };
+}
+
+/// A C string.
+pub fn text(s: &str) -> *mut c_char {
+    // SAFETY: copies len bytes and adds the terminator.
+    unsafe { pg_sys::pnstrdup(s.as_ptr().cast(), s.len()) }
+}
+
+/// A String node.
+pub fn string(s: &str) -> *mut pg_sys::Node {
+    placed(pg_sys::String { sval: text(s), ..blank() }).cast()
+}
+
+/// Column `number` of an item of FROM of the same level.
+pub fn column(item: i32, number: i16, shape: Shape) -> pg_sys::Var {
+    // SAFETY: makes a node.
+    unsafe { *pg_sys::makeVar(item, number, shape.ty, shape.modifier, shape.collation, 0) }
+}
+
+/// An entry of a select list.
+pub fn target<T>(expr: *mut T, number: i16) -> *mut pg_sys::TargetEntry {
+    // SAFETY: makes a node around the expression, at which it does not look.
+    unsafe { pg_sys::makeTargetEntry(expr.cast(), number, std::ptr::null_mut(), false) }
+}
+
+/// A call of a function, with a result of this type.
+pub fn call<T>(
+    function: pg_sys::Oid,
+    ty: pg_sys::Oid,
+    collation: pg_sys::Oid,
+    arguments: impl IntoIterator<Item = *mut T>,
+) -> pg_sys::FuncExpr {
+    pg_sys::FuncExpr {
+        funcid: function,
+        funcresulttype: ty,
+        funcformat: pg_sys::CoercionForm::COERCE_EXPLICIT_CALL,
+        funccollid: collation,
+        inputcollid: collation,
+        args: list(arguments),
+        location: -1,
+        ..blank()
+    }
+}
+
+/// A null.
+pub fn null(ty: pg_sys::Oid) -> *mut pg_sys::Const {
+    // SAFETY: a catalog look-up; makes a node.
+    unsafe { pg_sys::makeNullConst(ty, -1, pg_sys::InvalidOid) }
+}
+
+/// A constant text.
+pub fn text_constant(value: &str) -> *mut pg_sys::Const {
+    let (ty, collation) = (pg_sys::TEXTOID, pg_sys::DEFAULT_COLLATION_OID);
+    // SAFETY: a new text, and a node around it.
+    unsafe {
+        let value = pg_sys::cstring_to_text_with_len(value.as_ptr().cast(), value.len() as i32);
+        pg_sys::makeConst(ty, -1, collation, -1, value.into(), false, false)
+    }
+}
+
+/// All conditions at once; of none the constant that is true.
+pub fn all_of<T>(conditions: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::Node {
+    // SAFETY: makes a node around a new list, at whose elements it does not look.
+    unsafe { pg_sys::make_ands_explicit(list(conditions)).cast() }
+}
+
+/// Names of an item of FROM and of its columns.
+pub fn alias(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::Alias {
+    placed(pg_sys::Alias { aliasname: text(name), colnames: columns, ..blank() })
+}
+
+/// FROM with the first entry of the range table alone, and WHERE.
+pub fn from_first(quals: *mut pg_sys::Node) -> *mut pg_sys::FromExpr {
+    let first = placed(pg_sys::RangeTblRef { rtindex: 1, ..blank() });
+    placed(pg_sys::FromExpr { fromlist: list([first]), quals, ..blank() })
+}
