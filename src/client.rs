@@ -271,7 +271,8 @@ impl Engine {
         self.inbox.take_payload()
     }
 
-    /// Reads what is there; false if nothing is. A kept connection that turns out to be closed is replaced.
+    /// Reads the bytes that are there; false if there are none. A kept connection that turns out to be closed is
+    /// replaced.
     fn listen(&mut self) -> Result<bool, String> {
         match self.fill() {
             Ok(false) => return Ok(false),

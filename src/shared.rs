@@ -200,7 +200,7 @@ pub struct Reason {
 impl Reason {
     pub const NONE: Reason = Reason { bytes: [0; REASON_BYTES], length: 0 };
 
-    /// Cuts what is too long at a character's edge.
+    /// A reason, cut at a character's edge if it is too long.
     pub fn new(text: &str) -> Reason {
         let mut length = text.len().min(REASON_BYTES);
         while !text.is_char_boundary(length) {
@@ -336,7 +336,7 @@ pub fn retain_tables(database: pg_sys::Oid, known: impl Fn(u32) -> bool) {
     TABLES.retain(|t| t.database != database || known(t.relid.to_u32()));
 }
 
-/// Without a worker nothing is mirrored; what is registered will be again.
+/// Marks the tables of a database without a worker: nothing is mirrored until they are registered again.
 fn mark_tables_unserved(database: pg_sys::Oid) {
     TABLES.for_each_mut(|table| {
         let served = matches!(table.state, TableState::Loading | TableState::Live | TableState::Broken);

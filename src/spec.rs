@@ -35,7 +35,7 @@ pub struct ScanSpec {
     pub names: Vec<RelationNames>,
 }
 
-/// How a query calls what it reads, for EXPLAIN.
+/// The query's names for the relations that it reads, for EXPLAIN.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RelationNames {
     pub alias: String,
@@ -43,7 +43,7 @@ pub struct RelationNames {
     pub relid: Option<u32>,
     /// The columns of such rows; those of tables are in the catalog.
     pub columns: Vec<String>,
-    /// There are rows that the user may not see. How many of them have what values nobody is told.
+    /// Whether there are rows that the user may not see. Their number and values are shown to nobody.
     pub hides: bool,
 }
 

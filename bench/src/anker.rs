@@ -35,7 +35,7 @@ pub fn wait_live(client: &mut Client, table: &str, limit: Duration) -> Result<()
     Err(format!("{table} is not live after {seconds} s: {state}").into())
 }
 
-/// Differences between heap and mirror as text rows; empty is what is wanted.
+/// Differences between heap and mirror as text rows; there should be none.
 pub fn verify(client: &mut Client, table: &str) -> Result<Vec<String>> {
     text_rows(client, &format!("SELECT * FROM anker.verify('{table}')"))
 }
@@ -93,7 +93,7 @@ pub fn counter(client: &mut Client, column: &str) -> Result<i64> {
     Ok(client.query_opt(&sql, &[])?.map_or(0, |row| row.get(0)))
 }
 
-/// How often the engine could not be reached, was lost, or met what it should not have.
+/// The number of times that the engine could not be reached, was lost, or failed.
 pub fn failures(client: &mut Client) -> Result<i64> {
     let sql = "SELECT coalesce((fallback_reasons ->> 'engine')::bigint, 0) FROM anker.engine WHERE database = current_database()";
     Ok(client.query_opt(sql, &[])?.map_or(0, |row| row.get(0)))

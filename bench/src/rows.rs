@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::Result;
 
-/// Runs `statement`, a COPY FROM STDIN, with the lines that `write` makes of what `given` yields.
+/// Runs `statement`, a COPY FROM STDIN. `write` turns each item of `given` into a line.
 pub fn copy<T>(
     client: &mut Client,
     statement: &str,

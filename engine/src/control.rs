@@ -27,7 +27,7 @@ impl Control {
         self.socket.send(&message.encode()).map(|_| ())
     }
 
-    /// Sends what is the last word, and waits for the worker's end: it shall read that before it sees ours.
+    /// Sends the last message, and waits for the worker's end: it shall read this before it sees ours.
     pub fn end_with(&self, message: &ToWorker) -> ! {
         // A worker that is gone needs no word.
         let _ = self.send(message);

@@ -19,7 +19,7 @@ const PIECE_TIME: Duration = Duration::from_millis(20);
 /// Batches are cut at about this length, to be easy on everybody's memory: hundreds of cursors that nobody reads hold
 /// some of them each.
 pub const MESSAGE_BYTES: usize = 128 << 10;
-/// Text buffers may hold this many times what the batch refers to before they are copied.
+/// The factor by which text buffers may exceed the referenced bytes before they are copied.
 const TEXT_SLACK: usize = 2;
 
 pub struct Encoder {
@@ -39,7 +39,7 @@ impl Encoder {
         self.rows
     }
 
-    /// Takes a slice of a batch and returns what is to be sent now, often nothing.
+    /// Takes a slice of a batch and returns the bytes to send now, often none.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Option<Vec<u8>>, ArrowError> {
         if batch.num_rows() == 0 {
             return Ok(None);

@@ -48,7 +48,7 @@ const PIECES_AHEAD: usize = 1;
 const LONGEST_ROW: usize = frame::MAX_PAYLOAD - (16 << 20);
 /// Expressions nested deeper are refused: everybody walks them recursively.
 const DEEPEST_EXPRESSION: usize = 256;
-/// A wait that nobody can outlast, and that no clock overflows by.
+/// A wait that outlasts everything and overflows no clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Whole messages of the result.
@@ -72,7 +72,7 @@ pub struct Snapshotted {
 }
 
 impl Snapshotted {
-    /// Takes back what the snapshot does not see, where that is yet to be done.
+    /// Takes back changes that the snapshot does not see, if that is yet to be done.
     fn of(Bound { tables, waited, snapshot }: Bound) -> Result<Snapshotted, Refusal> {
         let start = Instant::now();
         Ok(match tables {
@@ -287,7 +287,7 @@ pub fn join_order(random: Option<u64>) -> JoinOrder {
     random.map_or(JoinOrder::Cheapest, JoinOrder::Random)
 }
 
-/// A plan and what it reads.
+/// A plan with the tables that it reads.
 struct Work {
     plan: Plan,
     params: Vec<Option<Literal>>,

@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes down what it is told.
+    /// Records the calls.
     #[derive(Default)]
     struct Notes {
         wanted: Vec<u32>,

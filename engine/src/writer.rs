@@ -48,7 +48,7 @@ pub struct ServeRequest {
     pub deadline: Instant,
     /// A child is wanted, and not the views.
     pub fork: Option<Fork>,
-    /// Closed by an asker who is gone.
+    /// Closed if the asker is gone.
     pub reply: oneshot::Sender<Result<Bound, Refusal>>,
 }
 

@@ -276,7 +276,7 @@ fn middle(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// More is not known of what was measured.
+/// Rounds to three digits: the measurements are no more precise.
 fn three_digits(value: f64) -> f64 {
     let unit = 10f64.powf(value.log10().floor() - 2.0);
     // By way of text, so that no others come in.

@@ -161,7 +161,7 @@ fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
     }
 }
 
-/// Mirroring costs memory and CPU: it is for who may alter the table.
+/// Mirroring costs memory and CPU, so it takes the right to alter the table.
 fn check_owner(relid: pg_sys::Oid) {
     if !session::is_superuser() && !compat::owns_relation(relid) {
         catalog::refuse_to_who_is_not_owner(relid);
@@ -180,7 +180,7 @@ pub fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
     session::as_user(OpenRelation::lock(list).class().relowner, work)
 }
 
-/// The table that says what is mirrored, if this database has it.
+/// The table that lists the mirrored tables, if this database has it.
 pub fn list() -> Option<pg_sys::Oid> {
     load::list_oid()
 }

@@ -65,7 +65,7 @@ impl EngineProcess {
         self.control.as_raw_fd()
     }
 
-    /// Takes in what the engine has said. The error: it is gone, and how it went.
+    /// Handles the engine's messages. The error: the engine has ended, and how.
     pub fn poll(&mut self) -> Result<(), String> {
         let mut packet = [0u8; PACKET_BYTES];
         loop {

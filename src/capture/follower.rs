@@ -42,7 +42,7 @@ struct Transaction {
     /// Changes of `anker.mirrored`, in order: relation, and whether it was added.
     listed: Vec<(u32, bool)>,
     list_truncated: bool,
-    /// Tables that must start anew: truncated, or with a change that does not fit what is known of them.
+    /// Tables that must start anew: truncated, or with a change that does not fit the known layout.
     void: HashSet<u32>,
 }
 
@@ -62,8 +62,8 @@ impl Follower {
         }
     }
 
-    /// False: the change does not fit what is known of the table. That happens behind DDL in the same transaction;
-    /// at its commit the table starts anew.
+    /// Returns false if the change does not fit the known layout. That happens after DDL in the same transaction; at
+    /// its commit the table starts anew.
     fn row_change(&mut self, change: Change<'_>) -> bool {
         let relid = change.relid.to_u32();
         let Some(encoder) = self.registry.encoder(relid) else {
@@ -120,7 +120,7 @@ impl Follower {
         }
     }
 
-    /// Gives back what the longest row of late has taken.
+    /// Gives back memory of the longest recent row.
     pub fn shrink(&mut self) {
         self.row = Vec::new();
         self.key = Vec::new();

@@ -144,7 +144,7 @@ impl Launcher {
         }
     }
 
-    /// Does what is due for a database; returns for how long that is enough.
+    /// Does the work that is due for a database. Returns the time until the next look.
     fn look_after(&mut self, database: &Database) -> Duration {
         let oid = database.oid;
         let now = Instant::now();

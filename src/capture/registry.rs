@@ -65,7 +65,7 @@ impl Registry {
         self.tables.has_held_any()
     }
 
-    /// Whether it is known what is mirrored.
+    /// Whether the list of mirrored tables is known.
     pub fn list_was_seen(&self) -> bool {
         self.tables.list_is_known()
     }
@@ -170,7 +170,7 @@ impl Registry {
 
     // -- anywhere between transactions of the stream ------------------------------------------------------------------
 
-    /// The engine drops what it has of the table, and a loader that is at work on it gives up.
+    /// Has the engine drop its copy of the table; a loader that works on it gives up.
     fn retire(&mut self, relid: u32, out: &mut Outbox) {
         self.stop_load(relid);
         if self.tables.retire(relid) {

@@ -1,4 +1,4 @@
-//! Looking up the catalog: what is called so, what it is called, and rows from the server's caches. In a transaction.
+//! Catalog look-ups: objects by name, names of objects, and rows from the server's caches. In a transaction.
 
 use std::ffi::{CStr, CString, c_char};
 

@@ -30,7 +30,7 @@ pub trait Follow: 'static {
     fn change(&mut self, change: Change<'_>);
     fn truncate(&mut self, relid: pg_sys::Oid);
     fn commit(&mut self, commit: Commit, catalog: Historic<'_>);
-    /// A message that belongs to no transaction; what it is about is done with `with_catalog`.
+    /// A message that belongs to no transaction; to act on it, use `with_catalog`.
     fn message(&mut self, message: Message<'_>);
 }
 
@@ -169,7 +169,7 @@ impl<F: Follow> Decoder<F> {
         unsafe { (*(*self.context).slot).data.restart_lsn }
     }
 
-    /// Decodes what is flushed, but not much longer than `budget`, except within one transaction.
+    /// Decodes flushed WAL for about `budget`, or to the end of a transaction that takes longer.
     pub fn advance(&mut self, budget: Duration) -> Advance {
         let (flushed, _) = flushed();
         if flushed == self.exhausted {

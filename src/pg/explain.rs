@@ -44,7 +44,7 @@ impl Explain<'_> {
         self.options().verbose
     }
 
-    /// Whether what is only expected is shown.
+    /// Whether expected figures are shown.
     pub fn shows_costs(&self) -> bool {
         self.options().costs
     }
@@ -84,7 +84,7 @@ impl Explain<'_> {
         self.grouped(c"Plans".as_ptr(), false, inner);
     }
 
-    /// In text form nothing but what is inside.
+    /// A group; in text format only its content is shown.
     fn grouped(&self, label: *const std::ffi::c_char, labeled: bool, inner: impl FnOnce()) {
         let kind = if label.is_null() { c"Plan".as_ptr() } else { label };
         // SAFETY: C strings, or no label.

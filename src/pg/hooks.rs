@@ -1,4 +1,4 @@
-//! Hooks of the server's, of which others may have some too.
+//! Hooks of the server, which other extensions may use too.
 
 /// Puts a function of ours before the one that is there, and keeps that. While the library is preloaded.
 macro_rules! install {

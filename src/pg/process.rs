@@ -203,7 +203,7 @@ pub fn reload_settings() {
     }
 }
 
-/// Visits what the server tells of its backends.
+/// Visits the server's status of each backend.
 pub fn for_each_backend(mut visit: impl FnMut(&pg_sys::LocalPgBackendStatus)) {
     // SAFETY: this process's copy of the list is made anew, and read before anything else can replace it.
     unsafe {

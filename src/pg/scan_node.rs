@@ -410,7 +410,7 @@ impl<'a> Place<'a> {
         unsafe { (*self.scan().ps.state).es_processed += rows };
     }
 
-    /// Whether its rows are what is in its slot: no condition or projection is applied to them.
+    /// Whether its rows are those in its slot, without further conditions or projection.
     pub fn is_bare(self) -> bool {
         let state = &self.scan().ps;
         state.qual.is_null() && state.ps_ProjInfo.is_null()
@@ -491,7 +491,7 @@ impl Child {
         (!self.statement.is_null()).then_some(self.statement)
     }
 
-    /// It, and the nodes below it on their left: what each is, and what it has below.
+    /// The node and those below it on the left: each with its kind and the node below it.
     fn chain(&self) -> impl Iterator<Item = (*mut pg_sys::PlanState, pg_sys::NodeTag, *mut pg_sys::PlanState)> {
         let look = |state: *mut pg_sys::PlanState| {
             // SAFETY: null, or a started node.

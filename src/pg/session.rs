@@ -49,7 +49,7 @@ calls! {
     count_closed_file => ReleaseExternalFD();
     /// Microseconds since the server's epoch.
     now => GetCurrentTimestamp() -> i64;
-    /// When the client sent what is being run, on the same clock.
+    /// The time at which the client sent the running statement, on the same clock.
     statement_start => GetCurrentStatementStartTimestamp() -> i64;
     /// The encoding of the database; fixed for the life of a connected process.
     encoding => GetDatabaseEncoding() -> i32;
@@ -149,7 +149,7 @@ pub fn library_directory() -> PathBuf {
     PathBuf::from(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// Bytes that nobody can guess; `None`: the system has none.
+/// Random bytes that cannot be guessed; `None`: the system has none.
 pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0u8; N];
     // SAFETY: fills N bytes of ours.
@@ -181,7 +181,7 @@ pub fn acting_as<T>(actor: Actor, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `work` as another user, who may do there only what cannot outlast it.
+/// Runs `work` as another user, restricted to operations that cannot outlast it.
 pub fn as_user<T>(user: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     let restricted = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
     acting_as(Actor { user, context: actor().context | restricted as i32 }, work)

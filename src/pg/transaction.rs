@@ -15,7 +15,7 @@ calls! {
     number => GetCurrentTransactionId() -> pg_sys::TransactionId;
     /// Makes the statement's changes visible to its further steps.
     see_own_changes => CommandCounterIncrement();
-    /// Takes back what the transaction did, if there is one, and releases whatever it still holds.
+    /// Rolls back the transaction, if there is one, and releases whatever it still holds.
     abort => AbortCurrentTransaction();
 }
 

@@ -1,4 +1,4 @@
-//! Utility statements: what is done before and behind those that concern us.
+//! Utility statements: actions before and after those that concern us.
 
 use std::ffi::c_char;
 use std::ptr::null;

@@ -31,7 +31,7 @@ pub fn flushed_position() -> u64 {
     lsn
 }
 
-/// `lsn` is no further than what was inserted.
+/// `lsn` is at most the insert position.
 fn flush(lsn: u64) {
     // SAFETY: callable in any process attached to shared memory, outside recovery.
     unsafe { pg_sys::XLogFlush(lsn) };

@@ -98,7 +98,7 @@ pub unsafe extern "C-unwind" fn plan_for_heap(
     unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options, params) }
 }
 
-/// PostgreSQL's planner, or the one of whoever came before us.
+/// PostgreSQL's planner, or the hook that was there before ours.
 fn planner() -> Planner {
     // SAFETY: written when the library was loaded.
     unsafe { PREVIOUS }.unwrap_or(symbols::standard_planner)

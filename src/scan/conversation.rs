@@ -47,8 +47,7 @@ impl Question<'_> {
         })
     }
 
-    /// How the engine would answer. `expected_sent`: how many rows would go with the request, for each relation of
-    /// such.
+    /// The engine's plan for the query. `expected_sent`: the expected rows of each relation that is sent along.
     pub fn outline(self, expected_sent: Vec<u64>, limit: Duration, place: Place<'_>) -> Result<EnginePlan, String> {
         let begun = Instant::now();
         let left = || limit.saturating_sub(begun.elapsed());
@@ -121,7 +120,7 @@ impl Conversation {
         }
     }
 
-    /// Closes the connection; the engine gives up what it still does for it.
+    /// Closes the connection; the engine stops its work for it.
     pub fn hang_up(&mut self) {
         self.engine = None;
     }

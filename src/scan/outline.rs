@@ -314,7 +314,7 @@ impl Tree<'_> {
         relation.is_some_and(|relation| relation.source == Source::Sent)
     }
 
-    /// The table, if it is one, and what it is called.
+    /// The table, if it is one, and its name.
     fn scanned(&self, step: &Step) -> (Option<String>, String) {
         let scan = self.scan(step);
         let names = scan.and_then(|scan| self.names.spec.names.get(scan.relation as usize));
@@ -351,7 +351,7 @@ fn join_type(join: &Join) -> &'static str {
     }
 }
 
-/// Rows, of which there is at least one: what is expected is no promise.
+/// A whole number of rows, at least one: an estimate is no promise.
 fn whole(rows: f64) -> u64 {
     rows.round().max(1.0) as u64
 }

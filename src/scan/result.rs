@@ -174,8 +174,7 @@ impl EngineResult {
         true
     }
 
-    /// Lets go of the engine, which gives up what it still computes, and of the rows; what was learned stays for
-    /// EXPLAIN.
+    /// Drops the engine's connection, which ends its work, and the rows; figures for EXPLAIN stay.
     pub fn release(&mut self) {
         self.conversation.hang_up();
         self.batch = Batch::default();

@@ -14,7 +14,7 @@ use crate::spec::ScanSpec;
 /// Bytes of a value beside the text that it may have.
 const VALUE_BYTES: usize = 16;
 
-/// The plans of what is sent. The first of the private parts is the specification.
+/// The plans of the rows sent along. The first of the private parts is the specification.
 fn statements(place: Place<'_>) -> impl Iterator<Item = Node<'_>> {
     place.private().skip(1)
 }

@@ -37,7 +37,7 @@ impl<E: Entry> Map<E> {
         }
     }
 
-    /// Asks for the memory, when extensions are asked what they need.
+    /// Requests the memory, at the time when extensions are asked for their needs.
     pub fn request(&self, places: usize) {
         self.places.store(places, Ordering::Relaxed);
         // SAFETY: from the server's hook for this; the sizes are those of `attach`.

@@ -1,4 +1,4 @@
-//! `anker.route = auto`: whoever is cheaper answers, and the answer is the same.
+//! `anker.route = auto`: the cheaper side answers, and the answer is the same.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The engine's plan in EXPLAIN: what it says, that it is right, and that asking for it never stands in the way.
+//! The engine's plan in EXPLAIN: its content is right, and asking for it never stands in the way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The list of mirrored tables: who may write it, what DROP does to it, and who is woken by it.
+//! The list of mirrored tables: who may write it, its state after DROP, and the workers that it wakes.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -132,7 +132,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The median, and what the middle half lies between.
+/// The median, and the bounds of the middle half.
 pub fn middle(ratios: &[f64]) -> String {
     let at = |share| percentile(ratios, share);
     format!("{:.3} ({:.3} to {:.3})", median(ratios), at(0.25), at(0.75))

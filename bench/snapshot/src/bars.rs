@@ -6,7 +6,7 @@ use serde_json::json;
 use anker_report::found::Found;
 use anker_report::page::Grid;
 
-/// Mechanisms that a kernel offers which nobody had to patch, and that are not what we compare with.
+/// Mechanisms of a stock kernel, without those that are the base of the comparison.
 const STOCK: [&str; 5] = ["rewired", "scoot", "frames", "epochs", "auto"];
 
 const BARS_COLUMNS: u64 = 50;

@@ -1,4 +1,5 @@
-//! The thesis' six characteristics of a snapshot mechanism (section 4.1): three are measured, three are what it is.
+//! The thesis' six characteristics of a snapshot mechanism (section 4.1): three are measured, three are properties of
+//! it.
 
 use anker_report::{Report, rounded};
 use serde_json::json;

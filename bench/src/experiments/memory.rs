@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::report::Findings;
 use crate::{Result, os};
 
-/// After so long the engine has given back what it no longer needs, loads and queries' memory for example.
+/// The time after which the engine has given back memory that it no longer needs, such as that of loads and queries.
 const SETTLED: Duration = Duration::from_secs(7);
 
 /// Memory relative to the heap without indexes: of the mirror's tables with key index, statistics and undo, and of

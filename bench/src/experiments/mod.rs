@@ -41,7 +41,7 @@ pub struct Planned {
     pub run: Box<Run>,
 }
 
-/// Returns what was found.
+/// Runs the experiment and returns its report.
 pub type Run = dyn FnOnce(&Arc<Server>) -> Result<Report>;
 
 macro_rules! experiments {

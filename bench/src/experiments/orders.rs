@@ -1,5 +1,5 @@
-//! How good the order is in which the engine joins: beside random ones, of which the best is what estimates could have
-//! found.
+//! The quality of the engine's join order, beside random orders. The best of these is what perfect estimates could
+//! have found.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -126,7 +126,8 @@ impl<W> Tables<W> {
         !self.tables.contains_key(&relid)
     }
 
-    /// The list as a snapshot had it. Returns what is to be registered: what the stream has said meanwhile is newer.
+    /// Takes the list as a snapshot had it, and returns the tables to register. News from the stream meanwhile take
+    /// precedence.
     pub fn list_was_read(&mut self, relids: &[u32]) -> Vec<u32> {
         if std::mem::replace(&mut self.list_read, true) {
             return Vec::new();
@@ -135,7 +136,7 @@ impl<W> Tables<W> {
         relids.iter().copied().filter(|relid| !removed.contains(relid)).collect()
     }
 
-    /// Whether it is known what is mirrored.
+    /// Whether the list of mirrored tables is known.
     pub fn list_is_known(&self) -> bool {
         self.list_read
     }

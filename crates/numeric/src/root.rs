@@ -52,7 +52,7 @@ const FEW: usize = 8;
 /// The most digits whose root and remainder fit 128 bits together with one more digit of the root.
 const SOME: usize = 14;
 
-/// The root of a whole number, without what is behind the point.
+/// The integer part of the root of a whole number.
 fn whole_root(digits: &[u16]) -> Vec<u16> {
     let (root, _) = root_and_rest(digits);
     let long = root.long().map(|long| (long.weight, long.digits.to_vec()));

@@ -19,7 +19,7 @@ impl Numeric {
         }
     }
 
-    /// About the root (Newton): between the last guess and what it would have to be multiplied with lies a better one.
+    /// The approximate root, by Newton's method.
     fn approximated(&self, scale: u16) -> Option<Numeric> {
         let (unit, half, value) = (Numeric::small(1, scale), Numeric::small(5, 1), self.long()?);
         let guess = self.to_f64().map(|float| Numeric::from_f64(float.sqrt()).round(scale.into()));

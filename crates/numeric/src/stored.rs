@@ -66,7 +66,7 @@ impl Numeric {
         value.shows_all().then_some(value)
     }
 
-    /// Whether no digit is behind what is shown.
+    /// Whether no digit lies beyond the display scale.
     pub(crate) fn shows_all(&self) -> bool {
         let Repr::Long(long) = &self.0 else { return true };
         let Some(&last) = long.digits.last() else { return true };

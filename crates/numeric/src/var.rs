@@ -70,7 +70,7 @@ impl Var {
         self.digits.len() as i32 == self.weight + 1 && self.digits.last().is_some_and(|digit| digit % 2 == 1)
     }
 
-    /// As `strtod` reads what is shown of it: beyond all floats it is infinite, or zero.
+    /// The float that `strtod` reads from its text: infinite beyond all floats, or zero.
     pub fn to_f64(&self) -> f64 {
         let mut text = String::with_capacity(self.digits.len() * 4 + 16);
         if self.negative {

@@ -42,7 +42,7 @@ pub enum StreamMessage<'a> {
     Position {
         lsn: u64,
     },
-    /// A snapshot that the capture side took itself: what it sees may be applied without being asked for.
+    /// A snapshot of the capture side. Changes that it sees may be applied without a request.
     Gate {
         snapshot: Snapshot,
     },

@@ -172,7 +172,7 @@ impl Inbox {
         self.coming.is_none() && self.start == self.read.len()
     }
 
-    /// Reads what is there, when [`Inbox::arrived`] has nothing more; false if nothing is.
+    /// Reads the bytes that are there, when [`Inbox::arrived`] has nothing more; false if there are none.
     pub fn fill(&mut self, stream: &mut impl Read) -> Result<bool> {
         let missing = self.coming.map_or(0, |(_, length)| length - self.payload.len());
         let (target, limit) = if missing > Self::AHEAD {

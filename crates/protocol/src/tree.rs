@@ -1,4 +1,4 @@
-//! The engine's plan for a query, as EXPLAIN shows it: what runs, not what was asked for.
+//! The engine's plan for a query, as EXPLAIN shows it: the plan that runs, after optimization.
 
 use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Meaning, Over, Range, SortKey, Unfold, WindowFunction};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The costs that explain what was measured.
+//! A fit of the cost factors to measurements.
 
 use crate::{Costs, Work};
 

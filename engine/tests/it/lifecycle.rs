@@ -1,4 +1,4 @@
-//! How the engine begins and ends, and how it takes what it does not understand.
+//! The engine's start and end, and its reaction to requests that it does not understand.
 
 use std::fs;
 use std::io::{Read, Write};

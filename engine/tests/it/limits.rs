@@ -1,4 +1,4 @@
-//! Memory and places are limited: what is beyond costs a table or a wait, never the engine.
+//! Limits of memory and places: exceeding one costs a table or a wait, never the engine.
 
 use std::time::{Duration, Instant};
 

@@ -12,7 +12,7 @@ use crate::pg::symbols;
 
 pub struct Column {
     form: Form,
-    /// PostgreSQL's, for what the form cannot say.
+    /// PostgreSQL's output function, for values that the form does not cover.
     function: pg_sys::FmgrInfo,
 }
 

@@ -33,7 +33,7 @@ pub unsafe fn reads_one_row(query: &pg_sys::Query) -> bool {
     !key.columns().is_empty() && key.columns().iter().all(is_given)
 }
 
-/// Whether a condition says what the column equals.
+/// Whether a condition fixes the column to a value.
 fn gives(tree: Tree<'_>, condition: Node<'_>, column: &KeyColumn) -> bool {
     let Some(comparison) = condition.cast::<pg_sys::OpExpr>() else { return false };
     let mut sides = tree.list(comparison.args);

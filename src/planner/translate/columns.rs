@@ -60,7 +60,7 @@ impl<'a> Columns<'a> {
         Some(found.by.copied().as_ptr())
     }
 
-    /// One more column; a reference to it. `simple` is the expression, simplified: what is computed.
+    /// Adds a column and returns a reference to it. `simple` is the simplified expression, which is computed.
     pub fn add(
         &mut self,
         translator: &mut Translator<'a>,
@@ -131,7 +131,7 @@ impl<'a> Columns<'a> {
         Ok(self.replace(translator, stands_for, average))
     }
 
-    /// Something to group by that nobody is shown.
+    /// Adds a key that the query does not return.
     pub fn add_hidden_key(&mut self, translator: &mut Translator<'a>, key: Typed) -> Attempt<()> {
         self.plain(translator, pg_sys::NUMERICOID, key.ty, Computed::Key(key)).map(drop)
     }
@@ -272,7 +272,7 @@ pub fn spread(of: Spread, scale: u8, difference: ColumnId, count: ColumnId) -> T
     exact(Expr::Call { function: Named::Spread(of), ty: Type::Numeric, args }, Type::Numeric)
 }
 
-/// The plan's columns that hold what is computed.
+/// The plan's columns that hold the computed values.
 fn ids(translator: &mut Translator<'_>, computed: &Computed) -> Attempt<Vec<ColumnId>> {
     match computed {
         Computed::Value(_) => Ok(Vec::new()),

@@ -17,7 +17,7 @@ use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
 /// A level; those around it come before it in [`Translator`]'s list.
 pub struct Scope<'a> {
     pub query: &'a pg_sys::Query,
-    /// Its only item is what the columns of the query's level have become.
+    /// Its only item stands for the computed columns of the query's level.
     is_above: bool,
     items: Vec<Item>,
     /// Whether the order in which the rows of the only item come matters.

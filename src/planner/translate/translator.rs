@@ -42,7 +42,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// With the expressions in it replaced by what `name` makes of them, which are of the type that it is told.
+    /// The scale with the expressions in it replaced by `name`, which gets their types.
     pub fn named(self, mut name: impl FnMut(Expr, Type) -> Attempt<Expr>) -> Attempt<Scale> {
         Ok(match self {
             Scale::Varies(digits) => Scale::Varies(name(digits, Type::Int32)?),
@@ -62,7 +62,7 @@ impl Typed {
 pub struct Translator<'a> {
     pub tree: Tree<'a>,
     pub relations: Vec<Relation>,
-    /// For each relation, what the query calls it.
+    /// The query's name for each relation.
     pub names: Vec<RelationNames>,
     /// For each relation, the columns of it that were asked for.
     scanned: Vec<Vec<Scanned>>,
@@ -84,7 +84,7 @@ pub struct Translator<'a> {
 /// The result of a translation.
 pub struct Finished<'a> {
     pub plan: Plan,
-    /// The expressions of its parameters, and what is taken of them.
+    /// The expressions of its parameters.
     pub params: Vec<Node<'a>>,
     pub sources: Vec<Source>,
     /// Rows that PostgreSQL computes for it.
@@ -325,7 +325,7 @@ impl<'a> Translator<'a> {
         agg.aggregate().row().output_types(argument).collect()
     }
 
-    /// A condition of rows, of which only those count for which it is true.
+    /// A condition on rows: only rows for which it is true count.
     pub fn row_condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
         self.condition_for(node, Ask { null_may_be_false: true, ..Ask::default() })
     }

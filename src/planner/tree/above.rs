@@ -1,10 +1,9 @@
 //! The kinds of PostgreSQL's nodes above the engine's scan.
 
+use crate::pg::tree::Tree;
 use pgrx::pg_sys::{self, NodeTag::*};
 
-use crate::pg::tree::Tree;
-
-/// How many of each kind; what is not counted costs the same on both sides.
+/// The number of nodes of each kind. Other kinds cost the same on both sides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Above {
     pub groups: usize,

@@ -26,7 +26,7 @@ use crate::spec::{CHOOSER, ChooserSpec, ENGINE, HeapSide, Unasked, to_node};
 
 /// The plan of the upper query, its function scan replaced by the engine's.
 pub struct EngineSide {
-    /// The upper query's, of which nothing else is used if there is one for the heap.
+    /// The upper query's statement. If there is one for the heap, only its plan is used.
     statement: *mut pg_sys::PlannedStmt,
     plan: *mut pg_sys::Plan,
     leaf: *mut pg_sys::CustomScan,
@@ -44,7 +44,7 @@ impl EngineSide {
         &self.demand
     }
 
-    /// PostgreSQL's plans of what is sent.
+    /// PostgreSQL's plans of the rows sent along.
     pub fn sent(&self) -> impl Iterator<Item = &pg_sys::Plan> {
         // SAFETY: finished plans, each with its tree.
         self.sent.iter().map(|statement| unsafe { &*(**statement).planTree })

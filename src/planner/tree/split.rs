@@ -172,7 +172,7 @@ fn upper_query(
     upper
 }
 
-/// Takes away ORDER BY, and what is computed for it alone.
+/// Removes ORDER BY, and columns that are computed only for it.
 fn without_order(tree: Tree<'_>, upper: &mut pg_sys::Query) {
     upper.sortClause = std::ptr::null_mut();
     let returned = tree.list_of::<pg_sys::TargetEntry>(upper.targetList).filter(|entry| !entry.resjunk);

@@ -197,7 +197,7 @@ impl Reader {
         self.work.send((taken.clone(), query)).map_err(|_| "the reader is gone".into())
     }
 
-    /// The answer to what was begun, if it is there.
+    /// The answer to the read that was begun, if it is there.
     pub fn poll(&self) -> Option<Result<Read>> {
         Some(self.answers.try_recv().ok()?.map_err(Into::into))
     }

@@ -13,7 +13,7 @@ const AFTER: f64 = 0.1;
 /// Times in seconds, latencies in microseconds.
 pub struct Course {
     period: f64,
-    /// When each began, counted from its injection, and what it took.
+    /// The start of each transaction, counted from its injection, and its duration.
     times: Vec<(f64, f64)>,
 }
 
@@ -26,7 +26,7 @@ pub struct Piece {
 }
 
 impl Course {
-    /// `measured`: when each began, and what it took. Without an injection there is no course.
+    /// `measured`: the start and duration of each. Without an injection there is no course.
     pub fn around(injections: &[Instant], measured: impl Iterator<Item = (Instant, f64)>) -> Option<Course> {
         let seconds = |to: Instant, from: Instant| {
             to.checked_duration_since(from).map_or_else(|| -(from - to).as_secs_f64(), |later| later.as_secs_f64())

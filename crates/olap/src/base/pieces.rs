@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 const MOST: usize = 16 << 20;
 /// Memory that keys may take at once, whatever the size of the texts.
 const ALWAYS: usize = 64 << 20;
-/// Beyond that, of what the texts themselves take.
+/// The memory that larger keys may take, relative to that of the texts.
 const TIMES: usize = 4;
 
 /// The batch in parts none of which has too many bytes.

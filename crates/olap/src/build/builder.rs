@@ -52,7 +52,7 @@ pub struct Builder<'a> {
     /// The choice of join order.
     pub order: JoinOrder,
     pub common: Common<'a>,
-    /// Keys for which joins above what is being put together have partners, and which of its columns they are.
+    /// The runtime filters of the joins above the present operator, each with the column that it tests.
     pub partners: RefCell<Vec<(ColumnId, Arc<JoinKeys>)>>,
     /// Each with its number.
     pub shared: RefCell<HashMap<Which, (u16, Arc<SharedRows>)>>,
@@ -110,7 +110,7 @@ impl<'a> Builder<'a> {
         self.with_partners_of(&columns, || self.alone(rel, needed))
     }
 
-    /// The same, for nobody else.
+    /// The same, with no other reader.
     pub fn alone(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
         match rel {
             Rel::Scan { .. } | Rel::Filter { .. } => self.block(rel, needed),

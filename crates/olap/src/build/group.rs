@@ -295,7 +295,7 @@ fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>
     fits.then_some(shape)
 }
 
-/// The same for what is computed straight from the codes of a scan.
+/// The same for aggregates that are computed straight from the codes of a scan.
 fn with_fused<'a>(fused: Compiler<'a>, call: &Call<'a>, arg: Option<Arc<dyn PhysicalExpr>>) -> Option<Compiler<'a>> {
     match (call.part, &call.arguments[..]) {
         (Part::Count, []) => fused.count_rows(),

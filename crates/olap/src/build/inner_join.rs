@@ -360,7 +360,7 @@ pub fn comparison<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) 
     sides(*op, left, right, build, probe)
 }
 
-/// The same of what is compared with each other.
+/// The same for the two sides of a comparison.
 pub fn sides<'a>(
     op: CmpOp,
     left: &'a Expr,

@@ -1,4 +1,4 @@
-//! Scans of the plan's relations, which filter by themselves what they can.
+//! Scans of the plan's relations, with their filters.
 
 use std::sync::Arc;
 

@@ -157,7 +157,7 @@ pub fn computed(kernel: Kernel, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn Phy
 const BLOCK: usize = 512;
 
 impl Computed {
-    /// The function of numerics whose results another one may take over; what is constant is better computed once.
+    /// The function of numerics whose results another one may take directly. Constants are better computed once.
     fn chained(expr: &Arc<dyn PhysicalExpr>) -> Option<(&Computed, numerics::Function)> {
         let computed = (&**expr as &dyn Any).downcast_ref::<Computed>()?;
         match computed.kernel {

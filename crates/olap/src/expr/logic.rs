@@ -22,7 +22,7 @@ struct Guarded {
     args: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-/// `args`, of which there is at least one, evaluated from left to right as far as they matter.
+/// `args`, at least one, evaluated from left to right until the result is certain.
 pub fn guarded(op: BoolOp, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
     Arc::new(Guarded { op, args })
 }

@@ -1,4 +1,4 @@
-//! The registers: what the steps of a program give for the rows of a chunk. Nothing here allocates while it computes.
+//! The registers: results of a program's steps for the rows of a chunk. Nothing here allocates while it computes.
 
 use arrow_buffer::BooleanBuffer;
 use colstore::{CHUNK_ROWS, Coded};
@@ -25,7 +25,7 @@ pub enum State {
     Error = 2,
 }
 
-/// The values of a register, and what they are.
+/// The values of a register, and their states.
 struct Lane {
     values: Vec<i128>,
     states: Vec<State>,

@@ -19,7 +19,7 @@ pub struct Groups {
     /// By group and key.
     keys: Vec<i128>,
     nulls: Vec<bool>,
-    /// By group and call: how many values there were, and what was made of them.
+    /// By group and call: the number of values; `values` has their aggregate.
     counts: Vec<u64>,
     values: Vec<i128>,
     /// The key of the row at hand.
@@ -70,7 +70,7 @@ impl Groups {
         self.keys[of.clone()].iter().zip(&self.nulls[of]).map(|(key, null)| (!null).then_some(*key))
     }
 
-    /// For each call, how many values there were and what was made of them.
+    /// For each call, the number of values and their aggregate.
     pub fn calls(&self, group: usize, program: &Program) -> impl Iterator<Item = (u64, i128)> {
         let calls = program.calls.len();
         let of = group * calls..(group + 1) * calls;

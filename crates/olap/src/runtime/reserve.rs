@@ -1,4 +1,4 @@
-//! Memory outside of the operators that counts against the queries' limit all the same.
+//! Memory outside of the operators that still counts against the queries' limit.
 
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use protocol::request::Failure;

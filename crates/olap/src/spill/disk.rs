@@ -26,7 +26,7 @@ pub struct Disk {
 struct Space {
     /// Made when it is needed first.
     file: Option<Arc<File>>,
-    /// Pages before the end that nobody has.
+    /// Free pages before the end.
     free: Vec<u32>,
     /// The end of the last page that was taken since the file was empty.
     end: u32,

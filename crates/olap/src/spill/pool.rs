@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// The first phase of grouping: it hands on what it has when it gets no more, which takes others some memory.
+/// The first phase of grouping: when it gets no more memory it passes on its groups, for which others need some.
 pub const FIRST_PHASE: &str = "PartialGroups";
 
-/// DataFusion's exchange: it takes what comes, and it cannot do with less.
+/// DataFusion's exchange: it takes all rows that come, and cannot do with less memory.
 const EXCHANGE: &str = "RepartitionExec";
 
 #[derive(Debug)]

@@ -161,7 +161,7 @@ fn dropping_the_stream_stops_the_work() {
     });
 }
 
-/// An error of what is shared is every reader's.
+/// An error in a shared subplan reaches every reader.
 #[test]
 fn errors_are_told() {
     let plan = joined(0);

@@ -233,7 +233,7 @@ impl<'a, 'b> Graph<'a, 'b> {
         (Set { relations, rows, keyed }, exact.is_none())
     }
 
-    /// The same relations joined in two ways have the same rows: what is known of both. The flags are those of
+    /// Combines two ways of joining the same relations, which have the same rows. The flags are those of
     /// [`Graph::join`].
     pub fn better_known(&self, one: (Set, bool), two: (Set, bool)) -> (Set, bool) {
         let keyed = one.0.keyed | two.0.keyed;

@@ -44,7 +44,7 @@ pub fn cost(graph: &Graph<'_, '_>, tree: &Tree<'_>) -> f64 {
     passed(graph, tree, &[]).cost
 }
 
-/// `above`: what is asked on behalf of joins further up.
+/// `above`: the runtime filters of joins further up.
 fn passed(graph: &Graph<'_, '_>, tree: &Tree<'_>, above: &[Asked]) -> Passed {
     match &tree.node {
         Node::Scan(rel) => scanned(graph, *rel, tree.rows, above),

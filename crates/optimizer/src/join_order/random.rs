@@ -1,4 +1,4 @@
-//! Any order: what the estimates are worth is seen beside orders that ask for none.
+//! Random orders. They show what the estimates are worth.
 
 use super::estimate::Graph;
 use super::{Part, join_sides, scans};

@@ -1,4 +1,4 @@
-//! Conditions that read what is around a subquery, taken out of it.
+//! Lifting of correlated conditions out of a subquery.
 
 use plan::{ColumnId, Expr, JoinKind, Rel};
 

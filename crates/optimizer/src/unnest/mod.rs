@@ -20,10 +20,10 @@ use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan,
 
 use domain::Domain;
 
-/// A plan that takes more columns is left as it is: what is computed twice within what is computed twice grows fast.
+/// A plan with more columns is left as it is: repeated parts within repeated parts grow fast.
 const MAX_COLUMNS: usize = 8192;
 
-/// A plan that takes more repeats only what it has to.
+/// A plan with more columns repeats only what it must.
 const FEW_COLUMNS: usize = 512;
 
 /// The same rows without applications, unless that would be too many operators.

@@ -148,7 +148,7 @@ pub fn letters_of(collation: pg_sys::Oid) -> Attempt<Option<String>> {
 /// How text is ordered.
 pub enum TextOrder {
     ByBytes,
-    /// As the C library does in this locale, and what is equal to it by bytes.
+    /// The C library's order in this locale; equal texts by their bytes.
     InLocale(String),
 }
 

@@ -206,7 +206,7 @@ fn make_null_test(node: Node<'_>) -> *mut pg_sys::Node {
     make::placed(pg_sys::NullTest { arg: node.as_ptr(), nulltesttype, ..make::blank() }).cast()
 }
 
-/// PostgreSQL computes it all the same.
+/// Checks an operand that is compared with an empty list: PostgreSQL evaluates it nevertheless.
 fn compared_with_nothing(left: &Typed) -> Attempt<()> {
     match left.expr.can_raise() {
         true => Err(Why::Expression.of("comparison with nothing of what may raise an error")),

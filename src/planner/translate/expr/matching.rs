@@ -106,7 +106,7 @@ impl<'a> Translator<'a> {
         apply(function, args).ok_or_else(reason)
     }
 
-    /// The expression is one whose match, and what is asked for of it, is at a place that is known.
+    /// Requires that the place of the match, and of its wanted part, is known.
     fn require_known_place(&self, args: &[Typed], reason: &impl Fn() -> Reason) -> Attempt<()> {
         let expression = args.get(1).and_then(constant_text);
         let expression = expression.ok_or_else(|| reason().and(" with an expression that is not constant"))?;

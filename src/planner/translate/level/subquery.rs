@@ -71,8 +71,8 @@ impl<'a> Translator<'a> {
         rel
     }
 
-    /// The rows of a subquery. An outer join around it must find nulls where it has no row, so that what is no plain
-    /// column becomes one here.
+    /// The rows of a subquery. An outer join around it must find nulls where it has no row, so every computed value
+    /// becomes a column here.
     fn rows(&mut self, query: &'a pg_sys::Query, ordered: bool) -> Attempt<Level> {
         let Level { rel, columns, order } = whole_level(self, query, Use::Rows { ordered })?;
         let visible = self.columns_of(&rel);
@@ -167,7 +167,7 @@ impl<'a> Translator<'a> {
         Some(self.tree.placed(pg_sys::SubLink { subLinkType: any, testexpr: equal.cast(), ..*link }))
     }
 
-    /// The rows of a subquery that something is looked up in, and what is asked of each.
+    /// The rows of a subquery that values are looked up in, with the condition on each row.
     fn list(&mut self, link: Link<'a, '_>) -> Attempt<List> {
         let query = self
             .tree
@@ -207,7 +207,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Translates what reads, of the innermost level, columns that are computed of its rows.
+    /// Translates an expression that reads, from the innermost level, columns that are computed from its rows.
     fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
         let Scope { query, is_repeated, .. } = *self.scope();
         let rows = self.scopes.pop();
@@ -220,7 +220,7 @@ impl<'a> Translator<'a> {
         translated
     }
 
-    /// Whether it reads nothing of what is around it.
+    /// Whether it reads no outer columns.
     pub fn is_closed(&self, rel: &Rel) -> bool {
         let (mut made, mut read) = (Vec::new(), Vec::new());
         rel.visit(&mut |rel| {

@@ -265,7 +265,7 @@ fn real(value: f32, out: &mut String) -> Outcome {
     }
 }
 
-/// Writes what is no number of digits, or the sign of what is.
+/// Writes a float that is no number, or the sign of one that is.
 fn special(value: f64, out: &mut String) -> bool {
     match () {
         _ if value.is_nan() => out.push_str("NaN"),

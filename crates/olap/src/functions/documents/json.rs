@@ -52,7 +52,7 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<&'a str>> {
     }
 }
 
-/// A string as what it says, nothing for null, anything else as it is written.
+/// The unescaped content of a string, nothing for null, anything else as it is written.
 pub fn as_text(part: &str) -> Outcome<Option<String>> {
     match part {
         "null" => Ok(None),

@@ -201,7 +201,7 @@ fn affordable_power(exponent: &Numeric, digits: f64) -> Outcome<&Numeric> {
     }
 }
 
-/// As numeric(precision, scale) keeps it: an infinity fits nowhere, what is not a number anywhere.
+/// The value as numeric(precision, scale) keeps it: an infinity never fits, NaN always does.
 fn fitted(value: &Numeric, modifier: i32) -> Outcome<Numeric> {
     let Some((precision, scale)) = plan::numeric_modifier(modifier) else { return Ok(value.clone()) };
     if value.is_nan() {

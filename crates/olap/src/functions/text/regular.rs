@@ -379,11 +379,11 @@ pub struct Finder {
     captured: Captured,
 }
 
-/// Each place is tried, so that what is longer could take too long.
+/// The longest text: each place of it is tried, so that a longer one could take too long.
 const LONGEST: usize = 20_000;
 
 impl Finder {
-    /// `None`: what is asked for is not known from where the match is.
+    /// `None`: the wanted part does not follow from the place of the match.
     pub fn new(parsed: &Parsed, letters: Letters) -> Option<Finder> {
         let (whether, from) = (Automaton::new(parsed, letters), Automaton::made(parsed, letters, false));
         Some(Finder { whether, from, captured: parsed.captured()? })

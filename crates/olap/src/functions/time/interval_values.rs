@@ -76,7 +76,7 @@ fn rounded(seconds: f64) -> f64 {
     (seconds * SECOND as f64).round_ties_even() / SECOND as f64
 }
 
-/// Without what is behind the point.
+/// The integer part.
 fn as_i32(value: f64) -> Option<i32> {
     (f64::from(i32::MIN)..-f64::from(i32::MIN)).contains(&value).then_some(value as i32)
 }

@@ -33,10 +33,10 @@ use crate::spill::{Account, Means, Room, Stored, blocking};
 
 /// Rows that are read from disk at once have hardly more bytes.
 pub const READ_BYTES: usize = 2 * PIECE;
-/// Sixteen times as many parts each time: nobody has a disk for more.
+/// The deepest level. Each has sixteen times as many parts, so no disk is large enough for more.
 const DEEPEST: u64 = 8;
 
-/// Parts that nobody has joined yet, and memory for those who will.
+/// Parts that were not joined yet, and memory to join them.
 pub struct Apart {
     pub parts: Mutex<Vec<Part>>,
     rooms: Mutex<Vec<Room>>,

@@ -113,7 +113,7 @@ pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing,
     Table::bytes(rows, packing.limit()) + rows + keys + on_the_way.max(ordering)
 }
 
-/// How many of the columns are put together: what is looked for may turn out to be ordered.
+/// The number of columns to build: the looked-up ones may turn out to be ordered.
 fn places_needed(shape: &Shape, packing: &Packing) -> usize {
     if shape.bounds.is_empty() { places_kept(&shape.build, packing) } else { shape.build.schema().fields().len() }
 }

@@ -92,7 +92,7 @@ pub async fn joined<T: 'static>(task: SpawnedTask<Result<T>>) -> Result<T> {
 }
 
 impl Task {
-    /// `apart`: in a task of its own, whose time nobody else counts.
+    /// `apart`: in a task of its own, whose time is counted nowhere else.
     async fn read(&self, mut rows: SendableRecordBatchStream, room: Room, apart: bool) -> Result<Held> {
         let bounds = KeyBounds::of(&self.shape.build);
         let mut held = Held { batches: Vec::new(), bytes: 0, bounds, room, written: None };
@@ -107,7 +107,7 @@ impl Task {
         Ok(held)
     }
 
-    /// Whether there is memory for what is held then.
+    /// Whether there is memory for the held rows with this batch.
     fn take(&self, held: &mut Held, batch: &RecordBatch) -> Result<bool> {
         let batch = self.shape.build.lean_of(batch)?;
         held.bytes += bytes_of(&batch);
@@ -120,7 +120,7 @@ impl Task {
         Ok(fits)
     }
 
-    /// Puts on disk what is held and all that comes.
+    /// Writes the held rows and all further ones to disk.
     async fn put_aside(
         &self,
         mut held: Held,

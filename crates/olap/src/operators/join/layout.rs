@@ -12,7 +12,7 @@ use datafusion_physical_expr::expressions::Column;
 use super::words::Packing;
 use crate::base::compact::lean;
 
-/// Columns of the input that are kept, behind them keys that are none of these, and then what is ranked.
+/// The columns of the input that are kept, then keys that are none of these, then the ranked values.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Places in the input.
@@ -26,7 +26,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `read`: places in the input, each once, of what is read besides keys and ranks.
+    /// `read`: places in the input, each once, of the columns that are read besides keys and ranks.
     pub fn new(
         input: &Schema,
         read: Vec<usize>,

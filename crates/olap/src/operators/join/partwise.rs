@@ -1,4 +1,4 @@
-//! Joins part by part what lies on disk.
+//! The join of parts on disk, one after the other.
 
 use std::sync::Arc;
 

@@ -51,7 +51,7 @@ pub struct Prober {
     built: Arc<Built>,
     batch_size: usize,
     current: Option<Current>,
-    /// Whether there is no other build side for the same rows: what has found no partner has none.
+    /// Whether there is no other build side for the same rows: a row without a partner so far has none.
     is_last: bool,
     /// Whether each row of the last batch has a partner.
     met: Vec<bool>,

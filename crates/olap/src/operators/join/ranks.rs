@@ -23,7 +23,7 @@ use plan::float_order;
 /// How values become ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ranking {
-    /// By what they are.
+    /// The values themselves.
     Own,
     /// Whole numbers, multiplied by this factor.
     Scaled(i128),

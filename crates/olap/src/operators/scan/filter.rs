@@ -38,7 +38,7 @@ pub struct Filter {
     pub conditions: Vec<Condition>,
     pub pruning: Pruning,
     pub keys: Vec<KeyTest>,
-    /// The scan below the conditions, for who wants to be told of it, with the rows that are expected of it.
+    /// The scan's step and expected rows, if it is observed.
     pub scan: Option<(Step, f64)>,
 }
 

@@ -175,7 +175,7 @@ impl TableView for Sent {
     }
 }
 
-/// Rows that nobody has made.
+/// A stand-in for rows that were not computed, with their expected number.
 #[derive(Debug)]
 struct Expected {
     types: Vec<Type>,

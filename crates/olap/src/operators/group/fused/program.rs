@@ -106,7 +106,7 @@ impl Program {
         self.step(Action::Read(at), i64::MIN, i64::MAX)
     }
 
-    /// `low` and `high`: what the result's type has.
+    /// `low` and `high`: the bounds of the result's type.
     pub fn combine(&mut self, op: Op, a: Operand, b: Operand, (low, high): (i64, i64)) -> Option<Operand> {
         if let (Operand::Constant(a), Operand::Constant(b)) = (a, b) {
             let (value, _) = op.bounds((a, a), (b, b))?;

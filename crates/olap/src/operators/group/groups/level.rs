@@ -20,7 +20,7 @@ use crate::spill::{Account, Means, SINK_BYTES, Sink, Stored, blocking};
 
 const PART_BITS: u32 = 4;
 const PARTS: usize = 1 << PART_BITS;
-/// Sixteen times as many parts at each depth: nobody has a disk for more.
+/// The deepest level. Each has sixteen times as many parts, so no disk is large enough for more.
 const DEEPEST: u64 = 10;
 
 pub struct Level<'a> {
@@ -99,7 +99,7 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// The groups, and what was put on disk.
+    /// The groups, and the parts on disk.
     pub fn finish(self) -> Result<(RecordBatch, Vec<Stored>)> {
         let parts = match self.frozen {
             Some(frozen) => blocking(|| frozen.parts.into_iter().flatten().map(Sink::finish).collect::<Result<_>>())?,
