@@ -6,57 +6,23 @@
 //!                                   +-- snapshot, taken back to S --> view
 //! ```
 //!
-//! | file | job |
+//! | room, the upper ones first | job |
 //! |---|---|
-//! | `table` | one table's life from watch to retire |
-//! | `agenda` | which tables there is something to do for |
-//! | `backlog`, `apply` | transactions that wait; their changes onto rows and undo |
-//! | `rows`, `index` | slots, key index |
-//! | `chunk` | how slots are cut into chunks |
-//! | `column`, `numbers`, `bitmap`, `text` | cells, in place and copied on write |
-//! | `coding`, `listing` | how the numbers of a chunk are written: as offsets, as codes of a list |
-//! | `integers` | the integers of a chunk, 64 bits each |
-//! | `fastest` | loops compiled for each set of instructions |
-//! | `bounds` | the least and the greatest number of a chunk |
-//! | `quiet` | chunks whose numbers may be written in fewer bytes by now |
-//! | `patches` | old values in a private snapshot |
-//! | `select`, `short` | which rows have certain values, told from codes |
-//! | `undo` | old values, gates, floor |
-//! | `coded`, `forks` | columns for forked children, and those children |
-//! | `claim` | memory that waiting transactions and undo hold |
-//! | `serve`, `view`, `zero_copy` | a table as S sees it, as Arrow arrays |
-//! | `survey` | what its columns look like |
+//! | `store` | all mirrored tables of a database; forked children |
+//! | `table` | one table's life from watch to retire; serving it as S sees it |
+//! | `rows` | slots, key index, undo; transactions that wait and their changes |
+//! | `read` | a snapshot as Arrow arrays; statistics about columns |
+//! | `cells` | the cells of a column, in place and copied on write |
+//! | `base` | what all of them use |
+//!
+//! A room knows only those below it. `rows` and `read` stand side by side on `cells`.
 
-mod agenda;
-mod apply;
-mod backlog;
-mod bitmap;
-mod bounds;
-mod chunk;
-mod claim;
-mod clock;
-mod coded;
-mod coding;
-mod column;
-pub mod fastest;
-mod forks;
-mod index;
-mod integers;
-mod listing;
-mod numbers;
-mod order;
-mod patches;
-mod quiet;
+mod base;
+mod cells;
+mod read;
 mod rows;
-mod select;
-mod serve;
-mod short;
-mod survey;
+mod store;
 mod table;
-mod text;
-mod undo;
-mod view;
-mod zero_copy;
 
 #[cfg(test)]
 mod tests;
@@ -70,23 +36,24 @@ use protocol::control::ToWorker;
 use protocol::request::{LoadRequest, Refusal, TableStatus};
 use snapmem::Pool;
 
-use agenda::Agenda;
-use backlog::Transaction;
-pub use clock::ApplyDelays;
-use clock::{Clock, Delays};
-use forks::Forks;
+pub use base::clock::ApplyDelays;
+use base::clock::{Clock, Delays};
 use rows::Fault;
-use serve::BoundTable;
+use rows::backlog::Transaction;
+use store::forks::Forks;
 use table::Table;
+use table::agenda::Agenda;
+use table::serve::BoundTable;
 
-pub use chunk::CHUNK_ROWS;
-pub use coded::{Coded, LONG_TEXT, SHORT_TEXT, number_of_text, text_of_number};
-pub use forks::{Forked, NoAnswer};
-pub use integers::Integers;
-pub use select::Distinct;
+pub use base::chunk::CHUNK_ROWS;
+pub use base::fastest;
+pub use cells::codes::coded::{Coded, LONG_TEXT, SHORT_TEXT, number_of_text, text_of_number};
+pub use cells::codes::integers::Integers;
+pub use cells::codes::select::Distinct;
+pub use read::survey::Survey;
+pub use read::view::{Chunk, Rows as ChunkRows, TableView};
 pub use snapmem::{Errand, Mechanism, OutOfMemory};
-pub use survey::Survey;
-pub use view::{Chunk, Rows as ChunkRows, TableView};
+pub use store::forks::{Forked, NoAnswer};
 
 /// All mirrored tables of a database. One thread owns it; views may go to any thread.
 #[derive(Debug)]

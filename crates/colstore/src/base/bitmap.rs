@@ -1,0 +1,118 @@
+//! One bit per slot: liveness, validity, and columns of type boolean.
+
+use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool};
+
+use crate::base::chunk::{CHUNK_ROWS, split};
+
+/// A bit for each row of a chunk.
+pub type Mask = [u64; CHUNK_ROWS / 64];
+
+/// Shorter runs there are none.
+const SHORTEST_RUN: usize = 64;
+
+#[derive(Debug)]
+pub struct Bitmap {
+    region: Extents,
+    /// What the bits of a new chunk are.
+    initial: bool,
+}
+
+#[inline]
+pub fn has(mask: &Mask, row: usize) -> bool {
+    mask[row / 64] & 1 << (row % 64) != 0
+}
+
+impl Bitmap {
+    pub fn new(pool: &Pool, mechanism: Mechanism, initial: bool) -> Bitmap {
+        Bitmap { region: Extents::new(pool, mechanism, SHORTEST_RUN), initial }
+    }
+
+    /// Room for as many bits: a longer first run, or more of them.
+    pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
+        let wanted = rows.min(CHUNK_ROWS) / 8;
+        let mut filled = self.bytes() as usize;
+        if self.region.run_count() <= 1 && self.region.run_bytes() < wanted {
+            self.region.lengthen_runs(wanted)?;
+        }
+        while self.bytes() * 8 < rows as u64 {
+            self.region.push_run()?;
+        }
+        let (bytes, run_bytes) = (self.bytes() as usize, self.region.run_bytes());
+        while self.initial && filled < bytes {
+            let (run, within) = (filled / run_bytes, filled % run_bytes);
+            self.region.write_in(run, within, &[0xff; CHUNK_ROWS / 8][within..run_bytes])?;
+            filled = (run + 1) * run_bytes;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn get(&self, slot: u32) -> bool {
+        let (chunk, byte, mask) = place(slot);
+        self.region.bytes_in(chunk, byte, 1)[0] & mask != 0
+    }
+
+    /// Writes only if the bit changes.
+    #[inline]
+    pub fn set(&mut self, slot: u32, bit: bool) -> Result<(), OutOfMemory> {
+        let (chunk, byte, mask) = place(slot);
+        let old = self.region.bytes_in(chunk, byte, 1)[0];
+        if (old & mask != 0) != bit {
+            self.region.write_in(chunk, byte, &[old ^ mask])?;
+        }
+        Ok(())
+    }
+
+    /// The bits of a chunk's first rows; the others are not set.
+    pub fn mask(&self, chunk: usize, rows: usize) -> Mask {
+        let mut mask = [0; CHUNK_ROWS / 64];
+        for (at, word) in mask.iter_mut().enumerate().take(rows.div_ceil(64)) {
+            let bytes = self.region.bytes_in(chunk, 8 * at, 8).as_chunks().0[0];
+            let unused = (64 * (at + 1)).saturating_sub(rows);
+            *word = u64::from_le_bytes(bytes) & (u64::MAX >> unused);
+        }
+        mask
+    }
+
+    /// Of one chunk: all runs have the same length.
+    pub fn bytes_of(&self, chunk: usize) -> u64 {
+        if chunk < self.region.run_count() { self.region.run_bytes() as u64 } else { 0 }
+    }
+
+    pub fn snapshot(&mut self) -> Result<ExtentsSnapshot, OutOfMemory> {
+        self.region.snapshot()
+    }
+
+    /// See [`Extents::tidy`].
+    pub fn tidy(&mut self, runs: usize) -> usize {
+        self.region.tidy(runs)
+    }
+
+    pub fn is_tidy(&self) -> bool {
+        self.region.is_tidy()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.region.bytes()
+    }
+}
+
+/// Writes a bit of a private snapshot of a bitmap; returns whether it changed.
+pub fn patch(snapshot: &mut ExtentsSnapshot, slot: u32, bit: bool) -> Result<bool, OutOfMemory> {
+    let (chunk, byte, mask) = place(slot);
+    let byte = chunk * CHUNK_ROWS / 8 + byte;
+    let mut old = [0];
+    snapshot.read(byte, &mut old)?;
+    let changes = (old[0] & mask != 0) != bit;
+    if changes {
+        snapshot.patch(byte, &[old[0] ^ mask])?;
+    }
+    Ok(changes)
+}
+
+/// The chunk and its byte that holds the slot's bit, and which of its bits that is.
+#[inline]
+fn place(slot: u32) -> (usize, usize, u8) {
+    let (chunk, row) = split(slot);
+    (chunk, row / 8, 1 << (row % 8))
+}

@@ -1,0 +1,23 @@
+//! The ground: what every room above uses, and nothing of theirs.
+//!
+//! | file | job |
+//! |---|---|
+//! | `chunk` | how slots are cut into chunks |
+//! | `bitmap` | a bit per slot: which rows are there, which cells are null |
+//! | `bounds` | the least and the greatest number of a chunk (its zone map) |
+//! | `order` | the order in which a column's values are compared |
+//! | `quiet` | chunks whose numbers may be written in fewer bytes by now |
+//! | `claim` | memory that waiting transactions and undo hold |
+//! | `clock` | milliseconds, and delays from commit to apply |
+//! | `fastest` | loops compiled for each set of instructions |
+//! | `zero_copy` | Arrow buffers over snapshots |
+
+pub mod bitmap;
+pub mod bounds;
+pub mod chunk;
+pub mod claim;
+pub mod clock;
+pub mod fastest;
+pub mod order;
+pub mod quiet;
+pub mod zero_copy;

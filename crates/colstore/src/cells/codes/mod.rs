@@ -1,0 +1,16 @@
+//! Codes: the numbers of a chunk in few bytes, and reading without decoding.
+//!
+//! | file | job |
+//! |---|---|
+//! | `coding` | numbers as offsets from a base (frame of reference) |
+//! | `listing` | numbers as places in a list of few |
+//! | `select`, `short` | which rows have certain values, told from codes |
+//! | `integers` | the integers of a chunk, 64 bits each |
+//! | `coded` | columns for forked children |
+
+pub mod coded;
+pub mod coding;
+pub mod integers;
+pub mod listing;
+pub mod select;
+pub mod short;

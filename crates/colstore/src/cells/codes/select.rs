@@ -1,0 +1,244 @@
+//! Which rows of a chunk have certain values, told from their codes: nothing is decoded.
+
+use std::ops::RangeInclusive;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::{BooleanBuffer, Buffer};
+use snapmem::Run;
+
+use crate::base::fastest::{Loop, fastest};
+use crate::cells::codes::coding::Coding;
+use crate::cells::codes::short;
+
+/// The values of a column of a chunk, each once, and which row has which.
+#[derive(Debug)]
+pub struct Distinct {
+    /// In the order of their codes; behind them null.
+    pub values: ArrayRef,
+    pub(crate) codes: Codes,
+    /// Rows that are not null; `None`: all.
+    pub(crate) valid: Option<BooleanBuffer>,
+}
+
+/// The codes of a chunk's rows.
+#[derive(Debug)]
+pub struct Codes {
+    pub run: Run,
+    /// Bytes of each: 0, 1 or 2.
+    pub width: usize,
+    /// That of the first value, modulo the codes' width.
+    pub first: usize,
+    pub rows: usize,
+}
+
+impl Distinct {
+    /// The rows whose values are wanted. `wanted` has a bit for each of `values`.
+    pub fn rows_of(&self, wanted: &BooleanBuffer) -> BooleanBuffer {
+        let Codes { run, width, rows, .. } = &self.codes;
+        let (nulls, place) = (wanted.len() - 1, self.place());
+        let is_wanted: Vec<bool> = wanted.iter().collect();
+        let bits = match width {
+            0 if is_wanted[usize::from(place(0))] => BooleanBuffer::new_set(*rows),
+            0 => BooleanBuffer::new_unset(*rows),
+            1 => {
+                let is_wanted: [bool; 256] = std::array::from_fn(|code| is_wanted[usize::from(place(code as u16))]);
+                where_code(run, *rows, |[code]: [u8; 1]| is_wanted[usize::from(code)])
+            }
+            _ => where_code(run, *rows, |code| is_wanted[usize::from(place(u16::from_le_bytes(code)))]),
+        };
+        match (&self.valid, wanted.value(nulls)) {
+            (None, _) => bits,
+            (Some(valid), false) => &bits & valid,
+            (Some(valid), true) => &bits | &!valid,
+        }
+    }
+}
+
+impl Distinct {
+    /// The place of a code's value. Rows that are null, or not there, may have any code.
+    #[inline(always)]
+    fn place(&self) -> impl Fn(u16) -> u16 + use<> {
+        let (first, null) = (self.codes.first as u16, self.values.len() as u16 - 1);
+        move |code| code.wrapping_sub(first).min(null)
+    }
+
+    /// Which of `values` rows have, all of them or those of a mask.
+    pub fn used(&self, live: Option<&BooleanBuffer>) -> BooleanBuffer {
+        let mut places = vec![0; self.codes.rows];
+        self.places(None, &mut places);
+        let mut used = vec![false; self.values.len()];
+        match live {
+            Some(live) => live.set_indices().for_each(|row| used[usize::from(places[row])] = true),
+            None => places.into_iter().for_each(|place| used[usize::from(place)] = true),
+        }
+        used.into()
+    }
+
+    /// How many places of values rows may have: that of null only where some are null.
+    pub fn count(&self) -> usize {
+        let nulls = usize::from(self.valid.is_some());
+        (self.values.len() - 1 + nulls).max(1)
+    }
+
+    /// Which of `values` each row has, of all rows from the first on or of some. Of a row that is not there it may be any.
+    pub fn places(&self, some: Option<&[u32]>, into: &mut [u16]) {
+        let Codes { run, width, .. } = &self.codes;
+        let (place, null) = (self.place(), self.values.len() as u16 - 1);
+        match width {
+            0 => into.fill(place(0)),
+            1 => places_of(run.as_chunks().0, some, into, |[code]: [u8; 1]| place(code.into())),
+            _ => places_of(run.as_chunks().0, some, into, |code| place(u16::from_le_bytes(code))),
+        }
+        let Some(valid) = &self.valid else { return };
+        match some {
+            None => (!valid).set_indices().for_each(|row| into[row] = null),
+            Some(rows) => {
+                let nulls = into.iter_mut().zip(rows).filter(|(_, row)| !valid.value(**row as usize));
+                nulls.for_each(|(into, _)| *into = null);
+            }
+        }
+    }
+}
+
+fn places_of<const N: usize>(
+    codes: &[[u8; N]],
+    some: Option<&[u32]>,
+    into: &mut [u16],
+    place: impl Fn([u8; N]) -> u16,
+) {
+    match some {
+        None => fastest(Places { codes, into, place }),
+        Some(rows) => into.iter_mut().zip(rows).for_each(|(into, row)| *into = place(codes[*row as usize])),
+    }
+}
+
+struct Places<'a, const N: usize, F> {
+    codes: &'a [[u8; N]],
+    into: &'a mut [u16],
+    place: F,
+}
+
+impl<const N: usize, F: Fn([u8; N]) -> u16> Loop for Places<'_, N, F> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (into, code) in self.into.iter_mut().zip(self.codes) {
+            *into = (self.place)(*code);
+        }
+    }
+}
+
+impl Coding {
+    /// Rows whose values lie in a range. `full`: bytes of a value.
+    pub fn within(self, codes: &[u8], rows: usize, range: RangeInclusive<i128>, full: usize) -> BooleanBuffer {
+        let (base, largest) = self.values(full);
+        let (low, high) = (base.max(*range.start()), largest.min(*range.end()));
+        if low > high {
+            return BooleanBuffer::new_unset(rows);
+        }
+        if (low, high) == (base, largest) {
+            return BooleanBuffer::new_set(rows);
+        }
+        // Modulo the codes' width, which is how values of that width are their own codes, too.
+        let (first, span) = (self.code(low), high.wrapping_sub(low));
+        match self.width {
+            0 => BooleanBuffer::new_set(rows),
+            1 => short::bytes(codes, rows, first as u8, span as u8),
+            2 => short::words(codes, rows, first as u16, span as u16),
+            4 => short::longs(codes, rows, first as u32, span as u32),
+            8 => where_code(codes, rows, |code| u64::from_le_bytes(code).wrapping_sub(first as u64) <= span as u64),
+            _ => where_code(codes, rows, |code| u128::from_le_bytes(code).wrapping_sub(first) <= span as u128),
+        }
+    }
+}
+
+/// The rows whose codes pass.
+#[inline]
+pub fn where_code<const N: usize>(codes: &[u8], rows: usize, passes: impl Fn([u8; N]) -> bool) -> BooleanBuffer {
+    where_sixteen(codes, rows, &passes, |codes| {
+        let mut flags = [0_u8; 16];
+        flags.iter_mut().zip(codes).for_each(|(flag, code)| *flag = passes(*code).into());
+        let (eights, _) = flags.as_chunks();
+        u16::from_le_bytes([packed(eights[0]), packed(eights[1])])
+    })
+}
+
+/// The same, where sixteen codes are tried at once: a bit for each, the first one's is the lowest.
+#[inline]
+pub fn where_sixteen<const N: usize>(
+    codes: &[u8],
+    rows: usize,
+    passes: impl Fn([u8; N]) -> bool,
+    sixteen: impl Fn(&[[u8; N]; 16]) -> u16,
+) -> BooleanBuffer {
+    where_word(codes, rows, passes, |codes| {
+        let (parts, _) = codes.as_chunks::<16>();
+        (0..4).fold(0, |word, part| word | u64::from(sixteen(&parts[part])) << (16 * part))
+    })
+}
+
+/// The same, where 64 codes are tried at once.
+#[inline(always)]
+pub fn where_word<const N: usize>(
+    codes: &[u8],
+    rows: usize,
+    passes: impl Fn([u8; N]) -> bool,
+    word: impl Fn(&[[u8; N]; 64]) -> u64,
+) -> BooleanBuffer {
+    let codes = &codes.as_chunks::<N>().0[..rows];
+    let mut words: Vec<u64> = Vec::with_capacity(rows.div_ceil(64));
+    let (whole, rest) = codes.as_chunks::<64>();
+    words.extend(whole.iter().map(word));
+    if !rest.is_empty() {
+        words.push(rest.iter().rev().fold(0, |word, code| word << 1 | u64::from(passes(*code))));
+    }
+    BooleanBuffer::new(Buffer::from_vec(words), 0, rows)
+}
+
+/// Eight flags of a byte each, which is 0 or 1, as bits of a byte.
+#[inline]
+fn packed(flags: [u8; 8]) -> u8 {
+    // Flag i stands at bit 8i, and one of the factor's bits, 56 - 7i, takes it to bit 56 + i.
+    (u64::from_le_bytes(flags).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_become_bits() {
+        for byte in 0..=u8::MAX {
+            assert_eq!(packed(std::array::from_fn(|bit| byte >> bit & 1)), byte);
+        }
+    }
+
+    #[test]
+    fn a_range_is_that_of_the_values_in_every_coding() {
+        let ends = |full: usize| {
+            let (low, high) = (i128::MIN >> (128 - 8 * full), i128::MAX >> (128 - 8 * full));
+            [low, low + 1, -70_000, -1, 0, 1, 77, 200, 300, 66_000, high - 1, high].map(|end| end.clamp(low, high))
+        };
+        for full in [2, 4, 8, 16] {
+            let values = ends(full);
+            for (at, low) in values.into_iter().enumerate() {
+                for high in values[at..].iter().copied() {
+                    let coding = Coding::covering(low, high, full);
+                    let held: Vec<i128> = values.into_iter().filter(|v| (low..=high).contains(v)).collect();
+                    let held: Vec<i128> = held.iter().copied().cycle().take(held.len() + 130).collect();
+                    let codes = held.iter().flat_map(|v| coding.code(*v).to_le_bytes()[..coding.width].to_vec());
+                    let codes: Vec<u8> = codes.collect();
+                    let outer = [i128::MIN, i128::MAX];
+                    for from in values.into_iter().chain(outer) {
+                        for to in values.into_iter().chain(outer) {
+                            let found = coding.within(&codes, held.len(), from..=to, full);
+                            let expected: BooleanBuffer = held.iter().map(|v| (from..=to).contains(v)).collect();
+                            assert_eq!(found, expected, "{from} to {to} in {coding:?}, full {full}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

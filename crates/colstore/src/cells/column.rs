@@ -1,0 +1,448 @@
+//! A column: cells by slot, which of them are null, and which hold something that the layout cannot.
+
+use plan::{Physical, Type};
+use protocol::change::Value;
+use snapmem::{ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run};
+
+use crate::base::bitmap::{self, Bitmap, Mask};
+use crate::base::order::Order;
+use crate::cells::numbers::{Numbers, NumbersSnapshot};
+use crate::cells::text::{TextColumn, TextSnapshot};
+
+/// What a row has in a column. Two cells are equal if their binary images are: that is equality of keys, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cell<'a> {
+    Null,
+    /// Something that the layout cannot hold. The column stores a null and remembers the slot.
+    Poison,
+    /// Integers, floats, decimals and booleans: the low bytes in the column's width, the others zero.
+    Fixed(u128),
+    /// Any bytes: what becomes part of a column of text is looked at first ([`Column::check`]).
+    Text(&'a [u8]),
+}
+
+/// A value does not belong to its column's type.
+#[derive(Debug, thiserror::Error)]
+pub enum BadValue {
+    #[error("text is not valid UTF-8")]
+    NotUtf8,
+    #[error("value does not belong to the column's type")]
+    Type,
+}
+
+impl<'a> Cell<'a> {
+    /// `None`: unchanged. Whether a text is one is not looked at: most of those that come with an update are there already.
+    #[inline]
+    pub fn from_value(ty: Type, value: Value<'a>) -> Result<Option<Cell<'a>>, BadValue> {
+        Ok(Some(match value {
+            Value::Unchanged => return Ok(None),
+            Value::Null => Cell::Null,
+            Value::Unholdable => Cell::Poison,
+            Value::Bool(b) => Cell::Fixed(b as u128),
+            Value::Int(i) => match ty.physical() {
+                Physical::Int16 => Cell::Fixed(i as u16 as u128),
+                Physical::Int32 => Cell::Fixed(i as u32 as u128),
+                Physical::Int64 => Cell::Fixed(i as u64 as u128),
+                _ => return Err(BadValue::Type),
+            },
+            Value::Float(f) => Cell::Fixed(f.to_bits() as u128),
+            Value::Decimal(d) => Cell::Fixed(d as u128),
+            Value::Text(bytes) => match ty.physical() {
+                Physical::Bytes | Physical::Text => Cell::Text(bytes),
+                _ => return Err(BadValue::Type),
+            },
+        }))
+    }
+}
+
+#[derive(Debug)]
+pub struct Column {
+    pub ty: Type,
+    cells: Cells,
+    /// One bit per slot, 1: not null. Absent until the first null.
+    valid: Option<Bitmap>,
+    /// Which live slots have [`Cell::Poison`]. Absent until the first.
+    poison: Option<Poison>,
+    /// Slots that there is room for.
+    rows: usize,
+    mechanism: Mechanism,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+struct Poison {
+    bits: Bitmap,
+    /// Bits that are set.
+    count: u64,
+}
+
+#[derive(Debug)]
+enum Cells {
+    Bits(Bitmap),
+    Numbers(Numbers),
+    Text(TextColumn),
+}
+
+impl Column {
+    /// `is_key`: whether [`Column::get`] will be asked for.
+    pub fn new(ty: Type, pool: &Pool, mechanism: Mechanism, is_key: bool) -> Column {
+        let cells = match (ty.physical(), ty.slot_bytes()) {
+            (Physical::Text | Physical::Bytes, _) => Cells::Text(TextColumn::new(pool, mechanism, !is_key)),
+            (_, Some(width)) => Cells::Numbers(Numbers::new(pool, mechanism, Order::of(ty), width)),
+            (_, None) => Cells::Bits(Bitmap::new(pool, mechanism, false)),
+        };
+        Column { ty, cells, valid: None, poison: None, rows: 0, mechanism, pool: pool.clone() }
+    }
+
+    /// Room for so many slots: up to a chunk's, or for one more chunk.
+    pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
+        match &mut self.cells {
+            Cells::Bits(bits) => bits.grow(rows)?,
+            Cells::Numbers(numbers) => numbers.grow(rows, self.valid.as_ref())?,
+            Cells::Text(text) => text.grow(rows, self.valid.as_ref())?,
+        }
+        if let Some(valid) = &mut self.valid {
+            valid.grow(rows)?;
+        }
+        if let Some(poison) = &mut self.poison {
+            poison.bits.grow(rows)?;
+        }
+        self.rows = rows;
+        Ok(())
+    }
+
+    /// What a slot has, unless it is a value.
+    #[inline]
+    fn no_value(&self, slot: u32) -> Option<Cell<'static>> {
+        match &self.valid {
+            Some(valid) if !valid.get(slot) => Some(if self.is_poisoned(slot) { Cell::Poison } else { Cell::Null }),
+            _ => None,
+        }
+    }
+
+    /// Of a column of a key.
+    #[inline]
+    pub fn get(&self, slot: u32) -> Cell<'_> {
+        self.no_value(slot).unwrap_or_else(|| match &self.cells {
+            Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
+            Cells::Numbers(numbers) => Cell::Fixed(numbers.get(slot)),
+            Cells::Text(text) => Cell::Text(text.get(slot)),
+        })
+    }
+
+    /// What a slot has is wanted soon. A text is only found by what this brings: [`Column::expect_text`] is for then.
+    #[inline]
+    pub fn expect(&self, slot: u32) {
+        match &self.cells {
+            // Those of a whole chunk are a few lines, which stay where they are.
+            Cells::Bits(_) => {}
+            Cells::Numbers(numbers) => numbers.expect(slot),
+            Cells::Text(text) => text.expect(slot),
+        }
+    }
+
+    #[inline]
+    pub fn expect_text(&self, slot: u32) {
+        if let Cells::Text(text) = &self.cells {
+            text.expect_text(slot);
+        }
+    }
+
+    /// Whether a slot has this.
+    #[inline]
+    pub fn has(&self, slot: u32, cell: Cell<'_>) -> bool {
+        match (&self.cells, cell, self.no_value(slot)) {
+            (_, cell, Some(no_value)) => cell == no_value,
+            (Cells::Bits(bits), Cell::Fixed(image), None) => bits.get(slot) == (image != 0),
+            (Cells::Numbers(numbers), Cell::Fixed(image), None) => numbers.get(slot) == image,
+            (Cells::Text(column), Cell::Text(text), None) => column.stored(slot).is(text),
+            _ => false,
+        }
+    }
+
+    /// What a slot has. A text that is not there as it is comes into `buffer`.
+    pub fn read<'a>(&'a self, slot: u32, buffer: &'a mut Vec<u8>) -> Cell<'a> {
+        self.no_value(slot).unwrap_or_else(|| match &self.cells {
+            Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
+            Cells::Numbers(numbers) => Cell::Fixed(numbers.get(slot)),
+            Cells::Text(text) => Cell::Text(text.stored(slot).read(buffer)),
+        })
+    }
+
+    /// Whether what comes from outside may become part of the column.
+    #[inline]
+    pub fn check(&self, cell: Cell<'_>) -> Result<(), BadValue> {
+        match cell {
+            Cell::Text(text) if self.ty.physical() == Physical::Text && std::str::from_utf8(text).is_err() => {
+                Err(BadValue::NotUtf8)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    pub fn put(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
+        let null = matches!(cell, Cell::Null | Cell::Poison);
+        self.set_valid(slot, !null)?;
+        self.set_poisoned(slot, matches!(cell, Cell::Poison))?;
+        match (&mut self.cells, cell) {
+            (Cells::Bits(bits), Cell::Fixed(image)) => bits.set(slot, image != 0),
+            (Cells::Numbers(numbers), Cell::Fixed(image)) => numbers.put(slot, image),
+            (Cells::Text(text), Cell::Text(bytes)) => text.put(slot, bytes),
+            (Cells::Text(text), _) => text.forget(slot),
+            // The bytes below a null do not matter.
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts several cells into slots, within a chunk, that were never used.
+    pub fn fill(&mut self, first: u32, cells: &[Cell<'_>]) -> Result<(), OutOfMemory> {
+        for (slot, cell) in (first..).zip(cells) {
+            if matches!(cell, Cell::Null | Cell::Poison) {
+                self.set_valid(slot, false)?;
+                self.set_poisoned(slot, *cell == Cell::Poison)?;
+            }
+        }
+        let image = |cell: &Cell<'_>| match cell {
+            Cell::Fixed(image) => Some(*image),
+            _ => None,
+        };
+        match &mut self.cells {
+            Cells::Numbers(numbers) => return numbers.put_all(first, cells.iter().map(image)),
+            Cells::Bits(bits) => {
+                for (slot, cell) in (first..).zip(cells) {
+                    bits.set(slot, *cell == Cell::Fixed(1))?;
+                }
+            }
+            Cells::Text(text) => {
+                for (slot, cell) in (first..).zip(cells) {
+                    if let Cell::Text(bytes) = cell {
+                        text.put(slot, bytes)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn set_valid(&mut self, slot: u32, valid: bool) -> Result<(), OutOfMemory> {
+        if self.valid.is_none() && !valid {
+            self.valid = Some(self.new_bitmap(true)?);
+        }
+        self.valid.as_mut().map_or(Ok(()), |bitmap| bitmap.set(slot, valid))
+    }
+
+    #[inline]
+    fn set_poisoned(&mut self, slot: u32, poisoned: bool) -> Result<(), OutOfMemory> {
+        if self.poison.is_none() && poisoned {
+            self.poison = Some(Poison { bits: self.new_bitmap(false)?, count: 0 });
+        }
+        if let Some(poison) = &mut self.poison
+            && poison.bits.get(slot) != poisoned
+        {
+            poison.bits.set(slot, poisoned)?;
+            poison.count = if poisoned { poison.count + 1 } else { poison.count - 1 };
+        }
+        Ok(())
+    }
+
+    fn new_bitmap(&self, initial: bool) -> Result<Bitmap, OutOfMemory> {
+        let mut bitmap = Bitmap::new(&self.pool, self.mechanism, initial);
+        bitmap.grow(self.rows)?;
+        Ok(bitmap)
+    }
+
+    fn is_poisoned(&self, slot: u32) -> bool {
+        self.poison.as_ref().is_some_and(|poison| poison.bits.get(slot))
+    }
+
+    /// The row is deleted but may be taken back; returns whether its cell was poisoned, which is forgotten.
+    pub fn unpoison(&mut self, slot: u32) -> Result<bool, OutOfMemory> {
+        let poisoned = self.is_poisoned(slot);
+        self.set_poisoned(slot, false)?;
+        Ok(poisoned)
+    }
+
+    /// The row is gone for good.
+    pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
+        match &mut self.cells {
+            Cells::Text(text) => text.forget(slot),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn snapshot(&mut self) -> Result<ColumnSnapshot, OutOfMemory> {
+        let cells = match &mut self.cells {
+            Cells::Bits(bits) => CellsSnapshot::Bits(bits.snapshot()?),
+            Cells::Numbers(numbers) => CellsSnapshot::Numbers(numbers.snapshot()?),
+            Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
+        };
+        let valid = self.valid.as_mut().map(Bitmap::snapshot).transpose()?;
+        let poison = match &mut self.poison {
+            Some(poison) => Some(PoisonSnapshot { bits: poison.bits.snapshot()?, count: poison.count }),
+            None => None,
+        };
+        Ok(ColumnSnapshot { ty: self.ty, cells, valid, poison })
+    }
+
+    /// See [`Extents::tidy`].
+    pub fn tidy(&mut self, runs: usize) -> usize {
+        let cells = match &mut self.cells {
+            Cells::Bits(bits) => bits.tidy(runs),
+            Cells::Numbers(numbers) => numbers.tidy(runs),
+            Cells::Text(text) => text.tidy(runs),
+        };
+        let poison = self.poison.as_mut().map(|poison| &mut poison.bits);
+        cells + self.valid.iter_mut().chain(poison).map(|bits| bits.tidy(runs)).sum::<usize>()
+    }
+
+    /// See [`TextColumn::tidy_rest`].
+    pub fn tidy_rest(&mut self, now_ms: u64) -> bool {
+        match &mut self.cells {
+            Cells::Text(text) => text.tidy_rest(now_ms, self.valid.as_ref()),
+            Cells::Bits(_) | Cells::Numbers(_) => false,
+        }
+    }
+
+    pub fn has_numbers(&self) -> bool {
+        matches!(self.cells, Cells::Numbers(_))
+    }
+
+    /// Of a chunk's first `rows` only the `seen` ones will ever be asked for: see [`Numbers::look_at`].
+    pub fn look_at(&mut self, chunk: usize, rows: usize, seen: &Mask) -> Result<(), OutOfMemory> {
+        let Cells::Numbers(numbers) = &mut self.cells else { return Ok(()) };
+        let mut kept = *seen;
+        if let Some(valid) = &self.valid {
+            kept.iter_mut().zip(valid.mask(chunk, rows)).for_each(|(kept, valid)| *kept &= valid);
+        }
+        numbers.look_at(chunk, rows, &kept)
+    }
+
+    pub fn is_tidy(&self) -> bool {
+        let cells = match &self.cells {
+            Cells::Bits(bits) => bits.is_tidy(),
+            Cells::Numbers(numbers) => numbers.is_tidy(),
+            Cells::Text(text) => text.is_tidy(),
+        };
+        let poison = self.poison.as_ref().map(|poison| &poison.bits);
+        cells && self.valid.iter().chain(poison).all(Bitmap::is_tidy)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        let cells = match &self.cells {
+            Cells::Bits(bits) => bits.bytes(),
+            Cells::Numbers(numbers) => numbers.bytes(),
+            Cells::Text(text) => text.bytes(),
+        };
+        let poison = self.poison.as_ref().map(|poison| &poison.bits);
+        cells + self.valid.iter().chain(poison).map(Bitmap::bytes).sum::<u64>()
+    }
+}
+
+impl Column {
+    /// Of one chunk.
+    pub fn bytes_of(&self, chunk: usize) -> u64 {
+        let cells = match &self.cells {
+            Cells::Bits(bits) => bits.bytes_of(chunk),
+            Cells::Numbers(numbers) => numbers.bytes_of(chunk),
+            Cells::Text(text) => text.bytes_of(chunk),
+        };
+        let poison = self.poison.as_ref().map(|poison| &poison.bits);
+        cells + self.valid.iter().chain(poison).map(|bits| bits.bytes_of(chunk)).sum::<u64>()
+    }
+}
+
+/// A column as it was. Who made it may patch it before others see it.
+#[derive(Debug)]
+pub struct ColumnSnapshot {
+    pub ty: Type,
+    pub cells: CellsSnapshot,
+    valid: Option<ExtentsSnapshot>,
+    poison: Option<PoisonSnapshot>,
+}
+
+#[derive(Debug)]
+struct PoisonSnapshot {
+    bits: ExtentsSnapshot,
+    count: u64,
+}
+
+#[derive(Debug)]
+pub enum CellsSnapshot {
+    Bits(ExtentsSnapshot),
+    Numbers(NumbersSnapshot),
+    Text(TextSnapshot),
+}
+
+impl ColumnSnapshot {
+    pub fn patch(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
+        self.patch_poisoned(slot, cell == Cell::Poison)?;
+        let null = matches!(cell, Cell::Null | Cell::Poison);
+        match &mut self.valid {
+            Some(valid) => {
+                bitmap::patch(valid, slot, !null)?;
+            }
+            None => debug_assert!(!null, "a column that ever held a null has its bitmap"),
+        }
+        match (&mut self.cells, cell) {
+            (CellsSnapshot::Bits(bits), Cell::Fixed(image)) => {
+                bitmap::patch(bits, slot, image != 0)?;
+            }
+            (CellsSnapshot::Numbers(numbers), Cell::Fixed(image)) => numbers.patch(slot, image)?,
+            (CellsSnapshot::Text(text), Cell::Text(bytes)) => text.patch(slot, bytes)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn patch_poisoned(&mut self, slot: u32, poisoned: bool) -> Result<(), OutOfMemory> {
+        match &mut self.poison {
+            Some(poison) => {
+                if bitmap::patch(&mut poison.bits, slot, poisoned)? {
+                    poison.count = if poisoned { poison.count + 1 } else { poison.count - 1 };
+                }
+            }
+            None => debug_assert!(!poisoned, "a column that was ever poisoned has its bitmap"),
+        }
+        Ok(())
+    }
+
+    /// Whether some row has a value that the layout cannot hold.
+    pub fn is_poisoned(&self) -> bool {
+        self.poison.as_ref().is_some_and(|poison| poison.count > 0)
+    }
+
+    /// See [`TextSnapshot::look_only`].
+    pub fn look_only(&mut self) {
+        if let CellsSnapshot::Text(text) = &mut self.cells {
+            text.look_only();
+        }
+    }
+
+    /// No more patches.
+    pub fn seal(&mut self) {
+        if let CellsSnapshot::Text(text) = &mut self.cells {
+            text.seal();
+        }
+    }
+
+    /// How a chunk is written, in words.
+    pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
+        match &self.cells {
+            CellsSnapshot::Bits(_) => Ok("bits".into()),
+            CellsSnapshot::Numbers(numbers) => Ok(numbers.chunk(chunk)?.form.in_words(self.ty.slot_bytes())),
+            CellsSnapshot::Text(text) => text.coding(chunk),
+        }
+    }
+
+    /// The chunk's validity bits, if there are any.
+    pub fn valid(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
+        self.valid.as_ref().map(|valid| valid.run(chunk)).transpose()
+    }
+
+    /// Values that the layout cannot hold; they are not valid either.
+    pub fn poisoned(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
+        self.poison.as_ref().map(|poison| poison.bits.run(chunk)).transpose()
+    }
+}

@@ -1,0 +1,527 @@
+//! Cells of equal width: integers, floats, decimals. Each chunk is a run of its own form.
+
+mod form;
+
+use std::cmp::Ordering;
+
+use plan::float_order;
+use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run, prefetch};
+
+pub use self::form::Form;
+use crate::base::bitmap::{Bitmap, Mask, has};
+use crate::base::bounds::Bounds;
+use crate::base::chunk::{CHUNK_ROWS, split};
+use crate::base::order::Order;
+use crate::cells::codes::coding::{Coding, image};
+use crate::cells::codes::listing::{Few, Listing, number_of};
+use crate::cells::patches::{Patch, Patches};
+
+/// The shortest run.
+const SHORTEST: usize = 64;
+/// Codes that are written together, where several come.
+const WRITTEN_AT_ONCE: usize = 64;
+
+/// Bytes of a run that lie together for sure.
+const LINE: usize = 64;
+/// The least and the greatest of none.
+const NO_VALUES: (i128, i128) = (i128::MAX, i128::MIN);
+
+#[derive(Debug)]
+pub struct Numbers {
+    region: Extents,
+    /// What the writer knows of each chunk.
+    chunks: Vec<Chunk>,
+    /// What readers may know.
+    bounds: Bounds,
+    order: Order,
+    /// Bytes of a value.
+    width: usize,
+    /// Slots that there is room for.
+    rows: usize,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    form: Form,
+    /// All values that are there, and those that were since the last look, have their places between; empty at first.
+    low: i128,
+    high: i128,
+    /// It was coded anew without becoming wider: the next time it does.
+    moved: bool,
+}
+
+impl Chunk {
+    const EMPTY: Chunk =
+        Chunk { form: Form::Offsets(Coding::NOTHING), low: NO_VALUES.0, high: NO_VALUES.1, moved: false };
+
+    /// A coding that holds values of places from `low` to `high`, too.
+    fn coding_with(&self, low: i128, high: i128, order: Order, width: usize) -> Coding {
+        let (low, high) = order.numbers(self.low.min(low), self.high.max(high));
+        let coding = Coding::covering(low, high, width);
+        let Form::Offsets(old) = self.form else { return coding };
+        let wide_enough = coding.width > old.width || !self.moved && coding.width == old.width;
+        if wide_enough || self.low > self.high { coding } else { old.wider(low, high, width) }
+    }
+}
+
+impl Numbers {
+    pub fn new(pool: &Pool, mechanism: Mechanism, order: Order, width: usize) -> Numbers {
+        let region = Extents::new(pool, mechanism, SHORTEST);
+        let bounds = Bounds::new(order.unseen());
+        Numbers { region, chunks: Vec::new(), bounds, order, width, rows: 0, pool: pool.clone() }
+    }
+
+    /// Room for so many cells: up to a chunk's, or for one more chunk. `valid`: which of them are not null, if some are.
+    pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
+        if let Some(last) = self.chunks.len().checked_sub(1) {
+            match (rows <= CHUNK_ROWS, self.chunks[last].form) {
+                (true, Form::Offsets(coding)) => self.code_anew(last, coding, rows)?,
+                // It has room for all.
+                (true, Form::Listed(_)) => {}
+                (false, _) => {
+                    let valid = valid.map_or([u64::MAX; _], |valid| valid.mask(last, CHUNK_ROWS));
+                    self.tighten(last, &valid)?;
+                }
+            }
+        }
+        while self.chunks.len() * CHUNK_ROWS < rows {
+            let refused = OutOfMemory::Limit { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
+            self.chunks.try_reserve(1).map_err(|_| refused)?;
+            self.region.push_run()?;
+            self.chunks.push(Chunk::EMPTY);
+            self.bounds.grow(self.chunks.len());
+        }
+        self.rows = rows;
+        Ok(())
+    }
+
+    /// The cell's bytes, little-endian; those beyond the width are zero.
+    #[inline]
+    pub fn get(&self, slot: u32) -> u128 {
+        let (chunk, row) = split(slot);
+        self.value(chunk, row) & (u128::MAX >> (128 - 8 * self.width))
+    }
+
+    /// Its low bytes are a cell's.
+    #[inline]
+    fn value(&self, chunk: usize, row: usize) -> u128 {
+        match self.chunks[chunk].form {
+            Form::Offsets(coding) => coding.value(self.code(chunk, row, coding.width)),
+            Form::Listed(listing) => {
+                let code = self.code(chunk, row, listing.width()) as usize;
+                self.listed(chunk, listing, code) as u128
+            }
+        }
+    }
+
+    #[inline]
+    fn code(&self, chunk: usize, row: usize, width: usize) -> u128 {
+        let code = |width| self.region.bytes_in(chunk, row * width, width);
+        match width {
+            0 => 0,
+            1 => code(1)[0].into(),
+            2 => u16::from_le_bytes(image(code(2))).into(),
+            4 => u32::from_le_bytes(image(code(4))).into(),
+            8 => u64::from_le_bytes(image(code(8))).into(),
+            _ => u128::from_le_bytes(image(code(16))),
+        }
+    }
+
+    /// The number of a code.
+    #[inline]
+    fn listed(&self, chunk: usize, listing: Listing, code: usize) -> i128 {
+        number_of(self.region.bytes_in(chunk, listing.place(code), self.width))
+    }
+
+    /// The code of a number that is in the chunk's list.
+    #[inline]
+    fn listed_code(&self, chunk: usize, number: i128) -> Option<(u16, usize)> {
+        let Form::Listed(listing) = self.chunks[chunk].form else { return None };
+        let (mut from, mut to) = (0, listing.count());
+        while from < to {
+            let middle = from.midpoint(to);
+            match self.listed(chunk, listing, middle).cmp(&number) {
+                Ordering::Equal => return Some((middle as u16, listing.width())),
+                Ordering::Less => from = middle + 1,
+                Ordering::Greater => to = middle,
+            }
+        }
+        None
+    }
+
+    /// What [`Numbers::get`] reads is wanted soon.
+    #[inline]
+    pub fn expect(&self, slot: u32) {
+        let (chunk, row) = split(slot);
+        let width = self.chunks[chunk].form.width();
+        if width > 0 {
+            prefetch(self.region.bytes_in(chunk, row * width, width).as_ptr());
+        }
+    }
+
+    #[inline]
+    pub fn put(&mut self, slot: u32, image: u128) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(slot);
+        let value = value_of(image, self.width);
+        let place = self.order.place(value);
+        if let Some((code, width)) = self.listed_code(chunk, value) {
+            self.widen(chunk, place, place);
+            let code = code.to_le_bytes();
+            return if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) };
+        }
+        let coding = self.prepare(chunk, place, place)?;
+        let (width, code) = (coding.width, coding.code(value).to_le_bytes());
+        if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
+    }
+
+    /// Puts several, within a chunk; `None` may be anything.
+    pub fn put_all(
+        &mut self,
+        first: u32,
+        images: impl Iterator<Item = Option<u128>> + Clone,
+    ) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(first);
+        let (width, order) = (self.width, self.order);
+        let values = images.map(|image| image.map(|image| value_of(image, width)));
+        let ends = |(low, high): (i128, i128), place: i128| (low.min(place), high.max(place));
+        let (low, high) = values.clone().flatten().map(|value| order.place(value)).fold(NO_VALUES, ends);
+        if low > high {
+            return Ok(());
+        }
+        let coding = self.prepare(chunk, low, high)?;
+        let any = order.number(low);
+        let codes = values.map(|value| coding.code(value.unwrap_or(any)));
+        match coding.width {
+            0 => Ok(()),
+            1 => self.write_codes::<1>(chunk, row, codes),
+            2 => self.write_codes::<2>(chunk, row, codes),
+            4 => self.write_codes::<4>(chunk, row, codes),
+            8 => self.write_codes::<8>(chunk, row, codes),
+            _ => self.write_codes::<16>(chunk, row, codes),
+        }
+    }
+
+    fn write_codes<const N: usize>(
+        &mut self,
+        chunk: usize,
+        mut row: usize,
+        all: impl Iterator<Item = u128>,
+    ) -> Result<(), OutOfMemory> {
+        let (mut codes, mut count) = ([[0; N]; WRITTEN_AT_ONCE], 0);
+        for code in all {
+            codes[count].copy_from_slice(&code.to_le_bytes()[..N]);
+            count += 1;
+            if count == WRITTEN_AT_ONCE {
+                self.region.write_in(chunk, row * N, codes.as_flattened())?;
+                (row, count) = (row + count, 0);
+            }
+        }
+        match count {
+            0 => Ok(()),
+            _ => self.region.write_in(chunk, row * N, codes[..count].as_flattened()),
+        }
+    }
+
+    /// Makes a chunk ready for values of places from `low` to `high`, which are offsets then.
+    #[inline]
+    fn prepare(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
+        let known = &self.chunks[chunk];
+        let (least, greatest) = self.order.numbers(low, high);
+        let holds = |coding: Coding| coding.holds(least, self.width) && coding.holds(greatest, self.width);
+        let coding = match known.form {
+            Form::Offsets(coding) if known.low <= known.high && holds(coding) => coding,
+            _ => self.code_with(chunk, low, high)?,
+        };
+        self.widen(chunk, low, high);
+        Ok(coding)
+    }
+
+    /// Values of these places are written.
+    #[inline]
+    fn widen(&mut self, chunk: usize, low: i128, high: i128) {
+        let known = &mut self.chunks[chunk];
+        if low < known.low || high > known.high {
+            (known.low, known.high) = (known.low.min(low), known.high.max(high));
+            self.bounds.widen(chunk, known.low, known.high);
+        }
+    }
+
+    /// Codes a chunk so that it can hold values that it cannot hold yet.
+    #[cold]
+    fn code_with(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
+        let known = &self.chunks[chunk];
+        let (old, new) = (known.form, known.coding_with(low, high, self.order, self.width));
+        self.code_anew(chunk, new, self.rows.min(CHUNK_ROWS))?;
+        self.chunks[chunk].moved = matches!(old, Form::Offsets(old) if old.width == new.width);
+        Ok(new)
+    }
+
+    /// All slots of the chunk are taken: what is left open for values to come is not needed any more.
+    fn tighten(&mut self, chunk: usize, valid: &Mask) -> Result<(), OutOfMemory> {
+        let known = &self.chunks[chunk];
+        let old = match known.form {
+            Form::Offsets(coding) if coding.width > 0 => coding,
+            _ => return Ok(()),
+        };
+        let (low, high) = self.order.numbers(known.low, known.high);
+        let tightest = Coding::covering(low, high, self.width);
+        let coding = if tightest.width < old.width { tightest } else { old };
+        // Below nulls there is anything, which would be taken for numbers.
+        match self.few(chunk, CHUNK_ROWS, valid, coding) {
+            // Where there is no memory for it, it stays as it is.
+            Some(few) if self.list(chunk, &few).is_ok() => Ok(()),
+            _ if coding != old => self.code_anew(chunk, coding, CHUNK_ROWS),
+            _ => Ok(()),
+        }
+    }
+
+    /// The numbers that the `kept` rows have, if all of a chunk's slots are taken and a list is worth more than this coding.
+    fn few(&self, chunk: usize, rows: usize, kept: &Mask, coding: Coding) -> Option<Few> {
+        if rows < CHUNK_ROWS {
+            return None;
+        }
+        let kept = (0..rows).filter(|row| has(kept, *row));
+        let values = kept.map(|row| value_of(self.value(chunk, row), self.width));
+        let few = Few::of(values, coding.width, self.width)?;
+        // Of equal floats the same one: they make one group.
+        let is_one = |bits: &i128| is_canonical(*bits as i64);
+        (self.order != Order::Floats || few.numbers().iter().all(is_one)).then_some(few)
+    }
+
+    /// Writes a chunk as a list of numbers; what is none of them becomes one.
+    fn list(&mut self, chunk: usize, few: &Few) -> Result<(), OutOfMemory> {
+        let (old, full, new) = (self.chunks[chunk].form, self.width, Form::Listed(few.listing()));
+        self.region.replace_run(chunk, new.bytes(CHUNK_ROWS).max(SHORTEST), new.label(), |codes, into| {
+            let mut values = vec![0; CHUNK_ROWS];
+            old.read(codes, full, &mut values);
+            few.write(&values, into);
+        })?;
+        self.chunks[chunk].form = new;
+        Ok(())
+    }
+
+    /// Whether a chunk is a list of just these.
+    fn lists(&self, chunk: usize, few: &Few) -> bool {
+        let numbers = || few.numbers().iter().enumerate();
+        self.chunks[chunk].form == Form::Listed(few.listing())
+            && numbers().all(|(code, number)| self.listed(chunk, few.listing(), code) == *number)
+    }
+
+    /// Looks at the values of a chunk's first `rows`, of which only the `kept` ones will ever be asked for: writes them in
+    /// fewer bytes, and tells of closer bounds, where an earlier value wanted more than those that are there.
+    pub fn look_at(&mut self, chunk: usize, rows: usize, kept: &Mask) -> Result<(), OutOfMemory> {
+        let (low, high) = self.ends(chunk, rows, kept);
+        let known = &self.chunks[chunk];
+        let tightest = match low > high {
+            true => Coding::NOTHING,
+            false => {
+                let (least, greatest) = self.order.numbers(low, high);
+                Coding::covering(least, greatest, self.width)
+            }
+        };
+        let coding = match known.form {
+            Form::Offsets(coding) if tightest.width >= coding.width => coding,
+            _ => tightest,
+        };
+        if let Some(few) = self.few(chunk, rows, kept, coding) {
+            if !self.lists(chunk, &few) {
+                self.list(chunk, &few)?;
+            }
+            self.close_in(chunk, low, high);
+            return Ok(());
+        }
+        let form = Form::Offsets(coding);
+        let known = &self.chunks[chunk];
+        if (low, high) == (known.low, known.high) && form == known.form {
+            return Ok(());
+        }
+        // Nobody shall come upon numbers beyond the bounds, whatever he knows of the rows.
+        let (least, greatest) = self.ends(chunk, rows, &[u64::MAX; _]);
+        if form != known.form || least < low || greatest > high {
+            let (width, code) = (coding.width, coding.code(self.order.number(low.min(high))).to_le_bytes());
+            self.code_anew_but(chunk, coding, self.rows.min(CHUNK_ROWS), |codes| {
+                for row in (0..rows).filter(|row| width > 0 && !has(kept, *row)) {
+                    codes[row * width..][..width].copy_from_slice(&code[..width]);
+                }
+            })?;
+        }
+        self.close_in(chunk, low, high);
+        Ok(())
+    }
+
+    /// Values lie closer together than they did, perhaps.
+    fn close_in(&mut self, chunk: usize, low: i128, high: i128) {
+        let known = &mut self.chunks[chunk];
+        let before = (known.low, known.high);
+        (known.low, known.high, known.moved) = (low, high, false);
+        if before != (low, high) {
+            self.bounds.tighten(chunk, low, high);
+        }
+    }
+
+    /// The places of the least and the greatest value of those rows; the first is greater than the second where there are none.
+    fn ends(&self, chunk: usize, rows: usize, kept: &Mask) -> (i128, i128) {
+        let coding = match self.chunks[chunk].form {
+            Form::Offsets(coding) => coding,
+            Form::Listed(listing) => return self.ends_of_list(chunk, rows, kept, listing),
+        };
+        let (from, full) = (i128::from(coding.base()), coding.width == self.width);
+        match (coding.width, full) {
+            (0, _) if kept.iter().all(|word| *word == 0) => NO_VALUES,
+            (0, _) => (self.order.place(from), self.order.place(from)),
+            (width, _) if self.order == Order::Floats => {
+                let place = |code: u64| float_order::place(coding.base().wrapping_add(code as i64));
+                match width {
+                    1 => self.ends_of(chunk, rows, kept, 0, |[code]| place(u64::from(code))),
+                    2 => self.ends_of(chunk, rows, kept, 0, |code| place(u16::from_le_bytes(code).into())),
+                    4 => self.ends_of(chunk, rows, kept, 0, |code| place(u32::from_le_bytes(code).into())),
+                    _ => self.ends_of(chunk, rows, kept, 0, |code| place(u64::from_le_bytes(code))),
+                }
+            }
+            (1, _) => self.ends_of(chunk, rows, kept, from, |[code]| code),
+            (2, false) => self.ends_of(chunk, rows, kept, from, u16::from_le_bytes),
+            (2, true) => self.ends_of(chunk, rows, kept, 0, i16::from_le_bytes),
+            (4, false) => self.ends_of(chunk, rows, kept, from, u32::from_le_bytes),
+            (4, true) => self.ends_of(chunk, rows, kept, 0, i32::from_le_bytes),
+            (8, false) => self.ends_of(chunk, rows, kept, from, u64::from_le_bytes),
+            (8, true) => self.ends_of(chunk, rows, kept, 0, i64::from_le_bytes),
+            _ => self.ends_of(chunk, rows, kept, 0, i128::from_le_bytes),
+        }
+    }
+
+    fn ends_of_list(&self, chunk: usize, rows: usize, kept: &Mask, listing: Listing) -> (i128, i128) {
+        let width = listing.width();
+        let mut used = vec![false; listing.count()];
+        for row in (0..rows).filter(|row| has(kept, *row)) {
+            used[self.code(chunk, row, width) as usize] = true;
+        }
+        let places =
+            (0..used.len()).filter(|code| used[*code]).map(|code| self.order.place(self.listed(chunk, listing, code)));
+        places.fold(NO_VALUES, |(low, high), place| (low.min(place), high.max(place)))
+    }
+
+    fn ends_of<const N: usize, T: Copy + Ord + Into<i128>>(
+        &self,
+        chunk: usize,
+        rows: usize,
+        kept: &Mask,
+        base: i128,
+        code: impl Fn([u8; N]) -> T,
+    ) -> (i128, i128) {
+        let mut found: Option<(T, T)> = None;
+        for first in (0..rows).step_by(LINE / N) {
+            let codes = self.region.bytes_in(chunk, first * N, LINE).as_chunks::<N>().0;
+            for (_, of_row) in (first..rows).zip(codes).filter(|(row, _)| has(kept, *row)) {
+                let code = code(*of_row);
+                found = Some(found.map_or((code, code), |(low, high)| (low.min(code), high.max(code))));
+            }
+        }
+        found.map_or(NO_VALUES, |(low, high)| (base + low.into(), base + high.into()))
+    }
+
+    fn code_anew(&mut self, chunk: usize, new: Coding, rows: usize) -> Result<(), OutOfMemory> {
+        self.code_anew_but(chunk, new, rows, |_| {})
+    }
+
+    /// `mend` is given the new codes.
+    fn code_anew_but(
+        &mut self,
+        chunk: usize,
+        new: Coding,
+        rows: usize,
+        mend: impl FnOnce(&mut [u8]),
+    ) -> Result<(), OutOfMemory> {
+        let (old, form) = (self.chunks[chunk].form, Form::Offsets(new));
+        if old != form || new.width > 0 {
+            self.region.replace_run(chunk, form.bytes(rows).max(SHORTEST), form.label(), |codes, into| {
+                old.recode(codes, new, into);
+                mend(into);
+            })?;
+        }
+        self.chunks[chunk].form = form;
+        Ok(())
+    }
+
+    pub fn snapshot(&mut self) -> Result<NumbersSnapshot, OutOfMemory> {
+        let patches = Patches::new(&self.pool);
+        Ok(NumbersSnapshot {
+            cells: self.region.snapshot()?,
+            patches,
+            bounds: self.bounds.clone(),
+            order: self.order,
+            width: self.width,
+        })
+    }
+
+    /// See [`Extents::tidy`].
+    pub fn tidy(&mut self, runs: usize) -> usize {
+        self.region.tidy(runs)
+    }
+
+    pub fn is_tidy(&self) -> bool {
+        self.region.is_tidy()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.region.bytes()
+    }
+
+    /// Of one chunk.
+    pub fn bytes_of(&self, chunk: usize) -> u64 {
+        self.chunks[chunk].form.bytes(self.rows.min(CHUNK_ROWS)).max(SHORTEST) as u64
+    }
+}
+
+fn is_canonical(bits: i64) -> bool {
+    float_order::canonical(f64::from_bits(bits as u64)).to_bits() as i64 == bits
+}
+
+/// The number that is an image's low bytes.
+#[inline]
+fn value_of(image: u128, width: usize) -> i128 {
+    let unused = 128 - 8 * width;
+    (image << unused) as i128 >> unused
+}
+
+/// Numbers as they were, and private patches to them, which need not fit into the coding of their chunk.
+#[derive(Debug)]
+pub struct NumbersSnapshot {
+    cells: ExtentsSnapshot,
+    patches: Patches,
+    bounds: Bounds,
+    order: Order,
+    /// Bytes of a value.
+    width: usize,
+}
+
+/// The numbers of a chunk.
+pub struct CodedChunk<'a> {
+    pub codes: Run,
+    pub form: Form,
+    /// Rows that have another value than their code says, and its image; of two for a row the later one counts.
+    pub patches: &'a [Patch],
+}
+
+impl NumbersSnapshot {
+    pub fn patch(&mut self, slot: u32, image: u128) -> Result<(), OutOfMemory> {
+        self.patches.add(slot, image)
+    }
+
+    /// Between which the images of a chunk's values lie, as signed numbers, or the places of floats; patched ones, too, which may
+    /// be from before the bounds became tighter.
+    pub fn bounds(&self, chunk: usize) -> (i128, i128) {
+        self.patches.of(chunk).iter().fold(self.bounds.of(chunk), |(low, high), (_, image)| {
+            let place = self.order.place(value_of(u128::from_le_bytes(*image), self.width));
+            (low.min(place), high.max(place))
+        })
+    }
+
+    pub fn chunk(&self, chunk: usize) -> Result<CodedChunk<'_>, OutOfMemory> {
+        let (codes, label) = self.cells.labelled_run(chunk)?;
+        Ok(CodedChunk { codes, form: Form::from_label(label), patches: self.patches.of(chunk) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

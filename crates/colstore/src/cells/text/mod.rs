@@ -1,0 +1,412 @@
+//! Text, and bytes that are none. Each chunk is written in the way that suits it:
+//!
+//! ```text
+//!   few distinct ones   codes of 0, 1 or 2 bytes   | dictionary of places | heap
+//!   others              places of 4 or 8 bytes                            | heap
+//!   others, at rest     lengths of 0, 1 or 2 bytes                        | one text behind the other, packed
+//! ```
+//!
+//! A chunk begins with a dictionary and gives it up when too many of its texts differ; when all its slots are taken it is
+//! looked at once more. Codes, places and lengths are a run of a region; heap and dictionary only grow, so that a snapshot
+//! holds them as they are, until they are written anew. A chunk at rest that is written to gets places first.
+//!
+//! | file | job |
+//! |---|---|
+//! | `form` | how rows refer to texts |
+//! | `edges` | between which texts all of them lie |
+//! | `heap`, `dictionary`, `sequence` | where texts lie |
+//! | `packing` | texts in fewer bits |
+//! | `settle` | what is not needed any more is left behind |
+//! | `rest` | chunks that nobody writes to |
+//! | `snapshot` | what readers see |
+
+mod dictionary;
+mod edges;
+mod form;
+mod heap;
+mod packing;
+mod rest;
+mod sequence;
+mod settle;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use snapmem::{Extents, Mechanism, OutOfMemory, Pool, prefetch};
+
+use self::dictionary::Dictionary;
+pub use self::dictionary::MOST;
+use self::edges::Edges;
+use self::form::{FEW, Form};
+use self::heap::{Heap, Place, record_bytes};
+use self::rest::Rest;
+use self::sequence::{GROUP, Sequence, Stored};
+use self::snapshot::ChunkTexts;
+pub use self::snapshot::TextSnapshot;
+use crate::base::bitmap::Bitmap;
+use crate::base::chunk::{CHUNK_ROWS, split};
+use crate::cells::codes::coding::image;
+
+/// The shortest run.
+const SHORTEST: usize = 64;
+/// A dictionary has at most one entry for so many rows.
+const ROWS_PER_ENTRY: usize = 4;
+/// A chunk with more bytes of text is never written anew in one piece: the writer has other things to do.
+const MOST_AT_ONCE: usize = 4 << 20;
+
+#[derive(Debug)]
+pub struct TextColumn {
+    region: Extents,
+    chunks: Vec<Chunk>,
+    /// Slots that there is room for.
+    rows: usize,
+    rest: Rest,
+    hasher: RandomState,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    form: Form,
+    heap: Heap,
+    /// Of a chunk of codes.
+    dictionary: Option<Box<Dictionary>>,
+    /// Of a chunk at rest.
+    sequence: Option<Arc<Sequence>>,
+    /// All slots are taken.
+    full: bool,
+    /// Slots below which some were written.
+    filled: usize,
+    /// Bytes of the heap that were of use when that was last looked at.
+    settled: usize,
+    /// Bytes that have come, or are of no use any more, since then.
+    changed: usize,
+    edges: Edges,
+}
+
+impl Chunk {
+    /// Beside its run.
+    fn bytes(&self) -> u64 {
+        let beside = self.dictionary.as_ref().map(|dictionary| dictionary.bytes());
+        self.heap.bytes() + beside.or(self.sequence.as_ref().map(|sequence| sequence.memory())).unwrap_or(0)
+    }
+}
+
+impl TextColumn {
+    /// `may_rest`: whether chunks that nobody writes to may be written so that they have no [`TextColumn::get`].
+    pub fn new(pool: &Pool, mechanism: Mechanism, may_rest: bool) -> TextColumn {
+        let (region, rest) = (Extents::new(pool, mechanism, SHORTEST), Rest::new(may_rest));
+        TextColumn { region, chunks: Vec::new(), rows: 0, rest, hasher: RandomState::default(), pool: pool.clone() }
+    }
+
+    /// Room for so many texts: up to a chunk's, or for one more chunk. `valid`: which of them are not null, if some are.
+    pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
+        if let Some(last) = self.chunks.len().checked_sub(1) {
+            match rows <= CHUNK_ROWS {
+                true => self.lengthen(last, rows)?,
+                false => self.fill_up(last, valid)?,
+            }
+        }
+        while self.chunks.len() * CHUNK_ROWS < rows {
+            let refused = OutOfMemory::Limit { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
+            self.chunks.try_reserve(1).map_err(|_| refused)?;
+            self.region.push_run()?;
+            let dictionary = Some(Box::new(Dictionary::new(&self.pool)));
+            let (form, heap) = (Form::Codes(0), Heap::default());
+            let (full, filled, settled, changed) = (false, 0, 0, 0);
+            let (sequence, edges) = (None, Edges::NONE);
+            self.chunks.push(Chunk { form, heap, dictionary, sequence, full, filled, settled, changed, edges });
+        }
+        self.rows = rows;
+        Ok(())
+    }
+
+    fn lengthen(&mut self, chunk: usize, rows: usize) -> Result<(), OutOfMemory> {
+        let form = self.chunks[chunk].form;
+        let copy = |old: &[u8], new: &mut [u8]| new[..old.len()].copy_from_slice(old);
+        match form.width() {
+            0 => Ok(()),
+            width => self.region.replace_run(chunk, run_bytes(width, rows), form.label(), copy),
+        }
+    }
+
+    /// Of a column whose chunks never rest.
+    #[inline]
+    pub fn get(&self, slot: u32) -> &[u8] {
+        let (chunk, row) = split(slot);
+        self.text(chunk, row)
+    }
+
+    /// A slot's text as it is written.
+    #[inline]
+    pub fn stored(&self, slot: u32) -> Stored<'_> {
+        let (chunk, row) = split(slot);
+        self.stored_in(chunk, row)
+    }
+
+    #[inline]
+    fn stored_in(&self, chunk: usize, row: usize) -> Stored<'_> {
+        match &self.chunks[chunk].sequence {
+            Some(sequence) => self.at_rest(chunk, row, sequence),
+            None => Stored::Plain(self.text(chunk, row)),
+        }
+    }
+
+    #[inline]
+    fn at_rest<'a>(&'a self, chunk: usize, row: usize, sequence: &'a Sequence) -> Stored<'a> {
+        let of = &self.chunks[chunk];
+        let width = of.form.width();
+        let group = |group: usize| self.region.bytes_in(chunk, group * GROUP * width, GROUP * width);
+        let (start, length) = sequence.locate(row, width, group);
+        sequence.stored(of.heap.only_block(), start, length)
+    }
+
+    /// What tells where a slot's text is, is wanted soon; the text itself, where nothing has to tell.
+    #[inline]
+    pub fn expect(&self, slot: u32) {
+        let (chunk, row) = split(slot);
+        let of = &self.chunks[chunk];
+        match (of.form.width(), &of.sequence) {
+            (0, Some(_)) => self.expect_text(slot),
+            (0, None) => {}
+            (width, sequence) => {
+                prefetch(self.region.bytes_in(chunk, row * width, width).as_ptr());
+                if let Some(sequence) = sequence {
+                    sequence.expect(row);
+                }
+            }
+        }
+    }
+
+    /// A slot's text is wanted soon. Those of a dictionary are few.
+    #[inline]
+    pub fn expect_text(&self, slot: u32) {
+        let (chunk, row) = split(slot);
+        let of = &self.chunks[chunk];
+        match &of.sequence {
+            Some(sequence) => match self.at_rest(chunk, row, sequence) {
+                Stored::Plain(bytes) => expect_all(bytes),
+                Stored::Packed { packing, bytes, characters } => expect_all(&bytes[..packing.bytes(characters)]),
+            },
+            None if of.dictionary.is_some() => {}
+            None => {
+                if let Some(place) = of.form.read(self.reference(chunk, row)) {
+                    of.heap.expect(place);
+                }
+            }
+        }
+    }
+
+    /// A slot's code or place.
+    #[inline]
+    fn reference(&self, chunk: usize, row: usize) -> u64 {
+        let bytes = |width| self.region.bytes_in(chunk, row * width, width);
+        match self.chunks[chunk].form.width() {
+            0 => 0,
+            1 => bytes(1)[0].into(),
+            2 => u16::from_le_bytes(image(bytes(2))).into(),
+            4 => u32::from_le_bytes(image(bytes(4))).into(),
+            _ => u64::from_le_bytes(image(bytes(8))),
+        }
+    }
+
+    fn write(&mut self, chunk: usize, row: usize, reference: u64) -> Result<(), OutOfMemory> {
+        match self.chunks[chunk].form.width() {
+            0 => Ok(()),
+            width => self.region.write_in(chunk, row * width, &reference.to_le_bytes()[..width]),
+        }
+    }
+
+    pub fn put(&mut self, slot: u32, text: &[u8]) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(slot);
+        self.chunks[chunk].filled = self.chunks[chunk].filled.max(row + 1);
+        loop {
+            let of = &mut self.chunks[chunk];
+            let Some(dictionary) = &mut of.dictionary else {
+                of.edges.include(text);
+                return self.put_place(chunk, row, text);
+            };
+            if let Some(code) = dictionary.code(text, &of.heap, &self.hasher) {
+                // So far it may have stood for nulls alone.
+                if text.is_empty() {
+                    of.edges.include(text);
+                }
+                return self.write(chunk, row, code.into());
+            }
+            // Before the new text is there: it would be one that nobody has.
+            if self.needs_a_look(chunk) {
+                self.settle(chunk)?;
+                continue;
+            }
+            let of = &mut self.chunks[chunk];
+            let Some(dictionary) = &mut of.dictionary else { continue };
+            let entries = dictionary.len();
+            let most = if of.full { MOST } else { FEW.max(of.filled / ROWS_PER_ENTRY).min(MOST) };
+            let form = Form::for_entries(entries + 1);
+            if entries >= most {
+                self.make_room(chunk, most)?;
+            } else if form.width() > of.form.width() {
+                self.widen(chunk, form)?;
+            } else {
+                let place = of.heap.append(text, &self.pool)?;
+                of.changed += record_bytes(text.len());
+                of.edges.include(text);
+                let code = dictionary.add(place, &of.heap, &self.hasher)?;
+                return self.write(chunk, row, code.into());
+            }
+        }
+    }
+
+    /// Into a chunk of places.
+    fn put_place(&mut self, chunk: usize, row: usize, text: &[u8]) -> Result<(), OutOfMemory> {
+        self.disturb(chunk)?;
+        let old = self.place(chunk, row).map(|place| self.chunks[chunk].heap.text(place).len());
+        let of = &mut self.chunks[chunk];
+        let place = if text.is_empty() { None } else { Some(of.heap.append(text, &self.pool)?) };
+        if of.form.write(place).is_none() {
+            self.widen(chunk, Form::Places(8))?;
+        }
+        let reference = self.chunks[chunk].form.write(place).expect("the widest form holds every place");
+        self.write(chunk, row, reference)?;
+        let Some(length) = old else { return Ok(()) };
+        self.chunks[chunk].changed += record_bytes(length);
+        if self.needs_a_look(chunk) { self.settle(chunk) } else { Ok(()) }
+    }
+
+    /// The slot's text is not needed any more.
+    pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
+        let (chunk, row) = split(slot);
+        let of = &self.chunks[chunk];
+        match of.sequence.is_some() || of.dictionary.is_none() && self.place(chunk, row).is_some() {
+            true => self.put_place(chunk, row, &[]),
+            false => Ok(()),
+        }
+    }
+
+    /// Where a slot's text is, unless it is empty or nothing, in a chunk that is not at rest.
+    #[inline]
+    fn place(&self, chunk: usize, row: usize) -> Option<Place> {
+        let of = &self.chunks[chunk];
+        match &of.dictionary {
+            Some(dictionary) if dictionary.len() == 0 => None,
+            Some(dictionary) => Some(dictionary.entries().place(self.reference(chunk, row) as usize)),
+            None => of.form.read(self.reference(chunk, row)),
+        }
+    }
+
+    fn text(&self, chunk: usize, row: usize) -> &[u8] {
+        self.place(chunk, row).map_or(&[], |place| self.chunks[chunk].heap.text(place))
+    }
+
+    /// Of each slot that the chunk has room for.
+    fn rows_of(&self) -> usize {
+        self.rows.min(CHUNK_ROWS)
+    }
+
+    /// The same codes or places, of more bytes.
+    fn widen(&mut self, chunk: usize, form: Form) -> Result<(), OutOfMemory> {
+        let old = self.chunks[chunk].form;
+        let wider = |reference| match old {
+            Form::Places(_) => form.write(old.read(reference)).expect("the widest form holds every place"),
+            Form::Codes(_) | Form::Rows(_) => reference,
+        };
+        let references: Vec<u64> = (0..self.rows_of()).map(|row| wider(self.reference(chunk, row))).collect();
+        self.refer(chunk, form, &references)
+    }
+
+    /// All slots of the chunk are taken: what was left open for texts to come is not needed any more.
+    fn fill_up(&mut self, chunk: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
+        self.chunks[chunk].full = true;
+        if self.chunks[chunk].heap.written() > MOST_AT_ONCE {
+            return Ok(());
+        }
+        if self.chunks[chunk].dictionary.is_some() {
+            return self.drop_unused(chunk);
+        }
+        match self.write_as_codes(chunk)? || self.lay_to_rest(chunk, true, valid)? {
+            true => Ok(()),
+            false => self.compact(chunk),
+        }
+    }
+
+    /// Replaces the codes or places of a chunk by places.
+    fn refer_to(&mut self, chunk: usize, places: &[Option<Place>]) -> Result<(), OutOfMemory> {
+        let fits = |form: Form| places.iter().all(|place| form.write(*place).is_some());
+        let form = if fits(Form::Places(4)) { Form::Places(4) } else { Form::Places(8) };
+        let references: Vec<u64> = places.iter().map(|place| form.write(*place).unwrap_or(0)).collect();
+        self.refer(chunk, form, &references)
+    }
+
+    /// Gives a chunk another dictionary, and codes for it.
+    fn install(
+        &mut self,
+        chunk: usize,
+        (heap, dictionary): (Heap, Box<Dictionary>),
+        references: &[u64],
+    ) -> Result<(), OutOfMemory> {
+        self.refer(chunk, Form::for_entries(dictionary.len()), references)?;
+        let of = &mut self.chunks[chunk];
+        let entries = dictionary.entries();
+        let texts = (0..entries.len()).map(|code| heap.text(entries.place(code)));
+        of.edges = of.edges.of_those_left(texts);
+        (of.heap, of.dictionary) = (heap, Some(dictionary));
+        Ok(())
+    }
+
+    /// Replaces the codes or places of a chunk.
+    fn refer(&mut self, chunk: usize, form: Form, references: &[u64]) -> Result<(), OutOfMemory> {
+        let width = form.width();
+        let fill = |_: &[u8], into: &mut [u8]| {
+            for (reference, into) in references.iter().zip(into.chunks_exact_mut(width.max(1))) {
+                into[..width].copy_from_slice(&reference.to_le_bytes()[..width]);
+            }
+        };
+        self.region.replace_run(chunk, run_bytes(width, references.len()), form.label(), fill)?;
+        self.chunks[chunk].form = form;
+        Ok(())
+    }
+
+    pub fn snapshot(&mut self) -> Result<TextSnapshot, OutOfMemory> {
+        let texts = |chunk: &Chunk| ChunkTexts {
+            blocks: chunk.heap.blocks(),
+            entries: chunk.dictionary.as_ref().map(|dictionary| dictionary.entries().clone()),
+            sequence: chunk.sequence.clone(),
+            edges: chunk.edges,
+        };
+        let reads = self.rest.reader();
+        Ok(TextSnapshot::new(self.region.snapshot()?, self.chunks.iter().map(texts).collect(), reads, &self.pool))
+    }
+
+    /// See [`Extents::tidy`].
+    pub fn tidy(&mut self, runs: usize) -> usize {
+        self.region.tidy(runs)
+    }
+
+    pub fn is_tidy(&self) -> bool {
+        self.region.is_tidy() && self.rest.is_tidy()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.region.bytes() + self.chunks.iter().map(Chunk::bytes).sum::<u64>()
+    }
+
+    /// Of one chunk.
+    pub fn bytes_of(&self, chunk: usize) -> u64 {
+        let of = &self.chunks[chunk];
+        run_bytes(of.form.width(), self.rows_of()) as u64 + of.bytes()
+    }
+}
+
+/// A longer text is compared from its beginning, and the processor sees where that leads.
+fn expect_all(bytes: &[u8]) {
+    for line in bytes.chunks(64).take(4) {
+        prefetch(line.as_ptr());
+    }
+}
+
+fn run_bytes(width: usize, rows: usize) -> usize {
+    (width * rows).max(SHORTEST)
+}

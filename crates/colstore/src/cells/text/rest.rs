@@ -1,0 +1,313 @@
+//! Chunks at rest: full ones that nobody writes to any more. Their texts lie one behind the other, packed unless queries
+//! read them often.
+//!
+//! ```text
+//!   written to ---- full ----> at rest, packed <--- not read for long --- at rest, plain
+//!       ^                       |     |                                       ^   |
+//!       +------ a write --------+     +------------ read often ---------------+   |
+//!       +------ a write ----------------------------------------------------------+
+//!   quiet for a while: at rest again; each time it has to be quiet for longer
+//! ```
+//!
+//! All but the first way is taken when the writer has nothing else to do, a chunk at a time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use snapmem::OutOfMemory;
+
+use super::edges::Edges;
+use super::form::Form;
+use super::heap::{Heap, record_bytes};
+use super::packing::{Packing, Uses};
+use super::sequence::{LONGEST, Length, Sequence};
+use super::{MOST_AT_ONCE, TextColumn};
+use crate::base::bitmap::{Bitmap, Mask, has};
+use crate::base::chunk::CHUNK_ROWS;
+use crate::base::quiet::{MOST_PATIENCE, ROUND_MILLIS};
+
+/// Rounds without readers after which plain chunks are packed again.
+const UNREAD_ROUNDS: u32 = 32;
+/// Packing has to save one byte in so many.
+const WORTH_PACKING: usize = 8;
+/// Chunks are made plain only where so much of the limit is free, one byte in so many.
+const ROOM_FOR_PLAIN: u64 = 4;
+
+/// What a column knows of its chunks at rest.
+#[derive(Debug)]
+pub struct Rest {
+    /// Some chunks may rest at all.
+    allowed: bool,
+    /// Chunks that were ever disturbed, and how many of them might rest again.
+    disturbed: HashMap<usize, Disturbed>,
+    restless: usize,
+    /// How many chunks at rest are packed, and how many could be but are not.
+    packed: usize,
+    plain: usize,
+    /// Texts of packed chunks that queries have read, and as many as there were in the last round; texts of plain ones count, too.
+    reads: Arc<AtomicU64>,
+    known_reads: u64,
+    unread_rounds: u32,
+    /// Queries have got snapshots since the last round.
+    asked: bool,
+    round_ms: u64,
+    /// What is left to do of this round.
+    due: Vec<Due>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Disturbed {
+    rests: bool,
+    /// Since the last round.
+    written: bool,
+    quiet_rounds: u32,
+    /// How often it was disturbed.
+    times: u32,
+}
+
+/// A chunk that is to be written anew.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    chunk: usize,
+    packed: bool,
+}
+
+impl Rest {
+    pub fn new(allowed: bool) -> Rest {
+        Rest {
+            allowed,
+            disturbed: HashMap::new(),
+            restless: 0,
+            packed: 0,
+            plain: 0,
+            reads: Arc::default(),
+            known_reads: 0,
+            unread_rounds: 0,
+            asked: false,
+            round_ms: 0,
+            due: Vec::new(),
+        }
+    }
+
+    /// For a snapshot, which counts what is read.
+    pub fn reader(&mut self) -> Arc<AtomicU64> {
+        self.asked = true;
+        self.reads.clone()
+    }
+
+    /// Whether there is nothing to look after, now and as long as nothing is written and nobody reads.
+    pub fn is_tidy(&self) -> bool {
+        self.due.is_empty() && self.restless == 0 && self.plain == 0 && !(self.asked && self.packed > 0)
+    }
+
+    /// The chunk is written to.
+    fn disturb(&mut self, chunk: usize) {
+        let disturbed = self.disturbed.entry(chunk).or_default();
+        let times = disturbed.times + 1;
+        *disturbed = Disturbed { rests: false, written: true, quiet_rounds: 0, times };
+        self.restless += 1;
+    }
+
+    /// The chunk rests, perhaps again.
+    fn settled(&mut self, chunk: usize) {
+        if let Some(disturbed) = self.disturbed.get_mut(&chunk)
+            && !std::mem::replace(&mut disturbed.rests, true)
+        {
+            self.restless -= 1;
+        }
+    }
+
+    /// The chunk cannot rest.
+    fn give_up(&mut self, chunk: usize) {
+        self.settled(chunk);
+        self.disturbed.remove(&chunk);
+    }
+
+    /// A write to a chunk that rested before.
+    #[inline]
+    pub fn written(&mut self, chunk: usize) {
+        if self.restless > 0
+            && let Some(disturbed) = self.disturbed.get_mut(&chunk)
+        {
+            disturbed.written = true;
+        }
+    }
+}
+
+impl TextColumn {
+    /// A chunk at rest gets places, so that it can be written to.
+    #[inline]
+    pub(super) fn disturb(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        match self.chunks[chunk].sequence.is_some() {
+            true => self.wake_up(chunk),
+            false => {
+                self.rest.written(chunk);
+                Ok(())
+            }
+        }
+    }
+
+    #[cold]
+    fn wake_up(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
+        let Some(sequence) = self.chunks[chunk].sequence.clone() else { return Ok(()) };
+        let stored = |row| self.at_rest(chunk, row, &sequence);
+        let rows = 0..self.rows_of();
+        let mut left = rows.clone().map(|row| record_bytes(stored(row).characters())).sum::<usize>();
+        let (mut heap, mut buffer) = (Heap::default(), Vec::new());
+        let mut places = Vec::with_capacity(rows.len());
+        for row in rows {
+            let text = stored(row).read(&mut buffer);
+            places.push(if text.is_empty() { None } else { Some(heap.append_of(text, left, &self.pool)?) });
+            left -= record_bytes(text.len());
+        }
+        self.refer_to(chunk, &places)?;
+        let of = &mut self.chunks[chunk];
+        (of.heap, of.sequence) = (heap, None);
+        (of.settled, of.changed) = (of.heap.written(), 0);
+        self.forget_rest(&sequence);
+        self.rest.disturb(chunk);
+        Ok(())
+    }
+
+    fn forget_rest(&mut self, sequence: &Sequence) {
+        match sequence.packing {
+            Some(_) => self.rest.packed -= 1,
+            None => self.rest.plain -= usize::from(sequence.is_packable()),
+        }
+    }
+
+    /// Lays the texts of a full chunk of places, or of one at rest, one behind the other; false: that would not be shorter.
+    /// Below nulls there may be texts of other rows, which are left out.
+    pub(super) fn lay_to_rest(
+        &mut self,
+        chunk: usize,
+        packed: bool,
+        valid: Option<&Bitmap>,
+    ) -> Result<bool, OutOfMemory> {
+        let of = &self.chunks[chunk];
+        if !self.rest.allowed || of.dictionary.is_some() || self.rows_of() < CHUNK_ROWS {
+            return Ok(false);
+        }
+        let valid = valid.map_or([u64::MAX; _], |valid| valid.mask(chunk, CHUNK_ROWS));
+        let mut uses: Uses = [0; 256];
+        let (mut total, mut buffer, mut edges) = (0, Vec::new(), Edges::NONE);
+        for row in 0..CHUNK_ROWS {
+            let text = self.kept(chunk, row, &valid, &mut buffer);
+            edges.include_left(text, of.edges);
+            text.iter().for_each(|character| uses[usize::from(*character)] += 1);
+            total += text.len();
+            if text.len() > LONGEST || total > MOST_AT_ONCE {
+                return Ok(false);
+            }
+        }
+        // Rows may have shared texts.
+        if of.sequence.is_none() && total > of.heap.written() {
+            return Ok(false);
+        }
+        let packing = Packing::of(&uses);
+        let tried = packing.as_ref().map(|packing| self.laid(chunk, total, &valid, Some(packing)));
+        let tried = tried.filter(|(bytes, _)| bytes.len() < total - total / WORTH_PACKING);
+        let is_packable = tried.is_some();
+        let ((bytes, lengths), packing) = match tried.filter(|_| packed) {
+            Some(tried) => (tried, packing),
+            None => (self.laid(chunk, total, &valid, None), None),
+        };
+        let sequence = Sequence::new(packing, is_packable, &lengths, &self.pool)?;
+        let heap = Heap::of_block(&bytes, &self.pool)?;
+        let width = match lengths.iter().map(|length| length.0).max() {
+            _ if sequence.is_of_one_length() => 0,
+            Some(0..=255) | None => 1,
+            Some(_) => 2,
+        };
+        let written: Vec<u64> = lengths.iter().map(|length| length.0.into()).collect();
+        self.refer(chunk, Form::Rows(width), &written)?;
+        let of = &mut self.chunks[chunk];
+        (of.heap, of.edges) = (heap, edges);
+        let before = of.sequence.replace(Arc::new(sequence));
+        if let Some(before) = before {
+            self.forget_rest(&before);
+        }
+        match packing {
+            Some(_) => self.rest.packed += 1,
+            None => self.rest.plain += usize::from(is_packable),
+        }
+        self.rest.settled(chunk);
+        Ok(true)
+    }
+
+    /// A text that is not null, nothing otherwise.
+    #[inline]
+    fn kept<'a>(&'a self, chunk: usize, row: usize, valid: &Mask, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+        if has(valid, row) { self.stored_in(chunk, row).read(buffer) } else { &[] }
+    }
+
+    /// The texts of a chunk one behind the other, and the length of each.
+    fn laid(&self, chunk: usize, total: usize, valid: &Mask, packing: Option<&Packing>) -> (Vec<u8>, Vec<Length>) {
+        let (mut bytes, mut lengths) = (Vec::with_capacity(total), Vec::with_capacity(CHUNK_ROWS));
+        let mut buffer = Vec::new();
+        for row in 0..CHUNK_ROWS {
+            let text = self.kept(chunk, row, valid, &mut buffer);
+            let is_packed = packing.is_some_and(|packing| packing.append(text, &mut bytes));
+            if !is_packed {
+                bytes.extend_from_slice(text);
+            }
+            lengths.push(Length::new(text.len(), is_packed));
+        }
+        (bytes, lengths)
+    }
+
+    /// Looks after the chunks, for a writer with nothing else to do: at most one is written anew. Returns whether one was.
+    pub fn tidy_rest(&mut self, now_ms: u64, valid: Option<&Bitmap>) -> bool {
+        if !self.rest.allowed || self.rest.is_tidy() {
+            return false;
+        }
+        if self.rest.due.is_empty() {
+            if now_ms < self.rest.round_ms + ROUND_MILLIS {
+                return false;
+            }
+            self.rest.round_ms = now_ms;
+            self.begin_round();
+        }
+        let Some(Due { chunk, packed }) = self.rest.due.pop() else { return false };
+        let was_disturbed = self.chunks[chunk].sequence.is_none();
+        // Where there is no memory for it, or it would not be shorter, it stays as it is.
+        let rests = self.lay_to_rest(chunk, packed, valid).unwrap_or(false);
+        if was_disturbed && !rests {
+            self.rest.give_up(chunk);
+        }
+        true
+    }
+
+    fn begin_round(&mut self) {
+        let reads = self.rest.reads.load(Ordering::Relaxed);
+        let read = reads - std::mem::replace(&mut self.rest.known_reads, reads);
+        self.rest.asked &= read > 0;
+        self.rest.unread_rounds = if read > 0 { 0 } else { self.rest.unread_rounds.saturating_add(1) };
+        // As if every other chunk had been read.
+        let often = read as usize >= (self.rest.packed + self.rest.plain).div_ceil(2) * CHUNK_ROWS && read > 0;
+        let is_roomy = self.pool.room() > self.pool.limit() / ROOM_FOR_PLAIN;
+        let for_long = self.rest.unread_rounds >= UNREAD_ROUNDS;
+        let is_packed = |chunk: &usize| match &self.chunks[*chunk].sequence {
+            Some(sequence) if sequence.packing.is_some() => often && is_roomy,
+            Some(sequence) => sequence.is_packable() && (for_long || !is_roomy),
+            None => false,
+        };
+        let changes = self.rest.plain > 0 || often && is_roomy;
+        let others = (0..if changes { self.chunks.len() } else { 0 }).filter(is_packed);
+        let mut due: Vec<Due> = others
+            .map(|chunk| Due {
+                chunk,
+                packed: self.chunks[chunk].sequence.as_ref().is_some_and(|s| s.packing.is_none()),
+            })
+            .collect();
+        for (chunk, disturbed) in &mut self.rest.disturbed {
+            let was_written = std::mem::take(&mut disturbed.written);
+            disturbed.quiet_rounds = if was_written { 0 } else { disturbed.quiet_rounds + 1 };
+            if !disturbed.rests && disturbed.quiet_rounds >= 1 << disturbed.times.min(MOST_PATIENCE) {
+                due.push(Due { chunk: *chunk, packed: !often });
+            }
+        }
+        self.rest.due = due;
+    }
+}

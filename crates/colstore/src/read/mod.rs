@@ -1,0 +1,9 @@
+//! Reading snapshots of columns.
+//!
+//! | file | job |
+//! |---|---|
+//! | `view` | a table as S sees it, as Arrow arrays |
+//! | `survey` | statistics about columns and chunks |
+
+pub mod survey;
+pub mod view;

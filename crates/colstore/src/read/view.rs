@@ -1,0 +1,487 @@
+//! What a query reads: an immutable set of rows of one table, chunk by chunk, as Arrow arrays.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
+use plan::{Physical, Type, float_order};
+use snapmem::{ExtentsSnapshot, OutOfMemory, Run};
+
+use crate::base::chunk::CHUNK_ROWS;
+use crate::base::zero_copy;
+use crate::cells::codes::coded::{Coded, CodedCells, Valid, numbers_of_texts, signed};
+use crate::cells::codes::coding::{Coding, Number};
+use crate::cells::codes::integers::Integers;
+use crate::cells::codes::select::{Codes, Distinct};
+use crate::cells::column::{CellsSnapshot, ColumnSnapshot};
+use crate::cells::numbers::{CodedChunk, Form, NumbersSnapshot};
+use crate::cells::patches::{self, Patch};
+
+/// More numbers of a chunk are not listed.
+const MOST_NUMBERS: i128 = 1000;
+
+/// The rows of one table as a snapshot sees them, with the columns that were asked for, in the order asked.
+///
+/// Any number of threads may read it; it stays what it is until the last reference is gone.
+pub trait TableView: Send + Sync + std::fmt::Debug {
+    fn types(&self) -> &[Type];
+    /// Columns that no two rows have in common, if that is known of some.
+    fn key(&self) -> Option<&[usize]> {
+        None
+    }
+    /// Rows that are there (not those that a chunk merely has room for).
+    fn row_count(&self) -> u64;
+    fn chunk_count(&self) -> usize;
+    /// All columns of a chunk. What has to be put together for it needs memory, which may not be there.
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory>;
+
+    /// Which rows a chunk has.
+    fn rows(&self, index: usize) -> Result<Rows, OutOfMemory> {
+        let chunk = self.chunk(index)?;
+        Ok(Rows { count: chunk.rows, live: chunk.live })
+    }
+
+    /// One column of a chunk.
+    fn array(&self, index: usize, column: usize) -> Result<ArrayRef, OutOfMemory> {
+        Ok(self.chunk(index)?.arrays.swap_remove(column))
+    }
+
+    /// Some rows of a column of a chunk, in ascending order, if that costs less than to pick them from the array.
+    fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
+        let _ = (index, column, rows);
+        Ok(None)
+    }
+
+    /// The rows of a chunk whose values of a column lie in a range and are not null, if that can be told without the values:
+    /// of columns that have bounds.
+    fn within(
+        &self,
+        index: usize,
+        column: usize,
+        range: RangeInclusive<i128>,
+    ) -> Result<Option<BooleanBuffer>, OutOfMemory> {
+        let _ = (index, column, range);
+        Ok(None)
+    }
+
+    /// The values of a column of a chunk, each once, if they are known and few. There may be others that no row has.
+    fn distinct(&self, index: usize, column: usize) -> Result<Option<Distinct>, OutOfMemory> {
+        let _ = (index, column);
+        Ok(None)
+    }
+
+    /// A column of a chunk for who may not allocate; `None` of floats and bytes.
+    fn coded(&self, index: usize, column: usize) -> Result<Option<Coded>, OutOfMemory> {
+        Ok(Coded::of(self.types()[column], &self.array(index, column)?))
+    }
+
+    /// The integers of a column of a chunk, scaled decimals among them, if all that are not null have room in 64 bits.
+    fn integers(&self, index: usize, column: usize) -> Result<Option<Integers>, OutOfMemory> {
+        Ok(Integers::of_array(&self.array(index, column)?))
+    }
+
+    /// The rows of a chunk that are not null in a column; `None`: all.
+    fn valid(&self, index: usize, column: usize) -> Result<Option<BooleanBuffer>, OutOfMemory> {
+        let nulls = self.array(index, column)?.logical_nulls();
+        Ok(nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone()))
+    }
+
+    /// Between which a column's values of a chunk lie that are not null, if that is known: integers, dates, times, scaled
+    /// decimals and uuids; the ranks of floats ([`plan::float_order`]) and the places of texts and bytes
+    /// ([`plan::text_order`]). The first is greater than the second where there are none.
+    fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
+        let _ = (index, column);
+        None
+    }
+}
+
+/// Which rows a chunk has.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// Length of every array.
+    pub count: usize,
+    /// Rows that are there; `None`: all of them.
+    pub live: Option<BooleanBuffer>,
+}
+
+/// Which rows of a chunk are wanted.
+#[derive(Clone, Copy)]
+pub enum Pick<'a> {
+    /// So many from the first on.
+    First(usize),
+    /// These, in ascending order.
+    Rows(&'a [u32]),
+}
+
+impl Pick<'_> {
+    pub fn len(self) -> usize {
+        match self {
+            Pick::First(rows) => rows,
+            Pick::Rows(rows) => rows.len(),
+        }
+    }
+
+    /// Rows from the first on, the last that is wanted among them.
+    pub fn reach(self) -> usize {
+        match self {
+            Pick::First(rows) => rows,
+            Pick::Rows(rows) => rows.last().map_or(0, |last| *last as usize + 1),
+        }
+    }
+
+    /// Each wanted row.
+    pub fn each(self, each: impl FnMut(usize)) {
+        match self {
+            Pick::First(rows) => (0..rows).for_each(each),
+            Pick::Rows(rows) => rows.iter().map(|row| *row as usize).for_each(each),
+        }
+    }
+
+    /// What each wanted row has.
+    pub fn map<T>(self, of: impl Fn(usize) -> T) -> Vec<T> {
+        match self {
+            Pick::First(rows) => (0..rows).map(of).collect(),
+            Pick::Rows(rows) => rows.iter().map(|row| of(*row as usize)).collect(),
+        }
+    }
+}
+
+/// A run of rows.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Length of every array.
+    pub rows: usize,
+    /// One array per column, in Arrow's form of the column's [`Type`] (see its table).
+    pub arrays: Vec<ArrayRef>,
+    /// Rows that are there; `None`: all of them.
+    pub live: Option<BooleanBuffer>,
+}
+
+/// The view over snapshots of columns: an array points into one run of its column.
+#[derive(Debug)]
+pub struct ColumnsView {
+    types: Vec<Type>,
+    columns: Vec<ColumnSnapshot>,
+    /// For each column asked for, where it is in `columns`.
+    order: Vec<usize>,
+    key: Option<Vec<usize>>,
+    live: ExtentsSnapshot,
+    live_counts: Vec<u32>,
+    slots: usize,
+    row_count: u64,
+    _alive: Arc<()>,
+}
+
+impl ColumnsView {
+    /// `alive` is held as long as the view is.
+    pub fn new(
+        mut columns: Vec<ColumnSnapshot>,
+        order: Vec<usize>,
+        key: Option<Vec<usize>>,
+        live: ExtentsSnapshot,
+        live_counts: Vec<u32>,
+        slots: usize,
+        alive: Arc<()>,
+    ) -> ColumnsView {
+        columns.iter_mut().for_each(ColumnSnapshot::seal);
+        let types = order.iter().map(|&index| columns[index].ty).collect();
+        let row_count = live_counts.iter().map(|&count| count as u64).sum();
+        ColumnsView { types, columns, order, key, live, live_counts, slots, row_count, _alive: alive }
+    }
+}
+
+impl ColumnsView {
+    /// Of a chunk.
+    fn slots_of(&self, index: usize) -> usize {
+        CHUNK_ROWS.min(self.slots - index * CHUNK_ROWS)
+    }
+}
+
+impl TableView for ColumnsView {
+    fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    fn key(&self) -> Option<&[usize]> {
+        self.key.as_deref()
+    }
+
+    fn row_count(&self) -> u64 {
+        self.row_count
+    }
+
+    fn chunk_count(&self) -> usize {
+        self.slots.div_ceil(CHUNK_ROWS)
+    }
+
+    fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
+        let Rows { count, live } = self.rows(index)?;
+        let arrays = (0..self.order.len()).map(|column| self.array(index, column));
+        Ok(Chunk { rows: count, arrays: arrays.collect::<Result<_, _>>()?, live })
+    }
+
+    fn rows(&self, index: usize) -> Result<Rows, OutOfMemory> {
+        let count = self.slots_of(index);
+        let all = self.live_counts[index] as usize == count;
+        let live = if all { None } else { Some(bits(self.live.run(index)?, Pick::First(count))) };
+        Ok(Rows { count, live })
+    }
+
+    fn array(&self, index: usize, column: usize) -> Result<ArrayRef, OutOfMemory> {
+        array(&self.columns[self.order[column]], index, Pick::First(self.slots_of(index)))
+    }
+
+    fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
+        array(&self.columns[self.order[column]], index, Pick::Rows(rows)).map(Some)
+    }
+
+    fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
+        bounds(&self.columns[self.order[column]], index)
+    }
+
+    fn integers(&self, index: usize, column: usize) -> Result<Option<Integers>, OutOfMemory> {
+        let valid = self.valid(index, column)?;
+        let column = &self.columns[self.order[column]];
+        let (Some(numbers), Some(full)) = (ordered(column), column.ty.slot_bytes()) else { return Ok(None) };
+        let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
+        let coding = match form {
+            _ if !patches.is_empty() => {
+                return Ok(Integers::of_array(&array(column, index, Pick::First(self.slots_of(index)))?));
+            }
+            Form::Listed(listing) => return Ok(Integers::of_list(codes, listing, valid, numbers.bounds(index))),
+            Form::Offsets(coding) => coding,
+        };
+        // Whatever was ever written, and what this coding has codes for.
+        let ((low, high), (least, greatest)) = (numbers.bounds(index), coding.values(full));
+        let (Ok(low), Ok(high)) = (i64::try_from(low.max(least)), i64::try_from(high.min(greatest))) else {
+            return Ok(None);
+        };
+        Ok(Some(Integers::of_codes(codes, coding, full, valid, (low, high))))
+    }
+
+    fn valid(&self, index: usize, column: usize) -> Result<Option<BooleanBuffer>, OutOfMemory> {
+        let rows = self.slots_of(index);
+        let valid = self.columns[self.order[column]].valid(index)?.map(|valid| bits(valid, Pick::First(rows)));
+        Ok(valid.filter(|valid| valid.count_set_bits() < rows))
+    }
+
+    fn within(
+        &self,
+        index: usize,
+        column: usize,
+        range: RangeInclusive<i128>,
+    ) -> Result<Option<BooleanBuffer>, OutOfMemory> {
+        let column = &self.columns[self.order[column]];
+        let (Some(numbers), Some(full)) = (ordered(column), column.ty.slot_bytes()) else { return Ok(None) };
+        let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
+        if !patches.is_empty() {
+            return Ok(None);
+        }
+        let rows = self.slots_of(index);
+        let within = match form {
+            Form::Offsets(coding) => coding.within(&codes, rows, range, full),
+            Form::Listed(listing) => listing.within(&codes, rows, range),
+        };
+        Ok(Some(match column.valid(index)? {
+            Some(valid) => &within & &bits(valid, Pick::First(rows)),
+            None => within,
+        }))
+    }
+
+    fn coded(&self, index: usize, column: usize) -> Result<Option<Coded>, OutOfMemory> {
+        let of = &self.columns[self.order[column]];
+        let cells = match &of.cells {
+            CellsSnapshot::Bits(bits) => CodedCells::Bits(bits.run(index)?),
+            CellsSnapshot::Numbers(_) if of.ty.is_float() => return Ok(None),
+            CellsSnapshot::Numbers(numbers) => {
+                let Some(full) = of.ty.slot_bytes() else { return Ok(None) };
+                let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
+                let patch = |(row, image): &Patch| (*row, signed(u128::from_le_bytes(*image), full));
+                let patches = patches.iter().map(patch).collect();
+                match form {
+                    Form::Offsets(coding) => CodedCells::Numbers { codes, coding, full, patches },
+                    Form::Listed(listing) => {
+                        let values = listing.numbers(&codes).into();
+                        CodedCells::Listed { codes, width: listing.width(), values, patches }
+                    }
+                }
+            }
+            CellsSnapshot::Text(_) if of.ty.physical() != Physical::Text => return Ok(None),
+            CellsSnapshot::Text(_) => match self.distinct(index, column)? {
+                Some(Distinct { values, codes: Codes { run, width, .. }, .. }) => {
+                    CodedCells::Listed { codes: run, width, values: numbers_of_texts(&values), patches: Box::default() }
+                }
+                None => CodedCells::Values(numbers_of_texts(&self.array(index, column)?)),
+            },
+        };
+        Ok(Some(Coded { cells, valid: of.valid(index)?.map(Valid::Bits) }))
+    }
+
+    fn distinct(&self, index: usize, column: usize) -> Result<Option<Distinct>, OutOfMemory> {
+        let rows = self.slots_of(index);
+        let column = &self.columns[self.order[column]];
+        let found = match &column.cells {
+            CellsSnapshot::Text(text) => text.distinct(index)?.map(|(views, run, width)| {
+                let count = views.len();
+                let values =
+                    text_array(column.ty, Buffer::from_vec(views), count, text.blocks(index), last_null(count));
+                (values, Codes { run, width, first: 0, rows })
+            }),
+            CellsSnapshot::Numbers(numbers) => few_numbers(column.ty, numbers, index, rows)?,
+            CellsSnapshot::Bits(_) => None,
+        };
+        let Some((values, codes)) = found else { return Ok(None) };
+        let valid = column.valid(index)?.map(|valid| bits(valid, Pick::First(rows)));
+        Ok(Some(Distinct { values, codes, valid }))
+    }
+}
+
+/// See [`TableView::bounds`].
+pub fn bounds(column: &ColumnSnapshot, chunk: usize) -> Option<(i128, i128)> {
+    match &column.cells {
+        CellsSnapshot::Numbers(numbers) if column.ty.is_float() => {
+            let (low, high) = numbers.bounds(chunk);
+            let place = |end: i128| end.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            let (low, high) = float_order::ranks_between(place(low), place(high));
+            Some((low.into(), high.into()))
+        }
+        CellsSnapshot::Numbers(numbers) if column.ty == Type::Uuid => Some(numbers.bounds(chunk)),
+        CellsSnapshot::Text(text) => (column.ty.is_text() || column.ty == Type::Bytes).then(|| text.bounds(chunk)),
+        _ => ordered(column).map(|numbers| numbers.bounds(chunk)),
+    }
+}
+
+/// Numbers the order of whose bits is that of the values.
+fn ordered(column: &ColumnSnapshot) -> Option<&NumbersSnapshot> {
+    match &column.cells {
+        _ if column.ty.is_float() || column.ty == Type::Uuid => None,
+        CellsSnapshot::Numbers(numbers) => Some(numbers),
+        CellsSnapshot::Bits(_) | CellsSnapshot::Text(_) => None,
+    }
+}
+
+/// Whether any number between two values is a value, too.
+fn counts(ty: Type) -> bool {
+    use Type::{Date, Decimal64, Decimal128, Int16, Int32, Int64};
+    matches!(ty, Int16 | Int32 | Int64 | Date | Decimal64 { .. } | Decimal128 { .. })
+}
+
+/// The numbers that a chunk lists, or all between its bounds, if they are not many.
+fn few_numbers(
+    ty: Type,
+    numbers: &NumbersSnapshot,
+    index: usize,
+    rows: usize,
+) -> Result<Option<(ArrayRef, Codes)>, OutOfMemory> {
+    let CodedChunk { codes, form, patches } = numbers.chunk(index)?;
+    let coding = match form {
+        _ if !patches.is_empty() => return Ok(None),
+        Form::Listed(listing) => {
+            let mut all = listing.numbers(&codes);
+            all.push(0);
+            let values = number_array(ty, Source::Values(&all), last_null(all.len()));
+            return Ok(Some((values, Codes { run: codes, width: listing.width(), first: 0, rows })));
+        }
+        Form::Offsets(coding) if coding.width <= 2 && counts(ty) => coding,
+        Form::Offsets(_) => return Ok(None),
+    };
+    let (least, greatest) = ty.slot_bytes().map_or((0, 0), |full| coding.values(full));
+    // Bounds may have become wider since the snapshot.
+    let (low, high) = numbers.bounds(index);
+    let (low, high) = (low.max(least), high.min(greatest));
+    if high - low >= MOST_NUMBERS {
+        return Ok(None);
+    }
+    let count = (high - low + 1).max(0) as usize;
+    let first = if count > 0 { coding.code(low) as usize } else { 0 };
+    // Behind them any number, for null.
+    let all: Vec<i128> = (low..=high).chain([0]).collect();
+    let values = number_array(ty, Source::Values(&all), last_null(count + 1));
+    Ok(Some((values, Codes { run: codes, width: coding.width, first, rows })))
+}
+
+/// The last of so many values is null.
+fn last_null(count: usize) -> Option<NullBuffer> {
+    Some(NullBuffer::new(BooleanBuffer::collect_bool(count, |at| at + 1 < count)))
+}
+
+/// Some rows of a chunk.
+pub fn array(column: &ColumnSnapshot, chunk: usize, pick: Pick<'_>) -> Result<ArrayRef, OutOfMemory> {
+    let valid = column.valid(chunk)?.map(|frame| NullBuffer::new(bits(frame, pick)));
+    let nulls = valid.filter(|nulls| nulls.null_count() > 0);
+    Ok(match &column.cells {
+        CellsSnapshot::Bits(cells) => Arc::new(BooleanArray::new(bits(cells.run(chunk)?, pick), nulls)),
+        CellsSnapshot::Text(text) => {
+            let (views, blocks) = text.texts(chunk, pick)?;
+            text_array(column.ty, views, pick.len(), blocks, nulls)
+        }
+        CellsSnapshot::Numbers(numbers) => number_array(column.ty, Source::Chunk(numbers.chunk(chunk)?, pick), nulls),
+    })
+}
+
+/// `views` were made over `blocks`.
+fn text_array(ty: Type, views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> ArrayRef {
+    match ty.physical() {
+        Physical::Bytes => Arc::new(zero_copy::bytes(views, rows, blocks, nulls)),
+        _ => Arc::new(zero_copy::strings(views, rows, blocks, nulls)),
+    }
+}
+
+/// Where the numbers of an array come from.
+enum Source<'a> {
+    Chunk(CodedChunk<'a>, Pick<'a>),
+    Values(&'a [i128]),
+}
+
+fn number_array(ty: Type, source: Source<'_>, nulls: Option<NullBuffer>) -> ArrayRef {
+    match ty.physical() {
+        Physical::Int16 => primitive::<Int16Type, i16>(source, nulls),
+        Physical::Int32 => primitive::<Int32Type, i32>(source, nulls),
+        Physical::Int64 => primitive::<Int64Type, i64>(source, nulls),
+        Physical::Float64 => primitive::<Float64Type, i64>(source, nulls),
+        Physical::Int128 => {
+            let array = Decimal128Array::new(ScalarBuffer::from(values::<i128>(source)), nulls);
+            Arc::new(array.with_data_type(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)))
+        }
+        Physical::Bit | Physical::Text | Physical::Bytes => unreachable!("these are cells of other kinds"),
+    }
+}
+
+/// An array of numbers whose bits are those of the integers `N`.
+fn primitive<T: ArrowPrimitiveType, N: Number>(source: Source<'_>, nulls: Option<NullBuffer>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values::<N>(source)), nulls))
+}
+
+/// The values of a chunk: where they are, if their codes are the values themselves.
+fn values<N: Number>(source: Source<'_>) -> Buffer {
+    let (CodedChunk { codes, form, patches }, pick) = match source {
+        Source::Chunk(chunk, pick) => (chunk, pick),
+        Source::Values(values) => {
+            return Buffer::from_vec(values.iter().map(|value| N::of_image(*value as u128)).collect());
+        }
+    };
+    match (pick, form) {
+        (Pick::First(rows), Form::Offsets(Coding { width, .. })) if width == size_of::<N>() && patches.is_empty() => {
+            zero_copy::buffer(codes, rows * width)
+        }
+        _ if patches.is_empty() => Buffer::from_vec(form.decode::<N>(&codes, pick)),
+        _ => {
+            let mut values = form.decode::<N>(&codes, Pick::First(pick.reach()));
+            patches::put(patches, &mut values, N::of_image);
+            Buffer::from_vec(patches::picked(values, pick))
+        }
+    }
+}
+
+fn bits(run: Run, pick: Pick<'_>) -> BooleanBuffer {
+    match pick {
+        Pick::First(rows) => BooleanBuffer::new(zero_copy::buffer(run, rows.div_ceil(8)), 0, rows),
+        Pick::Rows(rows) => BooleanBuffer::collect_bool(rows.len(), |at| {
+            let row = rows[at] as usize;
+            run[row / 8] & 1 << (row % 8) != 0
+        }),
+    }
+}

@@ -1,0 +1,225 @@
+//! Committed transactions' changes, onto the rows and into the undo.
+//!
+//! What a change reads lies anywhere in memory, and most of its time would go into waiting for that. So some changes are
+//! read together, and what each of them will want is asked for before the first is made:
+//!
+//! ```text
+//!   messages -> Batch: cells, key, hash  ->  index: a slot, probably  ->  cells of that slot  ->  texts
+//!                                                                        ... then one change after the other
+//! ```
+
+use plan::Type;
+use protocol::change::{RowReader, StreamMessage};
+
+use crate::cells::column::Cell;
+use crate::rows::backlog::Transaction;
+use crate::rows::undo::{OpWriter, Undo};
+use crate::rows::{Fault, Rows, undecodable};
+
+/// A big transaction becomes several entries of the undo, so that none has to be built in one piece.
+const ENTRY_BYTES: usize = 256 << 10;
+/// Changes that are read together, fewer where that would be many cells: what is asked for has to be there still when it is its turn.
+const TOGETHER: usize = 16;
+const CELLS_TOGETHER: usize = 1024;
+
+/// Applies whole transactions, in the order given; returns the number of changes. After an error the rows are in no
+/// defined state and must not be served.
+pub fn apply(
+    rows: &mut Rows,
+    undo: &mut Undo,
+    types: &[Type],
+    transactions: &[Transaction],
+    now_ms: u64,
+) -> Result<u64, Fault> {
+    let mut messages = transactions
+        .iter()
+        .flat_map(|transaction| Messages { rest: &transaction.changes }.map(|message| (transaction.xid, message)));
+    let mut batch = Batch::default();
+    let (mut ops, mut writes, mut changes) = (OpWriter::default(), None, 0);
+    loop {
+        batch.clear();
+        while batch.has_room()
+            && let Some((xid, message)) = messages.next()
+        {
+            batch.read(xid, message?, types, rows)?;
+        }
+        batch.expect(rows);
+        for change in &batch.changes {
+            let goes_on = writes == Some(change.xid) && ops.bytes.len() < ENTRY_BYTES;
+            if !goes_on {
+                end_entry(undo, writes.replace(change.xid), now_ms, &mut ops)?;
+            }
+            batch.make(change, rows, &mut ops)?;
+        }
+        changes += batch.changes.len() as u64;
+        if batch.changes.is_empty() {
+            end_entry(undo, writes, now_ms, &mut ops)?;
+            return Ok(changes);
+        }
+    }
+}
+
+/// What a transaction, if there was one, has written so far, or since its last entry.
+fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter) -> Result<(), Fault> {
+    if let Some(xid) = xid
+        && !ops.bytes.is_empty()
+    {
+        undo.push(xid, now_ms, &ops.bytes)?;
+        ops.bytes.clear();
+    }
+    Ok(())
+}
+
+/// Changes that are read, and not yet made.
+#[derive(Default)]
+struct Batch<'a> {
+    changes: Vec<Change>,
+    /// Rows of all changes but deletes, one behind the other.
+    cells: Vec<Option<Cell<'a>>>,
+    /// Identities' cells of all changes, one behind the other.
+    keys: Vec<Cell<'a>>,
+}
+
+struct Change {
+    xid: u64,
+    kind: Kind,
+    /// Where its cells begin, and its key.
+    cells: usize,
+    key: usize,
+    /// Of the key.
+    hash: u64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Insert,
+    Update { same_key: bool },
+    Delete,
+}
+
+impl<'a> Batch<'a> {
+    fn clear(&mut self) {
+        self.changes.clear();
+        self.cells.clear();
+        self.keys.clear();
+    }
+
+    fn has_room(&self) -> bool {
+        self.changes.len() < TOGETHER && self.cells.len() < CELLS_TOGETHER
+    }
+
+    fn read(&mut self, xid: u64, message: StreamMessage<'a>, types: &[Type], rows: &Rows) -> Result<(), Fault> {
+        let (cells, key) = (self.cells.len(), self.keys.len());
+        let kind = match message {
+            StreamMessage::Insert { row, .. } => {
+                read_row(row, types, &mut self.cells)?;
+                Kind::Insert
+            }
+            StreamMessage::Update { old_key, row, .. } => {
+                read_row(row, types, &mut self.cells)?;
+                if let Some(bytes) = old_key {
+                    read_key(bytes, types, rows.identity(), &mut self.keys)?;
+                }
+                Kind::Update { same_key: old_key.is_none() }
+            }
+            StreamMessage::Delete { key: bytes, .. } => {
+                read_key(bytes, types, rows.identity(), &mut self.keys)?;
+                Kind::Delete
+            }
+            other => return Err(undecodable(format!("unexpected message {other:?}"))),
+        };
+        if matches!(kind, Kind::Insert | Kind::Update { same_key: true }) {
+            for &column in rows.identity() {
+                let cell = self.cells[cells + column];
+                self.keys.push(cell.ok_or_else(|| undecodable("a row lacks a value of its key"))?);
+            }
+        }
+        let hash = rows.hash(&self.keys[key..]);
+        self.changes.push(Change { xid, kind, cells, key, hash });
+        Ok(())
+    }
+
+    fn expect(&self, rows: &Rows) {
+        let mut slots = [None; TOGETHER];
+        for (slot, change) in slots.iter_mut().zip(&self.changes) {
+            *slot = rows.expect(change.hash);
+        }
+        slots.iter().flatten().for_each(|slot| rows.expect_texts(*slot));
+    }
+
+    fn make(&self, change: &Change, rows: &mut Rows, ops: &mut OpWriter) -> Result<(), Fault> {
+        let Change { kind, hash, .. } = *change;
+        let cells = &self.cells[change.cells..];
+        let key = &self.keys[change.key..];
+        if kind == Kind::Insert {
+            ops.insert(rows.insert(cells, hash)?);
+            return Ok(());
+        }
+        let slot = rows.locate(key, hash).ok_or(Fault::RowMissing)?;
+        match kind {
+            Kind::Update { same_key } => rows.update(slot, cells, same_key, ops),
+            Kind::Insert | Kind::Delete => rows.delete(slot, ops),
+        }
+    }
+}
+
+/// Appends a row's cells; `None`: unchanged.
+fn read_row<'a>(bytes: &'a [u8], types: &[Type], cells: &mut Vec<Option<Cell<'a>>>) -> Result<(), Fault> {
+    let mut reader = RowReader::new(bytes);
+    for &ty in types {
+        cells.push(read_cell(&mut reader, ty)?);
+    }
+    at_end(&reader)
+}
+
+/// The next cell of a row; `None`: unchanged.
+#[inline]
+pub fn read_cell<'a>(reader: &mut RowReader<'a>, ty: Type) -> Result<Option<Cell<'a>>, Fault> {
+    Cell::from_value(ty, reader.next(ty).map_err(undecodable)?).map_err(undecodable)
+}
+
+/// Appends a key's cells.
+fn read_key<'a>(bytes: &'a [u8], types: &[Type], identity: &[usize], key: &mut Vec<Cell<'a>>) -> Result<(), Fault> {
+    let mut reader = RowReader::new(bytes);
+    for &column in identity {
+        let value = reader.next(types[column]).map_err(undecodable)?;
+        let cell = Cell::from_value(types[column], value).map_err(undecodable)?;
+        key.push(cell.ok_or_else(|| undecodable("a key lacks a value"))?);
+    }
+    at_end(&reader)
+}
+
+fn at_end(reader: &RowReader<'_>) -> Result<(), Fault> {
+    if reader.remaining().is_empty() { Ok(()) } else { Err(undecodable("a row is longer than its columns")) }
+}
+
+/// Messages that stand one behind the other, each with its length.
+struct Messages<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<StreamMessage<'a>, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let first = self.first();
+        if first.is_err() {
+            // Nothing can be found behind it.
+            self.rest = &[];
+        }
+        Some(first)
+    }
+}
+
+impl<'a> Messages<'a> {
+    fn first(&mut self) -> Result<StreamMessage<'a>, Fault> {
+        let too_early = || undecodable("message ends too early");
+        let (length, rest) = self.rest.split_first_chunk::<4>().ok_or_else(too_early)?;
+        let (message, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(too_early)?;
+        self.rest = rest;
+        StreamMessage::decode(message).map_err(undecodable)
+    }
+}

@@ -1,0 +1,67 @@
+//! Transactions that wait to be applied, in commit order.
+
+use std::collections::VecDeque;
+
+use snapmem::{OutOfMemory, Pool};
+
+use crate::base::claim::Claim;
+
+const ENTRY_BYTES: u64 = size_of::<Transaction>() as u64 + 16;
+
+/// What a committed transaction did to one table.
+#[derive(Debug)]
+pub struct Transaction {
+    pub xid: u64,
+    /// PostgreSQL's commit time; only for the first of the tables that the transaction touched, so that it is counted once.
+    pub counted: Option<i64>,
+    /// Messages of the stream, each with its length.
+    pub changes: Box<[u8]>,
+}
+
+#[derive(Debug)]
+pub struct Backlog {
+    waiting: VecDeque<Transaction>,
+    claim: Claim,
+}
+
+impl Backlog {
+    pub fn new(pool: &Pool) -> Backlog {
+        Backlog { waiting: VecDeque::new(), claim: Claim::new(pool) }
+    }
+
+    pub fn push(&mut self, transaction: Transaction) -> Result<(), OutOfMemory> {
+        self.claim.add(size(&transaction))?;
+        self.waiting.push_back(transaction);
+        Ok(())
+    }
+
+    /// Takes out, in commit order, transactions that `wanted` names: all, or as many as make up `budget` bytes.
+    pub fn take(&mut self, wanted: impl Fn(u64) -> bool, budget: u64) -> Vec<Transaction> {
+        let (mut taken, mut kept) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        if !self.waiting.iter().any(|transaction| wanted(transaction.xid)) {
+            return taken;
+        }
+        while bytes < budget
+            && let Some(transaction) = self.waiting.pop_front()
+        {
+            if wanted(transaction.xid) {
+                bytes += size(&transaction);
+                taken.push(transaction);
+            } else {
+                kept.push(transaction);
+            }
+        }
+        kept.into_iter().rev().for_each(|transaction| self.waiting.push_front(transaction));
+        self.claim.subtract(bytes);
+        taken
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+fn size(transaction: &Transaction) -> u64 {
+    ENTRY_BYTES + transaction.changes.len() as u64
+}

@@ -1,0 +1,219 @@
+//! From the identity's binary image to the slot.
+//!
+//! The index holds slots only; hashes and comparisons go through the columns, which the caller passes as functions. It is
+//! cut into shards by the hash, so that growing never moves all of it at once; a small one has a single shard.
+//!
+//! Under REPLICA IDENTITY FULL equal rows are interchangeable: the index holds the first of them, the others hang on it
+//! as a chain, and the one to be changed next is always the first's neighbour, so that a million equal rows are no slower
+//! than two.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use snapmem::{Charge, OutOfMemory, Pool};
+
+use crate::cells::column::Cell;
+
+/// Powers of two.
+const SHARDS: usize = 256;
+/// Rows that a single shard may have.
+const MAX_SINGLE: usize = 7 << 10;
+const END: u32 = u32::MAX;
+const SLOT_BYTES: u64 = size_of::<u32>() as u64;
+
+#[derive(Debug)]
+pub struct KeyIndex {
+    /// One, or [`SHARDS`].
+    shards: Vec<HashTable<u32>>,
+    /// For rows that may repeat: by slot, the next equal row.
+    next: Option<Vec<u32>>,
+    hasher: RandomState,
+    /// Bytes of all shards.
+    shard_bytes: u64,
+    charge: Charge,
+    pool: Pool,
+}
+
+/// The key is there already.
+#[derive(Debug)]
+pub struct Duplicate;
+
+impl KeyIndex {
+    pub fn new(pool: &Pool, repeats: bool) -> KeyIndex {
+        KeyIndex {
+            shards: vec![HashTable::new()],
+            next: repeats.then(Vec::new),
+            hasher: RandomState::default(),
+            shard_bytes: 0,
+            charge: pool.charge(),
+            pool: pool.clone(),
+        }
+    }
+
+    #[inline]
+    pub fn hash<'a>(&self, key: impl Iterator<Item = Cell<'a>>) -> u64 {
+        hash(&self.hasher, key)
+    }
+
+    /// A row with this key.
+    #[inline]
+    pub fn find(&self, hash: u64, equal: impl Fn(u32) -> bool) -> Option<u32> {
+        let head = *self.shards[self.shard(hash)].find(hash, |&slot| equal(slot))?;
+        match &self.next {
+            Some(next) if next[head as usize] != END => Some(next[head as usize]),
+            _ => Some(head),
+        }
+    }
+
+    /// Adds `slot`. `key_of` gives the identity's cells of a slot.
+    pub fn insert<'a, K: Iterator<Item = Cell<'a>>>(
+        &mut self,
+        hash: u64,
+        slot: u32,
+        equal: impl Fn(u32) -> bool,
+        key_of: impl Fn(u32) -> K,
+    ) -> Result<Result<(), Duplicate>, OutOfMemory> {
+        self.make_room(hash, &key_of)?;
+        self.make_chain_room(slot)?;
+        let shard = self.shard(hash);
+        let KeyIndex { shards, next, hasher, .. } = self;
+        let rehash = |&slot: &u32| self::hash(hasher, key_of(slot));
+        match (shards[shard].entry(hash, |&other| equal(other), rehash), next) {
+            (Entry::Vacant(entry), next) => {
+                entry.insert(slot);
+                if let Some(next) = next {
+                    next[slot as usize] = END;
+                }
+            }
+            (Entry::Occupied(head), Some(next)) => {
+                let head = *head.get() as usize;
+                next[slot as usize] = next[head];
+                next[head] = slot;
+            }
+            (Entry::Occupied(_), None) => return Ok(Err(Duplicate)),
+        }
+        Ok(Ok(()))
+    }
+
+    /// Removes `slot`, which [`KeyIndex::find`] returned and whose cells are still the same. Returns whether it was there.
+    pub fn remove(&mut self, hash: u64, slot: u32, equal: impl Fn(u32) -> bool) -> bool {
+        let shard = self.shard(hash);
+        let shard = &mut self.shards[shard];
+        let Ok(head) = shard.find_entry(hash, |&other| other == slot || equal(other)) else { return false };
+        if let Some(next) = &mut self.next {
+            let first = *head.get() as usize;
+            if next[first] != END {
+                let found = next[first] == slot;
+                if found {
+                    next[first] = next[slot as usize];
+                }
+                return found;
+            }
+        }
+        let found = *head.get() == slot;
+        if found {
+            head.remove();
+        }
+        found
+    }
+
+    /// Room for one more row in its shard: claimed before it is allocated.
+    #[inline]
+    fn make_room<'a, K: Iterator<Item = Cell<'a>>>(
+        &mut self,
+        hash: u64,
+        key_of: &impl Fn(u32) -> K,
+    ) -> Result<(), OutOfMemory> {
+        let full = &self.shards[self.shard(hash)];
+        if full.len() < full.capacity() {
+            return Ok(());
+        }
+        if self.shards.len() == 1 && full.len() >= MAX_SINGLE {
+            self.split(key_of)?;
+            return self.make_room(hash, key_of);
+        }
+        self.grow_shard(hash, key_of)
+    }
+
+    /// From a single shard to all.
+    #[cold]
+    fn split<'a, K: Iterator<Item = Cell<'a>>>(&mut self, key_of: &impl Fn(u32) -> K) -> Result<(), OutOfMemory> {
+        let single = std::mem::replace(&mut self.shards, (0..SHARDS).map(|_| HashTable::new()).collect());
+        for slot in single.iter().flatten() {
+            let hash = self.hash(key_of(*slot));
+            let shard = self.shard(hash);
+            if self.shards[shard].len() == self.shards[shard].capacity() {
+                self.grow_shard(hash, key_of)?;
+            }
+            self.shards[shard].insert_unique(hash, *slot, |slot| self::hash(&self.hasher, key_of(*slot)));
+        }
+        let freed: u64 = single.iter().map(|shard| shard.allocation_size() as u64).sum();
+        drop(single);
+        self.shard_bytes -= freed;
+        self.charge.set(self.charge.bytes() - freed)
+    }
+
+    #[cold]
+    fn grow_shard<'a, K: Iterator<Item = Cell<'a>>>(
+        &mut self,
+        hash: u64,
+        key_of: &impl Fn(u32) -> K,
+    ) -> Result<(), OutOfMemory> {
+        let shard = self.shard(hash);
+        let shard = &mut self.shards[shard];
+        let before = shard.allocation_size() as u64;
+        // About what the doubled table takes, beside the old one.
+        let wanted = 2 * before + 64;
+        let others = self.charge.bytes() - self.shard_bytes;
+        self.charge.set(others + self.shard_bytes + wanted)?;
+        let rehash = |&slot: &u32| self::hash(&self.hasher, key_of(slot));
+        // The next size is the doubled one.
+        let grown = shard.try_reserve(1, rehash);
+        self.shard_bytes += shard.allocation_size() as u64 - before;
+        self.charge.set(others + self.shard_bytes)?;
+        grown.map_err(|_| OutOfMemory::Limit { wanted, limit: self.pool.limit() })
+    }
+
+    /// An entry for `slot` in the chains.
+    fn make_chain_room(&mut self, slot: u32) -> Result<(), OutOfMemory> {
+        let Some(next) = &mut self.next else { return Ok(()) };
+        if (slot as usize) < next.len() {
+            return Ok(());
+        }
+        let length = (slot as usize + 1).next_power_of_two();
+        let wanted = (length - next.len()) as u64 * SLOT_BYTES;
+        self.charge.set(self.charge.bytes() + wanted)?;
+        let limit = self.pool.limit();
+        next.try_reserve_exact(length - next.len()).map_err(|_| OutOfMemory::Limit { wanted, limit })?;
+        next.resize(length, END);
+        Ok(())
+    }
+
+    /// Taken from bits that the table inside a shard makes no use of.
+    #[inline]
+    fn shard(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & (self.shards.len() - 1)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+}
+
+fn hash<'a>(hasher: &RandomState, key: impl Iterator<Item = Cell<'a>>) -> u64 {
+    let mut state = hasher.build_hasher();
+    for cell in key {
+        match cell {
+            Cell::Null => state.write_u8(1),
+            Cell::Poison => state.write_u8(2),
+            Cell::Fixed(image) => state.write_u128(image),
+            Cell::Text(text) => {
+                state.write(text);
+                state.write_usize(text.len());
+            }
+        }
+    }
+    state.finish()
+}

@@ -1,0 +1,390 @@
+//! The rows of one table: columns, liveness, key index, free slots.
+//!
+//! A row keeps its slot from insert to delete, whatever changes. A deleted row's cells stay in place until its undo is
+//! discarded ([`Rows::release`]); only then may the slot hold another row.
+
+pub mod apply;
+pub mod backlog;
+pub mod index;
+pub mod undo;
+
+use plan::{Identity, MirrorColumn, TableLayout};
+use snapmem::{Charge, Mechanism, OutOfMemory, Pool};
+
+use crate::base::bitmap::Bitmap;
+use crate::base::chunk::{CHUNK_ROWS, SMALLEST_CHUNK, split};
+use crate::base::quiet::Quiet;
+use crate::cells::column::{Cell, Column};
+use crate::rows::index::{Duplicate, KeyIndex};
+use crate::rows::undo::OpWriter;
+
+/// The first chunk becomes longer by this factor.
+const CHUNK_GROWTH: usize = 4;
+/// Numbers are written anew, beside those that snapshots have, only where so much of the limit is free, one byte in so many.
+const ROOM_FOR_LOOKS: u64 = 8;
+/// Runs of a column merged at a time.
+const TIDY_RUNS: usize = 16;
+
+/// Why a table's mirror has to be given up.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    #[error("{0}")]
+    OutOfMemory(#[from] OutOfMemory),
+    #[error("an update or delete found no row")]
+    RowMissing,
+    #[error("an insert found its key")]
+    Duplicate,
+    #[error("more rows than the mirror can number")]
+    TooManyRows,
+    #[error("no room for a transaction of {megabytes} MB or more")]
+    TransactionTooLarge { megabytes: u64 },
+    #[error("change cannot be decoded: {0}")]
+    Undecodable(String),
+    #[error("loader announced {announced} rows and sent {sent}")]
+    RowCount { announced: u64, sent: u64 },
+}
+
+impl Fault {
+    /// A fault proper, as opposed to a lack of room.
+    pub fn is_error(&self) -> bool {
+        !matches!(self, Fault::OutOfMemory(_) | Fault::TooManyRows | Fault::TransactionTooLarge { .. })
+    }
+}
+
+#[derive(Debug)]
+pub struct Rows {
+    pub columns: Vec<Column>,
+    pub live: Bitmap,
+    /// Live rows by chunk.
+    pub live_counts: Vec<u32>,
+    /// Slots in use or free: all slots below.
+    pub slots: u32,
+    /// Slots that there is room for.
+    room: usize,
+    pub count: u64,
+    free: Vec<u32>,
+    free_charge: Charge,
+    /// Free slots by chunk.
+    free_counts: Vec<u32>,
+    quiet: Quiet,
+    has_numbers: bool,
+    index: KeyIndex,
+    /// Positions of the identity's columns.
+    identity: Vec<usize>,
+    /// For texts that are not there as they are.
+    buffer: Vec<u8>,
+    pool: Pool,
+}
+
+impl Rows {
+    pub fn new(layout: &TableLayout, pool: &Pool, mechanism: Mechanism) -> Rows {
+        let identity: Vec<usize> = match &layout.identity {
+            Identity::Key(positions) => positions.iter().map(|&position| position as usize).collect(),
+            Identity::Full => (0..layout.columns.len()).collect(),
+        };
+        let column =
+            |(at, column): (usize, &MirrorColumn)| Column::new(column.ty, pool, mechanism, identity.contains(&at));
+        let columns: Vec<Column> = layout.columns.iter().enumerate().map(column).collect();
+        Rows {
+            has_numbers: columns.iter().any(Column::has_numbers),
+            columns,
+            live: Bitmap::new(pool, mechanism, false),
+            live_counts: Vec::new(),
+            slots: 0,
+            room: 0,
+            count: 0,
+            free: Vec::new(),
+            free_charge: pool.charge(),
+            free_counts: Vec::new(),
+            quiet: Quiet::default(),
+            index: KeyIndex::new(pool, layout.identity == Identity::Full),
+            identity,
+            buffer: Vec::new(),
+            pool: pool.clone(),
+        }
+    }
+
+    /// Merges what was written beside the columns while snapshots were alive, some of it, or writes a chunk of a column in
+    /// a better way; returns whether there was anything to do.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
+        let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
+        let merged = columns + self.live.tidy(TIDY_RUNS) > 0;
+        merged || self.columns.iter_mut().any(|column| column.tidy_rest(now_ms))
+    }
+
+    /// Looks whether some numbers can be written in a better way, if it is time to; returns whether there were any.
+    pub fn look(&mut self, now_ms: u64) -> bool {
+        let slots_of = |chunk: usize| CHUNK_ROWS.min(self.slots as usize - chunk * CHUNK_ROWS);
+        // Deleted rows may be taken back until their slots are free.
+        let (live, free) = (&self.live_counts, &self.free_counts);
+        let is_roomy = self.pool.room() > self.pool.limit() / ROOM_FOR_LOOKS;
+        let is_settled = |chunk: usize| is_roomy && (live[chunk] + free[chunk]) as usize == slots_of(chunk);
+        while let Some((chunk, column)) = self.quiet.next(now_ms, self.columns.len(), is_settled) {
+            let column = &mut self.columns[column];
+            if column.has_numbers() {
+                let rows = slots_of(chunk);
+                if !is_settled(chunk) || column.look_at(chunk, rows, &self.live.mask(chunk, rows)).is_err() {
+                    // It stays as it is, until there is memory for it.
+                    self.quiet.written(chunk);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// When [`Rows::look`] has something to look at.
+    pub fn next_look_ms(&self) -> Option<u64> {
+        self.quiet.next_ms()
+    }
+
+    /// What was written is looked at in a while.
+    pub fn expect_looks(&mut self, now_ms: u64) {
+        self.quiet.expect_looks(now_ms);
+    }
+
+    /// Whether [`Rows::tidy`] would find nothing, now and as long as nothing is written.
+    pub fn is_tidy(&self) -> bool {
+        self.live.is_tidy() && self.columns.iter().all(Column::is_tidy)
+    }
+
+    pub fn identity(&self) -> &[usize] {
+        &self.identity
+    }
+
+    /// Of a row's identity.
+    #[inline]
+    pub fn hash(&self, key: &[Cell<'_>]) -> u64 {
+        self.index.hash(key.iter().copied())
+    }
+
+    /// The row whose key has this hash, if there is one, is wanted soon. Returns its slot, or another's.
+    #[inline]
+    pub fn expect(&self, hash: u64) -> Option<u32> {
+        let slot = self.index.find(hash, |_| true)?;
+        // They lie anywhere in memory: all at once come as fast as one of them.
+        self.columns.iter().for_each(|column| column.expect(slot));
+        Some(slot)
+    }
+
+    /// So are its texts, some time after [`Rows::expect`].
+    #[inline]
+    pub fn expect_texts(&self, slot: u32) {
+        self.columns.iter().for_each(|column| column.expect_text(slot));
+    }
+
+    /// A row whose identity's cells are `key`.
+    #[inline]
+    pub fn locate(&self, key: &[Cell<'_>], hash: u64) -> Option<u32> {
+        let equal = |slot| self.identity.iter().zip(key).all(|(&column, cell)| self.columns[column].get(slot) == *cell);
+        self.index.find(hash, equal)
+    }
+
+    /// Every cell must be there. Returns the slot.
+    pub fn insert(&mut self, row: &[Option<Cell<'_>>], hash: u64) -> Result<u32, Fault> {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.free_counts[split(slot).0] -= 1;
+                self.overwritten(slot);
+                slot
+            }
+            // Where nothing was before, bounds are as close as they can be.
+            None => self.append()?,
+        };
+        for (column, cell) in self.columns.iter_mut().zip(row) {
+            let cell = cell.ok_or_else(|| Fault::Undecodable("a new row lacks a value".into()))?;
+            column.check(cell).map_err(undecodable)?;
+            column.put(slot, cell)?;
+        }
+        self.enter(slot, hash)?;
+        self.set_live(slot, true)?;
+        Ok(slot)
+    }
+
+    /// Appends so many rows, whose cells are given column by column, to a table of which no row was ever deleted.
+    pub fn append_all(&mut self, columns: &[Vec<Cell<'_>>], count: usize) -> Result<(), Fault> {
+        let mut done = 0;
+        while done < count {
+            if self.slots as usize == self.room {
+                self.grow()?;
+            }
+            let first = self.slots;
+            let in_chunk = CHUNK_ROWS - first as usize % CHUNK_ROWS;
+            let more = (count - done).min(in_chunk).min(self.room - first as usize);
+            // The greatest number ends chains in the index.
+            let behind = first.checked_add(more as u32).ok_or(Fault::TooManyRows)?;
+            for (column, cells) in self.columns.iter_mut().zip(columns) {
+                let cells = &cells[done..done + more];
+                cells.iter().try_for_each(|cell| column.check(*cell)).map_err(undecodable)?;
+                column.fill(first, cells)?;
+            }
+            self.slots = behind;
+            for slot in first..behind {
+                self.enter(slot, self.hash_of(slot))?;
+                self.set_live(slot, true)?;
+            }
+            done += more;
+        }
+        Ok(())
+    }
+
+    pub fn delete(&mut self, slot: u32, undo: &mut OpWriter) -> Result<(), Fault> {
+        self.overwritten(slot);
+        self.leave(slot)?;
+        self.set_live(slot, false)?;
+        undo.delete(slot);
+        for (i, column) in self.columns.iter_mut().enumerate() {
+            if column.unpoison(slot)? {
+                undo.poisoned(i);
+            }
+        }
+        undo.end();
+        Ok(())
+    }
+
+    /// Writes the cells of a row that was just located, where they differ; `None` stands for the one that is there.
+    /// `same_key`: those of the identity do not.
+    pub fn update(
+        &mut self,
+        slot: u32,
+        row: &[Option<Cell<'_>>],
+        same_key: bool,
+        undo: &mut OpWriter,
+    ) -> Result<(), Fault> {
+        let differs = |&&column: &&usize| row[column].is_some_and(|cell| !self.columns[column].has(slot, cell));
+        let moves = !same_key && self.identity.iter().find(differs).is_some();
+        if moves {
+            self.leave(slot)?;
+        }
+        let mut changed = false;
+        undo.update(slot);
+        for (i, (column, cell)) in self.columns.iter_mut().zip(row).enumerate() {
+            let Some(cell) = *cell else { continue };
+            if !column.has(slot, cell) {
+                changed = true;
+                column.check(cell).map_err(undecodable)?;
+                undo.old(i, column.read(slot, &mut self.buffer));
+                column.put(slot, cell)?;
+            }
+        }
+        if changed {
+            self.overwritten(slot);
+            undo.end();
+        } else {
+            undo.cancel();
+        }
+        if moves { self.enter(slot, self.hash_of(slot)) } else { Ok(()) }
+    }
+
+    /// Nobody can ask for this deleted row any more.
+    pub fn release(&mut self, slot: u32) -> Result<(), OutOfMemory> {
+        for column in &mut self.columns {
+            column.forget(slot)?;
+        }
+        if self.free.len() == self.free.capacity() {
+            let more = self.free.len().max(1024);
+            let wanted = (more * size_of::<u32>()) as u64;
+            self.free_charge.set(self.free_charge.bytes() + wanted)?;
+            let limit = self.pool.limit();
+            self.free.try_reserve_exact(more).map_err(|_| OutOfMemory::Limit { wanted, limit })?;
+        }
+        self.free.push(slot);
+        self.free_counts[split(slot).0] += 1;
+        Ok(())
+    }
+
+    /// The numbers of the slot's chunk may need fewer bytes now.
+    #[inline]
+    fn overwritten(&mut self, slot: u32) {
+        if self.has_numbers {
+            self.quiet.written(split(slot).0);
+        }
+    }
+
+    fn append(&mut self) -> Result<u32, Fault> {
+        let slot = self.slots;
+        // The greatest number ends chains in the index.
+        if slot == u32::MAX {
+            return Err(Fault::TooManyRows);
+        }
+        if slot as usize == self.room {
+            self.grow()?;
+        }
+        self.slots += 1;
+        Ok(slot)
+    }
+
+    /// The first chunk grows by and by, so that small tables stay small; then whole ones are added.
+    fn grow(&mut self) -> Result<(), OutOfMemory> {
+        let room = match self.room {
+            0 => SMALLEST_CHUNK,
+            room if room < CHUNK_ROWS => (room * CHUNK_GROWTH).min(CHUNK_ROWS),
+            room => room + CHUNK_ROWS,
+        };
+        for column in &mut self.columns {
+            column.grow(room)?;
+        }
+        self.live.grow(room)?;
+        let chunks = room.div_ceil(CHUNK_ROWS);
+        self.live_counts.resize(chunks, 0);
+        self.free_counts.resize(chunks, 0);
+        self.quiet.grow(chunks);
+        self.room = room;
+        Ok(())
+    }
+
+    fn set_live(&mut self, slot: u32, live: bool) -> Result<(), OutOfMemory> {
+        self.live.set(slot, live)?;
+        let (chunk, _) = split(slot);
+        if live {
+            self.live_counts[chunk] += 1;
+            self.count += 1;
+        } else {
+            self.live_counts[chunk] -= 1;
+            self.count -= 1;
+        }
+        Ok(())
+    }
+
+    fn hash_of(&self, slot: u32) -> u64 {
+        self.index.hash(key(&self.columns, &self.identity, slot))
+    }
+
+    /// Into the index, with the cells that the slot has now, of which this is the hash.
+    fn enter(&mut self, slot: u32, hash: u64) -> Result<(), Fault> {
+        let Rows { columns, identity, index, .. } = self;
+        let key_of = |slot| key(columns, identity, slot);
+        match index.insert(hash, slot, |other| key_of(other).eq(key_of(slot)), key_of)? {
+            Ok(()) => Ok(()),
+            Err(Duplicate) => Err(Fault::Duplicate),
+        }
+    }
+
+    /// Out of the index, with the cells that it entered with.
+    fn leave(&mut self, slot: u32) -> Result<(), Fault> {
+        let hash = self.hash_of(slot);
+        let Rows { columns, identity, index, .. } = self;
+        let key_of = |slot| key(columns, identity, slot);
+        let found = index.remove(hash, slot, |other| key_of(other).eq(key_of(slot)));
+        if found { Ok(()) } else { Err(Fault::RowMissing) }
+    }
+
+    /// Columns, bitmaps, text, key index.
+    pub fn bytes(&self) -> u64 {
+        let columns: u64 = self.columns.iter().map(Column::bytes).sum();
+        columns + self.live.bytes() + self.index.bytes() + self.free_charge.bytes()
+    }
+
+    pub fn index_bytes(&self) -> u64 {
+        self.index.bytes()
+    }
+}
+
+/// What came cannot be right.
+pub fn undecodable(what: impl ToString) -> Fault {
+    Fault::Undecodable(what.to_string())
+}
+
+fn key<'a>(columns: &'a [Column], identity: &'a [usize], slot: u32) -> impl Iterator<Item = Cell<'a>> {
+    identity.iter().map(move |&column| columns[column].get(slot))
+}

@@ -1,0 +1,3 @@
+//! Every mirrored table of a database, and the forked children that read them.
+
+pub mod forks;

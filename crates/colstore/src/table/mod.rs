@@ -1,0 +1,308 @@
+//! One mirrored table through its life: watched, loading, live, broken.
+//!
+//! ```text
+//!   watch -> Waiting -- load_begin --> Loading -- load_end --> Live
+//!               ^                         |                     |
+//!               +------- load_abort ------+---- any fault ------+--> Broken
+//! ```
+//!
+//! Transactions that arrive are kept in the backlog in every state but Broken. Those that the load's snapshot sees are
+//! in the loaded rows already and are dropped.
+
+pub mod agenda;
+pub mod serve;
+
+use std::sync::Arc;
+
+use plan::{TableLayout, Type};
+use protocol::Snapshot;
+use protocol::change::RowReader;
+use protocol::request::{Refusal, TableStatus};
+use snapmem::{Mechanism, OutOfMemory, Pool};
+
+use crate::cells::column::Cell;
+use crate::rows::apply::{apply, read_cell};
+use crate::rows::backlog::{Backlog, Transaction};
+use crate::rows::undo::{Op, Undo};
+use crate::rows::{Fault, Rows, undecodable};
+use crate::table::agenda::{Agenda, Note};
+
+/// Bytes of transactions that are applied in one go: a long backlog must not become as much undo before some of it can
+/// be discarded.
+const APPLY_BYTES: u64 = 16 << 20;
+/// Rows of a load that are put into the columns together.
+const LOADED_AT_ONCE: usize = 512;
+
+#[derive(Debug)]
+pub struct Table {
+    pub layout: TableLayout,
+    pub generation: u64,
+    pub types: Vec<Type>,
+    pub changes_applied: u64,
+    /// What the agenda knows of the table.
+    noted: Note,
+    backlog: Backlog,
+    /// Written to since the columns were last found tidy.
+    untidy: bool,
+    state: State,
+    mechanism: Mechanism,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting,
+    Loading { snapshot: Arc<Snapshot>, rows: Rows },
+    Live(Live),
+    Broken,
+}
+
+impl State {
+    /// Why a table that is not live serves nothing.
+    fn refusal(&self, relid: u32) -> Refusal {
+        match self {
+            State::Broken => Refusal::NotMirrored { relid },
+            _ => Refusal::Loading { relid },
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Live {
+    pub rows: Rows,
+    pub undo: Undo,
+    /// The load's snapshot.
+    loaded: Arc<Snapshot>,
+}
+
+/// Transactions that were applied just now.
+pub struct Applied {
+    pub transactions: Vec<Transaction>,
+    pub changes: u64,
+}
+
+/// Rows one behind the other, as in `frame::Kind::Rows`: some at a time, column by column.
+fn load(rows: &mut Rows, types: &[Type], bytes: &[u8]) -> Result<(), Fault> {
+    let mut reader = RowReader::new(bytes);
+    let mut columns: Vec<Vec<Cell<'_>>> = types.iter().map(|_| Vec::with_capacity(LOADED_AT_ONCE)).collect();
+    while !reader.remaining().is_empty() {
+        let mut count = 0;
+        while count < LOADED_AT_ONCE && !reader.remaining().is_empty() {
+            for (ty, column) in types.iter().zip(&mut columns) {
+                let cell = read_cell(&mut reader, *ty)?;
+                column.push(cell.ok_or_else(|| undecodable("a new row lacks a value"))?);
+            }
+            count += 1;
+        }
+        rows.append_all(&columns, count)?;
+        columns.iter_mut().for_each(Vec::clear);
+    }
+    Ok(())
+}
+
+impl Table {
+    pub fn new(generation: u64, layout: TableLayout, pool: &Pool, mechanism: Mechanism) -> Table {
+        let types = layout.columns.iter().map(|column| column.ty).collect();
+        let backlog = Backlog::new(pool);
+        Table {
+            layout,
+            generation,
+            types,
+            changes_applied: 0,
+            noted: Note::default(),
+            backlog,
+            untidy: false,
+            state: State::Waiting,
+            mechanism,
+            pool: pool.clone(),
+        }
+    }
+
+    pub fn is_broken(&self) -> bool {
+        matches!(self.state, State::Broken)
+    }
+
+    pub fn live(&self) -> Result<&Live, Refusal> {
+        match &self.state {
+            State::Live(live) => Ok(live),
+            other => Err(other.refusal(self.layout.relid)),
+        }
+    }
+
+    pub fn live_mut(&mut self) -> Result<&mut Live, Refusal> {
+        match &mut self.state {
+            State::Live(live) => Ok(live),
+            other => Err(other.refusal(self.layout.relid)),
+        }
+    }
+
+    /// Gives everything up.
+    pub fn break_down(&mut self) {
+        self.state = State::Broken;
+        self.backlog = Backlog::new(&self.pool);
+    }
+
+    /// A transaction has committed.
+    pub fn enqueue(&mut self, transaction: Transaction) -> Result<(), OutOfMemory> {
+        match &self.state {
+            State::Broken => Ok(()),
+            State::Live(live) if live.loaded.sees(transaction.xid) => Ok(()),
+            _ => self.backlog.push(transaction),
+        }
+    }
+
+    /// Applies what `snapshot` sees, or the first part of it; nothing was left if nothing is returned.
+    pub fn apply_some(&mut self, snapshot: &Snapshot, now_ms: u64) -> Result<Applied, Fault> {
+        let State::Live(live) = &mut self.state else {
+            return Ok(Applied { transactions: Vec::new(), changes: 0 });
+        };
+        let transactions = self.backlog.take(|xid| snapshot.sees(xid), APPLY_BYTES);
+        self.untidy |= !transactions.is_empty();
+        let changes = apply(&mut live.rows, &mut live.undo, &self.types, &transactions, now_ms)?;
+        live.rows.expect_looks(now_ms);
+        self.changes_applied += changes;
+        Ok(Applied { transactions, changes })
+    }
+
+    /// A gate whose transactions have all been applied.
+    pub fn mark(&mut self, gate: &Arc<Snapshot>, now_ms: u64) {
+        if let State::Live(live) = &mut self.state {
+            live.undo.mark(gate, now_ms);
+        }
+    }
+
+    /// Discards the oldest undo, if there is any and a gate lets go of it.
+    pub fn discard_oldest(&mut self) -> Result<(), Fault> {
+        let State::Live(live) = &mut self.state else { return Ok(()) };
+        let Some(entry) = live.undo.discard_oldest() else { return Ok(()) };
+        self.untidy = true;
+        for op in entry.ops_newest_first() {
+            if let Op::Delete { slot, .. } = op {
+                live.rows.release(slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does some of what can wait: see [`Rows::tidy`]. Returns whether there was anything to do.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
+        let State::Live(live) = &mut self.state else {
+            self.untidy = false;
+            return false;
+        };
+        let worked = live.rows.tidy(now_ms);
+        self.untidy = !live.rows.is_tidy();
+        worked
+    }
+
+    /// See [`Rows::look`].
+    pub fn look(&mut self, now_ms: u64) -> bool {
+        match &mut self.state {
+            State::Live(live) => live.rows.look(now_ms),
+            State::Waiting | State::Loading { .. } | State::Broken => false,
+        }
+    }
+
+    /// Somebody reads the columns at `positions`, which may call for another way to write them.
+    pub fn is_read(&mut self, positions: &[usize]) {
+        if let State::Live(live) = &self.state {
+            self.untidy |= positions.iter().any(|position| !live.rows.columns[*position].is_tidy());
+        }
+    }
+
+    /// Tells the agenda: to be called after anything that may have changed what it has to know.
+    pub fn note_in(&mut self, agenda: &mut Agenda) {
+        let now = self.note();
+        agenda.replace(self.layout.relid, std::mem::replace(&mut self.noted, now), now);
+    }
+
+    /// The table goes away.
+    pub fn leave(&self, agenda: &mut Agenda) {
+        agenda.replace(self.layout.relid, self.noted, Note::default());
+    }
+
+    fn note(&self) -> Note {
+        match &self.state {
+            State::Live(Live { rows, undo, .. }) => Note {
+                unsettled: self.backlog.len() > 0 || undo.has_unmarked(),
+                discardable_ms: undo.discardable_ms(),
+                undo_bytes: undo.bytes(),
+                untidy: self.untidy,
+                look_ms: rows.next_look_ms(),
+            },
+            State::Waiting | State::Loading { .. } | State::Broken => Note::default(),
+        }
+    }
+
+    pub fn load_begin(&mut self, snapshot: Snapshot) -> Result<(), Refusal> {
+        match self.state {
+            State::Waiting => {
+                let rows = Rows::new(&self.layout, &self.pool, self.mechanism);
+                self.state = State::Loading { snapshot: Arc::new(snapshot), rows };
+                Ok(())
+            }
+            _ => Err(self.not_loading()),
+        }
+    }
+
+    pub fn load_rows(&mut self, bytes: &[u8]) -> Result<Result<(), Fault>, Refusal> {
+        let State::Loading { rows, .. } = &mut self.state else { return Err(self.not_loading()) };
+        Ok(load(rows, &self.types, bytes))
+    }
+
+    /// Returns the number of rows that the table goes live with.
+    pub fn load_end(&mut self, announced: u64) -> Result<Result<u64, Fault>, Refusal> {
+        match std::mem::replace(&mut self.state, State::Broken) {
+            State::Loading { rows, .. } if rows.count != announced => {
+                Ok(Err(Fault::RowCount { announced, sent: rows.count }))
+            }
+            State::Loading { snapshot, rows } => {
+                self.backlog.take(|xid| snapshot.sees(xid), u64::MAX);
+                let undo = Undo::new(&self.pool, snapshot.clone());
+                self.state = State::Live(Live { rows, undo, loaded: snapshot });
+                Ok(Ok(announced))
+            }
+            other => {
+                self.state = other;
+                Err(self.not_loading())
+            }
+        }
+    }
+
+    /// Waits for another load. The backlog stays: the next load may see less of it than this one did.
+    pub fn load_abort(&mut self) {
+        if matches!(self.state, State::Loading { .. }) {
+            self.state = State::Waiting;
+        }
+    }
+
+    fn not_loading(&self) -> Refusal {
+        match self.state {
+            State::Broken => Refusal::NotMirrored { relid: self.layout.relid },
+            _ => Refusal::Protocol { what: "the table is not waiting for these rows".into() },
+        }
+    }
+
+    pub fn pending(&self) -> u64 {
+        self.backlog.len() as u64
+    }
+
+    pub fn status(&self) -> TableStatus {
+        let of_rows = |rows: &Rows| (rows.count, rows.bytes(), rows.index_bytes());
+        let ((rows, bytes, index_bytes), undo_bytes) = match &self.state {
+            State::Live(live) => (of_rows(&live.rows), live.undo.bytes()),
+            State::Loading { rows, .. } => (of_rows(rows), 0),
+            State::Waiting | State::Broken => ((0, 0, 0), 0),
+        };
+        TableStatus {
+            relid: self.layout.relid,
+            generation: self.generation,
+            live: matches!(self.state, State::Live(_)),
+            rows,
+            bytes,
+            index_bytes,
+            undo_bytes,
+            changes_applied: self.changes_applied,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A table exactly as a snapshot S sees it.
+//!
+//! The writer takes the snapshot of the columns, and hands out with it what has to be taken back; that is done by who asked
+//! ([`Bound::settle`]), so that old snapshots do not hold the writer up.
+//!
+//! The columns hold what has been applied. In a private snapshot of the columns asked for, everything applied that S
+//! does not see is taken back, newest first: inserted rows are masked out, deleted ones are shown again, old values put
+//! back.
+//!
+//! That is exact because S never sees a change of a slot without the earlier ones: the second writer of a row waits until
+//! the first is visible. Under REPLICA IDENTITY FULL this holds for PostgreSQL's rows but not always for slots, since the
+//! mirror may have chosen another of several equal rows. Such a snapshot is refused.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use plan::Identity;
+use protocol::Snapshot;
+use protocol::request::Refusal;
+use snapmem::{ExtentsSnapshot, OutOfMemory};
+
+use crate::TableRequest;
+use crate::base::bitmap;
+use crate::base::chunk::{CHUNK_ROWS, split};
+use crate::cells::column::{Column, ColumnSnapshot};
+use crate::read::survey::{Survey, Surveyed};
+use crate::read::view::ColumnsView;
+use crate::rows::Rows;
+use crate::rows::undo::{Entry, Op};
+use crate::table::{Live, Table};
+
+/// Columns of a table as they were when they were asked for, and what S may not see of them.
+#[derive(Debug)]
+pub struct BoundTable {
+    past: Past,
+    /// Newest first.
+    undo: Vec<Entry>,
+    s: Arc<Snapshot>,
+    /// Equal rows are interchangeable.
+    full: bool,
+    relid: u32,
+    /// Of the columns asked for.
+    attnums: Vec<i16>,
+    /// Where the columns asked for are among those of the snapshot.
+    order: Vec<usize>,
+    key: Option<Vec<usize>>,
+    slots: usize,
+    alive: Arc<()>,
+}
+
+/// A view, and what had to be taken back for it.
+pub struct ServedTable {
+    pub view: ColumnsView,
+    pub undone_transactions: u64,
+    pub undone_changes: u64,
+}
+
+impl Table {
+    /// Whether S can be served at all, given what is applied or will be.
+    pub fn check(&self, request: &TableRequest, snapshot: &Snapshot) -> Result<(), Refusal> {
+        let relid = self.layout.relid;
+        if self.is_broken() {
+            return Err(Refusal::NotMirrored { relid });
+        }
+        if request.fingerprint != self.layout.fingerprint {
+            return Err(Refusal::FingerprintDiffers { relid });
+        }
+        self.positions(request)?;
+        if self.live()?.undo.reaches(snapshot) { Ok(()) } else { Err(Refusal::SnapshotTooOld { relid }) }
+    }
+
+    /// The columns that are asked for, as positions in the layout.
+    fn positions(&self, request: &TableRequest) -> Result<Vec<usize>, Refusal> {
+        let position = |wanted: &plan::RelationColumn| {
+            let missing = Refusal::ColumnMissing { relid: self.layout.relid, attnum: wanted.attnum };
+            let position = self.layout.position(wanted.attnum).ok_or(missing.clone())?;
+            if self.types[position] == wanted.ty { Ok(position) } else { Err(missing) }
+        };
+        request.columns.iter().map(position).collect()
+    }
+
+    /// Everything that S sees must have been applied.
+    pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, alive: &Arc<()>) -> Result<BoundTable, Refusal> {
+        let positions = self.positions(request)?;
+        let (relid, full, width) = (self.layout.relid, self.layout.identity == Identity::Full, self.types.len());
+        let attnums = positions.iter().map(|&position| self.layout.columns[position].attnum).collect();
+        let key = key(&self.layout.identity, &positions);
+        let live = self.live_mut()?;
+        let past = Past::new(&mut live.rows, &positions, width).map_err(out_of_memory)?;
+        // Where equal rows are interchangeable, what S sees matters, too.
+        let undo = live.undo.recent(s).filter(|entry| full || !s.sees(entry.xid)).cloned().collect();
+        let order = positions.iter().filter_map(|&position| past.wanted[position]).collect();
+        let (slots, s, alive) = (live.rows.slots as usize, s.clone(), alive.clone());
+        self.is_read(&positions);
+        Ok(BoundTable { past, undo, s, full, relid, attnums, order, key, slots, alive })
+    }
+}
+
+impl BoundTable {
+    /// Takes back what S does not see.
+    pub fn settle(self) -> Result<ServedTable, Refusal> {
+        let BoundTable { mut past, undo, s, full, relid, attnums, order, key, slots, alive } = self;
+        if full && inverts_slots(&undo, &s) {
+            return Err(Refusal::SnapshotTooOld { relid });
+        }
+        past.take_back(&undo, &s).map_err(out_of_memory)?;
+        let poisoned = order.iter().position(|&index| past.columns[index].is_poisoned());
+        if let Some(column) = poisoned {
+            return Err(Refusal::UnholdableValue { relid, attnum: attnums[column] });
+        }
+        let Past { columns, live, live_counts, undone_transactions, undone_changes, .. } = past;
+        let view = ColumnsView::new(columns, order, key, live, live_counts, slots, alive);
+        Ok(ServedTable { view, undone_transactions, undone_changes })
+    }
+}
+
+impl Table {
+    /// The columns as they are now: nothing is applied for it, and nothing taken back.
+    pub fn survey(&mut self, fingerprint: u64, alive: &Arc<()>) -> Result<Survey, Refusal> {
+        let relid = self.layout.relid;
+        if fingerprint != self.layout.fingerprint {
+            return Err(Refusal::FingerprintDiffers { relid });
+        }
+        let numbers: Vec<i16> = self.layout.columns.iter().map(|column| column.attnum).collect();
+        let Live { rows, .. } = self.live_mut()?;
+        let chunks = (rows.slots as usize).div_ceil(CHUNK_ROWS);
+        let surveyed = |(attnum, column): (i16, &mut Column)| {
+            let bytes = (0..chunks).map(|chunk| column.bytes_of(chunk)).collect();
+            let mut cells = column.snapshot()?;
+            cells.look_only();
+            Ok(Surveyed { attnum, cells, bytes })
+        };
+        let found = numbers.into_iter().zip(&mut rows.columns).map(surveyed).collect::<Result<_, OutOfMemory>>();
+        let live = found.and_then(|columns| Ok((columns, rows.live.snapshot()?)));
+        let (columns, live) = live.map_err(out_of_memory)?;
+        let (live_counts, slots) = (rows.live_counts.clone(), rows.slots as usize);
+        Ok(Survey { columns, live, live_counts, slots, _alive: alive.clone() })
+    }
+}
+
+fn out_of_memory(error: OutOfMemory) -> Refusal {
+    Refusal::OutOfMemory { what: error.to_string() }
+}
+
+/// Where the key is among the columns at `positions`, if all of it is.
+fn key(identity: &Identity, positions: &[usize]) -> Option<Vec<usize>> {
+    let Identity::Key(key) = identity else { return None };
+    key.iter().map(|&column| positions.iter().position(|&position| position == column as usize)).collect()
+}
+
+/// Whether S sees a change of a slot, but not an earlier one of the same slot. Entries come newest first.
+fn inverts_slots(undo: &[Entry], s: &Snapshot) -> bool {
+    let Some(oldest_unseen) = undo.iter().rposition(|entry| !s.sees(entry.xid)) else { return false };
+    let mut seen = HashSet::new();
+    undo[..=oldest_unseen].iter().any(|entry| {
+        let mut slots = entry.ops_newest_first().map(|op| op.slot());
+        if s.sees(entry.xid) {
+            seen.extend(slots);
+            return false;
+        }
+        slots.any(|slot| seen.contains(&slot))
+    })
+}
+
+/// A private snapshot on its way back to S.
+#[derive(Debug)]
+struct Past {
+    columns: Vec<ColumnSnapshot>,
+    /// By position in the layout: where in `columns`.
+    wanted: Vec<Option<usize>>,
+    live: ExtentsSnapshot,
+    live_counts: Vec<u32>,
+    undone_transactions: u64,
+    undone_changes: u64,
+}
+
+impl Past {
+    fn new(rows: &mut Rows, positions: &[usize], width: usize) -> Result<Past, OutOfMemory> {
+        let mut columns = Vec::with_capacity(positions.len());
+        let mut wanted = vec![None; width];
+        for &position in positions {
+            // A column may be asked for twice.
+            if wanted[position].is_none() {
+                wanted[position] = Some(columns.len());
+                columns.push(rows.columns[position].snapshot()?);
+            }
+        }
+        let live_counts = rows.live_counts.clone();
+        let live = rows.live.snapshot()?;
+        Ok(Past { columns, wanted, live, live_counts, undone_transactions: 0, undone_changes: 0 })
+    }
+
+    fn take_back(&mut self, undo: &[Entry], s: &Snapshot) -> Result<(), OutOfMemory> {
+        let mut last = None;
+        for entry in undo.iter().filter(|entry| !s.sees(entry.xid)) {
+            if last.replace(entry.xid) != Some(entry.xid) {
+                self.undone_transactions += 1;
+            }
+            for op in entry.ops_newest_first() {
+                self.undone_changes += 1;
+                self.take_back_one(op)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_back_one(&mut self, op: Op<'_>) -> Result<(), OutOfMemory> {
+        match op {
+            Op::Insert { slot } => {
+                self.show(slot, false)?;
+                for column in &mut self.columns {
+                    column.patch_poisoned(slot, false)?;
+                }
+            }
+            Op::Delete { slot, poisoned } => {
+                self.show(slot, true)?;
+                for position in poisoned.as_chunks::<2>().0 {
+                    if let Some(index) = self.wanted[u16::from_le_bytes(*position) as usize] {
+                        self.columns[index].patch_poisoned(slot, true)?;
+                    }
+                }
+            }
+            Op::Update { slot, old } => {
+                for (position, cell) in old {
+                    if let Some(index) = self.wanted[position] {
+                        self.columns[index].patch(slot, cell)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, slot: u32, live: bool) -> Result<(), OutOfMemory> {
+        if bitmap::patch(&mut self.live, slot, live)? {
+            let count = &mut self.live_counts[split(slot).0];
+            *count = if live { *count + 1 } else { *count - 1 };
+        }
+        Ok(())
+    }
+}
