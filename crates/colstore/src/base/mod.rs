@@ -3,6 +3,7 @@
 //! | file | job |
 //! |---|---|
 //! | `chunk` | how slots are cut into chunks |
+//! | `pick` | which rows of a chunk are wanted |
 //! | `bitmap` | a bit per slot: which rows are there, which cells are null |
 //! | `bounds` | the least and the greatest number of a chunk (its zone map) |
 //! | `order` | the order in which a column's values are compared |
@@ -19,5 +20,6 @@ pub mod claim;
 pub mod clock;
 pub mod fastest;
 pub mod order;
+pub mod pick;
 pub mod quiet;
 pub mod zero_copy;

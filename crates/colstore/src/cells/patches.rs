@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use snapmem::{Charge, OutOfMemory, Pool};
 
 use crate::base::chunk::{CHUNK_ROWS, split};
-use crate::read::view::Pick;
+use crate::base::pick::Pick;
 
 /// Row in the chunk, and the cell's image.
 pub type Patch = (u16, [u8; 16]);

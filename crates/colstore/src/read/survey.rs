@@ -16,8 +16,9 @@ use protocol::survey::{ChunkSurvey, ColumnSurvey};
 use snapmem::{ExtentsSnapshot, OutOfMemory};
 
 use crate::base::chunk::CHUNK_ROWS;
+use crate::base::pick::Pick;
 use crate::cells::column::{CellsSnapshot, ColumnSnapshot};
-use crate::read::view::{self, Pick};
+use crate::read::view;
 
 /// Rows of a column that are looked at for the number of its distinct values, as ANALYZE does.
 const SAMPLED: usize = 30_000;

@@ -11,6 +11,7 @@ use plan::{Physical, Type, float_order};
 use snapmem::{ExtentsSnapshot, OutOfMemory, Run};
 
 use crate::base::chunk::CHUNK_ROWS;
+use crate::base::pick::Pick;
 use crate::base::zero_copy;
 use crate::cells::codes::coded::{Coded, CodedCells, Valid, numbers_of_texts, signed};
 use crate::cells::codes::coding::{Coding, Number};
@@ -32,16 +33,16 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
     fn key(&self) -> Option<&[usize]> {
         None
     }
-    /// Rows that are there (not those that a chunk merely has room for).
+    /// ChunkRows that are there (not those that a chunk merely has room for).
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
     /// All columns of a chunk. What has to be put together for it needs memory, which may not be there.
     fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory>;
 
     /// Which rows a chunk has.
-    fn rows(&self, index: usize) -> Result<Rows, OutOfMemory> {
+    fn rows(&self, index: usize) -> Result<ChunkRows, OutOfMemory> {
         let chunk = self.chunk(index)?;
-        Ok(Rows { count: chunk.rows, live: chunk.live })
+        Ok(ChunkRows { count: chunk.rows, live: chunk.live })
     }
 
     /// One column of a chunk.
@@ -100,53 +101,11 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
 
 /// Which rows a chunk has.
 #[derive(Clone, Debug)]
-pub struct Rows {
+pub struct ChunkRows {
     /// Length of every array.
     pub count: usize,
-    /// Rows that are there; `None`: all of them.
+    /// ChunkRows that are there; `None`: all of them.
     pub live: Option<BooleanBuffer>,
-}
-
-/// Which rows of a chunk are wanted.
-#[derive(Clone, Copy)]
-pub enum Pick<'a> {
-    /// So many from the first on.
-    First(usize),
-    /// These, in ascending order.
-    Rows(&'a [u32]),
-}
-
-impl Pick<'_> {
-    pub fn len(self) -> usize {
-        match self {
-            Pick::First(rows) => rows,
-            Pick::Rows(rows) => rows.len(),
-        }
-    }
-
-    /// Rows from the first on, the last that is wanted among them.
-    pub fn reach(self) -> usize {
-        match self {
-            Pick::First(rows) => rows,
-            Pick::Rows(rows) => rows.last().map_or(0, |last| *last as usize + 1),
-        }
-    }
-
-    /// Each wanted row.
-    pub fn each(self, each: impl FnMut(usize)) {
-        match self {
-            Pick::First(rows) => (0..rows).for_each(each),
-            Pick::Rows(rows) => rows.iter().map(|row| *row as usize).for_each(each),
-        }
-    }
-
-    /// What each wanted row has.
-    pub fn map<T>(self, of: impl Fn(usize) -> T) -> Vec<T> {
-        match self {
-            Pick::First(rows) => (0..rows).map(of).collect(),
-            Pick::Rows(rows) => rows.iter().map(|row| of(*row as usize)).collect(),
-        }
-    }
 }
 
 /// A run of rows.
@@ -156,7 +115,7 @@ pub struct Chunk {
     pub rows: usize,
     /// One array per column, in Arrow's form of the column's [`Type`] (see its table).
     pub arrays: Vec<ArrayRef>,
-    /// Rows that are there; `None`: all of them.
+    /// ChunkRows that are there; `None`: all of them.
     pub live: Option<BooleanBuffer>,
 }
 
@@ -218,16 +177,16 @@ impl TableView for ColumnsView {
     }
 
     fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory> {
-        let Rows { count, live } = self.rows(index)?;
+        let ChunkRows { count, live } = self.rows(index)?;
         let arrays = (0..self.order.len()).map(|column| self.array(index, column));
         Ok(Chunk { rows: count, arrays: arrays.collect::<Result<_, _>>()?, live })
     }
 
-    fn rows(&self, index: usize) -> Result<Rows, OutOfMemory> {
+    fn rows(&self, index: usize) -> Result<ChunkRows, OutOfMemory> {
         let count = self.slots_of(index);
         let all = self.live_counts[index] as usize == count;
         let live = if all { None } else { Some(bits(self.live.run(index)?, Pick::First(count))) };
-        Ok(Rows { count, live })
+        Ok(ChunkRows { count, live })
     }
 
     fn array(&self, index: usize, column: usize) -> Result<ArrayRef, OutOfMemory> {

@@ -2,6 +2,13 @@
 //!
 //! A row keeps its slot from insert to delete, whatever changes. A deleted row's cells stay in place until its undo is
 //! discarded ([`Rows::release`]); only then may the slot hold another row.
+//!
+//! | file | job |
+//! |---|---|
+//! | `index` | key index: which slot holds a key |
+//! | `backlog` | transactions that wait until a snapshot sees them |
+//! | `apply` | changes onto rows and undo |
+//! | `undo` | old values of recent transactions, gates, floor |
 
 pub mod apply;
 pub mod backlog;

@@ -1,3 +1,390 @@
-//! Every mirrored table of a database, and the forked children that read them.
+//! Every mirrored table of a database: the stream of changes goes in, the tables of requests come out.
+//!
+//! | file | job |
+//! |---|---|
+//! | `forks` | forked children and the memory that they bind |
 
-pub mod forks;
+mod forks;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use plan::TableLayout;
+use protocol::Snapshot;
+use protocol::control::ToWorker;
+use protocol::request::{LoadRequest, Refusal, TableStatus};
+use snapmem::{Errand, Mechanism, Pool};
+
+use crate::base::clock::{ApplyDelays, Clock, Delays};
+use crate::read::survey::Survey;
+use crate::read::view::TableView;
+use crate::rows::Fault;
+use crate::rows::backlog::Transaction;
+use crate::table::Table;
+use crate::table::agenda::Agenda;
+use crate::table::request::{TableChanges, TableRequest};
+use crate::table::serve::BoundTable;
+
+use self::forks::Forks;
+pub use self::forks::{Forked, NoAnswer};
+
+/// All mirrored tables of a database. One thread owns it; views may go to any thread.
+#[derive(Debug)]
+pub struct Store {
+    limits: Limits,
+    mechanism: Mechanism,
+    pool: Pool,
+    tables: HashMap<u32, Table>,
+    agenda: Agenda,
+    /// Tables that gates, discards and idle moments have looked at.
+    pub(crate) visits: u64,
+    /// Chunks that were looked at in idle moments, a column at a time.
+    pub(crate) looks: u64,
+    events: Vec<ToWorker>,
+    delays: Delays,
+    clock: Clock,
+    changes_applied: u64,
+    /// Every view holds a clone.
+    alive: Arc<()>,
+    forks: Forks,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub memory_bytes: u64,
+    pub undo_bytes: u64,
+    pub undo_seconds: u64,
+}
+
+/// The tables of a request, of which nothing has been taken back as yet.
+#[derive(Debug)]
+pub struct Bound(Vec<BoundTable>);
+
+impl Bound {
+    /// Makes the tables what S sees of them: for the thread of who asks, which may be any.
+    pub fn settle(self) -> Result<Served, Refusal> {
+        let mut served = Served { tables: Vec::new(), undone_transactions: 0, undone_changes: 0 };
+        for table in self.0 {
+            let past = table.settle()?;
+            served.tables.push(Arc::new(past.view));
+            served.undone_transactions += past.undone_transactions;
+            served.undone_changes += past.undone_changes;
+        }
+        Ok(served)
+    }
+}
+
+/// The tables of a request, all as S sees them.
+#[derive(Debug)]
+pub struct Served {
+    pub tables: Vec<Arc<dyn TableView>>,
+    pub undone_transactions: u64,
+    pub undone_changes: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct StoreStatus {
+    pub mechanism: &'static str,
+    pub memory_bytes: u64,
+    pub undo_bytes: u64,
+    pub undo_transactions: u64,
+    pub pending_transactions: u64,
+    pub live_snapshots: u64,
+    pub copied_bytes: u64,
+    pub changes_applied: u64,
+    pub tables: Vec<TableStatus>,
+}
+
+impl Store {
+    /// With columns that are snapshotted by a mechanism, which was found to work here ([`Mechanism::probe`]).
+    pub fn new(limits: Limits, mechanism: Mechanism) -> Store {
+        let pool = Pool::new(limits.memory_bytes);
+        Store {
+            limits,
+            mechanism,
+            forks: Forks::new(&pool),
+            pool,
+            tables: HashMap::new(),
+            agenda: Agenda::default(),
+            visits: 0,
+            looks: 0,
+            events: Vec::new(),
+            delays: Delays::default(),
+            clock: Clock::new(),
+            changes_applied: 0,
+            alive: Arc::new(()),
+        }
+    }
+
+    /// `StreamMessage::Watch`: a new, empty table that is loading.
+    pub fn watch(&mut self, generation: u64, layout: TableLayout) {
+        self.retire(layout.relid);
+        self.tables.insert(layout.relid, Table::new(generation, layout, &self.pool, self.mechanism));
+    }
+
+    /// `StreamMessage::Retire`. Views that are alive keep their rows.
+    pub fn retire(&mut self, relid: u32) {
+        if let Some(table) = self.tables.remove(&relid) {
+            table.leave(&mut self.agenda);
+        }
+    }
+
+    /// Whether changes of this table are wanted at all (watched and not broken).
+    pub fn wants(&self, relid: u32) -> bool {
+        self.tables.get(&relid).is_some_and(|table| !table.is_broken())
+    }
+
+    /// Whether so much more may be held.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        bytes <= self.pool.room()
+    }
+
+    /// There is no room for a transaction that has changed this table.
+    pub fn give_up(&mut self, relid: u32, transaction_bytes: u64) {
+        self.break_on_fault(relid, Err(Fault::TransactionTooLarge { megabytes: transaction_bytes >> 20 }));
+    }
+
+    /// A whole committed transaction, in commit order: it becomes pending.
+    pub fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>) {
+        let mut counted = Some(time);
+        for TableChanges { relid, messages } in changes {
+            let Some(table) = self.tables.get_mut(&relid).filter(|table| !table.is_broken()) else { continue };
+            let result = table.enqueue(Transaction { xid, counted: counted.take(), changes: messages.into() });
+            table.note_in(&mut self.agenda);
+            self.break_on_fault(relid, result.map_err(Fault::from));
+        }
+    }
+
+    /// Applies what `gate` sees, remembers it as a possible floor, and drops undo beyond the limits.
+    pub fn gate(&mut self, gate: Snapshot) {
+        let gate = Arc::new(gate);
+        let now_ms = self.clock.millis();
+        for relid in self.agenda.unsettled() {
+            loop {
+                self.visits += 1;
+                let more = self.apply_some(relid, &gate);
+                if let Some(table) = self.tables.get_mut(&relid) {
+                    table.mark(&gate, now_ms);
+                    table.note_in(&mut self.agenda);
+                }
+                self.discard_undo_beyond_limit();
+                if !more {
+                    break;
+                }
+            }
+        }
+        while let Some(relid) = self.too_old_undo(now_ms) {
+            self.discard_oldest(relid);
+        }
+    }
+
+    /// Applies what `snapshot` sees of one table, or part of it; false if there was nothing.
+    fn apply_some(&mut self, relid: u32, snapshot: &Snapshot) -> bool {
+        let now_ms = self.clock.millis();
+        let Some(table) = self.tables.get_mut(&relid) else { return false };
+        let applied = table.apply_some(snapshot, now_ms);
+        table.note_in(&mut self.agenda);
+        self.forks.settle();
+        match applied {
+            Ok(applied) => {
+                self.changes_applied += applied.changes;
+                self.delays.record(applied.transactions.iter().filter_map(|transaction| transaction.counted));
+                !applied.transactions.is_empty()
+            }
+            Err(fault) => {
+                self.break_on_fault(relid, Err(fault));
+                false
+            }
+        }
+    }
+
+    /// The table with the oldest undo, if it is older than it has to become.
+    fn too_old_undo(&self, now_ms: u64) -> Option<u32> {
+        let before_ms = now_ms.saturating_sub(self.limits.undo_seconds.saturating_mul(1000));
+        self.agenda.oldest_undo().filter(|(at_ms, _)| *at_ms < before_ms).map(|(_, relid)| relid)
+    }
+
+    /// The oldest first, whichever table it belongs to.
+    fn discard_undo_beyond_limit(&mut self) {
+        while self.agenda.undo_bytes() > self.limits.undo_bytes
+            && let Some((_, relid)) = self.agenda.oldest_undo()
+        {
+            self.discard_oldest(relid);
+        }
+    }
+
+    /// Of a table that is on the agenda for it.
+    fn discard_oldest(&mut self, relid: u32) {
+        self.visits += 1;
+        let Some(table) = self.tables.get_mut(&relid) else { return };
+        let result = table.discard_oldest();
+        table.note_in(&mut self.agenda);
+        self.break_on_fault(relid, result);
+    }
+
+    pub fn load_begin(&mut self, request: &LoadRequest) -> Result<(), Refusal> {
+        let relid = request.relid;
+        let table = self.loading_table(relid, request.generation)?;
+        if table.layout.fingerprint != request.fingerprint {
+            return Err(Refusal::FingerprintDiffers { relid });
+        }
+        table.load_begin(request.snapshot.clone())
+    }
+
+    /// Rows as in `frame::Kind::Rows`.
+    pub fn load_rows(&mut self, relid: u32, generation: u64, rows: &[u8]) -> Result<(), Refusal> {
+        let result = self.loading_table(relid, generation)?.load_rows(rows)?;
+        self.load_result(relid, result)
+    }
+
+    pub fn load_end(&mut self, relid: u32, generation: u64, rows: u64) -> Result<(), Refusal> {
+        let result = self.loading_table(relid, generation)?.load_end(rows)?;
+        if let Some(table) = self.tables.get_mut(&relid) {
+            table.note_in(&mut self.agenda);
+        }
+        if let Ok(rows) = result {
+            self.events.push(ToWorker::Live { relid, generation, rows });
+        }
+        self.load_result(relid, result.map(|_| ()))
+    }
+
+    /// The loader went away: the table waits for another load of the same generation.
+    pub fn load_abort(&mut self, relid: u32, generation: u64) {
+        if let Ok(table) = self.loading_table(relid, generation) {
+            table.load_abort();
+        }
+    }
+
+    fn loading_table(&mut self, relid: u32, generation: u64) -> Result<&mut Table, Refusal> {
+        let table = self.tables.get_mut(&relid).filter(|table| table.generation == generation && !table.is_broken());
+        table.ok_or(Refusal::NotMirrored { relid })
+    }
+
+    fn load_result(&mut self, relid: u32, result: Result<(), Fault>) -> Result<(), Refusal> {
+        let refusal = match &result {
+            Ok(()) => return Ok(()),
+            Err(Fault::OutOfMemory(error)) => Refusal::OutOfMemory { what: error.to_string() },
+            Err(fault) => Refusal::Protocol { what: fault.to_string() },
+        };
+        self.break_on_fault(relid, result);
+        Err(refusal)
+    }
+
+    /// The caller has made sure that the stream's position is at or beyond the request's L.
+    pub fn bind(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Bound, Refusal> {
+        for request in tables {
+            let relid = request.relid;
+            self.tables.get(&relid).ok_or(Refusal::NotMirrored { relid })?.check(request, snapshot)?;
+        }
+        let s = Arc::new(snapshot.clone());
+        let mut bound = Bound(Vec::with_capacity(tables.len()));
+        for request in tables {
+            while self.apply_some(request.relid, snapshot) {}
+            let relid = request.relid;
+            let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
+            let table_of_request = table.bind(request, &s, &self.alive);
+            table.note_in(&mut self.agenda);
+            bound.0.push(table_of_request?);
+        }
+        Ok(bound)
+    }
+
+    /// Both steps at once.
+    pub fn serve(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Served, Refusal> {
+        self.bind(snapshot, tables)?.settle()
+    }
+
+    /// A table's columns as they are now, to be looked at elsewhere.
+    pub fn survey(&mut self, relid: u32, fingerprint: u64) -> Result<Survey, Refusal> {
+        let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
+        table.survey(fingerprint, &self.alive)
+    }
+
+    /// Forks this process for what is to be done with views that [`Store::serve`] has given; these may go then, as the child
+    /// has all that there is now. See [`Errand`] for what it may do.
+    pub fn fork(&mut self, errand: impl Errand, reply_bytes: usize) -> Result<Arc<Forked>, Refusal> {
+        let out_of_memory = |error: snapmem::Error| Refusal::OutOfMemory { what: error.to_string() };
+        self.forks.fork(errand, reply_bytes).map_err(out_of_memory)
+    }
+
+    /// Children cost memory with all that is written: to be called again and again.
+    pub fn settle_forks(&mut self) {
+        self.forks.settle();
+    }
+
+    /// For a writer with nothing else to do: work now that spares queries some later. Returns whether there was any.
+    pub fn tidy(&mut self) -> bool {
+        let now_ms = self.clock.millis();
+        // Where nothing is written a gate comes rarely. A part at a time, as one may be of many rows.
+        if let Some(relid) = self.too_old_undo(now_ms) {
+            self.discard_oldest(relid);
+            return true;
+        }
+        for relid in self.agenda.untidy() {
+            self.visits += 1;
+            if let Some(table) = self.tables.get_mut(&relid) {
+                let worked = table.tidy(now_ms);
+                table.note_in(&mut self.agenda);
+                if worked {
+                    // Something else may have come up.
+                    return true;
+                }
+            }
+        }
+        self.look(now_ms)
+    }
+
+    /// Looks at a chunk that has become quiet, if there is one.
+    fn look(&mut self, now_ms: u64) -> bool {
+        // Each visit puts off the next one.
+        while let Some((at_ms, relid)) = self.agenda.next_look()
+            && at_ms <= now_ms
+            && let Some(table) = self.tables.get_mut(&relid)
+        {
+            self.visits += 1;
+            let looked = table.look(now_ms);
+            table.note_in(&mut self.agenda);
+            if looked {
+                self.looks += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A table with a fault is given up; the others go on.
+    fn break_on_fault(&mut self, relid: u32, result: Result<(), Fault>) {
+        let (Err(fault), Some(table)) = (result, self.tables.get_mut(&relid)) else { return };
+        table.break_down();
+        table.note_in(&mut self.agenda);
+        let (generation, error) = (table.generation, fault.is_error());
+        self.events.push(ToWorker::Broken { relid, generation, error, reason: fault.to_string() });
+    }
+
+    /// Messages for the worker that have come up since the last call.
+    pub fn take_events(&mut self) -> Vec<ToWorker> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Microseconds (wall clock) from commit to apply, of transactions applied since the last call.
+    pub fn take_apply_delays(&mut self) -> ApplyDelays {
+        self.delays.take()
+    }
+
+    pub fn status(&self) -> StoreStatus {
+        let live = || self.tables.values().filter_map(|table| table.live().ok());
+        let mut tables: Vec<TableStatus> = self.tables.values().map(Table::status).collect();
+        tables.sort_by_key(|table| table.relid);
+        StoreStatus {
+            mechanism: self.mechanism.name(),
+            memory_bytes: self.pool.used(),
+            undo_bytes: self.agenda.undo_bytes(),
+            undo_transactions: live().map(|live| live.undo.len() as u64).sum(),
+            pending_transactions: self.tables.values().map(Table::pending).sum(),
+            live_snapshots: Arc::strong_count(&self.alive) as u64 - 1 + self.forks.len() as u64,
+            copied_bytes: self.pool.copied(),
+            changes_applied: self.changes_applied,
+            tables,
+        }
+    }
+}

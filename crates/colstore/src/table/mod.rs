@@ -8,8 +8,15 @@
 //!
 //! Transactions that arrive are kept in the backlog in every state but Broken. Those that the load's snapshot sees are
 //! in the loaded rows already and are dropped.
+//!
+//! | file | job |
+//! |---|---|
+//! | `agenda` | which tables there is something to do for |
+//! | `request` | what the crate's users say about tables |
+//! | `serve` | a table exactly as S sees it |
 
 pub mod agenda;
+pub mod request;
 pub mod serve;
 
 use std::sync::Arc;

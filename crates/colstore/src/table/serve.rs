@@ -19,7 +19,6 @@ use protocol::Snapshot;
 use protocol::request::Refusal;
 use snapmem::{ExtentsSnapshot, OutOfMemory};
 
-use crate::TableRequest;
 use crate::base::bitmap;
 use crate::base::chunk::{CHUNK_ROWS, split};
 use crate::cells::column::{Column, ColumnSnapshot};
@@ -27,6 +26,7 @@ use crate::read::survey::{Survey, Surveyed};
 use crate::read::view::ColumnsView;
 use crate::rows::Rows;
 use crate::rows::undo::{Entry, Op};
+use crate::table::request::TableRequest;
 use crate::table::{Live, Table};
 
 /// Columns of a table as they were when they were asked for, and what S may not see of them.

@@ -9,7 +9,7 @@
 use arrow_buffer::ArrowNativeType;
 use snapmem::Label;
 
-use crate::read::view::Pick;
+use crate::base::pick::Pick;
 
 /// Bytes that a code may have; the width of the values themselves is always one, too.
 const WIDTHS: [usize; 5] = [0, 1, 2, 4, 8];

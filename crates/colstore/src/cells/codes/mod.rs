@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `coding` | numbers as offsets from a base (frame of reference) |
 //! | `listing` | numbers as places in a list of few |
-//! | `select`, `short` | which rows have certain values, told from codes |
+//! | `select` | which rows have certain values, told from codes |
+//! | `passing`, `short` | tests of codes, many at once |
 //! | `integers` | the integers of a chunk, 64 bits each |
 //! | `coded` | columns for forked children |
 
@@ -12,5 +13,6 @@ pub mod coded;
 pub mod coding;
 pub mod integers;
 pub mod listing;
+pub mod passing;
 pub mod select;
 pub mod short;

@@ -12,7 +12,7 @@ pub use portable::{bytes, longs, words};
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
     use super::BooleanBuffer;
-    use crate::cells::codes::select::where_code;
+    use crate::cells::codes::passing::where_code;
 
     pub fn bytes(codes: &[u8], rows: usize, first: u8, span: u8) -> BooleanBuffer {
         where_code(codes, rows, |[code]: [u8; 1]| code.wrapping_sub(first) <= span)
@@ -34,7 +34,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::BooleanBuffer;
-    use crate::cells::codes::select::{where_code, where_sixteen, where_word};
+    use crate::cells::codes::passing::{where_code, where_sixteen, where_word};
 
     pub fn bytes(codes: &[u8], rows: usize, first: u8, span: u8) -> BooleanBuffer {
         let passes = |[code]: [u8; 1]| code.wrapping_sub(first) <= span;

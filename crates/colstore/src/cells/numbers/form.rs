@@ -2,9 +2,9 @@
 
 use snapmem::Label;
 
+use crate::base::pick::Pick;
 use crate::cells::codes::coding::{Coding, Number};
 use crate::cells::codes::listing::Listing;
-use crate::read::view::Pick;
 
 /// Tells lists apart in labels.
 const LISTED: Label = 1 << 127;

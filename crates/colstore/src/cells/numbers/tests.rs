@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::read::view::Pick;
+use crate::base::pick::Pick;
 use crate::tests::rig::mechanisms;
 
 /// By slot, the images, their bytes beyond the width zero.

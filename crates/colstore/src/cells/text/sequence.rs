@@ -11,7 +11,7 @@
 use snapmem::{Charge, OutOfMemory, Pool, prefetch};
 
 use super::packing::Packing;
-use crate::read::view::Pick;
+use crate::base::pick::Pick;
 
 /// Rows between two starts: their lengths lie in one line of a run.
 pub const GROUP: usize = 16;

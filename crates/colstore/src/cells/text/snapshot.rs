@@ -15,9 +15,9 @@ use super::packing::whole_blocks;
 use super::sequence::{Length, Sequence, Stored};
 use crate::base::chunk::split;
 use crate::base::fastest::{Loop, fastest};
+use crate::base::pick::Pick;
 use crate::base::zero_copy;
 use crate::cells::patches::{self, Patches};
-use crate::read::view::Pick;
 
 /// Longest text that lies in Arrow's view of it.
 const INLINE: usize = 12;

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::read::view::Pick;
+use crate::base::pick::Pick;
 use crate::tests::rig::mechanisms;
 
 type Model = Vec<Vec<u8>>;

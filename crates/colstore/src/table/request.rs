@@ -1,0 +1,18 @@
+//! Messages about tables: changes that come in, requests for columns.
+
+use plan::RelationColumn;
+
+/// What a committed transaction did to one table: Insert, Update and Delete messages as they came, each with its u32 length.
+#[derive(Clone, Debug)]
+pub struct TableChanges {
+    pub relid: u32,
+    pub messages: Vec<u8>,
+}
+
+/// A table of a request.
+#[derive(Clone, Debug)]
+pub struct TableRequest {
+    pub relid: u32,
+    pub fingerprint: u64,
+    pub columns: Vec<RelationColumn>,
+}
