@@ -1,7 +1,8 @@
 //! The `anker.*` settings: one place for names, defaults, units and descriptions (docs/settings.md follows it).
 
 use pgrx::prelude::*;
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use pgrx::{GucContext, GucEnum, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use protocol::mechanism::{self, NAMES};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum Route {
@@ -33,45 +34,47 @@ pub enum FloatAggregates {
     Heap,
 }
 
-/// How the engine snapshots its columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
-pub enum Mechanism {
-    /// The best that there is.
-    #[name = c"auto"]
-    Auto,
-    #[name = c"epochs"]
-    Epochs,
-    #[name = c"frames"]
-    Frames,
-    #[name = c"vm_snapshot"]
-    VmSnapshot,
-    #[name = c"mremap_cow"]
-    MremapCow,
-    #[name = c"rewired"]
-    Rewired,
-    #[name = c"scoot"]
-    Scoot,
-    #[name = c"physical"]
-    Physical,
-    /// A query forks the whole engine.
-    #[name = c"fork"]
-    Fork,
-}
+/// How the engine snapshots its columns: a place in [`mechanism::NAMES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mechanism(usize);
 
 impl Mechanism {
+    const AUTO: Mechanism = Mechanism(0);
+
     fn name(self) -> &'static str {
-        match self {
-            Mechanism::Auto => "auto",
-            Mechanism::Epochs => "epochs",
-            Mechanism::Frames => "frames",
-            Mechanism::VmSnapshot => "vm_snapshot",
-            Mechanism::MremapCow => "mremap_cow",
-            Mechanism::Rewired => "rewired",
-            Mechanism::Scoot => "scoot",
-            Mechanism::Physical => "physical",
-            Mechanism::Fork => "fork",
-        }
+        NAMES[self.0].text()
     }
+}
+
+/// [`mechanism::NAMES`] as PostgreSQL reads them, and the entry that ends them.
+struct Entries([pg_sys::config_enum_entry; NAMES.len() + 1]);
+
+// SAFETY: the entries are constant, and so are the names that they point to.
+unsafe impl Sync for Entries {}
+
+static ENTRIES: Entries = {
+    let end = pg_sys::config_enum_entry { name: std::ptr::null(), val: 0, hidden: false };
+    let mut entries = [end; NAMES.len() + 1];
+    let mut place = 0;
+    while place < NAMES.len() {
+        entries[place].name = NAMES[place].c_str().as_ptr();
+        entries[place].val = place as i32;
+        place += 1;
+    }
+    Entries(entries)
+};
+
+// SAFETY: the entries are static, end with one without a name, and have ordinals that `from_ordinal` takes.
+unsafe impl GucEnum for Mechanism {
+    fn from_ordinal(ordinal: i32) -> Mechanism {
+        Mechanism(ordinal as usize)
+    }
+
+    fn to_ordinal(&self) -> i32 {
+        self.0 as i32
+    }
+
+    const CONFIG_ENUM_ENTRY: *const pg_sys::config_enum_entry = ENTRIES.0.as_ptr();
 }
 
 pub static ROUTE: GucSetting<Route> = GucSetting::<Route>::new(Route::Hint);
@@ -88,7 +91,7 @@ pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
 pub static QUERY_NICE: GucSetting<i32> = GucSetting::<i32>::new(0);
 pub static QUERY_THREADS: GucSetting<i32> = GucSetting::<i32>::new(2);
 pub static MAX_QUERIES: GucSetting<i32> = GucSetting::<i32>::new(8);
-pub static MECHANISM: GucSetting<Mechanism> = GucSetting::<Mechanism>::new(Mechanism::Auto);
+pub static MECHANISM: GucSetting<Mechanism> = GucSetting::<Mechanism>::new(Mechanism::AUTO);
 pub static STARTUP_COST: GucSetting<f64> = GucSetting::<f64>::new(100.0);
 pub static VALUE_COST: GucSetting<f64> = GucSetting::<f64>::new(0.0001);
 pub static ROW_COST: GucSetting<f64> = GucSetting::<f64>::new(0.001);

@@ -13,7 +13,7 @@ use protocol::request::{ExplainRequest, Failure, Refusal};
 use protocol::tree::EnginePlan;
 
 use crate::peer::Peer;
-use crate::server::{MAX_OPEN_QUERIES, Shared};
+use crate::shared::{MAX_OPEN_QUERIES, Shared};
 use crate::{forked, query};
 
 /// Answers a request. An error means that the connection is of no use any more.

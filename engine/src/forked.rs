@@ -22,7 +22,7 @@ use protocol::tree::EnginePlan;
 
 use crate::log;
 use crate::peer::{Gone, Peer};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// A query that a child begins.
 pub struct Task {

@@ -9,7 +9,7 @@ use protocol::{ProtocolError, Result};
 use tokio::sync::oneshot;
 
 use crate::peer::Peer;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::writer::{LoadStep, WriterHandle};
 
 /// Answers a request to load. An error means that the connection is of no use any more.

@@ -23,6 +23,7 @@ mod process;
 mod query;
 mod room;
 mod server;
+mod shared;
 mod stats;
 mod stream;
 mod survey;
@@ -38,8 +39,9 @@ use control::Control;
 use process::Urgency;
 use protocol::control::{Settings, ToWorker};
 use protocol::env;
+use protocol::mechanism::FORK;
 use protocol::ring::Consumer;
-use server::{Connections, MAX_OPEN_QUERIES, Shared};
+use shared::{Connections, MAX_OPEN_QUERIES, STACK, Shared};
 use stats::Stats;
 use stream::StreamError;
 use tokio::sync::Semaphore;
@@ -72,7 +74,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(settings.query_threads.max(2) as usize)
         .thread_name("anker query")
-        .thread_stack_size(server::STACK)
+        .thread_stack_size(STACK)
         .on_thread_start(move || urgency.take())
         .enable_time()
         .build()?;
@@ -115,11 +117,9 @@ struct Snapshots {
     forks: bool,
 }
 
-const FORK: &str = "fork";
-
 /// By the setting; or why that cannot be done here.
 fn snapshots(name: &str) -> Result<Snapshots, String> {
-    if name == FORK {
+    if name == FORK.text() {
         // Without snapshots that live on, these columns are written in place: all copies are the kernel's.
         return Ok(Snapshots { mechanism: Mechanism::Epochs, forks: true });
     }

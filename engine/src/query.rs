@@ -36,7 +36,7 @@ use crate::forked::{Fork, Task, Unplanned};
 use crate::log;
 use crate::peer::{Gone, Peer};
 use crate::room::{self, LongRows};
-use crate::server::{MAX_OPEN_QUERIES, Shared};
+use crate::shared::{MAX_OPEN_QUERIES, Shared};
 use crate::stats::Outcome;
 use crate::writer::{Bound, Command, ServeRequest, Tables};
 

@@ -8,7 +8,7 @@ use protocol::survey::{ColumnSurvey, SurveyRequest, TableSurvey};
 use tokio::sync::oneshot;
 
 use crate::peer::{Peer, Work};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::writer::Command;
 
 /// Answers a request. An error means that the connection is of no use any more.

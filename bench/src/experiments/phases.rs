@@ -10,6 +10,7 @@ use anker_report::found::Found;
 use anker_report::page::{Grid, Page, Plot, Section};
 use anker_report::{Report, median, percentile, rounded};
 use postgres::{Client, NoTls};
+use protocol::mechanism::{self, Name};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
@@ -26,13 +27,11 @@ use crate::{Output, Result, anker, os};
 pub const USAGE: &str = "phases [--quick] [--rows N] [--columns N] [--queries N] [--rounds N] [OUTPUT]";
 
 const NAME: &str = "phases";
-const FORK: &str = "fork";
-/// The possible values of `anker.mechanism`.
-const MECHANISMS: [&str; 8] = ["epochs", "frames", "physical", "rewired", "scoot", "vm_snapshot", "mremap_cow", FORK];
+const FORK: &str = mechanism::FORK.text();
 const TABLE: &str = "wide";
 const QUESTION: &str = "SELECT count(*), sum(c1), max(c1) FROM wide WHERE anker.olap()";
 /// Kernel calls of kernel-patch/, missing elsewhere.
-const PATCHED: [&str; 2] = ["vm_snapshot", "mremap_cow"];
+const PATCHED: [Name; 2] = [mechanism::VM_SNAPSHOT, mechanism::MREMAP_COW];
 /// Between two transactions.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -82,8 +81,8 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     }
     let place = Place::new(server, None);
     let stage = Stage::load(place, Settings::default(), |config| create(&mut config.connect(NoTls)?, options))?;
-    let there = |name: &&str| os::has_vm_snapshot() || !PATCHED.contains(name);
-    let names: Vec<&str> = MECHANISMS.into_iter().filter(there).collect();
+    let there = |name: &Name| *name != mechanism::AUTO && (os::has_vm_snapshot() || !PATCHED.contains(name));
+    let names: Vec<&str> = mechanism::NAMES.into_iter().filter(there).map(Name::text).collect();
     for round in 0..options.rounds as usize {
         for at in 0..names.len() {
             let name = names[(at + round) % names.len()];

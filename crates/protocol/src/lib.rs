@@ -13,6 +13,7 @@
 pub mod change;
 pub mod control;
 pub mod frame;
+pub mod mechanism;
 pub mod request;
 pub mod ring;
 pub mod snapshot;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use protocol::mechanism;
+
 use crate::epochs::EpochRegion;
 use crate::error::Error;
 use crate::frames::FramesRegion;
@@ -47,16 +49,17 @@ impl Mechanism {
     pub const BEST: Mechanism = Mechanism::Epochs;
 
     pub fn name(self) -> &'static str {
-        match self {
-            Mechanism::Physical => "physical",
-            Mechanism::Rewired => "rewired",
-            Mechanism::Scoot => "scoot",
-            Mechanism::VmSnapshot => "vm_snapshot",
-            Mechanism::MremapCow => "mremap_cow",
-            Mechanism::Frames => "frames",
-            Mechanism::Epochs => "epochs",
-            Mechanism::Auto => "auto",
-        }
+        let name = match self {
+            Mechanism::Physical => mechanism::PHYSICAL,
+            Mechanism::Rewired => mechanism::REWIRED,
+            Mechanism::Scoot => mechanism::SCOOT,
+            Mechanism::VmSnapshot => mechanism::VM_SNAPSHOT,
+            Mechanism::MremapCow => mechanism::MREMAP_COW,
+            Mechanism::Frames => mechanism::FRAMES,
+            Mechanism::Epochs => mechanism::EPOCHS,
+            Mechanism::Auto => mechanism::AUTO,
+        };
+        name.text()
     }
 
     /// Whether this kernel has it; if not, why.

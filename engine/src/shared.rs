@@ -1,0 +1,131 @@
+//! What all connections share, and how many there may be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::control::Settings;
+use protocol::mechanism;
+use protocol::request::Refusal;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::peer::Peer;
+use crate::process::Urgency;
+use crate::stats::Stats;
+use crate::writer::WriterHandle;
+
+/// Stack of every thread that walks expressions: decoding and planning are recursive.
+pub const STACK: usize = 16 << 20;
+/// Queries that may be open at once, each with a thread, a connection and what it holds for its client. Cursors that
+/// nobody reads are such queries, too.
+pub const MAX_OPEN_QUERIES: usize = 400;
+/// Connections beyond those: loaders, views, and queries that have to be told that there are too many.
+const MORE_CONNECTIONS: usize = 100;
+const MAX_CONNECTIONS: usize = MAX_OPEN_QUERIES + MORE_CONNECTIONS;
+/// Connections that may wait for another request, and for how long.
+const MAX_IDLE: usize = 200;
+const IDLE: Duration = Duration::from_secs(2);
+
+/// State that all connections share.
+pub struct Shared {
+    pub settings: Settings,
+    /// The mechanism of the columns' snapshots.
+    pub mechanism: &'static str,
+    /// Queries fork the engine instead of taking column snapshots.
+    pub forks: bool,
+    pub writer: WriterHandle,
+    pub olap: Arc<olap::Runtime>,
+    pub runtime: tokio::runtime::Runtime,
+    /// Queries that may run at once; the others queue here in order of arrival.
+    pub places: Arc<Semaphore>,
+    /// Limits how many queries may be open.
+    pub open_queries: Semaphore,
+    pub connections: Connections,
+    pub stats: Arc<Stats>,
+    /// The priority of threads that answer queries.
+    pub urgency: Urgency,
+}
+
+impl Shared {
+    /// How a query gets its snapshot.
+    pub fn snapshots_by(&self) -> &'static str {
+        if self.forks { mechanism::FORK.text() } else { self.mechanism }
+    }
+}
+
+/// Limits on connections, busy and idle.
+pub struct Connections {
+    busy: Arc<Semaphore>,
+    idle: Semaphore,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Connections { busy: Arc::new(Semaphore::new(MAX_CONNECTIONS)), idle: Semaphore::new(MAX_IDLE) }
+    }
+}
+
+impl Connections {
+    /// A place for one that has something to do, if the client need not be told that there are too many.
+    pub fn admit(&self, peer: &mut Peer) -> Option<OwnedSemaphorePermit> {
+        let place = self.busy.clone().try_acquire_owned().ok();
+        if place.is_none() {
+            // A client that is gone again needs no answer.
+            let _ = peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
+        }
+        place
+    }
+
+    /// Waits for another request; `None`: there will be none.
+    pub fn rest(&self, peer: &mut Peer, place: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
+        let idle = self.idle.try_acquire().ok()?;
+        drop(place);
+        let speaks = peer.speaks_within(IDLE);
+        drop(idle);
+        if speaks { self.admit(peer) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use protocol::frame::{self, Kind};
+    use protocol::request::Request;
+
+    use super::*;
+
+    #[test]
+    fn idle_connections_are_in_nobodys_way() {
+        let connections = Connections { busy: Arc::new(Semaphore::new(1)), idle: Semaphore::new(1) };
+        let pair = || {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            (Peer::new(ours).unwrap(), theirs)
+        };
+        let ((mut one, mut client), (mut other, mut other_client)) = (pair(), pair());
+        let mut payload = Vec::new();
+        let place = connections.admit(&mut one).unwrap();
+        thread::scope(|scope| {
+            let resting = scope.spawn(|| connections.rest(&mut one, place).is_some());
+            while connections.busy.available_permits() == 0 {
+                thread::yield_now();
+            }
+            let place = connections.admit(&mut other).expect("the place of the one that rests");
+            // Too many are idle.
+            assert!(connections.rest(&mut other, place).is_none());
+            let _place = connections.admit(&mut other).expect("its place again");
+            // Who comes back is told like everybody else.
+            frame::write(&mut client, Kind::Request, &Request::Status).unwrap();
+            assert!(!resting.join().unwrap());
+            assert_eq!(frame::read(&mut client, &mut payload).unwrap(), Some(Kind::Refused));
+        });
+        assert_eq!((connections.busy.available_permits(), connections.idle.available_permits()), (1, 1));
+        // One that says something keeps its connection, one that hangs up or is silent does not.
+        let place = connections.admit(&mut other).unwrap();
+        frame::write(&mut other_client, Kind::Request, &Request::Status).unwrap();
+        let place = connections.rest(&mut other, place).expect("a place for the next request");
+        other.read(&mut payload).unwrap();
+        assert!(connections.rest(&mut other, place).is_none());
+        assert_eq!((connections.busy.available_permits(), connections.idle.available_permits()), (1, 1));
+    }
+}
