@@ -6,221 +6,44 @@
 //! The crate knows neither PostgreSQL nor DataFusion, so that the extension's library and the engine can share it.
 //! Every operation in it is *typed exactly as PostgreSQL typed it*: the translator in `src/planner` writes a
 //! [`Expr`] only where the engine's result is PostgreSQL's, bit for bit, or an error.
+//!
+//! | room, the upper ones first | job |
+//! |---|---|
+//! | `words` | a plan in words, for EXPLAIN |
+//! | `algebra` | operators, expressions, aggregates; plans as a whole, and whether they are well formed |
+//! | `functions` | the rows of all functions: operands, result, errors |
+//! | `values` | values that both sides compute alike: intervals, numerics, zones, patterns, orders |
+//! | `base` | types, operators, kinds of failures |
+//!
+//! A room knows only those below it.
 
-mod aggregates;
-mod alike;
-pub mod catalogue;
-mod check;
-mod expr;
-mod failure;
-pub mod float_order;
-mod interval;
-mod listed;
-mod named;
-pub mod numeric;
-pub mod pattern;
-pub mod regular;
-mod rel;
-pub mod text_order;
-pub mod twice;
-mod types;
-mod unfold;
-mod window;
+mod algebra;
+mod base;
+mod functions;
+mod values;
 pub mod words;
-mod zone;
 
-pub use catalogue::{Agg, Named};
-pub use check::{MAX_DEPTH, TOO_DEEP};
-pub use expr::{ArithOp, BoolOp, CmpOp, Expr, Literal};
-pub use failure::FailureKind;
-pub use interval::Interval;
-pub use listed::{Direction, Element, Listed, Listing};
-pub use named::{AVERAGE_SCALE, Document, Field};
-pub use rel::{Aggregation, ColumnId, Computed, GroupingSets, JoinKind, Part, Range, Rel, SortKey};
-pub use types::{Identity, MirrorColumn, Physical, TableLayout, Type, numeric_modifier};
-pub use unfold::{List, Unfold};
-pub use window::{Bound, Exclude, Frame, Over, Reach, Unit, WindowCall, WindowFunction};
+/// The rows of functions and aggregates.
+pub mod catalogue {
+    pub use crate::algebra::aggregates::*;
+    pub use crate::base::types::Kind;
+    pub use crate::functions::*;
+}
+
+pub use algebra::aggregates::Agg;
+pub use algebra::check::{MAX_DEPTH, TOO_DEEP};
+pub use algebra::expr::{Expr, Literal};
+pub use algebra::listed::{Direction, Element, Listed, Listing};
+pub use algebra::plan::{Plan, Relation, RelationColumn, Source, Table};
+pub use algebra::rel::{Aggregation, Computed, GroupingSets, JoinKind, Part, Range, Rel, SortKey};
+pub use algebra::twice;
+pub use algebra::unfold::{List, Unfold};
+pub use algebra::window::{Bound, Exclude, Frame, Over, Reach, Unit, WindowCall, WindowFunction};
+pub use base::failure::FailureKind;
+pub use base::ops::{ArithOp, BoolOp, CmpOp, ColumnId};
+pub use base::types::{Identity, Kind, MirrorColumn, Physical, TableLayout, Type, numeric_modifier};
+pub use functions::{AVERAGE_SCALE, Document, Field, Named};
+pub use values::interval::Interval;
+pub use values::zone::{CYCLE, Clock, Zone};
+pub use values::{float_order, numeric, pattern, regular, text_order};
 pub use words::Meaning;
-pub use zone::{CYCLE, Clock, Zone};
-
-use serde::{Deserialize, Serialize};
-
-/// A query.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// What it reads; a table that is read twice stands here twice.
-    pub relations: Vec<Relation>,
-    /// The types of all columns, by [`ColumnId`].
-    pub columns: Vec<Type>,
-    /// Types of the parameters that expressions refer to by [`Expr::Param`]; their values travel with the request.
-    pub params: Vec<Type>,
-    pub root: Rel,
-    /// What is returned for each of the root's rows, often plain columns. May be empty: then only the number of rows
-    /// counts.
-    pub output: Vec<Expr>,
-}
-
-/// Rows that the query reads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Relation {
-    pub source: Source,
-    /// The types of the columns that the plan touches.
-    pub columns: Vec<Type>,
-    /// Which rows the user may see: conditions that the plan has of its scan, too. Estimates are made of no others.
-    pub visible_if: Vec<Expr>,
-}
-
-/// Where they come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Source {
-    /// Mirrored tables, the rows of one behind those of the other: a partitioned table is as many as it has partitions.
-    Tables {
-        tables: Vec<Table>,
-        /// No row of one has the key of a row of another.
-        apart: bool,
-    },
-    /// They come with the request: the backend has made them.
-    Sent,
-}
-
-/// A mirrored table as the query sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Table {
-    pub relid: u32,
-    /// PostgreSQL's attribute number of each of the relation's columns.
-    pub attnums: Vec<i16>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RelationColumn {
-    /// PostgreSQL's attribute number.
-    pub attnum: i16,
-    pub ty: Type,
-}
-
-impl Relation {
-    /// Rows of which the user may see all.
-    pub fn new(source: Source, columns: Vec<Type>) -> Relation {
-        Relation { source, columns, visible_if: Vec::new() }
-    }
-
-    /// The rows of one table.
-    pub fn of_table(relid: u32, columns: &[RelationColumn]) -> Relation {
-        let table = Table { relid, attnums: columns.iter().map(|column| column.attnum).collect() };
-        let source = Source::Tables { tables: vec![table], apart: true };
-        Relation::new(source, columns.iter().map(|column| column.ty).collect())
-    }
-
-    /// The mirrored tables that it reads.
-    pub fn tables(&self) -> &[Table] {
-        match &self.source {
-            Source::Tables { tables, .. } => tables,
-            Source::Sent => &[],
-        }
-    }
-
-    fn tables_mut(&mut self) -> &mut [Table] {
-        match &mut self.source {
-            Source::Tables { tables, .. } => tables,
-            Source::Sent => &mut [],
-        }
-    }
-}
-
-impl Plan {
-    /// The mirrored tables of all relations, in order.
-    pub fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.relations.iter().flat_map(Relation::tables)
-    }
-
-    /// The type of an expression of this plan.
-    pub fn type_of(&self, expr: &Expr) -> Type {
-        expr.ty(&self.columns, &self.params)
-    }
-
-    /// Levels of the most deeply nested expression or operator.
-    pub fn depth(&self) -> usize {
-        let mut deepest = self.root.depth();
-        let mut look = |e: &Expr| deepest = deepest.max(e.depth());
-        self.output.iter().for_each(&mut look);
-        self.root.visit(&mut |rel| rel.expressions().into_iter().for_each(&mut look));
-        deepest
-    }
-
-    /// Types of the result's columns, in order, as they travel.
-    pub fn output_types(&self) -> Vec<Type> {
-        self.output.iter().map(|e| self.type_of(e)).collect()
-    }
-
-    /// What the result's rows are ordered by: all rows of the root's input, which is then the second.
-    pub fn order(&self) -> Option<(&[SortKey], &Rel)> {
-        match &self.root {
-            Rel::Top { input, keys, order, range } if keys.is_empty() && !order.is_empty() && range.is_all() => {
-                Some((order, input))
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether some expression can be an error that is met after rows were returned. Groups are complete before the first
-    /// one is, and so is an order.
-    pub fn may_fail_late(&self) -> bool {
-        let raises = |rel: &Rel| rel.expressions().iter().any(|e| e.can_raise());
-        if self.output.iter().any(Expr::can_raise) {
-            return true;
-        }
-        if self.order().is_some() {
-            return false;
-        }
-        let mut rel = &self.root;
-        loop {
-            match rel {
-                _ if is_complete_first(rel) => return false,
-                Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } if !raises(rel) => {
-                    rel = input;
-                }
-                _ => break,
-            }
-        }
-        let mut any = false;
-        let is_complete = |rel: &Rel| {
-            matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } | Rel::Apply { .. })
-        };
-        let unfolds = |rel: &Rel| matches!(rel, Rel::Unfold { unfold, .. } if unfold.list.can_raise());
-        rel.visit(&mut |rel| any |= raises(rel) || is_complete(rel) || unfolds(rel));
-        any
-    }
-
-    /// Whether the result's rows are groups, or in an order, so that none comes before all rows were read.
-    pub fn ends_with_groups(&self) -> bool {
-        if self.order().is_some() {
-            return true;
-        }
-        let mut rel = &self.root;
-        while let Rel::Filter { input, .. } | Rel::Map { input, .. } = rel {
-            rel = input;
-        }
-        is_complete_first(rel)
-    }
-}
-
-/// Whether an operator has read all rows when it gives the first one.
-fn is_complete_first(rel: &Rel) -> bool {
-    match rel {
-        Rel::Aggregate { .. } | Rel::GroupingSets { .. } => true,
-        // All rows are among the first if there is no count.
-        Rel::Top { keys, order, range, .. } => {
-            let counted = matches!(range.count, Some(Expr::Literal { value: Some(_), .. }));
-            counted && !(keys.is_empty() && order.is_empty())
-        }
-        Rel::Scan { .. }
-        | Rel::Row
-        | Rel::Filter { .. }
-        | Rel::Map { .. }
-        | Rel::Join { .. }
-        | Rel::Apply { .. }
-        | Rel::Union { .. }
-        | Rel::Unfold { .. }
-        | Rel::Window { .. } => false,
-    }
-}

@@ -1,8 +1,10 @@
 //! Calls of functions in words.
 
 use super::{Text, Words};
-use crate::catalogue::name_of;
-use crate::{Expr, Field, Named, Type};
+use crate::algebra::expr::Expr;
+use crate::base::types::Type;
+use crate::functions::name_of;
+use crate::functions::{Field, Named};
 
 impl Words<'_> {
     pub(super) fn call(&self, function: Named, args: &[Expr], text: &mut Text) {

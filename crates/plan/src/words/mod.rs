@@ -8,10 +8,15 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, JoinKind, List, Listed, Listing, Literal, Named, Rel,
-    SortKey, Type, Unfold, WindowFunction,
-};
+use crate::algebra::aggregates::Agg;
+use crate::algebra::expr::{Expr, Literal};
+use crate::algebra::listed::{Listed, Listing};
+use crate::algebra::rel::{Aggregation, JoinKind, Rel, SortKey};
+use crate::algebra::unfold::{List, Unfold};
+use crate::algebra::window::WindowFunction;
+use crate::base::ops::{ArithOp, BoolOp, CmpOp, ColumnId};
+use crate::base::types::Type;
+use crate::functions::Named;
 
 /// A text that comes to this is cut off.
 const LONGEST: usize = 2000;

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{Computed, Element, Field, Range};
+use crate::algebra::listed::Element;
+use crate::algebra::rel::{Computed, Range};
+use crate::functions::Field;
 
 /// Columns are letters, parameters numbered, but for one that is the session's.
 struct Letters;
@@ -101,7 +103,7 @@ fn conditions_and_orders_are_told() {
     let lag = WindowFunction::Shifted { value: column(0), by: int(2), back: true, otherwise: Some(int(7)) };
     assert_eq!(words.window_function(&lag), "lag(t.a, 2, 7) OVER (...)");
     assert_eq!(words.window_function(&WindowFunction::Ntile(int(4))), "ntile(4) OVER (...)");
-    let locale = Agg::InLocale(crate::catalogue::Extreme::Min, Box::new([column(1), text("C.utf8")]));
+    let locale = Agg::InLocale(crate::algebra::aggregates::Extreme::Min, Box::new([column(1), text("C.utf8")]));
     let min = Aggregation { columns: vec![ColumnId(20)], agg: locale, distinct: false };
     assert_eq!(words.aggregate(&min), "min(t.b)");
     let told = |of, arguments: Vec<Expr>, order, element, distinct| {

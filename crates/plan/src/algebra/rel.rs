@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agg, Expr, Literal, Over, Unfold, WindowCall};
-
-/// A column of the plan, whichever operator makes it: its place in [`crate::Plan::columns`], which has its type. No two
-/// operators make the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ColumnId(pub u16);
+use crate::algebra::aggregates::Agg;
+use crate::algebra::expr::{Expr, Literal};
+use crate::algebra::unfold::Unfold;
+use crate::algebra::window::{Over, WindowCall};
+use crate::base::ops::ColumnId;
 
 /// An operator with all that is below it. Rows are a multiset; nothing is said about their order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Spread;
+use crate::functions::Spread;
 
 mod rows;
 
@@ -19,11 +19,11 @@ pub enum Named {
     LeastIn,
     /// By PostgreSQL's rules for deterministic collations, with `\` as escape.
     Like,
-    /// A regular expression that [`crate::regular::parse`] knows, with [`crate::regular::Letters`] behind it.
+    /// A regular expression that [`crate::values::regular::parse`] knows, with [`crate::values::regular::Letters`] behind it.
     Matches,
     /// The same, whatever the letters' case.
     MatchesAnyCase,
-    /// What a regular expression asks for of its first match in a text ([`crate::regular::Parsed::captured`]); null if there
+    /// What a regular expression asks for of its first match in a text ([`crate::values::regular::Parsed::captured`]); null if there
     /// is none.
     MatchedPart,
     /// The text with the first match replaced by the text behind the expression, or all of them.
@@ -235,12 +235,12 @@ pub enum Named {
     Rank,
     /// What it is called: behind the array follow all labels as one text, and what stands between them.
     Label,
-    /// By a pattern that [`crate::pattern`] knows; null at the ends of time, and for an empty pattern.
+    /// By a pattern that [`crate::values::pattern`] knows; null at the ends of time, and for an empty pattern.
     ToChar,
 }
 
 impl Named {
-    /// Whether its second operand is a regular expression and the last one [`crate::regular::Letters`].
+    /// Whether its second operand is a regular expression and the last one [`crate::values::regular::Letters`].
     pub fn takes_regular(self) -> bool {
         use Named::*;
         matches!(self, Matches | MatchesAnyCase | MatchedPart | ReplacedMatch | ReplacedMatches)

@@ -6,8 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{self, Call, Kind, Named};
-use crate::{ColumnId, Type};
+use crate::base::ops::{ArithOp, BoolOp, CmpOp, ColumnId};
+use crate::base::types::{Kind, Type};
+use crate::functions::{self, Call, Named};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Expr {
@@ -78,46 +79,6 @@ pub enum Expr {
     Coalesce(Vec<Expr>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum CmpOp {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-impl CmpOp {
-    /// With the sides exchanged.
-    pub fn mirrored(self) -> CmpOp {
-        match self {
-            CmpOp::Lt => CmpOp::Gt,
-            CmpOp::Le => CmpOp::Ge,
-            CmpOp::Gt => CmpOp::Lt,
-            CmpOp::Ge => CmpOp::Le,
-            CmpOp::Eq | CmpOp::Ne => self,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum ArithOp {
-    Add,
-    Sub,
-    Mul,
-    /// Integers: truncates towards zero; the smallest value divided by -1 is an error.
-    Div,
-    /// Integers only; the sign of the dividend; x % -1 is 0.
-    Mod,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum BoolOp {
-    And,
-    Or,
-}
-
 /// A value in the units of [`Type`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Literal {
@@ -145,7 +106,7 @@ impl Expr {
             Expr::Param { index } => params[*index as usize],
             Expr::Neg(e) => {
                 let ty = e.ty(columns, params);
-                catalogue::result_type(Call::Neg, &[ty]).unwrap_or(ty)
+                functions::result_type(Call::Neg, &[ty]).unwrap_or(ty)
             }
             Expr::Cmp { .. } | Expr::Bool { .. } | Expr::Not(_) | Expr::IsNull { .. } => Type::Bool,
             Expr::Case { otherwise, .. } => otherwise.ty(columns, params),
@@ -247,12 +208,12 @@ impl Expr {
         self.visit(&mut |e| {
             raises |= match e {
                 Expr::Arith { op, right, .. } => {
-                    !divides_by_number(*op, right) && catalogue::can_raise(Call::Arith(*op))
+                    !divides_by_number(*op, right) && functions::can_raise(Call::Arith(*op))
                 }
-                Expr::Neg(_) => catalogue::can_raise(Call::Neg),
-                Expr::Cast { to, .. } => catalogue::can_raise(Call::Cast(to.kind())),
+                Expr::Neg(_) => functions::can_raise(Call::Neg),
+                Expr::Cast { to, .. } => functions::can_raise(Call::Cast(to.kind())),
                 Expr::Call { function: Named::Like, args, .. } if has_an_end(args.get(1)) => false,
-                Expr::Call { function, .. } => catalogue::can_raise(Call::Named(*function)),
+                Expr::Call { function, .. } => functions::can_raise(Call::Named(*function)),
                 Expr::Column { .. }
                 | Expr::Literal { .. }
                 | Expr::Param { .. }

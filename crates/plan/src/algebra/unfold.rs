@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ColumnId, Document, Element, Expr, Type};
+use crate::algebra::expr::Expr;
+use crate::algebra::listed::Element;
+use crate::base::ops::ColumnId;
+use crate::base::types::Type;
+use crate::functions::Document;
 
 /// What an operator adds to its rows, each of which it gives once for each element of its own list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

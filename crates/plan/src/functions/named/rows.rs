@@ -1,8 +1,9 @@
 //! What functions take, give and raise, a row each.
 
 use super::{AVERAGE_SCALE, Document, Field, Named};
-use crate::catalogue::{FunctionRow, Kind, Rule, Takes, named, of_all, of_all_in_locale, of_array};
-use crate::{FailureKind, Type};
+use crate::base::failure::FailureKind;
+use crate::base::types::{Kind, Type};
+use crate::functions::{FunctionRow, Rule, Takes, named, of_all, of_all_in_locale, of_array};
 
 const TEXT: &[Takes] = &[Takes::Only(Type::Text)];
 const TWO_TEXTS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Text)];
@@ -95,7 +96,7 @@ const TOO_LONG: &[FailureKind] = &[FailureKind::OutOfMemory];
 pub(crate) const NAMED: &[FunctionRow] = {
     use Kind::{Bool, Date, Decimal, Float, Integer, Real, Text, Time, Timestamp, TimestampTz, Uuid};
     use Named::*;
-    use crate::catalogue::Spread::{StddevPop, StddevSamp, VarPop, VarSamp};
+    use crate::functions::Spread::{StddevPop, StddevSamp, VarPop, VarSamp};
     use Takes::{Any, Only};
     &[
         of_all(Greatest, "greatest(integer, …)", &[Any(Integer)]),

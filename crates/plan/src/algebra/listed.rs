@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Expr, SortKey, Type};
+use crate::algebra::expr::Expr;
+use crate::algebra::rel::SortKey;
+use crate::base::types::Type;
 
 /// What is made of a group's values once they are in order. Of rows that are equal in the order any may come first, but it
 /// is the same one for all aggregates that order the same rows alike.

@@ -4,9 +4,11 @@ use std::slice::{from_mut, from_ref};
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{Kind, Rule};
-use crate::listed::{Listed, Listing};
-use crate::{Expr, FailureKind, Type};
+use crate::algebra::expr::Expr;
+use crate::algebra::listed::{Listed, Listing};
+use crate::base::failure::FailureKind;
+use crate::base::types::{Kind, Type};
+use crate::functions::{Rule, Spread};
 
 /// An aggregate over the rows of a group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,15 +82,6 @@ pub enum FloatAgg {
     Sum,
     Avg,
     Spread(Spread),
-}
-
-/// Variance and its root; of a sample, null for less than two values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Spread {
-    VarPop,
-    VarSamp,
-    StddevPop,
-    StddevSamp,
 }
 
 /// As many of them as there can be rows have squares whose sum is finite, however it is computed.

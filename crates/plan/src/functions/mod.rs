@@ -1,37 +1,20 @@
 //! Every function and aggregate of the plan, a row each: what it is called, what it takes, what it returns and what it can
 //! raise. Translator, validator, executor and the tests' interpreter all read these rows. Those of functions that are
-//! called by their name are in `named`, those of aggregates in `aggregates`.
+//! called by their name are in `named`, those of aggregates in `algebra::aggregates`.
 //!
 //! Functions are strict unless their row says otherwise: a null operand gives null and never an error. Aggregates pass
 //! over nulls. Comparisons take two operands of one type (see [`Expr::Cmp`]); logic follows three values; neither
 //! raises anything.
 
-pub use crate::aggregates::*;
-use crate::named::NAMED;
-pub use crate::named::Named;
-use crate::{ArithOp, FailureKind, Type};
+mod named;
 
-/// Types that functions treat alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    Bool,
-    Integer,
-    Real,
-    Float,
-    Decimal,
-    Numeric,
-    Date,
-    Timestamp,
-    TimestampTz,
-    Time,
-    Interval,
-    Oid,
-    Enum,
-    Uuid,
-    Text,
-    Bytes,
-    Opaque,
-}
+use serde::{Deserialize, Serialize};
+
+use self::named::NAMED;
+pub use self::named::{AVERAGE_SCALE, Document, Field, Named};
+use crate::base::failure::FailureKind;
+use crate::base::ops::ArithOp;
+use crate::base::types::{Kind, Type};
 
 /// What an expression applies, whatever its operands are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +80,15 @@ pub enum Function {
     NumericToDecimal,
     DateToTimestamp,
     Named(Named),
+}
+
+/// Variance and its root; of a sample, null for less than two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Spread {
+    VarPop,
+    VarSamp,
+    StddevPop,
+    StddevSamp,
 }
 
 /// A result's type, by the operands'.

@@ -8,7 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ColumnId, Plan, Rel, Relation, Type};
+use crate::algebra::plan::{Plan, Relation};
+use crate::algebra::rel::Rel;
+use crate::base::ops::ColumnId;
+use crate::base::types::Type;
 
 /// What the tables of a relation call a column, and its type.
 type Column = (Vec<i16>, Type);
@@ -104,7 +107,10 @@ fn gather<'a>(rel: &'a Rel, joined: &mut Vec<&'a Rel>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CmpOp, Expr, JoinKind, RelationColumn};
+    use crate::algebra::expr::Expr;
+    use crate::algebra::plan::RelationColumn;
+    use crate::algebra::rel::JoinKind;
+    use crate::base::ops::CmpOp;
 
     fn column(attnum: i16, ty: Type) -> RelationColumn {
         RelationColumn { attnum, ty }

@@ -3,11 +3,15 @@
 //!
 //! What passes here can be run without a further look.
 
-use crate::catalogue::{self, Call, Kind};
-use crate::{
-    Agg, Aggregation, Bound, ColumnId, Expr, Frame, JoinKind, List, Literal, Over, Physical, Plan, Rel, SortKey, Type,
-    Unit, WindowCall,
-};
+use crate::algebra::aggregates::Agg;
+use crate::algebra::expr::{Expr, Literal};
+use crate::algebra::plan::Plan;
+use crate::algebra::rel::{Aggregation, JoinKind, Rel, SortKey};
+use crate::algebra::unfold::List;
+use crate::algebra::window::{Bound, Frame, Over, Unit, WindowCall};
+use crate::base::ops::ColumnId;
+use crate::base::types::{Kind, Physical, Type};
+use crate::functions::{self, Call};
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
 pub const MAX_DEPTH: usize = 100;
@@ -283,17 +287,17 @@ impl Checker<'_> {
             }
             Expr::Arith { op, ty, left, right } => {
                 let (l, r) = (type_of(left)?, type_of(right)?);
-                if catalogue::result_type(Call::Arith(*op), &[l, r]) != Some(*ty) {
+                if functions::result_type(Call::Arith(*op), &[l, r]) != Some(*ty) {
                     return Err(wrong("operands and result do not fit"));
                 }
                 *ty
             }
             Expr::Neg(arg) => {
-                catalogue::result_type(Call::Neg, &[type_of(arg)?]).ok_or_else(|| wrong("no unary minus"))?
+                functions::result_type(Call::Neg, &[type_of(arg)?]).ok_or_else(|| wrong("no unary minus"))?
             }
             Expr::Cast { to, arg } => {
                 let from = type_of(arg)?;
-                if from != *to && catalogue::cast(from, *to).is_none() {
+                if from != *to && functions::cast(from, *to).is_none() {
                     return Err(wrong("no such cast"));
                 }
                 *to
@@ -312,7 +316,7 @@ impl Checker<'_> {
             }
             Expr::Call { function, ty, args } => {
                 let types = args.iter().map(type_of).collect::<Result<Vec<_>, _>>()?;
-                if catalogue::result_type(Call::Named(*function), &types) != Some(*ty) {
+                if functions::result_type(Call::Named(*function), &types) != Some(*ty) {
                     return Err(wrong("operands and result do not fit"));
                 }
                 let is_constant = |arg: &Expr| matches!(arg, Expr::Param { .. } | Expr::Literal { .. });

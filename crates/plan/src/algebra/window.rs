@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agg, ColumnId, Expr, SortKey, Type};
+use crate::algebra::aggregates::Agg;
+use crate::algebra::expr::Expr;
+use crate::algebra::rel::SortKey;
+use crate::base::ops::ColumnId;
+use crate::base::types::Type;
 
 /// The rows that window functions look at: those that agree in `partition`, in an order. Rows that are equal in the order
 /// are peers; which of them comes first is up to `ties`, and then open.

@@ -5,7 +5,10 @@
 
 use std::collections::HashSet;
 
-use crate::{Agg, ColumnId, Expr, JoinKind, Rel};
+use crate::algebra::aggregates::Agg;
+use crate::algebra::expr::Expr;
+use crate::algebra::rel::{JoinKind, Rel};
+use crate::base::ops::ColumnId;
 
 /// Whether some subquery reads a value around it that may differ, or depends on which rows there are, or a condition does that may
 /// be moved down to these rows.
@@ -119,8 +122,11 @@ fn differs(agg: &Agg) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregates::FloatAgg;
-    use crate::{Aggregation, CmpOp, Computed, Literal, Range, SortKey, Type};
+    use crate::algebra::aggregates::FloatAgg;
+    use crate::algebra::expr::Literal;
+    use crate::algebra::rel::{Aggregation, Computed, Range, SortKey};
+    use crate::base::ops::CmpOp;
+    use crate::base::types::Type;
 
     fn column(id: u16) -> Expr {
         Expr::column(ColumnId(id))

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Kind;
-
 /// A type of the mirror. The value domain and the order are those of the PostgreSQL type that it stands for.
 ///
 /// | type | PostgreSQL | stored as | travels as (Arrow) |
@@ -83,6 +81,28 @@ pub enum Physical {
     Text,
     /// The same for any bytes.
     Bytes,
+}
+
+/// Types that functions treat alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Bool,
+    Integer,
+    Real,
+    Float,
+    Decimal,
+    Numeric,
+    Date,
+    Timestamp,
+    TimestampTz,
+    Time,
+    Interval,
+    Oid,
+    Enum,
+    Uuid,
+    Text,
+    Bytes,
+    Opaque,
 }
 
 impl Type {
@@ -194,7 +214,7 @@ pub enum Identity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableLayout {
     pub relid: u32,
-    /// Hash of all that must not change while this layout is in use: see `src/fingerprint.rs`.
+    /// Hash of all that must not change while this layout is in use: see `src/layout.rs`.
     pub fingerprint: u64,
     /// In attribute order.
     pub columns: Vec<MirrorColumn>,

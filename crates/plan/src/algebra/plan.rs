@@ -1,0 +1,187 @@
+//! A whole plan: what it reads, its operators, what it returns.
+
+use serde::{Deserialize, Serialize};
+
+use crate::algebra::expr::{Expr, Literal};
+use crate::algebra::rel::{Rel, SortKey};
+use crate::base::types::Type;
+
+/// A query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What it reads; a table that is read twice stands here twice.
+    pub relations: Vec<Relation>,
+    /// The types of all columns, by [`ColumnId`].
+    pub columns: Vec<Type>,
+    /// Types of the parameters that expressions refer to by [`Expr::Param`]; their values travel with the request.
+    pub params: Vec<Type>,
+    pub root: Rel,
+    /// What is returned for each of the root's rows, often plain columns. May be empty: then only the number of rows
+    /// counts.
+    pub output: Vec<Expr>,
+}
+
+/// Rows that the query reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Relation {
+    pub source: Source,
+    /// The types of the columns that the plan touches.
+    pub columns: Vec<Type>,
+    /// Which rows the user may see: conditions that the plan has of its scan, too. Estimates are made of no others.
+    pub visible_if: Vec<Expr>,
+}
+
+/// Where they come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Source {
+    /// Mirrored tables, the rows of one behind those of the other: a partitioned table is as many as it has partitions.
+    Tables {
+        tables: Vec<Table>,
+        /// No row of one has the key of a row of another.
+        apart: bool,
+    },
+    /// They come with the request: the backend has made them.
+    Sent,
+}
+
+/// A mirrored table as the query sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    pub relid: u32,
+    /// PostgreSQL's attribute number of each of the relation's columns.
+    pub attnums: Vec<i16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelationColumn {
+    /// PostgreSQL's attribute number.
+    pub attnum: i16,
+    pub ty: Type,
+}
+
+impl Relation {
+    /// Rows of which the user may see all.
+    pub fn new(source: Source, columns: Vec<Type>) -> Relation {
+        Relation { source, columns, visible_if: Vec::new() }
+    }
+
+    /// The rows of one table.
+    pub fn of_table(relid: u32, columns: &[RelationColumn]) -> Relation {
+        let table = Table { relid, attnums: columns.iter().map(|column| column.attnum).collect() };
+        let source = Source::Tables { tables: vec![table], apart: true };
+        Relation::new(source, columns.iter().map(|column| column.ty).collect())
+    }
+
+    /// The mirrored tables that it reads.
+    pub fn tables(&self) -> &[Table] {
+        match &self.source {
+            Source::Tables { tables, .. } => tables,
+            Source::Sent => &[],
+        }
+    }
+
+    pub(super) fn tables_mut(&mut self) -> &mut [Table] {
+        match &mut self.source {
+            Source::Tables { tables, .. } => tables,
+            Source::Sent => &mut [],
+        }
+    }
+}
+
+impl Plan {
+    /// The mirrored tables of all relations, in order.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.relations.iter().flat_map(Relation::tables)
+    }
+
+    /// The type of an expression of this plan.
+    pub fn type_of(&self, expr: &Expr) -> Type {
+        expr.ty(&self.columns, &self.params)
+    }
+
+    /// Levels of the most deeply nested expression or operator.
+    pub fn depth(&self) -> usize {
+        let mut deepest = self.root.depth();
+        let mut look = |e: &Expr| deepest = deepest.max(e.depth());
+        self.output.iter().for_each(&mut look);
+        self.root.visit(&mut |rel| rel.expressions().into_iter().for_each(&mut look));
+        deepest
+    }
+
+    /// Types of the result's columns, in order, as they travel.
+    pub fn output_types(&self) -> Vec<Type> {
+        self.output.iter().map(|e| self.type_of(e)).collect()
+    }
+
+    /// What the result's rows are ordered by: all rows of the root's input, which is then the second.
+    pub fn order(&self) -> Option<(&[SortKey], &Rel)> {
+        match &self.root {
+            Rel::Top { input, keys, order, range } if keys.is_empty() && !order.is_empty() && range.is_all() => {
+                Some((order, input))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether some expression can be an error that is met after rows were returned. Groups are complete before the first
+    /// one is, and so is an order.
+    pub fn may_fail_late(&self) -> bool {
+        let raises = |rel: &Rel| rel.expressions().iter().any(|e| e.can_raise());
+        if self.output.iter().any(Expr::can_raise) {
+            return true;
+        }
+        if self.order().is_some() {
+            return false;
+        }
+        let mut rel = &self.root;
+        loop {
+            match rel {
+                _ if is_complete_first(rel) => return false,
+                Rel::Filter { input, .. } | Rel::Map { input, .. } | Rel::Top { input, .. } if !raises(rel) => {
+                    rel = input;
+                }
+                _ => break,
+            }
+        }
+        let mut any = false;
+        let is_complete = |rel: &Rel| {
+            matches!(rel, Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } | Rel::Apply { .. })
+        };
+        let unfolds = |rel: &Rel| matches!(rel, Rel::Unfold { unfold, .. } if unfold.list.can_raise());
+        rel.visit(&mut |rel| any |= raises(rel) || is_complete(rel) || unfolds(rel));
+        any
+    }
+
+    /// Whether the result's rows are groups, or in an order, so that none comes before all rows were read.
+    pub fn ends_with_groups(&self) -> bool {
+        if self.order().is_some() {
+            return true;
+        }
+        let mut rel = &self.root;
+        while let Rel::Filter { input, .. } | Rel::Map { input, .. } = rel {
+            rel = input;
+        }
+        is_complete_first(rel)
+    }
+}
+
+/// Whether an operator has read all rows when it gives the first one.
+fn is_complete_first(rel: &Rel) -> bool {
+    match rel {
+        Rel::Aggregate { .. } | Rel::GroupingSets { .. } => true,
+        // All rows are among the first if there is no count.
+        Rel::Top { keys, order, range, .. } => {
+            let counted = matches!(range.count, Some(Expr::Literal { value: Some(_), .. }));
+            counted && !(keys.is_empty() && order.is_empty())
+        }
+        Rel::Scan { .. }
+        | Rel::Row
+        | Rel::Filter { .. }
+        | Rel::Map { .. }
+        | Rel::Join { .. }
+        | Rel::Apply { .. }
+        | Rel::Union { .. }
+        | Rel::Unfold { .. }
+        | Rel::Window { .. } => false,
+    }
+}
