@@ -7,48 +7,35 @@
 //! Content is charged to a [`Pool`], which enforces a limit: what does not fit is an error, never an abort. Books are
 //! not charged: some dozens of bytes for each run, and for each of its versions that a snapshot sees.
 //!
-//! The crate knows only the operating system. Each [`Mechanism`] is one file; docs/snapshots.md compares them.
+//! The crate knows the operating system, and the mechanisms' names from the protocol. Each [`Mechanism`] is one file; docs/snapshots.md compares them.
+//!
+//! | room, the upper ones first | job |
+//! |---|---|
+//! | `extents` | runs of any length, by any mechanism |
+//! | `mechanism` | the mechanisms by name |
+//! | `mechanisms` | a file or folder for each |
+//! | `memory` | what they are made of: pool, runs, the system's calls |
 
-mod areas;
-mod copiers;
-mod epochs;
-mod error;
 mod extents;
-mod fork;
-mod frames;
-mod history;
-mod kernel_cow;
-mod lazy;
 mod mechanism;
-mod mremap_cow;
-mod overlay;
-mod page_file;
-mod paged;
-mod physical;
-mod pool;
-mod prefetch;
-mod region;
-mod rewired;
-mod scoot;
-mod slabs;
-mod streaming;
-mod sys;
+mod mechanisms;
+mod memory;
 #[cfg(test)]
 mod testing;
-mod vm_snapshot;
 
-pub use epochs::{EpochRegion, EpochSnapshot};
-pub use error::Error;
 pub use extents::{Extents, ExtentsSnapshot};
-pub use fork::{Errand, ForkMemory, ForkSnapshot, ForkView, ForkedErrand, Job, Pages};
-pub use lazy::LazyRegion;
 pub use mechanism::{Mechanism, UnknownMechanism};
-pub use physical::PhysicalRegion;
-pub use pool::{Charge, FrameRef, OutOfMemory, Pool};
-pub use prefetch::prefetch;
-pub use region::{Label, Region, Run, Snapshot, Usage};
-pub use rewired::RewiredRegion;
-pub use scoot::ScootRegion;
+pub use mechanisms::epochs::{EpochRegion, EpochSnapshot};
+pub use mechanisms::fork::{Errand, ForkMemory, ForkSnapshot, ForkView, ForkedErrand, Job, Pages};
+pub use mechanisms::lazy::LazyRegion;
+pub use mechanisms::physical::PhysicalRegion;
+pub use mechanisms::rewired::RewiredRegion;
+pub use mechanisms::scoot::ScootRegion;
+pub use memory::error::{Error, OutOfMemory};
+pub use memory::pool::{Charge, FrameRef, Pool};
+pub use memory::prefetch::prefetch;
+pub use memory::region::{Label, Region, Snapshot, Usage};
+pub use memory::run::Run;
 #[doc(hidden)]
-pub use sys::faults;
-pub use sys::{page_bytes, page_faults};
+pub use memory::sys::faults;
+pub use memory::sys::{page_bytes, page_faults};

@@ -5,17 +5,17 @@ use std::str::FromStr;
 
 use protocol::mechanism;
 
-use crate::epochs::EpochRegion;
-use crate::error::Error;
-use crate::frames::FramesRegion;
-use crate::paged::probe_files;
-use crate::physical::PhysicalRegion;
-use crate::pool::Pool;
-use crate::region::{InPlace, Region};
-use crate::rewired::RewiredRegion;
-use crate::scoot::ScootRegion;
-use crate::sys::PAGE;
-use crate::{mremap_cow, vm_snapshot};
+use crate::mechanisms::epochs::EpochRegion;
+use crate::mechanisms::frames::FramesRegion;
+use crate::mechanisms::physical::PhysicalRegion;
+use crate::mechanisms::rewired::RewiredRegion;
+use crate::mechanisms::scoot::ScootRegion;
+use crate::mechanisms::{mremap_cow, vm_snapshot};
+use crate::memory::error::Error;
+use crate::memory::paged::probe_files;
+use crate::memory::pool::Pool;
+use crate::memory::region::{InPlace, Region};
+use crate::memory::sys::PAGE;
 
 /// The shortest run of the mechanisms that do not work on pages.
 const LINE: usize = 64;

@@ -4,10 +4,10 @@ use parking_lot::RwLock;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::error::Error;
-use crate::pool::Pool;
-use crate::region::{Region, Snapshot};
-use crate::sys::faults;
+use crate::memory::error::Error;
+use crate::memory::pool::Pool;
+use crate::memory::region::{Region, Snapshot};
+use crate::memory::sys::faults;
 
 /// Held for writing by who uses up the process's areas, for reading by who needs some.
 pub(crate) static AREAS: RwLock<()> = RwLock::new(());

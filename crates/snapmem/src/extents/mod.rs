@@ -21,10 +21,12 @@ mod tests;
 use std::fmt::{self, Debug};
 
 use self::regions::{Regions, RegionsSnapshot};
-use crate::epochs::{EpochRegion, EpochSnapshot};
 use crate::mechanism::Mechanism;
-use crate::pool::{OutOfMemory, Pool};
-use crate::region::{Label, Run};
+use crate::mechanisms::epochs::{EpochRegion, EpochSnapshot};
+use crate::memory::error::OutOfMemory;
+use crate::memory::pool::Pool;
+use crate::memory::region::Label;
+use crate::memory::run::Run;
 
 /// A growable list of runs with one writer. Runs are a power of two of bytes, from 64 to 4 GiB.
 pub struct Extents(Kind);

@@ -3,10 +3,12 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use crate::epochs::is_run;
 use crate::mechanism::Mechanism;
-use crate::pool::{FrameRef, OutOfMemory, Pool};
-use crate::region::{InPlace, Label, Run, Snapshot};
+use crate::mechanisms::epochs::is_run;
+use crate::memory::error::OutOfMemory;
+use crate::memory::pool::{FrameRef, Pool};
+use crate::memory::region::{InPlace, Label, Snapshot};
+use crate::memory::run::Run;
 
 pub(super) struct Regions {
     mechanism: Mechanism,

@@ -2,7 +2,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::sys::faults;
+use crate::memory::sys::faults;
 use crate::testing::{AREAS, scaled};
 
 const SEEDS: u64 = if cfg!(miri) { 2 } else { 12 };

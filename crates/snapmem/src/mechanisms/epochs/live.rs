@@ -1,0 +1,157 @@
+//! Which snapshots of a region are alive, and what is kept for them.
+//!
+//! Memory that the writer replaced is kept with the newest snapshot that can see it. When that one ends, the memory
+//! passes to the next older one that can see it too, or is free.
+
+use std::mem;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::version::Version;
+use crate::memory::error::OutOfMemory;
+use crate::memory::pool::{FrameRef, Pool};
+
+/// Epochs count from 1; this is before all of them.
+pub const NEVER: u64 = 0;
+
+pub struct Live {
+    /// The newest snapshot's epoch, or [`NEVER`]. Only the writer makes it larger.
+    newest: AtomicU64,
+    snapshots: Mutex<Vec<Entry>>,
+}
+
+/// Ascending by epoch.
+struct Entry {
+    epoch: u64,
+    kept: Vec<Retired>,
+}
+
+impl Entry {
+    /// Where not even a list can grow there is nobody to tell: better kept for ever than the end of the process.
+    fn keep(&mut self, retired: Retired) {
+        match self.kept.try_reserve(1) {
+            Ok(()) => self.kept.push(retired),
+            Err(_) => mem::forget(retired),
+        }
+    }
+}
+
+/// Seen by the snapshots from `birth` on, up to the one that it is kept with.
+pub struct Retired {
+    birth: u64,
+    _memory: Memory,
+}
+
+enum Memory {
+    Bytes { _base: FrameRef, _log: Vec<FrameRef> },
+    Versions { _chain: Chain },
+}
+
+struct Chain(NonNull<Version>);
+
+// SAFETY: only frees the versions, on whatever thread.
+#[allow(unsafe_code)]
+unsafe impl Send for Chain {}
+
+impl Drop for Chain {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: the versions were handed over by `Retired::versions`; no snapshot that walks along them is left.
+        unsafe { Version::free_chain(self.0) };
+    }
+}
+
+impl Retired {
+    /// A version's bytes.
+    pub fn bytes(birth: u64, base: FrameRef, log: Vec<FrameRef>) -> Retired {
+        Retired { birth, _memory: Memory::Bytes { _base: base, _log: log } }
+    }
+
+    /// A frame's versions themselves, along which all snapshots walk.
+    ///
+    /// # Safety
+    ///
+    /// They are from [`Version::allocate`] and reachable only for snapshots that are alive now.
+    #[allow(unsafe_code)]
+    pub unsafe fn versions(newest: NonNull<Version>) -> Retired {
+        Retired { birth: NEVER, _memory: Memory::Versions { _chain: Chain(newest) } }
+    }
+}
+
+impl Live {
+    pub fn new() -> Live {
+        Live { newest: AtomicU64::new(NEVER), snapshots: Mutex::new(Vec::new()) }
+    }
+
+    /// Memory born later than this is the writer's alone.
+    #[inline]
+    pub fn newest(&self) -> u64 {
+        // What snapshots that have ended read was read before: pairs with the store in `end`.
+        self.newest.load(Ordering::Acquire)
+    }
+
+    /// Calls `ask` with a function that tells whether a snapshot of one of some epochs is alive.
+    pub fn with_seen<T>(&self, ask: impl FnOnce(&dyn Fn(Range<u64>) -> bool) -> T) -> T {
+        let snapshots = self.snapshots.lock();
+        ask(&|epochs| {
+            let first = snapshots.partition_point(|entry| entry.epoch < epochs.start);
+            snapshots.get(first).is_some_and(|entry| entry.epoch < epochs.end)
+        })
+    }
+
+    pub fn count(&self) -> u64 {
+        self.snapshots.lock().len() as u64
+    }
+
+    /// The writer begins a snapshot; epochs ascend.
+    pub fn begin(&self, epoch: u64, pool: &Pool) -> Result<(), OutOfMemory> {
+        let mut snapshots = self.snapshots.lock();
+        let wanted = size_of::<Entry>() as u64;
+        snapshots.try_reserve(1).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })?;
+        snapshots.push(Entry { epoch, kept: Vec::new() });
+        self.newest.store(epoch, Ordering::Release);
+        Ok(())
+    }
+
+    pub fn end(&self, epoch: u64) {
+        // What nobody sees any more is given back after the lock.
+        let mut unneeded;
+        {
+            let mut snapshots = self.snapshots.lock();
+            let at = snapshots.binary_search_by_key(&epoch, |entry| entry.epoch).expect("a snapshot ends once");
+            unneeded = snapshots.remove(at).kept;
+            if let Some(older) = at.checked_sub(1) {
+                let older = &mut snapshots[older];
+                let epoch = older.epoch;
+                unneeded.extract_if(.., |retired| retired.birth <= epoch).for_each(|seen| older.keep(seen));
+            }
+            self.newest.store(snapshots.last().map_or(NEVER, |entry| entry.epoch), Ordering::Release);
+        }
+        drop(unneeded);
+    }
+
+    /// Room for so much more to be kept.
+    pub fn reserve(&self, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
+        let wanted = (more * size_of::<Retired>()) as u64;
+        match self.snapshots.lock().last_mut() {
+            Some(newest) => {
+                newest.kept.try_reserve(more).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps what live snapshots still see. The writer has already put something else in its place.
+    pub fn retire(&self, retired: impl IntoIterator<Item = Retired>) {
+        let mut snapshots = self.snapshots.lock();
+        for retired in retired {
+            match snapshots.last_mut() {
+                Some(newest) if retired.birth <= newest.epoch => newest.keep(retired),
+                _ => drop(retired),
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! A frame's content from an epoch on, and the lines written aside since.
+//!
+//! Readers walk from the newest version of a frame to the one that their snapshot sees, and take from its log the lines
+//! that their snapshot sees. They never look at anything that is still written to: see the module's head.
+//!
+//! A version that no live snapshot sees may still lie on the way of older ones. The writer takes such versions out of
+//! the chain now and then, at a moment when nobody walks along it: else an old snapshot would keep one version of a
+//! frame for each snapshot after it.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ops::Range;
+use std::ptr::{self, NonNull, addr_of, addr_of_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::memory::error::OutOfMemory;
+use crate::memory::pool::{FrameRef, Pool};
+use crate::memory::region::Label;
+
+/// What is written aside at once: a cache line.
+pub const LINE: usize = 64;
+/// Lines in a segment of a log.
+pub const SEGMENT_LINES: usize = 13;
+/// One kilobyte: the pool recycles it.
+pub const SEGMENT_BYTES: usize = size_of::<Segment>();
+
+/// Later than every epoch.
+pub const UNBORN: u64 = u64::MAX;
+
+/// Immutable once it is published, but for the log, which grows.
+pub struct Version {
+    /// The first epoch whose snapshot sees this version.
+    pub birth: u64,
+    pub base: NonNull<u8>,
+    /// How long the base is.
+    pub bytes: usize,
+    /// What the owner of the region has noted of this version.
+    pub label: Label,
+    /// The first segment, or null.
+    pub log: AtomicPtr<Segment>,
+    /// The birth of the log's first entry, or [`UNBORN`]: tells most readers that the log is not for them.
+    pub logged_since: AtomicU64,
+    /// An older version, or null: the newest of those before that a live snapshot may see. Only snapshots older than
+    /// `birth` follow it, and only under [`Heads::walk`].
+    ///
+    /// [`Heads::walk`]: super::heads::Heads::walk
+    pub previous: AtomicPtr<Version>,
+}
+
+impl Version {
+    /// A version without a log, of its own allocation, ended with [`Version::free_chain`].
+    pub fn allocate(
+        birth: u64,
+        base: &FrameRef,
+        label: Label,
+        previous: *mut Version,
+        pool: &Pool,
+    ) -> Result<NonNull<Version>, OutOfMemory> {
+        let (log, logged_since) = (AtomicPtr::new(ptr::null_mut()), AtomicU64::new(UNBORN));
+        let (base, bytes, previous) = (base.start(), base.len(), AtomicPtr::new(previous));
+        let version = Version { birth, base, bytes, label, log, logged_since, previous };
+        // SAFETY: a version has a size.
+        let memory = unsafe { alloc(Layout::new::<Version>()) }.cast::<Version>();
+        let wanted = size_of::<Version>() as u64;
+        let memory = NonNull::new(memory).ok_or(OutOfMemory::Limit { wanted, limit: pool.limit() })?;
+        // SAFETY: fresh memory of the right layout.
+        unsafe { memory.write(version) };
+        Ok(memory)
+    }
+
+    /// # Safety
+    ///
+    /// The version is from `allocate`, and nobody uses it any more.
+    unsafe fn free(version: NonNull<Version>) {
+        // SAFETY: as the caller ensures; a version has nothing to drop.
+        unsafe { dealloc(version.as_ptr().cast(), Layout::new::<Version>()) };
+    }
+
+    /// Frees a version and all before it.
+    ///
+    /// # Safety
+    ///
+    /// They are from `allocate`, and nobody uses them any more.
+    pub unsafe fn free_chain(newest: NonNull<Version>) {
+        let mut next = Some(newest);
+        while let Some(version) = next {
+            // SAFETY: as the caller ensures; each version belongs to one chain.
+            unsafe {
+                next = NonNull::new(version.as_ref().previous.load(Ordering::Relaxed));
+                Version::free(version);
+            }
+        }
+    }
+
+    /// Takes the versions before this one out of the chain that no live snapshot sees; returns how many are left.
+    /// `seen` tells whether a snapshot of one of those epochs is alive.
+    ///
+    /// # Safety
+    ///
+    /// Nobody walks along the chain meanwhile.
+    pub unsafe fn prune(&self, seen: impl Fn(Range<u64>) -> bool) -> u32 {
+        let (mut newer, mut left) = (self, 0);
+        while let Some(older) = NonNull::new(newer.previous.load(Ordering::Relaxed)) {
+            // SAFETY: what the chain leads to is there.
+            let version = unsafe { older.as_ref() };
+            if seen(version.birth..newer.birth) {
+                (newer, left) = (version, left + 1);
+            } else {
+                newer.previous.store(version.previous.load(Ordering::Relaxed), Ordering::Relaxed);
+                // SAFETY: nobody walks along the chain, and whoever stays at a version sees it.
+                unsafe { Version::free(older) };
+            }
+        }
+        left
+    }
+
+    #[cfg(test)]
+    pub fn versions_before(&self) -> usize {
+        // SAFETY: what the chain leads to is there, and only the writer, who asks, changes it.
+        NonNull::new(self.previous.load(Ordering::Relaxed))
+            .map_or(0, |older| 1 + unsafe { older.as_ref() }.versions_before())
+    }
+}
+
+/// Some lines written aside, oldest first. The first `len` have been published.
+#[repr(C, align(64))]
+pub struct Segment {
+    next: AtomicPtr<Segment>,
+    len: AtomicU32,
+    /// In which epoch the line was written aside; ascending.
+    births: [u64; SEGMENT_LINES],
+    /// Which line of the frame it is.
+    places: [u32; SEGMENT_LINES],
+    lines: [[u8; LINE]; SEGMENT_LINES],
+}
+
+/// The lines of a log that a snapshot sees, oldest first.
+pub struct Seen {
+    segment: *const Segment,
+    at: usize,
+    len: usize,
+    epoch: u64,
+}
+
+impl Seen {
+    /// # Safety
+    ///
+    /// A snapshot of `epoch` is alive, and sees `version`, as long as the iterator is used.
+    #[inline]
+    pub unsafe fn of(version: NonNull<Version>, epoch: u64) -> Option<Seen> {
+        // SAFETY: the version is there, as the caller ensures.
+        let version = unsafe { version.as_ref() };
+        if version.logged_since.load(Ordering::Acquire) > epoch {
+            return None;
+        }
+        let mut seen = Seen { segment: version.log.load(Ordering::Acquire), at: 0, len: 0, epoch };
+        seen.enter();
+        Some(seen)
+    }
+
+    fn enter(&mut self) {
+        self.at = 0;
+        if !self.segment.is_null() {
+            // SAFETY: segments of a version stay as long as a snapshot that sees the version is alive.
+            self.len = unsafe { (*self.segment).len.load(Ordering::Acquire) } as usize;
+        }
+    }
+}
+
+impl Iterator for Seen {
+    /// Which line of the frame, and the line's bytes.
+    type Item = (usize, *const [u8; LINE]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at == SEGMENT_LINES {
+            // SAFETY: as in `enter`.
+            self.segment = unsafe { (*self.segment).next.load(Ordering::Acquire) };
+            self.enter();
+        }
+        if self.segment.is_null() || self.at == self.len {
+            return None;
+        }
+        // SAFETY: as in `enter`; the entry is below `len`, so it has been published and its birth and place do not
+        // change any more.
+        let (birth, place, line) = unsafe {
+            let segment = self.segment;
+            (
+                addr_of!((*segment).births[self.at]).read(),
+                addr_of!((*segment).places[self.at]).read(),
+                addr_of!((*segment).lines[self.at]),
+            )
+        };
+        if birth > self.epoch {
+            // Births ascend.
+            return None;
+        }
+        self.at += 1;
+        Some((place as usize, line))
+    }
+}
+
+/// The writer's end of a version's log: where each line of the frame is now.
+pub struct Log {
+    segments: Vec<FrameRef>,
+    /// By line: 0, or 1 + the number of its latest entry.
+    index: FrameRef,
+    len: usize,
+}
+
+/// The most entries that a log can have. About as many cost as much as a copy of the frame.
+pub const MAX_ENTRIES: usize = 2 * SEGMENT_LINES;
+
+impl Log {
+    pub fn new(lines: usize, pool: &Pool) -> Result<Log, OutOfMemory> {
+        Ok(Log { segments: Vec::new(), index: pool.frame(lines)?, len: 0 })
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// When the last entry was written aside.
+    pub fn last_birth(&self) -> u64 {
+        self.len.checked_sub(1).map_or(0, |last| self.birth(last))
+    }
+
+    /// The entry that holds a line now.
+    #[inline]
+    pub fn find(&self, line: usize) -> Option<usize> {
+        (self.index[line] as usize).checked_sub(1)
+    }
+
+    #[inline]
+    fn segment(&self, entry: usize) -> (*mut Segment, usize) {
+        (self.segments[entry / SEGMENT_LINES].start().as_ptr().cast(), entry % SEGMENT_LINES)
+    }
+
+    #[inline]
+    pub fn birth(&self, entry: usize) -> u64 {
+        let (segment, at) = self.segment(entry);
+        // SAFETY: an entry of ours, written by this thread.
+        unsafe { addr_of!((*segment).births[at]).read() }
+    }
+
+    #[inline]
+    pub fn line(&self, entry: usize) -> NonNull<u8> {
+        let (segment, at) = self.segment(entry);
+        // SAFETY: within the segment.
+        unsafe { NonNull::new_unchecked(addr_of_mut!((*segment).lines[at]).cast()) }
+    }
+
+    /// Makes room for so many more entries, so that as many `append` cannot fail.
+    pub fn reserve(&mut self, entries: usize, version: NonNull<Version>, pool: &Pool) -> Result<(), OutOfMemory> {
+        while self.segments.len() * SEGMENT_LINES < self.len + entries {
+            self.segments
+                .try_reserve(1)
+                .map_err(|_| OutOfMemory::Limit { wanted: SEGMENT_BYTES as u64, limit: pool.limit() })?;
+            let frame = pool.any_frame(SEGMENT_BYTES)?;
+            let segment = frame.start().as_ptr().cast::<Segment>();
+            // SAFETY: the frame is ours, as large as a segment and aligned; entries beyond `len` are never read. Who
+            // gets hold of it by the pointers below sees it empty (Release).
+            unsafe {
+                addr_of_mut!((*segment).next).write(AtomicPtr::new(ptr::null_mut()));
+                addr_of_mut!((*segment).len).write(AtomicU32::new(0));
+                match self.segments.last() {
+                    Some(last) => (*last.start().as_ptr().cast::<Segment>()).next.store(segment, Ordering::Release),
+                    None => version.as_ref().log.store(segment, Ordering::Release),
+                }
+            }
+            self.segments.push(frame);
+        }
+        Ok(())
+    }
+
+    /// A new entry for a line, which begins as a copy of `from`; readers who see `birth` see it at once.
+    ///
+    /// # Safety
+    ///
+    /// The log is that of `version`, and there is room; `from` is where the line is now.
+    pub unsafe fn append(
+        &mut self,
+        version: NonNull<Version>,
+        line: usize,
+        birth: u64,
+        from: NonNull<u8>,
+        change: impl FnOnce(NonNull<u8>),
+    ) {
+        let entry = self.len;
+        let (segment, at) = self.segment(entry);
+        // SAFETY: the entry lies within the segment and is not yet published, so nobody else looks at it.
+        unsafe {
+            addr_of_mut!((*segment).births[at]).write(birth);
+            addr_of_mut!((*segment).places[at]).write(line as u32);
+            ptr::copy_nonoverlapping(from.as_ptr(), addr_of_mut!((*segment).lines[at]).cast(), LINE);
+        }
+        change(self.line(entry));
+        // SAFETY: the segment and the version are there; only this thread stores to them.
+        unsafe {
+            (*segment).len.store(at as u32 + 1, Ordering::Release);
+            if entry == 0 {
+                version.as_ref().logged_since.store(birth, Ordering::Release);
+            }
+        }
+        self.len += 1;
+        // SAFETY: the index is never shared.
+        let index = unsafe { self.index.get_mut_unchecked() };
+        index[line] = self.len as u8;
+    }
+
+    /// The lines that are in the log, and where.
+    pub fn latest(&self) -> impl Iterator<Item = (usize, NonNull<u8>)> + '_ {
+        (0..self.len).filter_map(|entry| {
+            let (segment, at) = self.segment(entry);
+            // SAFETY: an entry of ours, written by this thread.
+            let line = unsafe { addr_of!((*segment).places[at]).read() } as usize;
+            (self.find(line) == Some(entry)).then(|| (line, self.line(entry)))
+        })
+    }
+
+    /// The memory, to be kept until nobody reads it.
+    pub fn into_segments(self) -> Vec<FrameRef> {
+        self.segments
+    }
+}

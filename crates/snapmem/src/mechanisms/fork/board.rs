@@ -1,0 +1,152 @@
+//! The memory that parent and child share: a slot for each thread of the child, through which it is asked and answers.
+//!
+//! ```text
+//!   child   STARTING -> IDLE                  -> ANSWERED
+//!   parent                   -> ASKED                     -> IDLE
+//! ```
+//!
+//! Whose turn it is owns the rest of the slot.
+
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::memory::error::Error;
+use crate::memory::sys::Mapping;
+
+/// The longest reply to one request, beside its value.
+pub const REPLY_BYTES: usize = 64 << 10;
+
+const STARTING: u32 = 0;
+const IDLE: u32 = 1;
+const ASKED: u32 = 2;
+const ANSWERED: u32 = 3;
+
+/// Looks at the turn before going to sleep: about as long as it would take to be woken.
+const LOOKS: u32 = 2000;
+/// How long the parent sleeps before it asks whether the child still lives.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+pub struct Board {
+    mapping: Mapping,
+    slots: usize,
+}
+
+#[repr(C, align(64))]
+pub struct Slot {
+    turn: AtomicU32,
+    /// Why the child had to give up before it served anything: an `errno`, or 0. Only the first slot's counts.
+    failure: AtomicI32,
+    /// A `Job`, which is at the same address in the child.
+    job: AtomicPtr<()>,
+    arguments: [AtomicU64; 4],
+    value: AtomicU64,
+    reply: UnsafeCell<[u8; REPLY_BYTES]>,
+}
+
+impl Board {
+    pub fn new(slots: usize) -> Result<Board, Error> {
+        // Zeros are a valid slot: STARTING, no failure.
+        Ok(Board { mapping: Mapping::common(slots * size_of::<Slot>())?, slots })
+    }
+
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    pub fn slot(&self, index: usize) -> &Slot {
+        let slot = self.mapping.part(index * size_of::<Slot>(), size_of::<Slot>());
+        // SAFETY: checked to lie within the mapping, which starts at a page; any bytes are a valid slot, and all but the
+        // reply, which the turn protects, is atomic.
+        unsafe { &*slot.cast::<Slot>() }
+    }
+
+    pub fn set_failure(&self, errno: i32) {
+        self.slot(0).failure.store(errno, Ordering::Release);
+    }
+
+    pub fn failure(&self) -> Option<i32> {
+        Some(self.slot(0).failure.load(Ordering::Acquire)).filter(|&errno| errno != 0)
+    }
+}
+
+/// The parent's side. Its caller sees to it that only one thread at a time uses a slot.
+impl Slot {
+    /// Waits until the child's thread is there. `alive` is asked now and then, and ends the waiting with its error.
+    pub fn wait_until_served(&self, mut alive: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        self.wait(|turn| turn != STARTING, Some(&mut alive))
+    }
+
+    /// Has the child's thread do a job; the reply's first bytes go to `into`.
+    pub fn ask(
+        &self,
+        job: *mut (),
+        arguments: [u64; 4],
+        into: &mut [u8],
+        mut alive: impl FnMut() -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        assert!(into.len() <= REPLY_BYTES);
+        self.wait(|turn| turn == IDLE, Some(&mut alive))?;
+        self.job.store(job, Ordering::Relaxed);
+        self.arguments.iter().zip(arguments).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
+        self.turn(ASKED);
+        self.wait(|turn| turn == ANSWERED, Some(&mut alive))?;
+        let value = self.value.load(Ordering::Relaxed);
+        // SAFETY: the child has answered and does not touch the slot until it is asked again.
+        unsafe { ptr::copy_nonoverlapping(self.reply.get().cast::<u8>(), into.as_mut_ptr(), into.len()) };
+        self.turn.store(IDLE, Ordering::Release);
+        Ok(value)
+    }
+}
+
+/// The child's side, each slot served by one thread.
+impl Slot {
+    /// Answers until the process is killed.
+    pub fn serve(&self, mut answer: impl FnMut(*mut (), [u64; 4], &mut [u8]) -> u64) -> ! {
+        self.turn(IDLE);
+        loop {
+            // Nobody can end this waiting, so it has no error.
+            let _ = self.wait(|turn| turn == ASKED, None);
+            let arguments = self.arguments.each_ref().map(|argument| argument.load(Ordering::Relaxed));
+            // SAFETY: it is our turn.
+            let reply = unsafe { &mut *self.reply.get() };
+            self.value.store(answer(self.job.load(Ordering::Relaxed), arguments, reply), Ordering::Relaxed);
+            self.turn(ANSWERED);
+        }
+    }
+}
+
+type StillAlive<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
+
+impl Slot {
+    fn turn(&self, turn: u32) {
+        self.turn.store(turn, Ordering::Release);
+        // SAFETY: wakes whoever sleeps on the word; takes no further arguments.
+        unsafe { libc::syscall(libc::SYS_futex, self.turn.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    }
+
+    fn wait(&self, is_it: impl Fn(u32) -> bool, mut alive: Option<StillAlive>) -> Result<(), Error> {
+        for _ in 0..LOOKS {
+            if is_it(self.turn.load(Ordering::Acquire)) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let patience = libc::timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
+        let timeout = if alive.is_some() { &raw const patience } else { ptr::null() };
+        loop {
+            let turn = self.turn.load(Ordering::Acquire);
+            if is_it(turn) {
+                return Ok(());
+            }
+            // SAFETY: sleeps while the word is still `turn`, at most for `timeout`; both outlive the call.
+            unsafe { libc::syscall(libc::SYS_futex, self.turn.as_ptr(), libc::FUTEX_WAIT, turn, timeout) };
+            if let Some(alive) = &mut alive
+                && !is_it(self.turn.load(Ordering::Acquire))
+            {
+                alive()?;
+            }
+        }
+    }
+}

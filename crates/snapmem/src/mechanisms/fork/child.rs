@@ -1,0 +1,271 @@
+//! A forked process that answers questions about memory it shares with its parent as of the fork.
+//!
+//! A process may be forked while its other threads hold any lock. Therefore the child allocates nothing, locks nothing,
+//! and leaves by being killed. It starts its threads with pthread_create, which glibc keeps usable after a fork: it
+//! takes or resets its own locks.
+
+use std::ffi::c_void;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use parking_lot::Mutex;
+
+use super::board::Board;
+use crate::memory::error::Error;
+use crate::memory::sys;
+
+/// What a child can be asked to do: a function of its view, of four numbers, and of a buffer for what it replies beside
+/// its value.
+///
+/// It runs in a process forked from one with many threads: it must not lock, allocate, print or panic. A panic kills
+/// the child, or lets it hang where the lock of the standard error stream was held at the fork.
+pub type Job = fn(&ForkView, [u64; 4], &mut [u8]) -> u64;
+
+const REFUSED: &str = "the limit of processes is reached (ulimit -u, pids.max of the control group), or there is no \
+                       memory for page tables (vm.overcommit_memory, ulimit -v)";
+const NO_THREADS: &str = "the limit of processes and threads is reached (ulimit -u, pids.max of the control group)";
+
+/// The regions as they were at the fork.
+pub struct ForkView {
+    regions: Vec<Option<Part>>,
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: addresses are only followed in the child, where nobody writes to them; the parent only looks at lengths.
+unsafe impl Send for ForkView {}
+// SAFETY: as above.
+unsafe impl Sync for ForkView {}
+
+impl ForkView {
+    /// Bytes of each region, `None` for those that the child does not get.
+    ///
+    /// # Safety
+    ///
+    /// In a process forked now, the given ranges are mapped, and nobody writes to them.
+    pub(super) unsafe fn new(regions: impl Iterator<Item = Option<(*mut u8, usize)>>) -> ForkView {
+        let part = |(start, bytes)| Part { start: NonNull::new(start).unwrap_or(NonNull::dangling()), bytes };
+        ForkView { regions: regions.map(|region| region.map(part)).collect() }
+    }
+
+    /// A region's length, if it is part of the snapshot.
+    pub(super) fn len(&self, region: usize) -> Option<usize> {
+        Some((*self.regions.get(region)?)?.bytes)
+    }
+
+    /// A region's bytes, if it is part of the snapshot. In the child only, which is where jobs run.
+    pub fn region(&self, region: usize) -> Option<&[u8]> {
+        let part = (*self.regions.get(region)?)?;
+        // SAFETY: a view is given to jobs only, hence this is the child, where `new`'s caller vouches for the range.
+        Some(unsafe { std::slice::from_raw_parts(part.start.as_ptr(), part.bytes) })
+    }
+}
+
+/// The parent's end; the process ends with it.
+pub struct Child {
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Running(libc::pid_t),
+    Ended(ExitStatus),
+}
+
+impl Child {
+    /// Forks a child with a thread for each of the board's slots.
+    pub fn fork(board: &Board, view: &ForkView) -> Result<Child, Error> {
+        sys::faults::check("fork", REFUSED)?;
+        let threads: Vec<_> = (0..board.slots()).map(|slot| Thread { board, view, slot }).collect();
+        // SAFETY: reads a number.
+        let parent = unsafe { libc::getpid() };
+        // No handler of the parent's may run in the child, so signals wait until it has a mask of its own.
+        let pid = sys::with_signals_blocked(|| {
+            // SAFETY: the child does only what is safe there: see `live`, which never returns.
+            match unsafe { libc::fork() } {
+                0 => live(parent, &threads),
+                pid => pid,
+            }
+        });
+        if pid < 0 {
+            return Err(Error::last("fork", REFUSED));
+        }
+        Ok(Child { state: Mutex::new(State::Running(pid)) })
+    }
+
+    /// The process, if it has not been found dead.
+    pub fn pid(&self) -> Option<u32> {
+        match *self.state.lock() {
+            State::Running(pid) => Some(pid as u32),
+            State::Ended(_) => None,
+        }
+    }
+
+    /// Ends the child, if it has not been found dead, without waiting for that.
+    pub fn signal_to_end(&self) {
+        let state = self.state.lock();
+        if let State::Running(pid) = *state {
+            // SAFETY: a child of ours that nobody has waited for: they would have to have the lock.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    }
+
+    /// An error if the child has ended; it is reaped then.
+    pub fn check(&self, board: &Board) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if let State::Running(pid) = *state
+            && let Some(status) = reap(pid, libc::WNOHANG)
+        {
+            *state = State::Ended(status);
+        }
+        match (*state, board.failure()) {
+            (State::Running(_), _) => Ok(()),
+            (_, Some(errno)) => {
+                let source = io::Error::from_raw_os_error(errno);
+                Err(Error::System { call: "pthread_create in the child", source, hint: NO_THREADS })
+            }
+            (State::Ended(status), None) => Err(Error::ChildEnded(status)),
+        }
+    }
+}
+
+impl Child {
+    /// Ends the child, if it has not ended yet, and waits until its memory is free.
+    pub fn kill(&mut self) {
+        if let State::Running(pid) = *self.state.get_mut() {
+            // Where SIGCHLD is ignored it is gone by itself, and its number may be another's by now.
+            if let Some(status) = reap(pid, libc::WNOHANG) {
+                *self.state.get_mut() = State::Ended(status);
+                return;
+            }
+            // SAFETY: a child of ours that has not ended, but for the moment since we looked.
+            let killed = unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
+            // It lives on if we have changed our user meanwhile; then it ends with us.
+            if killed && let Some(status) = reap(pid, 0) {
+                *self.state.get_mut() = State::Ended(status);
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// How the child ended, `None` as long as it has not. A parent that ignores SIGCHLD is not told: success, then.
+fn reap(pid: libc::pid_t, flags: i32) -> Option<ExitStatus> {
+    let mut status = 0;
+    loop {
+        // SAFETY: a child of ours; the status is written to a place of ours.
+        match unsafe { libc::waitpid(pid, &mut status, flags) } {
+            0 => return None,
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            _ => return Some(ExitStatus::from_raw(status)),
+        }
+    }
+}
+
+/// The life of the child.
+fn live(parent: libc::pid_t, threads: &[Thread]) -> ! {
+    until_the_end(|| {
+        die_with(parent);
+        leave_the_parents_files();
+        let (first, others) = threads.split_first().expect("a child has a thread");
+        if let Err(errno) = others.iter().try_for_each(Thread::start) {
+            first.board.set_failure(errno);
+            return;
+        }
+        first.serve()
+    })
+}
+
+/// What a thread of the child does, all its life. A panic must not unwind into what was the parent's code.
+fn until_the_end(live: impl FnOnce()) -> ! {
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(live));
+    // As a Rust program ends after a panic.
+    let status = if ended.is_err() { 101 } else { 1 };
+    // SAFETY: ends the process without running anything of the parent's.
+    unsafe { libc::_exit(status) }
+}
+
+/// A thread of the child and what it needs, made by the parent, since the child cannot allocate.
+struct Thread<'a> {
+    board: &'a Board,
+    view: &'a ForkView,
+    slot: usize,
+}
+
+impl Thread<'_> {
+    fn serve(&self) -> ! {
+        self.board.slot(self.slot).serve(|job, arguments, reply| {
+            // SAFETY: the parent put a `Job` there, and this process has the same functions at the same addresses.
+            let job = unsafe { std::mem::transmute::<*mut (), Job>(job) };
+            job(self.view, arguments, reply)
+        })
+    }
+
+    /// The `errno` if there cannot be another thread.
+    fn start(&self) -> Result<(), i32> {
+        extern "C" fn run(thread: *mut c_void) -> *mut c_void {
+            // SAFETY: `start` passes a thread, which lives as long as the process: `live` does not return.
+            until_the_end(|| unsafe { &*thread.cast::<Thread>() }.serve())
+        }
+        sys::faults::check("pthread_create", "").map_err(|_| libc::ENOMEM)?;
+        let mut id = 0;
+        // SAFETY: `run` gets the pointer that it expects, and never unwinds.
+        match unsafe { libc::pthread_create(&mut id, ptr::null(), run, ptr::from_ref(self).cast_mut().cast()) } {
+            0 => Ok(()),
+            errno => Err(errno),
+        }
+    }
+}
+
+static PARENT: AtomicI32 = AtomicI32::new(0);
+
+/// Has the child killed when the parent is gone. The kernel also sends the signal when merely the thread that forked
+/// ends, hence the handler, which looks whether it was that.
+fn die_with(parent: libc::pid_t) {
+    extern "C" fn leave_if_orphaned(_: libc::c_int) {
+        // SAFETY: both calls are made for handlers.
+        unsafe {
+            if libc::getppid() != PARENT.load(Ordering::Relaxed) {
+                libc::_exit(0);
+            }
+        }
+    }
+    PARENT.store(parent, Ordering::Relaxed);
+    // SAFETY: all sets and structures are ours; the handler only makes calls that handlers may make.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = leave_if_orphaned as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGHUP, &action, ptr::null_mut());
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGHUP);
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut blocked);
+        libc::sigdelset(&mut blocked, libc::SIGHUP);
+        libc::sigprocmask(libc::SIG_SETMASK, &blocked, ptr::null_mut());
+    }
+    // The parent may have gone before.
+    leave_if_orphaned(0);
+}
+
+/// What the parent closes shall be closed, although the child lives on; but errors may be written. Nor is the child's
+/// death worth a copy of all memory on disk.
+fn leave_the_parents_files() {
+    let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: nothing here uses the descriptors that are closed. Where the kernel has no close_range, they stay open.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CORE, &no_core);
+        libc::syscall(libc::SYS_close_range, 0, 1, 0);
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0);
+    }
+}

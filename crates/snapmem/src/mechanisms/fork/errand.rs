@@ -1,0 +1,104 @@
+//! A child of the whole process that does one thing with all that was in memory when it was forked.
+//!
+//! What it works on lies in plain memory, prepared by the parent, which may let go of it right after the fork: the child
+//! has pages of its own. What it says goes through memory that both share.
+
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::board::Board;
+use super::child::{Child, ForkView};
+use crate::memory::error::{Error, OutOfMemory};
+use crate::memory::pool::{Alive, Pool};
+use crate::memory::sys::Mapping;
+
+/// What a child is to do.
+///
+/// It runs in a process forked from one with many threads: it must not lock, allocate, print or panic, as a
+/// [`super::Job`] must not.
+pub trait Errand: Send {
+    /// Writes to `reply`, and returns how many bytes of it count.
+    fn run(&mut self, reply: &mut [u8]) -> usize;
+}
+
+/// The parent's end of a child with an errand; the child is killed when this is dropped.
+pub struct ForkedErrand {
+    child: Child,
+    board: Board,
+    reply: Mapping,
+    job: super::Job,
+    errand: usize,
+    /// Only one asks at a time.
+    asking: Mutex<()>,
+    _alive: Alive,
+}
+
+impl ForkedErrand {
+    /// Forks this process. The child waits until it is asked; it can reply with so many bytes at most.
+    pub fn fork<E: Errand>(errand: E, reply_bytes: usize, pool: &Pool) -> Result<ForkedErrand, Error> {
+        let board = Board::new(1)?;
+        let reply = Mapping::common(reply_bytes.max(1))?;
+        // SAFETY: a view of nothing.
+        let view = unsafe { ForkView::new(std::iter::empty()) };
+        let mut errand = Box::new(errand);
+        let place = ptr::from_mut(&mut *errand).expose_provenance();
+        let child = Child::fork(&board, &view)?;
+        // Here the errand goes away. The child has its own, at the same place.
+        drop(errand);
+        let alive = Alive::new(pool, &Arc::default());
+        Ok(ForkedErrand {
+            child,
+            board,
+            reply,
+            job: perform::<E>,
+            errand: place,
+            asking: Mutex::new(()),
+            _alive: alive,
+        })
+    }
+
+    /// Has the child do what it is there for, and waits for what it says.
+    pub fn ask(&self) -> Result<Vec<u8>, Error> {
+        let _one = self.asking.lock();
+        let to = self.reply.part(0, self.reply.len());
+        let arguments = [self.errand as u64, to.expose_provenance() as u64, self.reply.len() as u64, 0];
+        let alive = || self.child.check(&self.board);
+        let said = self.board.slot(0).ask(self.job as *mut (), arguments, &mut [], alive)?;
+        let said = (said as usize).min(self.reply.len());
+        let mut reply = Vec::new();
+        let refused = |_| OutOfMemory::System { call: "malloc", errno: libc::ENOMEM, hint: "" };
+        reply.try_reserve_exact(said).map_err(refused)?;
+        // SAFETY: the mapping has so many bytes, and the child has answered and does not touch them until it is asked again.
+        reply.extend_from_slice(unsafe { std::slice::from_raw_parts(to, said) });
+        Ok(reply)
+    }
+
+    /// Ends the child from any thread: whoever waits for it has an error soon.
+    pub fn end(&self) {
+        self.child.signal_to_end();
+    }
+
+    /// The child's process number, unless it has been found dead.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.pid()
+    }
+}
+
+impl fmt::Debug for ForkedErrand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForkedErrand").field("pid", &self.pid()).finish()
+    }
+}
+
+/// In the child.
+fn perform<E: Errand>(_: &ForkView, [errand, to, bytes, _]: [u64; 4], _: &mut [u8]) -> u64 {
+    let errand = ptr::with_exposed_provenance_mut::<E>(errand as usize);
+    let to = ptr::with_exposed_provenance_mut::<u8>(to as usize);
+    // SAFETY: where the parent had the errand when it forked, this process has it; its only thread is here, and nobody
+    // drops it. The parent does not read the reply before it has the answer.
+    let (errand, reply) = unsafe { (&mut *errand, std::slice::from_raw_parts_mut(to, bytes as usize)) };
+    errand.run(reply) as u64
+}

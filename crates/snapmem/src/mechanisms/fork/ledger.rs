@@ -1,0 +1,75 @@
+//! What the kernel copies for the sake of children, charged to the pool.
+//!
+//! The kernel tells nobody which pages it copies; but all writes are ours, and the first one to a page after a snapshot
+//! is the one that copies. Its cost is booked with the newest child that shares the page and passes to the next older
+//! one when that child ends: an upper bound, since the older one need not share it.
+
+use parking_lot::Mutex;
+
+use crate::memory::error::OutOfMemory;
+use crate::memory::pool::{Charge, Pool};
+
+pub struct Ledger {
+    books: Mutex<Books>,
+    pool: Pool,
+}
+
+struct Books {
+    charge: Charge,
+    /// Ascending by epoch.
+    children: Vec<Entry>,
+}
+
+struct Entry {
+    epoch: u64,
+    regions: Vec<usize>,
+    booked: u64,
+    /// Bytes of its regions: it cannot have copies of more.
+    most: u64,
+}
+
+impl Ledger {
+    pub fn new(pool: &Pool) -> Ledger {
+        Ledger { books: Mutex::new(Books { charge: pool.charge(), children: Vec::new() }), pool: pool.clone() }
+    }
+
+    /// A child of that epoch shares these regions, of so many bytes in all.
+    pub fn begin(&self, epoch: u64, regions: Vec<usize>, most: u64) {
+        self.books.lock().children.push(Entry { epoch, regions, booked: 0, most });
+        self.pool.snapshot_born();
+    }
+
+    pub fn end(&self, epoch: u64) {
+        let mut books = self.books.lock();
+        let at = books.children.binary_search_by_key(&epoch, |entry| entry.epoch).expect("a child ends once");
+        let booked = books.children.remove(at).booked;
+        let passed = at.checked_sub(1).map_or(0, |older| {
+            let older = &mut books.children[older];
+            let passed = booked.min(older.most - older.booked);
+            older.booked += passed;
+            passed
+        });
+        let rest = books.charge.bytes() - (booked - passed);
+        books.charge.set(rest).expect("less than before fits");
+        self.pool.snapshot_died();
+    }
+
+    /// Books a page of the region that is about to be written for the first time since `newest`, the newest child that
+    /// shared the region. Returns whether any child may share it.
+    pub fn book(&self, region: usize, newest: u64, bytes: u64) -> Result<bool, OutOfMemory> {
+        let mut books = self.books.lock();
+        let sharing = |entry: &Entry| entry.epoch <= newest && entry.regions.contains(&region);
+        let Some(at) = books.children.iter().rposition(sharing) else { return Ok(false) };
+        let room = books.children[at].most - books.children[at].booked;
+        let (booked, sum) = (bytes.min(room), books.charge.bytes() + bytes.min(room));
+        books.charge.set(sum)?;
+        books.children[at].booked += booked;
+        self.pool.count_copied(bytes);
+        Ok(true)
+    }
+
+    /// Children alive that share the region.
+    pub fn sharing(&self, region: usize) -> u64 {
+        self.books.lock().children.iter().filter(|entry| entry.regions.contains(&region)).count() as u64
+    }
+}

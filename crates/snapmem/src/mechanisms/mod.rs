@@ -1,0 +1,23 @@
+//! The snapshot mechanisms, a file or folder for each; docs/snapshots.md compares them.
+//!
+//! | file | a snapshot is |
+//! |---|---|
+//! | `physical` | a copy of all memory |
+//! | `rewired` | pages of a file, mapped one by one |
+//! | `scoot` | a file mapped shared and mapped privately |
+//! | `vm_snapshot`, `mremap_cow` | private memory that a patched kernel duplicates; `kernel_cow` is what both share |
+//! | `frames` | reference counts of runs, copied on write in user space |
+//! | `epochs` | versions of runs, told apart by when they were written |
+//! | `lazy` | made when it is needed, by any of the others |
+//! | `fork` | another process |
+
+pub mod epochs;
+pub mod fork;
+pub mod frames;
+mod kernel_cow;
+pub mod lazy;
+pub mod mremap_cow;
+pub mod physical;
+pub mod rewired;
+pub mod scoot;
+pub mod vm_snapshot;

@@ -1,0 +1,57 @@
+//! mremap with MREMAP_COW (thesis §4.2), which kernel-patch/ adds to Linux.
+//!
+//! MREMAP_DONTUNMAP moves the pages to a new mapping and leaves an empty one behind; with MREMAP_COW the pages stay in
+//! both, and the kernel copies a page when either side first writes to it. Each piece of a region is one mapping for the
+//! kernel, as mremap asks.
+
+#![allow(unsafe_code)]
+
+use crate::mechanisms::kernel_cow::{self, KernelCowRegion};
+use crate::memory::error::Error;
+use crate::memory::pool::Pool;
+use crate::memory::sys::{Mapping, faults};
+
+const MISSING: &str = "this kernel has no MREMAP_COW: see kernel-patch/";
+
+const MREMAP_COW: libc::c_int = 8;
+
+/// Whether this kernel has the flag.
+pub(crate) fn probe() -> Result<(), Error> {
+    kernel_cow::probe(duplicate, &[libc::EINVAL], MISSING)
+}
+
+/// Without pages at first. Runs are made of whole pages.
+pub(crate) fn region(pool: &Pool, run_bytes: usize) -> Result<KernelCowRegion, Error> {
+    KernelCowRegion::new(pool, run_bytes, duplicate)
+}
+
+fn duplicate(origin: &Mapping, bytes: usize) -> Result<Mapping, Error> {
+    faults::check("mremap(MREMAP_COW)", "")?;
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP | MREMAP_COW;
+    let anywhere = 0usize;
+    // The C library's mremap passes the new address on only with flags that it knows.
+    // SAFETY: with MREMAP_COW the origin stays what it is, and a kernel without the flag does nothing; what is returned
+    // is a new mapping of so many bytes.
+    unsafe {
+        let start = libc::syscall(libc::SYS_mremap, origin.part(0, bytes), bytes, bytes, flags, anywhere);
+        Mapping::from_call(start, bytes, "mremap(MREMAP_COW)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    const RUN: usize = 16 << 10;
+
+    /// With the flag the whole mechanism is tested, without it that it says so.
+    #[test]
+    fn works_or_says_why_not() {
+        let _others_may = testing::AREAS.read();
+        match probe() {
+            Ok(()) => testing::all(RUN, |pool| Box::new(region(pool, RUN).unwrap())),
+            Err(error) => assert_eq!(error.to_string(), "this kernel has no MREMAP_COW: see kernel-patch/"),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! AnKer's system call (§5, appendix A), which kernel-patch/ adds to Linux.
+//!
+//! `void *vm_snapshot(void *src, size_t length)` maps a range of private memory a second time: the page tables are
+//! copied, both sides write-protected, and the kernel copies a page when either side first writes to it. A snapshot
+//! costs one call for each piece of the region, and a first write one page fault.
+
+#![allow(unsafe_code)]
+
+use crate::mechanisms::kernel_cow::{self, KernelCowRegion};
+use crate::memory::error::Error;
+use crate::memory::pool::Pool;
+use crate::memory::sys::{Mapping, faults};
+
+const MISSING: &str = "this kernel has no vm_snapshot: see kernel-patch/";
+
+/// Its number on x86-64, the only architecture that has one.
+const NUMBER: libc::c_long = 548;
+
+/// Whether this kernel has the call.
+pub(crate) fn probe() -> Result<(), Error> {
+    // A sandbox may answer to an unknown number with EPERM.
+    kernel_cow::probe(duplicate, &[libc::ENOSYS, libc::EPERM], MISSING)
+}
+
+/// Without pages at first. Runs are made of whole pages.
+pub(crate) fn region(pool: &Pool, run_bytes: usize) -> Result<KernelCowRegion, Error> {
+    KernelCowRegion::new(pool, run_bytes, duplicate)
+}
+
+fn duplicate(origin: &Mapping, bytes: usize) -> Result<Mapping, Error> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return Err(Error::Unavailable(MISSING));
+    }
+    faults::check("vm_snapshot", "")?;
+    // SAFETY: the call changes nothing about the origin's content; what it returns is a new mapping of so many bytes.
+    unsafe { Mapping::from_call(libc::syscall(NUMBER, origin.part(0, bytes), bytes), bytes, "vm_snapshot") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    const RUN: usize = 16 << 10;
+
+    /// With the call the whole mechanism is tested, without it that it says so.
+    #[test]
+    fn works_or_says_why_not() {
+        let _others_may = testing::AREAS.read();
+        match probe() {
+            Ok(()) => testing::all(RUN, |pool| Box::new(region(pool, RUN).unwrap())),
+            Err(error) => assert_eq!(error.to_string(), "this kernel has no vm_snapshot: see kernel-patch/"),
+        }
+    }
+}

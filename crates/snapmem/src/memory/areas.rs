@@ -1,0 +1,87 @@
+//! A count of the kernel's mapped areas (VMAs) that mechanisms use up.
+
+use std::fs;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::memory::error::Error;
+
+/// Areas left to the rest of the process, which would not survive without: code, stacks, large allocations.
+const SPARE: usize = 4096;
+
+/// What Linux allows where nobody has changed it.
+const DEFAULT_LIMIT: usize = 65_530;
+
+const HINT: &str = "the process has come near vm.max_map_count mapped areas: raise it, \
+                    for example by sysctl -w vm.max_map_count=1048576";
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static LIMIT: AtomicUsize = AtomicUsize::new(0);
+
+/// Areas that somebody claims, given back when dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Areas(usize);
+
+impl Areas {
+    pub fn count(&self) -> usize {
+        self.0
+    }
+
+    /// Changes the claim; on error it stays what it was. Lowering it cannot fail.
+    pub fn set(&mut self, count: usize) -> Result<(), Error> {
+        if count > self.0 {
+            let more = count - self.0;
+            let claim = |limit: usize| {
+                let fits = |used: usize| used.checked_add(more).filter(|&sum| sum <= limit.saturating_sub(SPARE));
+                IN_USE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+            };
+            // The limit may have been raised since it was read.
+            if !claim(LIMIT.load(Ordering::Relaxed)) && !claim(read_limit()) {
+                return Err(Error::System {
+                    call: "mmap",
+                    source: io::Error::from_raw_os_error(libc::ENOMEM),
+                    hint: HINT,
+                });
+            }
+            self.0 = count;
+        } else {
+            self.restore(count);
+        }
+        Ok(())
+    }
+
+    /// Sets the claim to what it was before, whether there is room or not.
+    pub fn restore(&mut self, count: usize) {
+        IN_USE.fetch_add(count.wrapping_sub(self.0), Ordering::Relaxed);
+        self.0 = count;
+    }
+}
+
+impl Drop for Areas {
+    fn drop(&mut self) {
+        IN_USE.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+fn read_limit() -> usize {
+    let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    let limit = text.trim().parse().unwrap_or(DEFAULT_LIMIT);
+    LIMIT.store(limit, Ordering::Relaxed);
+    limit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_the_system_s_less_what_others_need() {
+        let mut areas = Areas::default();
+        areas.set(3).unwrap();
+        let refused = areas.set(read_limit()).unwrap_err().to_string();
+        assert!(refused.contains("sysctl -w vm.max_map_count"), "{refused}");
+        assert_eq!(areas.count(), 3);
+        areas.set(1).unwrap();
+        assert_eq!(areas.count(), 1);
+    }
+}

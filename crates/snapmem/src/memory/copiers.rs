@@ -1,0 +1,135 @@
+//! Threads that stand ready to copy frames.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+
+use parking_lot::Mutex;
+
+use crate::memory::error::OutOfMemory;
+use crate::memory::pool::{FrameRef, Pool};
+use crate::memory::streaming;
+use crate::memory::sys::with_signals_blocked;
+
+/// Frames that a thread takes on at a time.
+const BATCH: usize = 8;
+/// More threads than this do not copy faster on any machine seen so far: memory is the limit.
+const MOST: usize = 4;
+/// A larger copy would push everything else out of the caches, itself included.
+const STREAMED: usize = 8 << 20;
+
+/// A crew of threads, one of which is whoever asks for copies.
+#[derive(Debug)]
+pub(crate) struct Copiers {
+    helpers: Mutex<Vec<Sender<Task>>>,
+}
+
+/// A helper's share in a job, if it comes in time.
+struct Task {
+    job: Weak<Job>,
+    done: SyncSender<()>,
+}
+
+impl Copiers {
+    /// `threads` in all. Where the system refuses a thread there are fewer.
+    pub fn new(threads: usize) -> Copiers {
+        Copiers { helpers: Mutex::new((1..threads).map_while(|_| start_helper()).collect()) }
+    }
+
+    /// The crew that all regions share: as many threads as there are cores, within reason.
+    pub fn shared() -> Arc<Copiers> {
+        static SHARED: OnceLock<Arc<Copiers>> = OnceLock::new();
+        let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
+        SHARED.get_or_init(|| Arc::new(Copiers::new(cores().min(MOST)))).clone()
+    }
+
+    /// Copies all frames. They are moved in and out, so that the helpers can have a share in them meanwhile.
+    pub fn copy(&self, frames: &mut Vec<FrameRef>, pool: &Pool) -> Result<Vec<FrameRef>, OutOfMemory> {
+        pool.cushioned()?;
+        let mut copies = Vec::new();
+        let bytes = (frames.len() * size_of::<OnceLock<FrameRef>>()) as u64;
+        copies
+            .try_reserve_exact(frames.len())
+            .map_err(|_| OutOfMemory::Limit { wanted: bytes, limit: pool.limit() })?;
+        copies.resize_with(frames.len(), OnceLock::new);
+        let large = frames.iter().map(|frame| frame.len()).sum::<usize>() > STREAMED;
+        let mut job = Arc::new(Job {
+            frames: std::mem::take(frames),
+            copies,
+            copy: if large { streaming::copy } else { <[u8]>::copy_from_slice },
+            next: AtomicUsize::new(0),
+            refused: OnceLock::new(),
+            pool: pool.clone(),
+        });
+        // With a place for everyone: a helper shall not need memory to say that it is done.
+        let (done, some_done) = mpsc::sync_channel(MOST);
+        // A lone batch is copied before a helper has woken up.
+        if job.frames.len() > BATCH {
+            let mut helpers = self.helpers.lock();
+            // A helper that has gone does not take its task; the others do its work.
+            helpers.retain(|helper| helper.send(Task { job: Arc::downgrade(&job), done: done.clone() }).is_ok());
+        }
+        drop(done);
+        job.work();
+        // Helpers at work still share the job; those that have not begun will find it gone.
+        let job = loop {
+            match Arc::try_unwrap(job) {
+                Ok(job) => break job,
+                Err(shared) => job = shared,
+            }
+            let _ = some_done.recv();
+        };
+        *frames = job.frames;
+        match job.refused.into_inner() {
+            Some(refused) => Err(refused),
+            None => Ok(job.copies.into_iter().map(|copy| copy.into_inner().expect("all are copied")).collect()),
+        }
+    }
+}
+
+fn start_helper() -> Option<Sender<Task>> {
+    let (send, tasks) = mpsc::channel::<Task>();
+    let work = move || {
+        for Task { job, done } in tasks {
+            if let Some(job) = job.upgrade() {
+                job.work();
+                drop(job);
+                // Nobody may be waiting any more.
+                let _ = done.send(());
+            }
+        }
+    };
+    let builder = thread::Builder::new().name("snapmem copier".into());
+    with_signals_blocked(|| builder.spawn(work)).ok().map(|_| send)
+}
+
+/// Frames to copy and their copies.
+struct Job {
+    frames: Vec<FrameRef>,
+    copies: Vec<OnceLock<FrameRef>>,
+    /// From its second argument to its first.
+    copy: fn(&mut [u8], &[u8]),
+    /// Index of the first frame that nobody has taken on yet.
+    next: AtomicUsize,
+    refused: OnceLock<OutOfMemory>,
+    pool: Pool,
+}
+
+impl Job {
+    fn work(&self) {
+        while self.refused.get().is_none() {
+            let from = self.next.fetch_add(BATCH, Ordering::Relaxed);
+            let to = self.frames.len().min(from + BATCH);
+            if from >= to {
+                return;
+            }
+            for i in from..to {
+                match self.pool.copy_by(self.copy, &self.frames[i]) {
+                    Ok(copy) => drop(self.copies[i].set(copy)),
+                    Err(refused) => drop(self.refused.set(refused)),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What can go wrong: always an error, never an abort, and everything is as it was before the call. But where the system,
+//! not the pool, has nothing left at all, and threads that help with copies compete for it, an abort is possible.
+
+use std::io;
+use std::process::ExitStatus;
+
+/// There is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OutOfMemory {
+    /// The pool's limit is reached, or the system has no memory to give.
+    #[error("no room for {wanted} bytes more within the limit of {limit} bytes")]
+    Limit { wanted: u64, limit: u64 },
+    /// The system refused a call that a mechanism needs: for memory, mapped areas, open files.
+    #[error("{call} failed: {}{}{hint}", io::Error::from_raw_os_error(*errno), if hint.is_empty() { "" } else { "; " })]
+    System {
+        call: &'static str,
+        errno: i32,
+        /// What the administrator can do, or nothing.
+        hint: &'static str,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The pool's limit is reached, or the system has no memory to give.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+    /// The system refused a call.
+    #[error("{call} failed: {source}{}{hint}", if hint.is_empty() { "" } else { "; " })]
+    System {
+        call: &'static str,
+        source: io::Error,
+        /// What the administrator can do, or nothing.
+        hint: &'static str,
+    },
+    /// A snapshot by fork has lost its process.
+    #[error("the snapshot's process has ended: {0}")]
+    ChildEnded(ExitStatus),
+    /// The mechanism cannot work here at all.
+    #[error("{0}")]
+    Unavailable(&'static str),
+}
+
+/// For who does not care which of the two could not be had.
+impl From<Error> for OutOfMemory {
+    fn from(error: Error) -> OutOfMemory {
+        let refused = |call, errno, hint| OutOfMemory::System { call, errno, hint };
+        match error {
+            Error::OutOfMemory(refused) => refused,
+            Error::System { call, source, hint } => refused(call, source.raw_os_error().unwrap_or(libc::ENOMEM), hint),
+            Error::Unavailable(why) => refused("the snapshot mechanism", libc::ENOSYS, why),
+            Error::ChildEnded(_) => refused("the snapshot's process", libc::ESRCH, ""),
+        }
+    }
+}
+
+impl Error {
+    /// The last call's error, read from `errno`.
+    pub(crate) fn last(call: &'static str, hint: &'static str) -> Error {
+        Error::System { call, source: io::Error::last_os_error(), hint }
+    }
+}

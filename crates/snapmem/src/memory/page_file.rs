@@ -1,0 +1,159 @@
+//! A file in memory as a store of single pages.
+//!
+//! Pages that are given back wait for the next one who needs a page, as the pool's warm frames do and within the same
+//! bounds. Beyond those their memory goes back to the system, and only their place in the file is kept.
+
+use crate::memory::error::Error;
+use crate::memory::pool::{Charge, Pool};
+use crate::memory::sys::{MemFd, PAGE};
+
+/// The file's length grows by so many pages; it costs nothing until they are touched.
+const STEP: usize = 4096;
+
+#[derive(Debug)]
+pub(crate) struct PageFile {
+    fd: MemFd,
+    /// Pages that the file has room for, and how many have been handed out.
+    room: usize,
+    end: usize,
+    /// Pages with memory that nobody uses.
+    warm: Vec<usize>,
+    /// Places without memory.
+    empty: Vec<usize>,
+    /// For all pages with memory.
+    charge: Charge,
+    pool: Pool,
+}
+
+impl PageFile {
+    pub fn new(pool: &Pool) -> Result<PageFile, Error> {
+        let (fd, charge, pool) = (MemFd::new()?, pool.charge(), pool.clone());
+        Ok(PageFile { fd, room: 0, end: 0, warm: Vec::new(), empty: Vec::new(), charge, pool })
+    }
+
+    pub fn fd(&self) -> &MemFd {
+        &self.fd
+    }
+
+    /// So many places that follow one another, without memory and not charged yet; returns the first.
+    pub fn places(&mut self, pages: usize) -> Result<usize, Error> {
+        let (first, end) = (self.end, self.end + pages);
+        if end > self.room {
+            let room = end + STEP;
+            self.fd.set_len(room * PAGE)?;
+            self.room = room;
+        }
+        self.end = end;
+        Ok(first)
+    }
+
+    /// Charges memory that is about to be touched.
+    pub fn charge(&mut self, pages: usize) -> Result<(), Error> {
+        Ok(self.charge.set(self.charge.bytes() + (pages * PAGE) as u64)?)
+    }
+
+    /// Takes back what [`PageFile::charge`] did.
+    pub fn uncharge(&mut self, pages: usize) {
+        let bytes = self.charge.bytes() - (pages * PAGE) as u64;
+        self.charge.set(bytes).expect("a claim can always be lowered");
+    }
+
+    /// Gives back what places that were never handed out for use may have got of memory.
+    pub fn forget(&self, first: usize, pages: usize) {
+        // What is not given back now is at the latest with the file.
+        let _ = self.fd.discard(first * PAGE, pages * PAGE);
+    }
+
+    /// A page with that content.
+    pub fn take(&mut self, content: &[u8]) -> Result<usize, Error> {
+        if let Some(&page) = self.warm.last() {
+            self.fd.write_at(page * PAGE, content)?;
+            self.warm.pop();
+            self.charge.set_warm((self.warm.len() * PAGE) as u64);
+            return Ok(page);
+        }
+        self.charge(1)?;
+        let page = self.empty.pop().map_or_else(|| self.places(1), Ok).inspect_err(|_| self.uncharge(1))?;
+        self.fd.write_at(page * PAGE, content).inspect_err(|_| {
+            self.empty.push(page);
+            self.uncharge(1);
+        })?;
+        Ok(page)
+    }
+
+    /// Pages that nobody uses or maps any more.
+    pub fn give_back(&mut self, pages: impl IntoIterator<Item = usize>) {
+        let before = self.warm.len();
+        self.warm.extend(pages);
+        let room = (self.pool.room_for_warm() / PAGE as u64) as usize;
+        self.discard_down_to(before + room.min(self.warm.len() - before));
+    }
+
+    /// Gives the memory of all unused pages back.
+    pub fn cool(&mut self) {
+        self.discard_down_to(0);
+    }
+
+    fn discard_down_to(&mut self, keep: usize) {
+        let mut surplus = self.warm.split_off(keep);
+        self.charge.set_warm((keep * PAGE) as u64);
+        surplus.sort_unstable();
+        for stretch in surplus.chunk_by(|page, next| page + 1 == *next) {
+            match self.fd.discard(stretch[0] * PAGE, stretch.len() * PAGE) {
+                Ok(()) => {
+                    self.empty.extend_from_slice(stretch);
+                    self.uncharge(stretch.len());
+                }
+                // They stay what they were.
+                Err(_) => self.warm.extend_from_slice(stretch),
+            }
+        }
+        self.charge.set_warm((self.warm.len() * PAGE) as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::sys::faults;
+
+    /// Pages charged, and how many of them are in use.
+    fn charged(file: &PageFile) -> (u64, u64) {
+        (file.charge.bytes() / PAGE as u64, file.pool.used() / PAGE as u64)
+    }
+
+    #[test]
+    fn pages_are_used_again_and_cool_at_the_limit() {
+        let pool = Pool::new(64 * PAGE as u64);
+        let mut file = PageFile::new(&pool).unwrap();
+        let pages: Vec<_> = (0..20).map(|i| file.take(&[i; PAGE]).unwrap()).collect();
+        assert_eq!(charged(&file), (20, 20));
+        file.give_back(pages.iter().copied());
+        // An eighth of the limit may be warm.
+        assert_eq!(charged(&file), (8, 0));
+        let again = file.take(&[1; PAGE]).unwrap();
+        assert!(pages.contains(&again));
+        assert_eq!(charged(&file), (8, 1));
+        file.cool();
+        assert_eq!(charged(&file), (1, 1));
+        assert!(pages.contains(&file.take(&[1; PAGE]).unwrap()));
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_had_leaves_all_as_it_was() {
+        let pool = Pool::new(2 * PAGE as u64);
+        let mut file = PageFile::new(&pool).unwrap();
+        for call in 0..2 {
+            let _armed = faults::fail_call(call);
+            file.take(&[1; PAGE]).unwrap_err();
+            assert_eq!(charged(&file), (0, 0));
+        }
+        let page = file.take(&[1; PAGE]).unwrap();
+        file.take(&[1; PAGE]).unwrap();
+        file.take(&[1; PAGE]).unwrap_err();
+        let armed = faults::fail_call(0);
+        file.give_back([page]);
+        assert!(armed.fired());
+        assert_eq!(charged(&file), (2, 1));
+    }
+}

@@ -1,0 +1,495 @@
+//! Frames of memory: shared, counted, limited, and kept warm.
+//!
+//! A frame's first touch costs page faults, which are dearer than copying it. Frames that are given back therefore wait
+//! on a list per size (powers of two) for the next one who asks. The list is bounded, and emptied before the limit
+//! refuses anybody. Others may keep memory warm in the same way ([`KeepsWarm`]).
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::panic::RefUnwindSafe;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::memory::error::OutOfMemory;
+use crate::memory::run::Run;
+use crate::memory::slabs;
+
+/// Alignment of every frame: a cache line, and what Arrow asks for.
+const ALIGN: usize = 64;
+/// Frames of 2^0 up to 2^(CLASSES - 1) bytes are kept warm, larger and odd ones are not.
+const CLASSES: usize = 21;
+/// Warm memory: at most this, and at most an eighth of the limit.
+const MAX_WARM: u64 = 256 << 20;
+
+/// So much must be there for the small things that belong to frames and snapshots: where the system has no memory for
+/// them, Rust aborts.
+const CUSHION: usize = 16 << 10;
+
+/// Where all memory comes from; clones are the same pool.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: u64,
+    /// Frames in use, warm frames and charges.
+    held: AtomicU64,
+    warm_bytes: AtomicU64,
+    warm: Mutex<[Vec<Block>; CLASSES]>,
+    keepers: Mutex<Vec<Weak<dyn KeepsWarm>>>,
+    snapshots: AtomicU64,
+    copied: AtomicU64,
+}
+
+impl Pool {
+    pub fn new(limit: u64) -> Pool {
+        Pool(Arc::new(Shared {
+            limit,
+            held: AtomicU64::new(0),
+            warm_bytes: AtomicU64::new(0),
+            warm: Mutex::new([const { Vec::new() }; CLASSES]),
+            keepers: Mutex::default(),
+            snapshots: AtomicU64::new(0),
+            copied: AtomicU64::new(0),
+        }))
+    }
+
+    /// A frame of zeros.
+    pub fn frame(&self, bytes: usize) -> Result<FrameRef, OutOfMemory> {
+        let (mut block, fresh) = self.0.take(bytes)?;
+        if !fresh {
+            block.fill(0);
+        }
+        Ok(self.wrap(block))
+    }
+
+    /// A frame of whatever bytes.
+    pub(crate) fn any_frame(&self, bytes: usize) -> Result<FrameRef, OutOfMemory> {
+        let (block, _) = self.0.take(bytes)?;
+        Ok(self.wrap(block))
+    }
+
+    /// A private frame with the same content, made because a snapshot shares the original.
+    pub(crate) fn copy(&self, of: &[u8]) -> Result<FrameRef, OutOfMemory> {
+        self.copy_by(<[u8]>::copy_from_slice, of)
+    }
+
+    /// As [`Pool::copy`], by a function that copies from its second argument to its first.
+    pub(crate) fn copy_by(&self, copy: fn(&mut [u8], &[u8]), of: &[u8]) -> Result<FrameRef, OutOfMemory> {
+        let (mut block, _) = self.0.take(of.len())?;
+        if let Err(refused) = self.0.cushioned() {
+            self.0.give_back(block);
+            return Err(refused);
+        }
+        copy(&mut block, of);
+        self.count_copied(of.len() as u64);
+        Ok(self.wrap(block))
+    }
+
+    /// Whether the system has memory for small things yet; to be asked before some are made.
+    pub(crate) fn cushioned(&self) -> Result<(), OutOfMemory> {
+        self.0.cushioned()
+    }
+
+    fn wrap(&self, block: Block) -> FrameRef {
+        let (start, bytes) = (block.start, block.bytes);
+        FrameRef { frame: Arc::new(Frame { block: Some(block), pool: self.0.clone() }), start, bytes }
+    }
+
+    /// A claim on the limit, at first of nothing, for memory that lies elsewhere.
+    pub fn charge(&self) -> Charge {
+        Charge { pool: self.0.clone(), bytes: 0, warm: 0 }
+    }
+
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Bytes in use: frames and charges, without what merely waits to be used again.
+    pub fn used(&self) -> u64 {
+        self.0.held.load(Ordering::Relaxed).saturating_sub(self.0.warm_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that are not in use.
+    pub fn room(&self) -> u64 {
+        self.limit().saturating_sub(self.used())
+    }
+
+    /// Bytes copied so far because a snapshot shared them.
+    pub fn copied(&self) -> u64 {
+        self.0.copied.load(Ordering::Relaxed)
+    }
+
+    /// Snapshots alive.
+    pub fn snapshots(&self) -> u64 {
+        self.0.snapshots.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that the system, or a mechanism outside the pool, copied because a snapshot shared them.
+    pub fn count_copied(&self, bytes: u64) {
+        self.0.copied.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Asks `keeper` from now on to give its warm memory back before the limit refuses anybody.
+    pub(crate) fn may_cool(&self, keeper: Weak<dyn KeepsWarm>) {
+        let mut keepers = self.0.keepers.lock();
+        keepers.retain(|keeper| keeper.strong_count() > 0);
+        keepers.push(keeper);
+    }
+
+    /// Bytes that may yet be kept warm.
+    pub(crate) fn room_for_warm(&self) -> u64 {
+        self.0.room_for_warm()
+    }
+
+    pub(crate) fn snapshot_born(&self) {
+        self.0.snapshots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn snapshot_died(&self) {
+        self.0.snapshots.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn cushioned(&self) -> Result<(), OutOfMemory> {
+        let layout = Layout::from_size_align(CUSHION, ALIGN).expect("a constant");
+        // SAFETY: the layout has a size; what was allocated is given back at once.
+        let there = unsafe {
+            let piece = std::hint::black_box(alloc(layout));
+            (!piece.is_null()).then(|| dealloc(piece, layout)).is_some()
+        };
+        if there { Ok(()) } else { Err(self.refusal(CUSHION as u64)) }
+    }
+
+    /// A block and whether it is all zeros. After a fresh one the cushion is still there; warm ones cost the system
+    /// nothing, and looking for the cushion can make an allocator tidy up.
+    fn take(&self, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
+        if let Some(class) = class(bytes) {
+            let mut warm = self.warm.lock();
+            if let Some(block) = warm[class].pop() {
+                self.warm_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+                return Ok((block, false));
+            }
+        }
+        self.reserve(bytes as u64)?;
+        match Block::new(bytes) {
+            Some(block) if self.cushioned().is_ok() => Ok(block),
+            _ => {
+                self.release(bytes as u64);
+                Err(self.refusal(bytes as u64))
+            }
+        }
+    }
+
+    fn give_back(&self, block: Block) {
+        let bytes = block.len() as u64;
+        if let Some(class) = class(block.len())
+            && bytes <= self.room_for_warm()
+        {
+            let mut warm = self.warm.lock();
+            if warm[class].try_reserve(1).is_ok() {
+                warm[class].push(block);
+                self.warm_bytes.fetch_add(bytes, Ordering::Relaxed);
+                return;
+            }
+        }
+        drop(block);
+        self.release(bytes);
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), OutOfMemory> {
+        let claim = || {
+            let fits = |held: u64| held.checked_add(bytes).filter(|&sum| sum <= self.limit);
+            self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        };
+        if claim() {
+            return Ok(());
+        }
+        self.cool();
+        if claim() { Ok(()) } else { Err(self.refusal(bytes)) }
+    }
+
+    fn room_for_warm(&self) -> u64 {
+        MAX_WARM.min(self.limit / 8).saturating_sub(self.warm_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Frees all that is warm.
+    fn cool(&self) {
+        let blocks = std::mem::replace(&mut *self.warm.lock(), [const { Vec::new() }; CLASSES]);
+        let bytes = blocks.iter().flatten().map(|block| block.len() as u64).sum();
+        drop(blocks);
+        self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.release(bytes);
+        let keepers: Vec<_> = self.keepers.lock().iter().filter_map(Weak::upgrade).collect();
+        keepers.iter().for_each(|keeper| keeper.cool());
+    }
+
+    fn release(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn refusal(&self, wanted: u64) -> OutOfMemory {
+        OutOfMemory::Limit { wanted, limit: self.limit }
+    }
+}
+
+fn class(bytes: usize) -> Option<usize> {
+    let class = bytes.trailing_zeros() as usize;
+    (bytes.is_power_of_two() && class < CLASSES).then_some(class)
+}
+
+/// A frame, shared by all clones of the reference. Its memory returns to the pool with the last of them.
+#[derive(Clone, Debug)]
+pub struct FrameRef {
+    frame: Arc<Frame>,
+    /// The frame's bytes, at hand without a look at the frame.
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a reference gives access to the frame's block only, which may be sent and shared.
+unsafe impl Send for FrameRef {}
+// SAFETY: as above.
+unsafe impl Sync for FrameRef {}
+
+impl FrameRef {
+    #[inline]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(crate) fn strong_count(&self) -> usize {
+        Arc::strong_count(&self.frame)
+    }
+
+    /// The frame as a run, which nobody can write to any more.
+    pub fn into_run(self) -> Run {
+        let (start, bytes, owner) = (self.start, self.bytes, self.frame);
+        // SAFETY: the frame keeps the bytes; it is shared with the run from now on, and a shared frame is not written.
+        unsafe { Run::new(start, bytes, owner) }
+    }
+
+    /// The bytes for writing, if nobody else holds the frame.
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut [u8]> {
+        Arc::get_mut(&mut self.frame)?;
+        // SAFETY: nobody else holds the frame, and we are borrowed for writing.
+        Some(unsafe { self.get_mut_unchecked() })
+    }
+
+    /// As [`FrameRef::get_mut`], without asking.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else holds the frame.
+    #[inline]
+    pub(crate) unsafe fn get_mut_unchecked(&mut self) -> &mut [u8] {
+        // SAFETY: `bytes` initialised bytes, kept by `frame`; the caller ensures that nobody else looks at them.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Deref for FrameRef {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `bytes` initialised bytes, kept by `frame`; writing takes an exclusive borrow of the only reference.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+// A frame's bytes do not change while it is shared, so a panic elsewhere cannot leave them half changed.
+impl RefUnwindSafe for FrameRef {}
+
+#[derive(Debug)]
+struct Frame {
+    /// `None` only while it is being dropped.
+    block: Option<Block>,
+    pool: Arc<Shared>,
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.pool.give_back(block);
+        }
+    }
+}
+
+/// One live snapshot in the counts of its pool and of its region.
+#[derive(Debug)]
+pub(crate) struct Alive {
+    pool: Pool,
+    of_region: Arc<AtomicU64>,
+}
+
+impl Alive {
+    pub fn new(pool: &Pool, of_region: &Arc<AtomicU64>) -> Alive {
+        pool.snapshot_born();
+        of_region.fetch_add(1, Ordering::Relaxed);
+        Alive { pool: pool.clone(), of_region: of_region.clone() }
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.of_region.fetch_sub(1, Ordering::Relaxed);
+        self.pool.snapshot_died();
+    }
+}
+
+/// Memory outside the pool that merely waits to be used again.
+pub(crate) trait KeepsWarm: Send + Sync {
+    /// Frees it and gives its charge back, as far as possible without waiting: the caller may hold any lock.
+    fn cool(&self);
+}
+
+/// Part of the limit, in the name of memory that lies outside the pool. Given back when dropped.
+#[derive(Debug)]
+pub struct Charge {
+    pool: Arc<Shared>,
+    bytes: u64,
+    /// How many of the bytes are merely warm.
+    warm: u64,
+}
+
+impl Charge {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Changes the claim; on error it stays what it was.
+    pub fn set(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        if bytes > self.bytes {
+            self.pool.reserve(bytes - self.bytes)?;
+        } else {
+            self.pool.release(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Says how many of the claimed bytes are not in use but warm.
+    pub(crate) fn set_warm(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.bytes);
+        self.pool.warm_bytes.fetch_add(bytes.wrapping_sub(self.warm), Ordering::Relaxed);
+        self.warm = bytes;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set_warm(0);
+        self.pool.release(self.bytes);
+    }
+}
+
+/// Owned, aligned, initialised memory.
+#[derive(Debug)]
+struct Block {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a block owns its memory exclusively, as a Box<[u8]> does.
+unsafe impl Send for Block {}
+// SAFETY: as above; `&Block` only allows reading.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn layout(bytes: usize) -> Option<Layout> {
+        Layout::from_size_align(bytes, ALIGN).ok().filter(|layout| layout.size() > 0)
+    }
+
+    /// A block and whether it is all zeros; `None` if the system has no memory to give.
+    fn new(bytes: usize) -> Option<(Block, bool)> {
+        if slabs::are_for(bytes) {
+            return slabs::take(bytes).map(|(start, is_zero)| (Block { start, bytes }, is_zero));
+        }
+        let layout = Block::layout(bytes)?;
+        // SAFETY: the layout's size is not zero; a null result becomes `None`.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some((Block { start, bytes }, true))
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `bytes` initialised bytes, owned by us, borrowed as long as `self` is.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Block {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes us the only one.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if slabs::are_for(self.bytes) {
+            // SAFETY: taken in `new` with this very size, and not used after.
+            unsafe { slabs::give_back(self.start, self.bytes) };
+        } else if let Some(layout) = Block::layout(self.bytes) {
+            // SAFETY: allocated in `new` with this very layout, and not used after.
+            unsafe { dealloc(self.start.as_ptr(), layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_counts_frames_and_charges_and_gives_all_back() {
+        let pool = Pool::new(1 << 20);
+        let mut charge = pool.charge();
+        charge.set(1 << 19).unwrap();
+        let frame = pool.frame(1 << 19).unwrap();
+        assert_eq!(frame.as_ptr() as usize % ALIGN, 0);
+        let refused = pool.frame(64).unwrap_err();
+        assert_eq!(refused, OutOfMemory::Limit { wanted: 64, limit: 1 << 20 });
+        assert!(charge.set((1 << 19) + 1).is_err());
+        assert_eq!((charge.bytes(), pool.used()), (1 << 19, 1 << 20));
+        drop((frame, charge));
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn warm_frames_are_zeroed_again_and_yield_to_other_sizes() {
+        let pool = Pool::new(1 << 20);
+        for size in [1 << 10, 1 << 12, 1 << 14, 1 << 16] {
+            let mut frame = pool.frame(size).unwrap();
+            frame.get_mut().unwrap().fill(7);
+            drop(frame);
+            assert!(pool.frame(size).unwrap().iter().all(|&byte| byte == 0));
+        }
+        assert_eq!(pool.used(), 0);
+        assert!(pool.0.warm_bytes.load(Ordering::Relaxed) > 0);
+        pool.frame(1 << 20).unwrap();
+        assert_eq!(pool.0.warm_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_an_error() {
+        let pool = Pool::new(u64::MAX);
+        assert!(pool.frame(isize::MAX as usize - 128).is_err());
+        assert!(pool.frame(usize::MAX - 64).is_err());
+        assert_eq!(pool.used(), 0);
+    }
+}
