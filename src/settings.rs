@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 use pgrx::{GucContext, GucEnum, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
-use protocol::mechanism::{self, NAMES};
+use protocol::mechanism::NAMES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum Route {
@@ -34,7 +34,7 @@ pub enum FloatAggregates {
     Heap,
 }
 
-/// How the engine snapshots its columns: a place in [`mechanism::NAMES`].
+/// How the engine snapshots its columns: a place in [`NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanism(usize);
 
@@ -46,7 +46,7 @@ impl Mechanism {
     }
 }
 
-/// [`mechanism::NAMES`] as PostgreSQL reads them, and the entry that ends them.
+/// [`NAMES`] as PostgreSQL reads them, and the entry that ends them.
 struct Entries([pg_sys::config_enum_entry; NAMES.len() + 1]);
 
 // SAFETY: the entries are constant, and so are the names that they point to.

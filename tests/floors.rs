@@ -40,6 +40,12 @@ const HOUSES: &[House] = &[
         folder: "crates/olap/src/operators",
         floors: &[&["join", "order", "scan", "shared", "unfold", "window"], &["group"]],
     },
+    House {
+        folder: "crates/colstore/src",
+        floors: &[&["base"], &["cells"], &["read", "rows"], &["table"], &["store"]],
+    },
+    House { folder: "crates/plan/src", floors: &[&["values"], &["base"], &["functions"], &["algebra"], &["words"]] },
+    House { folder: "crates/snapmem/src", floors: &[&["memory"], &["mechanisms"], &["mechanism"], &["extents"]] },
 ];
 
 /// A file: its module's path from the root of its crate, and what is read of it.

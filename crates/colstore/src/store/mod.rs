@@ -42,7 +42,7 @@ pub struct Store {
     pub(crate) looks: u64,
     events: Vec<ToWorker>,
     delays: Delays,
-    clock: Clock,
+    pub(crate) clock: Clock,
     changes_applied: u64,
     /// Every view holds a clone.
     alive: Arc<()>,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::algebra::expr::{Expr, Literal};
+use crate::algebra::expr::Expr;
 use crate::algebra::rel::{Rel, SortKey};
 use crate::base::types::Type;
 

@@ -7,7 +7,6 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
