@@ -14,7 +14,7 @@ use crate::note::{Content, Note, PREFIX};
 use crate::pg::decoding::{Action, Change, Commit, Follow, Message};
 use crate::pg::memory::Scratch;
 use crate::pg::relation::{Historic, OpenRelation};
-use crate::pg::tuple::OnDisk;
+use crate::pg::tuple::{OnDisk, RowEncoder};
 
 /// The relation id in invalidations that means "all".
 const ALL_RELATIONS: u32 = 0;
@@ -44,6 +44,33 @@ struct Transaction {
     list_truncated: bool,
     /// Tables that must start anew: truncated, or with a change that does not fit the known layout.
     void: HashSet<u32>,
+    /// The identity that was last found to be the mirror's.
+    identity: Option<RowIdentity>,
+}
+
+/// How the rows of a relation are identified at a moment: an index never changes its columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct RowIdentity {
+    relid: u32,
+    full: bool,
+    index: pg_sys::Oid,
+}
+
+impl Transaction {
+    /// Whether the rows of a relation are identified, just now, as the mirror's are. DDL may change that and change it
+    /// back within the transaction. In between an update that logs no old key may yet have changed the mirror's.
+    fn has_identity(&mut self, encoder: &RowEncoder, relation: &OpenRelation) -> bool {
+        let now = RowIdentity {
+            relid: relation.oid().to_u32(),
+            full: relation.has_full_identity(),
+            index: relation.identity_index(),
+        };
+        if self.identity != Some(now) {
+            let same = encoder.identifies_by(now.full, &relation.identity_attributes());
+            self.identity = same.then_some(now);
+        }
+        self.identity.is_some()
+    }
 }
 
 impl Follower {
@@ -65,17 +92,20 @@ impl Follower {
     /// Returns false if the change does not fit the known layout. That happens after DDL in the same transaction; at
     /// its commit the table starts anew.
     fn row_change(&mut self, change: Change<'_>) -> bool {
-        let relid = change.relid.to_u32();
+        let relid = change.relation.oid().to_u32();
         let Some(encoder) = self.registry.encoder(relid) else {
             return true;
         };
         if self.transaction.void.contains(&relid) {
             return true;
         }
+        if change.among_ddl && !self.transaction.has_identity(encoder, change.relation) {
+            return false;
+        }
         let (row, key) = (&mut self.row, &mut self.key);
         row.clear();
         key.clear();
-        let Some(mut encoder) = encoder.fitting(change.descriptor) else {
+        let Some(mut encoder) = encoder.fitting(change.relation.descriptor()) else {
             return false;
         };
         let message = match (change.action, change.old, change.new) {
@@ -143,12 +173,12 @@ impl Follow for Follower {
     }
 
     fn change(&mut self, change: Change<'_>) {
-        if change.relid == self.registry.list() {
+        if change.relation.oid() == self.registry.list() {
             return self.list_change(change);
         }
         let scratch = self.scratch;
         if !scratch.with(|| self.row_change(change)) {
-            self.transaction.void.insert(change.relid.to_u32());
+            self.transaction.void.insert(change.relation.oid().to_u32());
         }
     }
 

@@ -13,8 +13,8 @@ use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::memory::{Scratch, in_context};
-use super::relation::Historic;
-use super::tuple::{Descriptor, Tuple};
+use super::relation::{Historic, OpenRelation};
+use super::tuple::Tuple;
 use super::{compat, session, snapshot, symbols, transaction};
 
 /// Errors in `XLogPageReadCB`'s language: no more WAL for now.
@@ -45,8 +45,10 @@ pub enum Action {
 /// A change of a row.
 #[derive(Clone, Copy)]
 pub struct Change<'a> {
-    pub relid: pg_sys::Oid,
-    pub descriptor: Descriptor<'a>,
+    /// As it was defined when the row was changed.
+    pub relation: &'a OpenRelation,
+    /// Whether the transaction changes the catalog, too. Otherwise it has not redefined the relation.
+    pub among_ddl: bool,
     pub action: Action,
     /// The logged part of the row's old version.
     pub old: Option<Tuple<'a>>,
@@ -261,15 +263,17 @@ unsafe extern "C-unwind" fn begin<F: Follow>(
 #[pg_guard]
 unsafe extern "C-unwind" fn change<F: Follow>(
     context: *mut pg_sys::LogicalDecodingContext,
-    _txn: *mut pg_sys::ReorderBufferTXN,
+    txn: *mut pg_sys::ReorderBufferTXN,
     relation: pg_sys::Relation,
     change: *mut pg_sys::ReorderBufferChange,
 ) {
     use pg_sys::ReorderBufferChangeType::*;
-    // SAFETY: called by the decoder with its context, an open relation and one of its changes, whose tuples are of the
-    // relation.
+    // SAFETY: called by the decoder with its context, the top-level transaction, an open relation and one of its
+    // changes, whose tuples are of the relation.
     unsafe {
-        let descriptor = Descriptor::new((*relation).rd_att);
+        let relation = OpenRelation::borrowed(relation);
+        let descriptor = relation.descriptor();
+        let among_ddl = (*txn).txn_flags & pg_sys::RBTXN_HAS_CATALOG_CHANGES != 0;
         let action = match (*change).action {
             REORDER_BUFFER_CHANGE_INSERT => Action::Insert,
             REORDER_BUFFER_CHANGE_UPDATE => Action::Update,
@@ -278,8 +282,8 @@ unsafe extern "C-unwind" fn change<F: Follow>(
         };
         let (old, new) = compat::changed_rows(change);
         let tuple = |tuple| Tuple::new(tuple, descriptor);
-        let (relid, old, new) = ((*relation).rd_id, old.map(tuple), new.map(tuple));
-        follower::<F>(context).change(Change { relid, descriptor, action, old, new });
+        let (old, new) = (old.map(tuple), new.map(tuple));
+        follower::<F>(context).change(Change { relation: &relation, among_ddl, action, old, new });
     }
 }
 

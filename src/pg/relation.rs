@@ -205,7 +205,7 @@ impl OpenRelation {
     }
 
     /// The index that is its replica identity; an invalid oid without one.
-    pub(super) fn identity_index(&self) -> pg_sys::Oid {
+    pub fn identity_index(&self) -> pg_sys::Oid {
         // SAFETY: the relation is open.
         unsafe { pg_sys::RelationGetReplicaIndex(self.0) }
     }

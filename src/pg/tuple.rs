@@ -118,6 +118,12 @@ impl RowEncoder {
         RowEncoder { columns: columns.collect(), key, full, new: Arrays::default(), old: Arrays::default() }
     }
 
+    /// Whether the layout identifies rows as a whole, or by these columns, in the order of their numbers.
+    pub fn identifies_by(&self, full: bool, columns: &[i16]) -> bool {
+        let key = self.key.iter().map(|&position| self.columns[position as usize].attnum);
+        full == self.full && (full || columns.iter().copied().eq(key))
+    }
+
     /// `None`: tuples with this descriptor cannot be read as the layout says. Within a transaction that alters the
     /// table its later rows cannot.
     pub fn fitting<'e>(&'e mut self, descriptor: Descriptor<'e>) -> Option<Fitting<'e>> {

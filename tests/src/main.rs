@@ -36,6 +36,7 @@ mod ordered;
 mod patched_kernel;
 mod powers;
 mod ranges;
+mod redefined;
 mod refusals;
 mod registered;
 mod regress;
@@ -83,6 +84,7 @@ fn main() -> std::process::ExitCode {
         ("interrupts", interrupts::TESTS),
         ("registered", registered::TESTS),
         ("following", following::TESTS),
+        ("redefined", redefined::TESTS),
         ("snapshots", snapshots::TESTS),
         ("mechanisms", mechanisms::TESTS),
         ("nesting", nesting::TESTS),
