@@ -367,14 +367,17 @@ pub fn want(database: pg_sys::Oid) {
     wake_launcher();
 }
 
-/// Called by a capture worker when it starts.
-pub fn announce_worker(database: pg_sys::Oid) -> bool {
+/// Called by a capture worker when it starts: the state that its database is in. `None`: there is no room for it.
+pub fn announce_worker(database: pg_sys::Oid) -> Option<DatabaseState> {
     let number = compat::own_process_number();
     let pid = session::pid();
+    let mut state = None;
     update_database(database, |d| {
         d.worker_proc = number;
         d.worker_pid = pid;
-    })
+        state = Some(d.state);
+    });
+    state
 }
 
 /// Called when a capture worker's process ends, however it ends.

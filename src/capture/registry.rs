@@ -279,9 +279,4 @@ impl Registry {
             }
         }
     }
-
-    /// When the worker ends, its loaders have nobody to load for.
-    pub fn stop_loaders(&self) {
-        self.loaders.iter().for_each(|loader| loader.process.terminate());
-    }
 }

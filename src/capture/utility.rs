@@ -77,7 +77,13 @@ fn database_in_the_way(tree: Tree<'_>, statement: Node<'_>) -> Option<pg_sys::Oi
     }
     let database = catalog::database(name).filter(|&database| database != session::database())?;
     shared::database(database)?;
-    compat::owns_database(database).then_some(database)
+    let allowed = match statement.cast::<pg_sys::CreatedbStmt>() {
+        // Templates may be copied by others, too.
+        Some(_) if catalog::is_template(database) => session::may_create_databases(),
+        Some(_) => session::may_create_databases() && compat::owns_database(database),
+        None => compat::owns_database(database),
+    };
+    allowed.then_some(database)
 }
 
 fn option<'a>(tree: Tree<'a>, options: *mut pg_sys::List, name: &CStr) -> Option<&'a pg_sys::DefElem> {

@@ -42,17 +42,20 @@ const LIST_RETRY: Duration = Duration::from_secs(5);
 pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
     let database = pg_sys::Oid::from(database.value() as u32);
     process::begin();
-    process::connect(database);
-    // SAFETY: a plain registration; runs when everything else of this process (the slot above all) is cleaned up.
-    unsafe { pg_sys::on_shmem_exit(Some(left), database.into()) };
-    if !shared::announce_worker(database) {
+    // Who wants the database for himself must know of this process before it is in there.
+    let Some(state) = shared::announce_worker(database) else {
         ereport!(
             PgLogLevel::LOG,
             PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
             "pg_anker: too many databases have mirrored tables"
         );
         return;
+    };
+    process::at_exit(move || left(database));
+    if state == DatabaseState::Suspended {
+        return;
     }
+    process::connect(database);
     let blame = move |reason: &str| set_state(database, DatabaseState::Backoff, reason);
     process::telling_errors(|| follow(database), blame);
 }
@@ -213,7 +216,6 @@ impl Capture {
     /// none to mirror is no reason to try again at once.
     fn stop(&mut self) {
         let registry = &self.decoder.follower().registry;
-        registry.stop_loaders();
         shared::retain_tables(self.database, |_| false);
         match registry.has_held_any() {
             true => set_state(self.database, DatabaseState::Wanted, ""),
@@ -249,9 +251,9 @@ fn random_token() -> u64 {
 }
 
 /// Called when the process is gone except for its place in the proc array: slot dropped, engine dying with us.
-#[pg_guard]
-unsafe extern "C-unwind" fn left(_code: std::ffi::c_int, database: pg_sys::Datum) {
-    let database = pg_sys::Oid::from(database.value() as u32);
+fn left(database: pg_sys::Oid) {
+    // They have nobody to load for, and would be in the way of who wants the database for himself.
+    process::terminate_started();
     // Before another worker can start: its engine makes a new one.
     let _ = std::fs::remove_file(client::socket_path(database));
     shared::worker_left(database);

@@ -92,6 +92,16 @@ pub fn database_name(database: pg_sys::Oid) -> Option<String> {
     cached([database.into()], |row: &pg_sys::FormData_pg_database| text_of(&row.datname))
 }
 
+/// Whether others than its owner may copy a database.
+pub fn is_template(database: pg_sys::Oid) -> bool {
+    cached([database.into()], |row: &pg_sys::FormData_pg_database| row.datistemplate).unwrap_or(false)
+}
+
+/// Whether a role was given the right to create databases.
+pub fn creates_databases(role: pg_sys::Oid) -> bool {
+    cached([role.into()], |row: &pg_sys::FormData_pg_authid| row.rolcreatedb).unwrap_or(false)
+}
+
 /// Whether a function's body is SQL, which may take the place of a call.
 pub fn is_written_in_sql(function: pg_sys::Oid) -> bool {
     const SQL: u32 = 14;
@@ -193,6 +203,12 @@ unsafe impl Cached for pg_sys::FormData_pg_namespace {
 unsafe impl Cached for pg_sys::FormData_pg_database {
     type Keys = [pg_sys::Datum; 1];
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::DATABASEOID;
+}
+
+// SAFETY: pg_authid by oid.
+unsafe impl Cached for pg_sys::FormData_pg_authid {
+    type Keys = [pg_sys::Datum; 1];
+    const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::AUTHOID;
 }
 
 // SAFETY: pg_index by the index.

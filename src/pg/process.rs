@@ -1,5 +1,6 @@
 //! Background workers of ours: how they are described, started, watched and told to stop.
 
+use std::cell::RefCell;
 use std::ffi::CStr;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
@@ -32,6 +33,17 @@ pub struct Worker {
     handle: *mut pg_sys::BackgroundWorkerHandle,
 }
 
+thread_local! {
+    /// The workers that this process has started and still knows.
+    static STARTED: RefCell<Vec<*mut pg_sys::BackgroundWorkerHandle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Tells all workers that this process has started to end.
+pub fn terminate_started() {
+    // SAFETY: handles of workers that were not dropped.
+    STARTED.with_borrow(|all| all.iter().for_each(|&handle| unsafe { pg_sys::TerminateBackgroundWorker(handle) }));
+}
+
 impl Worker {
     /// `None`: max_worker_processes is reached.
     pub fn start(program: Program, database: pg_sys::Oid, extra: &Extra) -> Option<Worker> {
@@ -47,7 +59,11 @@ impl Worker {
             let started = pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle);
             pg_sys::MemoryContextSwitchTo(outer);
             // Made only if there is one: what is dropped is freed.
-            if started { Some(Worker { handle }) } else { None }
+            if !started {
+                return None;
+            }
+            STARTED.with_borrow_mut(|all| all.push(handle));
+            Some(Worker { handle })
         }
     }
 
@@ -67,6 +83,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        STARTED.with_borrow_mut(|all| all.retain(|&handle| handle != self.handle));
         // SAFETY: allocated in TopMemoryContext by `start`, and not used again.
         unsafe { pg_sys::pfree(self.handle.cast()) };
     }
@@ -131,6 +148,19 @@ pub fn begin() {
         compat::handle_signal(pg_sys::SIGHUP as i32, Some(symbols::SignalHandlerForConfigReload));
         pg_sys::BackgroundWorkerUnblockSignals();
     }
+}
+
+/// Runs `work` when the process ends, unless it is killed. It runs behind what is registered later, and before the
+/// process gives up its place among the server's.
+pub fn at_exit<F: FnOnce() + 'static>(work: F) {
+    #[pg_guard]
+    unsafe extern "C-unwind" fn run<F: FnOnce()>(_code: std::ffi::c_int, work: pg_sys::Datum) {
+        // SAFETY: made below; called once.
+        let work = unsafe { Box::from_raw(work.cast_mut_ptr::<F>()) };
+        work();
+    }
+    // SAFETY: a plain registration.
+    unsafe { pg_sys::on_shmem_exit(Some(run::<F>), Box::into_raw(Box::new(work)).into()) };
 }
 
 /// Connects to a database as the bootstrap superuser; with an invalid oid to none, and only shared catalogs can be

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use pgrx::prelude::*;
 
-use super::symbols;
 use super::tree::{Node, Tree};
+use super::{catalog, symbols};
 
 /// A variable of the server's.
 macro_rules! variable {
@@ -53,6 +53,12 @@ calls! {
     statement_start => GetCurrentStatementStartTimestamp() -> i64;
     /// The encoding of the database; fixed for the life of a connected process.
     encoding => GetDatabaseEncoding() -> i32;
+}
+
+/// Whether the current user may create databases. In a transaction.
+pub fn may_create_databases() -> bool {
+    // SAFETY: a plain call.
+    is_superuser() || catalog::creates_databases(unsafe { pg_sys::GetUserId() })
 }
 
 /// Whether the session's transaction, or a subtransaction of it, has this number.

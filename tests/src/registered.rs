@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use bench::cluster::{Options, wait_until};
+use bench::cluster::{Cluster, Options, wait_until};
 use bench::{Result, anker};
 use postgres::{Client, NoTls};
 
@@ -25,6 +25,8 @@ tests![
     a_full_house_of_worker_processes_is_said_and_waited_for,
     what_changes_while_the_slot_is_made_is_known,
     a_database_comes_back_from_a_drop_that_fails,
+    a_worker_that_is_just_starting_makes_way,
+    who_may_copy_a_template_can,
     timeouts_of_clients_end_no_worker,
 ];
 
@@ -380,6 +382,75 @@ fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()>
     anker::wait_live(&mut session, "t", LIVE)?;
     drop(session);
     Ok(client.batch_execute("DROP DATABASE third")?)
+}
+
+/// A database with a mirrored table.
+fn create_mirrored(cluster: &Cluster, client: &mut Client, name: &str) -> Result<()> {
+    client.batch_execute(&format!("CREATE DATABASE {name}"))?;
+    let mut session = cluster.connect_to(name)?;
+    anker::create_extension(&mut session)?;
+    session.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    anker::mirror(&mut session, &["t"], LIVE)
+}
+
+/// The worker is in the database, and waits for a lock before it has said so.
+fn a_worker_that_is_just_starting_makes_way(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    create_mirrored(&cluster, &mut client, "second")?;
+    // A process reads this catalog while it connects.
+    let (mut locker, mut watcher) = (cluster.connect()?, cluster.connect()?);
+    let worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pg_anker capture worker'";
+    let starts = |watcher: &mut Client| {
+        let waiting = "SELECT pid FROM pg_locks WHERE relation = 'pg_db_role_setting'::regclass AND NOT granted";
+        Ok(!anker::text_rows(watcher, waiting)?.is_empty())
+    };
+    for sql in ["ALTER DATABASE second RENAME TO third", "CREATE DATABASE fourth TEMPLATE third", "DROP DATABASE third"]
+    {
+        let there = wait_until(LIVE, || Ok(!anker::text_rows(&mut watcher, worker)?.is_empty()))?;
+        ensure!(there, "no worker");
+        locker.batch_execute("BEGIN; LOCK TABLE pg_db_role_setting IN ACCESS EXCLUSIVE MODE")?;
+        client.batch_execute(&format!("SELECT pg_terminate_backend(pid, 10000) FROM ({worker}) AS workers"))?;
+        ensure!(wait_until(LIVE, || starts(&mut watcher))?, "no worker starts");
+        // DROP and CREATE DATABASE read the catalog themselves, when nobody is in their way any more.
+        let done = std::thread::scope(|scope| {
+            let statement = scope.spawn(|| client.batch_execute(sql));
+            let made_way = wait_until(LIVE, || Ok(!starts(&mut watcher)? || statement.is_finished()));
+            let released = locker.batch_execute("COMMIT");
+            (made_way, released, statement.join().expect("no panic"))
+        });
+        let (made_way, released, done) = done;
+        made_way?;
+        released?;
+        done.map_err(|e| format!("{sql}: {}", bench::describe(&e)))?;
+    }
+    Ok(())
+}
+
+fn who_may_copy_a_template_can(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    create_mirrored(&cluster, &mut client, "pattern")?;
+    client.batch_execute("CREATE ROLE maker LOGIN CREATEDB; CREATE ROLE nobody LOGIN")?;
+    let mut maker = cluster.connect_as("maker")?;
+    let mut watched = cluster.connect()?;
+    let worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pg_anker capture worker'";
+    let before = anker::text_rows(&mut watched, worker)?;
+    ensure!(before.len() == 1, "workers: {before:?}");
+    // Who may not copy it does not stop its worker.
+    let mut nobody = cluster.connect_as("nobody")?;
+    for session in [&mut nobody, &mut maker] {
+        ensure!(session.batch_execute("CREATE DATABASE copied TEMPLATE pattern").is_err(), "a database was copied");
+        ensure!(anker::text_rows(&mut watched, worker)? == before, "the worker has made way");
+    }
+    client.batch_execute("ALTER DATABASE pattern IS_TEMPLATE true")?;
+    ensure!(nobody.batch_execute("CREATE DATABASE copied TEMPLATE pattern").is_err(), "a database was copied");
+    ensure!(anker::text_rows(&mut watched, worker)? == before, "the worker has made way");
+    maker.batch_execute("CREATE DATABASE copied TEMPLATE pattern")?;
+    for database in ["pattern", "copied"] {
+        let mut session = cluster.connect_to(database)?;
+        anker::wait_live(&mut session, "t", LIVE).map_err(|e| format!("{database}: {e}"))?;
+        same(&mut session, "SELECT id FROM t WHERE anker.olap()")?;
+    }
+    Ok(())
 }
 
 /// Loader and worker wait for locks, and work for longer than this.
