@@ -3,6 +3,7 @@
 //! Everything comes from the server's caches, so that backend (under its lock), loader (under its lock) and capture
 //! worker (under the historic snapshot of decoding) compute the same from the same definition.
 
+use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pgrx::prelude::*;
@@ -12,6 +13,8 @@ use crate::pg::catalog::{self, text_of};
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
 use crate::pg::value::{self, Form};
+
+pub const EXTENSION: &CStr = c"pg_anker";
 
 /// A column that the mirror does not have.
 #[derive(Clone, Debug)]
@@ -32,6 +35,16 @@ pub struct Described {
 pub struct NotMirrorable {
     pub message: String,
     pub hint: Option<String>,
+}
+
+/// Describes an open relation that is to be mirrored from now on.
+pub fn describe_new(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
+    let is_ours = |ours| catalog::belongs_to(ours, pg_sys::RelationRelationId, relation.oid());
+    // Their changes go elsewhere.
+    if catalog::extension(EXTENSION).is_some_and(is_ours) {
+        return Err(NotMirrorable { message: "pg_anker's own tables cannot be mirrored".into(), hint: None });
+    }
+    describe(relation)
 }
 
 /// Describes an open relation.

@@ -139,17 +139,12 @@ fn check_server() {
 
 /// An error if the table, a part of the whole or itself, cannot be mirrored; tells what of it will not be.
 fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
-    // Its changes go elsewhere.
-    if list() == Some(part) {
-        let message = "the list of mirrored tables cannot be mirrored";
-        report(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
-    }
     let relation = OpenRelation::lock(part);
     let of = |what: String| match part == whole.oid() {
         true => what,
         false => format!("\"{}\", a part of \"{}\": {what}", relation.name(), whole.name()),
     };
-    match layout::describe(&relation) {
+    match layout::describe_new(&relation) {
         Ok(described) => {
             for column in described.excluded {
                 notice!("{}", of(format!("column \"{}\" is not mirrored: {}", column.name, column.reason)));

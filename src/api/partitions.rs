@@ -97,7 +97,7 @@ fn is_wanted(part: pg_sys::Oid) -> bool {
 /// A table, with its own parts if it has some, becomes part of a mirrored one.
 fn mirror_part(new: pg_sys::Oid) {
     for relid in relation::family(new, Lock::Read) {
-        let described = layout::describe(&OpenRelation::locked(relid));
+        let described = layout::describe_new(&OpenRelation::locked(relid));
         match described {
             Ok(_) => _ = list_part(relid),
             Err(reason) => warning!("table \"{}\" is not mirrored: {}", relation_name(relid), reason.message),

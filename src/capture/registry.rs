@@ -138,7 +138,7 @@ impl Registry {
         };
         let (generation, now) = (shared::next_generation(), Instant::now());
         let again = self.tables.was_followed(relid);
-        match layout::describe(&relation) {
+        match layout::describe_new(&relation) {
             Ok(described) => {
                 let placed = shared::update_table(self.database, relid.into(), |t| {
                     t.state = TableState::Loading;

@@ -9,6 +9,7 @@ use pgrx::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::clean_snapshot;
+use crate::layout::EXTENSION;
 use crate::note::{Content, Note};
 use crate::pg::process::{self, Extra};
 use crate::pg::relation::{self, Lock, OpenRelation};
@@ -16,7 +17,6 @@ use crate::pg::rows::{self, Rows};
 use crate::pg::tuple::Tuple;
 use crate::pg::{catalog, snapshot, transaction};
 
-const EXTENSION: &CStr = c"pg_anker";
 const SCHEMA: &CStr = c"anker";
 const TABLE: &CStr = c"mirrored";
 const PARENTS: &CStr = c"mirrored_parents";

@@ -27,6 +27,7 @@ tests![
     a_database_comes_back_from_a_drop_that_fails,
     a_worker_that_is_just_starting_makes_way,
     who_may_copy_a_template_can,
+    the_extensions_own_tables_are_not_mirrored,
     timeouts_of_clients_end_no_worker,
 ];
 
@@ -450,6 +451,28 @@ fn who_may_copy_a_template_can(context: &Context) -> Result<()> {
         anker::wait_live(&mut session, "t", LIVE).map_err(|e| format!("{database}: {e}"))?;
         same(&mut session, "SELECT id FROM t WHERE anker.olap()")?;
     }
+    Ok(())
+}
+
+fn the_extensions_own_tables_are_not_mirrored(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    for table in ["anker.mirrored", "anker.mirrored_parents"] {
+        let answer = ask(&mut client, &format!("SELECT anker.mirror('{table}')"))?;
+        let refused = matches!(&answer, Answer::Error { message, .. } if message.contains("own tables"));
+        ensure!(refused, "{table}: {answer:?}");
+        client.execute("INSERT INTO anker.mirrored VALUES ($1::text::regclass)", &[&table])?;
+    }
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let sql = "SELECT relation, state, reason FROM anker.tables WHERE relation <> 't'::regclass ORDER BY 1";
+    let mut shown = Vec::new();
+    let refused = wait_until(LIVE, || {
+        shown = anker::text_rows(&mut client, sql)?;
+        let unsupported = |row: &String| row.ends_with("|unsupported|pg_anker's own tables cannot be mirrored");
+        Ok(shown.len() == 2 && shown.iter().all(unsupported))
+    })?;
+    ensure!(refused, "anker.tables shows {shown:?}");
+    same(&mut client, "SELECT count(*) FROM anker.mirrored WHERE anker.olap()")?;
     Ok(())
 }
 
