@@ -9,10 +9,12 @@
 //! errors jump over everything else.
 
 use std::cell::RefCell;
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
@@ -23,10 +25,12 @@ use protocol::request::{Hello, Refusal};
 use crate::pg::catalog::relation_name;
 use crate::pg::{session, wait};
 
-/// Directory of the sockets, below the data directory, which is every server process's working directory.
-/// pg_basebackup passes over names that begin as this one does, and pg_rewind over such files in a directory: it
-/// could not read a socket.
-pub const SOCKET_DIRECTORY: &str = "pgsql_tmp_anker";
+/// Directory of the sockets, below the data directory, which is every server process's working directory. It is
+/// PostgreSQL's own, and its programs pass over its contents. In a directory that is ours alone pg_rewind could neither
+/// see a socket nor remove it.
+const SOCKET_DIRECTORY: &str = "pg_stat_tmp";
+/// Directory of our files. pg_basebackup passes over names that begin as this one does, pg_rewind removes such files.
+pub const FILE_DIRECTORY: &str = "pgsql_tmp_anker";
 /// An engine that sends nothing for so long where we wait for it, or takes nothing of what we send, hangs. One that is
 /// busy says that it is there once a second ([`frame::ALIVE_INTERVAL`]).
 const SILENCE: Duration = Duration::from_secs(10);
@@ -38,7 +42,19 @@ const STANDSTILL: Duration = Duration::from_secs(1);
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 pub fn socket_path(database: pg_sys::Oid) -> String {
-    format!("{SOCKET_DIRECTORY}/pgsql_tmp_{}.sock", database.to_u32())
+    format!("{SOCKET_DIRECTORY}/pgsql_tmp_anker_{}.sock", database.to_u32())
+}
+
+/// The sockets that there are, of living engines or not.
+pub fn sockets() -> impl Iterator<Item = PathBuf> {
+    let ours = |path: &PathBuf| path.extension().is_some_and(|e| e == "sock");
+    // Without the directory there are none.
+    fs::read_dir(SOCKET_DIRECTORY).into_iter().flatten().flatten().map(|entry| entry.path()).filter(ours)
+}
+
+/// Where the engine puts what does not fit into its memory.
+pub fn disk_path(database: pg_sys::Oid) -> String {
+    format!("{FILE_DIRECTORY}/pgsql_tmp_{}.disk", database.to_u32())
 }
 
 pub struct Engine {

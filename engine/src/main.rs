@@ -67,7 +67,8 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     let settings = Settings::from_text(&std::env::var(env::SETTINGS).map_err(|e| format!("{}: {e}", env::SETTINGS))?)?;
     let Snapshots { mechanism, forks } = snapshots(&settings.mechanism)
         .unwrap_or_else(|reason| control.end_with(&ToWorker::NoMechanism { name: settings.mechanism.clone(), reason }));
-    let path = PathBuf::from(std::env::var_os(env::SOCKET).ok_or_else(|| format!("{} is not set", env::SOCKET))?);
+    let path_of = |name| std::env::var_os(name).map(PathBuf::from).ok_or_else(|| format!("{name} is not set"));
+    let (path, disk_path) = (path_of(env::SOCKET)?, path_of(env::DISK)?);
     let listener = server::listen(&path).map_err(|e| format!("cannot listen at {}: {e}", path.display()))?;
 
     let urgency = Urgency::behind(settings.query_nice);
@@ -80,10 +81,8 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         .build()?;
     let olap = olap::Runtime::new(olap::RuntimeOptions {
         memory_bytes: settings.query_memory_bytes,
-        disk: (settings.query_disk_bytes > 0).then(|| {
-            // Beside the socket, under a name that copies of the data directory pass over, too.
-            olap::DiskOptions::new(path.with_extension("disk"), settings.query_disk_bytes, settings.query_memory_bytes)
-        }),
+        disk: (settings.query_disk_bytes > 0)
+            .then(|| olap::DiskOptions::new(disk_path, settings.query_disk_bytes, settings.query_memory_bytes)),
         threads: settings.query_threads,
     });
     let stats = Arc::new(Stats::default());

@@ -13,7 +13,7 @@ use pgrx::prelude::*;
 use protocol::control::ToWorker;
 use protocol::env;
 
-use crate::client::{SOCKET_DIRECTORY, socket_path};
+use crate::client::{FILE_DIRECTORY, disk_path, socket_path};
 use crate::pg::session;
 use crate::settings;
 
@@ -32,9 +32,9 @@ pub struct EngineProcess {
 impl EngineProcess {
     /// Starts the engine with the ring's descriptor. It says Hello when it listens.
     pub fn start(database: pg_sys::Oid, ring: &OwnedFd) -> Result<EngineProcess, String> {
-        match DirBuilder::new().mode(0o700).create(SOCKET_DIRECTORY) {
+        match DirBuilder::new().mode(0o700).create(FILE_DIRECTORY) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(format!("could not create directory \"{SOCKET_DIRECTORY}\": {e}"));
+                return Err(format!("could not create directory \"{FILE_DIRECTORY}\": {e}"));
             }
             _ => {}
         }
@@ -48,6 +48,7 @@ impl EngineProcess {
             .env(env::RING_FD, inherited[0].to_string())
             .env(env::CONTROL_FD, inherited[1].to_string())
             .env(env::SOCKET, socket_path(database))
+            .env(env::DISK, disk_path(database))
             .env(env::SETTINGS, settings::engine_settings().to_text())
             .stdin(Stdio::null());
         // SAFETY: between fork and exec only async-signal-safe calls are made, and no memory is allocated.

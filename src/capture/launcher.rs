@@ -48,10 +48,9 @@ fn remove_stale_sockets() {
     if shared::databases().iter().any(|database| database.worker_pid != 0) {
         return;
     }
-    // Without the directory there is nothing to remove; what cannot be removed is in nobody's way but an engine's,
-    // which then says so.
-    for socket in fs::read_dir(client::SOCKET_DIRECTORY).into_iter().flatten().flatten() {
-        let _ = fs::remove_file(socket.path());
+    for socket in client::sockets() {
+        // What cannot be removed is in nobody's way but an engine's, which then says so.
+        let _ = fs::remove_file(socket);
     }
 }
 

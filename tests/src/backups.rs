@@ -8,7 +8,7 @@ use bench::{Result, anker};
 use crate::flagged::same;
 use crate::runner::{Context, ensure, tests};
 
-tests![base_backup_and_rewind_pass_over_the_engines_socket];
+tests![base_backup_and_rewind_pass_over_the_engines_socket, a_crashed_server_can_be_rewound_to_one_without_an_engine];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -45,5 +45,33 @@ fn base_backup_and_rewind_pass_over_the_engines_socket(context: &Context) -> Res
         Ok(anker::analyzed(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?.as_deref() == Some("engine"))
     })?;
     ensure!(live, "no mirror after pg_rewind");
+    same(&mut client, "SELECT count(*), sum(id) FROM t WHERE anker.olap()").map(drop)
+}
+
+/// What the engine of the crashed server has left lies where the other one has no directory.
+fn a_crashed_server_can_be_rewound_to_one_without_an_engine(context: &Context) -> Result<()> {
+    let old = context.cluster_with(&Options::default().set("wal_log_hints", "on").set("wal_keep_size", "512MB"))?;
+    let mut client = old.connect()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)")?;
+    let (new, _) = old.standby()?;
+    new.resume()?;
+    new.promote()?;
+    let mut there = new.connect()?;
+    there.batch_execute("INSERT INTO t VALUES (2001)")?;
+    anker::create_extension(&mut client)?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    drop(client);
+    old.stop(Stop::Immediate)?;
+    there.batch_execute("CHECKPOINT")?;
+    let said = old.rewind_to(&new)?;
+    ensure!(!said.contains("could not"), "pg_rewind says: {said}");
+    drop(there);
+    new.stop(Stop::Fast)?;
+    old.resume()?;
+    let mut client = old.connect()?;
+    let rows = anker::text_rows(&mut client, "SELECT id FROM t WHERE id > 1000")?;
+    ensure!(rows == ["2001"], "after pg_rewind: {rows:?}");
+    anker::create_extension(&mut client)?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
     same(&mut client, "SELECT count(*), sum(id) FROM t WHERE anker.olap()").map(drop)
 }

@@ -247,7 +247,7 @@ impl Impostor {
     fn new(cluster: &Cluster, client: &mut Client) -> Result<Impostor> {
         let database: u32 =
             client.query_one("SELECT oid FROM pg_database WHERE datname = current_database()", &[])?.get(0);
-        let socket: PathBuf = cluster.data().join(format!("pgsql_tmp_anker/pgsql_tmp_{database}.sock"));
+        let socket: PathBuf = cluster.data().join(format!("pg_stat_tmp/pgsql_tmp_anker_{database}.sock"));
         fs::remove_file(&socket)?;
         let listener = UnixListener::bind(&socket)?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o666))?;

@@ -151,7 +151,7 @@ fn a_full_listen_queue_is_waited_for_with_interrupts(context: &Context) -> Resul
     let (cluster, mut client) = with_table(context, 1000)?;
     let engine = anker::engine_pid(&mut client)?;
     let database: u32 = client.query_one("SELECT oid FROM pg_database WHERE datname = current_database()", &[])?.get(0);
-    let sockets = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?.filter_map(|entry| entry.ok());
+    let sockets = std::fs::read_dir(cluster.data().join("pg_stat_tmp"))?.filter_map(|entry| entry.ok());
     let name = database.to_string();
     let socket = sockets.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(&name));
     let socket = socket.ok_or("no socket")?;

@@ -32,6 +32,8 @@ pub mod env {
     pub const CONTROL_FD: &str = "PG_ANKER_CONTROL_FD";
     /// The socket's path, relative to the data directory, which is the engine's working directory.
     pub const SOCKET: &str = "PG_ANKER_SOCKET";
+    /// Where to put what does not fit into memory, relative in the same way.
+    pub const DISK: &str = "PG_ANKER_DISK";
     /// JSON-free `key=value` pairs, one a line: see [`crate::control::Settings`].
     pub const SETTINGS: &str = "PG_ANKER_SETTINGS";
 }
