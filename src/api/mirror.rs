@@ -31,7 +31,7 @@ fn mirror(relation: pg_sys::Oid) {
     // Locked until the transaction ends, so that the table is at commit what it was found to be.
     let whole = OpenRelation::lock(relation);
     check_owner(relation);
-    let parts = partitions::parts(relation, Lock::Read);
+    let parts = partitions::settled_parts(relation);
     let listed: Vec<pg_sys::Oid> = parts.clone().unwrap_or_else(|| vec![relation]);
     for part in &listed {
         describe_or_refuse(&whole, *part);

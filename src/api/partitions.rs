@@ -6,7 +6,7 @@
 
 use pgrx::prelude::*;
 
-use super::mirror::{as_owner_of_list, run};
+use super::mirror::{as_owner_of_list, list, run};
 use crate::layout;
 use crate::load;
 use crate::pg::catalog::{self, relation_name};
@@ -14,6 +14,7 @@ use crate::pg::relation::{self, Lock, OpenRelation, has_children};
 use crate::pg::tree::{Node, Tree};
 use crate::pg::utility::{self, Watcher};
 use crate::pg::{session, transaction};
+use crate::shared;
 
 static OF_PARTS: Watcher = Watcher { concerns: makes_parts, before: None, behind: Some(follow_new_parts) };
 
@@ -26,6 +27,13 @@ pub fn parts(whole: pg_sys::Oid, lock: Lock) -> Option<Vec<pg_sys::Oid>> {
     let is_partitioned = |class: &pg_sys::FormData_pg_class| class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
     let has_parts = catalog::class(whole, is_partitioned) == Some(true) || has_children(whole);
     has_parts.then(|| relation::family(whole, lock))
+}
+
+/// The same, locked; nothing becomes a part until the transaction ends, and who then makes one sees what it has listed.
+pub fn settled_parts(whole: pg_sys::Oid) -> Option<Vec<pg_sys::Oid>> {
+    parts(whole, Lock::None)?;
+    relation::lock_children(whole);
+    parts(whole, Lock::Read)
 }
 
 /// Remembers that parts of a relation which come later are to be mirrored, too; whether that is new.
@@ -74,24 +82,37 @@ unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
         let added = tree.list_of::<pg_sys::AlterTableCmd>(alter.cmds).filter_map(|command| added(tree, command));
         names.extend(added.map(|name| if name.is_null() { alter.relation } else { name }));
     }
-    // The extension's tables may be those of an older version.
-    if !session::in_transaction() || load::parents_oid().is_none() {
+    if !session::in_transaction() {
         return;
     }
+    // The extension's tables may be those of an older version.
+    let Some(parents) = load::parents_oid() else { return };
     transaction::see_own_changes();
     // SAFETY: names of the statement.
     let relids = names.into_iter().filter_map(|name| unsafe { relation::named(name) });
-    relids.filter(|relid| is_wanted(*relid)).for_each(mirror_part);
+    relids.filter(|relid| is_wanted(*relid, parents)).for_each(mirror_part);
 }
 
-/// Whether a table is part of one whose parts are to be mirrored.
-fn is_wanted(part: pg_sys::Oid) -> bool {
-    let found = "WITH RECURSIVE above (relation) AS ( \
-            SELECT inhparent FROM pg_catalog.pg_inherits WHERE inhrelid OPERATOR(pg_catalog.=) $1 \
-            UNION SELECT i.inhparent FROM above a JOIN pg_catalog.pg_inherits i \
-                ON i.inhrelid OPERATOR(pg_catalog.=) a.relation) \
-        SELECT FROM anker.mirrored_parents m JOIN above a ON m.relation OPERATOR(pg_catalog.=) a.relation";
-    as_owner_of_list(|| run(found, part)) > 0
+/// Whether a table is part of one whose parts are to be mirrored. Of a table that is not, nobody who has the list of
+/// those locked is waited for.
+fn is_wanted(part: pg_sys::Oid, parents: pg_sys::Oid) -> bool {
+    let above = relation::ancestors(part);
+    if above.is_empty() {
+        return false;
+    }
+    load::has_any_of(parents, &above).unwrap_or_else(|| {
+        if !has_mirrored_parts(&above) {
+            return false;
+        }
+        relation::lock(parents, Lock::Read);
+        load::has_any_of(parents, &above).unwrap_or(true)
+    })
+}
+
+/// Whether, as far as shared memory knows, parts of some of these are mirrored.
+fn has_mirrored_parts(wholes: &[pg_sys::Oid]) -> bool {
+    let is_mirrored = |part: pg_sys::Oid| shared::table(session::database(), part).is_some();
+    wholes.iter().any(|&whole| relation::family(whole, Lock::None).into_iter().any(is_mirrored))
 }
 
 /// A table, with its own parts if it has some, becomes part of a mirrored one.
@@ -107,6 +128,10 @@ fn mirror_part(new: pg_sys::Oid) {
 
 /// Whether it was not in the list before.
 pub fn list_part(relid: pg_sys::Oid) -> bool {
+    // A row that the transaction's snapshot does not see would be an error.
+    if list().is_some_and(|list| load::has_any_of(list, &[relid]) == Some(true)) {
+        return false;
+    }
     let insert = "INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING";
     as_owner_of_list(|| run(insert, relid)) > 0
 }

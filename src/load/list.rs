@@ -65,11 +65,28 @@ pub fn has_tables(list: pg_sys::Oid) -> Option<bool> {
     Some(any)
 }
 
+/// Whether a list has one of the tables, as it is just now: what others have committed counts, whatever the
+/// transaction's snapshot sees. Leaves no lock behind. `None`: somebody has the list locked.
+pub fn has_any_of(list: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Option<bool> {
+    if !relation::try_lock(list, Lock::Read) {
+        return None;
+    }
+    let mut any = false;
+    for &table in tables {
+        visit(list, Some(table), |_, _, _| {
+            any = true;
+            false
+        });
+    }
+    relation::unlock(list, Lock::Read);
+    Some(any)
+}
+
 /// Removes the row of a table that is being dropped, if nobody is in the way. Never waits. Followers of the list see
 /// that the table is gone.
 pub fn remove_from_list(relid: pg_sys::Oid) {
     for list in [TABLE, PARENTS].into_iter().filter_map(own_table).filter(|&list| list != relid) {
-        if relation::try_lock(list, Lock::Write) {
+        if has_any_of(list, &[relid]) == Some(true) && relation::try_lock(list, Lock::Write) {
             visit(list, Some(relid), |relation, row, _| {
                 rows::delete(relation, row);
                 true

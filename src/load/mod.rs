@@ -7,7 +7,7 @@ mod list;
 mod orders;
 mod table;
 
-pub use list::{ListOrder, has_tables, list_oid, parents_oid, remove_from_list};
+pub use list::{ListOrder, has_any_of, has_tables, list_oid, parents_oid, remove_from_list};
 pub use orders::{MAX_ORDERS, to_extra as orders_to_extra};
 
 use serde::Serialize;

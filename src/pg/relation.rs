@@ -1,5 +1,6 @@
 //! Relations: opened, asked, and closed when the value goes.
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
@@ -18,6 +19,8 @@ pub enum Lock {
     None,
     Read,
     Write,
+    /// Nothing becomes a child of the relation meanwhile; rows are read and written.
+    Children,
 }
 
 impl Lock {
@@ -26,6 +29,7 @@ impl Lock {
             Lock::None => pg_sys::NoLock,
             Lock::Read => pg_sys::AccessShareLock,
             Lock::Write => pg_sys::RowExclusiveLock,
+            Lock::Children => pg_sys::ShareUpdateExclusiveLock,
         }) as i32
     }
 }
@@ -312,6 +316,68 @@ pub fn family_at_hand(relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, pg_sys:
         true => Ok(family(relation, Lock::None)),
         false => Err(relation),
     }
+}
+
+/// Locks a relation and all that inherit from it against new children, until the transaction ends.
+pub fn lock_children(whole: pg_sys::Oid) {
+    // A partition with rows of its own never has any.
+    let may_have_some = |class: &pg_sys::FormData_pg_class| {
+        class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE || !class.relispartition
+    };
+    let mut locked = HashSet::new();
+    loop {
+        let all = inheritors(whole, Lock::None).into_iter();
+        let parents = all.filter(|relid| catalog::class(*relid, may_have_some) == Some(true));
+        // What came while others were waited for.
+        let new: Vec<pg_sys::Oid> = parents.filter(|relid| locked.insert(relid.to_u32())).collect();
+        if new.is_empty() {
+            return;
+        }
+        new.into_iter().for_each(|relid| lock(relid, Lock::Children));
+    }
+}
+
+/// All that a relation inherits from, directly or not, as the catalog is just now.
+pub fn ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    let mut found = parents(relation);
+    let mut seen = 0;
+    while let Some(&next) = found.get(seen) {
+        seen += 1;
+        for parent in parents(next) {
+            if !found.contains(&parent) {
+                found.push(parent);
+            }
+        }
+    }
+    found
+}
+
+fn parents(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    // pg_inherits: a row has the child first, then the parent.
+    const INHERITS: u32 = 2611;
+    const BY_CHILD: u32 = 2680;
+    const CHILD: i16 = 1;
+    let mut parents = Vec::new();
+    let mut key = pg_sys::ScanKeyData::default();
+    // SAFETY: in a transaction; the key compares oids, the rows are those of the catalog, and what is opened is closed
+    // again, or by the transaction's end.
+    unsafe {
+        let equal = pg_sys::BTEqualStrategyNumber as u16;
+        pg_sys::ScanKeyInit(&mut key, CHILD, equal, pg_sys::F_OIDEQ.into(), relation.into());
+        let inherits = OpenRelation::lock(INHERITS.into());
+        let latest = std::ptr::null_mut();
+        let scan = pg_sys::systable_beginscan(inherits.as_ptr(), BY_CHILD.into(), true, latest, 1, &mut key);
+        loop {
+            let row = pg_sys::systable_getnext(scan);
+            if row.is_null() {
+                break;
+            }
+            let [_child, parent] = *pg_sys::GETSTRUCT(row).cast::<[pg_sys::Oid; 2]>();
+            parents.push(parent);
+        }
+        pg_sys::systable_endscan(scan);
+    }
+    parents
 }
 
 /// The relation of a name, if there is one. In a transaction.

@@ -33,6 +33,7 @@ mod locales;
 mod mechanisms;
 mod nesting;
 mod ordered;
+mod parts;
 mod patched_kernel;
 mod powers;
 mod ranges;
@@ -92,6 +93,7 @@ fn main() -> std::process::ExitCode {
         ("patched_kernel", patched_kernel::TESTS),
         ("locales", locales::TESTS),
         ("loading", loading::TESTS),
+        ("parts", parts::TESTS),
         ("faults", faults::TESTS),
         ("backups", backups::TESTS),
         ("experiments", experiments::TESTS),
