@@ -97,6 +97,7 @@ pub static VALUE_COST: GucSetting<f64> = GucSetting::<f64>::new(0.0001);
 pub static ROW_COST: GucSetting<f64> = GucSetting::<f64>::new(0.001);
 pub static RESULT_COST: GucSetting<f64> = GucSetting::<f64>::new(0.003);
 pub static JOIN_ORDER_SEED: GucSetting<i32> = GucSetting::<i32>::new(0);
+pub static MAX_ROW_MB: GucSetting<i32> = GucSetting::<i32>::new(64);
 pub static MAX_TABLES: GucSetting<i32> = GucSetting::<i32>::new(32_768);
 pub static MAX_WAL_RETAINED_MB: GucSetting<i32> = GucSetting::<i32>::new(4096);
 
@@ -267,6 +268,16 @@ pub fn init() {
         GucFlags::UNIT_MB,
     );
     int(
+        c"anker.max_row",
+        c"The most bytes of a mirrored row.",
+        c"A table with a longer row is given up; its queries run on the heap. The capture worker and a loader need a few times as much memory for a row.",
+        &MAX_ROW_MB,
+        1,
+        1024,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    int(
         c"anker.max_tables",
         c"Mirrored tables of all databases together.",
         c"Each takes some 300 bytes of shared memory, mirrored or not.",
@@ -321,6 +332,16 @@ pub fn engine_costs() -> route::Costs {
         row: ROW_COST.get(),
         result: RESULT_COST.get(),
     }
+}
+
+/// The most bytes of a mirrored row.
+pub fn max_row_bytes() -> usize {
+    (MAX_ROW_MB.get() as usize) << 20
+}
+
+/// Why a table with a longer row is not mirrored.
+pub fn too_wide() -> String {
+    format!("a row is longer than anker.max_row = {} MB", MAX_ROW_MB.get())
 }
 
 /// The settings that the engine is started with.

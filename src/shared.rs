@@ -174,6 +174,8 @@ pub struct Table {
     pub fingerprint: u64,
     /// The last generation that a loader has tried to load.
     pub tried: u64,
+    /// The last generation in which a loader has met a row that is too long for the mirror.
+    pub too_wide: u64,
     /// Times that it was loaded anew, for whatever reason.
     pub rebuilds: u64,
     /// Faults among them: a row or key that was not where it should have been.
@@ -300,6 +302,7 @@ pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOn
         generation: 0,
         fingerprint: 0,
         tried: 0,
+        too_wide: 0,
         rebuilds: 0,
         errors: 0,
         reason: Reason::NONE,

@@ -2,8 +2,9 @@
 //!
 //! A transaction that touched no watched table leaves no trace in what is sent.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use follow::WideRows;
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 
@@ -14,7 +15,8 @@ use crate::note::{Content, Note, PREFIX};
 use crate::pg::decoding::{Action, Change, Commit, Follow, Message};
 use crate::pg::memory::Scratch;
 use crate::pg::relation::{Historic, OpenRelation};
-use crate::pg::tuple::{OnDisk, RowEncoder};
+use crate::pg::tuple::{OnDisk, RowEncoder, TooWide};
+use crate::settings;
 
 /// The relation id in invalidations that means "all".
 const ALL_RELATIONS: u32 = 0;
@@ -27,6 +29,7 @@ pub struct Follower {
     /// `anker.mirrored` is no more.
     pub list_dropped: bool,
     worker: u64,
+    wide: WideRows,
     transaction: Transaction,
     row: Vec<u8>,
     key: Vec<u8>,
@@ -42,10 +45,26 @@ struct Transaction {
     /// Changes of `anker.mirrored`, in order: relation, and whether it was added.
     listed: Vec<(u32, bool)>,
     list_truncated: bool,
-    /// Tables that must start anew: truncated, or with a change that does not fit the known layout.
-    void: HashSet<u32>,
+    /// Tables whose mirror does not follow them.
+    void: HashMap<u32, Void>,
     /// The identity that was last found to be the mirror's.
     identity: Option<RowIdentity>,
+}
+
+/// Why a table is followed no further.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Void {
+    /// It was truncated, or a change does not fit what is known of it. That happens behind DDL in the same transaction.
+    /// The mirror starts anew at the commit.
+    Unfit,
+    /// A row is too long for the mirror.
+    TooWide,
+}
+
+impl From<TooWide> for Void {
+    fn from(_: TooWide) -> Void {
+        Void::TooWide
+    }
 }
 
 /// How the rows of a relation are identified at a moment: an index never changes its columns.
@@ -82,6 +101,7 @@ impl Follower {
             gates: Gates::new(),
             list_dropped: false,
             worker,
+            wide: WideRows::new(settings::max_row_bytes() as u64),
             transaction: Transaction::default(),
             row: Vec::new(),
             key: Vec::new(),
@@ -89,36 +109,37 @@ impl Follower {
         }
     }
 
-    /// Returns false if the change does not fit the known layout. That happens after DDL in the same transaction; at
-    /// its commit the table starts anew.
-    fn row_change(&mut self, change: Change<'_>) -> bool {
+    fn row_change(&mut self, change: Change<'_>) -> Result<(), Void> {
         let relid = change.relation.oid().to_u32();
         let Some(encoder) = self.registry.encoder(relid) else {
-            return true;
+            return Ok(());
         };
-        if self.transaction.void.contains(&relid) {
-            return true;
+        if self.transaction.void.contains_key(&relid) {
+            return Ok(());
+        }
+        if self.wide.are_at(change.lsn) {
+            return Err(Void::TooWide);
         }
         if change.among_ddl && !self.transaction.has_identity(encoder, change.relation) {
-            return false;
+            return Err(Void::Unfit);
         }
         let (row, key) = (&mut self.row, &mut self.key);
         row.clear();
         key.clear();
-        let Some(mut encoder) = encoder.fitting(change.relation.descriptor()) else {
-            return false;
+        let Some(mut encoder) = encoder.fitting(change.relation.descriptor(), settings::max_row_bytes()) else {
+            return Err(Void::Unfit);
         };
         let message = match (change.action, change.old, change.new) {
             (Action::Insert, _, Some(new)) => {
-                encoder.row(new, OnDisk::Unchanged, row);
+                encoder.row(new, OnDisk::Unchanged, row)?;
                 StreamMessage::Insert { relid, row }
             }
-            (Action::Update, None, Some(_)) if encoder.full_identity() => return false,
+            (Action::Update, None, Some(_)) if encoder.full_identity() => return Err(Void::Unfit),
             (Action::Update, old, Some(new)) => {
-                encoder.updated_row(old, new, row);
+                encoder.updated_row(old, new, row)?;
                 let old_key = match old {
                     Some(old) => {
-                        encoder.key(old, key);
+                        encoder.key(old, key)?;
                         Some(&key[..])
                     }
                     None => None,
@@ -126,17 +147,17 @@ impl Follower {
                 StreamMessage::Update { relid, old_key, row }
             }
             (Action::Delete, Some(old), _) => {
-                encoder.key(old, key);
+                encoder.key(old, key)?;
                 StreamMessage::Delete { relid, key }
             }
-            _ => return false,
+            _ => return Err(Void::Unfit),
         };
         if !self.transaction.begun {
             self.transaction.begun = true;
             self.out.send(&StreamMessage::Begin { xid: self.transaction.xid });
         }
         self.out.send(&message);
-        true
+        Ok(())
     }
 
     /// The list's first column is a regclass and part of its key.
@@ -148,6 +169,11 @@ impl Follower {
         if change.old.is_none() && change.action == Action::Delete {
             warning!("pg_anker: a row of anker.mirrored was deleted without its key being logged");
         }
+    }
+
+    /// Takes over settings that may have changed.
+    pub fn heed_settings(&mut self) {
+        self.wide.limit = settings::max_row_bytes() as u64;
     }
 
     /// Gives back memory of the longest recent row.
@@ -168,6 +194,26 @@ impl Follower {
 }
 
 impl Follow for Follower {
+    fn longest_record(&self) -> u64 {
+        self.wide.limit
+    }
+
+    fn chunk(&mut self, xid: u32, value: u32, bytes: usize) -> bool {
+        self.wide.chunk(xid, value, bytes)
+    }
+
+    fn awaits_row(&self, xid: u32) -> bool {
+        self.wide.awaits_row(xid)
+    }
+
+    fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool) {
+        self.wide.rows(xid, lsn, rows, last);
+    }
+
+    fn oldest_running(&mut self, xid: u32) {
+        self.wide.oldest_running(xid);
+    }
+
     fn begin(&mut self, xid: u64) {
         self.transaction = Transaction { xid, ..Default::default() };
     }
@@ -177,8 +223,8 @@ impl Follow for Follower {
             return self.list_change(change);
         }
         let scratch = self.scratch;
-        if !scratch.with(|| self.row_change(change)) {
-            self.transaction.void.insert(change.relation.oid().to_u32());
+        if let Err(void) = scratch.with(|| self.row_change(change)) {
+            self.transaction.void.insert(change.relation.oid().to_u32(), void);
         }
     }
 
@@ -188,7 +234,7 @@ impl Follow for Follower {
             self.transaction.list_truncated = true;
             self.transaction.listed.clear();
         } else {
-            self.transaction.void.insert(relid.to_u32());
+            self.transaction.void.insert(relid.to_u32(), Void::Unfit);
         }
     }
 
@@ -198,13 +244,16 @@ impl Follow for Follower {
             self.out.send(&StreamMessage::Commit { xid: transaction.xid, lsn: commit.lsn, time: commit.time });
             self.gates.sent(transaction.xid);
         }
-        for &relid in &transaction.void {
-            self.registry.rebuild(relid, catalog, &mut self.out);
+        for (&relid, void) in &transaction.void {
+            match void {
+                Void::Unfit => self.registry.rebuild(relid, catalog, &mut self.out),
+                Void::TooWide => self.registry.too_wide(relid, &mut self.out),
+            }
         }
         let invalidated: HashSet<u32> = commit.invalidated.into_iter().collect();
         let all = invalidated.contains(&ALL_RELATIONS);
         let rechecked = if all { self.registry.relids() } else { invalidated.iter().copied().collect() };
-        for relid in rechecked.into_iter().filter(|relid| !transaction.void.contains(relid)) {
+        for relid in rechecked.into_iter().filter(|relid| !transaction.void.contains_key(relid)) {
             self.registry.recheck(relid, catalog, &mut self.out);
         }
         if transaction.list_truncated {

@@ -15,6 +15,7 @@ use crate::note::{Content, Note};
 use crate::pg::process::{self, Worker};
 use crate::pg::relation::{Historic, OpenRelation};
 use crate::pg::tuple::RowEncoder;
+use crate::settings;
 use crate::shared::{self, Reason, TableState};
 
 const MAX_LOADERS: usize = 2;
@@ -201,21 +202,30 @@ impl Registry {
         }
     }
 
-    /// The engine gave the table up.
-    pub fn broken(&mut self, relid: u32, generation: u64, error: bool, reason: &str, out: &mut Outbox) {
+    /// A row of the table that is followed is too long for the mirror.
+    pub fn too_wide(&mut self, relid: u32, out: &mut Outbox) {
+        if let Some(generation) = self.tables.generation(relid) {
+            self.broken(relid, generation, Cause::Wide, &settings::too_wide(), out);
+        }
+    }
+
+    /// The table is given up for a while.
+    pub fn broken(&mut self, relid: u32, generation: u64, cause: Cause, reason: &str, out: &mut Outbox) {
         if self.tables.loading(relid).is_some_and(|order| order.generation == generation) {
             self.stop_load(relid);
         }
-        let cause = if error { Cause::Fault } else { Cause::Memory };
         let Some(delay) = self.tables.broken(relid, generation, cause, Instant::now()) else {
             return;
         };
         out.send(&StreamMessage::Retire { relid });
-        let reason = if error { reason.to_string() } else { format!("{reason}; the limit is anker.memory") };
+        let reason = match cause {
+            Cause::Memory => format!("{reason}; the limit is anker.memory"),
+            Cause::Fault | Cause::Wide => reason.to_string(),
+        };
         log!("pg_anker: the mirror of table {relid} is built anew in {} s: {reason}", delay.as_secs());
         shared::update_generation(self.database, relid.into(), generation, |t| {
             t.state = TableState::Broken;
-            t.errors += error as u64;
+            t.errors += (cause == Cause::Fault) as u64;
             t.reason = Reason::new(&reason);
         });
     }
@@ -223,9 +233,9 @@ impl Registry {
     /// Starts what is due: loads, and notes for tables that are to be watched again. Returns when to look again.
     ///
     /// A loader must find its `Watch` in the engine: the outbox has been flushed.
-    pub fn tend(&mut self) -> Option<Instant> {
+    pub fn tend(&mut self, out: &mut Outbox) -> Option<Instant> {
         let now = Instant::now();
-        self.see_off_loaders(now);
+        self.see_off_loaders(now, out);
         self.start_loaders(now);
         let relids = self.tables.take_due_looks(now, shared::room_for_tables);
         if !relids.is_empty() {
@@ -235,7 +245,7 @@ impl Registry {
         [next, self.no_loader_before.filter(|at| *at > now)].into_iter().flatten().min()
     }
 
-    fn see_off_loaders(&mut self, now: Instant) {
+    fn see_off_loaders(&mut self, now: Instant, out: &mut Outbox) {
         for loader in self.loaders.extract_if(.., |loader| loader.process.ended()).collect::<Vec<_>>() {
             // Unless its mirror is another by now.
             let of_now = |order: &&LoadOrder| self.tables.loading(order.relid) == Some(**order);
@@ -245,6 +255,10 @@ impl Registry {
                 false => self.loader_delays.reset(),
             }
             for order in loader.orders {
+                let table = shared::table(self.database, order.relid.into());
+                if table.is_some_and(|t| t.too_wide == order.generation) {
+                    self.broken(order.relid, order.generation, Cause::Wide, &settings::too_wide(), out);
+                }
                 let tried = self.was_tried(order);
                 self.tables.load_ended(order, tried, now);
             }

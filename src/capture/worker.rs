@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
+use follow::Cause;
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 use protocol::control::ToWorker;
@@ -21,6 +22,7 @@ use crate::pg::decoding::{Advance, Decoder};
 use crate::pg::process::{self, Worker};
 use crate::pg::wait::WaitSet;
 use crate::pg::{session, transaction};
+use crate::settings;
 use crate::shared::{self, DatabaseState};
 
 /// How long the engine may take to say that it listens.
@@ -103,7 +105,8 @@ impl Capture {
         let (mut confirmed, mut trimmed) = (Instant::now(), Instant::now());
         loop {
             process::reload_settings();
-            let outcome = self.decoder.advance(BATCH_TIME);
+            self.decoder.follower().heed_settings();
+            let outcome = self.advance();
             let position = self.decoder.position();
             if position != sent_position {
                 sent_position = position;
@@ -140,11 +143,20 @@ impl Capture {
         }
     }
 
+    fn advance(&mut self) -> Advance {
+        let outcome = self.decoder.advance(BATCH_TIME);
+        if let Advance::Stuck { record_bytes } = outcome {
+            let (has, most) = (record_bytes >> 20, settings::MAX_ROW_MB.get());
+            give_up(&format!("a record of the WAL has {has} MB, more than a row may have: anker.max_row = {most} MB"));
+        }
+        outcome
+    }
+
     /// Decodes without sending until the catalog can be followed.
     fn find_start(&mut self, wait_set: &WaitSet) {
         self.publish_position();
         while !self.decoder.ready() {
-            if self.decoder.advance(BATCH_TIME) == Advance::CaughtUp {
+            if self.advance() == Advance::CaughtUp {
                 wait_set.wait(ACTIVE_WAIT);
             }
             self.decoder.follower().out.poll_engine();
@@ -163,7 +175,8 @@ impl Capture {
                 ToWorker::Hello { .. } | ToWorker::NoMechanism { .. } => {}
                 ToWorker::Live { relid, generation, .. } => follower.registry.live(relid, generation),
                 ToWorker::Broken { relid, generation, error, reason } => {
-                    follower.registry.broken(relid, generation, error, &reason, &mut follower.out);
+                    let cause = if error { Cause::Fault } else { Cause::Memory };
+                    follower.registry.broken(relid, generation, cause, &reason, &mut follower.out);
                     follower.out.flush();
                 }
             }
@@ -172,8 +185,8 @@ impl Capture {
 
     /// Keeps loaders and the list's reader going; returns when to look again.
     fn tend(&mut self) -> Option<Instant> {
-        let registry = &mut self.decoder.follower().registry;
-        let next = registry.tend();
+        let Follower { registry, out, .. } = self.decoder.follower();
+        let next = registry.tend(out);
         if registry.list_was_seen() {
             if self.list_reader.take().is_some() {
                 set_state(self.database, DatabaseState::Running, "");

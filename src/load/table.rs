@@ -15,11 +15,13 @@ use crate::pg::memory::Scratch;
 use crate::pg::process;
 use crate::pg::relation::{self, Lock, OpenRelation};
 use crate::pg::rows::Rows;
-use crate::pg::tuple::{OnDisk, RowEncoder};
+use crate::pg::tuple::{OnDisk, RowEncoder, TooWide};
 use crate::pg::{snapshot, transaction};
+use crate::settings;
 use crate::shared::{self, Reason};
 
 const CHUNK_BYTES: usize = 256 << 10;
+const CHUNK_CAPACITY: usize = CHUNK_BYTES + (CHUNK_BYTES >> 2);
 /// A loader that has worked for so long leaves the tables that it has not come to to the next.
 const SHIFT: Duration = Duration::from_secs(1);
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -51,12 +53,30 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
         // Plans of prepared statements that were made without the mirror are thought over again, where `anker.route`
         // routes statements that are not flagged.
         Ok(()) => transaction::run(|| relation::make_plans_anew(order.relid.into())),
-        Err(reason) => blame(&reason),
+        Err(Failure::Transient(reason)) => blame(&reason),
+        Err(Failure::TooWide) => {
+            shared::update_generation(database, order.relid.into(), order.generation, |t| {
+                t.too_wide = order.generation
+            });
+        }
     }
 }
 
-/// The error is a reason for the view; the capture worker starts another load after a while.
-fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(), String> {
+/// Why a table was not loaded.
+enum Failure {
+    /// A reason for the view; the capture worker starts another load after a while.
+    Transient(String),
+    /// It has a row that is too long for the mirror: the capture worker gives it up.
+    TooWide,
+}
+
+impl<T: Into<String>> From<T> for Failure {
+    fn from(reason: T) -> Failure {
+        Failure::Transient(reason.into())
+    }
+}
+
+fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(), Failure> {
     let relid = pg_sys::Oid::from(order.relid);
     // The lock comes before the snapshot, so that no DDL can come between them.
     let mut locked = true;
@@ -76,7 +96,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     let mut encoder = RowEncoder::new(&described.layout, relation.descriptor());
     let rows = snapshot::with_active(|| send_rows(&relation, &mut encoder, &mut engine, scratch))?;
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
-    engine.expect(Kind::Loaded)
+    Ok(engine.expect(Kind::Loaded)?)
 }
 
 /// Whether the table could be locked, before long: tables that could be loaded wait behind this one.
@@ -98,22 +118,24 @@ fn send_rows(
     encoder: &mut RowEncoder,
     engine: &mut Link,
     scratch: Scratch,
-) -> Result<u64, String> {
-    let mut encoder = encoder.fitting(relation.descriptor()).ok_or("the table was altered")?;
+) -> Result<u64, Failure> {
+    let most_bytes = settings::max_row_bytes();
+    let mut encoder = encoder.fitting(relation.descriptor(), most_bytes).ok_or("the table was altered")?;
     let mut rows = Rows::active(relation);
     let mut sent = 0u64;
-    let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 2));
+    let mut chunk = Vec::with_capacity(CHUNK_CAPACITY);
     loop {
         let tuple = rows.next();
         let at_end = tuple.is_none();
         if let Some(tuple) = tuple {
-            scratch.with(|| encoder.row(tuple, OnDisk::Fetch, &mut chunk));
+            scratch.with(|| encoder.row(tuple, OnDisk::Fetch, &mut chunk)).map_err(|TooWide| Failure::TooWide)?;
             sent += 1;
         }
         if chunk.len() >= CHUNK_BYTES || at_end && !chunk.is_empty() {
             engine.send(&frame::encode_header(Kind::Rows, chunk.len()))?;
             engine.send(&chunk)?;
             chunk.clear();
+            chunk.shrink_to(CHUNK_CAPACITY);
             pgrx::check_for_interrupts!();
         }
         if sent.is_multiple_of(64) {

@@ -30,6 +30,30 @@ pub unsafe fn changed_rows(
     }
 }
 
+/// The database of the first block that a record of the WAL is about.
+///
+/// # Safety
+///
+/// A live reader that has read a record with a block.
+pub(super) unsafe fn database_of_block(reader: *mut pg_sys::XLogReaderState) -> pg_sys::Oid {
+    let (fork, block) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: by the caller's promise; what is not asked for may be null.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            let mut file = pg_sys::RelFileNode::default();
+            pg_sys::XLogRecGetBlockTag(reader, 0, &mut file, fork, block);
+            file.dbNode
+        }
+        #[cfg(not(feature = "pg15"))]
+        {
+            let mut file = pg_sys::RelFileLocator::default();
+            pg_sys::XLogRecGetBlockTag(reader, 0, &mut file, fork, block);
+            file.dbOid
+        }
+    }
+}
+
 /// A replication slot of this database that goes with its process.
 pub fn create_temporary_slot(name: &CStr) {
     use pg_sys::ReplicationSlotPersistency::RS_TEMPORARY;

@@ -13,6 +13,7 @@ use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::memory::{Scratch, in_context};
+use super::record::{About, LongRecord, Record};
 use super::relation::{Historic, OpenRelation};
 use super::tuple::Tuple;
 use super::{compat, session, snapshot, symbols, transaction};
@@ -25,6 +26,22 @@ const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
 /// A follower of the stream of committed transactions: PostgreSQL calls it in commit order, one transaction at a
 /// time.
 pub trait Follow: 'static {
+    // -- in the order of the WAL, before a record is decoded; `xid` may be a subtransaction's -------------------------
+
+    /// Decoding would read longer records than this whole into memory.
+    fn longest_record(&self) -> u64;
+    /// A part of a long value was logged, whose row comes later. Returns whether decoding may have it, and so keep it
+    /// until then.
+    fn chunk(&mut self, xid: u32, value: u32, bytes: usize) -> bool;
+    /// Whether rows of the transaction are to be shown.
+    fn awaits_row(&self, xid: u32) -> bool;
+    /// Rows as they were logged at `lsn`. Decoding has them from here on as they are left.
+    fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool);
+    /// All transactions before this one have ended.
+    fn oldest_running(&mut self, xid: u32);
+
+    // -- in the order of commits --------------------------------------------------------------------------------------
+
     /// A transaction begins; its id 64 bits wide.
     fn begin(&mut self, xid: u64);
     fn change(&mut self, change: Change<'_>);
@@ -49,6 +66,8 @@ pub struct Change<'a> {
     pub relation: &'a OpenRelation,
     /// Whether the transaction changes the catalog, too. Otherwise it has not redefined the relation.
     pub among_ddl: bool,
+    /// Where it was logged.
+    pub lsn: u64,
     pub action: Action,
     /// The logged part of the row's old version.
     pub old: Option<Tuple<'a>>,
@@ -100,12 +119,21 @@ pub struct Decoder<F> {
     exhausted: u64,
 }
 
+enum Next {
+    Record,
+    /// No more WAL for now.
+    Nothing,
+    Stuck(LongRecord),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
     /// Everything flushed was decoded.
     CaughtUp,
     /// The time was over first.
     More,
+    /// A record of so many bytes is next: too long, and cannot be passed over.
+    Stuck { record_bytes: u64 },
 }
 
 impl<F: Follow> Decoder<F> {
@@ -113,7 +141,7 @@ impl<F: Follow> Decoder<F> {
     /// [`ready`](Self::ready).
     pub fn create(slot: &CStr, follower: F) -> Decoder<F> {
         let mut routine = pg_sys::XLogReaderRoutine {
-            page_read: Some(read_page),
+            page_read: Some(read_page::<F>),
             segment_open: Some(symbols::wal_segment_open),
             segment_close: Some(symbols::wal_segment_close),
         };
@@ -182,15 +210,19 @@ impl<F: Follow> Decoder<F> {
         let memory = self.memory;
         // Decoding may leave another memory context current, and nothing of the batch is used behind it.
         let outcome = memory.with(|| {
-            while self.read_record() {
-                memory.run(|| self.decode_record());
+            loop {
+                match self.read_record() {
+                    Next::Record if self.is_wanted() => memory.run(|| self.decode_record()),
+                    Next::Record => {}
+                    Next::Nothing => return Advance::CaughtUp,
+                    Next::Stuck(record) => return Advance::Stuck { record_bytes: record.bytes },
+                }
                 records += 1;
                 if records.is_multiple_of(64) && start.elapsed() >= budget {
                     return Advance::More;
                 }
                 pgrx::check_for_interrupts!();
             }
-            Advance::CaughtUp
         });
         if outcome == Advance::CaughtUp {
             self.exhausted = flushed;
@@ -198,18 +230,48 @@ impl<F: Follow> Decoder<F> {
         outcome
     }
 
-    /// False: no more WAL for now.
-    fn read_record(&mut self) -> bool {
+    fn read_record(&mut self) -> Next {
+        let longest = self.follower().longest_record();
         let mut error: *mut c_char = ptr::null_mut();
         // SAFETY: the context is live. The reader's own buffers must outlive the batch.
         unsafe {
             let reader = (*self.context).reader;
-            let record = in_context((*self.context).context, || pg_sys::XLogReadRecord(reader, &mut error));
-            if record.is_null() && !error.is_null() {
-                error!("could not read WAL: {}", CStr::from_ptr(error).to_string_lossy());
+            loop {
+                let record = in_context((*self.context).context, || pg_sys::XLogReadRecord(reader, &mut error));
+                if !record.is_null() {
+                    return Next::Record;
+                }
+                if !error.is_null() {
+                    error!("could not read WAL: {}", CStr::from_ptr(error).to_string_lossy());
+                }
+                match LongRecord::next(reader, longest) {
+                    Some(long) if !long.is_dispensable() => return Next::Stuck(long),
+                    // As far as it is flushed.
+                    Some(long) if long.end <= flushed().0 => pg_sys::XLogBeginRead(reader, long.end),
+                    _ => return Next::Nothing,
+                }
             }
-            !record.is_null()
         }
+    }
+
+    /// Has the follower look at the record that was read. Returns whether it is to be decoded.
+    fn is_wanted(&mut self) -> bool {
+        // SAFETY: the context is live, and its reader has just read a record.
+        let mut record = unsafe { Record::of((*self.context).reader) };
+        let (follower, xid) = (self.follower(), record.xid());
+        match record.about() {
+            About::Chunk => {
+                let value = record.chunk_of(session::database());
+                return value.is_none_or(|value| follower.chunk(xid, value, record.rows().len()));
+            }
+            About::Rows { last } if follower.awaits_row(xid) => {
+                let lsn = record.lsn();
+                follower.rows(xid, lsn, record.rows(), last);
+            }
+            About::Running => record.oldest_running().into_iter().for_each(|oldest| follower.oldest_running(oldest)),
+            About::Rows { .. } | About::Other => {}
+        }
+        true
     }
 
     /// Decodes the record that was read last.
@@ -282,8 +344,8 @@ unsafe extern "C-unwind" fn change<F: Follow>(
         };
         let (old, new) = compat::changed_rows(change);
         let tuple = |tuple| Tuple::new(tuple, descriptor);
-        let (old, new) = (old.map(tuple), new.map(tuple));
-        follower::<F>(context).change(Change { relation: &relation, among_ddl, action, old, new });
+        let (lsn, old, new) = ((*change).lsn, old.map(tuple), new.map(tuple));
+        follower::<F>(context).change(Change { relation: &relation, among_ddl, lsn, action, old, new });
     }
 }
 
@@ -362,20 +424,22 @@ fn flushed() -> (u64, pg_sys::TimeLineID) {
 }
 
 /// Reads a page of WAL as far as it is flushed, and never waits for more. Gates, positions and the engine's messages
-/// have to go on when a record is only half flushed.
+/// have to go on when a record is only half flushed. A record that is
+/// too long is read at its beginning only.
 #[pg_guard]
-unsafe extern "C-unwind" fn read_page(
+unsafe extern "C-unwind" fn read_page<F: Follow>(
     reader: *mut pg_sys::XLogReaderState,
     page: pg_sys::XLogRecPtr,
     wanted: c_int,
-    _record: pg_sys::XLogRecPtr,
+    record: pg_sys::XLogRecPtr,
     buffer: *mut c_char,
 ) -> c_int {
     const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
     let (flushed, timeline) = flushed();
-    // SAFETY: called by the reader with a buffer of a page.
+    // SAFETY: called by the reader, which is the decoder's, with a buffer of a page.
     unsafe {
-        if page + wanted as u64 > flushed {
+        let longest = follower::<F>((*reader).private_data.cast()).longest_record();
+        if page + wanted as u64 > flushed || page > record + longest {
             return WOULD_BLOCK;
         }
         let mut failure = pg_sys::WALReadError::default();

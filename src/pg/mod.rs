@@ -9,7 +9,7 @@
 //! - `tree`, `walk`, `make`, `value`, `numeric`: what parser and planner hand around
 //! - `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `delivery`: rows on their way to the client
-//! - `decoding`: following the WAL
+//! - `decoding`, `record`: following the WAL
 //! - `process`, `wait`: background workers, and sleeping in them
 //! - `memory`, `error`, `hooks`: memory contexts, errors with code and hint, hooks
 //! - `compat`: what differs between PostgreSQL's versions
@@ -32,6 +32,7 @@ pub mod memory;
 pub mod numeric;
 pub mod primary_key;
 pub mod process;
+mod record;
 pub mod relation;
 pub mod rights;
 pub mod rows;

@@ -30,6 +30,7 @@ mod interrupts;
 mod intervals;
 mod loading;
 mod locales;
+mod long_rows;
 mod mechanisms;
 mod nesting;
 mod ordered;
@@ -93,6 +94,7 @@ fn main() -> std::process::ExitCode {
         ("patched_kernel", patched_kernel::TESTS),
         ("locales", locales::TESTS),
         ("loading", loading::TESTS),
+        ("long_rows", long_rows::TESTS),
         ("parts", parts::TESTS),
         ("faults", faults::TESTS),
         ("backups", backups::TESTS),

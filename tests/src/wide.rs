@@ -28,7 +28,7 @@ fn wide(client: &mut Client, rows: u32, times: u32) -> Result<()> {
 }
 
 /// Runs something and returns the most memory that a process had meanwhile beyond what it had before.
-fn growth<T>(memory: impl Fn() -> Option<u64> + Sync, work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
+pub fn growth<T>(memory: impl Fn() -> Option<u64> + Sync, work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     let before = memory().ok_or("no such process")?;
     let (most, over) = (AtomicU64::new(before), AtomicBool::new(false));
     let done = std::thread::scope(|scope| {

@@ -6,7 +6,9 @@
 mod backoff;
 mod course;
 mod tables;
+mod wide_rows;
 
 pub use backoff::Backoff;
 pub use course::{Course, End};
 pub use tables::{Cause, LoadOrder, Recheck, Tables};
+pub use wide_rows::WideRows;

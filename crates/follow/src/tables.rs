@@ -21,6 +21,8 @@ const LOAD_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from
 const FAULT_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
 /// After the memory limit was hit.
 const MEMORY_DELAYS: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(240));
+/// After a row that was too long: it may be gone by then.
+const WIDE_DELAYS: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(3600));
 /// A table that was live for so long counts as sound.
 const SOUND_AFTER: Duration = Duration::from_secs(60);
 /// A look is asked for by a note in the stream, which arrives within moments; if it does not, it is asked for again.
@@ -51,6 +53,7 @@ struct Table<W> {
     due: Option<Instant>,
     faults: Backoff,
     memory: Backoff,
+    wide: Backoff,
 }
 
 #[derive(Debug)]
@@ -95,11 +98,15 @@ pub enum Recheck {
     Always,
 }
 
-/// Why the engine gave a table up.
+/// Why a table was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
+    /// The engine found something that cannot be.
     Fault,
+    /// It does not fit into the engine's memory.
     Memory,
+    /// A row is too long.
+    Wide,
 }
 
 impl<W> Default for Tables<W> {
@@ -191,6 +198,12 @@ impl<W> Tables<W> {
         self.tables.get(&relid).is_some_and(|table| table.followed)
     }
 
+    /// The number of the mirror that is followed, if one is.
+    pub fn generation(&self, relid: u32) -> Option<u64> {
+        let table = self.tables.get(&relid)?;
+        matches!(table.phase, Phase::Watched(_)).then_some(table.generation)
+    }
+
     /// The load that a loader has been told to do and that has not come to an end.
     pub fn loading(&self, relid: u32) -> Option<LoadOrder> {
         let table = self.tables.get(&relid)?;
@@ -207,11 +220,11 @@ impl<W> Tables<W> {
         matches!(self.tables.get(&relid).map(|t| &t.phase), Some(Phase::Unwatched | Phase::WithoutRoom))
     }
 
-    /// The table is followed from here on; its load is due.
-    pub fn watched(&mut self, relid: u32, generation: u64, fingerprint: u64, follower: W, now: Instant) {
+    /// The table is followed from here on; its load is due then.
+    pub fn watched(&mut self, relid: u32, generation: u64, fingerprint: u64, follower: W, load_from: Instant) {
         let watched = Watched { fingerprint, load: Load::Due, failed_loads: LOAD_DELAYS, follower };
         self.enter(relid, generation, Phase::Watched(Box::new(watched)));
-        self.load_at(relid, now);
+        self.load_at(relid, load_from);
     }
 
     pub fn unsupported(&mut self, relid: u32) {
@@ -234,6 +247,7 @@ impl<W> Tables<W> {
             due: None,
             faults: FAULT_DELAYS,
             memory: MEMORY_DELAYS,
+            wide: WIDE_DELAYS,
         });
         table.generation = generation;
         table.followed |= matches!(phase, Phase::Watched(_));
@@ -247,17 +261,19 @@ impl<W> Tables<W> {
         matches!(std::mem::replace(&mut table.phase, Phase::Unwatched), Phase::Watched(_))
     }
 
-    /// The engine gave the table up: returns for how long, and whether it was watched at all.
+    /// The table is given up: returns for how long, and whether it was watched at all.
     pub fn broken(&mut self, relid: u32, generation: u64, cause: Cause, now: Instant) -> Option<Duration> {
         let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation)?;
         let Phase::Watched(watched) = &table.phase else { return None };
         if matches!(watched.load, Load::Live { since } if now.saturating_duration_since(since) > SOUND_AFTER) {
             table.faults.reset();
             table.memory.reset();
+            table.wide.reset();
         }
         let delay = match cause {
             Cause::Fault => table.faults.failed(),
             Cause::Memory => table.memory.failed(),
+            Cause::Wide => table.wide.failed(),
         };
         self.retire(relid);
         self.look_at(relid, now + delay);
@@ -487,6 +503,17 @@ mod tests {
         tables.watched(1, 11, 0, (), now);
         assert_eq!(tables.broken(1, 11, Cause::Memory, now), Some(seconds(60)));
         assert_eq!(tables.recheck(1), Recheck::Nothing, "it is looked at anyway");
+    }
+
+    #[test]
+    fn a_table_with_a_row_that_is_too_long_rests_for_minutes() {
+        let now = Instant::now();
+        let mut tables = live_table(now);
+        assert_eq!(tables.generation(1), Some(10));
+        assert_eq!(tables.broken(1, 10, Cause::Wide, now), Some(seconds(60)));
+        assert_eq!((tables.generation(1), tables.is_given_up(1)), (None, true));
+        tables.watched(1, 11, 0, (), now);
+        assert_eq!(tables.broken(1, 11, Cause::Wide, now), Some(seconds(120)));
     }
 
     #[test]

@@ -1,0 +1,173 @@
+//! Rows that are too wide to be followed, told from the WAL before decoding puts them together.
+//!
+//! PostgreSQL logs the long values of a row first, in chunks, and then the row with pointers to them (TOAST). Decoding
+//! keeps the chunks in memory until the row comes. It then gives every value as much memory as it has bytes when
+//! decompressed, whatever table the row is of, before it asks anybody. So whoever feeds it asks here:
+//!
+//! ```text
+//!   chunk, chunk, …  within the limit: decoded; beyond it: kept from decoding
+//!   row              within the limit: decoded; beyond it: decoded with pointers that lead nowhere, and remembered
+//! ```
+
+use std::collections::HashMap;
+
+/// A pointer begins with a byte that tells it from other values, and one that says that it leads to a TOAST table.
+const POINTER: [u8; 2] = [if cfg!(target_endian = "big") { 0x80 } else { 0x01 }, 18];
+/// Behind them: the size of the value when decompressed, its size as it is stored, its id, the TOAST table.
+const POINTER_BYTES: usize = 2 + 4 * 4;
+const RAW_SIZE_AT: usize = 2;
+const VALUE_AT: usize = 10;
+/// The id that no value has.
+const NO_VALUE: [u8; 4] = [0; 4];
+
+#[derive(Debug)]
+pub struct WideRows {
+    /// The most bytes of a row.
+    pub limit: u64,
+    /// By transaction (or subtransaction): the chunks whose row has not come yet.
+    pending: HashMap<u32, Pending>,
+    /// Where rows beyond the limit were logged, with their transactions.
+    found: HashMap<u64, u32>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    bytes: u64,
+    values: Vec<u32>,
+}
+
+impl WideRows {
+    pub fn new(limit: u64) -> WideRows {
+        WideRows { limit, pending: HashMap::new(), found: HashMap::new() }
+    }
+
+    /// A chunk of a value was logged. Returns whether decoding may have it.
+    pub fn chunk(&mut self, xid: u32, value: u32, bytes: usize) -> bool {
+        let pending = self.pending.entry(xid).or_default();
+        if pending.values.last() != Some(&value) {
+            pending.values.push(value);
+        }
+        pending.bytes += bytes as u64;
+        pending.bytes <= self.limit
+    }
+
+    /// Whether chunks wait for a row of the transaction.
+    pub fn awaits_row(&self, xid: u32) -> bool {
+        !self.pending.is_empty() && self.pending.contains_key(&xid)
+    }
+
+    /// Rows were logged at `lsn`, in these bytes. The `last` ones end what the chunks so far are for.
+    pub fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool) {
+        let Some(pending) = self.pending.get(&xid) else { return };
+        let pointers: Vec<usize> = pointers(rows, &pending.values).collect();
+        let raw_bytes: u64 = pointers.iter().map(|&at| u64::from(number(rows, at + RAW_SIZE_AT))).sum();
+        if pending.bytes.max(raw_bytes) > self.limit {
+            for at in pointers {
+                rows[at + VALUE_AT..][..NO_VALUE.len()].copy_from_slice(&NO_VALUE);
+            }
+            self.found.insert(lsn, xid);
+        }
+        if last {
+            self.pending.remove(&xid);
+        }
+    }
+
+    /// Whether what was logged at `lsn` is beyond the limit.
+    pub fn are_at(&self, lsn: u64) -> bool {
+        !self.found.is_empty() && self.found.contains_key(&lsn)
+    }
+
+    /// All earlier transactions have ended, and were followed to their end.
+    pub fn oldest_running(&mut self, oldest: u32) {
+        // Transaction ids go round.
+        let runs = |xid: u32| xid.wrapping_sub(oldest) as i32 >= 0;
+        self.pending.retain(|&xid, _| runs(xid));
+        self.found.retain(|_, &mut xid| runs(xid));
+    }
+}
+
+/// Where pointers to one of the values are.
+fn pointers<'a>(rows: &'a [u8], values: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
+    let places = rows.windows(POINTER_BYTES).enumerate().filter(|(_, bytes)| bytes.starts_with(&POINTER));
+    places.filter(|(_, bytes)| values.contains(&number(bytes, VALUE_AT))).map(|(at, _)| at)
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row with something else around pointers to these values, of so many bytes each.
+    fn row(values: &[(u32, u32)]) -> Vec<u8> {
+        let mut row = vec![POINTER[0], 7];
+        for &(value, raw_bytes) in values {
+            row.extend(POINTER);
+            for number in [raw_bytes, 9, value, 1234] {
+                row.extend(number.to_ne_bytes());
+            }
+            row.push(POINTER[0]);
+        }
+        row
+    }
+
+    #[test]
+    fn a_row_within_the_limit_is_left_alone() {
+        let mut wide = WideRows::new(100);
+        assert!(wide.chunk(5, 1, 40) && wide.chunk(5, 1, 40) && wide.chunk(5, 2, 20));
+        assert!(wide.awaits_row(5) && !wide.awaits_row(6));
+        let mut logged = row(&[(1, 80), (2, 20)]);
+        wide.rows(5, 77, &mut logged, true);
+        assert_eq!(logged, row(&[(1, 80), (2, 20)]));
+        assert!(!wide.are_at(77) && !wide.awaits_row(5));
+    }
+
+    #[test]
+    fn chunks_beyond_the_limit_are_kept_back_and_their_row_points_nowhere() {
+        let mut wide = WideRows::new(100);
+        assert!(wide.chunk(5, 1, 60) && wide.chunk(6, 3, 60), "each transaction for itself");
+        assert!(!wide.chunk(5, 2, 41) && !wide.chunk(5, 2, 1));
+        let mut logged = row(&[(1, 60), (2, 42), (3, 60)]);
+        wide.rows(5, 77, &mut logged, true);
+        assert_eq!(logged, row(&[(0, 60), (0, 42), (3, 60)]), "3 is an unchanged value");
+        assert!(wide.are_at(77) && !wide.are_at(78));
+        assert!(wide.chunk(5, 4, 100), "the next row starts from nothing");
+    }
+
+    #[test]
+    fn what_is_small_only_while_compressed_is_too_wide() {
+        let mut wide = WideRows::new(100);
+        assert!(wide.chunk(5, 1, 4) && wide.chunk(5, 2, 4));
+        let mut logged = row(&[(1, 60), (2, 60)]);
+        wide.rows(5, 77, &mut logged, true);
+        assert_eq!(logged, row(&[(0, 60), (0, 60)]));
+        assert!(wide.are_at(77));
+    }
+
+    #[test]
+    fn rows_that_are_logged_together_follow_all_their_chunks() {
+        let mut wide = WideRows::new(100);
+        wide.chunk(5, 1, 60);
+        wide.chunk(5, 2, 60);
+        let (mut first, mut second) = (row(&[(1, 60)]), row(&[(2, 60)]));
+        wide.rows(5, 77, &mut first, false);
+        wide.rows(5, 78, &mut second, true);
+        assert_eq!((first, second), (row(&[(0, 60)]), row(&[(0, 60)])));
+        assert!(wide.are_at(77) && wide.are_at(78) && !wide.awaits_row(5));
+    }
+
+    #[test]
+    fn what_ended_without_its_row_is_forgotten() {
+        let mut wide = WideRows::new(100);
+        for xid in [u32::MAX - 1, 3] {
+            wide.chunk(xid, 1, 200);
+            wide.rows(xid, xid.into(), &mut row(&[(1, 200)]), true);
+            wide.chunk(xid, 2, 200);
+        }
+        wide.oldest_running(2);
+        assert!(!wide.awaits_row(u32::MAX - 1) && !wide.are_at((u32::MAX - 1).into()));
+        assert!(wide.awaits_row(3) && wide.are_at(3));
+    }
+}

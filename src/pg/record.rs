@@ -1,0 +1,178 @@
+//! Records of the WAL, as far as they are looked at before decoding gets them.
+
+use pgrx::pg_sys::RmgrIds::{RM_HEAP_ID, RM_HEAP2_ID, RM_STANDBY_ID, RM_XACT_ID, RM_XLOG_ID};
+use pgrx::prelude::*;
+
+use super::compat;
+
+// heapam_xlog.h
+const OPERATIONS: u8 = 0x70;
+const INSERT: u8 = 0x00;
+const UPDATE: u8 = 0x20;
+const HOT_UPDATE: u8 = 0x40;
+const MULTI_INSERT: u8 = 0x50;
+const LAST_IN_MULTI: u8 = 1 << 1;
+const CONTAINS_NEW_TUPLE: u8 = 1 << 3;
+const ON_TOAST_RELATION: u8 = 1 << 4;
+
+const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
+
+/// The record that a reader has read.
+pub(super) struct Record<'a> {
+    reader: *mut pg_sys::XLogReaderState,
+    record: &'a pg_sys::DecodedXLogRecord,
+}
+
+/// The subject of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// A part of a long value that lies in a TOAST table.
+    Chunk,
+    /// Rows of a table as an insert or an update has left them. Behind the `last` ones the chunks of other rows begin.
+    Rows {
+        last: bool,
+    },
+    /// The transactions that run.
+    Running,
+    Other,
+}
+
+impl Record<'_> {
+    /// # Safety
+    ///
+    /// A live reader that has just read a record, and reads no other while the value is used.
+    pub(super) unsafe fn of(reader: *mut pg_sys::XLogReaderState) -> Self {
+        // SAFETY: by the caller's promise.
+        Record { reader, record: unsafe { &*(*reader).record } }
+    }
+
+    pub(super) fn xid(&self) -> u32 {
+        self.record.header.xl_xid.into_inner()
+    }
+
+    /// Where it begins.
+    pub(super) fn lsn(&self) -> u64 {
+        self.record.lsn
+    }
+
+    pub(super) fn about(&self) -> About {
+        let info = self.record.header.xl_info & !(pg_sys::XLR_INFO_MASK as u8);
+        match (self.record.header.xl_rmid.into(), info & OPERATIONS) {
+            (RM_HEAP_ID, INSERT) => {
+                // Behind an offset of two bytes.
+                let flags = self.data().get(2).copied().unwrap_or(0);
+                match flags & (ON_TOAST_RELATION | CONTAINS_NEW_TUPLE) {
+                    CONTAINS_NEW_TUPLE => About::Rows { last: true },
+                    0 | ON_TOAST_RELATION => About::Other,
+                    _ => About::Chunk,
+                }
+            }
+            (RM_HEAP_ID, UPDATE | HOT_UPDATE) => About::Rows { last: true },
+            (RM_HEAP2_ID, MULTI_INSERT) => {
+                let flags = self.data().first().copied().unwrap_or(0);
+                About::Rows { last: flags & LAST_IN_MULTI != 0 }
+            }
+            (RM_STANDBY_ID, _) if info == pg_sys::XLOG_RUNNING_XACTS as u8 => About::Running,
+            _ => About::Other,
+        }
+    }
+
+    /// The id of the value that a chunk is of, if it is in this database.
+    pub(super) fn chunk_of(&mut self, database: pg_sys::Oid) -> Option<u32> {
+        /// Before the null bits of a row, which are the first of its bytes that are logged.
+        const FIXED_HEAD: usize = 23;
+        /// What is logged of that: two words of flags, and where the values begin.
+        const LOGGED_HEAD: usize = 5;
+        // SAFETY: the record is of an insert, and so has the block that it went to.
+        if unsafe { compat::database_of_block(self.reader) } != database {
+            return None;
+        }
+        let row = self.rows();
+        let values = usize::from(*row.get(LOGGED_HEAD - 1)?) + LOGGED_HEAD - FIXED_HEAD;
+        let id = row.get(values..values + 4)?;
+        Some(u32::from_ne_bytes(id.try_into().ok()?))
+    }
+
+    /// The rows that were logged, with their heads.
+    pub(super) fn rows(&mut self) -> &mut [u8] {
+        let mut length = 0;
+        // SAFETY: the reader has a record. Its data lie in the reader's own memory, which nobody else reads meanwhile.
+        unsafe {
+            let data = pg_sys::XLogRecGetBlockData(self.reader, 0, &mut length);
+            if data.is_null() { &mut [] } else { std::slice::from_raw_parts_mut(data.cast(), length) }
+        }
+    }
+
+    /// Of a record about the transactions that run.
+    pub(super) fn oldest_running(&self) -> Option<u32> {
+        let offset = std::mem::offset_of!(pg_sys::xl_running_xacts, oldestRunningXid);
+        let xid = self.data().get(offset..offset + 4)?;
+        Some(u32::from_ne_bytes(xid.try_into().ok()?))
+    }
+
+    fn data(&self) -> &[u8] {
+        match self.record.main_data_len as usize {
+            0 => &[],
+            // SAFETY: the record has so many bytes of its own.
+            length => unsafe { std::slice::from_raw_parts(self.record.main_data.cast(), length) },
+        }
+    }
+}
+
+/// A record that is too long to be read.
+pub(super) struct LongRecord {
+    pub(super) bytes: u64,
+    /// Where the next one begins.
+    pub(super) end: u64,
+    manager: u8,
+}
+
+impl LongRecord {
+    /// The record that comes next, if it has more than `longest` bytes, which are several pages, and so many were read.
+    ///
+    /// # Safety
+    ///
+    /// A live reader that has not read its next record to the end.
+    pub(super) unsafe fn next(reader: *const pg_sys::XLogReaderState, longest: u64) -> Option<LongRecord> {
+        // SAFETY: by the caller's promise the reader lives. It puts together what it has read, and the head of a record
+        // is within the first two pages of it.
+        unsafe {
+            let mut start = (*reader).currRecPtr;
+            if (*reader).latestPagePtr + PAGE <= start + longest {
+                return None;
+            }
+            let segment = (*reader).segcxt.ws_segsize as u64;
+            if start.is_multiple_of(PAGE) {
+                start += page_head(start, segment);
+            }
+            let head = (*reader).readRecordBuf.cast::<pg_sys::XLogRecord>().read_unaligned();
+            let bytes = u64::from(head.xl_tot_len);
+            let long = LongRecord { bytes, end: end_of_record(start, bytes, segment), manager: head.xl_rmid };
+            (bytes > longest).then_some(long)
+        }
+    }
+
+    /// Whether decoding makes nothing of it: it is about an index, say, or a message that is not ours.
+    pub(super) fn is_dispensable(&self) -> bool {
+        !matches!(self.manager.into(), RM_XLOG_ID | RM_XACT_ID | RM_STANDBY_ID | RM_HEAP_ID | RM_HEAP2_ID)
+    }
+}
+
+/// Where a record of so many bytes ends, among the heads of pages and of segments.
+fn end_of_record(start: u64, bytes: u64, segment: u64) -> u64 {
+    let (mut at, mut rest) = (start, bytes);
+    loop {
+        let room = PAGE - at % PAGE;
+        if rest <= room {
+            return (at + rest).next_multiple_of(8);
+        }
+        rest -= room;
+        at += room;
+        at += page_head(at, segment);
+    }
+}
+
+/// Bytes of the head of the page that begins there.
+fn page_head(page: u64, segment: u64) -> u64 {
+    if page.is_multiple_of(segment) { 40 } else { 24 }
+}

@@ -1,0 +1,269 @@
+//! Rows that are too long for the mirror cost their table, and never memory or the server.
+
+use std::time::Duration;
+
+use bench::cluster::{Cluster, Options, Stop, wait_until};
+use bench::{Result, anker, os};
+use postgres::Client;
+
+use crate::flagged::same;
+use crate::runner::{Context, ensure, tests};
+use crate::wide::growth;
+
+tests![
+    a_long_row_costs_its_table_and_no_memory,
+    a_long_row_that_was_there_before_is_not_loaded,
+    long_values_within_the_limit_are_followed,
+    long_records_that_nobody_follows_are_passed_over,
+    a_long_record_of_a_mirrored_table_is_survived,
+    a_table_over_which_the_server_goes_down_is_left_alone,
+];
+
+const LIVE: Duration = Duration::from_secs(60);
+/// As `anker.max_row` is set here, and what worker and loader may need for it.
+const MAX_ROW: &str = "4MB";
+const MEMORY: u64 = 48 << 20;
+
+fn cluster(context: &Context) -> Result<(std::sync::Arc<Cluster>, Client)> {
+    let cluster = context.cluster_with(&Options::default().set("anker.max_row", MAX_ROW))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE beside (id integer PRIMARY KEY); INSERT INTO beside VALUES (1);
+         CREATE TABLE long (id integer PRIMARY KEY, a text, b text, c bytea);
+         INSERT INTO long SELECT i, 'a', 'b', 'c' FROM generate_series(1, 10) i;
+         CREATE TABLE unmirrored (LIKE long INCLUDING ALL);
+         -- As it is stored, without being compressed.
+         CREATE TABLE plain (LIKE long INCLUDING ALL);
+         ALTER TABLE plain ALTER COLUMN a SET STORAGE EXTERNAL, ALTER COLUMN b SET STORAGE EXTERNAL",
+    )?;
+    Ok((cluster, client))
+}
+
+fn state(client: &mut Client, table: &str) -> Result<String> {
+    let sql =
+        format!("SELECT state || ': ' || coalesce(reason, '') FROM anker.tables WHERE relation = '{table}'::regclass");
+    Ok(client.query_one(&sql, &[])?.get(0))
+}
+
+/// Waits until the table is given up for its long row.
+fn is_given_up(client: &mut Client, table: &str) -> Result<()> {
+    let mut last = String::new();
+    let given_up = wait_until(Duration::from_secs(30), || {
+        last = state(client, table)?;
+        Ok(last == "broken: a row is longer than anker.max_row = 4 MB")
+    })?;
+    ensure!(given_up, "{table} is {last}");
+    Ok(())
+}
+
+/// The table beside was followed all the time, and by the same worker.
+fn nothing_else_happened(client: &mut Client, worker: u32) -> Result<()> {
+    client.batch_execute("INSERT INTO beside SELECT max(id) + 1 FROM beside")?;
+    let all = "SELECT count(*), max(id) FROM beside WHERE anker.olap()";
+    same(client, all)?;
+    let by = anker::analyzed(client, all)?;
+    ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
+    let now = anker::processes(client)?.map(|(worker, _)| worker);
+    ensure!(now == Some(worker), "the worker was {worker}, and is {now:?}");
+    let rebuilds = anker::text_rows(client, "SELECT rebuilds FROM anker.tables WHERE relation = 'beside'::regclass")?;
+    ensure!(rebuilds == ["0"], "rebuilt {rebuilds:?} times");
+    Ok(())
+}
+
+fn worker(client: &mut Client) -> Result<u32> {
+    Ok(anker::processes(client)?.ok_or("no worker")?.0)
+}
+
+fn a_long_row_costs_its_table_and_no_memory(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context)?;
+    anker::mirror(&mut client, &["beside", "long", "plain"], LIVE)?;
+    let worker = worker(&mut client)?;
+    // Small when compressed, and not; of tables that are mirrored, and that are not; in a transaction with others.
+    for (table, sql) in [
+        ("", "INSERT INTO unmirrored VALUES (1, repeat('x', 50000000), repeat('y', 50000000))"),
+        ("", "INSERT INTO unmirrored SELECT 2, string_agg(md5(i::text), '') FROM generate_series(1, 1500000) i"),
+        ("long", "INSERT INTO long VALUES (11, repeat('x', 50000000), repeat('y', 50000000), 'c')"),
+        (
+            "plain",
+            "BEGIN; INSERT INTO plain VALUES (1, 'a', 'b', 'c');
+             SAVEPOINT s; INSERT INTO plain VALUES (2, repeat('x', 60000000), repeat('y', 60000000), 'c'); RELEASE s;
+             UPDATE plain SET b = 'short'; COMMIT",
+        ),
+    ] {
+        let (grown, ()) = growth(
+            || os::private_bytes(worker),
+            || {
+                client.batch_execute(sql)?;
+                nothing_else_happened(&mut client, worker)
+            },
+        )?;
+        ensure!(grown < MEMORY, "{table}, {sql}: the worker has grown by {} MB", grown >> 20);
+        if !table.is_empty() {
+            is_given_up(&mut client, table)?;
+            same(&mut client, &format!("SELECT id, length(a), length(b) FROM {table} WHERE anker.olap()"))?;
+        }
+    }
+    for table in ["long", "plain"] {
+        client
+            .batch_execute(&format!("DELETE FROM {table} WHERE length(a) > 1000; SELECT anker.unmirror('{table}')"))?;
+        anker::mirror(&mut client, &[table], LIVE)?;
+        ensure!(anker::verify(&mut client, table)?.is_empty(), "{table}: heap and mirror differ");
+    }
+    Ok(())
+}
+
+fn a_long_row_that_was_there_before_is_not_loaded(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context)?;
+    client.batch_execute(
+        "INSERT INTO long VALUES (11, repeat('x', 50000000), repeat('y', 50000000), 'c');
+         INSERT INTO plain VALUES (1, repeat('x', 2500000), repeat('y', 2500000), 'c')",
+    )?;
+    anker::mirror(&mut client, &["beside"], LIVE)?;
+    let worker = worker(&mut client)?;
+    for table in ["long", "plain"] {
+        client.execute("SELECT anker.mirror($1::text::regclass)", &[&table])?;
+        is_given_up(&mut client, table)?;
+        same(&mut client, &format!("SELECT id, length(a), length(b) FROM {table} WHERE anker.olap()"))?;
+    }
+    nothing_else_happened(&mut client, worker)?;
+    // TRUNCATE ends what it was given up for, not the rest that it takes.
+    client.batch_execute("TRUNCATE long; SELECT anker.unmirror('long')")?;
+    anker::mirror(&mut client, &["long"], LIVE)
+}
+
+fn long_values_within_the_limit_are_followed(context: &Context) -> Result<()> {
+    let (cluster, mut client) = cluster(context)?;
+    anker::mirror(&mut client, &["long", "plain"], LIVE)?;
+    for table in ["long", "plain"] {
+        client.batch_execute(&format!(
+            "INSERT INTO {table} VALUES (21, repeat('x', 3900000), 'b', 'c'), (22, repeat('y', 20000), repeat('z', 20000), 'c');
+             UPDATE {table} SET b = repeat('z', 100000) WHERE id = 21;
+             UPDATE {table} SET id = id + 100, c = NULL;
+             BEGIN; SAVEPOINT s; UPDATE {table} SET a = a || 'more'; ROLLBACK TO s; UPDATE {table} SET c = 'c'; COMMIT;
+             INSERT INTO {table} SELECT i, repeat(md5(i::text), i), repeat('b', i * 10), 'c' FROM generate_series(1000, 1200) i"
+        ))?;
+        // Rows that are logged together, behind the long values of all of them.
+        let mut copy = cluster.connect()?;
+        let mut rows = copy.copy_in(&format!("COPY {table} FROM STDIN"))?;
+        for id in 2000..2300 {
+            std::io::Write::write_all(&mut rows, format!("{id}\t{}\tb\tc\n", format!("{id}").repeat(900)).as_bytes())?;
+        }
+        rows.finish()?;
+        same(&mut client, &format!("SELECT id, a, b, c FROM {table} WHERE anker.olap()"))?;
+        ensure!(anker::verify(&mut client, table)?.is_empty(), "{table}: heap and mirror differ");
+    }
+    let rebuilt = anker::text_rows(
+        &mut client,
+        "SELECT relation, reason FROM anker.tables WHERE rebuilds > 0 OR state <> 'live'",
+    )?;
+    ensure!(rebuilt.is_empty(), "rebuilt: {rebuilt:?}");
+    Ok(())
+}
+
+fn long_records_that_nobody_follows_are_passed_over(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context)?;
+    anker::mirror(&mut client, &["beside"], LIVE)?;
+    let worker = worker(&mut client)?;
+    for sql in [
+        "SELECT pg_logical_emit_message(true, 'x', repeat('x', 100000000))",
+        "BEGIN; INSERT INTO beside VALUES (1000); SELECT pg_logical_emit_message(true, 'x', repeat('x', 100000000)); COMMIT",
+        "BEGIN; SAVEPOINT s; SELECT pg_logical_emit_message(true, 'x', repeat('x', 5000000));
+         INSERT INTO beside VALUES (2000); RELEASE s; INSERT INTO beside VALUES (3000); COMMIT",
+        "SELECT pg_logical_emit_message(false, 'x', repeat('x', 100000000))",
+    ] {
+        let (grown, ()) = growth(
+            || os::private_bytes(worker),
+            || {
+                client.batch_execute(sql)?;
+                nothing_else_happened(&mut client, worker)
+            },
+        )?;
+        ensure!(grown < MEMORY, "{sql}: the worker has grown by {} MB", grown >> 20);
+    }
+    Ok(())
+}
+
+/// The whole old row is logged in one record. Nothing of the kind can be passed over.
+fn a_long_record_of_a_mirrored_table_is_survived(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context)?;
+    client.batch_execute("ALTER TABLE plain REPLICA IDENTITY FULL")?;
+    anker::mirror(&mut client, &["beside", "plain"], LIVE)?;
+    client.batch_execute("INSERT INTO plain VALUES (1, repeat('x', 20000000), 'b', 'c')")?;
+    is_given_up(&mut client, "plain")?;
+    client.batch_execute("UPDATE plain SET b = 'more'")?;
+    let log = |client: &mut Client| {
+        anker::text_rows(client, "SELECT restarts FROM anker.engine WHERE database = current_database()")
+    };
+    let ended = wait_until(LIVE, || Ok(log(&mut client)? == ["1"]))?;
+    ensure!(ended, "the worker has gone on, or has ended more than once: {:?}", log(&mut client)?);
+    anker::wait_live(&mut client, "beside", LIVE)?;
+    is_given_up(&mut client, "plain")?;
+    same(&mut client, "SELECT id, length(a), b FROM plain WHERE anker.olap()").map(drop)
+}
+
+fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> Result<()> {
+    let cluster = context.cluster()?;
+    context.expect_crash(&cluster);
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE first (id integer PRIMARY KEY); CREATE TABLE t (id integer PRIMARY KEY, v text);
+         INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 200000) i",
+    )?;
+    anker::mirror(&mut client, &["first"], LIVE)?;
+    // The loader waits for the engine when it is killed, and the server goes down with it.
+    let engine = anker::engine_pid(&mut client)?;
+    client.batch_execute("SELECT anker.mirror('t')")?;
+    let loads = "SELECT pid FROM pg_locks WHERE relation = 't'::regclass AND granted AND pid <> pg_backend_pid()";
+    let mut loader = Vec::new();
+    let loading = wait_until(LIVE, || {
+        loader = anker::text_rows(&mut client, loads)?;
+        Ok(!loader.is_empty())
+    })?;
+    os::kill(engine, os::SIGSTOP)?;
+    ensure!(loading, "no loader came");
+    os::kill(loader[0].parse()?, os::SIGKILL)?;
+    let marks = || -> Result<Vec<(String, String)>> {
+        let files = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?.filter_map(|entry| entry.ok());
+        let loading = files.filter(|file| file.file_name().to_string_lossy().ends_with(".loading"));
+        Ok(loading
+            .map(|f| (f.path().display().to_string(), std::fs::read_to_string(f.path()).unwrap_or_default()))
+            .collect())
+    };
+    ensure!(wait_until(LIVE, || Ok(!cluster.crashes().is_empty()))?, "the server has not noticed");
+    let mut client = reconnected(&cluster)?;
+    let marked = marks()?;
+    ensure!(matches!(&marked[..], [(_, count)] if count == "1"), "after a crash: {marked:?}");
+    // It is tried again, and when it succeeds nothing is left.
+    anker::wait_live(&mut client, "t", LIVE)?;
+    ensure!(marks()?.is_empty(), "marks of loaded tables: {:?}", marks()?);
+
+    // As after the third time.
+    drop(client);
+    cluster.stop(Stop::Fast)?;
+    std::fs::write(&marked[0].0, "3")?;
+    cluster.resume()?;
+    let mut client = cluster.connect()?;
+    let mut last = String::new();
+    let left_alone = wait_until(LIVE, || {
+        let states = "SELECT state || ': ' || coalesce(reason, '') FROM anker.tables WHERE relation = 't'::regclass";
+        last = anker::text_rows(&mut client, states)?.concat();
+        Ok(last.starts_with("unsupported: the server went down 3 times while the table was loaded"))
+    })?;
+    ensure!(left_alone, "the table is {last}");
+    anker::wait_live(&mut client, "first", LIVE)?;
+    same(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?;
+    client.batch_execute("SELECT anker.unmirror('t')")?;
+    anker::mirror(&mut client, &["t"], LIVE)
+}
+
+/// A session of the server that is just restarting.
+fn reconnected(cluster: &Cluster) -> Result<Client> {
+    let mut session = None;
+    wait_until(LIVE, || {
+        session = cluster.connect().ok();
+        Ok(session.is_some())
+    })?;
+    session.ok_or_else(|| "the server did not come back".into())
+}
