@@ -22,6 +22,25 @@ const MAX_LOADERS: usize = 2;
 /// When there was no place for a loader's process, or it ended before it came to its first table.
 const LOADER_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
 
+/// A table over which the server went down so often is not loaded any more.
+const MOST_CRASHES: u32 = 3;
+/// Before a table is loaded over which the server went down once; longer after each further time.
+const REST_AFTER_CRASH: Duration = Duration::from_secs(5);
+
+fn rest_after(crashes: u32) -> Duration {
+    match crashes {
+        0 => Duration::ZERO,
+        // Of few crashes: the others are not loaded.
+        n => REST_AFTER_CRASH * 4u32.pow(n - 1),
+    }
+}
+
+fn crashing(crashes: u32) -> NotMirrorable {
+    let message = format!("the server went down {crashes} times while the table was loaded");
+    // The views show the message alone.
+    NotMirrorable { message: format!("{message}; unmirror and mirror it to have it tried again"), hint: None }
+}
+
 pub struct Registry {
     database: pg_sys::Oid,
     /// `anker.mirrored`.
@@ -90,6 +109,7 @@ impl Registry {
 
     pub fn unregister(&mut self, relid: u32, out: &mut Outbox) {
         self.stop_load(relid);
+        load::forget_crashes(self.database, relid.into());
         if self.tables.unregister(relid) {
             out.send(&StreamMessage::Retire { relid });
         }
@@ -139,7 +159,11 @@ impl Registry {
         };
         let (generation, now) = (shared::next_generation(), Instant::now());
         let again = self.tables.was_followed(relid);
-        match layout::describe_new(&relation) {
+        let crashes = load::crashes(self.database, relid.into());
+        match layout::describe_new(&relation).and_then(|described| match crashes < MOST_CRASHES {
+            true => Ok(described),
+            false => Err(crashing(crashes)),
+        }) {
             Ok(described) => {
                 let placed = shared::update_table(self.database, relid.into(), |t| {
                     t.state = TableState::Loading;
@@ -153,7 +177,8 @@ impl Registry {
                 }
                 let layout = described.layout;
                 let encoder = RowEncoder::new(&layout, relation.descriptor());
-                self.tables.watched(relid, generation, layout.fingerprint, encoder, now);
+                let load_from = now + rest_after(crashes);
+                self.tables.watched(relid, generation, layout.fingerprint, encoder, load_from);
                 out.send(&StreamMessage::Watch { generation, layout });
             }
             Err(NotMirrorable { message, .. }) => {

@@ -9,7 +9,7 @@ use protocol::frame::{self, Kind};
 use protocol::request::{LoadRequest, Request};
 
 use super::link::Link;
-use super::{clean_snapshot, orders};
+use super::{clean_snapshot, mark, orders};
 use crate::layout;
 use crate::pg::memory::Scratch;
 use crate::pg::process;
@@ -33,6 +33,7 @@ pub extern "C-unwind" fn anker_loader_main(database: pg_sys::Datum) {
     let database = pg_sys::Oid::from(database.value() as u32);
     process::begin();
     process::connect(database);
+    mark::remove_at_exit();
     let start = Instant::now();
     let scratch = Scratch::lasting(c"pg_anker row");
     for order in orders::from_extra(&process::my_extra()) {
@@ -46,9 +47,11 @@ pub extern "C-unwind" fn anker_loader_main(database: pg_sys::Datum) {
 fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
     shared::update_generation(database, order.relid.into(), order.generation, |t| t.tried = order.generation);
     let blame = move |reason: &str| tell(database, order, reason);
+    mark::set(database, order.relid.into());
     let outcome = process::telling_errors(|| load(database, order, scratch), blame);
     // It changed nothing, and aborting releases whatever a half-done load still holds.
     transaction::abort();
+    mark::remove();
     match outcome {
         // Plans of prepared statements that were made without the mirror are thought over again, where `anker.route`
         // routes statements that are not flagged.
