@@ -40,7 +40,8 @@ fn sources() -> Vec<(String, String)> {
 
 /// The documents of the tree, each with its path.
 fn documents() -> Vec<(PathBuf, String)> {
-    let mut found = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
+    let others = ["README.md", "CONTRIBUTING.md", "bench/hammerdb/README.md", "kernel-patch/README.md"];
+    let mut found: Vec<PathBuf> = others.iter().map(|file| root().join(file)).collect();
     files(&root().join("docs"), "md", &mut found);
     found.into_iter().map(|path| (path.clone(), read(&path))).collect()
 }
@@ -82,6 +83,22 @@ fn doc_comments_say_first_what_the_item_is() {
         }
     }
     assert_none(&wrong, "doc comments open with Of, What or Whoever");
+}
+
+#[test]
+fn lines_of_documents_end_at_column_120() {
+    let mut long = Vec::new();
+    for (path, text) in documents() {
+        let mut in_code = false;
+        for (at, line) in text.lines().enumerate() {
+            in_code ^= line.trim_start().starts_with("```");
+            // Rows of tables cannot be broken.
+            if !in_code && !line.starts_with('|') && line.chars().count() > LONGEST_LINE {
+                long.push(format!("{}:{}", shown(&path), at + 1));
+            }
+        }
+    }
+    assert_none(&long, "lines are too long");
 }
 
 #[test]
