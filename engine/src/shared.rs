@@ -1,4 +1,4 @@
-//! What all connections share, and how many there may be.
+//! State that all connections share, and limits on their number.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What thousands of small tables cost: `cargo run --release -p anker-colstore --example many_tables [rows] [tables] [mechanism]`.
+//! The cost of thousands of small tables: `cargo run --release -p anker-colstore --example many_tables [rows]
+//! [tables] [mechanism]`.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! How fast the store loads, applies and serves: `cargo run --release -p anker-colstore --example speed [rows] [mechanism]`.
+//! How fast the store loads, applies and serves: `cargo run --release -p anker-colstore --example speed [rows]
+//! [mechanism]`.
 //!
 //! Throughput is given per second of CPU time, so that a busy machine does not matter much.
 

@@ -1,7 +1,7 @@
 //! The analytic plan: what a backend asks the engine to compute, and nothing about how.
 //!
-//! A plan is a tree of relational operators over mirrored tables ([`Rel`]) and the columns of its result. What the
-//! engine cannot compute stays with PostgreSQL, which reads the plan's `output` as if it were a table.
+//! A plan is a tree of relational operators over mirrored tables ([`Rel`]) and the columns of its result. The rest of
+//! the query stays with PostgreSQL, which reads the plan's `output` as if it were a table.
 //!
 //! The crate knows neither PostgreSQL nor DataFusion, so that the extension's library and the engine can share it.
 //! Every operation in it is *typed exactly as PostgreSQL typed it*: the translator in `src/planner` writes a

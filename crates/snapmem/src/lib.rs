@@ -1,13 +1,14 @@
 //! Memory that can be snapshotted while one writer goes on changing it.
 //!
-//! A [`Region`] has one writer, which reads and writes in place. A [`Snapshot`] of it is cheap, belongs to nobody in
-//! particular (`Send + Sync`), and keeps what the region held at that moment; any number may be alive and they end in
-//! any order, on any thread. Whoever made a snapshot may still patch it; once it is shared it cannot change any more.
+//! A [`Region`] has one writer, which reads and writes in place. A [`Snapshot`] of it is cheap, belongs to no thread
+//! (`Send + Sync`), and keeps the region's content of that moment. Any number may be alive and they end in any order,
+//! on any thread. The maker of a snapshot may still patch it; once it is shared it cannot change any more.
 //!
-//! Content is charged to a [`Pool`], which enforces a limit: what does not fit is an error, never an abort. Books are
-//! not charged: some dozens of bytes for each run, and for each of its versions that a snapshot sees.
+//! Content is charged to a [`Pool`], which enforces a limit: content beyond it is an error, never an abort.
+//! Bookkeeping is not charged: some dozens of bytes for each run, and for each of its versions that a snapshot sees.
 //!
-//! The crate knows the operating system, and the mechanisms' names from the protocol. Each [`Mechanism`] is one file; docs/snapshots.md compares them.
+//! The crate knows the operating system, and the mechanisms' names from the protocol. Each [`Mechanism`] is one file;
+//! docs/snapshots.md compares them.
 //!
 //! | room, the upper ones first | job |
 //! |---|---|

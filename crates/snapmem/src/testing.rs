@@ -1,4 +1,4 @@
-//! What the mechanisms' own tests have in common.
+//! Common parts of the mechanisms' own tests.
 
 use parking_lot::RwLock;
 use rand::rngs::StdRng;
@@ -44,7 +44,7 @@ impl Rig {
         Rig { region, model: Vec::new(), run, snapshots: Vec::new(), rnd: StdRng::seed_from_u64(seed) }
     }
 
-    /// Where to write in `len` bytes, within one run: mostly a little, now and then more than a page.
+    /// An offset below `len` and bytes to write there, within one run: mostly a few, now and then more than a page.
     fn place(&mut self, len: usize) -> (usize, Vec<u8>) {
         let offset = self.rnd.random_range(0..len);
         let longest = (self.run - offset % self.run).min(if self.rnd.random_bool(0.1) { 10_000 } else { 20 });

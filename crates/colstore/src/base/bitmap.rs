@@ -13,7 +13,7 @@ const SHORTEST_RUN: usize = 64;
 #[derive(Debug)]
 pub struct Bitmap {
     region: Extents,
-    /// What the bits of a new chunk are.
+    /// The value of the bits of a new chunk.
     initial: bool,
 }
 
@@ -74,7 +74,7 @@ impl Bitmap {
         mask
     }
 
-    /// Of one chunk: all runs have the same length.
+    /// Bytes of one chunk: all runs have the same length.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         if chunk < self.region.run_count() { self.region.run_bytes() as u64 } else { 0 }
     }

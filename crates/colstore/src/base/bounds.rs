@@ -1,6 +1,6 @@
-//! Between which values those of each chunk lie. Readers look at them while the writer goes on: those that they have only
-//! ever become wider, and so hold for every snapshot that was taken with them. Tighter ones are others, for the snapshots
-//! to come.
+//! Zone maps: the least and the greatest value of each chunk. Readers look at them while the writer goes on. The
+//! bounds that readers have only become wider, and so hold for every snapshot that was taken with them. Tighter
+//! bounds are a new version, for later snapshots.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -23,7 +23,7 @@ impl Bounds {
         Bounds { segments: Arc::default(), unseen }
     }
 
-    /// The writer's: so many chunks, without values at first.
+    /// Writer: makes room for this many chunks, without values at first.
     pub fn grow(&self, chunks: usize) {
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         while segments.len() * SEGMENT < chunks {
@@ -45,8 +45,8 @@ impl Bounds {
         own_high.store(clamped(high), Ordering::Relaxed);
     }
 
-    /// The writer's: values lie closer together now. Who has the old bounds keeps them, and hears of no wider ones of this
-    /// chunk, nor of some beside it, that come later: what it sees was written before.
+    /// Writer: sets tighter bounds. Holders of the old bounds keep them, and do not see later extensions of this
+    /// chunk and some others. That is correct, since everything they see was written before.
     pub fn tighten(&mut self, chunk: usize, low: i128, high: i128) {
         let mut segments = self.segments().clone();
         let segment = &mut segments[chunk / SEGMENT];
@@ -56,7 +56,7 @@ impl Bounds {
         self.widen(chunk, low, high);
     }
 
-    /// Of a chunk that a snapshot sees; the first is greater than the second where there is no value at all.
+    /// The bounds of a chunk that a snapshot sees; the first is greater than the second if there is no value at all.
     pub fn of(&self, chunk: usize) -> (i128, i128) {
         let segments = self.segments();
         // Whoever has a snapshot was given it after its values had been written.

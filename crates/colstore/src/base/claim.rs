@@ -16,7 +16,7 @@ impl Claim {
         Claim { bytes: 0, charge: pool.charge() }
     }
 
-    /// What is really held.
+    /// The bytes that are really held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

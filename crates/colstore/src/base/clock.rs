@@ -34,12 +34,12 @@ impl Clock {
 #[derive(Debug, Default)]
 pub struct Delays {
     micros: Vec<u64>,
-    /// Where the next one goes once there are enough.
+    /// The place of the next one, once there are enough.
     next: usize,
     total: u64,
 }
 
-/// What [`Delays::take`] gives.
+/// The result of [`Delays::take`].
 #[derive(Debug)]
 pub struct ApplyDelays {
     /// Oldest first; not all of them, where there were too many.

@@ -21,7 +21,7 @@ pub fn fastest<L: Loop>(work: L) -> L::Result {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected as has;
-        // What is asked here once is remembered by the standard library.
+        // The standard library caches this answer.
         if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
             // SAFETY: the processor has these instructions.
             return unsafe { x86::avx512(work) };

@@ -1,11 +1,11 @@
-//! In which order the bounds of a column's numbers are kept: as numbers, or, of floats, by the places of their bits.
+//! The order of the bounds of a column's numbers: as numbers or, for floats, by the places of their bits.
 
 use plan::{Type, float_order};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Numbers,
-    /// Of 64 bits, which a coding takes for a signed number.
+    /// Floats of 64 bits, which a coding treats as signed numbers.
     Floats,
     /// Numbers of 128 bits, most of which need them all.
     Wide,
@@ -25,7 +25,7 @@ impl Order {
         if self == Order::Wide { 64 } else { 0 }
     }
 
-    /// Of a number that a coding knows; for floats its own inverse.
+    /// The place of a number that a coding knows; for floats its own inverse.
     #[inline]
     pub fn place(self, number: i128) -> i128 {
         match self {
@@ -40,7 +40,8 @@ impl Order {
         self.place(place)
     }
 
-    /// Between which numbers, as a coding knows them, lies whatever stands between two places, of which the first is not greater.
+    /// The range of numbers, as a coding knows them, that covers all places between `low` and `high`; `low` is not
+    /// greater.
     #[inline]
     pub fn numbers(self, low: i128, high: i128) -> (i128, i128) {
         match self {

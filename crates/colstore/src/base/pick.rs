@@ -1,6 +1,6 @@
 //! A selection of a chunk's rows, as every reader of cells takes it.
 
-/// Which rows of a chunk are wanted.
+/// A choice of rows of a chunk.
 #[derive(Clone, Copy)]
 pub enum Pick<'a> {
     /// So many from the first on.
@@ -33,7 +33,7 @@ impl Pick<'_> {
         }
     }
 
-    /// What each wanted row has.
+    /// The value of `of` for each wanted row.
     pub fn map<T>(self, of: impl Fn(usize) -> T) -> Vec<T> {
         match self {
             Pick::First(rows) => (0..rows).map(of).collect(),

@@ -1,5 +1,5 @@
-//! Chunks in which something was overwritten and which may be quiet by now: then somebody with nothing else to do looks whether their numbers
-//! need as many bytes, and lie as far apart, as those that they held meanwhile.
+//! Chunks that were overwritten and may be quiet by now. In idle time the writer checks whether their numbers still
+//! need as many bytes, and bounds as wide, as the values that they held meanwhile.
 //!
 //! ```text
 //!   written -> restless ---- no write for four rounds, then eight ... ----> due: a column at a time -> forgotten
@@ -66,15 +66,15 @@ impl Quiet {
         self.next_ms
     }
 
-    /// What was written is looked at in a while.
+    /// Schedules a look at the chunks that were written to.
     pub fn expect_looks(&mut self, now_ms: u64) {
         if self.next_ms.is_none() && !self.restless.is_empty() {
             self.next_ms = Some(now_ms + ROUND_MILLIS);
         }
     }
 
-    /// The next chunk, and one of its columns, that is to be looked at. `is_settled`: whether no row of a chunk waits to be
-    /// taken back.
+    /// The next chunk to look at, and one of its columns. `is_settled`: whether no row of a chunk waits to be taken
+    /// back.
     pub fn next(&mut self, now_ms: u64, columns: usize, is_settled: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
         if self.next_ms.is_none_or(|at| now_ms < at) {
             return None;

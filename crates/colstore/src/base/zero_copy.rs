@@ -19,8 +19,8 @@ pub fn buffer(run: Run, bytes: usize) -> Buffer {
 
 /// An array over views that a text column wrote.
 ///
-/// Arrow would check every view and every byte again, for every query. What it would find is ensured where text enters:
-/// `Column::check` lets only UTF-8 pass, and `text` writes a view together with the bytes it refers to.
+/// Arrow would check every view and every byte again, for every query. The checks' results are ensured when text
+/// enters: `Column::check` lets only UTF-8 pass, and `text` writes a view together with the bytes it refers to.
 pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> StringViewArray {
     let views = ScalarBuffer::new(views, 0, rows);
     // SAFETY: every view refers to whole, valid UTF-8 texts inside `blocks`, as explained above; a null's view is
@@ -31,6 +31,6 @@ pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<Nu
 /// The same over views of bytes that need not be text.
 pub fn bytes(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> BinaryViewArray {
     let views = ScalarBuffer::new(views, 0, rows);
-    // SAFETY: as above, but for UTF-8, which nobody expects of it.
+    // SAFETY: as above, except UTF-8, which bytes need not be.
     unsafe { BinaryViewArray::new_unchecked(views, blocks, nulls) }
 }

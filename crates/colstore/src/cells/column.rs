@@ -9,7 +9,7 @@ use crate::base::order::Order;
 use crate::cells::numbers::{Numbers, NumbersSnapshot};
 use crate::cells::text::{TextColumn, TextSnapshot};
 
-/// What a row has in a column. Two cells are equal if their binary images are: that is equality of keys, too.
+/// A row's content in a column. Two cells are equal if their binary images are; the same holds for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cell<'a> {
     Null,
@@ -31,7 +31,7 @@ pub enum BadValue {
 }
 
 impl<'a> Cell<'a> {
-    /// `None`: unchanged. Whether a text is one is not looked at: most of those that come with an update are there already.
+    /// `None`: unchanged. The encoding of a text is not checked here: most texts of an update are there already.
     #[inline]
     pub fn from_value(ty: Type, value: Value<'a>) -> Result<Option<Cell<'a>>, BadValue> {
         Ok(Some(match value {
@@ -61,9 +61,9 @@ pub struct Column {
     cells: Cells,
     /// One bit per slot, 1: not null. Absent until the first null.
     valid: Option<Bitmap>,
-    /// Which live slots have [`Cell::Poison`]. Absent until the first.
+    /// The live slots that have [`Cell::Poison`]. Absent until the first.
     poison: Option<Poison>,
-    /// Slots that there is room for.
+    /// Slots that have room.
     rows: usize,
     mechanism: Mechanism,
     pool: Pool,
@@ -94,7 +94,7 @@ impl Column {
         Column { ty, cells, valid: None, poison: None, rows: 0, mechanism, pool: pool.clone() }
     }
 
-    /// Room for so many slots: up to a chunk's, or for one more chunk.
+    /// Makes room for `rows` slots: up to a full chunk, or for one more chunk.
     pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
         match &mut self.cells {
             Cells::Bits(bits) => bits.grow(rows)?,
@@ -111,7 +111,7 @@ impl Column {
         Ok(())
     }
 
-    /// What a slot has, unless it is a value.
+    /// The slot's content, if it is no value.
     #[inline]
     fn no_value(&self, slot: u32) -> Option<Cell<'static>> {
         match &self.valid {
@@ -120,7 +120,7 @@ impl Column {
         }
     }
 
-    /// Of a column of a key.
+    /// The cell of a key's column.
     #[inline]
     pub fn get(&self, slot: u32) -> Cell<'_> {
         self.no_value(slot).unwrap_or_else(|| match &self.cells {
@@ -130,7 +130,8 @@ impl Column {
         })
     }
 
-    /// What a slot has is wanted soon. A text is only found by what this brings: [`Column::expect_text`] is for then.
+    /// Prefetches a slot's content. A text is only found with this memory: [`Column::expect_text`] is for the step
+    /// after it.
     #[inline]
     pub fn expect(&self, slot: u32) {
         match &self.cells {
@@ -160,7 +161,7 @@ impl Column {
         }
     }
 
-    /// What a slot has. A text that is not there as it is comes into `buffer`.
+    /// A slot's content. A text that is not stored plainly is copied to `buffer`.
     pub fn read<'a>(&'a self, slot: u32, buffer: &'a mut Vec<u8>) -> Cell<'a> {
         self.no_value(slot).unwrap_or_else(|| match &self.cells {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
@@ -309,7 +310,7 @@ impl Column {
         matches!(self.cells, Cells::Numbers(_))
     }
 
-    /// Of a chunk's first `rows` only the `seen` ones will ever be asked for: see [`Numbers::look_at`].
+    /// Tells that only the `seen` ones of a chunk's first `rows` will ever be read: see [`Numbers::look_at`].
     pub fn look_at(&mut self, chunk: usize, rows: usize, seen: &Mask) -> Result<(), OutOfMemory> {
         let Cells::Numbers(numbers) = &mut self.cells else { return Ok(()) };
         let mut kept = *seen;
@@ -341,7 +342,7 @@ impl Column {
 }
 
 impl Column {
-    /// Of one chunk.
+    /// Bytes of one chunk.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         let cells = match &self.cells {
             Cells::Bits(bits) => bits.bytes_of(chunk),
@@ -353,7 +354,7 @@ impl Column {
     }
 }
 
-/// A column as it was. Who made it may patch it before others see it.
+/// A snapshot of a column. Its maker may patch it before others see it.
 #[derive(Debug)]
 pub struct ColumnSnapshot {
     pub ty: Type,

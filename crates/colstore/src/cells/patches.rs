@@ -67,7 +67,7 @@ pub fn picked<T: Copy>(values: Vec<T>, pick: Pick<'_>) -> Vec<T> {
     }
 }
 
-/// Of several patches of a row only the last counts.
+/// Keeps the last patch of each row.
 fn keep_latest(patches: &mut Vec<Patch>) {
     let mut seen = vec![false; CHUNK_ROWS];
     patches.reverse();

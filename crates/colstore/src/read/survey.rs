@@ -1,6 +1,6 @@
-//! What the columns of a table look like, for people: how they are written, how long they are, what they hold.
+//! Surveys of a table's columns, for people: their encodings, sizes and contents.
 //!
-//! Everything is found out when somebody asks, from a snapshot and in the asker's thread: so it is right whatever the
+//! A survey is made when it is asked for, from a snapshot and in the asker's thread. So it is right whatever the
 //! updates, costs them nothing, and does not hold the writer up.
 
 use std::collections::{BTreeMap, HashMap};
@@ -39,7 +39,7 @@ pub struct Survey {
 pub struct Surveyed {
     pub attnum: i16,
     pub cells: ColumnSnapshot,
-    /// Of each chunk.
+    /// Bytes of each chunk.
     pub bytes: Vec<u64>,
 }
 
@@ -58,7 +58,7 @@ impl Survey {
         self.slots.div_ceil(CHUNK_ROWS)
     }
 
-    /// A column in a chunk, but for its distinct values.
+    /// A column's survey in a chunk, except its distinct values.
     fn part(&self, column: usize, chunk: usize) -> Result<ChunkSurvey, OutOfMemory> {
         let Surveyed { cells, bytes, .. } = &self.columns[column];
         let (slots, rows) = (self.slots_of(chunk), self.live_counts[chunk]);
@@ -144,7 +144,7 @@ impl Survey {
         Ok(Ok(survey))
     }
 
-    /// One row in so many, by chance, but always the same ones.
+    /// Samples one row in `SAMPLED`, at random, but always the same ones.
     fn is_sampled(&self, chunk: usize, row: u32) -> bool {
         let slot = (chunk * CHUNK_ROWS) as u64 + u64::from(row);
         let one_in = self.slots.div_ceil(SAMPLED).max(1) as u64;
@@ -168,7 +168,7 @@ fn has_known_order(ty: Type) -> bool {
     !matches!(ty, Enum | Interval | Numeric | Opaque)
 }
 
-/// Of values that are looked at, how often each was seen.
+/// Counts of the sampled values.
 #[derive(Default)]
 struct Sample {
     seen: HashMap<u64, u32>,

@@ -1,4 +1,4 @@
-//! What a query reads: an immutable set of rows of one table, chunk by chunk, as Arrow arrays.
+//! A query's view: an immutable set of rows of one table, chunk by chunk, as Arrow arrays.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -36,10 +36,10 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
     /// ChunkRows that are there (not those that a chunk merely has room for).
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
-    /// All columns of a chunk. What has to be put together for it needs memory, which may not be there.
+    /// All columns of a chunk. Decoding needs memory, which may not be there.
     fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory>;
 
-    /// Which rows a chunk has.
+    /// The existing rows of a chunk.
     fn rows(&self, index: usize) -> Result<ChunkRows, OutOfMemory> {
         let chunk = self.chunk(index)?;
         Ok(ChunkRows { count: chunk.rows, live: chunk.live })
@@ -56,8 +56,8 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// The rows of a chunk whose values of a column lie in a range and are not null, if that can be told without the values:
-    /// of columns that have bounds.
+    /// The rows of a chunk whose values of a column lie in a range and are not null, if the codes tell, for columns
+    /// that have bounds.
     fn within(
         &self,
         index: usize,
@@ -90,16 +90,16 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone()))
     }
 
-    /// Between which a column's values of a chunk lie that are not null, if that is known: integers, dates, times, scaled
-    /// decimals and uuids; the ranks of floats ([`plan::float_order`]) and the places of texts and bytes
-    /// ([`plan::text_order`]). The first is greater than the second where there are none.
+    /// The bounds of a column's values in a chunk, apart from nulls, if they are known. They are numbers for
+    /// integers, dates, times, scaled decimals and uuids. For floats they are ranks ([`plan::float_order`]), for
+    /// texts and bytes places ([`plan::text_order`]). The first is greater than the second if there are none.
     fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
         let _ = (index, column);
         None
     }
 }
 
-/// Which rows a chunk has.
+/// The existing rows of a chunk.
 #[derive(Clone, Debug)]
 pub struct ChunkRows {
     /// Length of every array.
@@ -153,7 +153,7 @@ impl ColumnsView {
 }
 
 impl ColumnsView {
-    /// Of a chunk.
+    /// The slots of a chunk.
     fn slots_of(&self, index: usize) -> usize {
         CHUNK_ROWS.min(self.slots - index * CHUNK_ROWS)
     }
@@ -213,7 +213,7 @@ impl TableView for ColumnsView {
             Form::Listed(listing) => return Ok(Integers::of_list(codes, listing, valid, numbers.bounds(index))),
             Form::Offsets(coding) => coding,
         };
-        // Whatever was ever written, and what this coding has codes for.
+        // All values ever written, within the codes of this coding.
         let ((low, high), (least, greatest)) = (numbers.bounds(index), coding.values(full));
         let (Ok(low), Ok(high)) = (i64::try_from(low.max(least)), i64::try_from(high.min(greatest))) else {
             return Ok(None);
@@ -362,7 +362,7 @@ fn few_numbers(
     Ok(Some((values, Codes { run: codes, width: coding.width, first, rows })))
 }
 
-/// The last of so many values is null.
+/// Nulls for `count` values, of which the last is null.
 fn last_null(count: usize) -> Option<NullBuffer> {
     Some(NullBuffer::new(BooleanBuffer::collect_bool(count, |at| at + 1 < count)))
 }
@@ -389,7 +389,7 @@ fn text_array(ty: Type, views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: 
     }
 }
 
-/// Where the numbers of an array come from.
+/// The source of an array's numbers.
 enum Source<'a> {
     Chunk(CodedChunk<'a>, Pick<'a>),
     Values(&'a [i128]),

@@ -1,7 +1,7 @@
-//! Committed transactions' changes, onto the rows and into the undo.
+//! Applies the changes of committed transactions to the rows, and writes the undo.
 //!
-//! What a change reads lies anywhere in memory, and most of its time would go into waiting for that. So some changes are
-//! read together, and what each of them will want is asked for before the first is made:
+//! The memory that a change reads is scattered, and waiting for it would take most of the time. So several changes
+//! are read together, and the memory that each of them needs is prefetched before the first is made:
 //!
 //! ```text
 //!   messages -> Batch: cells, key, hash  ->  index: a slot, probably  ->  cells of that slot  ->  texts
@@ -18,7 +18,8 @@ use crate::rows::{Fault, Rows, undecodable};
 
 /// A big transaction becomes several entries of the undo, so that none has to be built in one piece.
 const ENTRY_BYTES: usize = 256 << 10;
-/// Changes that are read together, fewer where that would be many cells: what is asked for has to be there still when it is its turn.
+/// Changes that are read together; fewer if that would be many cells, so that prefetched memory is still there when
+/// its turn comes.
 const TOGETHER: usize = 16;
 const CELLS_TOGETHER: usize = 1024;
 
@@ -59,7 +60,7 @@ pub fn apply(
     }
 }
 
-/// What a transaction, if there was one, has written so far, or since its last entry.
+/// Ends the undo entry of a transaction, if there was one, with the operations since its last entry.
 fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter) -> Result<(), Fault> {
     if let Some(xid) = xid
         && !ops.bytes.is_empty()
@@ -83,10 +84,10 @@ struct Batch<'a> {
 struct Change {
     xid: u64,
     kind: Kind,
-    /// Where its cells begin, and its key.
+    /// The place of its first cell, and its key.
     cells: usize,
     key: usize,
-    /// Of the key.
+    /// The hash of the key.
     hash: u64,
 }
 

@@ -8,11 +8,12 @@ use crate::base::claim::Claim;
 
 const ENTRY_BYTES: u64 = size_of::<Transaction>() as u64 + 16;
 
-/// What a committed transaction did to one table.
+/// A committed transaction's changes of one table.
 #[derive(Debug)]
 pub struct Transaction {
     pub xid: u64,
-    /// PostgreSQL's commit time; only for the first of the tables that the transaction touched, so that it is counted once.
+    /// PostgreSQL's commit time; only for the first of the tables that the transaction touched, so that it is counted
+    /// once.
     pub counted: Option<i64>,
     /// Messages of the stream, each with its length.
     pub changes: Box<[u8]>,

@@ -1,11 +1,11 @@
-//! From the identity's binary image to the slot.
+//! The key index: from the identity's binary image to the slot.
 //!
-//! The index holds slots only; hashes and comparisons go through the columns, which the caller passes as functions. It is
-//! cut into shards by the hash, so that growing never moves all of it at once; a small one has a single shard.
+//! The index holds slots only; hashes and comparisons go through the columns, which the caller passes as functions.
+//! It is cut into shards by the hash, so that growing never moves all of it at once; a small one has a single shard.
 //!
-//! Under REPLICA IDENTITY FULL equal rows are interchangeable: the index holds the first of them, the others hang on it
-//! as a chain, and the one to be changed next is always the first's neighbour, so that a million equal rows are no slower
-//! than two.
+//! Under REPLICA IDENTITY FULL equal rows are interchangeable. The index holds the first of them, the others hang on
+//! it as a chain. The one to be changed next is always the first's neighbour, so that a million equal rows are no
+//! slower than two.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -97,7 +97,8 @@ impl KeyIndex {
         Ok(Ok(()))
     }
 
-    /// Removes `slot`, which [`KeyIndex::find`] returned and whose cells are still the same. Returns whether it was there.
+    /// Removes `slot`, which [`KeyIndex::find`] returned and whose cells are still the same. Returns whether it was
+    /// there.
     pub fn remove(&mut self, hash: u64, slot: u32, equal: impl Fn(u32) -> bool) -> bool {
         let shard = self.shard(hash);
         let shard = &mut self.shards[shard];

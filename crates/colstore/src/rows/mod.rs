@@ -27,7 +27,8 @@ use crate::rows::undo::OpWriter;
 
 /// The first chunk becomes longer by this factor.
 const CHUNK_GROWTH: usize = 4;
-/// Numbers are written anew, beside those that snapshots have, only where so much of the limit is free, one byte in so many.
+/// Numbers are re-encoded, beside the old ones that snapshots hold, only while more than 1/8 of the memory limit is
+/// free.
 const ROOM_FOR_LOOKS: u64 = 8;
 /// Runs of a column merged at a time.
 const TIDY_RUNS: usize = 16;
@@ -111,8 +112,8 @@ impl Rows {
         }
     }
 
-    /// Merges what was written beside the columns while snapshots were alive, some of it, or writes a chunk of a column in
-    /// a better way; returns whether there was anything to do.
+    /// Merges some of the lines written aside for snapshots into the columns, or re-encodes a chunk of a column.
+    /// Returns whether there was anything to do.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
         let merged = columns + self.live.tidy(TIDY_RUNS) > 0;
@@ -145,7 +146,7 @@ impl Rows {
         self.quiet.next_ms()
     }
 
-    /// What was written is looked at in a while.
+    /// Schedules a look at the chunks that were written to.
     pub fn expect_looks(&mut self, now_ms: u64) {
         self.quiet.expect_looks(now_ms);
     }
@@ -159,7 +160,7 @@ impl Rows {
         &self.identity
     }
 
-    /// Of a row's identity.
+    /// The hash of a row's identity.
     #[inline]
     pub fn hash(&self, key: &[Cell<'_>]) -> u64 {
         self.index.hash(key.iter().copied())
@@ -208,7 +209,7 @@ impl Rows {
         Ok(slot)
     }
 
-    /// Appends so many rows, whose cells are given column by column, to a table of which no row was ever deleted.
+    /// Appends `count` rows, given column by column, to a table of which no row was ever deleted.
     pub fn append_all(&mut self, columns: &[Vec<Cell<'_>>], count: usize) -> Result<(), Fault> {
         let mut done = 0;
         while done < count {
@@ -387,7 +388,7 @@ impl Rows {
     }
 }
 
-/// What came cannot be right.
+/// The fault of a message that cannot be right.
 pub fn undecodable(what: impl ToString) -> Fault {
     Fault::Undecodable(what.to_string())
 }

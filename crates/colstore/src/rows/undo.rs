@@ -1,4 +1,4 @@
-//! What it takes to see a table as it was: old values, newest last, and how far back they reach.
+//! Undo: the old values that are needed to see a table as it was, newest last, and how far back they reach.
 //!
 //! ```text
 //!    floor          marks: gate g1             gate g2                     newest
@@ -26,7 +26,7 @@ use crate::cells::column::Cell;
 
 /// A gate is kept as a mark at most this often; closer ones replace each other.
 const MARK_MILLIS: u64 = 250;
-/// What stands beside the operations, with what the allocator keeps, roughly.
+/// Bytes beside the operations, including the allocator's, roughly.
 const ALLOCATION_BYTES: u64 = 32;
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Undo {
         snapshot.dominates(&self.floor)
     }
 
-    /// What `snapshot` perhaps does not see, newest first: it sees everything else.
+    /// The entries that `snapshot` may not see, newest first: it sees everything else.
     pub fn recent(&self, snapshot: &Snapshot) -> impl DoubleEndedIterator<Item = &Entry> + Clone {
         let seen = self.marks.iter().rev().find(|mark| snapshot.dominates(&mark.gate)).map_or(0, |mark| mark.upto);
         let start = seen.saturating_sub(self.first) as usize;
@@ -155,7 +155,7 @@ impl Entry {
     }
 }
 
-/// What was done to a slot.
+/// An operation on a slot.
 #[derive(Debug)]
 pub enum Op<'a> {
     Insert {

@@ -1,8 +1,8 @@
-//! Children that have the columns as they were when this process was forked, and what they cost.
+//! Forked children, which have the columns as they were at the fork, and their memory cost.
 //!
-//! The kernel copies a page when either side first writes to it. It tells nobody which, but every copy is a page fault of
-//! the thread that owns the store: so its faults, as long as there is a child, bound what was copied. That is charged to
-//! the pool like everything else, and when it does not fit the children go.
+//! The kernel copies a page when either side first writes to it, without reporting it. But every copy is a page fault
+//! of the thread that owns the store. So its page faults bound the number of copies while there is a child. They are
+//! charged to the pool like everything else, and if there is no room the children end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -47,7 +47,7 @@ impl Forked {
     }
 }
 
-/// What the store knows of its children.
+/// The store's view of its children.
 #[derive(Debug)]
 pub struct Forks {
     /// With the page faults that this thread had when they were born, the oldest first.
@@ -89,7 +89,7 @@ impl Forks {
         let faults = page_faults();
         self.pool.count_copied((faults - self.counted) * page_bytes());
         self.counted = faults;
-        // What was copied before the oldest child was born is kept for nobody.
+        // Pages copied before the oldest child was born are kept for nobody.
         let kept = self.children.first().map_or(0, |(_, born)| faults - born);
         let fits = self.charge.set(kept * page_bytes()).is_ok();
         // The tables shall never go short for a child's sake.

@@ -213,7 +213,7 @@ impl Store {
         }
     }
 
-    /// Of a table that is on the agenda for it.
+    /// Discards the oldest undo of a table that is on the agenda for it.
     fn discard_oldest(&mut self, relid: u32) {
         self.visits += 1;
         let Some(table) = self.tables.get_mut(&relid) else { return };
@@ -300,8 +300,8 @@ impl Store {
         table.survey(fingerprint, &self.alive)
     }
 
-    /// Forks this process for what is to be done with views that [`Store::serve`] has given; these may go then, as the child
-    /// has all that there is now. See [`Errand`] for what it may do.
+    /// Forks this process for work on views that [`Store::serve`] has returned. The views may be dropped afterwards,
+    /// as the child has its own copy. See [`Errand`] for what the child may do.
     pub fn fork(&mut self, errand: impl Errand, reply_bytes: usize) -> Result<Arc<Forked>, Refusal> {
         let out_of_memory = |error: snapmem::Error| Refusal::OutOfMemory { what: error.to_string() };
         self.forks.fork(errand, reply_bytes).map_err(out_of_memory)

@@ -1,9 +1,9 @@
-//! Which tables there is something to do for. Most of the tables of a database rest most of the time: a gate, a discard or
-//! an idle moment looks at the others only, however many there are.
+//! The tables that have work to do. Most tables of a database rest most of the time. A gate, a discard or an idle
+//! moment visits only the others, however many tables there are.
 
 use std::collections::BTreeSet;
 
-/// What a table has to do with the agenda, as it was last noted.
+/// A table's relation to the agenda, as it was last noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     /// Transactions wait for a gate, or undo that no gate has been seen to include.
@@ -59,7 +59,7 @@ impl Agenda {
         self.discardable.first().copied()
     }
 
-    /// Of all tables together.
+    /// The undo of all tables together.
     pub fn undo_bytes(&self) -> u64 {
         self.undo_bytes
     }

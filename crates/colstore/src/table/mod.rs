@@ -46,7 +46,7 @@ pub struct Table {
     pub generation: u64,
     pub types: Vec<Type>,
     pub changes_applied: u64,
-    /// What the agenda knows of the table.
+    /// The agenda's note about the table.
     noted: Note,
     backlog: Backlog,
     /// Written to since the columns were last found tidy.

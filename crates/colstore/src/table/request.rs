@@ -2,7 +2,8 @@
 
 use plan::RelationColumn;
 
-/// What a committed transaction did to one table: Insert, Update and Delete messages as they came, each with its u32 length.
+/// A committed transaction's changes of one table: Insert, Update and Delete messages as they came, each with its u32
+/// length.
 #[derive(Clone, Debug)]
 pub struct TableChanges {
     pub relid: u32,

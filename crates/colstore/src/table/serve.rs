@@ -1,15 +1,15 @@
 //! A table exactly as a snapshot S sees it.
 //!
-//! The writer takes the snapshot of the columns, and hands out with it what has to be taken back; that is done by who asked
-//! ([`Bound::settle`]), so that old snapshots do not hold the writer up.
+//! The writer takes the snapshot of the columns, and returns the changes to take back with it. The asking thread
+//! takes them back ([`Bound::settle`]), so that old snapshots do not hold the writer up.
 //!
-//! The columns hold what has been applied. In a private snapshot of the columns asked for, everything applied that S
-//! does not see is taken back, newest first: inserted rows are masked out, deleted ones are shown again, old values put
-//! back.
+//! The columns hold all applied changes. In a private snapshot of the requested columns, every applied change that S
+//! does not see is taken back, newest first. Inserted rows are masked out, deleted ones are shown again, old values
+//! put back.
 //!
-//! That is exact because S never sees a change of a slot without the earlier ones: the second writer of a row waits until
-//! the first is visible. Under REPLICA IDENTITY FULL this holds for PostgreSQL's rows but not always for slots, since the
-//! mirror may have chosen another of several equal rows. Such a snapshot is refused.
+//! That is exact because S never sees a change of a slot without the earlier ones: the second writer of a row waits
+//! until the first is visible. Under REPLICA IDENTITY FULL this holds for PostgreSQL's rows but not always for slots,
+//! since the mirror may have chosen another of several equal rows. Such a snapshot is refused.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,9 +39,9 @@ pub struct BoundTable {
     /// Equal rows are interchangeable.
     full: bool,
     relid: u32,
-    /// Of the columns asked for.
+    /// The requested columns.
     attnums: Vec<i16>,
-    /// Where the columns asked for are among those of the snapshot.
+    /// The places of the requested columns among those of the snapshot.
     order: Vec<usize>,
     key: Option<Vec<usize>>,
     slots: usize,
@@ -142,7 +142,7 @@ fn out_of_memory(error: OutOfMemory) -> Refusal {
     Refusal::OutOfMemory { what: error.to_string() }
 }
 
-/// Where the key is among the columns at `positions`, if all of it is.
+/// The places of the key's columns among those at `positions`, if all are there.
 fn key(identity: &Identity, positions: &[usize]) -> Option<Vec<usize>> {
     let Identity::Key(key) = identity else { return None };
     key.iter().map(|&column| positions.iter().position(|&position| position == column as usize)).collect()

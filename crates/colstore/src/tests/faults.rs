@@ -223,8 +223,8 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
     assert!(rig.store.status().memory_bytes < 2 << 20);
 }
 
-/// A system that has no mapped areas or files left, say: whichever call it refuses, the table is given up without an error,
-/// or the query is refused, and all works again later.
+/// A system call that fails, for lack of mapped areas or files: the table is given up without an error, or the query
+/// is refused, and all works again later.
 #[test]
 fn a_call_that_the_system_refuses_a_mechanism_costs_a_table_or_a_query() {
     let (layout, rows) = (simple(1), [simple_row(1, 1, "one"), simple_row(2, 2, "two")]);

@@ -1,5 +1,5 @@
-//! A model of PostgreSQL as far as the rule depends on it: transaction ids, row locks, a commit that goes
-//! WAL record -> flush -> leave the proc array (with arbitrary delays between), snapshots, and a heap of row versions.
+//! A model of PostgreSQL, as far as the rule depends on it: transaction ids, row locks, snapshots, and a heap of row
+//! versions. A commit goes WAL record -> flush -> leave the proc array, with arbitrary delays between.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -160,7 +160,7 @@ impl Pg {
         Snapshot::new(xmax, self.procs.keys().copied().filter(|&x| x < xmax).collect())
     }
 
-    /// What a heap scan returns, sorted.
+    /// The rows of a heap scan, sorted.
     pub fn scan(&self, table: usize, s: &Snapshot) -> Vec<Row> {
         let sees = |xid: u64| self.committed.get(&xid) == Some(&true) && s.sees(xid);
         let visible = |v: &&Version| sees(v.xmin) && !v.xmax.is_some_and(sees);

@@ -210,8 +210,8 @@ fn random_columns(layout: &TableLayout, rnd: &mut StdRng) -> Vec<usize> {
     (0..rnd.random_range(0..=count)).map(|_| rnd.random_range(0..count)).collect()
 }
 
-/// `ANKER_MODEL_SEED` replays one seed, `ANKER_MODEL_RUNS` sets how many are tried with the engine's usual mechanism, and a
-/// tenth of them with each other one. Miri is a thousand times as slow.
+/// Runs many seeds of the model. `ANKER_MODEL_SEED` replays one seed. `ANKER_MODEL_RUNS` sets the number of seeds for
+/// the engine's usual mechanism; each other mechanism gets a tenth of them. Miri is a thousand times as slow.
 #[test]
 fn every_served_snapshot_equals_the_heap() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

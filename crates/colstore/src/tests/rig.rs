@@ -150,7 +150,7 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
     rows
 }
 
-/// What bounds are of.
+/// The number that a value's bounds refer to.
 pub fn in_order(value: &Val) -> Option<i128> {
     match value {
         Val::Int(number) => Some((*number).into()),
@@ -163,7 +163,7 @@ pub fn in_order(value: &Val) -> Option<i128> {
     }
 }
 
-/// What is told from codes is what the values say.
+/// Selections by code agree with the values.
 fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
     let ty = view.types()[column];
     let rows = view.rows(index).unwrap();
@@ -215,7 +215,7 @@ fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &Ar
     assert!((0..rows.count).filter(is_live).all(|row| is_valid(row) == (values[row] != Val::Null)));
 }
 
-/// What a child would read is what the array has.
+/// A child would read the same values as the array has.
 fn check_coded(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
     let ty = view.types()[column];
     let (coded, wanted) = (view.coded(index, column).unwrap(), Coded::of(ty, array));
@@ -304,7 +304,7 @@ impl Rig {
         xid
     }
 
-    /// What a snapshot taken now sees.
+    /// The snapshot of this moment.
     pub fn now(&self) -> Snapshot {
         Snapshot::new(self.xid, vec![])
     }

@@ -1,4 +1,4 @@
-//! What is told of columns is what their rows say, whatever the updates.
+//! Surveys agree with the rows, whatever the updates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,7 +127,7 @@ fn many_distinct_values_are_guessed_from_some() {
     let within = |found: u64, exact: f64, share: f64| (found as f64 - exact).abs() < share * exact;
     assert_eq!(columns[0].distinct, rows as u64, "a key");
     let index = rig.store.status().tables[0].index_bytes;
-    // Five bytes for each of its places, of which fewer than half are empty but for one in eight.
+    // Five bytes for each of its places; except for one in eight, fewer than half of them are empty.
     assert!(index < 12 * rows as u64, "{index} bytes");
     assert!(within(columns[1].distinct, 5000.0, 0.05), "{} of 5000", columns[1].distinct);
     assert!(within(columns[2].distinct, 100_000.0, 0.3), "{} of 100000", columns[2].distinct);

@@ -18,29 +18,30 @@ pub enum Agg {
     Count(Expr),
     /// Null for no rows. Exact; of others than numerics beyond i128: an error.
     Sum(Expr),
-    /// Two output columns: the sum as Decimal128 (of the argument's scale, or a numeric of numerics; null for no rows), and the number of
-    /// not-null arguments as Int64. PostgreSQL divides, so that the result's scale is its own.
+    /// Two output columns: the sum and the number of not-null arguments as Int64. The sum is a Decimal128 of the
+    /// argument's scale, or a numeric of numerics; it is null for no rows. PostgreSQL divides, so that the result has
+    /// its scale.
     Avg(Expr),
-    /// Text by its bytes. Floats as PostgreSQL orders them. Of one value alone also of types that PostgreSQL does not order,
-    /// or orders otherwise.
+    /// The least or greatest value. Text is ordered by its bytes, floats as PostgreSQL orders them. If the argument
+    /// is a single value, it may also have a type that PostgreSQL orders otherwise or not at all.
     Min(Expr),
     Max(Expr),
-    /// Of texts, in the order of the locale of the C library that the second argument names.
+    /// The least or greatest text, in the order of the C library's locale that the second argument names.
     InLocale(Extreme, Box<[Expr; 2]>),
-    /// Of floats, in any order of rows. Infinities and NaN are as PostgreSQL adds them; a finite float beyond
-    /// [`MAX_SUMMED`] is an error, so that no order can overflow.
+    /// An aggregate of floats that does not depend on the order of rows. Infinities and NaN are added as in
+    /// PostgreSQL. A finite float beyond [`MAX_SUMMED`] is an error, so that no order can overflow.
     Float(FloatAgg, Expr),
-    /// Of the argument's type; null for no rows.
+    /// An aggregate of truth values or bits, of the argument's type; null for no rows.
     Bits(BitAgg, Expr),
-    /// Of integers and decimals, two output columns: N·Σx² − (Σx)², whose scale is twice the argument's, in text form, as
-    /// it is wider than any number here (null for no rows), and N as Int64. Beyond 256 bits: an error. PostgreSQL makes
-    /// variance and standard deviation of it.
+    /// The raw spread of integers or decimals, in two columns: N·Σx² − (Σx)² and N as Int64. The first is in text
+    /// form, since it is wider than any number here; its scale is twice the argument's. It is null for no rows, and
+    /// an error beyond 256 bits. PostgreSQL makes variance and standard deviation of both.
     Spread(Expr),
-    /// Of y and x, both floats, in the rows in which both are not null; as for [`Agg::Float`], each is bounded. Never over
-    /// distinct pairs.
+    /// An aggregate of pairs (y, x) of floats, over the rows in which both are not null. Each is bounded, as for
+    /// [`Agg::Float`]. Never over distinct pairs.
     Pair(PairAgg, Box<[Expr; 2]>),
-    /// Null for no rows; but for arrays only those count whose value is not null. Over distinct values: those are each listed
-    /// once that are equal in the order, which has one.
+    /// A list aggregate; null for no rows. Except for arrays, only rows whose value is not null count. With DISTINCT
+    /// there is an order, and values that are equal in it are listed once.
     Listed(Box<Listed>),
 }
 
@@ -66,7 +67,7 @@ pub enum PairAgg {
     Syy,
 }
 
-/// What is made of truth values, or of the bits of integers.
+/// Aggregates of truth values, or of the bits of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BitAgg {
     BoolAnd,
@@ -76,7 +77,7 @@ pub enum BitAgg {
     Xor,
 }
 
-/// What is made of floats by adding them up; null for no rows.
+/// Aggregates of floats that add them up; null for no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FloatAgg {
     Sum,
@@ -84,7 +85,8 @@ pub enum FloatAgg {
     Spread(Spread),
 }
 
-/// As many of them as there can be rows have squares whose sum is finite, however it is computed.
+/// The bound of summed floats: the sum of squares stays finite for as many of them as there can be rows, in any
+/// order.
 pub const MAX_SUMMED: f64 = 1e130;
 
 /// An aggregate without its argument.
@@ -104,16 +106,16 @@ pub enum Aggregate {
     Listed(Listing),
 }
 
-/// What is known of an aggregate.
+/// The catalogue's row of an aggregate.
 #[derive(Clone, Copy, Debug)]
 pub struct AggregateRow {
     pub name: &'static str,
-    /// What it takes; empty: no argument.
+    /// The argument; empty: none.
     argument: &'static [Kind],
     /// Its columns in the plan's output.
     output: &'static [Rule],
     pub raises: &'static [FailureKind],
-    /// Those of its columns that count, and are zero and not null for no rows.
+    /// The result columns that are counts: zero and not null for no rows.
     pub counts: &'static [usize],
     /// Whether its last digits depend on the order of the rows.
     pub is_inexact: bool,

@@ -13,7 +13,7 @@ use crate::algebra::rel::Rel;
 use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 
-/// What the tables of a relation call a column, and its type.
+/// A column as the tables of a relation have it: its number in each of them, and its type.
 type Column = (Vec<i16>, Type);
 
 impl Plan {

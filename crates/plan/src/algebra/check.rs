@@ -1,7 +1,7 @@
-//! Whether a plan is well-formed: everything that the documentation of [`Rel`] and [`Expr`] promises about columns, indexes
-//! and types.
+//! Validation of plans: everything that the documentation of [`Rel`] and [`Expr`] promises about columns, indexes and
+//! types.
 //!
-//! What passes here can be run without a further look.
+//! A plan that passes can be run without further checks.
 
 use crate::algebra::aggregates::Agg;
 use crate::algebra::expr::{Expr, Literal};
@@ -15,11 +15,11 @@ use crate::functions::{self, Call};
 
 /// Expressions and operators nested deeper could exhaust the stack of a thread.
 pub const MAX_DEPTH: usize = 100;
-/// What is said of more.
+/// The error of a plan with too much nesting.
 pub const TOO_DEEP: &str = "nested too deeply";
 
 impl Plan {
-    /// What is wrong with it, for developers to read.
+    /// The plan's first defect, for developers to read.
     pub fn check(&self) -> Result<(), String> {
         let mut checker = Checker { plan: self, made: vec![false; self.columns.len()], outer: Vec::new() };
         let visible = checker.rel(&self.root, MAX_DEPTH)?;
@@ -31,7 +31,7 @@ struct Checker<'a> {
     plan: &'a Plan,
     /// Columns that some operator has made.
     made: Vec<bool>,
-    /// What the right side of an application may read.
+    /// Columns of the left side that the right side of an application may read.
     outer: Vec<ColumnId>,
 }
 

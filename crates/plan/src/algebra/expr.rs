@@ -1,8 +1,8 @@
 //! Expressions, with PostgreSQL's semantics.
 //!
-//! NULL: arithmetic, casts and comparisons are strict (a null operand gives null), and so are calls unless their row of
-//! the catalogue says otherwise; `And`, `Or`, `Not` follow three-valued logic. Overflow and division by zero are errors,
-//! never wrapped values or nulls.
+//! NULL: arithmetic, casts and comparisons are strict (a null operand gives null), and so are calls unless their row
+//! of the catalogue says otherwise; `And`, `Or`, `Not` follow three-valued logic. Overflow and division by zero are
+//! errors, never wrapped values or nulls.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +32,15 @@ pub enum Expr {
         left: Box<Expr>,
         right: Box<Expr>,
     },
-    /// Result type `ty` is spelled out by the translator. Integers: both operands are of type `ty`, checked.
-    /// Float64, Float32: IEEE, but a result that becomes infinite (from finite operands) or zero (from non-zero operands,
-    /// for * and /) is an error, and so is division by zero. Decimals: `ty` is Decimal128; the scale is the larger
-    /// one for + and -, the sum for *; a value beyond 38 digits is an error; no / and %. Date + Int32 gives Date,
-    /// Date - Int32 gives Date (both: infinite stays infinite, leaving the range is an error),
-    /// Date - Date gives Int32 (an infinite operand is an error).
+    /// Arithmetic; the translator spells out the result type `ty`.
+    ///
+    /// - Integers: both operands are of type `ty`, checked.
+    /// - Float64, Float32: IEEE. A result that becomes infinite (from finite operands) or zero (from non-zero operands,
+    ///   for `*` and `/`) is an error, and so is division by zero.
+    /// - Decimals: `ty` is Decimal128. The scale is the larger one for `+` and `-`, the sum for `*`; there is no `/`
+    ///   and no `%`. A value beyond 38 digits is an error.
+    /// - Dates: Date + Int32 and Date - Int32 give Date; infinite stays infinite, leaving the range is an error.
+    ///   Date - Date gives Int32; an infinite operand is an error.
     Arith {
         op: ArithOp,
         ty: Type,
@@ -46,10 +49,11 @@ pub enum Expr {
     },
     /// Unary minus, checked.
     Neg(Box<Expr>),
-    /// Value-preserving: Int16 -> Int32 -> Int64, integers -> Decimal (scale 0 or more), Decimal -> Decimal of no
-    /// smaller scale (without room for the value: an error), integers -> Float64, Float32 -> Float64, Name -> Text, Oid -> Int64,
-    /// Date -> Timestamp (infinities map; out of range is an error). And to the nearest real: integers and Float64 ->
-    /// Float32, where leaving the range is an error.
+    /// A cast that preserves the value: Int16 -> Int32 -> Int64, integers -> Decimal (scale 0 or more), Decimal ->
+    /// Decimal of no smaller scale (without room for the value: an error), integers -> Float64, Float32 -> Float64,
+    /// Name -> Text, Oid -> Int64, Date -> Timestamp (infinities map; out of range is an error).
+    ///
+    /// Or a cast to the nearest real: integers and Float64 -> Float32, where leaving the range is an error.
     Cast {
         to: Type,
         arg: Box<Expr>,
@@ -114,7 +118,7 @@ impl Expr {
         }
     }
 
-    /// What stands directly below, in the order in which it is evaluated.
+    /// The operands, in the order in which they are evaluated.
     pub fn children(&self) -> Vec<&Expr> {
         match self {
             Expr::Column { .. } | Expr::Literal { .. } | Expr::Param { .. } => Vec::new(),

@@ -6,8 +6,8 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::SortKey;
 use crate::base::types::Type;
 
-/// What is made of a group's values once they are in order. Of rows that are equal in the order any may come first, but it
-/// is the same one for all aggregates that order the same rows alike.
+/// The result of a group's values in their order. Rows that are equal in the order may come in any sequence, which is
+/// the same for all aggregates that order the same rows alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Listing {
     /// Texts or bytes, not null, behind one another; each but the first behind its row's delimiter.
@@ -16,7 +16,7 @@ pub enum Listing {
     Array,
     /// The first value that is not before so great a share of those that are not null.
     Discrete,
-    /// What lies at this share of the way from the first of the floats to the last one.
+    /// The float at this share of the way from the first to the last one.
     Continuous,
     /// The most frequent value; of several the first.
     Mode,
@@ -26,10 +26,10 @@ pub enum Listing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
     pub of: Listing,
-    /// As many as [`Listing::arguments`] says, and behind them what the rows are ordered by.
+    /// The arguments, as many as [`Listing::arguments`] says, followed by the keys of the order.
     pub arguments: Vec<Expr>,
     pub order: Vec<Direction>,
-    /// What an array is one of.
+    /// The element of an array.
     pub element: Option<Element>,
 }
 
@@ -45,7 +45,7 @@ pub struct Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Element {
     pub oid: u32,
-    /// Each begins at a multiple of so many bytes.
+    /// The alignment of an element, in bytes.
     pub align: u8,
     /// Its bytes; `None`: as many as it says itself.
     pub length: Option<u16>,
@@ -54,8 +54,8 @@ pub struct Element {
 }
 
 impl Listing {
-    /// How many there are: the value, and with it the delimiter of [`Listing::Joined`], the share of percentiles, which is the
-    /// same for all rows, and whether the row belongs into an [`Listing::Array`].
+    /// The number of arguments. The first is the value. The second is the delimiter of [`Listing::Joined`], the share
+    /// of percentiles, which is the same for all rows, or whether the row belongs into an [`Listing::Array`].
     pub fn arguments(self) -> usize {
         match self {
             Listing::Joined | Listing::Array | Listing::Discrete | Listing::Continuous => 2,
@@ -86,7 +86,7 @@ impl Listed {
         Listed { of, arguments, order: directions, element }
     }
 
-    /// What is listed, with what belongs to it; and what the rows are ordered by.
+    /// The arguments, and the keys of the order.
     pub fn parts(&self) -> (&[Expr], &[Expr]) {
         self.arguments.split_at(self.of.arguments())
     }

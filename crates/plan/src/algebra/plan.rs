@@ -9,15 +9,15 @@ use crate::base::types::Type;
 /// A query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What it reads; a table that is read twice stands here twice.
+    /// The relations that the plan reads; a table that is read twice stands here twice.
     pub relations: Vec<Relation>,
     /// The types of all columns, by [`ColumnId`].
     pub columns: Vec<Type>,
     /// Types of the parameters that expressions refer to by [`Expr::Param`]; their values travel with the request.
     pub params: Vec<Type>,
     pub root: Rel,
-    /// What is returned for each of the root's rows, often plain columns. May be empty: then only the number of rows
-    /// counts.
+    /// The values that are returned for each of the root's rows, often plain columns. May be empty: then only the
+    /// number of rows counts.
     pub output: Vec<Expr>,
 }
 
@@ -27,11 +27,12 @@ pub struct Relation {
     pub source: Source,
     /// The types of the columns that the plan touches.
     pub columns: Vec<Type>,
-    /// Which rows the user may see: conditions that the plan has of its scan, too. Estimates are made of no others.
+    /// Conditions that hold for the rows the user may see; the scan has them too. Estimates are based on these rows
+    /// only.
     pub visible_if: Vec<Expr>,
 }
 
-/// Where they come from.
+/// The source of a relation's rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Source {
     /// Mirrored tables, the rows of one behind those of the other: a partitioned table is as many as it has partitions.
@@ -113,7 +114,7 @@ impl Plan {
         self.output.iter().map(|e| self.type_of(e)).collect()
     }
 
-    /// What the result's rows are ordered by: all rows of the root's input, which is then the second.
+    /// The order of the result's rows, and the input of the root, all of whose rows it orders.
     pub fn order(&self) -> Option<(&[SortKey], &Rel)> {
         match &self.root {
             Rel::Top { input, keys, order, range } if keys.is_empty() && !order.is_empty() && range.is_all() => {
@@ -123,8 +124,8 @@ impl Plan {
         }
     }
 
-    /// Whether some expression can be an error that is met after rows were returned. Groups are complete before the first
-    /// one is, and so is an order.
+    /// Whether an expression can raise an error after rows were returned. Groups are complete before their first row
+    /// is returned, and so are sorted rows.
     pub fn may_fail_late(&self) -> bool {
         let raises = |rel: &Rel| rel.expressions().iter().any(|e| e.can_raise());
         if self.output.iter().any(Expr::can_raise) {

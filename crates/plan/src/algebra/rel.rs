@@ -21,8 +21,8 @@ pub enum Rel {
     Map { input: Box<Rel>, computed: Vec<Computed> },
     /// Pairs of rows; `conditions` may refer to both sides.
     Join { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
-    /// The same, but that the right side may read columns of the left one anywhere: its rows are those that it has for the
-    /// left row that they are paired with. Never [`JoinKind::Full`].
+    /// A join whose right side may read columns of the left one anywhere: it has the right side's rows for each left
+    /// row. Never [`JoinKind::Full`].
     Apply { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
     /// The rows of all inputs, one after the other.
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
@@ -30,8 +30,8 @@ pub enum Rel {
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
     /// The groups of several sets of keys, one set's behind the other's.
     GroupingSets { input: Box<Rel>, grouping: Box<GroupingSets> },
-    /// The first rows in an order, which are a multiset again; with keys, the first of all rows that agree in them. Which
-    /// of several rows that are first by the order does not matter. All rows, at the root of a plan, come out in their order.
+    /// The first rows in an order, as a multiset; with keys, the first of all rows that agree in them. Any of several
+    /// rows that are first by the order may be taken. At the root of a plan, all rows come out in their order.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
     /// The same rows with what window functions make of the rows around them.
     Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
@@ -39,7 +39,8 @@ pub enum Rel {
     Unfold { input: Box<Rel>, unfold: Box<Unfold> },
 }
 
-/// What [`Rel::GroupingSets`] makes: for each set the groups of [`Rel::Aggregate`] by its keys, where all other keys are null.
+/// The sets of [`Rel::GroupingSets`]: for each set the groups of [`Rel::Aggregate`] by its keys; all other keys are
+/// null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupingSets {
     pub keys: Vec<Computed>,
@@ -57,8 +58,8 @@ impl GroupingSets {
     }
 }
 
-/// What rows are ordered by. Null comes before or behind all values; values are ordered as [`Expr::Cmp`] compares them, but
-/// for texts of a locale.
+/// A key of an order. Null comes before or after all values. Values are ordered as [`Expr::Cmp`] compares them,
+/// except texts of a locale.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortKey {
     pub expr: Expr,
@@ -75,8 +76,8 @@ impl SortKey {
     }
 }
 
-/// Which rows of an order: `count` behind the first `offset`. Both are a constant or a parameter of type Int64, where null
-/// is as good as none; a negative one is an error.
+/// A range of an order: `count` rows after the first `offset`. Both are constants or parameters of type Int64. Null
+/// means no limit; a negative one is an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     pub offset: Option<Expr>,
@@ -98,7 +99,7 @@ pub struct Part {
     pub exprs: Vec<Expr>,
 }
 
-/// Which rows a join gives.
+/// The kind of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum JoinKind {
     /// Pairs for which all conditions are true.
@@ -235,7 +236,7 @@ impl Rel {
         }
     }
 
-    /// What groups are asked for.
+    /// The aggregates of an operator.
     pub fn aggregates(&self) -> &[Aggregation] {
         match self {
             Rel::Aggregate { aggregates, .. } => aggregates,

@@ -1,7 +1,8 @@
-//! What may differ if it is computed twice: sums of floats, lists of rows that are equal in their order, and what is made of them.
+//! Values that may differ if they are computed twice: sums of floats, lists of rows that are equal in their order,
+//! and values derived from these.
 //!
-//! The rows around a subquery may be computed once more, for the values that it reads of them. Those have to be the same ones, also
-//! when the conditions above the subquery are moved down to these rows.
+//! The rows around a subquery may be computed once more, for the values that it reads. Both computations must give
+//! the same values, also when conditions above the subquery are moved down to these rows.
 
 use std::collections::HashSet;
 
@@ -10,8 +11,8 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::{JoinKind, Rel};
 use crate::base::ops::ColumnId;
 
-/// Whether some subquery reads a value around it that may differ, or depends on which rows there are, or a condition does that may
-/// be moved down to these rows.
+/// Whether a subquery depends on outer values or rows that may differ, or a condition does that may be moved down to
+/// these rows.
 pub fn may_differ(root: &Rel) -> bool {
     let mut differing = Differing { columns: HashSet::new(), beside: HashSet::new(), found: false };
     differing.rows(root);
@@ -19,9 +20,9 @@ pub fn may_differ(root: &Rel) -> bool {
 }
 
 struct Differing {
-    /// Whose values may differ.
+    /// Columns whose values may differ.
     columns: HashSet<ColumnId>,
-    /// Those of them that stand in rows around a subquery, and what is made of them.
+    /// The differing columns in rows around a subquery, and columns derived from them.
     beside: HashSet<ColumnId>,
     /// Whether something reads such that must not.
     found: bool,
@@ -84,7 +85,8 @@ impl Differing {
         }
     }
 
-    /// Whether values that may differ have a part in which of several rows comes first that are alike in their order: all columns have.
+    /// Whether ties of rows that are alike in their order are broken by values that may differ: all columns break
+    /// ties.
     fn has_ties_told_by(&self, rel: &Rel) -> bool {
         let input = match rel {
             Rel::Top { input, range, .. } if !range.ties && !range.is_all() => input,

@@ -8,7 +8,7 @@ use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 use crate::functions::Document;
 
-/// What an operator adds to its rows, each of which it gives once for each element of its own list.
+/// A column that an operator adds to its rows; each row is repeated for each element of its own list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unfold {
     pub list: List,
@@ -22,11 +22,12 @@ pub struct Unfold {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum List {
-    /// Integers from the first argument up to the second one, or down to it, by the third one, a constant that is not zero.
+    /// Integers from the first argument up or down to the second one, in steps of the third, a constant that is not
+    /// zero.
     Series,
-    /// Those of an array of PostgreSQL's, with its nulls.
+    /// The elements of an array of PostgreSQL's, with its nulls.
     Elements(Element),
-    /// Those of an array in a document, as documents or as texts.
+    /// The elements of an array in a document, as documents or as texts.
     Documents(Document),
     Texts(Document),
     /// The parts of a text between delimiters.

@@ -8,8 +8,8 @@ use crate::algebra::rel::SortKey;
 use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 
-/// The rows that window functions look at: those that agree in `partition`, in an order. Rows that are equal in the order
-/// are peers; which of them comes first is up to `ties`, and then open.
+/// The rows that window functions look at: those that agree in `partition`, in an order. Rows that are equal in the
+/// order are peers. `ties` decides which of them comes first; beyond that it is open.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Over {
     pub partition: Vec<Expr>,
@@ -34,28 +34,28 @@ impl Over {
 pub struct WindowCall {
     pub columns: Vec<ColumnId>,
     pub function: WindowFunction,
-    /// Of those that look at a frame.
+    /// The frame, for functions that look at one.
     pub frame: Frame,
-    /// Of a frame of [`Unit::Values`], which no others have.
+    /// The edges of a frame of [`Unit::Values`]; others have none.
     pub reach: Option<Box<Reach>>,
 }
 
-/// From which value of the order a frame begins, or up to which: the edges, of the current row. In an order that descends
-/// the other way round. All three are of one type; an edge is null where the current row's value is.
+/// The values at which a frame begins and ends, for the current row; in a descending order the other way round. All
+/// three are of one type; an edge is null if the current row's value is.
 ///
-/// Rows are looked at one after the other, as PostgreSQL does it: a frame begins, or ends, where that of the row before it
-/// does, or as many rows behind as it takes to come to the edge. Where edges go back, it does not.
+/// Rows are visited one after the other, as in PostgreSQL: a frame's start and end only move on from the previous
+/// row's, until they reach the edge. If the edges go back, they stay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reach {
     /// The only key of the order, in the form of the edges.
     pub value: Expr,
-    /// Of the first row's value and of the last one's, where the frame's bound says so.
+    /// The edges for the frame's first and last row, if its bounds ask for them.
     pub start: Option<Expr>,
     pub end: Option<Expr>,
 }
 
 impl WindowCall {
-    /// What it reads.
+    /// The expressions that it reads.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let reach =
             self.reach.iter().flat_map(|reach| [&reach.value].into_iter().chain(&reach.start).chain(&reach.end));
@@ -83,21 +83,22 @@ pub enum WindowFunction {
     PercentRank,
     /// Float64: the rows up to the last peer, of all.
     CumeDist,
-    /// Int32, from 1: so many buckets, as even as they can be, the larger ones first. Their number, at least one, says the
-    /// first row of the partition in which it is not null; the rows before that one are in none.
+    /// Int32, from 1: the number of the row's bucket. Buckets are as even as possible, the larger ones first. Their
+    /// number, at least one, is the argument's first value in the partition that is not null; rows before that one
+    /// get null.
     Ntile(Expr),
-    /// The value so many rows further on, or back; beyond the partition's end the other one, of this row, or null. Null where
-    /// it is not known how many.
+    /// The value `by` rows further on, or back. Beyond the partition's end it is `otherwise`, of the current row, or
+    /// null. Null if `by` is null.
     Shifted {
         value: Expr,
         by: Expr,
         back: bool,
         otherwise: Option<Expr>,
     },
-    /// Of the frame's first row.
+    /// The value of the frame's first row.
     First(Expr),
     Last(Expr),
-    /// Of the frame's row with this number, from 1.
+    /// The value of the frame's row with this number, from 1.
     Nth(Expr, Expr),
     /// Over the frame. Sums of floats are made row by row, from the first one of the frame on.
     Aggregate(Agg),
@@ -114,7 +115,7 @@ pub struct Frame {
     pub exclude: Exclude,
 }
 
-/// What bounds count in.
+/// The unit of a frame's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     Rows,
@@ -131,7 +132,7 @@ pub enum Bound {
     Preceding(u64),
     Current,
     Following(u64),
-    /// Of [`Unit::Values`], which counts nothing: where [`Reach`] says.
+    /// The edge that [`Reach`] gives, for [`Unit::Values`].
     Edge,
 }
 

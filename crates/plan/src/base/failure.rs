@@ -22,12 +22,12 @@ pub enum FailureKind {
     NegativeSubstring,
     /// The number of a field of a text, which counts from 1.
     FieldZero,
-    /// Of a subquery that is a value.
+    /// A scalar subquery returned several rows.
     SeveralRows,
     NegativeLimit,
     NegativeOffset,
     PercentileOutOfRange,
-    /// Of window functions.
+    /// An argument of a window function.
     BucketsNotPositive,
     NthNotPositive,
     /// A decimal beyond 38 digits: PostgreSQL would go on.
@@ -38,7 +38,7 @@ pub enum FailureKind {
     InfiniteDecimal,
     /// An interval with more months or days than the engine's have.
     IntervalTooLong,
-    /// What is no real number: the logarithm of zero, say.
+    /// A result that is no real number: the logarithm of zero, say.
     Undefined,
     /// A text that is no value of a type, or one in another form than those that the engine reads.
     TextUnread,
@@ -57,7 +57,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// What PostgreSQL says, where it would raise the same.
+    /// PostgreSQL's message, if it would raise the same error.
     pub fn message(self) -> &'static str {
         match self {
             FailureKind::DivisionByZero => "division by zero",

@@ -11,26 +11,26 @@ use serde::{Deserialize, Serialize};
 /// | `Float32` | real | the same value as a double, which holds every real | `Float64` |
 /// | `Float64` | double precision | IEEE bits, sign of zero and NaN payload kept | `Float64` |
 /// | `Decimal64 { scale }` | numeric(p, s), p <= 18 | value * 10^scale as i64 | `Int64` |
-/// | `Decimal128 { scale }` | numeric(p, s), p <= 38 | value * 10^scale as i128 | `Decimal128(38, 0)`: the raw integer, scale kept in the plan |
+/// | `Decimal128 { scale }` | numeric(p, s), p <= 38 | value * 10^scale as i128 | `Decimal128(38, 0)`, unscaled |
 /// | `Numeric` | any numeric | nowhere | `BinaryView`: the key form of `anker_numeric` |
 /// | `Date` | date | days since 2000-01-01 as i32; infinities are i32::MIN and MAX | `Int32` |
-/// | `Timestamp`, `TimestampTz` | timestamp, timestamptz | microseconds since 2000-01-01 as i64; infinities are i64::MIN and MAX | `Int64` |
+/// | `Timestamp`, `TimestampTz` | timestamp, timestamptz | microseconds since 2000-01-01 as i64; its ends are infinite | `Int64` |
 /// | `Time` | time | microseconds since midnight as i64 | `Int64` |
 /// | `Oid` | oid | the number as i64 | `Int64` |
 /// | `Enum` | any enum | the bits of the label's oid as i32 | `Int32` |
 /// | `Interval` | interval | nowhere | `Decimal128(38, 0)`: see [`crate::Interval`] |
-/// | `Uuid` | uuid | its bytes as a big-endian i128 with the sign flipped, whose order is theirs | `Decimal128(38, 0)` |
+/// | `Uuid` | uuid | its bytes as a big-endian i128, sign flipped to keep their order | `Decimal128(38, 0)` |
 /// | `Text` | text, varchar | UTF-8 bytes | `Utf8View` |
 /// | `Name` | name | UTF-8 bytes up to the first zero | `Utf8View` |
 /// | `Char` | char(n) | UTF-8 bytes *without* trailing blanks; who shows it pads it again to n | `Utf8View` |
 /// | `Bytes` | bytea | the bytes | `BinaryView` |
 /// | `Opaque` | any other | the bytes of a varlena without its length, or of the fixed length | `BinaryView` |
 ///
-/// Order of text is known only where the collation is "C"; the translator asks for no other. Here enums are ordered by their
-/// bits, and opaque values are equal and ordered by their bytes. So are numerics, whose bytes have the display scale at their
-/// end: equal ones have the same bytes once they are `Trimmed`, which the translator sees to; of intervals it asks their
-/// `Span`. PostgreSQL has other ideas of both: the translator never
-/// compares opaque values, and enums only for equality.
+/// Text is ordered by its bytes, which is right only for collation "C"; the translator asks for no other. Enums are
+/// ordered by their bits here, and opaque values and numerics are compared by their bytes. Numerics have the display
+/// scale at the end of their bytes: equal ones have the same bytes once they are `Trimmed`, which the translator
+/// ensures. Intervals are compared by their `Span`. PostgreSQL orders enums and opaque values otherwise, so the
+/// translator never compares opaque values, and enums only for equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
     Bool,
@@ -210,7 +210,7 @@ pub enum Identity {
     Full,
 }
 
-/// What the mirror keeps of a table, and when that description holds.
+/// The mirror's layout of a table, with the fingerprint under which it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableLayout {
     pub relid: u32,

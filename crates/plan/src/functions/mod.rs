@@ -1,6 +1,6 @@
-//! Every function and aggregate of the plan, a row each: what it is called, what it takes, what it returns and what it can
-//! raise. Translator, validator, executor and the tests' interpreter all read these rows. Those of functions that are
-//! called by their name are in `named`, those of aggregates in `algebra::aggregates`.
+//! Every function and aggregate of the plan, a row each: what it is called, what it takes, what it returns and what
+//! it can raise. Translator, validator, executor and the tests' interpreter all read these rows. Those of functions
+//! that are called by their name are in `named`, those of aggregates in `algebra::aggregates`.
 //!
 //! Functions are strict unless their row says otherwise: a null operand gives null and never an error. Aggregates pass
 //! over nulls. Comparisons take two operands of one type (see [`Expr::Cmp`]); logic follows three values; neither
@@ -16,7 +16,7 @@ use crate::base::failure::FailureKind;
 use crate::base::ops::ArithOp;
 use crate::base::types::{Kind, Type};
 
-/// What an expression applies, whatever its operands are.
+/// The operation of an expression, without its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     Arith(ArithOp),
@@ -25,7 +25,7 @@ pub enum Call {
     Named(Named),
 }
 
-/// What a function takes in one place.
+/// The kind of operand that a function takes in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Any(Kind),
@@ -41,7 +41,7 @@ impl Takes {
     }
 }
 
-/// What is computed.
+/// The operation of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
     /// Both operands of the result's type.
@@ -59,7 +59,7 @@ pub enum Function {
     /// In days.
     DateMinusDate,
     NegInteger,
-    /// Of a real, too.
+    /// Also for reals.
     NegFloat,
     NegDecimal,
     NegNumeric,
@@ -95,17 +95,19 @@ pub enum Spread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Is(Type),
-    /// That of all operands, which are of one type.
+    /// The type of all operands, which is the same.
     Same,
-    /// A Decimal128 of the operand's scale (or a numeric or an interval, of one), of the larger one, of the sum of both.
+    /// A Decimal128 of the operand's scale (a numeric or an interval, if the operand is one); of the larger scale; of
+    /// the sum of both scales.
     Wide,
     LargerScale,
     SumOfScales,
     /// The sum of integers of up to 32 bits is a bigint, all others are decimals.
     Total,
-    /// That of the last operand, whose value is no matter.
+    /// The type of the last operand, whose value is ignored.
     Last,
-    /// So it is, and that has no more digits behind the point than the first one's, and no fewer bytes: there is always room.
+    /// The type of the last operand. It has no more decimal places than the first one's type, and no fewer bytes, so
+    /// there is always room.
     Coarser,
     /// Said by the expression: a type of the call's kind, that holds all values of the operand.
     Said,
@@ -161,7 +163,7 @@ pub(crate) const fn of_all_in_locale(
     FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Is(result), &[]) }
 }
 
-/// A condition on a value and an array. Of an array without elements it is known what holds even for a null.
+/// A condition on a value and an array. With an empty array the result is known even for a null.
 pub(crate) const fn of_array(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
     FunctionRow { strict: false, ..named(function, name, operands, Rule::Is(Type::Bool), &[]) }
 }
@@ -287,7 +289,7 @@ pub fn function(call: Call, operands: &[Type]) -> Option<&'static FunctionRow> {
     })
 }
 
-/// What a function that is called by its name is called in the first of its rows.
+/// The name of a named function, from the first of its rows.
 pub(crate) fn name_of(function: Named) -> &'static str {
     NAMED.iter().find(|row| row.call == Call::Named(function)).map_or("", |row| row.name)
 }

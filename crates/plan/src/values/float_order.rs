@@ -1,6 +1,6 @@
-//! Floats in PostgreSQL's order as integers: 0 and -0 are one, and whatever is not a number is one value above infinity.
+//! Floats in PostgreSQL's order as integers: 0 and -0 are one value, and every NaN is one value above infinity.
 
-/// Of equal floats the same one.
+/// One representative of all equal floats.
 pub fn canonical(value: f64) -> f64 {
     // Adding 0 turns -0 into 0 and changes nothing else.
     if value.is_nan() { f64::NAN } else { value + 0.0 }
@@ -16,14 +16,14 @@ pub fn of_rank(rank: i64) -> f64 {
     f64::from_bits(place(rank) as u64)
 }
 
-/// Where a float of these bits stands in IEEE's order of all bits, in which equal floats follow each other; its own inverse.
+/// The place of a float's bits in IEEE's total order, in which equal floats follow each other; its own inverse.
 #[inline]
 pub fn place(bits: i64) -> i64 {
     // Of a negative number all bits but the sign.
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
-/// Between which ranks floats lie that stand between two places. The first is greater than the second where there are none.
+/// The ranks of the floats between two places. If there are none, the first rank is greater than the second.
 pub fn ranks_between(low: i64, high: i64) -> (i64, i64) {
     if low > high {
         return (i64::MAX, i64::MIN);

@@ -1,14 +1,14 @@
-//! Values of type interval: months, days and microseconds, which count each for itself.
+//! Values of type interval: months, days and microseconds, counted separately.
 //!
-//! PostgreSQL compares what they span, with 30 days in a month and 24 hours in a day, so equal ones may look different. In
-//! the engine an interval is one number whose order is that of the spans: the span above, months and days below, of which
-//! the time follows. It has room for some millions of years of months, and some hundred thousand of days; what is longer
-//! is the heap's.
+//! PostgreSQL compares their spans, with 30 days in a month and 24 hours in a day, so equal intervals may look
+//! different. In the engine an interval is one number in the order of the spans. The span comes first, then months
+//! and days; the time follows from these. There is room for some millions of years of months, and some hundred
+//! thousand of days; a query with a longer interval runs on the heap.
 
 /// Microseconds.
 const DAY: i64 = 86_400_000_000;
 const DAYS_OF_MONTH: i64 = 30;
-/// What months and days take below the span, each.
+/// Bits below the span for months, and as many for days.
 const BITS: u32 = 28;
 const OFFSET: i128 = 1 << (BITS - 1);
 const MASK: i128 = (1 << BITS) - 1;
@@ -21,7 +21,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Of PostgreSQL's own bytes; `None`: they are none.
+    /// Reads PostgreSQL's own bytes; `None` if they are no interval.
     pub fn of_stored(bytes: &[u8]) -> Option<Interval> {
         let (time, rest) = bytes.split_first_chunk()?;
         let (days, rest) = rest.split_first_chunk()?;
@@ -38,7 +38,7 @@ impl Interval {
         bytes
     }
 
-    /// What it compares by, in microseconds.
+    /// The span that it is compared by, in microseconds.
     pub fn span(self) -> i128 {
         let days = i64::from(self.months) * DAYS_OF_MONTH + i64::from(self.days);
         i128::from(days) * i128::from(DAY) + i128::from(self.microseconds)

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Character(char),
-    /// Of a point in time; without blanks and zeros in front or behind, if it is `bare`.
+    /// A part of a point in time; without blanks and zeros before or after, if it is `bare`.
     Part {
         part: Part,
         bare: bool,
@@ -62,7 +62,7 @@ pub enum Case {
     Lower,
 }
 
-/// Of a word in a pattern: what it means, if it is one of those that are known here.
+/// A word of a pattern, and its meaning if it is known here.
 type Word = (&'static str, Option<Part>);
 type Name = (&'static str, fn(Case) -> Part);
 

@@ -6,7 +6,8 @@ pub const LENGTH: usize = 15;
 /// Bits for how many bytes of a text count: less than [`LENGTH`] only if there are no more.
 const LENGTH_BITS: u32 = 4;
 
-/// Of a lesser text not greater; the same one only for texts that begin alike. None is negative.
+/// A number for a text that is never negative. It is not greater for a lesser text, and equal only for texts with a
+/// common beginning.
 #[inline]
 pub fn place(text: &[u8]) -> i128 {
     if let Some(first) = text.first_chunk() {

@@ -1,8 +1,8 @@
 //! Time zones: when their offset from UTC changes, and to what.
 //!
-//! A zone travels as the text of a parameter. The backend makes it by asking PostgreSQL, and what is asked of it here has
-//! PostgreSQL's answers, whatever they are: of a local time that the clocks pass over or show twice, of a time before
-//! the first change, of one so far ahead that rules are all there is.
+//! A zone travels as the text of a parameter. The backend makes it by asking PostgreSQL, and every answer here is
+//! PostgreSQL's. This includes local times that the clocks skip or show twice, times before the first change, and
+//! times so far ahead that only rules are left.
 //!
 //! Times are seconds since 2000-01-01, offsets seconds east of UTC.
 
@@ -13,7 +13,7 @@ use std::fmt;
 pub const CYCLE: i64 = 146_097 * DAY;
 
 const DAY: i64 = 86_400;
-/// What no time and no offset reaches, so that none overflows by being added up.
+/// A bound above every time and offset, so that sums of them do not overflow.
 const LATEST: i64 = 1 << 50;
 const LARGEST_OFFSET: i32 = 1 << 24;
 
@@ -25,9 +25,9 @@ pub struct Zone {
     pub first_local: i32,
     /// Each change, and the offset from then on; some leave it as it is.
     pub changes: Vec<(i64, i32)>,
-    /// What lies before the first change is as it is one or more cycles later.
+    /// Whether times before the first change are like those one or more cycles later.
     pub repeats_back: bool,
-    /// What begins with the last change is as it is one or more cycles earlier.
+    /// Whether times from the last change on are like those one or more cycles earlier.
     pub repeats_ahead: bool,
 }
 
@@ -65,7 +65,7 @@ impl Zone {
             && (!repeats || last - first >= CYCLE)
     }
 
-    /// What surrounds a time.
+    /// The span of equal offset around a time.
     fn span(&self, at: i64) -> Span {
         let (Some(&(first, _)), Some(&(last, _))) = (self.changes.first(), self.changes.last()) else {
             return Span { offset: self.first, local: self.first_local, ..Span::EVER };

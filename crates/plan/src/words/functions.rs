@@ -104,7 +104,7 @@ impl Words<'_> {
     }
 }
 
-/// What a function that is called by a name is called.
+/// The name of a named function.
 fn name(function: Named) -> &'static str {
     match function {
         Named::Position => "strpos",

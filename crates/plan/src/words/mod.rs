@@ -1,6 +1,6 @@
-//! Expressions in words, for EXPLAIN: close to the SQL that they come from, with the names that who asks knows.
+//! Expressions in words, for EXPLAIN: close to the SQL that they come from, with names that the caller knows.
 //!
-//! What stands in the text is what the query says, and nothing of the rows. Casts that keep a value are not shown.
+//! The text shows the query, and nothing of the rows. Casts that keep a value are not shown.
 
 mod functions;
 
@@ -22,19 +22,19 @@ use crate::functions::Named;
 const LONGEST: usize = 2000;
 /// Columns that are computed of others that are computed, and so on, are not followed further than this.
 const DEEPEST: usize = 200;
-/// What is left out.
+/// Stands for text that is left out.
 const MORE: &str = "...";
 
-/// What a column of a plan is.
+/// The meaning of a plan's column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Meaning {
-    /// Of a relation, which may be scanned several times, the one at this place.
+    /// The column of a relation at this place; a relation may be scanned several times.
     Column {
         scan: Scan,
         at: u16,
     },
     Computed(Expr),
-    /// Of several inputs' rows, at this place from 1, and what it is in the first of them.
+    /// The column of a union at this place, from 1, and its meaning in the first input.
     Union {
         number: u16,
         first: Expr,
@@ -48,7 +48,7 @@ pub enum Meaning {
         function: WindowFunction,
         part: u8,
     },
-    /// Of a row's list, or its number.
+    /// An element of a row's list, or its number.
     Element {
         unfold: Unfold,
         of_number: bool,
@@ -66,7 +66,7 @@ pub struct Scan {
     pub relation: u16,
 }
 
-/// What the columns are that a plan's operators make.
+/// The meanings of the columns that a plan's operators make.
 pub fn meanings(root: &Rel) -> Vec<(ColumnId, Meaning)> {
     let mut all = Vec::new();
     let mut scans: HashMap<u16, u16> = HashMap::new();
@@ -118,11 +118,11 @@ fn parts(aggregation: &Aggregation) -> impl Iterator<Item = (ColumnId, Meaning)>
     (0..).zip(&aggregation.columns).map(move |(part, id)| (*id, meaning(part)))
 }
 
-/// Who knows how things are called.
+/// A source of names.
 pub trait Names {
     /// The column of a scan at this place.
     fn column(&self, scan: Scan, at: u16) -> String;
-    /// What the query has in the place of a parameter; `None`: nothing, it is the session's.
+    /// The query's text in the place of a parameter; `None` if it is the session's.
     fn parameter(&self, index: u16) -> Option<String>;
     /// A constant that is neither a number, nor a text, nor a truth value.
     fn constant(&self, ty: Type, value: &Literal) -> String;
@@ -168,8 +168,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The keys of a join. Where null equals null, that is two of them: whether the values are equal, with constants for
-    /// nulls, and whether both are null.
+    /// The keys of a join. Where null equals null, that is two of them: whether the values are equal, with constants
+    /// for nulls, and whether both are null.
     pub fn equalities(&self, keys: &[(Expr, Expr)]) -> String {
         let values: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, value_or_constant)).collect();
         let nulls: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, tested_for_null)).collect();
@@ -462,7 +462,7 @@ fn both(key: &(Expr, Expr), part: fn(&Expr) -> Option<&Expr>) -> Option<(&Expr, 
     part(&key.0).zip(part(&key.1))
 }
 
-/// What has a constant where it is null.
+/// The operand of a key that has a constant in place of null.
 fn value_or_constant(expr: &Expr) -> Option<&Expr> {
     let Expr::Coalesce(args) = expr else { return None };
     match &args[..] {

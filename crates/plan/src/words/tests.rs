@@ -3,7 +3,7 @@ use crate::algebra::listed::Element;
 use crate::algebra::rel::{Computed, Range};
 use crate::functions::Field;
 
-/// Columns are letters, parameters numbered, but for one that is the session's.
+/// Names for tests: columns are letters, parameters numbered, except one that is the session's.
 struct Letters;
 
 impl Names for Letters {

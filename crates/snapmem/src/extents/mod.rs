@@ -1,4 +1,4 @@
-//! Runs of any length, each with a label, on any mechanism: what columns are made of.
+//! Runs of any length, each with a label, on any mechanism. Columns are made of them.
 //!
 //! ```text
 //!   epochs      the region's runs have any length and a label by themselves
@@ -9,10 +9,10 @@
 //!               run 2: 4K, place 2, label
 //! ```
 //!
-//! A run that is replaced by a longer or shorter one leaves its place to the next one of that length. It need not wait for
-//! the snapshots that see it: they have the regions, and the directory, as they were.
+//! A run that is replaced by a longer or shorter one leaves its place to the next one of that length. It need not
+//! wait for the snapshots that see it: they have the regions, and the directory, as they were.
 //!
-//! Which of the two it is costs `epochs` a branch that is always the same.
+//! The choice between the two costs `epochs` a branch that always goes the same way.
 
 mod regions;
 #[cfg(test)]
@@ -37,7 +37,7 @@ enum Kind {
 }
 
 impl Extents {
-    /// Without runs at first; those that are appended have `run_bytes`. The mechanism is one that was found to work here
+    /// A list without runs; appended ones have `run_bytes`. The mechanism must have been found to work here
     /// ([`Mechanism::probe`]).
     pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Extents {
         Extents(match mechanism {
@@ -85,8 +85,8 @@ impl Extents {
         }
     }
 
-    /// Puts another run, of any length, in the place of one: zeros at first, which `fill` turns from what was there into
-    /// what is to be. Live snapshots keep the old one, and its label. On error nothing has changed.
+    /// Replaces a run by one of any length. It starts with zeros; `fill` writes the new content from the old. Live
+    /// snapshots keep the old run and its label. On error nothing has changed.
     pub fn replace_run(
         &mut self,
         run: usize,
@@ -152,7 +152,7 @@ impl Debug for Extents {
     }
 }
 
-/// Runs as they were, but for the patches of who took the snapshot.
+/// Runs as they were at the snapshot, except patches by the one that took it.
 #[derive(Debug)]
 pub struct ExtentsSnapshot(SnapshotKind);
 

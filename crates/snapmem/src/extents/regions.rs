@@ -30,13 +30,13 @@ struct Class {
     free: Vec<usize>,
 }
 
-/// Where a run is.
+/// The place of a run.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     label: Label,
     /// In the region of its class.
     index: usize,
-    /// Of the run, as a power of two: shorter than the place where the mechanism has none so short.
+    /// The run's length as a power of two. It is shorter than the place if the mechanism has no place so short.
     bits: u8,
 }
 
@@ -46,7 +46,7 @@ impl Place {
     }
 }
 
-/// Which class a run belongs to, by its length.
+/// The classes of run lengths.
 #[derive(Clone, Copy, Debug)]
 struct Lengths {
     least_bits: u8,
@@ -68,14 +68,14 @@ impl Lengths {
         1 << bits.max(self.least_bits)
     }
 
-    /// Where in its region a run's bytes begin.
+    /// The offset of a run's bytes in its region.
     #[inline]
     fn offset(self, place: Place) -> usize {
         place.index * self.place_bytes(place.bits)
     }
 }
 
-/// What is not inlined here is not to swell the loops of those who have epochs.
+/// Functions here are not inlined, to keep the loops of epochs small.
 impl Regions {
     pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Regions {
         assert!(is_run(run_bytes));
@@ -273,7 +273,7 @@ pub(super) struct RegionsSnapshot {
     /// By class.
     regions: Vec<Option<Box<dyn Snapshot>>>,
     directory: Arc<Vec<Place>>,
-    /// Of all runs, where bytes are found by their offset.
+    /// The length of all runs, if bytes are found by their offset.
     run_bytes: usize,
 }
 

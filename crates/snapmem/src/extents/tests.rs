@@ -189,7 +189,7 @@ impl Rig {
     }
 }
 
-/// Where no run of a length is left, its memory is given back.
+/// When the last run of a length is gone, its memory is given back.
 #[test]
 fn a_length_that_is_no_longer_there_takes_no_memory() {
     let _others_may = AREAS.read();

@@ -1,9 +1,9 @@
-//! Regions in private memory that the kernel duplicates and copies on write: all of `vm_snapshot` and `mremap_cow` but
-//! the call that duplicates.
+//! Regions in private memory that the kernel duplicates and copies on write. This is all of `vm_snapshot` and
+//! `mremap_cow` except the call that duplicates.
 //!
-//! The kernel copies a page when it is first written after a snapshot, without asking. So the writer claims the copy's
-//! memory before it writes: [`History`] tells whether a live snapshot still sees the page, and when the last one that
-//! saw a page's old content has ended. Page tables are not claimed: 8 bytes a page for each live snapshot.
+//! The kernel copies a page when it is first written after a snapshot, without asking. So the writer claims the
+//! copy's memory before it writes. [`History`] tells whether a live snapshot still sees the page, and when the last
+//! one that saw a page's old content has ended. Page tables are not claimed: 8 bytes a page for each live snapshot.
 
 #![allow(unsafe_code)]
 
@@ -264,10 +264,10 @@ mod tests {
 
     const RUN: usize = 4 * PAGE;
 
-    /// What the kernel would do, without sharing: so that the rest can be tested on every kernel.
+    /// The kernel's effect without sharing, so that the rest can be tested on every kernel.
     fn copied_at_once(mapping: &Mapping, bytes: usize) -> Result<Mapping, Error> {
         let copy = Mapping::anonymous(bytes)?;
-        // SAFETY: both live, and have so many bytes.
+        // SAFETY: both live, and have `bytes` bytes.
         unsafe { std::ptr::copy_nonoverlapping(mapping.part(0, bytes), copy.part(0, bytes), bytes) };
         Ok(copy)
     }

@@ -7,9 +7,9 @@
 //!                                            just before this write
 //! ```
 //!
-//! Declaring a snapshot records a point. What the region held there can be had as long as the region has not changed: a
-//! snapshot is made by whoever comes first, a reader or the writer that is about to change the region. Snapshots that
-//! are declared with no change in between share one.
+//! Declaring a snapshot records a point. The region's content at that point is available as long as the region has
+//! not changed. The snapshot itself is made by a reader, or by the writer that is about to change the region,
+//! whichever comes first. Snapshots that are declared with no change in between share one.
 //!
 //! Between a declaration and the next change the region itself lies in the point, behind its lock, where readers on any
 //! thread find it. The writer takes it out again before it writes; after that it writes without any lock.
@@ -34,7 +34,7 @@ pub struct LazyRegion {
     live: Arc<AtomicU64>,
 }
 
-/// Where the region is.
+/// The place of the region.
 enum Place {
     /// It has changed, or may have, since the last declaration.
     Here(Box<dyn Region>),

@@ -1,8 +1,8 @@
 //! mremap with MREMAP_COW (thesis §4.2), which kernel-patch/ adds to Linux.
 //!
-//! MREMAP_DONTUNMAP moves the pages to a new mapping and leaves an empty one behind; with MREMAP_COW the pages stay in
-//! both, and the kernel copies a page when either side first writes to it. Each piece of a region is one mapping for the
-//! kernel, as mremap asks.
+//! MREMAP_DONTUNMAP moves the pages to a new mapping and leaves an empty one behind. With MREMAP_COW the pages stay
+//! in both, and the kernel copies a page when either side first writes to it. Each piece of a region is one mapping
+//! for the kernel, as mremap asks.
 
 #![allow(unsafe_code)]
 
@@ -30,8 +30,8 @@ fn duplicate(origin: &Mapping, bytes: usize) -> Result<Mapping, Error> {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP | MREMAP_COW;
     let anywhere = 0usize;
     // The C library's mremap passes the new address on only with flags that it knows.
-    // SAFETY: with MREMAP_COW the origin stays what it is, and a kernel without the flag does nothing; what is returned
-    // is a new mapping of so many bytes.
+    // SAFETY: with MREMAP_COW the origin stays what it is, and a kernel without the flag does nothing; the call
+    // returns a new mapping of that many bytes.
     unsafe {
         let start = libc::syscall(libc::SYS_mremap, origin.part(0, bytes), bytes, bytes, flags, anywhere);
         Mapping::from_call(start, bytes, "mremap(MREMAP_COW)")

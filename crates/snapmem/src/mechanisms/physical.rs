@@ -1,7 +1,7 @@
 //! The copy: a snapshot is all of the region's memory once more.
 //!
-//! Several threads copy it at the same time, into frames that the pool has kept warm where it has any: the page faults of
-//! fresh memory cost several times what copying does. Writing costs what writing costs, snapshots or not.
+//! Several threads copy it at the same time, into frames that the pool has kept warm if it has any. The page faults
+//! of fresh memory cost several times as much as the copying. The cost of a write does not depend on snapshots.
 
 #![allow(unsafe_code)]
 
@@ -32,7 +32,7 @@ impl PhysicalRegion {
         PhysicalRegion::with_copiers(pool, run_bytes, Copiers::shared())
     }
 
-    /// Copied by so many threads, which are the region's own.
+    /// A region copied by `threads` threads of its own.
     pub fn with_threads(pool: &Pool, run_bytes: usize, threads: usize) -> PhysicalRegion {
         PhysicalRegion::with_copiers(pool, run_bytes, Arc::new(Copiers::new(threads)))
     }

@@ -8,10 +8,10 @@
 //!   snapshot  [0][1][2][3]
 //! ```
 //!
-//! A snapshot is a second mapping of the region's file pages: one mmap for each stretch of pages that follow one another
-//! in the file. The kernel describes each stretch by an area of its own, so pages written between snapshots make
-//! snapshots dearer, until the process has vm.max_map_count areas; that is an error, raised before the kernel refuses,
-//! because the rest of the process needs areas too.
+//! A snapshot is a second mapping of the region's file pages: one mmap for each stretch of pages that follow one
+//! another in the file. The kernel describes each stretch by an area of its own, so pages written between snapshots
+//! make snapshots dearer, until the process has vm.max_map_count areas; that is an error, raised before the kernel
+//! refuses, because the rest of the process needs areas too.
 //!
 //! Writes come through [`Region::write`], so nothing has to be write-protected and no signal is needed to notice them.
 //! [`History`] tells when a file page that the region has left is free again.
@@ -54,7 +54,7 @@ struct Wire {
     born: u64,
 }
 
-/// What the region shares with its snapshots, which give pages back from any thread.
+/// State that the region shares with its snapshots, which give pages back from any thread.
 #[derive(Debug)]
 struct Shared {
     /// [`History::newest`], to be read without the lock.
@@ -167,7 +167,7 @@ impl RewiredRegion {
         Ok(())
     }
 
-    /// Maps so many pages from `first` on a second time.
+    /// Maps `pages` pages from `first` on a second time.
     fn map_again(&self, first: usize, pages: usize, fd: &MemFd) -> Result<Mapping, Error> {
         let mut stretches = stretches(&self.wiring[first..first + pages]);
         let read_only = FilePages::SharedReadOnly;

@@ -1,9 +1,9 @@
 //! Scoot (thesis §4.2): a file in memory, mapped shared and mapped privately, so that the kernel copies on write.
 //!
-//! The plain recipe moves the region's shared mapping away (mremap), where it becomes the duplicate, and maps the file
-//! privately in its place: what is written from then on lives in private pages, the duplicate keeps what the file has.
-//! That works once. A second duplicate of the file lacks all that was written since the first; to write it back into the
-//! file would change the first, and to carry it forward costs a copy of every page ever written, per snapshot.
+//! The plain recipe moves the region's shared mapping away (mremap), where it becomes the duplicate, and maps the
+//! file privately in its place. Later writes live in private pages, while the duplicate keeps the file's content.
+//! That works once. A second duplicate of the file lacks all that was written since the first. Writing it back into
+//! the file would change the first, and carrying it forward costs a copy of every page ever written, per snapshot.
 //!
 //! Here the two change roles: the region stays on the file, and every duplicate is a private mapping of its own.
 //!
@@ -15,11 +15,11 @@
 //!   file          [A][A][C][A]  =  region, a shared mapping, written in place
 //! ```
 //!
-//! So a snapshot is one mmap, whatever was written before, and leaves the region's page tables alone, while the recipe
-//! faults every page in again. Before the first write to a page, every duplicate that still reads it through the file is
-//! given its copy: MADV_POPULATE_WRITE has the kernel do what a write by the duplicate would do, changes no byte, and
-//! reports a lack of memory as an error. The price is a copy for each of them where one would do; in exchange no
-//! snapshot depends on another, and each returns its memory when it ends.
+//! So a snapshot is one mmap, whatever was written before, and leaves the region's page tables alone, while the
+//! recipe faults every page in again. Before the first write to a page, every duplicate that still reads it through
+//! the file is given its copy: MADV_POPULATE_WRITE has the kernel do what a write by the duplicate would do, changes
+//! no byte, and reports a lack of memory as an error. The price is a copy for each of them where one would do; in
+//! exchange no snapshot depends on another, and each returns its memory when it ends.
 //!
 //! CPU time on 200 MB, 5,000 pages written since the last snapshot:
 //!
@@ -125,7 +125,7 @@ impl ScootRegion {
     fn touch(&self, new: Range<usize>) -> Result<(), Error> {
         let mut parts = self.space.parts(new.clone());
         parts.try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes)).inspect_err(|_| {
-            // What is not given back now is at the latest with the file.
+            // Pages that are not given back now are given back with the file.
             let _ = self.file.fd.discard(new.start, new.len());
         })
     }
@@ -304,7 +304,7 @@ mod tests {
         testing::returns_all_memory(RUN, |pool| Box::new(region(pool)));
     }
 
-    /// Where the plain recipe loses writes.
+    /// The case in which the plain recipe loses writes.
     #[test]
     fn every_generation_keeps_its_own_content() {
         let _others_may = testing::AREAS.read();

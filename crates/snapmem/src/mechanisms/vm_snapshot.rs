@@ -32,7 +32,7 @@ fn duplicate(origin: &Mapping, bytes: usize) -> Result<Mapping, Error> {
         return Err(Error::Unavailable(MISSING));
     }
     faults::check("vm_snapshot", "")?;
-    // SAFETY: the call changes nothing about the origin's content; what it returns is a new mapping of so many bytes.
+    // SAFETY: the call changes nothing about the origin's content; it returns a new mapping of that many bytes.
     unsafe { Mapping::from_call(libc::syscall(NUMBER, origin.part(0, bytes), bytes), bytes, "vm_snapshot") }
 }
 

@@ -9,7 +9,7 @@ use crate::memory::error::Error;
 /// Areas left to the rest of the process, which would not survive without: code, stacks, large allocations.
 const SPARE: usize = 4096;
 
-/// What Linux allows where nobody has changed it.
+/// Linux's default limit.
 const DEFAULT_LIMIT: usize = 65_530;
 
 const HINT: &str = "the process has come near vm.max_map_count mapped areas: raise it, \

@@ -1,5 +1,5 @@
-//! What can go wrong: always an error, never an abort, and everything is as it was before the call. But where the system,
-//! not the pool, has nothing left at all, and threads that help with copies compete for it, an abort is possible.
+//! Failures. They are errors, never an abort, and everything is as it was before the call. One exception: if the
+//! system, not the pool, has no memory left and threads that help with copies compete for it, an abort is possible.
 
 use std::io;
 use std::process::ExitStatus;
@@ -15,7 +15,7 @@ pub enum OutOfMemory {
     System {
         call: &'static str,
         errno: i32,
-        /// What the administrator can do, or nothing.
+        /// Advice for the administrator, or nothing.
         hint: &'static str,
     },
 }
@@ -30,7 +30,7 @@ pub enum Error {
     System {
         call: &'static str,
         source: io::Error,
-        /// What the administrator can do, or nothing.
+        /// Advice for the administrator, or nothing.
         hint: &'static str,
     },
     /// A snapshot by fork has lost its process.

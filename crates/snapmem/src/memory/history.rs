@@ -1,4 +1,4 @@
-//! Which old versions of pages live snapshots still see.
+//! The old versions of pages that live snapshots still see.
 //!
 //! ```text
 //!   snapshots    1           2           3
@@ -7,9 +7,9 @@
 //!                   A: born 0, kept with 2     B: born 2, kept with 3
 //! ```
 //!
-//! Snapshots are numbered from 1. A page version is born with the number of the last snapshot before it came to be, and
-//! is seen by the snapshots after that until the writer displaces it. A displaced version is kept with the newest
-//! snapshot that sees it. When that one ends, the version passes to the next older one if that sees it too, and is free
+//! Snapshots are numbered from 1. A page version is born with the number of the last snapshot before it, and is seen
+//! by the snapshots after that until the writer displaces it. A displaced version is kept with the newest snapshot
+//! that sees it. When that one ends, the version passes to the next older one if that sees it too, and is free
 //! otherwise. So nothing is counted per page and snapshot.
 
 /// The live snapshots of a region, and what is kept of every version that the writer displaced.

@@ -1,4 +1,4 @@
-//! What mechanisms are made of.
+//! The building blocks of the mechanisms.
 //!
 //! | file | job |
 //! |---|---|

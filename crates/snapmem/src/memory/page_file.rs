@@ -7,7 +7,7 @@ use crate::memory::error::Error;
 use crate::memory::pool::{Charge, Pool};
 use crate::memory::sys::{MemFd, PAGE};
 
-/// The file's length grows by so many pages; it costs nothing until they are touched.
+/// The file's length grows in steps of this many pages; they cost nothing until they are touched.
 const STEP: usize = 4096;
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl PageFile {
 
     /// Gives back what places that were never handed out for use may have got of memory.
     pub fn forget(&self, first: usize, pages: usize) {
-        // What is not given back now is at the latest with the file.
+        // Pages that are not given back now are given back with the file.
         let _ = self.fd.discard(first * PAGE, pages * PAGE);
     }
 

@@ -1,4 +1,4 @@
-//! What the mechanisms that map pages have in common: address space that grows without moving, and snapshots of it.
+//! Common parts of the mechanisms that map pages: address space that grows without moving, and snapshots of it.
 
 #![allow(unsafe_code)]
 
@@ -149,7 +149,7 @@ pub(crate) fn reserve<T>(elements: &mut Vec<T>, more: usize, pool: &Pool) -> Res
     Ok(elements.try_reserve(more).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })?)
 }
 
-/// What keeps a snapshot's pages.
+/// The owner of a snapshot's pages.
 ///
 /// # Safety
 ///

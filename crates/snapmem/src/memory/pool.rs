@@ -30,7 +30,7 @@ const MAX_WARM: u64 = 256 << 20;
 /// them, Rust aborts.
 const CUSHION: usize = 16 << 10;
 
-/// Where all memory comes from; clones are the same pool.
+/// The source of all memory; clones are the same pool.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Shared>);
 

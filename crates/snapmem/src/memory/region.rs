@@ -1,4 +1,4 @@
-//! What every mechanism offers.
+//! The interface of every mechanism.
 //!
 //! ```text
 //!   writer --write--> Region --snapshot--> Snapshot --run--> Run (bytes that stay what they are)
@@ -47,13 +47,13 @@ pub trait Region: Send {
 
     fn usage(&self) -> Usage;
 
-    /// What a region that chooses by itself does at present, and why.
+    /// The present choice of a region that chooses by itself, and the reason for it.
     fn reason(&self) -> Option<String> {
         None
     }
 }
 
-/// What a region held when the snapshot was taken, but for the patches of who took it.
+/// The region's content when the snapshot was taken, except patches by the one that took it.
 ///
 /// Any number may be alive, and they end in any order, on any thread.
 pub trait Snapshot: Send + Sync + Debug {
@@ -66,19 +66,19 @@ pub trait Snapshot: Send + Sync + Debug {
 
     fn run_bytes(&self) -> usize;
 
-    /// The run with that index. Fails only where a run has to be put together first and there is no memory for it.
+    /// The run with that index. It fails only if a run has to be put together first and there is no memory for it.
     ///
     /// # Panics
     ///
-    /// If the snapshot does not have so many runs.
+    /// If the snapshot does not have that many runs.
     fn run(&self, index: usize) -> Result<Run, Error>;
 
-    /// Changes bytes within one run, for this snapshot only. Whoever shares a snapshot gives up the exclusive borrow
-    /// that this takes, so a published snapshot cannot change.
+    /// Changes bytes within one run, for this snapshot only. Sharing a snapshot ends the exclusive borrow that this
+    /// takes, so a published snapshot cannot change.
     ///
     /// # Panics
     ///
-    /// As [`Region::write`].
+    /// Like [`Region::write`].
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 }
 
@@ -92,11 +92,11 @@ pub(crate) trait InPlace: Region {
     fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8];
 }
 
-/// What the owner of a region has noted of a run, for readers of the run to know what its bytes mean.
+/// The note of a region's owner about a run, which tells its readers the meaning of its bytes.
 pub type Label = u128;
 
-/// What a region costs, or the sum of what several do. The pool counts copies too, but lines written aside only at the
-/// next snapshot, and patches, which belong to no region any more.
+/// The cost of a region, or the sum of several. The pool counts copies too, but lines written aside only at the next
+/// snapshot. Patches belong to no region any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The region's own memory.

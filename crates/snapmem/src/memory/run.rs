@@ -30,7 +30,7 @@ impl Run {
         Run { bytes, ..self }
     }
 
-    /// What keeps the bytes alive.
+    /// The owner that keeps the bytes alive.
     pub fn owner(&self) -> &Arc<dyn Any + Send + Sync> {
         &self.owner
     }

@@ -1,11 +1,11 @@
 //! Blocks cut from slabs: 2 MB each, in a huge page where the kernel has one, all blocks of a slab of one size.
 //!
-//! A scan reads one frame after the other. In small pages that lie anywhere it reads at little more than half the speed:
-//! the processor looks up each page, and what it reads ahead ends with it.
+//! A scan reads one frame after the other. In small pages at arbitrary addresses it reads at little more than half
+//! the speed: the processor looks up each page, and its read-ahead ends with it.
 //!
-//! The first slab of a size is of small pages, so that who holds little takes no huge page for every size. A slab goes
-//! back to the system when all of its blocks have come back; the first one that has room gives the next block, so that
-//! the last ones become empty.
+//! The first slab of a size consists of small pages, so that a holder of little memory takes no huge page for every
+//! size. A slab goes back to the system when all of its blocks have come back. The next block comes from the first
+//! slab with room, so that the last ones become empty.
 
 #![allow(unsafe_code)]
 
@@ -78,7 +78,7 @@ impl Shelf {
         Some((NonNull::new(slab.memory.part(place * bytes, bytes))?, is_zero))
     }
 
-    /// Where the new slab is.
+    /// Adds a slab and returns its index.
     fn add(&mut self, bytes: usize) -> Option<usize> {
         self.slabs.try_reserve(1).ok()?;
         let memory = Mapping::aligned(SLAB, !self.slabs.is_empty()).ok()?;

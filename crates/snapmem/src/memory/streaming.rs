@@ -1,7 +1,7 @@
 //! Copying past the caches.
 //!
-//! A plain store first reads the line that it is about to overwrite, and pushes another one out of the cache. For copies
-//! larger than the cache both are a waste: stores past the cache take two thirds of the time.
+//! A plain store first reads the line that it is about to overwrite, and pushes another one out of the cache. For
+//! copies larger than the cache both are a waste: stores past the cache take two thirds of the time.
 
 #![allow(unsafe_code)]
 

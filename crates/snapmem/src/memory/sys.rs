@@ -19,7 +19,7 @@ use crate::memory::error::Error;
 pub(crate) const PAGE: usize = 4096;
 
 const MEMORY: &str = "the system has no memory or address space left, or vm.max_map_count mappings are in use";
-/// Descriptors left to others, if so many are a small part of the limit.
+/// Descriptors left to others, if that is a small part of the limit.
 const SPARE_FILES: u64 = 4096;
 const FILES: &str = "raise the limit of open files (ulimit -n)";
 
@@ -284,8 +284,8 @@ impl Range {
     }
 }
 
-/// How many descriptors may be in use before the mechanisms leave what is left to the rest of the process, which could not
-/// even be talked to without.
+/// The number of descriptors that may be in use before the mechanisms leave the others to the rest of the process,
+/// which needs them even to be reachable.
 fn descriptors() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes to a structure of ours.

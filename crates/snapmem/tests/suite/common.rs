@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Common parts of the tests.
 
 use std::{fmt, fs};
 
@@ -11,7 +11,7 @@ pub fn works_on_pages(mechanism: Mechanism) -> bool {
     !["physical", "frames", "epochs", "auto"].contains(&mechanism.name())
 }
 
-/// What is tested: a mechanism with a run length, with snapshots that are made at once or when they are needed.
+/// The subject of a test: a mechanism with a run length, and snapshots that are made at once or when they are needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     pub mechanism: Mechanism,
@@ -90,7 +90,7 @@ pub fn check_bytes(found: &[u8], wanted: &[u8], what: impl FnOnce() -> String) {
     }
 }
 
-/// What this process has of the system.
+/// This process's use of system resources.
 #[derive(Clone, Copy, Debug)]
 pub struct Holdings {
     /// Bytes in memory.
@@ -114,13 +114,13 @@ impl Holdings {
         }
     }
 
-    /// Panics if memory has grown since, but for what an allocator may keep.
+    /// Panics if memory has grown since, beyond what an allocator may keep.
     pub fn assert_no_more_memory_than(self, before: Holdings) {
         assert!(self.resident <= before.resident + (8 << 20), "{self:?} after {before:?}");
         assert!(self.descriptors <= before.descriptors, "{self:?} after {before:?}");
     }
 
-    /// Panics if anything is left that was not there before, but for threads that stay, with their stacks and arenas.
+    /// Panics if anything is left that was not there before, except threads that stay, with their stacks and arenas.
     pub fn assert_as_little_as(self, before: Holdings) {
         self.assert_no_more_memory_than(before);
         assert!(self.areas <= before.areas + 64, "{self:?} after {before:?}");

@@ -20,7 +20,7 @@ const PAGE: usize = 4096;
 /// The longest region.
 const MAX_BYTES: usize = 40 * PAGE;
 
-/// What a region, or a snapshot of it, must hold, by its number.
+/// The expected content of each region, or of a snapshot of it, by its number.
 type Models = BTreeMap<usize, Vec<u8>>;
 
 fn memory(pool: &Pool) -> ForkMemory {
@@ -343,7 +343,7 @@ pub fn children_end_with_their_parent() {
     }
 }
 
-/// Which regions there are, as bits; their first bytes.
+/// The existing regions, as bits; their first bytes are the reply.
 fn survey(view: &ForkView, [regions, ..]: [u64; 4], reply: &mut [u8]) -> u64 {
     (0..regions as usize).fold(0, |found, region| match view.region(region) {
         Some(bytes) => {
@@ -387,7 +387,7 @@ pub fn a_child_gets_what_it_is_asked_for() {
     assert!(files.map(|file| file.unwrap().file_name()).all(|file| file == "2"));
     drop(file);
     assert_eq!((memory.usage(3).snapshots, memory.usage(2).snapshots), (2, 1));
-    // What no child has is not charged for.
+    // Pages that no child has are not charged.
     drop(all);
     let used = pool.used();
     memory.write(2, 0, &[1; PAGE]).unwrap();

@@ -3,8 +3,8 @@
 //! So a test may set limits for its process and measure its memory, and one that is killed by a signal is only one that
 //! failed. A test that cannot run here is skipped, and the reason said.
 //!
-//! `suite [--list] [--skip PART]... [PART]...` takes those whose name has one of the parts, or all, but for those with a
-//! part to be skipped. `suite --exact NAME` runs one test in this very process.
+//! `suite [--list] [--skip PART]... [PART]...` runs the tests whose name has one of the parts, or all, except those
+//! with a part to be skipped. `suite --exact NAME` runs one test in this very process.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitCode};

@@ -1,5 +1,5 @@
-//! One suite for every mechanism: what a region and its snapshots must hold, under concurrency, at every limit, and when
-//! calls of the system fail.
+//! One suite for every mechanism: what a region and its snapshots must hold, under concurrency, at every limit, and
+//! when calls of the system fail.
 //!
 //! A mechanism that this kernel does not have is skipped, aloud. SNAPMEM_SCALE=0.1 does a tenth of the repetitions,
 //! SNAPMEM_SEED=7 only those with that seed.
@@ -23,7 +23,7 @@ use crate::harness::Test;
 
 type Property = (&'static str, fn(Subject));
 
-/// What holds for every mechanism with every run length.
+/// Properties of every mechanism with every run length.
 const CONTENT: [Property; 4] = [
     ("equals_plain_vectors", model::equals_plain_vectors),
     ("checksums_hold_while_the_writer_runs_flat_out", readers::checksums_hold_while_the_writer_runs_flat_out),
@@ -43,7 +43,7 @@ const RESOURCES: [Property; 5] = [
     ("scattered_writes_work_or_name_the_limit", returns::scattered_writes_work_or_name_the_limit),
 ];
 
-/// What holds, in addition to most of these, for snapshots that are only declared.
+/// A property, in addition to most of these, of snapshots that are only declared.
 const LAZY: [Property; 1] =
     [("what_is_neither_read_nor_written_costs_nothing", lazy::what_is_neither_read_nor_written_costs_nothing)];
 

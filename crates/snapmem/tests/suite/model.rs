@@ -24,8 +24,9 @@ struct Column {
     model: Vec<u8>,
 }
 
-/// Random writes, growth, snapshots of random subsets with patches, new regions and dropped ones, all by one writer;
-/// readers check, share and drop the snapshots, and keep runs beyond them, on their own threads in their own order.
+/// Compares regions with plain vectors. One writer makes random writes, growth, snapshots of random subsets with
+/// patches, new regions and dropped ones. Readers check, share and drop the snapshots, and keep runs beyond them, on
+/// their own threads in their own order.
 pub fn equals_plain_vectors(subject: Subject) {
     for_seeds(if subject.run_bytes < 4096 { 60 } else { 25 }, |seed| {
         let pool = Pool::new(4 << 30);
@@ -55,7 +56,7 @@ pub fn equals_plain_vectors(subject: Subject) {
 struct Writer<'a> {
     rnd: StdRng,
     columns: Vec<Column>,
-    /// Where many writes go, so that some lines and pages are written again and again.
+    /// The place of many writes, so that some lines and pages are written again and again.
     hot: usize,
     subject: Subject,
     pool: &'a Pool,
@@ -137,7 +138,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Of some regions, all before the next write.
+    /// Takes snapshots of some regions, all before the next write.
     fn snapshot(&mut self) {
         for i in 0..self.columns.len() {
             if self.rnd.random_bool(0.5) {

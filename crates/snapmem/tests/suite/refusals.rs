@@ -1,4 +1,4 @@
-//! What happens where memory ends, or a call of the system fails: an error, and everything as it was.
+//! The end of memory, and failing system calls: an error, and everything stays as it was.
 
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -207,7 +207,8 @@ fn limit_address_space(bytes: usize) {
     assert_eq!(set, 0);
 }
 
-/// What does not lie within one run, or a run that is not there, is a mistake of the caller's: a panic, and no harm done.
+/// A range that does not lie within one run, or a run that does not exist, is the caller's mistake: a panic that does
+/// no harm.
 pub fn what_lies_outside_panics(subject: Subject) {
     let pool = Pool::new(1 << 30);
     let (run_bytes, len) = (subject.run_bytes, 2 * subject.run_bytes);

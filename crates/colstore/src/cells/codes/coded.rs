@@ -1,6 +1,6 @@
-//! A column of a chunk as it lies in memory, for who may read it but not allocate: a forked child.
+//! A chunk's column in its encoded form, for a forked child, which may read memory but not allocate.
 //!
-//! Every value is a number here: a text, of so many bytes at most, is its own number.
+//! Every value is a number here: a text up to a length limit is its own number.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int16Type, Int32Type, Int64Type};
@@ -13,7 +13,7 @@ use crate::cells::codes::coding::Coding;
 /// The longest text that is a number of its own.
 pub const SHORT_TEXT: usize = 15;
 
-/// What stands for all texts that are longer.
+/// Represents all longer texts.
 pub const LONG_TEXT: i128 = -1;
 
 /// The number of a text; two short ones are equal if their numbers are.
@@ -37,7 +37,7 @@ pub fn text_of_number(number: i128) -> Option<String> {
 /// The values of a chunk's rows in a column.
 pub struct Coded {
     pub(crate) cells: CodedCells,
-    /// Which rows are not null; `None`: all of them.
+    /// The rows that are not null; `None`: all of them.
     pub(crate) valid: Option<Valid>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Valid {
 
 pub(crate) enum CodedCells {
     Bits(Run),
-    /// `full`: bytes of a value. Of two patches for a row the later one counts.
+    /// `full`: bytes of a value. If a row has two patches, the later one counts.
     Numbers {
         codes: Run,
         coding: Coding,
@@ -66,7 +66,7 @@ pub(crate) enum CodedCells {
 }
 
 impl Coded {
-    /// Of an array, whose values are copied; `None` of floats and bytes.
+    /// The column of an array, whose values are copied; `None` for floats and bytes.
     pub fn of(ty: Type, array: &ArrayRef) -> Option<Coded> {
         let rows = 0..array.len();
         let values: Box<[i128]> = match ty.physical() {

@@ -23,7 +23,7 @@ pub struct Coding {
 }
 
 impl Coding {
-    /// Of zeros, for which nothing is written: what a new run holds.
+    /// The coding of zeros, which take no bytes: the content of a new run.
     pub const NOTHING: Coding = Coding { width: 0, base: 0 };
 
     /// The narrowest coding of values from `low` to `high`, with as much room below as above. `full`: bytes of a value.
@@ -38,14 +38,14 @@ impl Coding {
         wide.filter_map(|width| Coding::around(low, high, width)).next().unwrap_or(Coding { width: full, base: 0 })
     }
 
-    /// Codes of so many bytes, if they can tell the values apart.
+    /// Codes of `width` bytes, if these suffice to tell the values apart.
     fn around(low: i128, high: i128, width: usize) -> Option<Coding> {
         let room = largest_code(width).checked_sub(high.checked_sub(low)?).filter(|room| *room >= 0)?;
         let base = (i64::try_from(low).ok()?).saturating_sub(i64::try_from(room / 2).unwrap_or(i64::MAX));
         Some(Coding { width, base })
     }
 
-    /// What codes count from.
+    /// The base that codes count from.
     pub fn base(self) -> i64 {
         self.base
     }
@@ -95,7 +95,7 @@ impl Coding {
         Coding { width: (label >> 64) as usize, base: label as u64 as i64 }
     }
 
-    /// Writes the values of a chunk anew. What is not a value of the new coding becomes anything.
+    /// Re-encodes the values of a chunk. A value that the new coding lacks becomes an arbitrary one.
     pub fn recode(self, codes: &[u8], new: Coding, into: &mut [u8]) {
         match new.width {
             0 => {}
@@ -186,7 +186,7 @@ pub fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.as_chunks::<N>().0[0]
 }
 
-/// Of so many bytes.
+/// The largest code of this many bytes.
 fn largest_code(width: usize) -> i128 {
     (1 << (8 * width)) - 1
 }
@@ -201,7 +201,7 @@ fn each_value<const N: usize>(codes: &[u8], values: &mut [i128], value: impl Fn(
     codes.as_chunks().0.iter().zip(values).for_each(|(code, place)| *place = value(code));
 }
 
-/// What Arrow has an array of. Floats are the integers of their bits.
+/// An element type of Arrow's arrays. Floats are the integers of their bits.
 pub trait Number: ArrowNativeType {
     fn of_base(base: i64) -> Self;
     fn of_image(image: u128) -> Self;

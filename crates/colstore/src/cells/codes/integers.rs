@@ -1,5 +1,5 @@
-//! The integers of a column of a chunk, 64 bits each, whatever they are stored in: read some at a time, straight from the
-//! codes, so that they never leave the nearest cache.
+//! A chunk's column as integers of 64 bits, whatever its encoding. They are read some at a time, straight from the
+//! codes, so that they stay in the nearest cache.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int16Type, Int32Type, Int64Type};
@@ -33,7 +33,7 @@ enum Form {
 }
 
 impl Integers {
-    /// Of codes whose values, where they are not null, lie between `low` and `high`. `full`: bytes of a value.
+    /// The integers of codes whose values, if not null, lie between `low` and `high`. `full`: bytes of a value.
     pub(crate) fn of_codes(
         codes: Run,
         coding: Coding,
@@ -75,7 +75,7 @@ impl Integers {
         }
     }
 
-    /// Of an array, if it has integers and all of them have room in 64 bits.
+    /// The integers of an array, if its type has them and all fit 64 bits.
     pub fn of_array(array: &ArrayRef) -> Option<Integers> {
         let values: Vec<i64> = match array.data_type() {
             DataType::Int16 => array.as_primitive::<Int16Type>().values().iter().map(|v| i64::from(*v)).collect(),
@@ -98,7 +98,7 @@ impl Integers {
         Some(Integers { form: Form::Values(values.into()), valid, low, high })
     }
 
-    /// Those of the rows from `first` on.
+    /// Reads the integers of the rows from `first` on.
     pub fn read(&self, first: usize, into: &mut [i64]) {
         match &self.form {
             Form::Values(values) => into.copy_from_slice(&values[first..first + into.len()]),
@@ -120,7 +120,7 @@ impl Integers {
         }
     }
 
-    /// Those of some rows.
+    /// Reads the integers of the given rows.
     pub fn pick(&self, rows: &[u32], into: &mut [i64]) {
         match &self.form {
             Form::Values(values) => rows.iter().zip(into).for_each(|(row, into)| *into = values[*row as usize]),

@@ -41,12 +41,12 @@ impl Listing {
         }
     }
 
-    /// Of a run: a power of two.
+    /// Bytes of a run: a power of two.
     pub fn bytes(self) -> usize {
         self.place(self.count).next_power_of_two()
     }
 
-    /// Where in a run the number of a code is.
+    /// The place of a code's number in a run.
     pub fn place(self, code: usize) -> usize {
         CHUNK_ROWS * self.width() + code * self.full
     }
@@ -55,7 +55,7 @@ impl Listing {
         self.count
     }
 
-    /// What tells a run of this form apart is the caller's.
+    /// The label of a run in this form; the caller adds a mark that distinguishes it from others.
     pub fn label(self) -> Label {
         (self.count | self.full << 16) as Label
     }
@@ -85,7 +85,7 @@ impl Listing {
         }
     }
 
-    /// What stands for each of a run's numbers, and others behind them, so that no code has to be looked at.
+    /// A substitute for each of a run's numbers, padded so that no code has to be checked.
     pub fn stand_ins<T: Copy>(self, run: &[u8], of: impl Fn(i128) -> T) -> Vec<T> {
         let mut all: Vec<T> = self.numbers(run).into_iter().map(of).collect();
         match self.width() {
@@ -96,7 +96,7 @@ impl Listing {
         all
     }
 
-    /// What stands for the numbers of the rows from `first` on.
+    /// Reads the substitutes of the rows from `first` on.
     pub fn read<T: Copy>(self, run: &[u8], first: usize, stand_ins: &[T], into: &mut [T]) {
         let (few, many) = (stand_ins.first_chunk::<SHORT_CODES>(), stand_ins.first_chunk::<MOST>());
         match (self.width(), few, many) {
@@ -150,7 +150,7 @@ pub struct Few {
 }
 
 impl Few {
-    /// Of the values of a chunk's rows, if they are so few that a list is at most half as long as codes of so many bytes.
+    /// The distinct values of a chunk's rows, if a list of them is at most half as long as codes of `width` bytes.
     /// `full`: bytes of a value.
     pub fn of(values: impl Iterator<Item = i128>, width: usize, full: usize) -> Option<Few> {
         let most = most(width, full);
@@ -177,7 +177,7 @@ impl Few {
         self.listing
     }
 
-    /// Writes a run of the values of all rows of a chunk. What is none of the numbers becomes the first of them.
+    /// Writes a run with the values of all rows of a chunk. A value that is not listed becomes the first number.
     pub fn write(&self, values: &[i128], run: &mut [u8]) {
         let (width, full) = (self.listing.width(), self.listing.full);
         let codes: HashMap<i128, u16, FixedState> = self.numbers.iter().copied().zip(0..).collect();

@@ -1,4 +1,4 @@
-//! Which rows of a chunk have certain values, told from their codes: nothing is decoded.
+//! Selection of a chunk's rows by value, from their codes: nothing is decoded.
 
 use std::ops::RangeInclusive;
 
@@ -27,7 +27,7 @@ pub struct Codes {
     pub run: Run,
     /// Bytes of each: 0, 1 or 2.
     pub width: usize,
-    /// That of the first value, modulo the codes' width.
+    /// The code of the first value, modulo the codes' width.
     pub first: usize,
     pub rows: usize,
 }
@@ -63,7 +63,7 @@ impl Distinct {
         move |code| code.wrapping_sub(first).min(null)
     }
 
-    /// Which of `values` rows have, all of them or those of a mask.
+    /// A mask of the `values` that occur, in all rows or in those of a mask.
     pub fn used(&self, live: Option<&BooleanBuffer>) -> BooleanBuffer {
         let mut places = vec![0; self.codes.rows];
         self.places(None, &mut places);
@@ -81,7 +81,8 @@ impl Distinct {
         (self.values.len() - 1 + nulls).max(1)
     }
 
-    /// Which of `values` each row has, of all rows from the first on or of some. Of a row that is not there it may be any.
+    /// The place of each row's value among `values`, for all rows from the first on or for some. A row that does not
+    /// exist may get any place.
     pub fn places(&self, some: Option<&[u32]>, into: &mut [u16]) {
         let Codes { run, width, .. } = &self.codes;
         let (place, null) = (self.place(), self.values.len() as u16 - 1);

@@ -65,7 +65,7 @@ mod x86 {
         where_code(codes, rows, passes)
     }
 
-    /// 64 codes at once. Who calls them has asked for the instructions.
+    /// 64 codes at once. The caller has checked for the instructions.
     mod wide {
         use super::*;
 

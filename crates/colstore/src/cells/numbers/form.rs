@@ -24,7 +24,7 @@ impl Form {
         }
     }
 
-    /// Of a run with room for so many rows; a list is of all rows of a chunk.
+    /// Bytes of a run with room for `rows` rows; a list covers all rows of a chunk.
     pub fn bytes(self, rows: usize) -> usize {
         match self {
             Form::Offsets(coding) => coding.width * rows,
@@ -66,7 +66,7 @@ impl Form {
         }
     }
 
-    /// Writes the values of a run anew, as offsets. What is not a value of the new coding becomes anything.
+    /// Re-encodes the values of a run as offsets. A value that the new coding lacks becomes an arbitrary one.
     pub fn recode(self, run: &[u8], new: Coding, into: &mut [u8]) {
         match (self, new.width) {
             (Form::Offsets(coding), _) => coding.recode(run, new, into),

@@ -29,9 +29,9 @@ const NO_VALUES: (i128, i128) = (i128::MAX, i128::MIN);
 #[derive(Debug)]
 pub struct Numbers {
     region: Extents,
-    /// What the writer knows of each chunk.
+    /// The writer's state of each chunk.
     chunks: Vec<Chunk>,
-    /// What readers may know.
+    /// State that readers may see.
     bounds: Bounds,
     order: Order,
     /// Bytes of a value.
@@ -72,7 +72,8 @@ impl Numbers {
         Numbers { region, chunks: Vec::new(), bounds, order, width, rows: 0, pool: pool.clone() }
     }
 
-    /// Room for so many cells: up to a chunk's, or for one more chunk. `valid`: which of them are not null, if some are.
+    /// Makes room for `rows` cells: up to a full chunk, or for one more chunk. `valid`: the cells that are not null,
+    /// if some are null.
     pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match (rows <= CHUNK_ROWS, self.chunks[last].form) {
@@ -150,7 +151,7 @@ impl Numbers {
         None
     }
 
-    /// What [`Numbers::get`] reads is wanted soon.
+    /// Prefetches the memory that [`Numbers::get`] reads.
     #[inline]
     pub fn expect(&self, slot: u32) {
         let (chunk, row) = split(slot);
@@ -276,7 +277,7 @@ impl Numbers {
         }
     }
 
-    /// The numbers that the `kept` rows have, if all of a chunk's slots are taken and a list is worth more than this coding.
+    /// The distinct numbers of the `kept` rows, if the chunk is full and a list of them is shorter than this coding.
     fn few(&self, chunk: usize, rows: usize, kept: &Mask, coding: Coding) -> Option<Few> {
         if rows < CHUNK_ROWS {
             return None;
@@ -308,8 +309,8 @@ impl Numbers {
             && numbers().all(|(code, number)| self.listed(chunk, few.listing(), code) == *number)
     }
 
-    /// Looks at the values of a chunk's first `rows`, of which only the `kept` ones will ever be asked for: writes them in
-    /// fewer bytes, and tells of closer bounds, where an earlier value wanted more than those that are there.
+    /// Re-encodes a chunk's first `rows` in fewer bytes and with tighter bounds, if an earlier value needed more than
+    /// the present ones. Only the `kept` rows will ever be read.
     pub fn look_at(&mut self, chunk: usize, rows: usize, kept: &Mask) -> Result<(), OutOfMemory> {
         let (low, high) = self.ends(chunk, rows, kept);
         let known = &self.chunks[chunk];
@@ -360,7 +361,8 @@ impl Numbers {
         }
     }
 
-    /// The places of the least and the greatest value of those rows; the first is greater than the second where there are none.
+    /// The places of the least and the greatest value of those rows; the first is greater than the second if there
+    /// are none.
     fn ends(&self, chunk: usize, rows: usize, kept: &Mask) -> (i128, i128) {
         let coding = match self.chunks[chunk].form {
             Form::Offsets(coding) => coding,
@@ -467,7 +469,7 @@ impl Numbers {
         self.region.bytes()
     }
 
-    /// Of one chunk.
+    /// Bytes of one chunk.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         self.chunks[chunk].form.bytes(self.rows.min(CHUNK_ROWS)).max(SHORTEST) as u64
     }
@@ -508,8 +510,8 @@ impl NumbersSnapshot {
         self.patches.add(slot, image)
     }
 
-    /// Between which the images of a chunk's values lie, as signed numbers, or the places of floats; patched ones, too, which may
-    /// be from before the bounds became tighter.
+    /// The bounds of a chunk's values: their images as signed numbers, or the places of floats. They include patched
+    /// values, which can be from before the bounds became tighter.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
         self.patches.of(chunk).iter().fold(self.bounds.of(chunk), |(low, high), (_, image)| {
             let place = self.order.place(value_of(u128::from_le_bytes(*image), self.width));

@@ -10,7 +10,7 @@ use snapmem::{Charge, OutOfMemory, Pool};
 
 use super::heap::{Heap, Place};
 
-/// Of a dictionary that begins.
+/// Capacity of a new dictionary.
 const FEWEST: usize = 4;
 const GROWTH: usize = 4;
 /// More distinct texts are no gain.
@@ -24,7 +24,7 @@ pub struct Dictionary {
     limit: u64,
 }
 
-/// Where the texts are. Those that are there do not change; more come behind them.
+/// The places of the texts. Existing entries do not change; new ones are appended.
 #[derive(Clone, Debug)]
 pub struct Entries {
     places: Arc<[AtomicU64]>,

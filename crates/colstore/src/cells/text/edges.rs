@@ -2,8 +2,8 @@
 
 use plan::text_order;
 
-/// The writer's become wider with every text that comes, and are what they must be again when the chunk is written anew; a
-/// snapshot has those of its time.
+/// The least and the greatest text of a chunk. The writer's edges widen with every text, and are exact again when the
+/// chunk is rewritten; a snapshot has those of its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges {
     low: i128,
@@ -20,8 +20,8 @@ impl Edges {
         (self.low, self.high) = (self.low.min(place), self.high.max(place));
     }
 
-    /// Those of the texts of the same chunk that are left. A null looks like an empty text: it is none where there never
-    /// was any.
+    /// The edges of the remaining texts of the same chunk. A null looks like an empty text; if there never was an
+    /// empty one, it is a null.
     pub fn of_those_left<'a>(self, texts: impl Iterator<Item = &'a [u8]>) -> Edges {
         let mut edges = Edges::NONE;
         texts.for_each(|text| edges.include_left(text, self));

@@ -4,18 +4,18 @@ use snapmem::Label;
 
 use super::heap::{MAX_BLOCK, Place};
 
-/// As many entries as a code of one byte tells apart.
+/// The number of entries that a code of one byte tells apart.
 pub const FEW: usize = 256;
 /// Labels of rows begin here.
 const ROWS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Codes of so many bytes, of the entries of a dictionary.
+    /// Codes of this many bytes, which refer to the entries of a dictionary.
     Codes(usize),
-    /// Places of so many bytes; 0: the empty text.
+    /// Places of this many bytes; 0: the empty text.
     Places(usize),
-    /// Texts in the order of the rows; of each its length, in so many bytes, 0 if all have the same.
+    /// Texts in the order of the rows, each with its length in this many bytes, or 0 if all have the same length.
     Rows(usize),
 }
 
@@ -42,7 +42,7 @@ impl Form {
         }
     }
 
-    /// Codes for so many entries.
+    /// The form of codes for this many entries.
     pub fn for_entries(entries: usize) -> Form {
         match entries {
             0..=1 => Form::Codes(0),

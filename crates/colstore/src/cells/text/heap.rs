@@ -1,7 +1,7 @@
 //! The texts of one chunk: records, each with its length before it, in append-only blocks.
 //!
-//! The last block is open: it is extended while nobody shares it, otherwise a new one begins. What is not needed any more
-//! stays behind as dead bytes, until the chunk's heap is written anew.
+//! The last block is open: it is extended while nobody shares it, otherwise a new one begins. Texts that are not
+//! needed any more stay behind as dead bytes, until the chunk's heap is rewritten.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use snapmem::{FrameRef, OutOfMemory, Pool, prefetch};
 const MIN_BLOCK: usize = 512;
 /// A block that follows one which a snapshot shares: there will be many of them.
 const SHARED_BLOCK: usize = 4 << 10;
-/// No record begins behind so many bytes of a block.
+/// The offset in a block after which no record begins.
 pub const MAX_BLOCK: usize = 1 << 20;
 /// More blocks than this (beyond those that the amount of text needs) make a heap be written anew.
 const SPARE_BLOCKS: usize = 24;
-/// What frames are a multiple of.
+/// The unit of frame lengths.
 const GRAIN: usize = 64;
 
-/// Where a record begins.
+/// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     pub block: u32,
@@ -157,7 +157,7 @@ impl Heap {
     }
 }
 
-/// Bytes of a record of a text of so many bytes: seven bits of the length in each byte before it.
+/// Bytes of the record of a text of `length` bytes: each byte before the text has seven bits of the length.
 pub fn record_bytes(length: usize) -> usize {
     let bits = usize::BITS - length.leading_zeros();
     length + bits.div_ceil(7).max(1) as usize

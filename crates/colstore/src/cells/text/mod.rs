@@ -6,9 +6,10 @@
 //!   others, at rest     lengths of 0, 1 or 2 bytes                        | one text behind the other, packed
 //! ```
 //!
-//! A chunk begins with a dictionary and gives it up when too many of its texts differ; when all its slots are taken it is
-//! looked at once more. Codes, places and lengths are a run of a region; heap and dictionary only grow, so that a snapshot
-//! holds them as they are, until they are written anew. A chunk at rest that is written to gets places first.
+//! A chunk begins with a dictionary and gives it up when too many of its texts differ; when all its slots are taken
+//! it is looked at once more. Codes, places and lengths are a run of a region; heap and dictionary only grow, so that
+//! a snapshot holds them as they are, until they are written anew. A chunk at rest that is written to gets places
+//! first.
 //!
 //! | file | job |
 //! |---|---|
@@ -52,7 +53,7 @@ use crate::cells::codes::coding::image;
 
 /// The shortest run.
 const SHORTEST: usize = 64;
-/// A dictionary has at most one entry for so many rows.
+/// A dictionary has at most one entry for this many rows.
 const ROWS_PER_ENTRY: usize = 4;
 /// A chunk with more bytes of text is never written anew in one piece: the writer has other things to do.
 const MOST_AT_ONCE: usize = 4 << 20;
@@ -72,9 +73,9 @@ pub struct TextColumn {
 struct Chunk {
     form: Form,
     heap: Heap,
-    /// Of a chunk of codes.
+    /// The dictionary of a chunk of codes.
     dictionary: Option<Box<Dictionary>>,
-    /// Of a chunk at rest.
+    /// The texts of a chunk at rest.
     sequence: Option<Arc<Sequence>>,
     /// All slots are taken.
     full: bool,
@@ -102,7 +103,8 @@ impl TextColumn {
         TextColumn { region, chunks: Vec::new(), rows: 0, rest, hasher: RandomState::default(), pool: pool.clone() }
     }
 
-    /// Room for so many texts: up to a chunk's, or for one more chunk. `valid`: which of them are not null, if some are.
+    /// Makes room for `rows` texts: up to a full chunk, or for one more chunk. `valid`: the texts that are not null,
+    /// if some are null.
     pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match rows <= CHUNK_ROWS {
@@ -133,7 +135,7 @@ impl TextColumn {
         }
     }
 
-    /// Of a column whose chunks never rest.
+    /// The text of a slot, in a column whose chunks never rest.
     #[inline]
     pub fn get(&self, slot: u32) -> &[u8] {
         let (chunk, row) = split(slot);
@@ -164,7 +166,7 @@ impl TextColumn {
         sequence.stored(of.heap.only_block(), start, length)
     }
 
-    /// What tells where a slot's text is, is wanted soon; the text itself, where nothing has to tell.
+    /// Prefetches a slot's reference to its text, or the text itself if there is no reference.
     #[inline]
     pub fn expect(&self, slot: u32) {
         let (chunk, row) = split(slot);
@@ -286,7 +288,7 @@ impl TextColumn {
         }
     }
 
-    /// Where a slot's text is, unless it is empty or nothing, in a chunk that is not at rest.
+    /// The place of a slot's text in a chunk that is not at rest, unless it is empty or null.
     #[inline]
     fn place(&self, chunk: usize, row: usize) -> Option<Place> {
         let of = &self.chunks[chunk];
@@ -301,7 +303,7 @@ impl TextColumn {
         self.place(chunk, row).map_or(&[], |place| self.chunks[chunk].heap.text(place))
     }
 
-    /// Of each slot that the chunk has room for.
+    /// The number of slots that each chunk has room for.
     fn rows_of(&self) -> usize {
         self.rows.min(CHUNK_ROWS)
     }
@@ -393,7 +395,7 @@ impl TextColumn {
         self.region.bytes() + self.chunks.iter().map(Chunk::bytes).sum::<u64>()
     }
 
-    /// Of one chunk.
+    /// Bytes of one chunk.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         let of = &self.chunks[chunk];
         run_bytes(of.form.width(), self.rows_of()) as u64 + of.bytes()

@@ -5,11 +5,11 @@
 //!   characters         . / 0 …  9 |  A …  Z |  a …  z       a step up where characters are left out
 //! ```
 //!
-//! The characters that a chunk uses (bytes: what is longer in UTF-8 is several) are numbered in their order. Where one
-//! does not follow the other there is a step; few steps are a few comparisons, which the compiler does for many characters
-//! at once, and no table. Eight codes become as many bytes as a code has bits, without a branch.
+//! The characters that a chunk uses (bytes: what is longer in UTF-8 is several) are numbered in their order. Where
+//! one does not follow the other there is a step; few steps are a few comparisons, which the compiler does for many
+//! characters at once, and no table. Eight codes become as many bytes as a code has bits, without a branch.
 
-/// Of the alphabet. With more it is not worth while.
+/// The most steps of an alphabet: with more, packing is not worth it.
 const MOST_STEPS: usize = 15;
 /// Characters that are looked at together.
 const BLOCK: usize = 32;
@@ -23,7 +23,7 @@ pub type Uses = [u32; 256];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// Of a code.
+    /// Bits of a code.
     bits: u32,
     /// The character of the code 0.
     first: u8,
@@ -70,7 +70,7 @@ impl Packing {
         self.bits
     }
 
-    /// Bytes of so many characters.
+    /// Bytes of this many packed characters.
     #[inline]
     pub fn bytes(&self, characters: usize) -> usize {
         (characters * self.bits as usize).div_ceil(8)
@@ -115,7 +115,7 @@ impl Packing {
         }
     }
 
-    /// The same of so many characters, by whole blocks: `into` has room for [`whole_blocks`] of them.
+    /// The same for `characters` characters, by whole blocks: `into` has room for [`whole_blocks`] of them.
     #[inline(always)]
     pub fn read_blocks(&self, packed: &[u8], characters: usize, into: &mut [u8]) {
         let blocks = into[..whole_blocks(characters)].as_chunks_mut::<BLOCK>().0;
@@ -124,7 +124,7 @@ impl Packing {
         }
     }
 
-    /// A block of characters, of which so many are wanted.
+    /// A block of characters, of which `wanted` are needed.
     #[inline(always)]
     fn block(&self, packed: &[u8], at: usize, wanted: usize) -> [u8; BLOCK] {
         match self.bits {
@@ -174,19 +174,19 @@ impl Packing {
     }
 }
 
-/// Of so many characters, with what else a block has.
+/// The number of characters rounded up to whole blocks.
 pub const fn whole_blocks(characters: usize) -> usize {
     characters.next_multiple_of(BLOCK)
 }
 
-/// All bits or none: the compiler turns what is done so into instructions for many characters, where a branch would stay one.
+/// All bits or none. The compiler turns masks into instructions for many characters; a branch would stay a branch.
 #[inline(always)]
 fn mask(is_set: bool) -> u8 {
     0u8.wrapping_sub(is_set.into())
 }
 
-/// Gives characters that are not used a code, as far as there are some left, so that there are fewer steps: the shortest
-/// gaps first.
+/// Gives codes to unused characters, as far as there are codes left, so that there are fewer steps: the shortest gaps
+/// first.
 fn fill_gaps(used: &mut Vec<u8>, most: usize) {
     let mut gaps: Vec<(u8, u8)> = used.windows(2).map(|pair| (pair[0], pair[1])).collect();
     gaps.sort_by_key(|(low, high)| high - low);

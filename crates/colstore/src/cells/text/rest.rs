@@ -1,5 +1,5 @@
-//! Chunks at rest: full ones that nobody writes to any more. Their texts lie one behind the other, packed unless queries
-//! read them often.
+//! Chunks at rest: full ones that nobody writes to any more. Their texts lie one behind the other, packed unless
+//! queries read them often.
 //!
 //! ```text
 //!   written to ---- full ----> at rest, packed <--- not read for long --- at rest, plain
@@ -9,7 +9,7 @@
 //!   quiet for a while: at rest again; each time it has to be quiet for longer
 //! ```
 //!
-//! All but the first way is taken when the writer has nothing else to do, a chunk at a time.
+//! All ways except the first are taken when the writer has nothing else to do, a chunk at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::base::quiet::{MOST_PATIENCE, ROUND_MILLIS};
 
 /// Rounds without readers after which plain chunks are packed again.
 const UNREAD_ROUNDS: u32 = 32;
-/// Packing has to save one byte in so many.
+/// Packing has to save at least 1/8 of the bytes.
 const WORTH_PACKING: usize = 8;
-/// Chunks are made plain only where so much of the limit is free, one byte in so many.
+/// Chunks are unpacked only while more than 1/4 of the memory limit is free.
 const ROOM_FOR_PLAIN: u64 = 4;
 
-/// What a column knows of its chunks at rest.
+/// A column's record of its chunks at rest.
 #[derive(Debug)]
 pub struct Rest {
     /// Some chunks may rest at all.
@@ -45,14 +45,14 @@ pub struct Rest {
     /// How many chunks at rest are packed, and how many could be but are not.
     packed: usize,
     plain: usize,
-    /// Texts of packed chunks that queries have read, and as many as there were in the last round; texts of plain ones count, too.
+    /// Texts that queries have read, of chunks at rest, and their number in the last round.
     reads: Arc<AtomicU64>,
     known_reads: u64,
     unread_rounds: u32,
     /// Queries have got snapshots since the last round.
     asked: bool,
     round_ms: u64,
-    /// What is left to do of this round.
+    /// The rest of this round's work.
     due: Vec<Due>,
 }
 
@@ -177,8 +177,8 @@ impl TextColumn {
         }
     }
 
-    /// Lays the texts of a full chunk of places, or of one at rest, one behind the other; false: that would not be shorter.
-    /// Below nulls there may be texts of other rows, which are left out.
+    /// Moves the texts of a full chunk of places, or of one at rest, into a sequence; false if that would not be
+    /// shorter. Texts of other rows below nulls are left out.
     pub(super) fn lay_to_rest(
         &mut self,
         chunk: usize,
@@ -257,7 +257,8 @@ impl TextColumn {
         (bytes, lengths)
     }
 
-    /// Looks after the chunks, for a writer with nothing else to do: at most one is written anew. Returns whether one was.
+    /// Looks after the chunks, for a writer with nothing else to do: at most one is written anew. Returns whether one
+    /// was.
     pub fn tidy_rest(&mut self, now_ms: u64, valid: Option<&Bitmap>) -> bool {
         if !self.rest.allowed || self.rest.is_tidy() {
             return false;

@@ -1,4 +1,4 @@
-//! The texts of a full chunk one behind the other, in the order of the rows, packed where that makes them shorter.
+//! The texts of a full chunk as a sequence in the order of the rows, packed if that makes them shorter.
 //!
 //! ```text
 //!   run      n0 n1 n2 … n15 | n16 …        for each row how long it is, and whether it is packed
@@ -6,7 +6,7 @@
 //!   block    text 0, text 1, …
 //! ```
 //!
-//! Where all have the same length there is neither run nor starts.
+//! If all have the same length there is neither run nor starts.
 
 use snapmem::{Charge, OutOfMemory, Pool, prefetch};
 
@@ -23,14 +23,14 @@ pub struct Sequence {
     pub packing: Option<Packing>,
     /// Whether packing makes the texts, or would make them, much shorter.
     is_packable: bool,
-    /// Of each group.
+    /// The start of each group of rows.
     starts: Box<[u32]>,
-    /// What is written for each row, if it is the same for all.
+    /// The length entry of every row, if all have the same.
     same: u16,
     charge: Charge,
 }
 
-/// What is written of a text: its characters, and whether they are packed.
+/// The length entry of a text: its characters, and whether they are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length(pub u16);
 
@@ -135,8 +135,8 @@ impl Sequence {
         }
     }
 
-    /// Where a row's text begins, and its length. `group` gives what is written of the rows of a group, from its first to
-    /// the one that is wanted at least.
+    /// The start of a row's text, and its length. `group` returns the length entries of a group, at least from its
+    /// first row to the wanted one.
     #[inline]
     pub fn locate<'r>(&self, row: usize, width: usize, group: impl FnOnce(usize) -> &'r [u8]) -> (usize, Length) {
         if width == 0 {
@@ -152,7 +152,7 @@ impl Sequence {
         (self.starts[row / GROUP] as usize + before, length(within))
     }
 
-    /// What [`Sequence::locate`] asks beside the group's lengths is wanted soon.
+    /// Prefetches the memory that [`Sequence::locate`] reads besides the group's lengths.
     #[inline]
     pub fn expect(&self, row: usize) {
         if let Some(start) = self.starts.get(row / GROUP) {
@@ -169,7 +169,8 @@ impl Sequence {
         }
     }
 
-    /// Of the wanted rows of a chunk where each text begins, and its length. `run`: what is written of all rows.
+    /// Visits the wanted rows of a chunk with the start and length of each text. `run`: the length entries of all
+    /// rows.
     pub fn walk(&self, run: &[u8], width: usize, pick: Pick<'_>, mut each: impl FnMut(usize, Length)) {
         let group = |group: usize| &run[group * GROUP * width..];
         match pick {

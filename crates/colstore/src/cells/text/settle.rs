@@ -1,5 +1,4 @@
-//! Leaving behind what is not needed any more: texts that no slot has, room that was left for texts to come, blocks that
-//! are short.
+//! Garbage collection in chunks: texts that no slot has, room left for texts to come, short blocks.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,7 +15,7 @@ use super::{MOST_AT_ONCE, TextColumn};
 const MIN_CHANGED: usize = 16 << 10;
 /// Bytes of texts that are moved at a time where there are too many for all.
 const SWEPT_AT_ONCE: usize = 1 << 20;
-/// Of too many blocks the shorter ones are moved together.
+/// Blocks below this size are merged if there are too many.
 const SHORT_BLOCK: usize = 64 << 10;
 
 impl TextColumn {
@@ -60,7 +59,7 @@ impl TextColumn {
         }
     }
 
-    /// Which of the codes stand for a slot.
+    /// The codes that a slot uses.
     fn used(&self, chunk: usize) -> Vec<bool> {
         let entries = self.chunks[chunk].dictionary.as_ref().map_or(0, |dictionary| dictionary.len());
         let mut used = vec![false; entries];
@@ -153,8 +152,8 @@ impl TextColumn {
         Ok(())
     }
 
-    /// Of texts that are too long to be written anew in one piece: leaves blocks behind of which nothing is of use, moves what
-    /// is left of some others, and numbers the rest anew. `used`: all places that rows have.
+    /// Collects garbage among texts that are too long to be rewritten in one piece. It drops blocks without live
+    /// texts, moves the live texts of some others, and renumbers the rest. `used`: all places that rows have.
     fn sweep(&mut self, chunk: usize, used: HashSet<Place>) -> Result<(), OutOfMemory> {
         let of = &mut self.chunks[chunk];
         let old = &of.heap;

@@ -39,7 +39,7 @@ pub struct TextSnapshot {
     charge: Charge,
 }
 
-/// What the codes or places of a chunk refer to.
+/// The texts that the codes or places of a chunk refer to.
 #[derive(Debug)]
 pub struct ChunkTexts {
     pub blocks: Arc<Vec<Block>>,
@@ -109,7 +109,7 @@ impl ChunkTexts {
     }
 }
 
-/// Where each text begins, and its length.
+/// The start of each text, and its length.
 struct ViewsAtRest<'a> {
     sequence: &'a Sequence,
     block: &'a [u8],
@@ -169,8 +169,8 @@ impl TextSnapshot {
         self.patches.add(slot, view)
     }
 
-    /// Between which places the texts of a chunk lie, patched ones too; the first is greater than the second where there are
-    /// none.
+    /// The bounds of a chunk's texts, as places, including patched ones; the first is greater than the second if
+    /// there are none.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
         self.chunks[chunk].edges.bounds()
     }
@@ -187,7 +187,7 @@ impl TextSnapshot {
         Ok(long_view(text, block, offset as u32))
     }
 
-    /// What is read of it does not count as a query's.
+    /// Has reads through this snapshot not count as a query's.
     pub fn look_only(&mut self) {
         self.reads = Arc::default();
     }
@@ -237,8 +237,8 @@ impl TextSnapshot {
         Ok((Buffer::from_vec(views), blocks))
     }
 
-    /// Views of the distinct texts of a chunk, behind them an empty one, and the run and width of the codes that number
-    /// them; `None` if not all of its texts have one.
+    /// Views of the distinct texts of a chunk, followed by an empty one, with the run and width of the codes that
+    /// number them. `None` if some of its texts have no code.
     pub fn distinct(&self, chunk: usize) -> Result<Option<(Vec<u128>, Run, usize)>, OutOfMemory> {
         let (run, label) = self.references.labelled_run(chunk)?;
         let texts = &self.chunks[chunk];

@@ -104,7 +104,7 @@ fn texts_equal_a_plain_vector() {
                 let slot = rnd.random_range(0..model.len().min(CHUNK_ROWS));
                 column.forget(slot as u32).unwrap();
                 forgotten.insert(slot);
-                // What it holds then is nobody's business.
+                // Its content is then undefined.
                 model[slot] = text_of(&column, slot);
             }
             now_ms += 20;
@@ -144,7 +144,7 @@ fn texts_equal_a_plain_vector() {
     assert!(codings.iter().any(|coding| coding.ends_with("bits a character")), "{codings:?}");
 }
 
-/// Of texts that were written one after the other.
+/// A column with these texts, appended in order.
 fn column_of(texts: impl Iterator<Item = String>) -> TextColumn {
     let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, true);
     for (slot, text) in texts.enumerate() {
@@ -195,7 +195,8 @@ fn updates_do_not_write_a_chunk_anew_each_time() {
         let first = chunk.heap.blocks()[0].bytes().as_ptr();
         rewritten += usize::from(std::mem::replace(&mut blocks, first) != first);
     }
-    // Of 2048 texts in the dictionary at least half are new each time, and of dead bytes there are as many as of live ones.
+    // Of 2048 texts in the dictionary at least half are new each time, and of dead bytes there are as many as of live
+    // ones.
     assert!(forms.len() <= 2 * rewritten && rewritten <= 20, "{forms:?}, written anew {rewritten} times");
 }
 
@@ -351,7 +352,7 @@ fn where_memory_is_scarce_what_is_read_often_stays_packed() {
     others.set(0).unwrap();
     check(&column.snapshot().unwrap(), &model);
     assert!(rounds(&mut column, &mut now_ms, 1) == 2 && !is_packed(&column, 0));
-    // What is plain is packed when there is no room for it any more.
+    // Plain chunks are packed when there is no room for them any more.
     others.set(column.pool.room() - (200 << 20)).unwrap();
     assert!(rounds(&mut column, &mut now_ms, 1) == 2 && is_packed(&column, 0));
 }

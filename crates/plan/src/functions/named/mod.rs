@@ -19,12 +19,13 @@ pub enum Named {
     LeastIn,
     /// By PostgreSQL's rules for deterministic collations, with `\` as escape.
     Like,
-    /// A regular expression that [`crate::values::regular::parse`] knows, with [`crate::values::regular::Letters`] behind it.
+    /// A regular expression that [`crate::values::regular::parse`] knows, with [`crate::values::regular::Letters`]
+    /// behind it.
     Matches,
     /// The same, whatever the letters' case.
     MatchesAnyCase,
-    /// What a regular expression asks for of its first match in a text ([`crate::values::regular::Parsed::captured`]); null if there
-    /// is none.
+    /// The part of an expression's first match in a text that is asked for
+    /// ([`crate::values::regular::Parsed::captured`]); null if there is no match.
     MatchedPart,
     /// The text with the first match replaced by the text behind the expression, or all of them.
     ReplacedMatch,
@@ -39,7 +40,7 @@ pub enum Named {
     Substring,
     Left,
     Right,
-    /// Of the second text in the first, from 1; 0 if there is none.
+    /// The place of the second text in the first, from 1; 0 if there is none.
     Position,
     Concat,
     Replace,
@@ -55,16 +56,16 @@ pub enum Named {
     /// ASCII only, as collation "C" has it.
     Upper,
     Lower,
-    /// Of each character, in the locale of the C library that the second text names.
+    /// Changes each character, in the C library's locale that the second text names.
     UpperIn,
     LowerIn,
-    /// Below, at or above zero, as the first text comes before the second, is equal to it, or comes behind it in the locale
-    /// of the C library that the third names.
+    /// Below, at or above zero: how the first text compares with the second, in the C library's locale that the third
+    /// names.
     CompareIn,
     /// A char(n) without its trailing blanks.
     CharToText,
-    /// Capital letters where words begin, elsewhere small ones; as `Upper` and `Lower` are, and words are of ASCII's letters
-    /// and digits.
+    /// Capital letters where words begin, elsewhere small ones. Letters are those of `Upper` and `Lower`; words
+    /// consist of ASCII's letters and digits.
     Initcap,
     /// The same in the locale of the C library that the second text names.
     InitcapIn,
@@ -95,12 +96,12 @@ pub enum Named {
     Asin,
     Acos,
     Atan,
-    /// Of the quotient of two.
+    /// The arc tangent of a quotient.
     Atan2,
     Radians,
     Degrees,
-    /// A float moved by another one, beyond all floats an infinite one. Where opposite infinities leave open what that is,
-    /// the lowest of all, or the highest.
+    /// A float moved by another one, infinite beyond all floats. If opposite infinities leave the result open, it is
+    /// the lowest or the highest value.
     MovedDown,
     MovedUp,
     BitAnd,
@@ -129,7 +130,7 @@ pub enum Named {
     ToStored,
     /// With no more digits than it takes: equal ones get equal bytes.
     Trimmed,
-    /// A decimal that shows so many digits.
+    /// A decimal that shows this many digits.
     ShownWith,
     /// Rounded as numeric(precision, scale), whose type modifier it is given, wants it.
     Fitted,
@@ -137,19 +138,21 @@ pub enum Named {
     WholeQuotient,
     /// As it is shown.
     ToText,
-    /// The same where it is a setting's matter, whose value is the second operand: DateStyle or IntervalStyle, of which the engine
-    /// knows what begins with `ISO` and with `postgres`, or `extra_float_digits`.
+    /// The same for values whose text depends on a setting; its value is the second operand. It is DateStyle or
+    /// IntervalStyle, of which the engine knows values that begin with `ISO` and with `postgres`, or
+    /// `extra_float_digits`.
     ToTextBy,
     /// The same of a zone's time.
     ToTextIn,
-    /// Of a text, or of a float with the digits that it is sure of.
+    /// From a text, or from a float with the digits that are certain.
     ToNumeric,
-    /// What a text says in the form of ISO 8601; other forms are an error, which PostgreSQL need not raise.
+    /// From a text in the form of ISO 8601. Other forms are an error, which PostgreSQL need not raise.
     ReadDate,
     ReadTimestamp,
     ReadTimestampIn,
     ReadUuid,
-    /// As a decimal. What moves on with time is infinite at its ends, which no decimal is; all else is null there.
+    /// As a decimal. At the ends of time, fields that grow with time are infinite, which no decimal is; the others
+    /// are null.
     Extract(Field),
     /// As a float, which can be infinite.
     DatePart(Field),
@@ -159,11 +162,11 @@ pub enum Named {
     TimestampToTime,
     /// Seconds since 1970 as a point in time.
     FromEpoch,
-    /// What a zone's clocks show, of which parts are taken: at their ends it may lie beyond the timestamps.
+    /// The local time of a zone, to take parts of. At the ends it may lie beyond the timestamps.
     LocalTime,
     /// The same as a timestamp.
     ToTimestamp,
-    /// Of a zone's date or time.
+    /// From a zone's date or time.
     ToTimestampTz,
     /// A date as a point in time to be compared: what lies beyond the timestamps is between them and infinity.
     Comparable,
@@ -178,10 +181,10 @@ pub enum Named {
     /// Months and days are a zone's.
     PlusIntervalIn,
     MinusIntervalIn,
-    /// Where the bin begins that a time lies in: of an origin, and bins of so many microseconds.
+    /// The beginning of a time's bin: bins have a width in microseconds and an origin.
     DateBin,
     MakeDate,
-    /// What an interval compares by, in seconds.
+    /// The span that an interval is compared by, in seconds.
     Span,
     /// An interval of PostgreSQL's own bytes.
     IntervalOfStored,
@@ -194,7 +197,7 @@ pub enum Named {
     IntervalSum,
     IntervalDifference,
     IntervalNegated,
-    /// What is left over of months and days goes on to days and time.
+    /// Remainders of months and days carry over to days and time.
     IntervalTimes,
     IntervalBy,
     /// 24 hours become a day, 30 days a month.
@@ -205,8 +208,8 @@ pub enum Named {
     /// Years, months, days and time as the calendar counts them.
     Age,
     AgeIn,
-    /// Of a document, the part that the second operand names; null if there is none: the member of an object, the element of
-    /// an array, or a member or element by what a step of a path says.
+    /// A part of a document, named by the second operand; null if there is none. It is the member of an object, the
+    /// element of an array, or either of them by a step of a path.
     Member(Document),
     Element(Document),
     Step(Document),
@@ -214,7 +217,7 @@ pub enum Named {
     MemberText(Document),
     ElementText(Document),
     StepText(Document),
-    /// Of the document itself.
+    /// The document itself as text.
     WholeText(Document),
     /// A jsonb as it is shown.
     Shown,
@@ -224,16 +227,17 @@ pub enum Named {
     HasKey,
     /// The number that a jsonb is.
     NumberOf,
-    /// Of an array of PostgreSQL's: the length of a dimension, how many elements there are, and whether a value is one: behind
-    /// the array follow how its elements are aligned, and how many bytes they have, or -1.
+    /// Functions of PostgreSQL's arrays: the length of a dimension, the number of elements, and whether a value is
+    /// one of them. The array is followed by the elements' alignment and their length in bytes, or -1.
     DimensionOf,
     Cardinality,
     IsElement,
-    /// The element at a place; behind it follow how elements are aligned, how many bytes they have, and one of their type.
+    /// The element at a place. Further operands are the elements' alignment, their length in bytes, and a value of
+    /// their type.
     ElementAt,
     /// The place of an enum's value, from 0, among all: an array of PostgreSQL's.
     Rank,
-    /// What it is called: behind the array follow all labels as one text, and what stands between them.
+    /// The label of an enum's value. The array is followed by all labels as one text, and their separator.
     Label,
     /// By a pattern that [`crate::values::pattern`] knows; null at the ends of time, and for an empty pattern.
     ToChar,
@@ -266,7 +270,7 @@ impl Named {
     }
 }
 
-/// What a document is kept as.
+/// The stored form of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Document {
     /// The text.
@@ -285,7 +289,7 @@ pub enum Field {
     IsoYear,
     Quarter,
     Month,
-    /// Of the ISO year.
+    /// The week of the ISO year.
     Week,
     Day,
     DayOfYear,
@@ -332,5 +336,5 @@ impl Field {
     }
 }
 
-/// Averages of numbers down to 10^-8 have so many digits.
+/// The scale of averages of numbers down to 10^-8.
 pub const AVERAGE_SCALE: u8 = 20;

@@ -1,4 +1,4 @@
-//! What functions take, give and raise, a row each.
+//! Named functions, a row each: operands, results and errors.
 
 use super::{AVERAGE_SCALE, Document, Field, Named};
 use crate::base::failure::FailureKind;

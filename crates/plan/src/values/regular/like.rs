@@ -1,7 +1,7 @@
 //! Those that say no more than a pattern of LIKE does.
 
-/// The pattern that matches the same texts: of plain characters, of `.` and `.*`, and of the anchors at the ends. `None`:
-/// the expression says more.
+/// The LIKE pattern that matches the same texts. It is known for plain characters, `.` and `.*`, and the anchors at
+/// the ends; `None` for other expressions.
 pub fn as_like(expression: &str) -> Option<String> {
     let (at_start, rest) = match expression.strip_prefix('^') {
         Some(rest) => (true, rest),

@@ -1,8 +1,8 @@
-//! Regular expressions in PostgreSQL's dialect, as far as they say which texts match and nothing else does.
+//! Regular expressions in PostgreSQL's dialect, as far as their matching depends on nothing but the text.
 //!
-//! What is not understood here is the heap's: back references, constraints that look ahead or behind, word boundaries,
-//! other options than that of letters. Whether a text matches does not depend on how much a quantifier takes, so `*?` is
-//! read as `*`; where in the text the match is, is known of those that take as much as they can.
+//! Other expressions run on the heap: back references, look-ahead and look-behind, word boundaries, options other
+//! than that of case. Whether a text matches does not depend on how much a quantifier takes, so `*?` is read as `*`.
+//! The place of the match is known only for quantifiers that take as much as they can.
 
 mod like;
 mod parse;
@@ -20,7 +20,7 @@ pub enum Regular {
     End,
     Sequence(Vec<Regular>),
     Either(Vec<Regular>),
-    /// What stands in parentheses that remember what they match.
+    /// A group in parentheses that remembers its match.
     Captured(Box<Regular>),
     Repeated {
         what: Box<Regular>,
@@ -81,7 +81,7 @@ impl Class {
     }
 }
 
-/// What decides which characters are letters, and in which case: an operand of the functions that match.
+/// The rule by which characters are letters and have a case: an operand of the functions that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letters {
     /// A locale of the C library; `None`: ASCII's letters are all.
@@ -117,7 +117,7 @@ pub struct Parsed {
     pub is_lazy: bool,
 }
 
-/// The part of a match that is asked for, if it is not all of it: without so many characters in front and behind.
+/// The wanted part of a match: without this many characters in front and behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
     pub in_front: usize,
@@ -125,8 +125,8 @@ pub struct Captured {
 }
 
 impl Parsed {
-    /// Of an expression whose match is the longest one, what its only parentheses remember, or all of it if it has none.
-    /// `None`: where they begin or end is not known from where the match does.
+    /// The part that the only parentheses remember, or all of the match if there are none. The expression's match
+    /// must be the longest one. `None`: the part's place does not follow from the match's place.
     pub fn captured(&self) -> Option<Captured> {
         if self.is_lazy {
             return None;

@@ -10,7 +10,7 @@ const MOST_REPEATED: u32 = 255;
 /// Expressions with more characters take long.
 const MOST_CHARACTERS: usize = 2000;
 const DEEPEST: usize = 50;
-/// Of a range each character is asked for its other case.
+/// The longest range whose characters are each looked up in the other case.
 const MOST_WITH_CASES: u32 = 1000;
 
 /// `None`: it says more than is understood here, or is none. `any_case`: unless it says otherwise itself.
@@ -135,7 +135,7 @@ impl Parser<'_> {
                 }
                 match inner {
                     inner if remembers => Regular::Captured(Box::new(inner)),
-                    // What stands in parentheses is repeated as a whole, be it an end of the text.
+                    // A group in parentheses is repeated as a whole, even an end of the text.
                     end @ (Regular::Start | Regular::End) => Regular::Sequence(vec![end]),
                     inner => inner,
                 }

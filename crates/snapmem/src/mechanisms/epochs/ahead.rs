@@ -11,23 +11,23 @@ use std::sync::atomic::Ordering;
 use super::EpochRegion;
 use crate::memory::copiers::Copiers;
 
-/// A frame is copied ahead if it was written this often in so many bytes of it. (64 KB: 8 lines, with their share of the
-/// copy of a full log, cost about what a copy in bulk does.)
+/// A frame is copied ahead if it was written at least once per this many of its bytes. (64 KB: 8 lines, with their
+/// share of the copy of a full log, cost about as much as a copy in bulk.)
 const BYTES_PER_WRITE: usize = 8192;
-/// Copying a frame late costs about as much as so many lines.
+/// The cost of copying a frame late, in lines.
 const LATE_COPY: usize = 40;
 /// Fewer frames are not worth waking threads for.
 const MIN_FRAMES: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Ahead {
-    /// What snapshots have cost the writer since frames were last counted, in lines.
+    /// The cost of snapshots to the writer since frames were last counted, in lines.
     cost: usize,
     /// Snapshots since then.
     snapshots: usize,
     /// Frames that the last snapshot copied ahead, of how many.
     copied: Option<(usize, usize)>,
-    /// It would have copied frames, but for the memory.
+    /// It would have copied frames if there had been memory.
     short: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The region as every mechanism offers it.
+//! The epochs region behind the common interface of all mechanisms.
 
 use super::EpochRegion;
 use crate::memory::error::Error;

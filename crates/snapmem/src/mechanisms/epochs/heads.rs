@@ -22,8 +22,8 @@ pub struct Heads {
     walks: RwLock<()>,
 }
 
-/// A frame's newest version. Its birth lies beside it: a version that a snapshot does not see may be gone by the time of
-/// a look at it.
+/// A frame's newest version. Its birth is stored beside it: a version that a snapshot does not see may be gone by the
+/// time it is looked at.
 pub struct Place {
     version: AtomicPtr<Version>,
     /// Stored before `version`, loaded after it: so that who sees a version does not see an earlier birth.
@@ -88,7 +88,8 @@ impl Heads {
         let (part, place, len) = Heads::locate(index);
         let start = self.parts[part].load(Ordering::Acquire);
         assert!(!start.is_null() && place < len);
-        // SAFETY: the part is there, zeroed at birth (null pointers and births), as long as the table is, and has `len` places.
+        // SAFETY: the part exists as long as the table, is zeroed at birth (null pointers and births), and has `len`
+        // places.
         unsafe { &*start.add(place) }
     }
 }

@@ -1,4 +1,4 @@
-//! Which snapshots of a region are alive, and what is kept for them.
+//! The live snapshots of a region, and the memory that is kept for them.
 //!
 //! Memory that the writer replaced is kept with the newest snapshot that can see it. When that one ends, the memory
 //! passes to the next older one that can see it too, or is free.
@@ -30,7 +30,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Where not even a list can grow there is nobody to tell: better kept for ever than the end of the process.
+    /// Keeps retired memory. If not even the list can grow, it is kept for ever: better than the end of the process.
     fn keep(&mut self, retired: Retired) {
         match self.kept.try_reserve(1) {
             Ok(()) => self.kept.push(retired),
@@ -117,7 +117,7 @@ impl Live {
     }
 
     pub fn end(&self, epoch: u64) {
-        // What nobody sees any more is given back after the lock.
+        // Memory that nobody sees any more is freed after the lock is released.
         let mut unneeded;
         {
             let mut snapshots = self.snapshots.lock();

@@ -7,28 +7,30 @@
 //!   snapshot of epoch 7 = base + the log's entries born in 7 or before
 //! ```
 //!
-//! A snapshot is a number: taking one writes the region's epoch down among the live ones and counts the epoch up,
-//! whatever the region's size. Frames have versions; a version, and each entry of its log, is born in an epoch and seen
-//! by the snapshots from that epoch on. The writer compares a birth with the newest live snapshot: what was born later
-//! is the writer's alone and is changed in place. Else the writer
+//! A snapshot is a number: taking one adds the region's epoch to the live ones and increments it, whatever the
+//! region's size. Frames have versions. A version, and each entry of its log, is born in an epoch and seen by the
+//! snapshots from that epoch on. The writer compares a birth with the newest live snapshot: anything born later
+//! belongs to the writer alone and is changed in place. Else the writer
 //!
 //! - appends the changed line to the frame's log, 64 bytes instead of a frame or a page;
 //! - or, when the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to
 //!   the version before. Versions in between that no live snapshot sees are taken out of their way.
 //!
-//! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied at
-//! most once per so many lines written, and only while snapshots are alive; but for a few logs to which nothing has been
-//! added for long, which are merged so that readers need not.
+//! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied
+//! at most once per log's length of lines written, and only while snapshots are alive. An exception are a few logs
+//! that have not grown for long: they are merged so that readers need not do it.
 //!
-//! Where most of a region's frames were rewritten between the last snapshots anyway, copying line by line is dear. An
-//! automatic region notices, and copies those frames at the snapshot, all at once and in parallel.
+//! If most of a region's frames are rewritten between snapshots, copying line by line is expensive. An automatic
+//! region notices this, and copies those frames at the snapshot, all at once and in parallel.
 //!
-//! A reader gets a pointer to the base if its snapshot sees no entry of the log, else a merged copy, which the reader
-//! pays for, not the writer. Nothing that a live snapshot sees is ever written to. That is the whole protocol: births,
-//! places and bases do not change once published, the log's length and the newest version are stored with Release and
-//! loaded with Acquire, and so is the newest live snapshot, whose fall tells the writer that all reads of the ended
-//! snapshots are over. Only who goes past a frame's newest version takes a lock, shared with all others who do, for the
-//! length of the way. No page faults, no system calls, no TLB shoot-downs, no reference count per frame.
+//! A reader gets a pointer to the base if its snapshot sees no entry of the log. Otherwise it gets a merged copy,
+//! which the reader pays for, not the writer. Memory that a live snapshot sees is never written to.
+//!
+//! The protocol is this: births, places and bases do not change once published. The log's length, the newest version
+//! and the newest live snapshot are stored with Release and loaded with Acquire. When the last one falls, the writer
+//! knows that all reads of the ended snapshots are over. A reader takes a lock only to go past a frame's newest
+//! version, shared with all others that do. There are no page faults, no system calls, no TLB shoot-downs, and no
+//! reference count per frame.
 
 #![allow(unsafe_code)]
 
@@ -69,17 +71,17 @@ const UNPRUNED: u32 = 4;
 /// Epochs after which a log that nobody appends to is merged even though snapshots see its version.
 const COLD: u64 = 16;
 
-/// A growable list of frames, each one run. Its functions are those of [`Region`], with types of their own; besides, each
-/// run may have a length of its own, and be replaced by one of another length.
+/// A growable list of frames, each of which is one run. It has the functions of [`Region`], with types of its own. In
+/// addition each run may have a length of its own, and be replaced by one of another length.
 pub struct EpochRegion {
     frames: Vec<Frame>,
     /// Length of a run that is appended, and of all where bytes are found by their offset in the region.
     run_bytes: usize,
     /// The length of all runs.
     bytes: u64,
-    /// What is written now is born in this epoch; the next snapshot gets it.
+    /// The epoch that writes are born in; the next snapshot gets it.
     epoch: u64,
-    /// What decides whether frames are copied ahead; `None`: they never are.
+    /// Decides whether frames are copied ahead; `None`: they never are.
     ahead: Option<Ahead>,
     /// Bytes copied into logs, not yet counted in `shared`.
     written_aside: u64,
@@ -89,7 +91,7 @@ pub struct EpochRegion {
     pool: Pool,
 }
 
-/// What readers and the writer share.
+/// State that readers and the writer share.
 struct Shared {
     live: Live,
     heads: Heads,
@@ -141,7 +143,7 @@ impl EpochRegion {
         region
     }
 
-    /// What the region does at present, and why.
+    /// The region's present behaviour, and the reason for it.
     pub fn reason(&self) -> String {
         self.ahead.as_ref().map_or_else(|| "lines are written aside".to_owned(), Ahead::reason)
     }
@@ -176,7 +178,8 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Makes the runs longer, of a region that has at most one. Its new bytes are zero. Live snapshots keep the short one.
+    /// Lengthens the runs of a region that has at most one. The new bytes are zero. Live snapshots keep the short
+    /// run.
     pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
         let before = self.run_bytes;
         assert!(self.frames.len() <= 1 && run_bytes >= before, "only the first run becomes longer");
@@ -187,14 +190,14 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// What was noted of a run when it was replaced; 0 at first.
+    /// The label of a run, set when it was replaced; 0 at first.
     #[inline]
     pub fn label(&self, run: usize) -> Label {
         self.frames[run].label
     }
 
-    /// Puts another run, of any length, in the place of one: zeros at first, which `fill` turns from what was there into
-    /// what is to be. Live snapshots keep the old one, and its label. On error nothing has changed.
+    /// Replaces a run by one of any length. It starts with zeros; `fill` writes the new content from the old. Live
+    /// snapshots keep the old run and its label. On error nothing has changed.
     pub fn replace_run(
         &mut self,
         run: usize,
@@ -278,7 +281,7 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Where all runs have the same length.
+    /// Run and offset within it, if all runs have the same length.
     #[inline]
     fn locate(&self, offset: usize) -> (usize, usize) {
         (offset >> self.run_bytes.trailing_zeros(), offset & (self.run_bytes - 1))
@@ -402,8 +405,8 @@ impl EpochRegion {
         Ok(snapshot)
     }
 
-    /// Merges some logs into their frames, so that readers need not: at most so many. Worth a call when the writer has
-    /// nothing else to do. Returns how many.
+    /// Merges at most `frames` logs into their frames, so that readers need not. Worth a call when the writer has
+    /// nothing else to do. Returns how many it merged.
     pub fn tidy(&mut self, frames: usize) -> usize {
         let mut merged = 0;
         for _ in 0..frames {
@@ -469,7 +472,7 @@ impl Frame {
         self.log.as_ref().map_or(0, |log| log.len())
     }
 
-    /// Where a line is now.
+    /// The address of a line's current content.
     #[inline]
     fn line(&self, line: usize) -> NonNull<u8> {
         let entry = self.log.as_ref().and_then(|log| Some(log.line(log.find(line)?)));
@@ -506,8 +509,8 @@ impl Frame {
         }
     }
 
-    /// Takes versions out that no live snapshot sees, unless a reader is just walking along them. The more are left, the
-    /// later the next time: so it costs little for each new version.
+    /// Removes versions that no live snapshot sees, unless a reader is just walking along them. The more are left,
+    /// the later the next attempt, so that the cost per new version stays small.
     fn prune(&mut self, shared: &Shared) {
         let version = self.version;
         let prune = || {
@@ -546,7 +549,7 @@ unsafe fn merge(base: NonNull<u8>, log: &Log) {
 /// The part of a read or write that lies in one line.
 struct Piece {
     line: usize,
-    /// Where in the line.
+    /// The offset in the line.
     at: usize,
     /// Bytes before this piece.
     done: usize,
@@ -564,7 +567,7 @@ fn pieces(within: usize, len: usize) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// Whether a run may have so many bytes.
+/// Whether a run may have this length.
 pub(crate) fn is_run(bytes: usize) -> bool {
     bytes.is_power_of_two() && (LINE..=1 << 32).contains(&bytes)
 }

@@ -21,7 +21,7 @@ use crate::memory::run::Run;
 pub struct EpochSnapshot {
     ticket: Arc<Ticket>,
     runs: usize,
-    /// Of all runs, where bytes are found by their offset.
+    /// The length of all runs, if bytes are found by their offset.
     run_bytes: usize,
     /// By run.
     patched: HashMap<usize, Patched>,
@@ -220,8 +220,8 @@ impl EpochSnapshot {
         let heads = &self.ticket.shared.heads;
         let _walk = heads.walk();
         let (mut version, _) = heads.at(index).newest();
-        // SAFETY: the newest version is there, and nobody takes older ones out meanwhile; the one that this snapshot sees
-        // is among them, and stays as long as the snapshot is alive.
+        // SAFETY: the newest version is there, and nobody removes older ones meanwhile. The one that this snapshot
+        // sees is among them, and stays as long as the snapshot is alive.
         unsafe {
             while (*version).birth > self.ticket.epoch {
                 version = (*version).previous.load(Ordering::Acquire);

@@ -278,7 +278,7 @@ fn copying_ahead_leaves_room_for_others() {
     }
 }
 
-/// Who reads an old snapshot all the time must not keep the writer from taking versions out of the way.
+/// A reader of an old snapshot that never pauses must not keep the writer from removing versions.
 #[test]
 fn readers_without_a_pause_do_not_keep_versions() {
     const FRAMES: usize = 64;
@@ -324,7 +324,7 @@ fn many_patches_of_a_run_become_a_copy() {
     (0..1000u64).for_each(|i| assert_eq!(run[i as usize * 8..][..8], (19_000 + i).to_le_bytes()));
 }
 
-/// What was loaded before the first snapshot, or appended since the last, was not written while one lived.
+/// Data that was loaded before the first snapshot, or appended since the last, was not written while one lived.
 #[test]
 fn loading_is_no_reason_to_copy_ahead() {
     const RUN: usize = 4096;

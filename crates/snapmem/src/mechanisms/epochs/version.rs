@@ -1,11 +1,11 @@
 //! A frame's content from an epoch on, and the lines written aside since.
 //!
-//! Readers walk from the newest version of a frame to the one that their snapshot sees, and take from its log the lines
-//! that their snapshot sees. They never look at anything that is still written to: see the module's head.
+//! Readers walk from the newest version of a frame to the one that their snapshot sees, and take from its log the
+//! lines that their snapshot sees. They never read memory that is still written to: see the module's head.
 //!
-//! A version that no live snapshot sees may still lie on the way of older ones. The writer takes such versions out of
-//! the chain now and then, at a moment when nobody walks along it: else an old snapshot would keep one version of a
-//! frame for each snapshot after it.
+//! A version that no live snapshot sees may still lie on the way to older ones. The writer removes such versions now
+//! and then, while nobody walks along the chain. Otherwise an old snapshot would keep one version of a frame for each
+//! snapshot after it.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::region::Label;
 
-/// What is written aside at once: a cache line.
+/// The unit that is written aside: a cache line.
 pub const LINE: usize = 64;
 /// Lines in a segment of a log.
 pub const SEGMENT_LINES: usize = 13;
@@ -28,14 +28,14 @@ pub const SEGMENT_BYTES: usize = size_of::<Segment>();
 /// Later than every epoch.
 pub const UNBORN: u64 = u64::MAX;
 
-/// Immutable once it is published, but for the log, which grows.
+/// A version of a frame. It is immutable once published, except its log, which grows.
 pub struct Version {
     /// The first epoch whose snapshot sees this version.
     pub birth: u64,
     pub base: NonNull<u8>,
     /// How long the base is.
     pub bytes: usize,
-    /// What the owner of the region has noted of this version.
+    /// The label that the region's owner gave to this version.
     pub label: Label,
     /// The first segment, or null.
     pub log: AtomicPtr<Segment>,
@@ -128,9 +128,9 @@ impl Version {
 pub struct Segment {
     next: AtomicPtr<Segment>,
     len: AtomicU32,
-    /// In which epoch the line was written aside; ascending.
+    /// The epoch in which each line was written aside; ascending.
     births: [u64; SEGMENT_LINES],
-    /// Which line of the frame it is.
+    /// The line of the frame that each entry holds.
     places: [u32; SEGMENT_LINES],
     lines: [[u8; LINE]; SEGMENT_LINES],
 }
@@ -169,7 +169,7 @@ impl Seen {
 }
 
 impl Iterator for Seen {
-    /// Which line of the frame, and the line's bytes.
+    /// The number of a line in the frame, and its bytes.
     type Item = (usize, *const [u8; LINE]);
 
     #[inline]
@@ -251,7 +251,7 @@ impl Log {
         unsafe { NonNull::new_unchecked(addr_of_mut!((*segment).lines[at]).cast()) }
     }
 
-    /// Makes room for so many more entries, so that as many `append` cannot fail.
+    /// Makes room for `entries` more entries, so that as many `append` cannot fail.
     pub fn reserve(&mut self, entries: usize, version: NonNull<Version>, pool: &Pool) -> Result<(), OutOfMemory> {
         while self.segments.len() * SEGMENT_LINES < self.len + entries {
             self.segments
@@ -259,8 +259,8 @@ impl Log {
                 .map_err(|_| OutOfMemory::Limit { wanted: SEGMENT_BYTES as u64, limit: pool.limit() })?;
             let frame = pool.any_frame(SEGMENT_BYTES)?;
             let segment = frame.start().as_ptr().cast::<Segment>();
-            // SAFETY: the frame is ours, as large as a segment and aligned; entries beyond `len` are never read. Who
-            // gets hold of it by the pointers below sees it empty (Release).
+            // SAFETY: the frame is ours, as large as a segment and aligned; entries beyond `len` are never read. A
+            // reader that gets hold of it by the pointers below sees it empty (Release).
             unsafe {
                 addr_of_mut!((*segment).next).write(AtomicPtr::new(ptr::null_mut()));
                 addr_of_mut!((*segment).len).write(AtomicU32::new(0));

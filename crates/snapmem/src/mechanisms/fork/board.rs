@@ -5,7 +5,7 @@
 //!   parent                   -> ASKED                     -> IDLE
 //! ```
 //!
-//! Whose turn it is owns the rest of the slot.
+//! The side whose turn it is owns the rest of the slot.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -57,8 +57,8 @@ impl Board {
 
     pub fn slot(&self, index: usize) -> &Slot {
         let slot = self.mapping.part(index * size_of::<Slot>(), size_of::<Slot>());
-        // SAFETY: checked to lie within the mapping, which starts at a page; any bytes are a valid slot, and all but the
-        // reply, which the turn protects, is atomic.
+        // SAFETY: checked to lie within the mapping, which starts at a page. Any bytes are a valid slot, and all of
+        // it is atomic except the reply, which the turn protects.
         unsafe { &*slot.cast::<Slot>() }
     }
 

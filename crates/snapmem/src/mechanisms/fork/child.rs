@@ -17,8 +17,7 @@ use super::board::Board;
 use crate::memory::error::Error;
 use crate::memory::sys;
 
-/// What a child can be asked to do: a function of its view, of four numbers, and of a buffer for what it replies beside
-/// its value.
+/// A job for a child: a function of its view, of four numbers, and of a buffer for a reply beside its value.
 ///
 /// It runs in a process forked from one with many threads: it must not lock, allocate, print or panic. A panic kills
 /// the child, or lets it hang where the lock of the standard error stream was held at the fork.
@@ -145,7 +144,7 @@ impl Child {
                 *self.state.get_mut() = State::Ended(status);
                 return;
             }
-            // SAFETY: a child of ours that has not ended, but for the moment since we looked.
+            // SAFETY: a child of ours that has not ended, except in the moment since we looked.
             let killed = unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
             // It lives on if we have changed our user meanwhile; then it ends with us.
             if killed && let Some(status) = reap(pid, 0) {
@@ -188,7 +187,7 @@ fn live(parent: libc::pid_t, threads: &[Thread]) -> ! {
     })
 }
 
-/// What a thread of the child does, all its life. A panic must not unwind into what was the parent's code.
+/// The life of a thread of the child. A panic must not unwind into frames that were the parent's.
 fn until_the_end(live: impl FnOnce()) -> ! {
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(live));
     // As a Rust program ends after a panic.
@@ -258,8 +257,8 @@ fn die_with(parent: libc::pid_t) {
     leave_if_orphaned(0);
 }
 
-/// What the parent closes shall be closed, although the child lives on; but errors may be written. Nor is the child's
-/// death worth a copy of all memory on disk.
+/// Closes the parent's files: what the parent closes must be closed although the child lives on. Errors may still be
+/// written. The child's death is not worth a copy of all memory on disk either.
 fn leave_the_parents_files() {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: nothing here uses the descriptors that are closed. Where the kernel has no close_range, they stay open.

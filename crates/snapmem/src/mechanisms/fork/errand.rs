@@ -1,7 +1,7 @@
 //! A child of the whole process that does one thing with all that was in memory when it was forked.
 //!
-//! What it works on lies in plain memory, prepared by the parent, which may let go of it right after the fork: the child
-//! has pages of its own. What it says goes through memory that both share.
+//! Its input lies in plain memory, prepared by the parent. The parent may drop it right after the fork: the child has
+//! pages of its own. Its reply goes through memory that both share.
 
 use std::fmt;
 use std::ptr;
@@ -15,7 +15,7 @@ use crate::memory::error::{Error, OutOfMemory};
 use crate::memory::pool::{Alive, Pool};
 use crate::memory::sys::Mapping;
 
-/// What a child is to do.
+/// The work of such a child.
 ///
 /// It runs in a process forked from one with many threads: it must not lock, allocate, print or panic, as a
 /// [`super::Job`] must not.
@@ -37,7 +37,7 @@ pub struct ForkedErrand {
 }
 
 impl ForkedErrand {
-    /// Forks this process. The child waits until it is asked; it can reply with so many bytes at most.
+    /// Forks this process. The child waits until it is asked; its reply has at most `reply_bytes` bytes.
     pub fn fork<E: Errand>(errand: E, reply_bytes: usize, pool: &Pool) -> Result<ForkedErrand, Error> {
         let board = Board::new(1)?;
         let reply = Mapping::common(reply_bytes.max(1))?;
@@ -71,7 +71,8 @@ impl ForkedErrand {
         let mut reply = Vec::new();
         let refused = |_| OutOfMemory::System { call: "malloc", errno: libc::ENOMEM, hint: "" };
         reply.try_reserve_exact(said).map_err(refused)?;
-        // SAFETY: the mapping has so many bytes, and the child has answered and does not touch them until it is asked again.
+        // SAFETY: the mapping has that many bytes, and the child has answered and does not touch them until it is
+        // asked again.
         reply.extend_from_slice(unsafe { std::slice::from_raw_parts(to, said) });
         Ok(reply)
     }

@@ -1,8 +1,8 @@
-//! What the kernel copies for the sake of children, charged to the pool.
+//! The ledger of the kernel's copies for children, charged to the pool.
 //!
-//! The kernel tells nobody which pages it copies; but all writes are ours, and the first one to a page after a snapshot
-//! is the one that copies. Its cost is booked with the newest child that shares the page and passes to the next older
-//! one when that child ends: an upper bound, since the older one need not share it.
+//! The kernel does not report the pages that it copies. But all writes are ours, and the first one to a page after a
+//! snapshot is the one that copies. Its cost is booked with the newest child that shares the page, and passes to the
+//! next older one when that child ends. This is an upper bound, since the older one need not share the page.
 
 use parking_lot::Mutex;
 
@@ -33,7 +33,7 @@ impl Ledger {
         Ledger { books: Mutex::new(Books { charge: pool.charge(), children: Vec::new() }), pool: pool.clone() }
     }
 
-    /// A child of that epoch shares these regions, of so many bytes in all.
+    /// A child of that epoch shares these regions, of `most` bytes in all.
     pub fn begin(&self, epoch: u64, regions: Vec<usize>, most: u64) {
         self.books.lock().children.push(Entry { epoch, regions, booked: 0, most });
         self.pool.snapshot_born();

@@ -33,7 +33,7 @@ use crate::memory::pool::{Charge, Pool};
 use crate::memory::region::Usage;
 use crate::memory::sys::{self, Mapping, PAGE};
 
-/// Which pages back the regions.
+/// The kind of pages that back the regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     Small,
@@ -45,7 +45,7 @@ pub enum Pages {
 pub struct ForkMemory {
     regions: Vec<Option<ForkRegion>>,
     pages: Pages,
-    /// Of the next child.
+    /// The epoch of the next child.
     epoch: u64,
     ledger: Arc<Ledger>,
     pool: Pool,

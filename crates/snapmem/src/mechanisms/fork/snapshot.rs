@@ -12,9 +12,9 @@ use super::child::{Child, ForkView, Job};
 use super::ledger::Ledger;
 use crate::memory::error::Error;
 
-/// A child process with what the regions held when it was forked. It is killed when this is dropped.
+/// A child process with the regions as they were when it was forked. It is killed when this is dropped.
 ///
-/// As many requests run at a time as the child has threads; they may come from any thread.
+/// It runs as many requests at a time as it has threads; they may come from any thread.
 pub struct ForkSnapshot {
     child: Child,
     board: Board,
