@@ -7,6 +7,7 @@ pub mod page;
 
 use std::io;
 use std::path::Path;
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -110,9 +111,12 @@ impl Report {
         std::fs::write(path, format!("{{\n\"meta\": {meta},\n\"rows\": [\n{rows}\n]}}\n")).map_err(named)
     }
 
+    /// Reads a report, which may be compressed by gzip, as kept ones are.
     pub fn read(path: &Path) -> io::Result<Report> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        std::fs::read_to_string(path).and_then(|text| Ok(serde_json::from_str(&text)?)).map_err(named)
+        let is_compressed = path.extension().is_some_and(|extension| extension == "gz");
+        let text = if is_compressed { decompressed(path) } else { std::fs::read(path) };
+        text.and_then(|text| Ok(serde_json::from_slice(&text)?)).map_err(named)
     }
 }
 
@@ -120,6 +124,11 @@ impl Default for Report {
     fn default() -> Report {
         Report::new()
     }
+}
+
+fn decompressed(path: &Path) -> io::Result<Vec<u8>> {
+    let gzip = Command::new("gzip").arg("-dc").arg(path).output()?;
+    if gzip.status.success() { Ok(gzip.stdout) } else { Err(io::Error::other(String::from_utf8_lossy(&gzip.stderr))) }
 }
 
 /// The smallest value that at least `share` of all values do not exceed; 0 of an empty list.

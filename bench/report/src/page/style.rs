@@ -59,17 +59,18 @@ fn is_variant(name: &str) -> bool {
     name.split_once(", ").is_some_and(|(of, level)| level == "serializable" && of != "heap")
 }
 
-/// Colours that plots refer to.
+/// Colours that plots refer to. Each use has a plain colour before it, for renderers without variables.
 pub const COLORS: &str = ":root{color-scheme:light dark;--ink:#1d1d1f;--soft:#6e6e73;--line:#dddde2;--paper:#fff}
 @media (prefers-color-scheme:dark){:root{--ink:#eceef1;--soft:#a0a4ab;--line:#3a3d43;--paper:#16181c}}
 ";
 
-pub const PLOT: &str = "svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .soft{fill:var(--soft)}
-svg .title{font-weight:600}svg .grid{stroke:var(--line)}svg .paper{fill:var(--paper)}
+pub const PLOT: &str = "svg text{fill:#1d1d1f;fill:var(--ink);font:12px system-ui,sans-serif}
+svg .soft{fill:#6e6e73;fill:var(--soft)}svg .title{font-weight:600}
+svg .grid{stroke:#dddde2;stroke:var(--line)}svg .paper{fill:#fff;fill:var(--paper)}
 ";
 
-pub const PAGE: &str =
-    "body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif;max-width:1180px;
+pub const PAGE: &str = "body{background:#fff;background:var(--paper);color:#1d1d1f;color:var(--ink);
+font:15px/1.5 system-ui,sans-serif;max-width:1180px;
 margin:2rem auto;padding:0 1rem}h1{font-size:1.6rem}h2{margin-top:3rem;font-size:1.25rem}h3{font-size:1rem}
 .claim{border-left:3px solid var(--soft);padding-left:.8rem}.note{color:var(--soft);font-size:.9rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.88rem}
