@@ -213,6 +213,20 @@ impl<'a> Tree<'a> {
         alias.into_iter().flat_map(move |alias| self.list(alias.colnames))
     }
 
+    /// The functions that a query calls, behind its operators and aggregates too, each once.
+    pub fn functions_of(self, query: &'a pg_sys::Query) -> Vec<pg_sys::Oid> {
+        // SAFETY: a query of the tree, by the promise of `new`.
+        unsafe { walk::functions_of(ptr::from_ref(query).cast_mut()) }
+    }
+
+    /// The sets of keys that a query groups by, as GROUP BY calls the keys; `None`: more than `limit`.
+    pub fn grouping_sets(self, query: &'a pg_sys::Query, limit: i32) -> Option<Vec<Vec<u32>>> {
+        // SAFETY: a query of the tree, by the promise of `new`; null or a list of lists of integers.
+        let sets = unsafe { walk::expanded_grouping_sets(query, limit) };
+        let set = |set: *mut c_void| self.integers(set.cast()).map(|key| key as u32).collect();
+        (!sets.is_null()).then(|| self.pointers(sets).map(set).collect())
+    }
+
     /// The query that an item of FROM is, if it is one.
     pub fn subquery(self, entry: &pg_sys::RangeTblEntry) -> Option<&'a pg_sys::Query> {
         self.node(entry.subquery)?.cast()

@@ -94,7 +94,7 @@ pub unsafe extern "C-unwind" fn plan_for_heap(
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
     FOR_HEAP.store(query, Ordering::Relaxed);
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller has what the planner takes, and nothing that an error would have to drop.
     unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options, params) }
 }
 
@@ -148,10 +148,10 @@ unsafe extern "C-unwind" fn copy_if_asked(
         let is_asked = match route {
             Route::Off => false,
             Route::Hint => flagged,
-            Route::Auto => flagged || may_be_worth_it(&*query),
+            Route::Auto => flagged || may_be_worth_it(Tree::new(), &*query),
             Route::Prefer | Route::Force => true,
         };
-        if !is_asked || !reads_rows(&*query) {
+        if !is_asked || !reads_rows(Tree::new(), &*query) {
             return Asked::NOT;
         }
         // The planner scribbles on its query.
@@ -188,30 +188,19 @@ unsafe extern "C-unwind" fn copy_if_asked(
 }
 
 /// Whether a statement reads rows, of whatever.
-///
-/// # Safety
-///
-/// `query` is a rewritten query.
-unsafe fn reads_rows(query: &pg_sys::Query) -> bool {
+fn reads_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     let is_select = query.commandType == pg_sys::CmdType::CMD_SELECT && query.utilityStmt.is_null();
     // PL/pgSQL evaluates such a query itself, and knows what its plan looks like.
     let reads_nothing = query.rtable.is_null() && query.cteList.is_null() && !query.hasSubLinks;
-    // SAFETY: by the caller's promise.
-    !reads_nothing && (is_select || unsafe { insert::reads_rows(query) })
+    !reads_nothing && (is_select || insert::reads_rows(tree, query))
 }
 
 /// Whether a query could be cheaper in the engine, as far as can be said of it for next to nothing.
-///
-/// # Safety
-///
-/// `query` is a rewritten query whose relations are locked.
-unsafe fn may_be_worth_it(query: &pg_sys::Query) -> bool {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        match query.commandType {
-            pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(query),
-            _ => insert::reads_rows(query),
-        }
+/// Its relations are locked.
+fn may_be_worth_it(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    match query.commandType {
+        pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(tree, query),
+        _ => insert::reads_rows(tree, query),
     }
 }
 
@@ -297,7 +286,7 @@ unsafe fn by_cost_of_both(
     options: i32,
     for_client: bool,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller owns the heap's finished plan, and the side is of the same query.
     unsafe {
         let compared = nodes::Compared { engine: cost::of_engine(heap, &side, for_client), heap: cost::of_heap(heap) };
         match compared.engine < compared.heap {
@@ -377,7 +366,7 @@ struct Census {
 ///
 /// `query` is a valid query.
 unsafe fn all_mirrored(query: *mut pg_sys::Query) -> bool {
-    // SAFETY: by the caller's promise.
+    // SAFETY: a valid query, which is only read.
     let census = unsafe { census(query) };
     census.any_mirrored && census.all_mirrored
 }
@@ -387,7 +376,7 @@ unsafe fn all_mirrored(query: *mut pg_sys::Query) -> bool {
 /// `query` is a valid query.
 unsafe fn census(query: *mut pg_sys::Query) -> Census {
     let mut census = Census { any_mirrored: false, all_mirrored: true };
-    // SAFETY: by the caller's promise; the walker gets the context that it expects.
+    // SAFETY: a valid query; the walker gets the context that it expects.
     unsafe {
         let flags = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
         symbols::query_tree_walker(query, count_relations, (&raw mut census).cast(), flags);

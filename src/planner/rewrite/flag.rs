@@ -50,7 +50,7 @@ unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_voi
 
 /// Owns nothing, and takes no more of the stack than PostgreSQL's own: what the heap can do is not to fail here.
 unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
-    // SAFETY: as in `is_flag`.
+    // SAFETY: called by PostgreSQL's mutators with null or a valid node, and the context of `take`.
     unsafe {
         if node.is_null() {
             return node;

@@ -17,7 +17,7 @@ const MAX_CALLS: u32 = 64;
 ///
 /// `query` is a rewritten query.
 pub unsafe fn has_any(query: *mut pg_sys::Query) -> bool {
-    // SAFETY: by the caller's promise; the walker needs no context.
+    // SAFETY: a rewritten query; the walker needs no context.
     unsafe { walk::walk(query.cast(), finds_body, std::ptr::null_mut()) }
 }
 
@@ -70,7 +70,7 @@ struct Inlining {
 pub unsafe fn inline(query: *mut pg_sys::Query) {
     let mut root: pg_sys::PlannerInfo = make::blank();
     (root.parse, root.glob, root.query_level) = (query, make::placed(make::blank::<pg_sys::PlannerGlobal>()), 1);
-    // SAFETY: by the caller's promise; the walker gets the context that it expects. The planner's state says in which
+    // SAFETY: the caller may change the query; the walker gets the context that it expects. The planner's state says in which
     // memory all of it is made.
     unsafe {
         root.planner_cxt = pg_sys::CurrentMemoryContext;

@@ -9,13 +9,7 @@ use crate::pg::{make, symbols};
 use crate::planner::words::reason::{Attempt, Why};
 
 /// Whether a query inserts rows that it reads, which VALUES are not.
-///
-/// # Safety
-///
-/// `query` is a rewritten query.
-pub unsafe fn reads_rows(query: &pg_sys::Query) -> bool {
-    // SAFETY: by the caller's promise.
-    let tree = unsafe { Tree::new() };
+pub fn reads_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
     query.commandType == pg_sys::CmdType::CMD_INSERT
         && entries.any(|entry| entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY)
@@ -45,7 +39,7 @@ unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c
 ///
 /// `statement` is a finished plan. The caller may change the node behind the result.
 pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::Plan {
-    // SAFETY: by the caller's promise.
+    // SAFETY: a finished statement has a plan, whose tag tells its type.
     unsafe {
         let top = (*statement).planTree;
         let inserts = (*statement).commandType == pg_sys::CmdType::CMD_INSERT;
@@ -63,7 +57,7 @@ pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::P
 ///
 /// `query` is a rewritten INSERT that the caller owns, `planned` a finished plan.
 pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: &pg_sys::Plan) -> Attempt<()> {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller owns the INSERT, and the plan of its rows stays as it is.
     unsafe {
         let tree = Tree::new();
         // Ours would be in any order, and a default may count them.

@@ -12,7 +12,7 @@ use crate::pg::tree::{Node, Tree};
 ///
 /// `query` is a rewritten query that the caller owns.
 pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::Query {
-    // SAFETY: by the caller's promise. Entries are appended to the range table while it is walked, so that subqueries
+    // SAFETY: the caller owns the query, and no reference into it outlives a change. Entries are appended to the range table while it is walked, so that subqueries
     // within subqueries have their turn, too.
     unsafe {
         let tree = Tree::new();
@@ -84,7 +84,7 @@ fn is_joined_inner(tree: Tree<'_>, item: Node<'_>, index: i32) -> bool {
 ///
 /// `entry`, number `index` of the range table of `query`, is a plain subquery; the caller owns both.
 unsafe fn merge(query: *mut pg_sys::Query, entry: *mut pg_sys::RangeTblEntry, index: i32) -> *mut pg_sys::Query {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller owns the query and its entry, a plain subquery.
     unsafe {
         let sub = (*entry).subquery;
         pg_sys::OffsetVarNodes(sub.cast(), pg_sys::list_length((*query).rtable), 0);
@@ -102,7 +102,7 @@ unsafe fn merge(query: *mut pg_sys::Query, entry: *mut pg_sys::RangeTblEntry, in
 ///
 /// `item` is a join tree that the caller owns.
 unsafe fn put_in_place(item: *mut pg_sys::Node, index: i32, tree: *mut pg_sys::Node) {
-    // SAFETY: tags tell types; by the caller's promise.
+    // SAFETY: the caller owns the join tree; tags tell types.
     unsafe {
         let replace = |link: *mut *mut pg_sys::Node| match (**link).type_ {
             pg_sys::NodeTag::T_RangeTblRef => {

@@ -21,7 +21,7 @@ use crate::planner::words::query::{is_grouped, is_limited, is_true};
 ///
 /// `query` is a rewritten query that the caller owns.
 pub unsafe fn unwrapped(query: *mut pg_sys::Query) -> *mut pg_sys::Query {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller owns the query.
     unsafe {
         let mut query = pull_up_subqueries(query);
         flatten(query);
@@ -41,7 +41,7 @@ pub unsafe fn unwrapped(query: *mut pg_sys::Query) -> *mut pg_sys::Query {
 ///
 /// `query` is a rewritten query that the caller owns.
 pub unsafe fn merge_into_sorted(query: *mut pg_sys::Query) {
-    // SAFETY: by the caller's promise; the walker needs no context.
+    // SAFETY: the caller owns the query; the walker needs no context.
     unsafe { walk::walk_query(query, merge_below, std::ptr::null_mut()) };
 }
 
@@ -92,7 +92,7 @@ pub fn only_item(tree: Tree<'_>, query: &pg_sys::Query) -> Option<i32> {
 ///
 /// The caller owns the query.
 unsafe fn flatten(query: *mut pg_sys::Query) {
-    // SAFETY: by the caller's promise; tags tell types.
+    // SAFETY: the caller owns the query; tags tell types.
     unsafe {
         let tree = Tree::new();
         while let Some(from) = (*query).jointree.as_mut() {
@@ -119,7 +119,7 @@ fn both(tree: Tree<'_>, one: *mut pg_sys::Node, other: *mut pg_sys::Node) -> *mu
 ///
 /// The caller owns the query.
 unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Query> {
-    // SAFETY: by the caller's promise; entries and lists are those of a valid query.
+    // SAFETY: the caller owns the query; entries and lists are those of a valid query.
     unsafe {
         let tree = Tree::new();
         let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();

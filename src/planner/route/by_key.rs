@@ -8,15 +8,12 @@ use crate::pg::tree::{Node, Tree};
 
 /// Whether the query reads no more than one row of one table.
 ///
-/// # Safety
-///
-/// `query` is a rewritten query whose relations are locked.
-pub unsafe fn reads_one_row(query: &pg_sys::Query) -> bool {
-    if query.hasSubLinks || !query.cteList.is_null() || query.jointree.is_null() {
+/// Its relations are locked.
+pub fn reads_one_row(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    if query.hasSubLinks || !query.cteList.is_null() {
         return false;
     }
-    // SAFETY: by the caller's promise.
-    let (tree, from) = unsafe { (Tree::new(), &*query.jointree) };
+    let Some(from) = tree.node(query.jointree).and_then(Node::cast::<pg_sys::FromExpr>) else { return false };
     let mut tables = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
     let (Some(table), None) = (tables.next(), tables.next()) else { return false };
     let Some(condition) = tree.node(from.quals) else { return false };

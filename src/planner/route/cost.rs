@@ -29,7 +29,7 @@ const PAIRS_OF_SORTED: f64 = 16.0;
 ///
 /// A finished plan.
 pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
-    // SAFETY: by the caller's promise.
+    // SAFETY: a finished plan, which is only read.
     unsafe { (**insert::source(heap.cast_mut())).total_cost }
 }
 
@@ -41,7 +41,7 @@ pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
 /// A finished plan whose relations are locked.
 pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
     let costs = settings::engine_costs();
-    // SAFETY: by the caller's promise.
+    // SAFETY: a finished plan, which stays as it is while this runs.
     let (tree, heap_cost, rtable) = unsafe { (Tree::new(), of_heap(heap), (*heap).rtable) };
     let mut budget = heap_cost - costs.startup;
     tree.list_of::<pg_sys::RangeTblEntry>(rtable).filter_map(table).any(|relid| {
@@ -57,7 +57,7 @@ pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
 /// A finished plan whose relations are locked, and the engine's side for the same query.
 pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for_client: bool) -> f64 {
     let costs = settings::engine_costs();
-    // SAFETY: by the caller's promise.
+    // SAFETY: a finished plan, which stays as it is while this runs.
     unsafe {
         let tree = Tree::new();
         let above = side.above();

@@ -212,7 +212,7 @@ pub unsafe fn with_engine(
     options: i32,
     compared: Option<Compared>,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller owns the finished plan, and the side is of the same query.
     unsafe {
         let tree = Tree::new();
         let rows = &**insert::source(heap);
@@ -250,7 +250,7 @@ pub unsafe fn with_unplanned(
     reads: Reads,
     options: i32,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller owns query and side, and both are of the same query.
     unsafe {
         let (tree, statement) = (Tree::new(), side.statement);
         reads.hand_to(&mut *statement);
@@ -328,7 +328,7 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
 ///
 /// `heap` is a finished plan that the caller owns.
 pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &Reason, options: i32) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller owns the finished plan.
     unsafe {
         (*heap).transientPlan |= reason.why.is_momentary();
         let node = heap_alone(heap, reason, None);
@@ -347,7 +347,7 @@ pub unsafe fn left_alone(
     reason: &Reason,
     engine_cost: Option<f64>,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller owns the finished plan.
     unsafe {
         (*heap).transientPlan |= reason.why.is_momentary();
         if !session::is_explaining() {
@@ -359,7 +359,7 @@ pub unsafe fn left_alone(
 }
 
 unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason, unasked: Option<Unasked>) -> pg_sys::CustomScan {
-    // SAFETY: by the callers' promise.
+    // SAFETY: the callers own the finished plan.
     unsafe {
         let rows = &**insert::source(heap);
         let mut node = chooser(Tree::new(), heap, rows.targetlist, rows, rows);

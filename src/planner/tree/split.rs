@@ -23,9 +23,9 @@ use plan::{Rel, Relation};
 
 use super::placeholder;
 use crate::pg::compat;
+use crate::pg::make;
 use crate::pg::relation::expected_rows;
 use crate::pg::tree::{Node, Tree};
-use crate::pg::{make, walk};
 use crate::planner::rewrite::nested::{Nested, nested};
 use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::level::ordered::Arranged;
@@ -50,14 +50,10 @@ pub struct Split<'a> {
     pub columns: Vec<ScanColumn>,
 }
 
-/// # Safety
-///
-/// `query` is a rewritten SELECT that belongs to `tree` and whose relations are locked; `function` is the
-/// placeholder's.
-pub unsafe fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
+/// Splits a rewritten SELECT of the tree, whose relations are locked; `function` is the placeholder's.
+pub fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
     let mut translator = Translator::new(tree);
-    // SAFETY: by the caller's promise.
-    let functions = unsafe { walk::functions_of(std::ptr::from_ref(query).cast_mut()) };
+    let functions = tree.functions_of(query);
     let Top { query, mut level, ungrouped } = top(&mut translator, query)?;
     if !ungrouped && is_grouped(query) {
         restrict_groups(&mut translator, query, &mut level);

@@ -93,7 +93,7 @@ impl Reads {
     /// `query` is a rewritten query.
     pub unsafe fn of(query: *mut pg_sys::Query) -> Reads {
         let mut reads = Reads { query, entries: std::ptr::null_mut(), permissions: std::ptr::null_mut() };
-        // SAFETY: by the caller's promise; the walker gets the context that it expects.
+        // SAFETY: a rewritten query; the walker gets the context that it expects.
         unsafe { walk::walk(query.cast(), collect, (&raw mut reads).cast()) };
         reads
     }
@@ -145,7 +145,7 @@ impl Reads {
     pub unsafe fn hand_to(self, statement: &mut pg_sys::PlannedStmt) {
         let (mut relations, mut others) = (std::ptr::null_mut(), std::ptr::null_mut());
         let mut has_policies = false;
-        // SAFETY: by the caller's promise; lists of nodes, which are ours.
+        // SAFETY: the caller owns the statement; the lists are those that `add` has made.
         unsafe {
             pg_sys::extract_query_dependencies(self.query.cast(), &mut relations, &mut others, &mut has_policies);
             statement.relationOids = pg_sys::list_concat_unique_oid(statement.relationOids, relations);

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 use plan::{Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, Literal, Rel, Type};
 
 use crate::pg::tree::{Node, Tree};
-use crate::pg::walk::{expanded_grouping_sets, mutate, mutate_children};
+use crate::pg::walk::{mutate, mutate_children};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Why};
 
@@ -23,18 +23,13 @@ pub struct Sets {
 
 impl Sets {
     /// `None`: all keys make groups together.
-    pub fn of(translator: &mut Translator<'_>, query: &pg_sys::Query) -> Attempt<Option<Sets>> {
+    pub fn of<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Option<Sets>> {
         if query.groupingSets.is_null() {
             return Ok(None);
         }
         let tree = translator.tree;
-        // SAFETY: a valid query.
-        let expanded = unsafe { expanded_grouping_sets(query, MOST_SETS) };
-        if expanded.is_null() {
-            return Err(Why::Grouping.of("more than 64 grouping sets"));
-        }
-        let set = |list: *mut std::ffi::c_void| tree.integers(list.cast()).map(|number| number as u32).collect();
-        let sets = tree.pointers(expanded).map(set).collect();
+        let sets = tree.grouping_sets(query, MOST_SETS);
+        let sets = sets.ok_or_else(|| Why::Grouping.of("more than 64 grouping sets"))?;
         let clauses = tree.list_of::<pg_sys::SortGroupClause>(query.groupClause);
         let clauses = clauses.map(|clause| clause.tleSortGroupRef).collect();
         Ok(Some(Sets { sets, clauses, number: translator.column(Type::Int32)? }))
@@ -98,7 +93,7 @@ pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
 /// `node` is null or a valid expression, `context` the keys.
 #[pg_guard]
 unsafe extern "C-unwind" fn without_keys(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
-    // SAFETY: by the caller's promise, which `mutate_children` keeps.
+    // SAFETY: `reads_keys_alone` gives the keys as the context; the mutator comes with null or a node below its own.
     unsafe {
         if node.is_null() {
             return node;
