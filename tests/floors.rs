@@ -46,6 +46,10 @@ const HOUSES: &[House] = &[
     },
     House { folder: "crates/plan/src", floors: &[&["values"], &["base"], &["functions"], &["algebra"], &["words"]] },
     House { folder: "crates/snapmem/src", floors: &[&["memory"], &["mechanisms"], &["mechanism"], &["extents"]] },
+    House {
+        folder: "src/planner",
+        floors: &[&["words"], &["rewrite"], &["translate"], &["tree"], &["route"], &["hook"]],
+    },
 ];
 
 /// A file: its module's path from the root of its crate, and what is read of it.

@@ -70,8 +70,8 @@ struct Inlining {
 pub unsafe fn inline(query: *mut pg_sys::Query) {
     let mut root: pg_sys::PlannerInfo = make::blank();
     (root.parse, root.glob, root.query_level) = (query, make::placed(make::blank::<pg_sys::PlannerGlobal>()), 1);
-    // SAFETY: the caller may change the query; the walker gets the context that it expects. The planner's state says in which
-    // memory all of it is made.
+    // SAFETY: the caller may change the query; the walker gets the context that it expects. The planner's state says in
+    // which memory all of it is made.
     unsafe {
         root.planner_cxt = pg_sys::CurrentMemoryContext;
         let mut inlining = Inlining { root: make::placed(root), calls: 0 };

@@ -12,8 +12,8 @@ use crate::pg::tree::{Node, Tree};
 ///
 /// `query` is a rewritten query that the caller owns.
 pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::Query {
-    // SAFETY: the caller owns the query, and no reference into it outlives a change. Entries are appended to the range table while it is walked, so that subqueries
-    // within subqueries have their turn, too.
+    // SAFETY: the caller owns the query, and no reference into it outlives a change. Entries are appended to the range
+    // table while it is walked, so that subqueries within subqueries have their turn, too.
     unsafe {
         let tree = Tree::new();
         let mut index = 1;

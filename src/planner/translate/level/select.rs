@@ -545,8 +545,8 @@ fn concerns_one_table(condition: Node<'_>) -> bool {
 /// `node` is null or a node of the tree that the [`Reader`] behind `context` works on.
 #[pg_guard]
 unsafe extern "C-unwind" fn rewrite(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
-    // SAFETY: `above` and `left_aggregate` give the reader as the context, which nobody else uses meanwhile; the mutator
-    // comes with null or a node below its own.
+    // SAFETY: `above` and `left_aggregate` give the reader as the context, and nobody else uses it meanwhile.
+    // The mutator comes with null or a node below theirs.
     unsafe {
         let reader = &mut *context.cast::<Reader>();
         let Some(found) = reader.translator.tree.node(node) else {
