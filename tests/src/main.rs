@@ -16,6 +16,7 @@ mod chunks;
 mod columns;
 mod cursors;
 mod delivery;
+mod documented;
 mod errors;
 mod experiments;
 mod explain;
@@ -84,6 +85,7 @@ fn main() -> std::process::ExitCode {
         ("spilling", spilling::TESTS),
         ("silence", silence::TESTS),
         ("interrupts", interrupts::TESTS),
+        ("documented", documented::TESTS),
         ("registered", registered::TESTS),
         ("following", following::TESTS),
         ("redefined", redefined::TESTS),
