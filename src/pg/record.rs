@@ -81,7 +81,7 @@ impl Record<'_> {
     pub(super) fn chunk_of(&mut self, database: pg_sys::Oid) -> Option<u32> {
         /// Before the null bits of a row, which are the first of its bytes that are logged.
         const FIXED_HEAD: usize = 23;
-        /// What is logged of that: two words of flags, and where the values begin.
+        /// The logged part of it: two words of flags, and the offset of the values.
         const LOGGED_HEAD: usize = 5;
         // SAFETY: the record is of an insert, and so has the block that it went to.
         if unsafe { compat::database_of_block(self.reader) } != database {
@@ -103,7 +103,7 @@ impl Record<'_> {
         }
     }
 
-    /// Of a record about the transactions that run.
+    /// The oldest running transaction, by a record about running transactions.
     pub(super) fn oldest_running(&self) -> Option<u32> {
         let offset = std::mem::offset_of!(pg_sys::xl_running_xacts, oldestRunningXid);
         let xid = self.data().get(offset..offset + 4)?;

@@ -12,7 +12,7 @@ tests![an_identity_that_was_another_for_a_while_costs_the_mirror, ddl_that_leave
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// What identifies the rows is other than before in the middle of each; `5 - id` turns the four rows round.
+/// Statements in the middle of which the rows' identity changes; `5 - id` reverses the four rows.
 const REDEFINITIONS: [&str; 9] = [
     "ALTER TABLE pos DROP CONSTRAINT pos_pkey; UPDATE pos SET id = 5 - id; ALTER TABLE pos ADD PRIMARY KEY (id)",
     "SAVEPOINT a; ALTER TABLE pos DROP CONSTRAINT pos_pkey; RELEASE a; UPDATE pos SET id = 5 - id;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// | `Decimal128 { scale }` | numeric(p, s), p <= 38 | value * 10^scale as i128 | `Decimal128(38, 0)`, unscaled |
 /// | `Numeric` | any numeric | nowhere | `BinaryView`: the key form of `anker_numeric` |
 /// | `Date` | date | days since 2000-01-01 as i32; infinities are i32::MIN and MAX | `Int32` |
-/// | `Timestamp`, `TimestampTz` | timestamp, timestamptz | microseconds since 2000-01-01 as i64; its ends are infinite | `Int64` |
+/// | `Timestamp`, `TimestampTz` | timestamp(tz) | microseconds since 2000-01-01 as i64, ends: infinite | `Int64` |
 /// | `Time` | time | microseconds since midnight as i64 | `Int64` |
 /// | `Oid` | oid | the number as i64 | `Int64` |
 /// | `Enum` | any enum | the bits of the label's oid as i32 | `Int32` |
