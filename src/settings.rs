@@ -139,7 +139,7 @@ pub fn init() {
     };
     int(
         c"anker.max_wait",
-        c"How long a query waits for the mirror to have caught up with its snapshot.",
+        c"How long a query waits for the mirror to have caught up with its snapshot, and then for a place in the engine.",
         c"After that it runs on the heap.",
         &MAX_WAIT_MS,
         0,
@@ -229,8 +229,8 @@ pub fn init() {
     );
     int(
         c"anker.max_queries",
-        c"Engine queries of a database that run at once; others queue.",
-        c"Takes effect when the engine starts.",
+        c"Engine queries of a database that run at once; others queue, for anker.max_wait.",
+        c"One more may run of a user who has none running. Takes effect when the engine starts.",
         &MAX_QUERIES,
         1,
         1024,

@@ -9,17 +9,18 @@ use std::time::Instant;
 
 use colstore::TableView;
 use protocol::frame::Kind;
-use protocol::request::{ExplainRequest, Failure, Refusal};
+use protocol::request::{ExplainRequest, Failure};
 use protocol::tree::EnginePlan;
 
 use crate::peer::Peer;
-use crate::shared::{MAX_OPEN_QUERIES, Shared};
+use crate::shared::Shared;
 use crate::{forked, query};
 
 /// Answers a request. An error means that the connection is of no use any more.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::Result<()> {
-    let Ok(_open) = shared.open_queries.try_acquire() else {
-        return peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
+    let _open = match shared.open_queries.open(request.query.user) {
+        Ok(open) => open,
+        Err(refusal) => return peer.refuse(&refusal),
     };
     if shared.forks
         && let Err(refusal) = forked::check(&request.query.plan, &request.query.params)

@@ -10,6 +10,7 @@
 //!   worker ==> control thread: exits with the worker
 //! ```
 
+mod admission;
 mod by_table;
 mod control;
 mod encode;
@@ -34,6 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use admission::{Admission, OpenQueries};
 use colstore::Mechanism;
 use control::Control;
 use process::Urgency;
@@ -41,10 +43,9 @@ use protocol::control::{Settings, ToWorker};
 use protocol::env;
 use protocol::mechanism::FORK;
 use protocol::ring::Consumer;
-use shared::{Connections, MAX_OPEN_QUERIES, STACK, Shared};
+use shared::{Connections, STACK, Shared};
 use stats::Stats;
 use stream::StreamError;
-use tokio::sync::Semaphore;
 use writer::Writer;
 
 fn main() {
@@ -97,8 +98,8 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         writer: handle,
         olap: Arc::new(olap),
         runtime,
-        places: Arc::new(Semaphore::new(settings.max_queries.max(1) as usize)),
-        open_queries: Semaphore::new(MAX_OPEN_QUERIES),
+        admission: Arc::new(Admission::new(settings.max_queries.max(1) as usize)),
+        open_queries: OpenQueries::default(),
         connections: Connections::default(),
         stats,
         urgency,

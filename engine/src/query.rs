@@ -4,7 +4,7 @@
 //!   connection's thread                      writer            query threads
 //!   request -> Serve ----------------------> snapshot of S
 //!   Ready  <-------------------------------- views
-//!   wait for a place (max_queries)
+//!   wait for a place (max_queries), no longer than anker.max_wait
 //!   start  ------------------------------------------------->  plan, execute, encode
 //!   Arrow  <------------------------------------------------   pieces, a few ahead of the client
 //!   Done or Failed
@@ -29,14 +29,15 @@ use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
 use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal, SentRows};
 use protocol::tree::EnginePlan;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
+use crate::admission::Place;
 use crate::encode::{Encoder, slices};
 use crate::forked::{Fork, Task, Unplanned};
 use crate::log;
 use crate::peer::{Gone, Peer};
 use crate::room::{self, LongRows};
-use crate::shared::{MAX_OPEN_QUERIES, Shared};
+use crate::shared::Shared;
 use crate::stats::Outcome;
 use crate::writer::{Bound, Command, ServeRequest, Tables};
 
@@ -106,10 +107,10 @@ struct Last {
 /// Answers a request. An error means that the connection is of no use any more.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> io::Result<()> {
     shared.stats.begin();
-    let open = shared.open_queries.try_acquire();
+    let open = shared.open_queries.open(request.user);
     let end = match &open {
         Ok(_) => run(peer, shared, request),
-        Err(_) => Ok(End::Refused(Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 })),
+        Err(refusal) => Ok(End::Refused(refusal.clone())),
     };
     // Counted first: who has the answer finds it counted.
     shared.stats.end(match &end {
@@ -150,8 +151,9 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     let start = Instant::now();
     shared.stats.ready(micros(start - arrived));
 
-    // The places are never closed.
-    let mut place = peer.attend(shared.places.clone().acquire_owned())?.ok();
+    let Some(mut place) = admit(peer, shared, &request)? else {
+        return Ok(End::Refused(Refusal::Busy { places: shared.settings.max_queries }));
+    };
     let queued = start.elapsed();
     let room = match room::usual(&shared.olap) {
         Ok(room) => room,
@@ -201,6 +203,18 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
     })
 }
 
+/// A place among the queries that run; `None`: none became free in time.
+fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest) -> Result<Option<Option<Place>>, Gone> {
+    let turn = shared.admission.ask(request.user);
+    // The turn comes, or the process ends.
+    Ok(peer.attend_for(patience(request), turn)?.map(Result::ok))
+}
+
+/// How long a request waits for the mirror, and for its turn.
+fn patience(request: &QueryRequest) -> Duration {
+    Duration::from_millis(request.max_wait_ms).min(LONGEST_WAIT)
+}
+
 /// Has the writer bind the request to its column snapshot, or fork for it.
 pub fn bind(
     peer: &mut Peer,
@@ -219,7 +233,7 @@ pub fn bind(
         tables,
         lsn: request.lsn,
         arrived,
-        deadline: arrived + Duration::from_millis(request.max_wait_ms).min(LONGEST_WAIT),
+        deadline: arrived + patience(request),
         fork,
         reply,
     }));
@@ -232,7 +246,7 @@ pub fn bind(
 fn relay(
     peer: &mut Peer,
     mut result: mpsc::Receiver<Piece>,
-    place: &mut Option<OwnedSemaphorePermit>,
+    place: &mut Option<Place>,
     signs: &AtomicU32,
 ) -> Result<Vec<Piece>, Gone> {
     let taken = || _ = signs.fetch_add(1, Ordering::Relaxed);

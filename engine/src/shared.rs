@@ -8,6 +8,7 @@ use protocol::mechanism;
 use protocol::request::Refusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::admission::{Admission, MAX_OPEN_QUERIES, OpenQueries};
 use crate::peer::Peer;
 use crate::process::Urgency;
 use crate::stats::Stats;
@@ -15,10 +16,7 @@ use crate::writer::WriterHandle;
 
 /// Stack of every thread that walks expressions: decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
-/// Queries that may be open at once, each with a thread, a connection and what it holds for its client. Cursors that
-/// nobody reads are such queries, too.
-pub const MAX_OPEN_QUERIES: usize = 400;
-/// Connections beyond those: loaders, views, and queries that have to be told that there are too many.
+/// Connections beyond those of open queries: loaders, views, and queries that have to be told that there are too many.
 const MORE_CONNECTIONS: usize = 100;
 const MAX_CONNECTIONS: usize = MAX_OPEN_QUERIES + MORE_CONNECTIONS;
 /// Connections that may wait for another request, and for how long.
@@ -35,10 +33,9 @@ pub struct Shared {
     pub writer: WriterHandle,
     pub olap: Arc<olap::Runtime>,
     pub runtime: tokio::runtime::Runtime,
-    /// Queries that may run at once; the others queue here in order of arrival.
-    pub places: Arc<Semaphore>,
-    /// Limits how many queries may be open.
-    pub open_queries: Semaphore,
+    /// Queries that may run at once; the others queue here.
+    pub admission: Arc<Admission>,
+    pub open_queries: OpenQueries,
     pub connections: Connections,
     pub stats: Arc<Stats>,
     /// The priority of threads that answer queries.

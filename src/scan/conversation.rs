@@ -35,6 +35,7 @@ impl Question<'_> {
         let Question { plan, params, fingerprints } = self;
         Ok(QueryRequest {
             plan: plan.clone(),
+            user: session::user().to_u32(),
             params,
             snapshot: place.snapshot().ok_or_else(|| Why::OldSnapshot.of("not an ordinary MVCC snapshot"))?,
             lsn: wal::flushed_position(),
@@ -189,7 +190,7 @@ fn why_refused(refusal: &Refusal) -> Why {
         Refusal::SnapshotTooOld { .. } => Why::OldSnapshot,
         Refusal::UnholdableValue { .. } => Why::Value,
         Refusal::TimedOut { .. } => Why::Lag,
-        Refusal::TooManyQueries { .. } => Why::Busy,
+        Refusal::TooManyQueries { .. } | Refusal::TooManyOfUser { .. } | Refusal::Busy { .. } => Why::Busy,
         Refusal::OutOfMemory { .. } => Why::Memory,
         Refusal::NotForked { .. } => Why::Mechanism,
         Refusal::Version { .. } | Refusal::Protocol { .. } => Why::Engine,

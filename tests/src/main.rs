@@ -47,6 +47,7 @@ mod reuse;
 mod runner;
 mod security;
 mod sets;
+mod shares;
 mod silence;
 mod snapshots;
 mod spilling;
@@ -83,6 +84,7 @@ fn main() -> std::process::ExitCode {
         ("unplanned", unplanned::TESTS),
         ("wide", wide::TESTS),
         ("spilling", spilling::TESTS),
+        ("shares", shares::TESTS),
         ("silence", silence::TESTS),
         ("interrupts", interrupts::TESTS),
         ("documented", documented::TESTS),

@@ -41,10 +41,17 @@ fn with_table(context: &Context, rows: u32) -> Result<(Arc<Cluster>, Client)> {
     Ok((cluster, client))
 }
 
+type Answered = std::thread::JoinHandle<(Duration, Option<SqlState>)>;
+
 /// Runs statements in a session of their own, which a timeout ends; returns how long they took.
-fn in_session(cluster: &Cluster, sql: &str) -> Result<std::thread::JoinHandle<(Duration, Option<SqlState>)>> {
+fn in_session(cluster: &Cluster, sql: &str) -> Result<Answered> {
+    with_patience(cluster, "1s", sql)
+}
+
+/// The same, of who waits so long for the engine to have a place.
+fn with_patience(cluster: &Cluster, max_wait: &str, sql: &str) -> Result<Answered> {
     let mut session = cluster.connect()?;
-    session.batch_execute("SET statement_timeout = '60s'")?;
+    session.batch_execute(&format!("SET statement_timeout = '60s'; SET anker.max_wait = '{max_wait}'"))?;
     let sql = sql.to_owned();
     Ok(std::thread::spawn(move || {
         let start = Instant::now();
@@ -72,7 +79,7 @@ fn an_engine_that_stops_behind_ready_is_given_up(context: &Context) -> Result<()
     };
     ensure!(running(&mut client, 1)?, "the long query does not run");
     // It has the only place: this one stands behind it, bound to its snapshot.
-    let queued = in_session(&cluster, "SELECT count(*), max(id) FROM t WHERE anker.olap()")?;
+    let queued = with_patience(&cluster, "60s", "SELECT count(*), max(id) FROM t WHERE anker.olap()")?;
     ensure!(running(&mut client, 2)?, "the other query does not queue");
     std::thread::sleep(Duration::from_millis(300));
     os::kill(engine, os::SIGSTOP)?;
@@ -109,7 +116,7 @@ fn an_engine_that_stops_behind_the_first_rows_is_an_error(context: &Context) -> 
 fn a_busy_engine_is_waited_for(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 200_000)?;
     let fallbacks = anker::counter(&mut client, "fallbacks")?;
-    let (long, queued) = (in_session(&cluster, LONG)?, in_session(&cluster, LONG)?);
+    let (long, queued) = (with_patience(&cluster, "60s", LONG)?, with_patience(&cluster, "60s", LONG)?);
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(14) && !long.is_finished() {
         std::thread::sleep(Duration::from_millis(100));

@@ -22,7 +22,7 @@ pub mod tree;
 
 pub use snapshot::Snapshot;
 
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// Environment of the engine process: descriptor numbers and settings that it is started with.
 pub mod env {

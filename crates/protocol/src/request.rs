@@ -5,6 +5,7 @@
 //!  engine:  Refused                               engine: Refused or Go
 //!        or Ready, Arrow*, Done                   loader: Rows*, LoadEnd
 //!        or Ready, Arrow*, Failed                 engine: Loaded or Refused
+//!        or Ready, Refused
 //!
 //!  backend: Hello, Request::Explain               backend: Hello, Request::Survey
 //!  engine:  Refused, Failed or Plan               engine:  Refused or Survey
@@ -41,6 +42,8 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueryRequest {
     pub plan: Plan,
+    /// Who asks, as the server numbers its users: each has a share of the engine's places.
+    pub user: u32,
     /// Values of `plan.params`.
     pub params: Vec<Option<Literal>>,
     /// S: the query's own snapshot.
@@ -51,7 +54,7 @@ pub struct QueryRequest {
     pub fingerprints: Vec<u64>,
     /// For each of `plan.relations` whose rows the backend has made.
     pub sent: Vec<SentRows>,
-    /// How long to wait for the mirror to reach `lsn`.
+    /// How long to wait for the mirror to reach `lsn`, and then for a place among the queries that run.
     pub max_wait_ms: u64,
     /// Whether [`Done`] is to tell what became of each operator.
     pub observed: bool,
@@ -152,6 +155,14 @@ pub enum Refusal {
     TooManyQueries {
         limit: u32,
     },
+    /// So are those that one user has open.
+    TooManyOfUser {
+        limit: u32,
+    },
+    /// No place became free in time.
+    Busy {
+        places: u32,
+    },
     OutOfMemory {
         what: String,
     },
@@ -187,6 +198,12 @@ impl Refusal {
             }
             Refusal::TimedOut { .. } => "mirror did not catch up within anker.max_wait".into(),
             Refusal::TooManyQueries { limit } => format!("engine has {limit} queries open, as many as it takes"),
+            Refusal::TooManyOfUser { limit } => {
+                format!("engine has {limit} queries of this user open, as many as it takes of one")
+            }
+            Refusal::Busy { places } => {
+                format!("engine runs other queries (anker.max_queries = {places}), for longer than anker.max_wait")
+            }
             Refusal::OutOfMemory { what } => format!("engine is at its memory limit (anker.memory): {what}"),
             Refusal::NotForked { what } => {
                 format!("anker.mechanism = fork answers plain groups of one table alone, and not this: {what}")

@@ -124,6 +124,7 @@ impl Client {
                     return Answer::Rows(Rows { ready, batches, done: frame::parse(&payload).unwrap(), pieces });
                 }
                 Some(Kind::Failed) => return Answer::Failed(frame::parse(&payload).unwrap()),
+                Some(Kind::Refused) => return Answer::Refused(frame::parse(&payload).unwrap()),
                 other => panic!("{other:?}"),
             }
         }
@@ -152,6 +153,7 @@ pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
     let fingerprints = plan.tables().map(|_| accounts::FINGERPRINT).collect();
     QueryRequest {
         plan,
+        user: 10,
         params: Vec::new(),
         snapshot,
         lsn,

@@ -1,0 +1,277 @@
+//! Admission of queries: as many run at once as there are places (`anker.max_queries`), and the others wait.
+//!
+//! A free place goes to the user who has the fewest; among equals to the query that came first. One more place, beyond the
+//! limit, is for users who have none: where one user's long queries hold all others, somebody else's need not wait for
+//! their end. Nobody waits longer than its request allows; the heap answers then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use protocol::request::Refusal;
+use tokio::sync::oneshot;
+
+/// Queries that may be open at once, each with a thread, a connection and what it holds for its client. Cursors that
+/// nobody reads are such queries, too.
+pub const MAX_OPEN_QUERIES: usize = 400;
+/// Those of one user.
+const MAX_OPEN_OF_USER: usize = 300;
+
+/// The server's number of a user.
+pub type User = u32;
+
+/// The queries that are open, whether they run, wait or are not read.
+#[derive(Default)]
+pub struct OpenQueries(Mutex<Counts>);
+
+/// An open query, until it is dropped.
+pub struct Open<'a> {
+    all: &'a OpenQueries,
+    user: User,
+}
+
+impl OpenQueries {
+    pub fn open(&self, user: User) -> Result<Open<'_>, Refusal> {
+        let mut counts = self.0.lock();
+        if counts.all >= MAX_OPEN_QUERIES {
+            return Err(Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
+        }
+        if counts.of(user) >= MAX_OPEN_OF_USER {
+            return Err(Refusal::TooManyOfUser { limit: MAX_OPEN_OF_USER as u32 });
+        }
+        counts.add(user);
+        Ok(Open { all: self, user })
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.all.0.lock().remove(self.user);
+    }
+}
+
+/// The number of queries of each user.
+#[derive(Default)]
+struct Counts {
+    all: usize,
+    by_user: HashMap<User, usize>,
+}
+
+impl Counts {
+    fn of(&self, user: User) -> usize {
+        self.by_user.get(&user).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, user: User) {
+        self.all += 1;
+        *self.by_user.entry(user).or_default() += 1;
+    }
+
+    fn remove(&mut self, user: User) {
+        self.all -= 1;
+        if let Some(count) = self.by_user.get_mut(&user) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_user.remove(&user);
+            }
+        }
+    }
+}
+
+/// Hands out places.
+pub struct Admission(Mutex<Queue<oneshot::Sender<Place>>>);
+
+/// The right to run, until it is dropped.
+pub struct Place {
+    admission: Arc<Admission>,
+    user: User,
+}
+
+impl Admission {
+    pub fn new(places: usize) -> Admission {
+        Admission(Mutex::new(Queue::new(places)))
+    }
+
+    /// A place as soon as it is this query's turn. Who drops the receiver does not wait any more.
+    pub fn ask(self: &Arc<Admission>, user: User) -> oneshot::Receiver<Place> {
+        let (turn, place) = oneshot::channel();
+        self.0.lock().wait(user, turn);
+        self.hand_out();
+        place
+    }
+
+    fn hand_out(self: &Arc<Admission>) {
+        loop {
+            let next = {
+                let mut queue = self.0.lock();
+                queue.forget(oneshot::Sender::is_closed);
+                queue.admit()
+            };
+            let Some((user, turn)) = next else { return };
+            // Without the lock: a place that nobody takes any more is given back at once.
+            let _ = turn.send(Place { admission: self.clone(), user });
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.admission.0.lock().leave(self.user);
+        self.admission.hand_out();
+    }
+}
+
+/// Queries that run, and those that wait, in order of arrival. `W` is how a waiting one is told.
+struct Queue<W> {
+    places: usize,
+    running: Counts,
+    waiting: Vec<(User, W)>,
+}
+
+impl<W> Queue<W> {
+    fn new(places: usize) -> Queue<W> {
+        Queue { places, running: Counts::default(), waiting: Vec::new() }
+    }
+
+    fn wait(&mut self, user: User, waiter: W) {
+        self.waiting.push((user, waiter));
+    }
+
+    fn forget(&mut self, is_gone: impl Fn(&W) -> bool) {
+        self.waiting.retain(|(_, waiter)| !is_gone(waiter));
+    }
+
+    /// Has the next one run that may, if there is one.
+    fn admit(&mut self) -> Option<(User, W)> {
+        let counts = self.waiting.iter().map(|(user, _)| self.running.of(*user)).enumerate();
+        let (next, running) = counts.min_by_key(|&(_, running)| running)?;
+        let places = self.places + usize::from(running == 0);
+        if self.running.all >= places {
+            return None;
+        }
+        let (user, waiter) = self.waiting.remove(next);
+        self.running.add(user);
+        Some((user, waiter))
+    }
+
+    /// One that has run gives its place back.
+    fn leave(&mut self, user: User) {
+        self.running.remove(user);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANN: User = 1;
+    const BOB: User = 2;
+    const EVE: User = 3;
+
+    /// Users of the queries that are admitted, and their numbers, until nobody is.
+    fn admitted(queue: &mut Queue<u32>) -> Vec<(User, u32)> {
+        std::iter::from_fn(|| queue.admit()).collect()
+    }
+
+    #[test]
+    fn one_user_has_as_many_places_as_there_are_and_the_others_wait_in_order() {
+        let mut queue = Queue::new(2);
+        (0..5).for_each(|number| queue.wait(ANN, number));
+        assert_eq!(admitted(&mut queue), [(ANN, 0), (ANN, 1)]);
+        queue.leave(ANN);
+        assert_eq!(admitted(&mut queue), [(ANN, 2)]);
+        queue.leave(ANN);
+        queue.leave(ANN);
+        assert_eq!(admitted(&mut queue), [(ANN, 3), (ANN, 4)]);
+    }
+
+    #[test]
+    fn a_user_without_a_place_does_not_wait_for_one_who_has_all() {
+        let mut queue = Queue::new(2);
+        (0..9).for_each(|number| queue.wait(ANN, number));
+        assert_eq!(admitted(&mut queue).len(), 2);
+        queue.wait(BOB, 10);
+        queue.wait(BOB, 11);
+        queue.wait(EVE, 20);
+        // One more than there are, and no more.
+        assert_eq!(admitted(&mut queue), [(BOB, 10)]);
+        queue.leave(ANN);
+        assert_eq!(admitted(&mut queue), [(EVE, 20)]);
+        // All have one: there is no extra place for anybody.
+        assert_eq!((queue.running.all, admitted(&mut queue)), (3, vec![]));
+        queue.leave(EVE);
+        assert_eq!(admitted(&mut queue), []);
+        queue.leave(BOB);
+        assert_eq!(admitted(&mut queue), [(BOB, 11)]);
+    }
+
+    #[test]
+    fn a_free_place_goes_to_who_has_the_fewest() {
+        let mut queue = Queue::new(4);
+        (0..3).for_each(|number| queue.wait(ANN, number));
+        queue.wait(BOB, 10);
+        assert_eq!(admitted(&mut queue).len(), 4);
+        queue.wait(ANN, 3);
+        queue.wait(BOB, 11);
+        queue.leave(ANN);
+        assert_eq!(admitted(&mut queue), [(BOB, 11)]);
+        // Equals: in order of arrival.
+        queue.wait(BOB, 12);
+        queue.leave(BOB);
+        queue.leave(ANN);
+        assert_eq!(admitted(&mut queue), [(ANN, 3), (BOB, 12)]);
+    }
+
+    /// Whoever keeps asking, everybody who waits is admitted after at most so many places that were given back.
+    #[test]
+    fn no_user_starves() {
+        let mut queue = Queue::new(3);
+        let mut running = Vec::new();
+        queue.wait(EVE, 0);
+        let mut turn = 0;
+        for number in 1..1000 {
+            queue.wait(ANN, number);
+            queue.wait(BOB, number);
+            if running.len() >= 3 {
+                queue.leave(running.remove(0));
+            }
+            let admitted = admitted(&mut queue);
+            running.extend(admitted.iter().map(|(user, _)| *user));
+            if admitted.iter().any(|(user, _)| *user == EVE) {
+                turn += 1;
+                queue.wait(EVE, number);
+            }
+        }
+        assert!(turn > 300, "one in three, but only {turn} times");
+    }
+
+    #[test]
+    fn one_user_cannot_open_all_queries_that_may_be_open() {
+        let queries = OpenQueries::default();
+        let mut of_ann: Vec<_> = (0..MAX_OPEN_OF_USER).map(|_| queries.open(ANN).unwrap()).collect();
+        assert!(matches!(queries.open(ANN), Err(Refusal::TooManyOfUser { .. })));
+        let of_bob: Vec<_> = std::iter::from_fn(|| queries.open(BOB).ok()).collect();
+        assert_eq!(of_bob.len(), MAX_OPEN_QUERIES - MAX_OPEN_OF_USER);
+        assert!(matches!(queries.open(EVE), Err(Refusal::TooManyQueries { .. })));
+        of_ann.pop();
+        assert!(queries.open(EVE).is_ok());
+        drop((of_ann, of_bob));
+        assert_eq!(queries.0.lock().all, 0);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_wait_any_more_costs_nobody_a_place() {
+        let admission = Arc::new(Admission::new(1));
+        let first = admission.ask(ANN).await.unwrap();
+        let (gone, taken) = (admission.ask(ANN), admission.ask(ANN));
+        drop(gone);
+        drop(first);
+        let second = taken.await.unwrap();
+        // Dropped with the place in it.
+        let unread = admission.ask(ANN);
+        drop(second);
+        drop(unread);
+        let queue = admission.0.lock();
+        assert_eq!((queue.running.all, queue.waiting.len(), queue.running.by_user.len()), (0, 0, 0));
+    }
+}
