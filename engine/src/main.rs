@@ -16,6 +16,7 @@ mod control;
 mod encode;
 mod explain;
 mod forked;
+mod incoming;
 mod load;
 mod log;
 mod memory;

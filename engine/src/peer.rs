@@ -1,7 +1,7 @@
 //! The other end of a connection: frames out, and whether anybody is still there.
 
 use std::future::Future;
-use std::io::{self, ErrorKind, IoSlice, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use protocol::ProtocolError;
 use protocol::frame::{self, Kind};
 use protocol::request::Refusal;
 use serde::Serialize;
@@ -51,6 +52,31 @@ impl Peer {
     /// The next frame; `None` at a clean end.
     pub fn read(&mut self, payload: &mut Vec<u8>) -> protocol::Result<Option<Kind>> {
         frame::read(&mut self.stream, payload)
+    }
+
+    /// Kind and length of the next frame; `None` at a clean end.
+    pub fn header(&mut self) -> protocol::Result<Option<(Kind, usize)>> {
+        frame::read_header(&mut self.stream)
+    }
+
+    /// The rest of a frame of this length, which there is memory for.
+    pub fn payload(&mut self, length: usize) -> protocol::Result<Vec<u8>> {
+        let mut payload = Vec::new();
+        payload.try_reserve_exact(length).map_err(|_| ProtocolError::NoMemory(length))?;
+        frame::read_payload(&mut self.stream, length, &mut payload)?;
+        Ok(payload)
+    }
+
+    /// The next bytes of a frame.
+    pub fn bytes<const N: usize>(&mut self) -> protocol::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Passes over the rest of a frame.
+    pub fn skip(&mut self, length: usize) -> protocol::Result<()> {
+        frame::skip_payload(&mut self.stream, length)
     }
 
     /// Waits for the beginning of a frame, or the end; false if the time was over first.
@@ -200,8 +226,6 @@ impl Wake for Unpark {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-
     use super::*;
 
     #[test]

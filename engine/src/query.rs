@@ -27,13 +27,14 @@ use futures::StreamExt;
 use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime};
 use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal, SentRows};
+use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal};
 use protocol::tree::EnginePlan;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Place;
 use crate::encode::{Encoder, slices};
 use crate::forked::{Fork, Task, Unplanned};
+use crate::incoming::Sent;
 use crate::log;
 use crate::peer::{Gone, Peer};
 use crate::room::{self, LongRows};
@@ -104,12 +105,19 @@ struct Last {
     _room: Reservation,
 }
 
+/// Answers a request that there was no memory for.
+pub fn fail(peer: &mut Peer, shared: &Shared, failure: &Failure) -> io::Result<()> {
+    shared.stats.begin();
+    shared.stats.end(Outcome::Failed);
+    peer.send(Kind::Failed, failure)
+}
+
 /// Answers a request. An error means that the connection is of no use any more.
-pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> io::Result<()> {
+pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sent) -> io::Result<()> {
     shared.stats.begin();
     let open = shared.open_queries.open(request.user);
     let end = match &open {
-        Ok(_) => run(peer, shared, request),
+        Ok(_) => run(peer, shared, request, sent),
         Err(refusal) => Ok(End::Refused(refusal.clone())),
     };
     // Counted first: who has the answer finds it counted.
@@ -129,7 +137,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> io::Re
     }
 }
 
-fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, Gone> {
+fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) -> Result<End, Gone> {
     let arrived = Instant::now();
     let task = match Task::of(shared, &request) {
         Ok(task) => task,
@@ -160,11 +168,11 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest) -> Result<End, G
         Err(failure) => return Ok(End::Failed(failure)),
     };
     let scanned_rows = bound.scanned_rows;
-    let QueryRequest { mut plan, params, mut sent, observed, random_joins, .. } = request;
+    let QueryRequest { mut plan, params, observed, random_joins, .. } = request;
     let mut forked = None;
     if let (Some(task), Some(child)) = (task, bound.child) {
         match task.answer(peer, shared, child, scanned_rows)? {
-            Ok((rest, told)) => (plan, sent, forked) = (rest.plan, vec![rest.groups], Some(told)),
+            Ok((rest, told)) => (plan, sent, forked) = (rest.plan, Sent::of(vec![rest.groups]), Some(told)),
             Err(failure) => return Ok(End::Failed(failure)),
         }
     }
@@ -306,7 +314,7 @@ struct Work {
     plan: Plan,
     params: Vec<Option<Literal>>,
     tables: Vec<Arc<dyn TableView>>,
-    sent: Vec<SentRows>,
+    sent: Sent,
     manner: Manner,
 }
 
@@ -318,7 +326,9 @@ async fn execute(
     pieces: mpsc::Sender<Piece>,
     cancellation: Cancellation,
 ) -> Result<(u64, Option<EnginePlan>), Failure> {
+    let (sent, mut sent_room) = sent.into_parts();
     let views = olap::views(&plan, tables, sent)?;
+    sent_room.settle();
     let Running { schema, mut batches, observation } =
         olap.start_as(&plan, &params, views, &cancellation, manner).await?;
     let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));

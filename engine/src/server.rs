@@ -18,10 +18,11 @@ use protocol::request::{Hello, Refusal, Request, Status};
 use protocol::{ProtocolError, Result};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use crate::incoming::Sent;
 use crate::peer::Peer;
 use crate::shared::{STACK, Shared};
 use crate::writer::Command;
-use crate::{explain, load, log, query, survey};
+use crate::{explain, incoming, load, log, query, survey};
 
 /// Pause after a failed accept, which is a lack of descriptors or memory, and between two lines in the log about it.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -91,28 +92,42 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
     if frame::parse::<Hello>(&payload)?.version != protocol::VERSION {
         return Ok(peer.refuse(&Refusal::Version { engine: protocol::VERSION })?);
     }
-    while let Some(kind) = peer.read(&mut payload)? {
-        if kind != Kind::Request {
-            return Ok(peer.refuse(&Refusal::Protocol { what: "a request is expected".into() })?);
-        }
-        let request = frame::parse(&payload)?;
-        // Rows may have come with it.
-        payload = Vec::new();
-        match request {
-            Request::Query(request) => {
-                // Not before: what a loader waits for is not put off.
-                shared.urgency.take();
-                query::answer(peer, shared, *request)?;
+    // Rows for the next request, or why they were not read.
+    let mut sent = Ok(Sent::default());
+    while let Some((kind, length)) = peer.header()? {
+        match kind {
+            Kind::Sent => {
+                sent = incoming::sent(peer, &shared.olap, length)?;
+                continue;
             }
-            Request::Explain(request) => explain::answer(peer, shared, *request)?,
-            Request::Load(request) => load::answer(peer, shared, request)?,
-            Request::Survey(request) => survey::answer(peer, shared, request)?,
-            Request::Status => status(peer, shared)?,
+            Kind::Request => {}
+            _ => return Ok(peer.refuse(&Refusal::Protocol { what: "a request is expected".into() })?),
+        }
+        let request = incoming::request(peer, &shared.olap, length)?;
+        let sent = std::mem::replace(&mut sent, Ok(Sent::default()));
+        match request.and_then(|request| Ok((request, sent?))) {
+            Ok(((request, _room), sent)) => answer(peer, shared, request, sent)?,
+            Err(failure) => query::fail(peer, shared, &failure)?,
         }
         place = match shared.connections.rest(peer, place) {
             Some(place) => place,
             None => break,
         };
+    }
+    Ok(())
+}
+
+fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Result<()> {
+    match request {
+        Request::Query(request) => {
+            // Not before: what a loader waits for is not put off.
+            shared.urgency.take();
+            query::answer(peer, shared, *request, sent)?;
+        }
+        Request::Explain(request) => explain::answer(peer, shared, *request)?,
+        Request::Load(request) => load::answer(peer, shared, request)?,
+        Request::Survey(request) => survey::answer(peer, shared, request)?,
+        Request::Status => status(peer, shared)?,
     }
     Ok(())
 }

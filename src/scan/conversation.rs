@@ -8,7 +8,7 @@ use arrow_ipc::reader::StreamDecoder;
 use pgrx::prelude::*;
 use plan::Literal;
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, ExplainRequest, Failure, QueryRequest, Ready, Refusal, Request, SentRows};
+use protocol::request::{Done, ExplainRequest, Failure, QueryRequest, Ready, Refusal, Request, SentRows, encode_sent};
 use protocol::tree::EnginePlan;
 
 use super::trouble::Trouble;
@@ -40,7 +40,6 @@ impl Question<'_> {
             snapshot: place.snapshot().ok_or_else(|| Why::OldSnapshot.of("not an ordinary MVCC snapshot"))?,
             lsn: wal::flushed_position(),
             fingerprints,
-            sent: Vec::new(),
             max_wait_ms,
             observed: false,
             random_joins: settings::random_joins(),
@@ -90,11 +89,12 @@ impl Conversation {
         let begun = Instant::now();
         let mut engine = Engine::reach(database, limit()).map_err(|e| Why::Engine.of(e))?;
         let mut query = question.request(place, settings::MAX_WAIT_MS.get() as u64)?;
-        query.sent = sent;
         query.observed = place.is_instrumented();
         let request = Request::Query(Box::new(query));
         shared::wake_worker(database);
-        engine.request(frame::encode(Kind::Request, &request)).map_err(|e| Why::Engine.of(e))?;
+        let mut message = if sent.is_empty() { Vec::new() } else { encode_sent(&sent) };
+        message.append(&mut frame::encode(Kind::Request, &request));
+        engine.request(message).map_err(|e| Why::Engine.of(e))?;
         Ok(Conversation {
             engine: Some(engine),
             decoder: StreamDecoder::new(),

@@ -10,7 +10,11 @@ use postgres::Client;
 
 use crate::runner::{Context, ensure, tests};
 
-tests![a_query_that_finds_no_place_runs_on_the_heap, another_user_finds_a_place];
+tests![
+    a_query_that_finds_no_place_runs_on_the_heap,
+    another_user_finds_a_place,
+    rows_that_are_sent_along_count_as_query_memory,
+];
 
 const LIVE: Duration = Duration::from_secs(60);
 const SHORT: &str = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
@@ -79,4 +83,29 @@ fn another_user_finds_a_place(context: &Context) -> Result<()> {
     let by = anker::analyzed(&mut session, SHORT)?.unwrap_or_default();
     ensure!(by.contains("anker.max_queries"), "as another role answered by {by}");
     taken.end()
+}
+
+/// Everybody may set `anker.max_sent`.
+fn rows_that_are_sent_along_count_as_query_memory(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("anker.query_memory", "32MB"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, g integer); INSERT INTO t SELECT i, i % 10 FROM generate_series(1, 1000) i;
+         CREATE TABLE plain AS SELECT i AS id, i % 10 AS g FROM generate_series(1, 500000) i; ANALYZE t, plain",
+    )?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    client.batch_execute("SET anker.max_sent = '1GB'")?;
+    let query = |rows: u32| {
+        format!(
+            "SELECT count(*), max(p.id) FROM t JOIN (SELECT * FROM plain LIMIT {rows}) p ON p.id = t.id WHERE anker.olap()"
+        )
+    };
+    let by = anker::analyzed(&mut client, &query(1000))?;
+    ensure!(by.as_deref() == Some("engine"), "few rows: answered by {by:?}");
+    let by = anker::analyzed(&mut client, &query(500_000))?.unwrap_or_default();
+    let right = by.starts_with("heap") && by.contains("anker.query_memory") && by.contains("sent along");
+    ensure!(right, "many rows: answered by {by}");
+    ensure!(anker::text_rows(&mut client, &query(500_000))? == ["1000|1000"], "another answer");
+    Ok(())
 }

@@ -46,15 +46,18 @@ pub enum Kind {
     Plan = 14,
     /// [`crate::survey::TableSurvey`]
     Survey = 15,
+    /// Rows for the request behind them: see [`crate::request::encode_sent`].
+    Sent = 16,
 }
 
 impl Kind {
     pub fn from_u8(byte: u8) -> Result<Kind> {
         use Kind::*;
-        [Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan, Survey]
-            .into_iter()
-            .find(|k| *k as u8 == byte)
-            .ok_or(ProtocolError::UnknownTag(byte))
+        let kinds = [
+            Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan,
+            Survey, Sent,
+        ];
+        kinds.into_iter().find(|k| *k as u8 == byte).ok_or(ProtocolError::UnknownTag(byte))
     }
 }
 
@@ -93,6 +96,14 @@ pub fn parse_header(header: [u8; HEADER]) -> Result<(Kind, usize)> {
 
 /// Reads one frame from a blocking stream; `None` at a clean end.
 pub fn read(stream: &mut impl Read, payload: &mut Vec<u8>) -> Result<Option<Kind>> {
+    let Some((kind, length)) = read_header(stream)? else { return Ok(None) };
+    payload.clear();
+    read_payload(stream, length, payload)?;
+    Ok(Some(kind))
+}
+
+/// Reads the beginning of a frame from a blocking stream, its kind and length; `None` at a clean end.
+pub fn read_header(stream: &mut impl Read) -> Result<Option<(Kind, usize)>> {
     let mut header = [0; HEADER];
     let mut have = 0;
     while have < HEADER {
@@ -104,14 +115,20 @@ pub fn read(stream: &mut impl Read, payload: &mut Vec<u8>) -> Result<Option<Kind
             Err(e) => return Err(e.into()),
         }
     }
-    let (kind, length) = parse_header(header)?;
-    payload.clear();
+    parse_header(header).map(Some)
+}
+
+/// Reads so many bytes, the rest of a frame.
+pub fn read_payload(stream: &mut impl Read, length: usize, payload: &mut Vec<u8>) -> Result<()> {
     // Not `resize`: a lying header must not make us allocate before the bytes are there.
     let got = stream.take(length as u64).read_to_end(payload)?;
-    if got < length {
-        return Err(ProtocolError::Truncated);
-    }
-    Ok(Some(kind))
+    if got < length { Err(ProtocolError::Truncated) } else { Ok(()) }
+}
+
+/// Reads so many bytes and forgets them.
+pub fn skip_payload(stream: &mut impl Read, length: usize) -> Result<()> {
+    let got = std::io::copy(&mut stream.take(length as u64), &mut std::io::sink())?;
+    if got < length as u64 { Err(ProtocolError::Truncated) } else { Ok(()) }
 }
 
 /// Takes frames from a stream that does not block, each into memory of its own size.

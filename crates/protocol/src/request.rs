@@ -1,7 +1,7 @@
 //! Requests on the engine's unix socket, and their answers. Every message is one [`crate::frame::Frame`].
 //!
 //! ```text
-//!  backend: Hello, Request::Query                 loader: Hello, Request::Load
+//!  backend: Hello, [rows,] Request::Query         loader: Hello, Request::Load
 //!  engine:  Refused                               engine: Refused or Go
 //!        or Ready, Arrow*, Done                   loader: Rows*, LoadEnd
 //!        or Ready, Arrow*, Failed                 engine: Loaded or Refused
@@ -21,6 +21,7 @@ use plan::{Literal, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::Snapshot;
+use crate::frame::{HEADER, Kind, encode_header};
 use crate::survey::SurveyRequest;
 use crate::tree::EnginePlan;
 
@@ -42,7 +43,7 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueryRequest {
     pub plan: Plan,
-    /// Who asks, as the server numbers its users: each has a share of the engine's places.
+    /// The server's number of the user who asks. Each user has a share of the engine's places.
     pub user: u32,
     /// Values of `plan.params`.
     pub params: Vec<Option<Literal>>,
@@ -52,9 +53,7 @@ pub struct QueryRequest {
     pub lsn: u64,
     /// For each of the plan's tables, the fingerprint that the backend's locked relation has.
     pub fingerprints: Vec<u64>,
-    /// For each of `plan.relations` whose rows the backend has made.
-    pub sent: Vec<SentRows>,
-    /// How long to wait for the mirror to reach `lsn`, and then for a place among the queries that run.
+    /// The longest wait for the mirror to reach `lsn`, and then for a place among the queries that run.
     pub max_wait_ms: u64,
     /// Whether [`Done`] is to tell what became of each operator.
     pub observed: bool,
@@ -73,11 +72,45 @@ pub struct ExplainRequest {
     pub expected_sent: Vec<u64>,
 }
 
-/// Rows that the backend has made, column by column.
+/// Rows that the backend has made, column by column: of one of a plan's relations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentRows {
     pub rows: u32,
     pub columns: Vec<Vec<Option<Literal>>>,
+}
+
+impl SentRows {
+    /// Bytes that they take in memory. On their way they take fewer.
+    fn memory(&self) -> u64 {
+        let text = |value: &Option<Literal>| match value {
+            Some(Literal::Text(text)) => text.len() + LONGEST_GAP,
+            Some(Literal::Bytes(bytes)) => bytes.len() + LONGEST_GAP,
+            _ => 0,
+        };
+        // A list that grew may have twice the room that it needs.
+        let values = |column: &[Option<Literal>]| 2 * size_of_val(column) + column.iter().map(text).sum::<usize>();
+        let columns = self.columns.iter().map(|column| LONGEST_GAP + values(column)).sum::<usize>();
+        (LONGEST_GAP + columns) as u64
+    }
+}
+
+/// Bytes that an allocator adds to a short text.
+const LONGEST_GAP: usize = 16;
+
+/// Bytes in front of rows on their way that tell how much memory the rows take: a little-endian number.
+pub const SENT_HEAD: usize = 8;
+
+/// Rows for the request behind them, as a frame: for each relation of its plan whose rows the backend has made. They are
+/// a message of their own so that the engine can look for memory before it reads them.
+pub fn encode_sent(relations: &[SentRows]) -> Vec<u8> {
+    let memory: u64 = relations.iter().map(SentRows::memory).sum();
+    // Serialising plain data into memory has no way to fail.
+    let rows = postcard::to_stdvec(relations).expect("plain data serialises");
+    let mut frame = Vec::with_capacity(HEADER + SENT_HEAD + rows.len());
+    frame.extend_from_slice(&encode_header(Kind::Sent, SENT_HEAD + rows.len()));
+    frame.extend_from_slice(&memory.to_le_bytes());
+    frame.extend_from_slice(&rows);
+    frame
 }
 
 /// Rows of a table under an ordinary snapshot, for the generation that the stream began to watch.

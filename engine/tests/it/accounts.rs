@@ -2,7 +2,7 @@
 
 use plan::{
     Agg, Aggregation, CmpOp, ColumnId, Computed, Expr, Identity, Literal, MirrorColumn, Plan, Rel, Relation,
-    RelationColumn, TableLayout, Type,
+    RelationColumn, Source, TableLayout, Type,
 };
 use protocol::change::{StreamMessage, Value, write_value};
 
@@ -116,6 +116,15 @@ pub fn group(mut plan: Plan, keys: Vec<Expr>, aggregates: Vec<Agg>) -> Plan {
     let aggregates = aggregates.into_iter().map(aggregation).collect();
     let root = Rel::Aggregate { input: Box::new(typed.root), keys, aggregates };
     Plan { output: root.columns().into_iter().map(Expr::column).collect(), root, ..plan }
+}
+
+/// `SELECT count(*), min(n), max(n)` of numbers that are sent along.
+pub fn of_sent() -> Plan {
+    let relation = Relation { source: Source::Sent, columns: vec![Type::Int64], visible_if: Vec::new() };
+    let root = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };
+    let (params, output) = (Vec::new(), Vec::new());
+    let plan = Plan { relations: vec![relation], columns: vec![Type::Int64], params, root, output };
+    group(plan, Vec::new(), vec![Agg::CountStar, Agg::Min(column(0)), Agg::Max(column(0))])
 }
 
 /// `SELECT sum(balance), count(*) FROM accounts WHERE id > 0`, and of account 0 the balance.

@@ -11,7 +11,9 @@ use arrow_ipc::reader::StreamDecoder;
 use plan::Plan;
 use protocol::Snapshot;
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, Failure, Hello, LoadRequest, QueryRequest, Ready, Refusal, Request, Status};
+use protocol::request::{
+    Done, Failure, Hello, LoadRequest, QueryRequest, Ready, Refusal, Request, SentRows, Status, encode_sent,
+};
 
 use crate::accounts;
 use crate::worker::PATIENCE;
@@ -89,6 +91,12 @@ impl Client {
         self.request(&Request::Query(Box::new(request.clone())));
     }
 
+    /// Sends rows along.
+    pub fn ask_with(&mut self, sent: &[SentRows], request: &QueryRequest) {
+        self.stream.write_all(&encode_sent(sent)).unwrap();
+        self.ask(request);
+    }
+
     pub fn query(&mut self, request: &QueryRequest) -> Answer {
         self.ask(request);
         self.answer()
@@ -106,6 +114,7 @@ impl Client {
         match self.receive(&mut payload) {
             Some(Kind::Ready) => {}
             Some(Kind::Refused) => return Answer::Refused(frame::parse(&payload).unwrap()),
+            Some(Kind::Failed) => return Answer::Failed(frame::parse(&payload).unwrap()),
             other => panic!("{other:?}"),
         }
         let ready = frame::parse(&payload).unwrap();
@@ -158,7 +167,6 @@ pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
         snapshot,
         lsn,
         fingerprints,
-        sent: Vec::new(),
         max_wait_ms: 20_000,
         observed: false,
         random_joins: None,

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use plan::Agg;
+use plan::{Agg, Literal};
 use protocol::control::{Settings, ToWorker};
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, Failure, FailureKind, QueryRequest, Refusal};
+use protocol::request::{Done, Failure, FailureKind, QueryRequest, Refusal, SentRows};
 
 use crate::accounts::{self, Account, account};
 use crate::client::{Answer, Client, Load, request};
@@ -205,4 +205,54 @@ fn a_row_longer_than_a_message_waits_for_memory() {
     assert!(begins(reading, &all));
     assert_eq!(end(reading), Err(FailureKind::OutOfMemory));
     assert_eq!(end(idle), Ok(5011));
+}
+
+#[test]
+fn rows_that_are_sent_along_count_as_query_memory() {
+    const LIMIT: u64 = 64 << 20;
+    let worker = Worker::start(&Settings { query_memory_bytes: LIMIT, ..Settings::default() });
+    let numbers = |rows: i64| SentRows {
+        rows: rows as u32,
+        columns: vec![(1..=rows).map(|number| Some(Literal::Int(number))).collect()],
+    };
+    let (few, many) = ([numbers(100_000)], [numbers(2_000_000)]);
+    let question = request(accounts::of_sent(), worker.now());
+    let mut clients: Vec<_> = (0..5).map(|_| worker.client()).collect();
+    clients[0].ask_with(&few, &question);
+    let Answer::Rows(rows) = clients[0].answer() else { panic!("few rows find room") };
+    assert_eq!([rows.ints(0), rows.ints(1), rows.ints(2)], [[100_000], [1], [100_000]]);
+    let before = worker.private_bytes();
+    std::thread::scope(|scope| {
+        for client in &mut clients {
+            scope.spawn(|| {
+                client.ask_with(&many, &question);
+                match client.answer() {
+                    Answer::Failed(Failure { kind: FailureKind::OutOfMemory, message }) => {
+                        assert!(message.contains("sent along"), "{message}");
+                    }
+                    other => panic!("{other:?}"),
+                }
+                // The connection goes on.
+                client.ask_with(&few, &question);
+                assert!(matches!(client.answer(), Answer::Rows(_)));
+            });
+        }
+    });
+    let grown = worker.private_bytes().saturating_sub(before);
+    assert!(grown < LIMIT, "by {} MB", grown >> 20);
+}
+
+#[test]
+fn a_long_request_counts_as_query_memory() {
+    let worker = Worker::start(&Settings { query_memory_bytes: 8 << 20, ..Settings::default() });
+    let mut question = request(accounts::of_sent(), worker.now());
+    let mut client = worker.client();
+    question.plan.params = vec![plan::Type::Text];
+    question.params = vec![Some(Literal::Text("x".repeat(2 << 20)))];
+    let answer = client.query(&question);
+    assert!(matches!(answer, Answer::Failed(Failure { kind: FailureKind::OutOfMemory, .. })), "{answer:?}");
+    question.params = vec![Some(Literal::Text("x".repeat(2 << 10)))];
+    client.ask_with(&[SentRows { rows: 0, columns: vec![Vec::new()] }], &question);
+    let Answer::Rows(rows) = client.answer() else { panic!("a short one finds room") };
+    assert_eq!(rows.ints(0), [0]);
 }

@@ -139,19 +139,30 @@ impl Sent {
         if columns.len() != types.len() || columns.iter().any(|values| values.len() != rows) {
             return Err(internal("rows of another form than the plan says"));
         }
-        let arrays = columns.iter().zip(types).map(|(values, ty)| array(*ty, values));
+        let arrays = columns.into_iter().zip(types).map(|(values, ty)| array(*ty, values));
         Ok(Sent { types: types.to_vec(), rows, columns: arrays.collect::<Result<_, _>>()? })
     }
 }
 
-fn array(ty: Type, values: &[Option<Literal>]) -> Result<ArrayRef, Failure> {
+/// Made of one value after the other: all of them a second time, in a longer form, would take many times as much.
+fn array(ty: Type, values: Vec<Option<Literal>>) -> Result<ArrayRef, Failure> {
     let nothing = scalar(ty, None)?;
-    let values = values.iter().map(|value| scalar(ty, value.as_ref())).collect::<Result<Vec<_>, _>>()?;
-    match values.is_empty() {
-        true => nothing.to_array_of_size(0),
-        false => ScalarValue::iter_to_array(values),
+    if values.is_empty() {
+        return nothing.to_array_of_size(0).map_err(|e| internal(e.to_string()));
     }
-    .map_err(|e| internal(e.to_string()))
+    let mut failed = None;
+    let scalars = values.iter().map_while(|value| match scalar(ty, value.as_ref()) {
+        Ok(scalar) => Some(scalar),
+        Err(failure) => {
+            failed = Some(failure);
+            None
+        }
+    });
+    let array = ScalarValue::iter_to_array(scalars);
+    match failed {
+        Some(failure) => Err(failure),
+        None => array.map_err(|e| internal(e.to_string())),
+    }
 }
 
 impl TableView for Sent {
