@@ -27,7 +27,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::
     {
         return peer.refuse(&refusal);
     }
-    match query::bind(peer, shared, &request.query, Instant::now(), None)? {
+    match query::bind(peer, shared, &request.query, Instant::now(), &Arc::default(), None)? {
         Err(refusal) => peer.refuse(&refusal),
         Ok(bound) => match outline(shared, request, bound.tables) {
             Ok(plan) => peer.send(Kind::Plan, &plan),

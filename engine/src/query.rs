@@ -13,6 +13,9 @@
 //! The end of the result and Done are sent together, and the first rows wait a moment for the rest. So a small result
 //! arrives whole or not at all. If this process is lost or a value raises an error before that, the heap can answer.
 //!
+//! Where the mirror lacks memory for what is written beside a snapshot, the query's lease on it may be revoked. The query
+//! then ends, and the heap answers unless rows are with the client.
+//!
 //! A client cancels by closing the connection; this thread looks for that whenever it waits. A client that does not
 //! read its result loses its place. So open cursors do not starve other queries, and cursors of one session do not
 //! wait for each other.
@@ -22,8 +25,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use colstore::{Forked, Served, TableRequest, TableView};
+use colstore::{Forked, Lease, Served, TableRequest, TableView};
 use futures::StreamExt;
+use futures::future::{Either, select};
 use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime};
 use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
@@ -144,7 +148,8 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
         Err(Unplanned::Refused(refusal)) => return Ok(End::Refused(refusal)),
         Err(Unplanned::Failed(failure)) => return Ok(End::Failed(failure)),
     };
-    let bound = match bind(peer, shared, &request, arrived, task.as_ref().map(Task::fork))? {
+    let lease = Arc::<Lease>::default();
+    let bound = match bind(peer, shared, &request, arrived, &lease, task.as_ref().map(Task::fork))? {
         Ok(bound) => bound,
         Err(refusal) => return Ok(End::Refused(refusal)),
     };
@@ -159,8 +164,9 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     let start = Instant::now();
     shared.stats.ready(micros(start - arrived));
 
-    let Some(mut place) = admit(peer, shared, &request)? else {
-        return Ok(End::Refused(Refusal::Busy { places: shared.settings.max_queries }));
+    let mut place = match admit(peer, shared, &request, &lease)? {
+        Ok(place) => Some(place),
+        Err(end) => return Ok(end),
     };
     let queued = start.elapsed();
     let room = match room::usual(&shared.olap) {
@@ -185,6 +191,13 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     let work = Work { plan, params, tables: bound.tables, sent, manner };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
+    lease.when_revoked({
+        let (cancellation, job) = (cancellation.clone(), job.abort_handle());
+        move || {
+            cancellation.cancel();
+            job.abort();
+        }
+    });
     let relayed = relay(peer, result, &mut place, &signs);
     if relayed.is_err() {
         cancellation.cancel();
@@ -203,6 +216,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
             let last = Last { pieces, _room: room };
             End::Done(last, Done { rows, scanned_rows, engine_us, queued_us, plan: plan.map(Box::new) })
         }
+        _ if lease.is_revoked() => End::Failed(given_up()),
         Ok(Err(failure)) => End::Failed(failure),
         Err(e) => End::Failed(internal(match e.try_into_panic() {
             Ok(panic) => format!("panic: {}", log::message(&*panic)),
@@ -211,11 +225,16 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     })
 }
 
-/// A place among the queries that run; `None`: none became free in time.
-fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest) -> Result<Option<Option<Place>>, Gone> {
-    let turn = shared.admission.ask(request.user);
-    // The turn comes, or the process ends.
-    Ok(peer.attend_for(patience(request), turn)?.map(Result::ok))
+/// A place among the queries that run, or why there is none in time.
+fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest, lease: &Lease) -> Result<Result<Place, End>, Gone> {
+    let (revoke, revoked) = oneshot::channel();
+    lease.when_revoked(move || _ = revoke.send(()));
+    let turn = select(shared.admission.ask(request.user), revoked);
+    Ok(match peer.attend_for(patience(request), turn)? {
+        Some(Either::Left((place, _))) => Ok(place.map_err(|_| Gone)?),
+        Some(Either::Right(_)) => Err(End::Failed(given_up())),
+        None => Err(End::Refused(Refusal::Busy { places: shared.settings.max_queries })),
+    })
 }
 
 /// How long a request waits for the mirror, and for its turn.
@@ -229,6 +248,7 @@ pub fn bind(
     shared: &Shared,
     request: &QueryRequest,
     arrived: Instant,
+    lease: &Arc<Lease>,
     fork: Option<Fork>,
 ) -> Result<Result<Snapshotted, Refusal>, Gone> {
     let tables = match tables(request) {
@@ -242,6 +262,7 @@ pub fn bind(
         lsn: request.lsn,
         arrived,
         deadline: arrived + patience(request),
+        lease: lease.clone(),
         fork,
         reply,
     }));
@@ -359,6 +380,11 @@ async fn execute(
     // What did not have to be read to its end counts no more.
     drop(batches);
     Ok((encoder.rows(), observation.and_then(|observation| observation.plan(true))))
+}
+
+fn given_up() -> Failure {
+    let kind = FailureKind::SnapshotGivenUp;
+    Failure { kind, message: kind.message().into() }
 }
 
 fn too_long(bytes: usize) -> Failure {

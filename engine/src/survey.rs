@@ -21,6 +21,8 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: SurveyRequest) -> Resul
         Err(refusal) => return Ok(peer.refuse(&refusal)?),
     };
     let found = if by_chunk { chunks(peer, &survey)? } else { columns(peer, &survey)? };
+    // Not for as long as a client takes to read what was found.
+    drop(survey);
     match found {
         Ok(found) => peer.send(Kind::Survey, &found)?,
         Err(refused) => peer.refuse(&Refusal::OutOfMemory { what: refused.to_string() })?,

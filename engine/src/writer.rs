@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use colstore::{Forked, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableChanges, TableRequest};
+use colstore::{Forked, Lease, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableChanges, TableRequest};
 use plan::TableLayout;
 use protocol::Snapshot;
 use protocol::control::{Settings, ToWorker};
@@ -46,6 +46,7 @@ pub struct ServeRequest {
     pub lsn: u64,
     pub arrived: Instant,
     pub deadline: Instant,
+    pub lease: Arc<Lease>,
     /// A child is wanted, and not the views.
     pub fork: Option<Fork>,
     /// Closed if the asker is gone.
@@ -205,7 +206,7 @@ impl Writer {
                 continue;
             }
             let answer = if request.lsn <= reached {
-                bind(&mut self.store, &request.snapshot, &request.tables, request.fork, request.arrived)
+                bind(&mut self.store, &request.snapshot, &request.tables, request.lease, request.fork, request.arrived)
             } else {
                 Err(Refusal::TimedOut { reached, wanted: request.lsn })
             };
@@ -260,12 +261,13 @@ fn bind(
     store: &mut Store,
     snapshot: &Snapshot,
     tables: &[TableRequest],
+    lease: Arc<Lease>,
     fork: Option<Fork>,
     arrived: Instant,
 ) -> Result<Bound, Refusal> {
     let start = Instant::now();
     let waited = start.duration_since(arrived);
-    let bound = store.bind(snapshot, tables)?;
+    let bound = store.bind(snapshot, tables, Some(lease))?;
     let tables = match fork {
         None => Tables::Columns(bound),
         Some(Fork { mut work, reply_bytes }) => {

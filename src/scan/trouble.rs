@@ -22,7 +22,7 @@ impl Trouble {
             Trouble::Reason(reason) => reason.clone(),
             Trouble::Failure(failure) => {
                 let why = match failure.kind {
-                    FailureKind::OutOfMemory => Why::Memory,
+                    FailureKind::OutOfMemory | FailureKind::SnapshotGivenUp => Why::Memory,
                     FailureKind::TooLarge => Why::TooLarge,
                     FailureKind::Forked => Why::Mechanism,
                     FailureKind::Internal => Why::Engine,
@@ -36,6 +36,12 @@ impl Trouble {
 
     /// Raises it as PostgreSQL would have.
     pub fn raise(self) -> ! {
+        let hint = match &self {
+            Trouble::Failure(failure) if failure.kind == FailureKind::SnapshotGivenUp => {
+                Some("Run the query again, read a cursor sooner, or raise anker.memory.")
+            }
+            _ => None,
+        };
         let (code, message) = match self {
             Trouble::Reason(reason) => {
                 let code = match reason.why {
@@ -47,7 +53,12 @@ impl Trouble {
             Trouble::Failure(failure) if failure.kind.is_postgresqls() => (code(failure.kind), failure.message),
             Trouble::Failure(failure) => (code(failure.kind), format!("columnar engine: {}", failure.message)),
         };
-        ErrorReport::new(code, message, "raise").report(PgLogLevel::ERROR);
+        let report = ErrorReport::new(code, message, "raise");
+        let report = match hint {
+            Some(hint) => report.set_hint(hint),
+            None => report,
+        };
+        report.report(PgLogLevel::ERROR);
         unreachable!("ERROR does not return")
     }
 }
@@ -99,6 +110,7 @@ fn code(kind: FailureKind) -> PgSqlErrorCode {
         FailureKind::NoCharacter => ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         FailureKind::Undefined => ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
         FailureKind::TooLarge | FailureKind::Forked => ERRCODE_STATEMENT_TOO_COMPLEX,
+        FailureKind::SnapshotGivenUp => ERRCODE_SNAPSHOT_TOO_OLD,
         FailureKind::OutOfMemory => ERRCODE_OUT_OF_MEMORY,
         FailureKind::BucketsNotPositive => ERRCODE_INVALID_ARGUMENT_FOR_NTILE,
         FailureKind::NthNotPositive => ERRCODE_INVALID_ARGUMENT_FOR_NTH_VALUE,

@@ -13,6 +13,7 @@ tests![
     hundreds_of_open_cursors,
     the_fewest_files_per_process_are_enough,
     a_cursor_that_was_idle_for_long_goes_on,
+    cursors_are_given_up_before_the_mirror,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -193,5 +194,39 @@ fn a_cursor_that_was_idle_for_long_goes_on(context: &Context) -> Result<()> {
     }
     ensure!(anker::counter(&mut client, "queries_served")? == served + 2, "not answered by the engine");
     client.batch_execute("COMMIT")?;
+    Ok(())
+}
+
+/// Rows that are changed beside an open cursor are kept as they were, until there is no memory for that.
+fn cursors_are_given_up_before_the_mirror(context: &Context) -> Result<()> {
+    let cluster =
+        context.cluster_with(&Options::default().set("anker.memory", "16MB").set("anker.undo_memory", "1MB"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    many_rows(&mut client)?;
+    let question = "SELECT count(*), max(x) FROM t WHERE anker.olap()";
+    let mut sessions = Vec::new();
+    for round in 0..12 {
+        let mut session = cluster.connect()?;
+        session.batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT id, x FROM t WHERE anker.olap()")?;
+        ensure!(anker::text_rows(&mut session, "FETCH 1 FROM c")?.len() == 1, "cursor {round}");
+        sessions.push(session);
+        client.batch_execute(&format!("UPDATE t SET x = repeat('y', 100) || {round} || ' ' || id"))?;
+        let by = anker::analyzed(&mut client, question)?;
+        ensure!(by.as_deref() == Some("engine"), "round {round}: answered by {by:?}");
+    }
+    let state = anker::text_rows(&mut client, "SELECT state, rebuilds FROM anker.tables")?;
+    ensure!(state == ["live|0"], "{state:?}");
+    let mut ends = Vec::new();
+    for session in &mut sessions {
+        let end = session.simple_query("FETCH ALL FROM c").map_err(|e| e.as_db_error().cloned());
+        let error = end.err().flatten();
+        ensure!(error.as_ref().is_none_or(|e| e.hint().is_some_and(|hint| hint.contains("anker.memory"))), "{error:?}");
+        ends.push(error.map(|e| (e.code().code().to_owned(), e.message().to_owned())));
+    }
+    let said = "columnar engine: what was written beside the query's snapshot does not fit into anker.memory";
+    let gone =
+        ends.iter().take_while(|end| end.as_ref().is_some_and(|(code, text)| code == "72000" && text == said)).count();
+    ensure!(gone > 0 && ends[gone..].iter().all(Option::is_none) && gone < ends.len(), "{ends:?}");
     Ok(())
 }

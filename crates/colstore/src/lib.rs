@@ -30,6 +30,7 @@ mod tests;
 pub use base::chunk::CHUNK_ROWS;
 pub use base::clock::ApplyDelays;
 pub use base::fastest;
+pub use base::leases::Lease;
 pub use cells::codes::coded::{Coded, LONG_TEXT, SHORT_TEXT, number_of_text, text_of_number};
 pub use cells::codes::integers::Integers;
 pub use cells::codes::select::Distinct;

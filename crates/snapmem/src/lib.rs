@@ -33,7 +33,7 @@ pub use mechanisms::physical::PhysicalRegion;
 pub use mechanisms::rewired::RewiredRegion;
 pub use mechanisms::scoot::ScootRegion;
 pub use memory::error::{Error, OutOfMemory};
-pub use memory::pool::{Charge, FrameRef, Pool};
+pub use memory::pool::{Charge, FrameRef, Pool, Relief};
 pub use memory::prefetch::prefetch;
 pub use memory::region::{Label, Region, Snapshot, Usage};
 pub use memory::run::Run;

@@ -1,7 +1,7 @@
 //! The table that all tests use: `accounts (id bigint primary key, branch bigint, balance bigint, name text)`.
 
 use plan::{
-    Agg, Aggregation, CmpOp, ColumnId, Computed, Expr, Identity, Literal, MirrorColumn, Plan, Rel, Relation,
+    Agg, Aggregation, CmpOp, ColumnId, Computed, Expr, Identity, JoinKind, Literal, MirrorColumn, Plan, Rel, Relation,
     RelationColumn, Source, TableLayout, Type,
 };
 use protocol::change::{StreamMessage, Value, write_value};
@@ -125,6 +125,23 @@ pub fn of_sent() -> Plan {
     let (params, output) = (Vec::new(), Vec::new());
     let plan = Plan { relations: vec![relation], columns: vec![Type::Int64], params, root, output };
     group(plan, Vec::new(), vec![Agg::CountStar, Agg::Min(column(0)), Agg::Max(column(0))])
+}
+
+/// `SELECT count(*) FROM accounts a, accounts b WHERE a.id <> b.id`: looks at every pair.
+pub fn pairs(relid: u32) -> Plan {
+    let width = TYPES.len() as u16;
+    let scan =
+        |first: u16| Rel::Scan { relation: first / width, columns: (first..first + width).map(ColumnId).collect() };
+    let differ = Expr::Cmp { op: CmpOp::Ne, left: Box::new(column(ID)), right: Box::new(column(width + ID)) };
+    let (left, right) = (Box::new(scan(0)), Box::new(scan(width)));
+    let plan = Plan {
+        relations: vec![relation(relid), relation(relid)],
+        columns: [TYPES, TYPES].concat(),
+        params: Vec::new(),
+        root: Rel::Join { kind: JoinKind::Inner, left, right, conditions: vec![differ] },
+        output: Vec::new(),
+    };
+    group(plan, Vec::new(), vec![Agg::CountStar])
 }
 
 /// `SELECT sum(balance), count(*) FROM accounts WHERE id > 0`, and of account 0 the balance.

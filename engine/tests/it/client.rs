@@ -103,7 +103,13 @@ impl Client {
     }
 
     pub fn rows(&mut self, request: &QueryRequest) -> Rows {
-        match self.query(request) {
+        self.ask(request);
+        self.whole()
+    }
+
+    /// The answer, which has all rows.
+    pub fn whole(&mut self) -> Rows {
+        match self.answer() {
             Answer::Rows(rows) => rows,
             other => panic!("{other:?}"),
         }

@@ -131,6 +131,64 @@ fn queries_queue_with_their_snapshot_bound() {
     }
 }
 
+#[test]
+fn idle_cursors_are_given_up_before_the_table() {
+    const ROWS: i64 = 100_000;
+    let mut worker = Worker::start(&small());
+    worker.mirror(1, 1, (0..ROWS).map(account));
+    let mut cursors = Vec::new();
+    for round in 0..20 {
+        let mut cursor = worker.client();
+        assert!(begins(&mut cursor, &request(accounts::select(1, Vec::new()), worker.now())));
+        cursors.push(cursor);
+        for part in 0..10 {
+            let mut changes = Vec::new();
+            for id in (part..ROWS).step_by(10) {
+                Account { balance: round, name: format!("{round} of account {id}"), ..account(id) }
+                    .update(1, &mut changes);
+            }
+            worker.transaction(&changes);
+            worker.gate();
+        }
+    }
+    let mut client = worker.client();
+    let rows = client.rows(&request(accounts::totals(1, false), worker.now()));
+    assert_eq!((rows.ints(1), rows.sum(0)), (vec![ROWS - 1], 19 * i128::from(ROWS - 1)));
+    let status = client.status();
+    assert!(status.tables[0].live && status.memory_bytes <= small().memory_bytes, "{status:?}");
+    // The oldest are gone, the youngest are whole.
+    let ends: Vec<_> = cursors.iter_mut().map(end).collect();
+    let gone = ends.iter().take_while(|end| **end == Err(FailureKind::SnapshotGivenUp)).count();
+    assert!(gone > 0 && gone < ends.len(), "{ends:?}");
+    assert!(ends[gone..].iter().all(|end| *end == Ok(ROWS as u64)), "{ends:?}");
+}
+
+#[test]
+fn queries_in_the_queue_give_their_snapshots_up() {
+    const ROWS: i64 = 60_000;
+    let mut worker = Worker::start(&Settings { max_queries: 1, ..small() });
+    worker.mirror(1, 1, (0..ROWS).map(account));
+    let mut running = worker.client();
+    running.ask(&request(accounts::pairs(1), worker.now()));
+    let mut payload = Vec::new();
+    assert_eq!(running.receive(&mut payload), Some(Kind::Ready));
+    let mut queued = Vec::new();
+    for round in 0..20 {
+        let mut client = worker.client();
+        client.ask(&QueryRequest { max_wait_ms: 60_000, ..request(accounts::totals(1, false), worker.now()) });
+        assert_eq!(client.receive(&mut payload), Some(Kind::Ready));
+        queued.push(client);
+        let mut changes = Vec::new();
+        for id in 0..ROWS {
+            Account { balance: round, name: format!("{round} of account {id}"), ..account(id) }.update(1, &mut changes);
+        }
+        worker.transaction(&changes);
+        worker.gate();
+    }
+    assert_eq!(end(&mut queued[0]), Err(FailureKind::SnapshotGivenUp));
+    assert!(worker.client().status().tables[0].live);
+}
+
 /// Opens a cursor: whether rows come, and not a failure that sends the query to the heap.
 fn begins(cursor: &mut Client, request: &QueryRequest) -> bool {
     cursor.ask(request);
@@ -210,7 +268,8 @@ fn a_row_longer_than_a_message_waits_for_memory() {
 #[test]
 fn rows_that_are_sent_along_count_as_query_memory() {
     const LIMIT: u64 = 64 << 20;
-    let worker = Worker::start(&Settings { query_memory_bytes: LIMIT, ..Settings::default() });
+    let mut worker = Worker::start(&Settings { query_memory_bytes: LIMIT, ..Settings::default() });
+    worker.gate();
     let numbers = |rows: i64| SentRows {
         rows: rows as u32,
         columns: vec![(1..=rows).map(|number| Some(Literal::Int(number))).collect()],
@@ -219,7 +278,7 @@ fn rows_that_are_sent_along_count_as_query_memory() {
     let question = request(accounts::of_sent(), worker.now());
     let mut clients: Vec<_> = (0..5).map(|_| worker.client()).collect();
     clients[0].ask_with(&few, &question);
-    let Answer::Rows(rows) = clients[0].answer() else { panic!("few rows find room") };
+    let rows = clients[0].whole();
     assert_eq!([rows.ints(0), rows.ints(1), rows.ints(2)], [[100_000], [1], [100_000]]);
     let before = worker.private_bytes();
     std::thread::scope(|scope| {
@@ -234,7 +293,7 @@ fn rows_that_are_sent_along_count_as_query_memory() {
                 }
                 // The connection goes on.
                 client.ask_with(&few, &question);
-                assert!(matches!(client.answer(), Answer::Rows(_)));
+                client.whole();
             });
         }
     });
@@ -244,7 +303,8 @@ fn rows_that_are_sent_along_count_as_query_memory() {
 
 #[test]
 fn a_long_request_counts_as_query_memory() {
-    let worker = Worker::start(&Settings { query_memory_bytes: 8 << 20, ..Settings::default() });
+    let mut worker = Worker::start(&Settings { query_memory_bytes: 8 << 20, ..Settings::default() });
+    worker.gate();
     let mut question = request(accounts::of_sent(), worker.now());
     let mut client = worker.client();
     question.plan.params = vec![plan::Type::Text];
@@ -253,6 +313,5 @@ fn a_long_request_counts_as_query_memory() {
     assert!(matches!(answer, Answer::Failed(Failure { kind: FailureKind::OutOfMemory, .. })), "{answer:?}");
     question.params = vec![Some(Literal::Text("x".repeat(2 << 10)))];
     client.ask_with(&[SentRows { rows: 0, columns: vec![Vec::new()] }], &question);
-    let Answer::Rows(rows) = client.answer() else { panic!("a short one finds room") };
-    assert_eq!(rows.ints(0), [0]);
+    assert_eq!(client.whole().ints(0), [0]);
 }

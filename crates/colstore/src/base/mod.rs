@@ -8,6 +8,7 @@
 //! | `bounds` | the least and the greatest number of a chunk (its zone map) |
 //! | `order` | the order in which a column's values are compared |
 //! | `quiet` | chunks whose numbers may be written in fewer bytes by now |
+//! | `leases` | snapshots that queries hold, and may have to give up |
 //! | `claim` | memory that waiting transactions and undo hold |
 //! | `clock` | milliseconds, and delays from commit to apply |
 //! | `fastest` | loops compiled for each set of instructions |
@@ -19,6 +20,7 @@ pub mod chunk;
 pub mod claim;
 pub mod clock;
 pub mod fastest;
+pub mod leases;
 pub mod order;
 pub mod pick;
 pub mod quiet;

@@ -11,6 +11,7 @@ use plan::{Physical, Type, float_order};
 use snapmem::{ExtentsSnapshot, OutOfMemory, Run};
 
 use crate::base::chunk::CHUNK_ROWS;
+use crate::base::leases::Hold;
 use crate::base::pick::Pick;
 use crate::base::zero_copy;
 use crate::cells::codes::coded::{Coded, CodedCells, Valid, numbers_of_texts, signed};
@@ -131,11 +132,11 @@ pub struct ColumnsView {
     live_counts: Vec<u32>,
     slots: usize,
     row_count: u64,
-    _alive: Arc<()>,
+    _hold: Hold,
 }
 
 impl ColumnsView {
-    /// `alive` is held as long as the view is.
+    /// `hold` is held as long as the view is.
     pub fn new(
         mut columns: Vec<ColumnSnapshot>,
         order: Vec<usize>,
@@ -143,12 +144,12 @@ impl ColumnsView {
         live: ExtentsSnapshot,
         live_counts: Vec<u32>,
         slots: usize,
-        alive: Arc<()>,
+        hold: Hold,
     ) -> ColumnsView {
         columns.iter_mut().for_each(ColumnSnapshot::seal);
         let types = order.iter().map(|&index| columns[index].ty).collect();
         let row_count = live_counts.iter().map(|&count| count as u64).sum();
-        ColumnsView { types, columns, order, key, live, live_counts, slots, row_count, _alive: alive }
+        ColumnsView { types, columns, order, key, live, live_counts, slots, row_count, _hold: hold }
     }
 }
 

@@ -16,6 +16,7 @@ use protocol::request::{LoadRequest, Refusal, TableStatus};
 use snapmem::{Errand, Mechanism, Pool};
 
 use crate::base::clock::{ApplyDelays, Clock, Delays};
+use crate::base::leases::{Hold, Lease, Leases};
 use crate::read::survey::Survey;
 use crate::read::view::TableView;
 use crate::rows::Fault;
@@ -46,6 +47,7 @@ pub struct Store {
     changes_applied: u64,
     /// Every view holds a clone.
     alive: Arc<()>,
+    leases: Arc<Leases>,
     forks: Forks,
 }
 
@@ -96,9 +98,12 @@ pub struct StoreStatus {
 }
 
 impl Store {
-    /// With columns that are snapshotted by a mechanism, which was found to work here ([`Mechanism::probe`]).
+    /// With columns that are snapshotted by a mechanism, which was found to work here ([`Mechanism::probe`]). The store
+    /// belongs to the thread that makes it.
     pub fn new(limits: Limits, mechanism: Mechanism) -> Store {
         let pool = Pool::new(limits.memory_bytes);
+        let leases = Arc::new(Leases::new());
+        pool.relieved_by(leases.clone());
         Store {
             limits,
             mechanism,
@@ -113,6 +118,7 @@ impl Store {
             clock: Clock::new(),
             changes_applied: 0,
             alive: Arc::new(()),
+            leases,
         }
     }
 
@@ -136,7 +142,7 @@ impl Store {
 
     /// Whether so much more may be held.
     pub fn has_room(&self, bytes: u64) -> bool {
-        bytes <= self.pool.room()
+        self.pool.make_room(bytes)
     }
 
     /// There is no room for a transaction that has changed this table.
@@ -270,28 +276,39 @@ impl Store {
         Err(refusal)
     }
 
-    /// The caller has made sure that the stream's position is at or beyond the request's L.
-    pub fn bind(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Bound, Refusal> {
+    /// The caller has made sure that the stream's position is at or beyond the request's L. The tables are the caller's
+    /// until its lease is revoked; without one they stay as long as it likes.
+    pub fn bind(
+        &mut self,
+        snapshot: &Snapshot,
+        tables: &[TableRequest],
+        lease: Option<Arc<Lease>>,
+    ) -> Result<Bound, Refusal> {
         for request in tables {
             let relid = request.relid;
             self.tables.get(&relid).ok_or(Refusal::NotMirrored { relid })?.check(request, snapshot)?;
         }
         let s = Arc::new(snapshot.clone());
-        let mut bound = Bound(Vec::with_capacity(tables.len()));
+        let hold = Hold { _counted: self.alive.clone(), of_query: Arc::default() };
+        let (mut bound, mut beside) = (Bound(Vec::with_capacity(tables.len())), Vec::new());
         for request in tables {
             while self.apply_some(request.relid, snapshot) {}
             let relid = request.relid;
             let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
-            let table_of_request = table.bind(request, &s, &self.alive);
+            let table_of_request = table.bind(request, &s, &hold);
+            beside.push(table.written.beside());
             table.note_in(&mut self.agenda);
             bound.0.push(table_of_request?);
+        }
+        if let Some(lease) = lease {
+            self.leases.lend(lease, &hold.of_query, beside);
         }
         Ok(bound)
     }
 
     /// Both steps at once.
     pub fn serve(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Served, Refusal> {
-        self.bind(snapshot, tables)?.settle()
+        self.bind(snapshot, tables, None)?.settle()
     }
 
     /// A table's columns as they are now, to be looked at elsewhere.

@@ -27,6 +27,7 @@ use protocol::change::RowReader;
 use protocol::request::{Refusal, TableStatus};
 use snapmem::{Mechanism, OutOfMemory, Pool};
 
+use crate::base::leases::Written;
 use crate::cells::column::Cell;
 use crate::rows::apply::{apply, read_cell};
 use crate::rows::backlog::{Backlog, Transaction};
@@ -46,6 +47,7 @@ pub struct Table {
     pub generation: u64,
     pub types: Vec<Type>,
     pub changes_applied: u64,
+    pub written: Written,
     /// The agenda's note about the table.
     noted: Note,
     backlog: Backlog,
@@ -116,6 +118,7 @@ impl Table {
             generation,
             types,
             changes_applied: 0,
+            written: Written::default(),
             noted: Note::default(),
             backlog,
             untidy: false,
@@ -165,6 +168,7 @@ impl Table {
         };
         let transactions = self.backlog.take(|xid| snapshot.sees(xid), APPLY_BYTES);
         self.untidy |= !transactions.is_empty();
+        self.written.add(transactions.iter().map(|transaction| transaction.changes.len() as u64).sum());
         let changes = apply(&mut live.rows, &mut live.undo, &self.types, &transactions, now_ms)?;
         live.rows.expect_looks(now_ms);
         self.changes_applied += changes;
@@ -183,6 +187,7 @@ impl Table {
         let State::Live(live) = &mut self.state else { return Ok(()) };
         let Some(entry) = live.undo.discard_oldest() else { return Ok(()) };
         self.untidy = true;
+        self.written.add(entry.bytes());
         for op in entry.ops_newest_first() {
             if let Op::Delete { slot, .. } = op {
                 live.rows.release(slot)?;
@@ -198,6 +203,7 @@ impl Table {
             return false;
         };
         let worked = live.rows.tidy(now_ms);
+        self.written.add(worked.into());
         self.untidy = !live.rows.is_tidy();
         worked
     }
@@ -205,7 +211,11 @@ impl Table {
     /// See [`Rows::look`].
     pub fn look(&mut self, now_ms: u64) -> bool {
         match &mut self.state {
-            State::Live(live) => live.rows.look(now_ms),
+            State::Live(live) => {
+                let looked = live.rows.look(now_ms);
+                self.written.add(looked.into());
+                looked
+            }
             State::Waiting | State::Loading { .. } | State::Broken => false,
         }
     }

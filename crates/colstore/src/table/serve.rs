@@ -21,6 +21,7 @@ use snapmem::{ExtentsSnapshot, OutOfMemory};
 
 use crate::base::bitmap;
 use crate::base::chunk::{CHUNK_ROWS, split};
+use crate::base::leases::Hold;
 use crate::cells::column::{Column, ColumnSnapshot};
 use crate::read::survey::{Survey, Surveyed};
 use crate::read::view::ColumnsView;
@@ -45,7 +46,7 @@ pub struct BoundTable {
     order: Vec<usize>,
     key: Option<Vec<usize>>,
     slots: usize,
-    alive: Arc<()>,
+    hold: Hold,
 }
 
 /// A view, and what had to be taken back for it.
@@ -80,7 +81,7 @@ impl Table {
     }
 
     /// Everything that S sees must have been applied.
-    pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, alive: &Arc<()>) -> Result<BoundTable, Refusal> {
+    pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, hold: &Hold) -> Result<BoundTable, Refusal> {
         let positions = self.positions(request)?;
         let (relid, full, width) = (self.layout.relid, self.layout.identity == Identity::Full, self.types.len());
         let attnums = positions.iter().map(|&position| self.layout.columns[position].attnum).collect();
@@ -90,16 +91,16 @@ impl Table {
         // Where equal rows are interchangeable, what S sees matters, too.
         let undo = live.undo.recent(s).filter(|entry| full || !s.sees(entry.xid)).cloned().collect();
         let order = positions.iter().filter_map(|&position| past.wanted[position]).collect();
-        let (slots, s, alive) = (live.rows.slots as usize, s.clone(), alive.clone());
+        let (slots, s, hold) = (live.rows.slots as usize, s.clone(), hold.clone());
         self.is_read(&positions);
-        Ok(BoundTable { past, undo, s, full, relid, attnums, order, key, slots, alive })
+        Ok(BoundTable { past, undo, s, full, relid, attnums, order, key, slots, hold })
     }
 }
 
 impl BoundTable {
     /// Takes back what S does not see.
     pub fn settle(self) -> Result<ServedTable, Refusal> {
-        let BoundTable { mut past, undo, s, full, relid, attnums, order, key, slots, alive } = self;
+        let BoundTable { mut past, undo, s, full, relid, attnums, order, key, slots, hold } = self;
         if full && inverts_slots(&undo, &s) {
             return Err(Refusal::SnapshotTooOld { relid });
         }
@@ -109,7 +110,7 @@ impl BoundTable {
             return Err(Refusal::UnholdableValue { relid, attnum: attnums[column] });
         }
         let Past { columns, live, live_counts, undone_transactions, undone_changes, .. } = past;
-        let view = ColumnsView::new(columns, order, key, live, live_counts, slots, alive);
+        let view = ColumnsView::new(columns, order, key, live, live_counts, slots, hold);
         Ok(ServedTable { view, undone_transactions, undone_changes })
     }
 }

@@ -1,15 +1,17 @@
 //! Undo is bounded in bytes and in time, the floor follows, slots are used again, text is compacted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use plan::{Identity, Type};
+use parking_lot::Mutex;
+use plan::{Identity, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::request::Refusal;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
-use crate::Limits;
+use crate::{Lease, Limits, Mechanism, Served};
 
 fn change_number(rig: &mut Rig, key: i64, number: i64) {
     let layout = simple(1);
@@ -219,4 +221,84 @@ fn a_million_equal_rows_are_no_burden() {
     let rows = rig.rows(&layout);
     assert_eq!((rows.len(), rows.partition_point(|r| *r == row)), (500_000, 400_000));
     assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+/// A reader that holds a view until its lease is revoked.
+fn hold(rig: &mut Rig, layout: &TableLayout) -> (Arc<Lease>, Arc<Mutex<Option<Served>>>) {
+    let (lease, now) = (Arc::<Lease>::default(), rig.now());
+    let request = rig::request(layout, &[0, 1, 2]);
+    let served = rig.store.bind(&now, &[request], Some(lease.clone())).unwrap().settle().unwrap();
+    let held = Arc::new(Mutex::new(Some(served)));
+    let leaves = held.clone();
+    lease.when_revoked(move || drop(leaves.lock().take()));
+    (lease, held)
+}
+
+#[test]
+fn snapshots_are_given_up_before_tables_the_dearest_first() {
+    const KEYS: i64 = 2000;
+    // One that readers leave without a lock, and one that locks what they need.
+    let both = |mechanism: &Mechanism| matches!(mechanism, Mechanism::Epochs | Mechanism::Rewired);
+    for mechanism in rig::mechanisms().filter(both) {
+        let (one, two) = (simple(1), simple(2));
+        let mut rig = Rig::on(mechanism, Limits { memory_bytes: 3 << 20, undo_bytes: 200 << 10, ..LIMITS });
+        let rows: Vec<_> = (0..KEYS).map(|key| simple_row(key, 0, "some text")).collect();
+        rig.load(&one, &rows);
+        rig.load(&two, &rows);
+        // A snapshot of a table that stays as it is.
+        let (quiet, quiet_view) = hold(&mut rig, &two);
+        let (mut leases, mut round) = (Vec::<(Arc<Lease>, _)>::new(), 0);
+        while leases.iter().filter(|(lease, _)| lease.is_revoked()).count() < 3 {
+            round += 1;
+            assert!(round < 1000, "{mechanism}: all snapshots find room");
+            leases.push(hold(&mut rig, &one));
+            for part in 0..10 {
+                let mut bytes = Vec::new();
+                for key in (part..KEYS).step_by(10) {
+                    let row = |number| simple_row(key, number, &format!("some text {number}"));
+                    rig::update(&one, &row(round - 1), &row(round), &[], &mut bytes);
+                }
+                rig.commit(&bytes);
+                rig.gate();
+            }
+        }
+        assert_eq!(rig.store.take_events(), [], "{mechanism}");
+        assert_eq!(rig.rows(&one).len() as i64, KEYS);
+        let revoked = leases.iter().filter(|(lease, _)| lease.is_revoked()).count();
+        let left = leases.len() - revoked;
+        assert!(left > 0, "{mechanism}: all {revoked} were revoked");
+        assert!(
+            leases[..revoked].iter().all(|(lease, _)| lease.is_revoked()),
+            "{mechanism}: a younger one was revoked"
+        );
+        assert!(!quiet.is_revoked(), "{mechanism}: nothing was written beside it");
+        // The others are as they were.
+        let is_of = |view: &Option<Served>, number: i64| {
+            let rows = rig::rows_of(&view.as_ref().unwrap().tables[0]);
+            rows.len() as i64 == KEYS && rows.iter().all(|row| row[1] == Val::Int(number))
+        };
+        assert!(is_of(&quiet_view.lock(), 0));
+        for (round, (_, view)) in leases.iter().enumerate().skip(revoked) {
+            assert!(is_of(&view.lock(), round as i64), "{mechanism}: round {round}");
+        }
+    }
+}
+
+#[test]
+fn who_is_told_late_leaves_at_once() {
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { memory_bytes: 1 << 20, undo_bytes: 10_000, ..LIMITS });
+    rig.load(&layout, &(0..1000).map(|key| simple_row(key, 0, "")).collect::<Vec<_>>());
+    let (lease, view) = hold(&mut rig, &layout);
+    change_number(&mut rig, 1, 1);
+    rig.gate();
+    // There is no way to have as much; a little less is worth a snapshot.
+    assert!(!rig.store.has_room(1 << 30) && !lease.is_revoked());
+    assert!(!rig.store.has_room((1 << 20) - 1) && lease.is_revoked() && view.lock().is_none());
+    let told = Arc::new(Mutex::new(false));
+    lease.when_revoked({
+        let told = told.clone();
+        move || *told.lock() = true
+    });
+    assert!(*told.lock());
 }

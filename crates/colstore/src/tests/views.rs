@@ -288,7 +288,7 @@ fn what_is_taken_back_later_is_what_was_there_before() {
     let mut now = rows.clone();
     (0..200).for_each(|step| change(&mut rig, &mut now, step));
     let columns: Vec<usize> = (0..layout.columns.len()).collect();
-    let bound = rig.store.bind(&before, &[rig::request(&layout, &columns)]).unwrap();
+    let bound = rig.store.bind(&before, &[rig::request(&layout, &columns)], None).unwrap();
     (200..5000).for_each(|step| change(&mut rig, &mut now, step));
     assert!(rig.serve(&layout, &before).is_err(), "the undo is gone");
     let served = bound.settle().unwrap();

@@ -52,6 +52,8 @@ pub enum FailureKind {
     TooLarge,
     /// `anker.mechanism = fork`: the forked process could not answer.
     Forked,
+    /// Nothing is kept any more for what the query sees.
+    SnapshotGivenUp,
     OutOfMemory,
     Internal,
 }
@@ -91,6 +93,9 @@ impl FailureKind {
             FailureKind::NoCharacter => "requested character is not valid",
             FailureKind::TooLarge => "its subqueries would become too many joins",
             FailureKind::Forked => "the forked process could not answer",
+            FailureKind::SnapshotGivenUp => {
+                "what was written beside the query's snapshot does not fit into anker.memory"
+            }
             FailureKind::OutOfMemory => "out of memory",
             FailureKind::Internal => "internal error",
         }
@@ -100,7 +105,7 @@ impl FailureKind {
     pub fn is_postgresqls(self) -> bool {
         use FailureKind::{
             DecimalTooWide, FloatTooLarge, Forked, InfiniteDecimal, Internal, IntervalTooLong, NoArray, NoCharacter,
-            OutOfMemory, TextUnread, TooLarge, Undefined, UnknownStyle,
+            OutOfMemory, SnapshotGivenUp, TextUnread, TooLarge, Undefined, UnknownStyle,
         };
         let own = matches!(
             self,
@@ -115,6 +120,6 @@ impl FailureKind {
                 | Undefined
                 | UnknownStyle
         );
-        !own && !matches!(self, Forked | OutOfMemory | Internal)
+        !own && !matches!(self, Forked | SnapshotGivenUp | OutOfMemory | Internal)
     }
 }

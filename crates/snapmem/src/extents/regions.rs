@@ -183,7 +183,8 @@ impl Regions {
 
     fn write(&mut self, place: Place, within: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let class = self.classes[self.lengths.class(place.bits)].as_mut().expect("a run has a region");
-        Ok(class.region.write(self.lengths.offset(place) + within, bytes)?)
+        let offset = self.lengths.offset(place) + within;
+        relieved(&self.pool, || Ok(class.region.write(offset, bytes)?))
     }
 
     /// A copy of a run.
@@ -204,7 +205,8 @@ impl Regions {
         let class = match &mut self.classes[at] {
             Some(class) => class,
             none => none.insert(Class {
-                region: self.mechanism.in_place(&self.pool, place_bytes)?,
+                // Regions lock what their snapshots need to end, so they ask nobody for relief: see `relieved`.
+                region: self.mechanism.in_place(&self.pool.unrelieved(), place_bytes)?,
                 used: 0,
                 free: Vec::new(),
             }),
@@ -246,7 +248,7 @@ impl Class {
     fn append(&mut self, place_bytes: usize, pool: &Pool) -> Result<usize, OutOfMemory> {
         let count = self.region.len() / place_bytes;
         reserve(&mut self.free, count + 1, pool)?;
-        self.region.grow((count + 1) * place_bytes)?;
+        relieved(pool, || Ok(self.region.grow((count + 1) * place_bytes)?))?;
         Ok(count)
     }
 }
@@ -254,6 +256,14 @@ impl Class {
 impl Debug for Regions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Regions({}, {} runs, {} bytes)", self.mechanism, self.run_count(), self.bytes)
+    }
+}
+
+/// Once more, if there was no room and now there is.
+fn relieved<T>(pool: &Pool, mut attempt: impl FnMut() -> Result<T, OutOfMemory>) -> Result<T, OutOfMemory> {
+    match attempt() {
+        Err(OutOfMemory::Limit { wanted, .. }) if pool.make_room(wanted) => attempt(),
+        result => result,
     }
 }
 

@@ -2,16 +2,17 @@
 //!
 //! A frame's first touch costs page faults, which are dearer than copying it. Frames that are given back therefore wait
 //! on a list per size (powers of two) for the next one who asks. The list is bounded, and emptied before the limit
-//! refuses anybody. Others may keep memory warm in the same way ([`KeepsWarm`]).
+//! refuses anybody. Others may keep memory warm in the same way ([`KeepsWarm`]), or have some given back ([`Relief`]).
 
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
@@ -32,7 +33,11 @@ const CUSHION: usize = 16 << 10;
 
 /// The source of all memory; clones are the same pool.
 #[derive(Clone, Debug)]
-pub struct Pool(Arc<Shared>);
+pub struct Pool {
+    shared: Arc<Shared>,
+    /// Whether others are asked for relief before the limit refuses.
+    asks: bool,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -44,11 +49,18 @@ struct Shared {
     keepers: Mutex<Vec<Weak<dyn KeepsWarm>>>,
     snapshots: AtomicU64,
     copied: AtomicU64,
+    relief: OnceLock<Arc<dyn Relief>>,
+}
+
+/// Somebody who can have memory given back when the limit is reached.
+pub trait Relief: Debug + Send + Sync {
+    /// Has some given back and waits, within limits, until `is_enough`; returns whether it is.
+    fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool;
 }
 
 impl Pool {
     pub fn new(limit: u64) -> Pool {
-        Pool(Arc::new(Shared {
+        let shared = Shared {
             limit,
             held: AtomicU64::new(0),
             warm_bytes: AtomicU64::new(0),
@@ -56,12 +68,31 @@ impl Pool {
             keepers: Mutex::default(),
             snapshots: AtomicU64::new(0),
             copied: AtomicU64::new(0),
-        }))
+            relief: OnceLock::new(),
+        };
+        Pool { shared: Arc::new(shared), asks: true }
+    }
+
+    /// From now on `relief` is asked before the limit refuses anybody.
+    pub fn relieved_by(&self, relief: Arc<dyn Relief>) {
+        // The first one stays.
+        let _ = self.shared.relief.set(relief);
+    }
+
+    /// The same pool, for whoever can do without, or holds a lock that readers want: it asks nobody for relief.
+    pub(crate) fn unrelieved(&self) -> Pool {
+        Pool { asks: false, ..self.clone() }
+    }
+
+    /// Whether so many bytes are not in use, if need be when others have given some back.
+    pub fn make_room(&self, bytes: u64) -> bool {
+        let is_enough = || bytes <= self.room();
+        is_enough() || self.shared.relieve(bytes, &is_enough)
     }
 
     /// A frame of zeros.
     pub fn frame(&self, bytes: usize) -> Result<FrameRef, OutOfMemory> {
-        let (mut block, fresh) = self.0.take(bytes)?;
+        let (mut block, fresh) = self.shared.take(self.asks, bytes)?;
         if !fresh {
             block.fill(0);
         }
@@ -70,7 +101,7 @@ impl Pool {
 
     /// A frame of whatever bytes.
     pub(crate) fn any_frame(&self, bytes: usize) -> Result<FrameRef, OutOfMemory> {
-        let (block, _) = self.0.take(bytes)?;
+        let (block, _) = self.shared.take(self.asks, bytes)?;
         Ok(self.wrap(block))
     }
 
@@ -81,9 +112,9 @@ impl Pool {
 
     /// As [`Pool::copy`], by a function that copies from its second argument to its first.
     pub(crate) fn copy_by(&self, copy: fn(&mut [u8], &[u8]), of: &[u8]) -> Result<FrameRef, OutOfMemory> {
-        let (mut block, _) = self.0.take(of.len())?;
-        if let Err(refused) = self.0.cushioned() {
-            self.0.give_back(block);
+        let (mut block, _) = self.shared.take(self.asks, of.len())?;
+        if let Err(refused) = self.shared.cushioned() {
+            self.shared.give_back(block);
             return Err(refused);
         }
         copy(&mut block, of);
@@ -93,26 +124,26 @@ impl Pool {
 
     /// Whether the system has memory for small things yet; to be asked before some are made.
     pub(crate) fn cushioned(&self) -> Result<(), OutOfMemory> {
-        self.0.cushioned()
+        self.shared.cushioned()
     }
 
     fn wrap(&self, block: Block) -> FrameRef {
         let (start, bytes) = (block.start, block.bytes);
-        FrameRef { frame: Arc::new(Frame { block: Some(block), pool: self.0.clone() }), start, bytes }
+        FrameRef { frame: Arc::new(Frame { block: Some(block), pool: self.shared.clone() }), start, bytes }
     }
 
     /// A claim on the limit, at first of nothing, for memory that lies elsewhere.
     pub fn charge(&self) -> Charge {
-        Charge { pool: self.0.clone(), bytes: 0, warm: 0 }
+        Charge { pool: self.shared.clone(), asks: self.asks, bytes: 0, warm: 0 }
     }
 
     pub fn limit(&self) -> u64 {
-        self.0.limit
+        self.shared.limit
     }
 
     /// Bytes in use: frames and charges, without what merely waits to be used again.
     pub fn used(&self) -> u64 {
-        self.0.held.load(Ordering::Relaxed).saturating_sub(self.0.warm_bytes.load(Ordering::Relaxed))
+        self.shared.held.load(Ordering::Relaxed).saturating_sub(self.shared.warm_bytes.load(Ordering::Relaxed))
     }
 
     /// Bytes that are not in use.
@@ -122,37 +153,37 @@ impl Pool {
 
     /// Bytes copied so far because a snapshot shared them.
     pub fn copied(&self) -> u64 {
-        self.0.copied.load(Ordering::Relaxed)
+        self.shared.copied.load(Ordering::Relaxed)
     }
 
     /// Snapshots alive.
     pub fn snapshots(&self) -> u64 {
-        self.0.snapshots.load(Ordering::Relaxed)
+        self.shared.snapshots.load(Ordering::Relaxed)
     }
 
     /// Counts bytes that the system, or a mechanism outside the pool, copied because a snapshot shared them.
     pub fn count_copied(&self, bytes: u64) {
-        self.0.copied.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.copied.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Asks `keeper` from now on to give its warm memory back before the limit refuses anybody.
     pub(crate) fn may_cool(&self, keeper: Weak<dyn KeepsWarm>) {
-        let mut keepers = self.0.keepers.lock();
+        let mut keepers = self.shared.keepers.lock();
         keepers.retain(|keeper| keeper.strong_count() > 0);
         keepers.push(keeper);
     }
 
     /// Bytes that may yet be kept warm.
     pub(crate) fn room_for_warm(&self) -> u64 {
-        self.0.room_for_warm()
+        self.shared.room_for_warm()
     }
 
     pub(crate) fn snapshot_born(&self) {
-        self.0.snapshots.fetch_add(1, Ordering::Relaxed);
+        self.shared.snapshots.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn snapshot_died(&self) {
-        self.0.snapshots.fetch_sub(1, Ordering::Relaxed);
+        self.shared.snapshots.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -169,7 +200,7 @@ impl Shared {
 
     /// A block and whether it is all zeros. After a fresh one the cushion is still there; warm ones cost the system
     /// nothing, and looking for the cushion can make an allocator tidy up.
-    fn take(&self, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
+    fn take(&self, asks: bool, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
         if let Some(class) = class(bytes) {
             let mut warm = self.warm.lock();
             if let Some(block) = warm[class].pop() {
@@ -177,7 +208,7 @@ impl Shared {
                 return Ok((block, false));
             }
         }
-        self.reserve(bytes as u64)?;
+        self.reserve(asks, bytes as u64)?;
         match Block::new(bytes) {
             Some(block) if self.cushioned().is_ok() => Ok(block),
             _ => {
@@ -203,7 +234,7 @@ impl Shared {
         self.release(bytes);
     }
 
-    fn reserve(&self, bytes: u64) -> Result<(), OutOfMemory> {
+    fn reserve(&self, asks: bool, bytes: u64) -> Result<(), OutOfMemory> {
         let claim = || {
             let fits = |held: u64| held.checked_add(bytes).filter(|&sum| sum <= self.limit);
             self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
@@ -212,7 +243,15 @@ impl Shared {
             return Ok(());
         }
         self.cool();
-        if claim() { Ok(()) } else { Err(self.refusal(bytes)) }
+        let claim_cooled = || {
+            self.cool();
+            claim()
+        };
+        if claim() || (asks && self.relieve(bytes, &claim_cooled)) { Ok(()) } else { Err(self.refusal(bytes)) }
+    }
+
+    fn relieve(&self, bytes: u64, is_enough: &dyn Fn() -> bool) -> bool {
+        bytes <= self.limit && self.relief.get().is_some_and(|relief| relief.relieve(is_enough))
     }
 
     fn room_for_warm(&self) -> u64 {
@@ -355,6 +394,7 @@ pub(crate) trait KeepsWarm: Send + Sync {
 #[derive(Debug)]
 pub struct Charge {
     pool: Arc<Shared>,
+    asks: bool,
     bytes: u64,
     /// How many of the bytes are merely warm.
     warm: u64,
@@ -368,7 +408,7 @@ impl Charge {
     /// Changes the claim; on error it stays what it was.
     pub fn set(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
         if bytes > self.bytes {
-            self.pool.reserve(bytes - self.bytes)?;
+            self.pool.reserve(self.asks, bytes - self.bytes)?;
         } else {
             self.pool.release(self.bytes - bytes);
         }
@@ -479,9 +519,9 @@ mod tests {
             assert!(pool.frame(size).unwrap().iter().all(|&byte| byte == 0));
         }
         assert_eq!(pool.used(), 0);
-        assert!(pool.0.warm_bytes.load(Ordering::Relaxed) > 0);
+        assert!(pool.shared.warm_bytes.load(Ordering::Relaxed) > 0);
         pool.frame(1 << 20).unwrap();
-        assert_eq!(pool.0.warm_bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(pool.shared.warm_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl EpochRegion {
             return false;
         }
         let mut bases = runs.iter().map(|&run| self.frames[run].base.clone()).collect();
-        let Ok(copies) = Copiers::shared().copy(&mut bases, &self.pool) else { return false };
+        let Ok(copies) = Copiers::shared().copy(&mut bases, &self.pool.unrelieved()) else { return false };
         drop(bases);
         let mut retired = Vec::new();
         if retired.try_reserve_exact(runs.len()).is_err() {
