@@ -117,7 +117,7 @@ CREATE FUNCTION anker.engine_info(
     OUT lsn bigint, OUT lag_bytes bigint, OUT transactions_applied bigint, OUT changes_applied bigint,
     OUT queries_running bigint, OUT queries_served bigint, OUT queries_refused bigint, OUT queries_failed bigint,
     OUT queries_cancelled bigint, OUT spilled_bytes bigint, OUT fallbacks bigint, OUT fallback_reasons jsonb,
-    OUT restarts bigint, OUT commit_to_applied_us bigint[], OUT request_to_ready_us bigint[]
+    OUT restarts bigint, OUT commit_to_applied_us jsonb, OUT request_to_ready_us jsonb
 ) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL RESTRICTED
     AS 'MODULE_PATHNAME', 'engine_info_wrapper';
@@ -130,6 +130,13 @@ CREATE VIEW anker.engine AS
         request_to_ready_us
     FROM anker.engine_info();
 COMMENT ON VIEW anker.engine IS 'the columnar engine of this database';
+
+CREATE FUNCTION anker.latest_delays(
+    OUT transactions_applied bigint, OUT commit_to_applied_us bigint[], OUT request_to_ready_us bigint[]
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1
+    AS 'MODULE_PATHNAME', 'latest_delays_wrapper';
+COMMENT ON FUNCTION anker.latest_delays() IS 'the delays that percentiles in anker.engine are of, newest last';
 
 GRANT USAGE ON SCHEMA anker TO PUBLIC;
 GRANT SELECT ON anker.tables, anker.columns, anker.engine, anker.mirrored, anker.mirrored_parents TO PUBLIC;

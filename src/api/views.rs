@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use pgrx::JsonB;
 use pgrx::prelude::*;
+use protocol::delays::Percentiles;
 use protocol::frame::{self, Kind};
 use protocol::request::{Request, Status, TableStatus};
+use serde_json::json;
 
 use crate::client::{Engine, Received};
 use crate::layout;
@@ -152,17 +154,14 @@ fn engine_info() -> TableIterator<
         name!(fallbacks, Option<i64>),
         name!(fallback_reasons, Option<JsonB>),
         name!(restarts, Option<i64>),
-        name!(commit_to_applied_us, Option<Vec<i64>>),
-        name!(request_to_ready_us, Option<Vec<i64>>),
+        name!(commit_to_applied_us, Option<JsonB>),
+        name!(request_to_ready_us, Option<JsonB>),
     ),
 > {
     let database = session::database();
     let entry = shared::database(database);
     let engine = status(database);
     let of = |field: fn(&Status) -> u64| engine.as_ref().map(|e| field(e) as i64);
-    let times = |field: fn(&Status) -> &Vec<u64>| {
-        engine.as_ref().map(|e| field(e).iter().map(|&us| us as i64).collect::<Vec<i64>>())
-    };
     let pid = |pid: i32| (pid != 0).then_some(pid);
     let reason = entry.as_ref().map(|e| e.reason.as_str()).filter(|reason| !reason.is_empty());
     let lag = engine.as_ref().map(|e| wal::insert_position().saturating_sub(e.lsn) as i64);
@@ -193,8 +192,35 @@ fn engine_info() -> TableIterator<
         entry.map(|e| e.fallbacks as i64),
         entry.map(|e| fallback_reasons(&e)),
         entry.map(|e| e.restarts as i64),
-        times(|e| &e.commit_to_applied_us),
-        times(|e| &e.request_to_ready_us),
+        engine.as_ref().and_then(|e| percentiles(&e.commit_to_applied_us)),
+        engine.as_ref().and_then(|e| percentiles(&e.request_to_ready_us)),
+    ))
+}
+
+fn percentiles(delays: &[u64]) -> Option<JsonB> {
+    let Percentiles { count, p50, p90, p99, max } = Percentiles::of(delays)?;
+    Some(JsonB(json!({ "count": count, "p50": p50, "p90": p90, "p99": p99, "max": max })))
+}
+
+/// The delays that the percentiles are of: those of the latest transactions and of the latest requests.
+#[pg_extern]
+#[allow(clippy::type_complexity)]
+fn latest_delays() -> TableIterator<
+    'static,
+    (
+        name!(transactions_applied, Option<i64>),
+        name!(commit_to_applied_us, Option<Vec<i64>>),
+        name!(request_to_ready_us, Option<Vec<i64>>),
+    ),
+> {
+    let engine = status(session::database());
+    let delays = |field: fn(&Status) -> &Vec<u64>| {
+        engine.as_ref().map(|e| field(e).iter().map(|&us| us as i64).collect::<Vec<i64>>())
+    };
+    TableIterator::once((
+        engine.as_ref().map(|e| e.transactions_applied as i64),
+        delays(|e| &e.commit_to_applied_us),
+        delays(|e| &e.request_to_ready_us),
     ))
 }
 

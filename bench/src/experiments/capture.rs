@@ -197,8 +197,7 @@ struct Delays {
 
 impl Delays {
     fn now(client: &mut Client) -> Result<Delays> {
-        let sql = "SELECT commit_to_applied_us, request_to_ready_us FROM anker.engine \
-                   WHERE database::text = current_database()";
+        let sql = "SELECT commit_to_applied_us, request_to_ready_us FROM anker.latest_delays()";
         let row = client.query_one(sql, &[])?;
         let milliseconds = |column| {
             let values: Vec<i64> = row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();

@@ -12,6 +12,7 @@
 
 pub mod change;
 pub mod control;
+pub mod delays;
 pub mod frame;
 pub mod mechanism;
 pub mod request;

@@ -278,7 +278,7 @@ pub struct Status {
     pub queries_cancelled: u64,
     /// Bytes that queries have put on disk so far.
     pub spilled_bytes: u64,
-    /// Histograms are left to the client: the last values, newest last, at most 4096 of each.
+    /// The latest values, newest last, at most 4096 of each: see [`crate::delays`].
     pub commit_to_applied_us: Vec<u64>,
     pub request_to_ready_us: Vec<u64>,
     pub tables: Vec<TableStatus>,

@@ -71,7 +71,7 @@ fn notes(of: &str) -> Vec<String> {
     vec![
         of.to_owned(),
         "Client: what a transaction takes, for the session that asks for it. Apply: from its commit until the engine has it in \
-         its columns, as the engine tells (commit_to_applied_us of anker.engine). In PostgreSQL transactions run on the heap and \
+         its columns, as the engine tells (commit_to_applied_us of anker.latest_delays()). In PostgreSQL transactions run on the heap and \
          never touch a page of a snapshot; what a snapshot costs falls on the engine, which applies them."
             .into(),
         "Before, after: means of a quarter of the time between two injections before one, and of a tenth of it after one. \

@@ -259,8 +259,7 @@ impl Follower {
 
 /// How many transactions were applied so far, and the delays of the last ones.
 fn delays(client: &mut Client) -> Result<(i64, Vec<i64>)> {
-    let sql = "SELECT transactions_applied, commit_to_applied_us FROM anker.engine \
-               WHERE database::text = current_database()";
+    let sql = "SELECT transactions_applied, commit_to_applied_us FROM anker.latest_delays()";
     let row = client.query_one(sql, &[])?;
     Ok((row.get::<_, Option<i64>>(0).unwrap_or(0), row.get::<_, Option<Vec<i64>>>(1).unwrap_or_default()))
 }
