@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 
-use pg::error::Error;
 use pgrx::prelude::*;
 
 mod api;
@@ -26,12 +25,11 @@ mod verifying;
 pub extern "C-unwind" fn _PG_init() {
     forbid_backtraces();
     if !pg::session::is_preloading() {
-        Error::new(
-            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "pg_anker must be loaded when the server starts",
-        )
-        .hint("Add pg_anker to shared_preload_libraries in postgresql.conf and restart the server.")
-        .raise();
+        // The setting may have been taken away, or a standby lacks it. Flagged queries run on the heap then, and the
+        // list of mirrored tables can be edited.
+        return if pg::session::is_creating_extension() {
+            api::require_library()
+        };
     }
     settings::init();
     shared::init();

@@ -2,6 +2,8 @@
 //!
 //! Two hash tables, each under a lightweight lock: databases that are (to be) mirrored, and their tables. Everything
 //! here is advice for routing and for the views; whether a query may be served is decided by the engine.
+//!
+//! None of it is there if the server was started without the library: then nothing is mirrored.
 
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
@@ -24,6 +26,9 @@ const REASON_BYTES: usize = 192;
 static DATABASES: Map<Database> = Map::new(c"pg_anker databases");
 static TABLES: Map<Table> = Map::new(c"pg_anker tables");
 static GLOBALS: AtomicPtr<Globals> = AtomicPtr::new(ptr::null_mut());
+
+/// Why nothing is mirrored on a server that was started without the library.
+pub const NOT_LOADED: &str = "pg_anker is not in shared_preload_libraries";
 
 /// State that exists once per server.
 struct Globals {
@@ -70,8 +75,15 @@ unsafe extern "C-unwind" fn startup() {
     TABLES.create();
 }
 
+/// Whether the server was started with the library.
+pub fn is_there() -> bool {
+    !GLOBALS.load(Ordering::Relaxed).is_null()
+}
+
+/// Only where [`is_there`].
 fn globals() -> &'static Globals {
-    // SAFETY: set at the start of the server, before any process that could call this.
+    assert!(is_there(), "{NOT_LOADED}");
+    // SAFETY: not null: set at the start of the server, before any process that could call this.
     unsafe { &*GLOBALS.load(Ordering::Relaxed) }
 }
 
@@ -413,6 +425,7 @@ pub fn wake_worker(database: pg_sys::Oid) {
 pub fn why_not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> reason::Reason {
     let name = relation_name(relid);
     Why::NotMirrored.of(match self::database(database) {
+        _ if !is_there() => format!("table \"{name}\" is not mirrored: {NOT_LOADED}"),
         _ if !wal::is_logical() => format!("table \"{name}\" is not mirrored: {}", wal::NOT_LOGICAL),
         Some(d) if !matches!(d.state, DatabaseState::Idle | DatabaseState::Running) => {
             let why = if d.reason.as_str().is_empty() { d.state.name() } else { d.reason.as_str() };

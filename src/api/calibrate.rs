@@ -11,6 +11,7 @@ use pgrx::spi::SpiClient;
 use route::{Observed, Work, fit};
 use serde_json::Value;
 
+use super::require_library;
 use crate::pg::error::Error;
 use crate::pg::session;
 use crate::pg::transaction;
@@ -35,6 +36,7 @@ fn calibrate(
     'static,
     (name!(setting, String), name!(current, f64), name!(measured, Option<f64>), name!(statement, Option<String>)),
 > {
+    require_library();
     if max_rows < FEWEST_ROWS {
         Error::new(
             PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,

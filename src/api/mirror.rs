@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 use pgrx::spi::Spi;
 use pgrx::{AllocatedByPostgres, PgXactCallbackEvent};
 
-use super::partitions;
+use super::{partitions, require_library};
 use crate::layout::{self, NotMirrorable};
 use crate::load;
 use crate::pg::catalog::{self, relation_name};
@@ -66,6 +66,10 @@ fn unmirror(relation: pg_sys::Oid) {
 fn mirrored_changed<'a>(
     _trigger: &'a PgTrigger<'a>,
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, std::convert::Infallible> {
+    // A server without the library has nobody to wake: the list is read when one is started with it.
+    if !shared::is_there() {
+        return Ok(None);
+    }
     let database = session::database();
     pgrx::register_xact_callback(PgXactCallbackEvent::Commit, move || {
         shared::want(database);
@@ -77,6 +81,7 @@ fn mirrored_changed<'a>(
 /// True once the table's mirror serves queries; false if the time is over first.
 #[pg_extern]
 fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
+    require_library();
     // Somebody may have them locked for longer than the time that is given.
     let parts = partitions::parts(relation, Lock::None).unwrap_or_else(|| vec![relation]);
     parts.iter().for_each(|part| check_listed(*part));
@@ -121,6 +126,7 @@ fn check_listed(relation: pg_sys::Oid) {
 
 /// Checks the settings that the whole server must have for anything to be mirrored.
 fn check_server() {
+    require_library();
     if session::in_recovery() {
         report(
             PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,

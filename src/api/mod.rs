@@ -9,8 +9,25 @@ mod query;
 mod verify;
 mod views;
 
+use pgrx::prelude::*;
+
+use crate::pg::error::Error;
+use crate::shared;
+
 /// Called while the library is preloaded.
 pub fn init() {
     dropped::install();
     partitions::install();
+}
+
+/// An error if the server was started without the library.
+pub fn require_library() {
+    if !shared::is_there() {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "pg_anker must be loaded when the server starts",
+        )
+        .hint("Add pg_anker to shared_preload_libraries in postgresql.conf and restart the server.")
+        .raise();
+    }
 }

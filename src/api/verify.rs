@@ -11,7 +11,7 @@ use std::ptr;
 
 use pgrx::prelude::*;
 
-use super::partitions;
+use super::{partitions, require_library};
 use crate::layout;
 use crate::pg::catalog::relation_name;
 use crate::pg::error::Error;
@@ -40,6 +40,7 @@ enum Side {
 /// Compares a table with its mirror; a table with parts, all of them.
 #[pg_extern]
 fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String), name!(row_data, String))> {
+    require_library();
     let tables = partitions::parts(relation, Lock::Read).unwrap_or_else(|| vec![relation]);
     tables.iter().for_each(|table| check_state(*table));
     TableIterator::new(tables.into_iter().flat_map(differences).collect::<Vec<_>>())

@@ -81,7 +81,7 @@ fn table_row(
 ) -> TableRow {
     let reason = match table {
         Some(table) if table.state == TableState::Live || !table.reason.as_str().is_empty() => table.reason.as_str(),
-        None if shared::room_for_tables() == 0 => NO_ROOM,
+        None if shared::is_there() && shared::room_for_tables() == 0 => NO_ROOM,
         _ => unfollowed,
     };
     (
@@ -101,6 +101,9 @@ fn table_row(
 
 /// While a database has no worker that decodes, its tables wait for the same as it does.
 fn why_nothing_is_followed(database: pg_sys::Oid) -> Option<String> {
+    if !shared::is_there() {
+        return Some(shared::NOT_LOADED.into());
+    }
     if !wal::is_logical() {
         return Some(wal::NOT_LOGICAL.into());
     }
@@ -163,7 +166,10 @@ fn engine_info() -> TableIterator<
     let engine = status(database);
     let of = |field: fn(&Status) -> u64| engine.as_ref().map(|e| field(e) as i64);
     let pid = |pid: i32| (pid != 0).then_some(pid);
-    let reason = entry.as_ref().map(|e| e.reason.as_str()).filter(|reason| !reason.is_empty());
+    let reason = match shared::is_there() {
+        true => entry.as_ref().map(|e| e.reason.as_str()).filter(|reason| !reason.is_empty()),
+        false => Some(shared::NOT_LOADED),
+    };
     let lag = engine.as_ref().map(|e| wal::insert_position().saturating_sub(e.lsn) as i64);
     TableIterator::once((
         catalog::database_name(database),

@@ -83,6 +83,11 @@ pub fn is_preloading() -> bool {
     variable!(process_shared_preload_libraries_in_progress)
 }
 
+/// Whether CREATE or ALTER EXTENSION runs a script, other than one that restores what pg_upgrade has found.
+pub fn is_creating_extension() -> bool {
+    variable!(creating_extension) && !variable!(IsBinaryUpgrade)
+}
+
 /// Whether the transaction is serializable and has to be watched. A read-only one need not be if its snapshot is
 /// known to be safe: then no writer runs beside it.
 pub fn must_be_serialized() -> bool {

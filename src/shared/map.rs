@@ -62,33 +62,39 @@ impl<E: Entry> Map<E> {
     }
 
     pub fn get(&self, key: E::Key) -> Option<E> {
-        self.lock(pg_sys::LWLockMode::LW_SHARED).entry(key, None).copied()
+        self.lock(pg_sys::LWLockMode::LW_SHARED)?.entry(key, None).copied()
     }
 
     /// Changes an entry that is there.
     pub fn change<T>(&self, key: E::Key, change: impl FnOnce(&mut E) -> T) -> Option<T> {
-        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE).entry(key, None).map(change)
+        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE)?.entry(key, None).map(change)
     }
 
     /// Changes an entry, which is made if it is not there. `None`: there is no place for it.
     pub fn change_or_insert<T>(&self, new: E, change: impl FnOnce(&mut E) -> T) -> Option<T> {
-        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE).entry(new.key(), Some(new)).map(change)
+        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE)?.entry(new.key(), Some(new)).map(change)
     }
 
     pub fn remove(&self, key: E::Key) {
-        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE).search(key, pg_sys::HASHACTION::HASH_REMOVE);
+        if let Some(guard) = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE) {
+            guard.search(key, pg_sys::HASHACTION::HASH_REMOVE);
+        }
     }
 
     pub fn for_each(&self, mut visit: impl FnMut(&E)) {
-        self.lock(pg_sys::LWLockMode::LW_SHARED).scan(|entry| visit(entry));
+        if let Some(guard) = self.lock(pg_sys::LWLockMode::LW_SHARED) {
+            guard.scan(|entry| visit(entry));
+        }
     }
 
     pub fn for_each_mut(&self, visit: impl FnMut(&mut E)) {
-        self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE).scan(visit);
+        if let Some(guard) = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE) {
+            guard.scan(visit);
+        }
     }
 
     pub fn retain(&self, mut keep: impl FnMut(&E) -> bool) {
-        let guard = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE);
+        let Some(guard) = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE) else { return };
         guard.scan(|entry| {
             if !keep(entry) {
                 // A scan may delete what it stands at.
@@ -99,8 +105,12 @@ impl<E: Entry> Map<E> {
 
     /// How many more entries there is a place for. Others may be quicker to take it.
     pub fn room(&self) -> usize {
+        let table = self.table();
+        if table.is_null() {
+            return 0;
+        }
         // SAFETY: reads one number.
-        let used = unsafe { pg_sys::hash_get_num_entries(self.table()) };
+        let used = unsafe { pg_sys::hash_get_num_entries(table) };
         self.places.load(Ordering::Relaxed).saturating_sub(used as usize)
     }
 
@@ -108,11 +118,15 @@ impl<E: Entry> Map<E> {
         self.table.load(Ordering::Relaxed)
     }
 
-    fn lock(&self, mode: pg_sys::LWLockMode::Type) -> Guard<'_, E> {
+    /// `None`: the server was started without the library, and there is no such table.
+    fn lock(&self, mode: pg_sys::LWLockMode::Type) -> Option<Guard<'_, E>> {
         let lock = self.lock.load(Ordering::Relaxed);
+        if lock.is_null() {
+            return None;
+        }
         // SAFETY: a lock of ours in shared memory; what is done under it raises no error.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
-        Guard { map: self, lock }
+        Some(Guard { map: self, lock })
     }
 }
 

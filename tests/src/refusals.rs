@@ -20,6 +20,7 @@ tests![
     route_and_fallback,
     tables_that_cannot_be_mirrored,
     missing_preload,
+    a_server_that_is_started_without_the_library,
     wrong_wal_level,
     a_database_without_the_extension,
     other_encodings_and_collations,
@@ -284,21 +285,66 @@ fn missing_preload(context: &Context) -> Result<()> {
     };
     let said = message(&mut client, "CREATE EXTENSION pg_anker")?;
     ensure!(said.contains("shared_preload_libraries"), "CREATE EXTENSION says: {said}");
-
-    // With the extension created earlier, and a server that was then started without it.
-    let (cluster, mut client) = context.anker()?;
-    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
-    anker::mirror(&mut client, &["t"], LIVE)?;
-    drop(client);
-    let conf = cluster.data().join("postgresql.conf");
-    let text = std::fs::read_to_string(&conf)?;
-    std::fs::write(&conf, text + "shared_preload_libraries = ''\n")?;
-    cluster.restart()?;
-    let mut client = cluster.connect()?;
-    client.batch_execute("INSERT INTO t VALUES (1); SELECT count(*) FROM t")?;
-    let said = message(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?;
-    ensure!(said.contains("shared_preload_libraries"), "a flagged query says: {said}");
     Ok(())
+}
+
+/// Taken out of the settings the library is out of the way: after a crash, or on a standby that has no use for it.
+fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE t (id integer PRIMARY KEY); CREATE TABLE gone (id integer PRIMARY KEY); INSERT INTO t VALUES (1);
+         CREATE TABLE parts (id integer PRIMARY KEY) PARTITION BY LIST (id); CREATE TABLE part PARTITION OF parts FOR VALUES IN (1);
+         CREATE TABLE later (id integer PRIMARY KEY); CREATE VIEW flagged AS SELECT count(*) FROM t WHERE anker.olap()",
+    )?;
+    anker::mirror(&mut client, &["t", "gone", "parts"], LIVE)?;
+    drop(client);
+    let with_library = |names: &str| -> Result<Client> {
+        // The last line of a name wins.
+        let conf = cluster.data().join("postgresql.conf");
+        let settings = std::fs::read_to_string(&conf)? + &format!("shared_preload_libraries = '{names}'\n");
+        std::fs::write(&conf, settings)?;
+        cluster.restart()?;
+        cluster.connect()
+    };
+    let mut client = with_library("")?;
+    let rows = |client: &mut Client, sql: &str| anker::text_rows(client, sql).map_err(|e| format!("{sql}: {e}"));
+    client.batch_execute("INSERT INTO t VALUES (2)")?;
+    ensure!(rows(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")? == ["2"], "a flagged query");
+    ensure!(rows(&mut client, "SELECT * FROM flagged")? == ["2"], "a view with the flag");
+    client.batch_execute("PREPARE p AS SELECT id FROM t WHERE anker.olap() ORDER BY id; EXECUTE p; EXECUTE p")?;
+
+    // The views say why there is nothing to see.
+    for (view, shown) in [("tables", 3), ("engine", 1), ("columns", 3)] {
+        let reasons = rows(&mut client, &format!("SELECT reason FROM anker.{view}"))?;
+        let tells = reasons.iter().all(|reason| reason.contains("shared_preload_libraries"));
+        ensure!(tells && reasons.len() == shown, "anker.{view} says {reasons:?}");
+    }
+    // What cannot be done says what to do.
+    for sql in [
+        "SELECT anker.mirror('later')",
+        "SELECT anker.wait_for_mirror('t')",
+        "SELECT anker.verify('t')",
+        "SELECT anker.calibrate()",
+    ] {
+        let error = client.batch_execute(sql).err().ok_or(format!("{sql} worked"))?;
+        let hint = error.as_db_error().and_then(|db| db.hint()).unwrap_or_default();
+        ensure!(hint.contains("shared_preload_libraries"), "{sql}: {}", bench::describe(&error));
+    }
+    // The list is edited, dumped tables are restored into it, and tables come and go.
+    client.batch_execute(
+        "SELECT anker.unmirror('t'); SELECT anker.unmirror('parts'); INSERT INTO anker.mirrored VALUES ('later'); DROP TABLE gone;
+         ALTER TABLE later ADD COLUMN x text; TRUNCATE t",
+    )?;
+    client.batch_execute("LOAD 'pg_anker'; CREATE TABLE other (id integer)")?;
+    drop(client);
+
+    let mut client = with_library("pg_anker")?;
+    anker::wait_live(&mut client, "later", LIVE)?;
+    let listed = rows(&mut client, "SELECT relation FROM anker.tables")?;
+    ensure!(listed == ["later"], "mirrored again: {listed:?}");
+    engine(&mut client, "SELECT count(x) FROM later WHERE anker.olap()")?;
+    drop(client);
+    with_library("")?.batch_execute("DROP EXTENSION pg_anker CASCADE; DROP TABLE t").map_err(Into::into)
 }
 
 fn wrong_wal_level(context: &Context) -> Result<()> {
