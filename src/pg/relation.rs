@@ -289,10 +289,16 @@ pub fn has_children(relation: pg_sys::Oid) -> bool {
     }
 }
 
-/// The relation, which is locked, and all that inherit from it, which are locked in the same way. Without partitioned
-/// ones, which have no rows of their own.
+/// The relation, which is locked, and all that inherit from it, which are locked in the same way. Left out are
+/// partitioned ones, which have no rows of their own, and temporary ones of other sessions, whose rows no query of this
+/// one reads.
 pub fn family(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
-    let has_rows = |class: &pg_sys::FormData_pg_class| class.relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE;
+    let has_rows = |class: &pg_sys::FormData_pg_class| {
+        let is_temporary = class.relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
+        // SAFETY: looks up the session's own schema.
+        let is_of_others = is_temporary && !unsafe { pg_sys::isTempOrTempToastNamespace(class.relnamespace) };
+        class.relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE && !is_of_others
+    };
     inheritors(relation, lock).into_iter().filter(|relid| catalog::class(*relid, has_rows) == Some(true)).collect()
 }
 

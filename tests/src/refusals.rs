@@ -21,6 +21,7 @@ tests![
     tables_that_cannot_be_mirrored,
     missing_preload,
     a_server_that_is_started_without_the_library,
+    a_temporary_child_of_another_session_is_nobody_elses,
     wrong_wal_level,
     a_database_without_the_extension,
     other_encodings_and_collations,
@@ -345,6 +346,28 @@ fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()>
     engine(&mut client, "SELECT count(x) FROM later WHERE anker.olap()")?;
     drop(client);
     with_library("")?.batch_execute("DROP EXTENSION pg_anker CASCADE; DROP TABLE t").map_err(Into::into)
+}
+
+/// No query of another session reads its rows.
+fn a_temporary_child_of_another_session_is_nobody_elses(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE parent (id integer PRIMARY KEY); CREATE TABLE child (PRIMARY KEY (id)) INHERITS (parent);
+         INSERT INTO parent VALUES (1); INSERT INTO child VALUES (2)",
+    )?;
+    let mut other = cluster.connect()?;
+    other.batch_execute("CREATE TEMP TABLE own () INHERITS (parent); INSERT INTO own VALUES (3)")?;
+    anker::mirror(&mut client, &["parent"], LIVE)?;
+    let sql = "SELECT count(*), sum(id) FROM parent WHERE anker.olap()";
+    engine(&mut client, sql)?;
+    ensure!(anker::text_rows(&mut client, sql)? == ["2|3"], "another session's rows");
+    heap(&mut other, sql, "not mirrored")?;
+    ensure!(anker::text_rows(&mut other, sql)? == ["3|6"], "the session's own rows");
+    // A plan that is kept is for the children of its time.
+    client.batch_execute(&format!("PREPARE p AS {sql}"))?;
+    client.batch_execute("EXECUTE p; CREATE TEMP TABLE mine () INHERITS (parent); INSERT INTO mine VALUES (10)")?;
+    ensure!(anker::text_rows(&mut client, "EXECUTE p")? == ["3|13"], "a child of the session's own is left out");
+    Ok(())
 }
 
 fn wrong_wal_level(context: &Context) -> Result<()> {
