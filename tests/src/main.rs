@@ -11,6 +11,7 @@
 mod answers;
 mod auto;
 mod backups;
+mod casts;
 mod chaos;
 mod chunks;
 mod columns;
@@ -69,6 +70,7 @@ fn main() -> std::process::ExitCode {
         ("generated", generated::TESTS),
         ("chunks", chunks::TESTS),
         ("columns", columns::TESTS),
+        ("casts", casts::TESTS),
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
         ("delivery", delivery::TESTS),

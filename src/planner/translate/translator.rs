@@ -359,8 +359,7 @@ impl<'a> Translator<'a> {
         } else if let Some(op) = node.cast::<pg_sys::OpExpr>() {
             self.operator(op)
         } else if let Some(call) = node.cast::<pg_sys::FuncExpr>() {
-            let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
-            self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))
+            self.function_call(call)
         } else if let Some(logic) = node.cast::<pg_sys::BoolExpr>() {
             self.logic(logic, ask)
         } else if let Some(test) = node.cast::<pg_sys::NullTest>() {
@@ -417,6 +416,14 @@ impl<'a> Translator<'a> {
         }
     }
 
+    /// A call of a function. That of a cast may return another type, of which the cast's own only has the bytes:
+    /// `smallint::oid` is `int4(smallint)`.
+    fn function_call(&mut self, call: &'a pg_sys::FuncExpr) -> Attempt<Typed> {
+        let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
+        let result = self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))?;
+        if is_value_of(&result, call.funcresulttype) { Ok(result) } else { Err(type_reason(call.funcresulttype)) }
+    }
+
     fn logic(&mut self, logic: &'a pg_sys::BoolExpr, ask: Ask) -> Attempt<Typed> {
         // NOT makes true of false, but null of null.
         let is_not = logic.boolop == pg_sys::BoolExprType::NOT_EXPR;
@@ -444,12 +451,7 @@ impl<'a> Translator<'a> {
     /// Between text and varchar, a domain and its type, and collations: the bytes are the same, and what they mean.
     fn relabelled(&mut self, relabel: &'a pg_sys::RelabelType) -> Attempt<Typed> {
         let arg = self.expression(self.tree.required(relabel.arg))?;
-        let same = match value::type_of(relabel.resulttype) {
-            Some(Type::Decimal128 { .. }) => matches!(arg.ty.kind(), Kind::Decimal | Kind::Numeric),
-            Some(ty) => arg.ty == ty,
-            None => arg.ty == Type::Opaque,
-        };
-        if same { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
+        if is_value_of(&arg, relabel.resulttype) { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
     }
 
     /// Columns, aggregates and the like at this node or below.
@@ -566,6 +568,15 @@ pub fn constant_literal(constant: &pg_sys::Const) -> Attempt<Typed> {
         return Ok(exact(Expr::Literal { ty, value: Some(Literal::Decimal(value)) }, ty));
     }
     Ok(exact(Expr::Literal { ty, value: Some(literal(ty)?) }, ty))
+}
+
+/// Whether what the engine computes means the same as a value of an SQL type.
+fn is_value_of(typed: &Typed, sql_type: pg_sys::Oid) -> bool {
+    match value::type_of(sql_type) {
+        Some(Type::Decimal128 { .. }) => matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric),
+        Some(ty) => typed.ty == ty,
+        None => typed.ty == Type::Opaque,
+    }
 }
 
 /// Whether it stands for a column of a subquery that something is compared with.
