@@ -188,7 +188,7 @@ impl Drop for Server {
     }
 }
 
-fn pg_config(option: &str) -> Result<PathBuf> {
+pub fn pg_config(option: &str) -> Result<PathBuf> {
     let program = std::env::var("PGRX_PG_CONFIG_PATH").unwrap_or_else(|_| DEFAULT_PG_CONFIG.into());
     Ok(run(Command::new(program).arg(option))?.trim().into())
 }

@@ -545,9 +545,9 @@ impl Child {
                 None => pg_sys::ExecEndNode(self.state),
                 Some(statement) => {
                     if (*(*statement).estate).es_top_eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 == 0 {
-                        pg_sys::standard_ExecutorFinish(statement);
+                        pg_sys::ExecutorFinish(statement);
                     }
-                    pg_sys::standard_ExecutorEnd(statement);
+                    pg_sys::ExecutorEnd(statement);
                     pg_sys::FreeQueryDesc(statement);
                 }
             }

@@ -124,7 +124,7 @@ impl Place<'_> {
                         environment,
                         estate.es_instrument,
                     );
-                    symbols::standard_ExecutorStart(statement, flags.bits());
+                    symbols::ExecutorStart(statement, flags.bits());
                     if may_be_parallel && (*plan).parallelModeNeeded {
                         symbols::EnterParallelMode();
                         (*(*statement).estate).es_use_parallel_mode = true;

@@ -90,7 +90,7 @@ unsafe extern "C-unwind" {
         environment: *mut pg_sys::QueryEnvironment,
         instrument: c_int,
     ) -> *mut pg_sys::QueryDesc;
-    pub(super) fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
+    pub(super) fn ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
     pub(super) fn PushActiveSnapshot(snapshot: pg_sys::Snapshot);
     pub(super) safe fn PopActiveSnapshot();
     pub(super) safe fn EnterParallelMode();

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_void};
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
@@ -32,13 +32,15 @@ use crate::spec::{from_node, to_node};
 /// they are there.
 const BAD_ESTIMATE: f64 = 4.0;
 
+/// An option of planning, beside the server's own: the query is to be planned for the heap. Neither the server nor
+/// others have one of this number, and they hand on what they are given.
+const FOR_HEAP: i32 = 1 << 30;
+
 /// The function that stands for the engine's rows in the query above it.
 static PLACEHOLDER: OwnFunction = OwnFunction::named(c"engine_result");
 
 static mut PREVIOUS: pg_sys::planner_hook_type = None;
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// A query on its way through the hooks that come before ours.
-static FOR_HEAP: AtomicPtr<pg_sys::Query> = AtomicPtr::new(std::ptr::null_mut());
 
 pub fn init() {
     if !INSTALLED.swap(true, Ordering::Relaxed) {
@@ -61,9 +63,8 @@ unsafe extern "C-unwind" fn plan_query(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
     unsafe {
-        if std::ptr::eq(query, FOR_HEAP.load(Ordering::Relaxed)) {
-            FOR_HEAP.store(std::ptr::null_mut(), Ordering::Relaxed);
-            return planner()(query, source, options, params);
+        if options & FOR_HEAP != 0 {
+            return planner()(query, source, options & !FOR_HEAP, params);
         }
         let asked = copy_if_asked(query, source, options, params);
         let refusal = match asked.can_wait {
@@ -93,9 +94,26 @@ pub unsafe extern "C-unwind" fn plan_for_heap(
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
-    FOR_HEAP.store(query, Ordering::Relaxed);
     // SAFETY: the caller has what the planner takes, and nothing that an error would have to drop.
-    unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options, params) }
+    unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options | FOR_HEAP, params) }
+}
+
+/// Plans a query that was made of a part of another one, which is what others count.
+///
+/// # Safety
+///
+/// As for [`plan_for_heap`].
+unsafe extern "C-unwind" fn plan_part(
+    query: *mut pg_sys::Query,
+    source: *const c_char,
+    options: i32,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: the query is the caller's own, and the rest as above.
+    unsafe {
+        (*query).queryId = 0;
+        plan_for_heap(query, source, options, params)
+    }
 }
 
 /// PostgreSQL's planner, or the hook that was there before ours.
@@ -257,7 +275,7 @@ unsafe extern "C-unwind" fn with_choice(
                 if is_insert {
                     insert::rows_of(query, &**insert::source(heap))?;
                 }
-                analytic(query, symbols::standard_planner, source, options, params)
+                analytic(query, plan_part, source, options, params)
             })),
         };
         match side {
@@ -296,7 +314,8 @@ unsafe fn by_cost_of_both(
     }
 }
 
-/// The engine's side of the plan; `planner` is for what is above the engine.
+/// The engine's side of the plan; `planner` is for what is above the engine. All that is planned here goes through the
+/// hooks of others: those within planning rely on what their planner hook has made.
 ///
 /// # Safety
 ///
@@ -332,14 +351,15 @@ unsafe fn planned(
     // SAFETY: a new query, whose relations the original one has locked.
     unsafe {
         let copy = pg_sys::copyObjectImpl(sent.query().cast()).cast();
-        let statement = pg_sys::standard_planner(sent.query(), source, 0, params);
+        let query = sent.query();
+        let statement = pg_guard_ffi_boundary(|| plan_part(query, source, 0, params));
         let plan = &*(*statement).planTree;
         let bytes = plan.plan_rows * f64::from(plan.plan_width.max(8));
         let limit = f64::from(settings::MAX_SENT_KB.get()) * 1024.0;
         if bytes > limit * BAD_ESTIMATE {
             return Err(sent.too_many());
         }
-        match attempt(AssertUnwindSafe(|| analytic(copy, symbols::standard_planner, source, 0, params))) {
+        match attempt(AssertUnwindSafe(|| analytic(copy, plan_part, source, 0, params))) {
             Ok(side) if ROUTE.get() == Route::Auto => Ok(by_cost_of_both(statement, side, 0, false)),
             Ok(side) => Ok(nodes::with_engine(statement, side, 0, None)),
             Err(_) => Ok(statement),

@@ -11,6 +11,7 @@
 mod answers;
 mod auto;
 mod backups;
+mod beside;
 mod casts;
 mod chaos;
 mod chunks;
@@ -84,6 +85,7 @@ fn main() -> std::process::ExitCode {
         ("errors", errors::TESTS),
         ("explain", explain::TESTS),
         ("unplanned", unplanned::TESTS),
+        ("beside", beside::TESTS),
         ("wide", wide::TESTS),
         ("spilling", spilling::TESTS),
         ("shares", shares::TESTS),

@@ -1,0 +1,109 @@
+//! pg_anker beside other libraries with hooks. Each hook is called for every query that is planned and every statement
+//! that is started, the parts that pg_anker makes among them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use bench::cluster::{Cluster, Options};
+use bench::server::{pg_config, run};
+use bench::{Result, anker};
+use postgres::Client;
+
+use crate::flagged::{Answer, ask, compare};
+use crate::runner::{Context, ensure, tests};
+use crate::unplanned::Lagging;
+
+tests![hooks_of_others_are_called_for_every_part_of_a_query];
+
+const LIVE: std::time::Duration = std::time::Duration::from_secs(60);
+
+const TABLES: &str = "
+    CREATE TABLE t (id integer PRIMARY KEY, g integer, n numeric);
+    INSERT INTO t SELECT i, i % 5, i / 4.0 FROM generate_series(1, 4000) i;
+    CREATE TABLE small (k integer PRIMARY KEY, label text);
+    INSERT INTO small SELECT i, 'label ' || i FROM generate_series(0, 9) i;
+    CREATE VIEW both_of AS SELECT t.id, label FROM t JOIN small ON k = g;
+    CREATE TABLE kept (a bigint);
+    ANALYZE";
+
+const QUERIES: [&str; 14] = [
+    "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY g",
+    "SELECT label, count(*) FROM t JOIN small ON k = g WHERE anker.olap() GROUP BY label",
+    "SELECT count(*) FROM t LEFT JOIN (small a JOIN small b USING (k)) ON k = g WHERE anker.olap()",
+    "SELECT count(*) FROM t WHERE g IN (SELECT k FROM small WHERE label > 'label 2') AND anker.olap()",
+    "SELECT count(*), (SELECT max(label) FROM small) FROM t WHERE anker.olap()",
+    "SELECT count(*) FROM t, generate_series(1, 3) s WHERE s = g AND anker.olap()",
+    "SELECT count(*) FROM t, (SELECT k, array_agg(label) a FROM small GROUP BY k ORDER BY k) s WHERE k = g AND anker.olap()",
+    // What is sent reads a mirrored table itself.
+    "SELECT count(*) FROM t, (SELECT g, xmlagg(NULL) x FROM t GROUP BY g) s WHERE s.g = t.g AND anker.olap()",
+    "SELECT label, count(*) FROM both_of WHERE anker.olap() GROUP BY label ORDER BY 2, 1 LIMIT 3",
+    "WITH s AS MATERIALIZED (SELECT k FROM small) SELECT count(*) FROM t JOIN s ON k = g WHERE anker.olap()",
+    "SELECT id, rank() OVER (PARTITION BY g ORDER BY n) FROM t WHERE id < 50 AND anker.olap() ORDER BY 1",
+    "SELECT DISTINCT ON (g) g, label FROM t JOIN small ON k = g WHERE anker.olap() ORDER BY g, id",
+    "SELECT count(*) FROM t WHERE id / (g - g) > 1 AND anker.olap()",
+    "SELECT count(*) FROM t JOIN small ON k = g WHERE 1 / (k - k) > 1 AND anker.olap()",
+];
+
+fn hooks_of_others_are_called_for_every_part_of_a_query(context: &Context) -> Result<()> {
+    let library = built(context.home())?;
+    for libraries in [format!("{}, pg_anker", library.display()), format!("pg_anker, {}", library.display())] {
+        let cluster = context.cluster_with(&Options::default().set("shared_preload_libraries", &libraries))?;
+        let mut client = cluster.connect()?;
+        anker::create_extension(&mut client)?;
+        client.batch_execute(TABLES)?;
+        anker::mirror(&mut client, &["t"], LIVE)?;
+        for route in ["hint", "auto", "prefer"] {
+            client.batch_execute(&format!("SET anker.route = {route}"))?;
+            all_kinds_of_statements(&mut client).map_err(|e| format!("{libraries}, {route}: {e}"))?;
+        }
+        refused_at_the_first_row(&cluster, &mut client).map_err(|e| format!("{libraries}: {e}"))?;
+        let log = cluster.log();
+        ensure!(!log.contains("past the hooks"), "{libraries}: something went past the hooks, see the log");
+    }
+    Ok(())
+}
+
+fn all_kinds_of_statements(client: &mut Client) -> Result<()> {
+    for sql in QUERIES {
+        compare(client, sql, false)?;
+        ask(client, &format!("EXPLAIN (ANALYZE, COSTS off) {sql}"))?;
+        ask(client, &format!("PREPARE p AS {sql}"))?;
+        (0..2).try_for_each(|_| ask(client, "EXECUTE p").map(drop))?;
+        client.batch_execute("DEALLOCATE p; BEGIN")?;
+        ask(client, &format!("DECLARE c SCROLL CURSOR FOR {sql}; FETCH 3 FROM c; FETCH PRIOR FROM c"))?;
+        client.batch_execute("ROLLBACK")?;
+    }
+    let inserted = ask(client, "INSERT INTO kept SELECT count(*) FROM t JOIN small ON k = g WHERE anker.olap()")?;
+    ensure!(matches!(inserted, Answer::Rows(_)), "INSERT: {inserted:?}");
+    // A transaction that has written is answered by the heap, of the rows of a table that is sent along alone.
+    for written in ["UPDATE t SET g = g WHERE id = 1", "UPDATE small SET label = label"] {
+        client.batch_execute(&format!("BEGIN; {written}"))?;
+        compare(client, QUERIES[1], false)?;
+        client.batch_execute("ROLLBACK")?;
+    }
+    Ok(())
+}
+
+/// The heap's plan is made, and started, while another statement runs.
+fn refused_at_the_first_row(cluster: &Arc<Cluster>, client: &mut Client) -> Result<()> {
+    client.batch_execute("SET anker.route = hint")?;
+    let lagging = Lagging::start(cluster, client)?;
+    let before = anker::counter(client, "fallbacks")?;
+    QUERIES.iter().try_for_each(|sql| compare(client, sql, false).map(drop))?;
+    let refused = anker::counter(client, "fallbacks")? - before;
+    drop(lagging);
+    ensure!(refused >= QUERIES.len() as i64 - 2, "no more than {refused} queries were refused");
+    Ok(())
+}
+
+/// The library, built against the server's headers.
+fn built(directory: &Path) -> Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("beside/nesting.c");
+    let library = directory.join("nesting.so");
+    let headers = pg_config("--includedir-server")?;
+    let mut compile = Command::new("cc");
+    compile.args(["-Wall", "-shared", "-fPIC", "-O1"]).arg("-I").arg(headers).arg("-o");
+    run(compile.arg(&library).arg(source))?;
+    Ok(library)
+}
