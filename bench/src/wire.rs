@@ -148,6 +148,16 @@ impl Wire {
         self.read_until_ready()
     }
 
+    /// What the server says of a statement's rows without running it: the description, or the error.
+    pub fn describe(&mut self, sql: &str) -> Result<Message> {
+        self.bind(sql, TEXT)?;
+        self.send(b'D', b"P\0")?;
+        self.send(b'S', b"")?;
+        let answer = self.read_until_ready()?;
+        let told = answer.into_iter().find(|message| matches!(message.kind, b'T' | b'n' | b'E'));
+        told.ok_or_else(|| "the server has described nothing".into())
+    }
+
     /// Time until the last row of a query has arrived, in binary form and unread, and the number of rows; `None` if the
     /// server has cancelled it.
     pub fn timed(&mut self, sql: &str) -> Result<Option<(Duration, usize)>> {

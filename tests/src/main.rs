@@ -18,6 +18,7 @@ mod chunks;
 mod columns;
 mod cursors;
 mod delivery;
+mod described;
 mod documented;
 mod errors;
 mod experiments;
@@ -75,6 +76,7 @@ fn main() -> std::process::ExitCode {
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
         ("delivery", delivery::TESTS),
+        ("described", described::TESTS),
         ("reuse", reuse::TESTS),
         ("intervals", intervals::TESTS),
         ("ordered", ordered::TESTS),

@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 use route::Demand;
 
 use super::above::Above;
+use super::modifiers;
 use super::split::Split;
 use super::unplanned::Reads;
 use crate::pg::catalog;
@@ -71,14 +72,15 @@ impl EngineSide {
         std::ptr::eq(self.plan, self.scan()) && !self.filters_above() && targets.all(is_column)
     }
 
-    /// Whether executor and client see rows of the same type as those of a query or plan with these columns.
+    /// Whether its rows have the types of these columns, of a query or plan. Modifiers may differ: no value shows them,
+    /// and those of the columns are taken.
     pub fn has_columns(&self, targets: *mut pg_sys::List) -> bool {
         // SAFETY: columns of a valid query or plan, and of the side's own.
         let (tree, own) = unsafe { (Tree::new(), (*self.plan).targetlist) };
         let types = |list| {
             tree.list_of::<pg_sys::TargetEntry>(list).filter(|entry| !entry.resjunk).map(move |entry| {
                 let expr = tree.required(entry.expr);
-                Shape { modifier: modifier_when_planned(expr), ..expr.shape() }
+                Shape { modifier: -1, ..expr.shape() }
             })
         };
         types(targets).eq(types(own))
@@ -87,15 +89,6 @@ impl EngineSide {
     fn scan(&self) -> &pg_sys::Plan {
         // SAFETY: the side's own scan.
         unsafe { &(*self.leaf).scan.plan }
-    }
-}
-
-/// The planner may leave but one branch of a choice, which has a modifier where all of them have none in common.
-fn modifier_when_planned(expr: Node<'_>) -> i32 {
-    let is_choice = expr.cast::<pg_sys::CaseExpr>().is_some() || expr.cast::<pg_sys::CoalesceExpr>().is_some();
-    match expr.type_modifier() {
-        -1 if is_choice => expr.simplified().type_modifier(),
-        modifier => modifier,
     }
 }
 
@@ -254,7 +247,8 @@ pub unsafe fn with_unplanned(
     unsafe {
         let (tree, statement) = (Tree::new(), side.statement);
         reads.hand_to(&mut *statement);
-        let mut node = engine_first(tree, statement, &side, (*query).targetList, &*side.plan);
+        let columns = modifiers::planned_columns(tree, &*query);
+        let mut node = engine_first(tree, statement, &side, columns, &*side.plan);
         node.custom_plans = make::list([side.plan]);
         let spec = ChooserSpec { heap: HeapSide::Unplanned { options }, unasked: None };
         node.custom_private = make::list([to_node(&spec), query.cast()]);

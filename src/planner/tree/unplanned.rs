@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_void};
 
 use pgrx::prelude::*;
 
+use super::modifiers;
 use crate::pg::catalog;
 use crate::pg::compat;
 use crate::pg::make;
@@ -44,6 +45,7 @@ pub unsafe fn can_wait(
         let mut is_general = params.is_null();
         (!is_general || session::is_clients(source))
             && !walk::walk(query.cast(), binds_planner, (&raw mut is_general).cast())
+            && modifiers::are_known(Tree::new(), &*query)
     }
 }
 

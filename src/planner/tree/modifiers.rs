@@ -1,0 +1,79 @@
+//! The modifiers of a result's columns, char(4) or numeric(7,2), as they are when PostgreSQL has planned the query.
+//!
+//! A choice has the modifier that all its branches have in common. Planning may leave but one branch: then there is a
+//! modifier where the query as it was written has none. And where a subquery is pulled up, its expressions take the
+//! place of its columns, with their modifiers.
+
+use pgrx::prelude::*;
+
+use crate::pg::make;
+use crate::pg::tree::{Node, Tree};
+use crate::planner::translate::expr::origins::{self, Judge, Verdict};
+
+/// Whether they are known before the query is planned: those of [`planned_columns`].
+pub fn are_known(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+    let mut targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
+    targets.all(|entry| {
+        let planned = planned(tree.required(entry.expr));
+        origins::follow(tree, &mut Settled, planned, &[Some(query)])
+    })
+}
+
+/// The columns of a query's result with their expressions as they are planned, as far as that can change a modifier.
+pub fn planned_columns(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
+    let targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
+    make::list(targets.map(|entry| {
+        let expr = planned(tree.required(entry.expr)).as_ptr();
+        make::placed(pg_sys::TargetEntry { expr, ..*entry })
+    }))
+}
+
+fn planned(expr: Node<'_>) -> Node<'_> {
+    match expr.type_modifier() == -1 && is_choice(expr) {
+        true => expr.simplified(),
+        false => expr,
+    }
+}
+
+/// Whether its modifier is one that its parts have in common.
+fn is_choice(expr: Node<'_>) -> bool {
+    use pg_sys::NodeTag::*;
+    matches!(expr.tag(), T_ArrayExpr | T_CaseExpr | T_CoalesceExpr | T_CollateExpr | T_MinMaxExpr | T_NullIfExpr)
+}
+
+/// Whether an expression has the modifier that it will have when it is planned.
+struct Settled;
+
+impl<'a> Judge<'a> for Settled {
+    /// What is computed of values has no modifier, and what is stored keeps its own.
+    const OTHERS: bool = true;
+
+    fn judge(&mut self, node: Node<'a>) -> Verdict {
+        if node.type_modifier() != -1 || has_no_modifiers(node.sql_type()) {
+            return Verdict::Fine;
+        }
+        let gets_one = is_choice(node) && node.simplified().type_modifier() != -1;
+        if gets_one { Verdict::Wrong } else { Verdict::Follow }
+    }
+}
+
+/// Whether a type is one of the usual ones that have none.
+fn has_no_modifiers(sql_type: pg_sys::Oid) -> bool {
+    matches!(
+        sql_type,
+        pg_sys::BOOLOID
+            | pg_sys::BYTEAOID
+            | pg_sys::DATEOID
+            | pg_sys::FLOAT4OID
+            | pg_sys::FLOAT8OID
+            | pg_sys::INT2OID
+            | pg_sys::INT4OID
+            | pg_sys::INT8OID
+            | pg_sys::JSONBOID
+            | pg_sys::JSONOID
+            | pg_sys::NAMEOID
+            | pg_sys::OIDOID
+            | pg_sys::TEXTOID
+            | pg_sys::UUIDOID
+    )
+}
