@@ -64,6 +64,8 @@ pub struct Engine {
     inbox: Inbox,
     /// For how long the engine may show no sign of life.
     pub patience: Duration,
+    /// When it has shown one last, or was asked to.
+    heard: Instant,
     database: pg_sys::Oid,
     /// The request on a connection that was kept, until the engine says something.
     again: Option<Again>,
@@ -158,7 +160,8 @@ impl Engine {
         let descriptor = Descriptor::reserve().ok_or("session has too many files open (max_files_per_process)")?;
         let stream = connect(database, limit)?;
         let inbox = Inbox::default();
-        let mut engine = Engine { stream, _descriptor: descriptor, inbox, patience: SILENCE, database, again: None };
+        let (patience, heard) = (SILENCE, Instant::now());
+        let mut engine = Engine { stream, _descriptor: descriptor, inbox, patience, heard, database, again: None };
         engine.send(&hello())?;
         Ok(engine)
     }
@@ -255,8 +258,8 @@ impl Engine {
 
     /// The next frame; its bytes are valid until the next call.
     pub fn receive(&mut self, timeout: Option<Duration>) -> Result<Received<'_>, Lost> {
-        let deadline = timeout.map(|t| Instant::now() + t);
-        let mut heard = Instant::now();
+        self.heard = Instant::now();
+        let deadline = timeout.map(|t| self.heard + t);
         loop {
             match self.inbox.arrived()? {
                 Some(Kind::Alive) => continue,
@@ -264,11 +267,11 @@ impl Engine {
                 None => {}
             }
             if self.listen()? {
-                heard = Instant::now();
+                self.heard = Instant::now();
                 continue;
             }
             let now = Instant::now();
-            let silent = heard + self.patience;
+            let silent = self.heard + self.patience;
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return Ok(Received::TimedOut);
             }
@@ -277,9 +280,14 @@ impl Engine {
             }
             let until = deadline.map_or(silent, |deadline| deadline.min(silent));
             if wait_for(pg_sys::WL_SOCKET_READABLE, Some(&self.stream), (until - now).min(WAIT)) {
-                heard = Instant::now();
+                self.heard = Instant::now();
             }
         }
+    }
+
+    /// Whether it was waited for without a sign of life, as a busy engine gives.
+    pub fn is_silent(&self) -> bool {
+        self.heard.elapsed() >= 2 * frame::ALIVE_INTERVAL
     }
 
     /// The bytes of the frame that came last, to keep.

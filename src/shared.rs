@@ -16,8 +16,10 @@ use crate::reason::{self, Why};
 use crate::settings;
 
 mod map;
+pub mod silence;
 
 use map::{Entry, Map};
+use silence::Silence;
 
 /// Each takes a replication slot while it is followed, so the server's settings are met long before this.
 const MAX_DATABASES: usize = 1024;
@@ -131,6 +133,8 @@ pub struct Database {
     pub decoded_lsn: u64,
     /// Position from which on the worker's slot keeps WAL; 0: no slot.
     pub retained_lsn: u64,
+    /// How the engine was when it was asked last.
+    silence: Silence,
     /// The backend for which the database is suspended.
     pub suspended_by: i32,
     pub restarts: u64,
@@ -258,6 +262,7 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
         engine_pid: 0,
         decoded_lsn: 0,
         retained_lsn: 0,
+        silence: Silence::NONE,
         suspended_by: 0,
         restarts: 0,
         fallbacks: 0,

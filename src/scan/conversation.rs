@@ -12,11 +12,12 @@ use protocol::request::{Done, ExplainRequest, Failure, QueryRequest, Ready, Refu
 use protocol::tree::EnginePlan;
 
 use super::trouble::Trouble;
-use crate::client::{Engine, Received};
+use crate::client::{Engine, Lost, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::scan_node::Place;
 use crate::pg::{session, wal};
 use crate::reason::{Reason, Why};
+use crate::shared::silence::{self, Asks};
 use crate::{settings, shared, verifying};
 
 /// The engine's answers beyond `anker.max_wait` may take so much longer.
@@ -70,6 +71,7 @@ impl Question<'_> {
 pub struct Conversation {
     /// `None`: hung up, or over; what was learned stays for EXPLAIN.
     engine: Option<Engine>,
+    asks: Asks,
     decoder: StreamDecoder,
     /// Bytes of the Arrow stream that the decoder has not taken yet.
     undecoded: Buffer,
@@ -86,8 +88,14 @@ impl Conversation {
     /// Sends the request: from here on the engine works.
     pub fn begin(question: Question<'_>, sent: Vec<SentRows>, place: Place<'_>) -> Result<Conversation, Reason> {
         let database = session::database();
+        let asks = may_ask(database)?;
         let begun = Instant::now();
-        let mut engine = Engine::reach(database, limit()).map_err(|e| Why::Engine.of(e))?;
+        let mut engine = Engine::reach(database, limit()).map_err(|e| {
+            if begun.elapsed() >= limit() {
+                silence::was_silent(database);
+            }
+            Why::Engine.of(e)
+        })?;
         let mut query = question.request(place, settings::MAX_WAIT_MS.get() as u64)?;
         query.observed = place.is_instrumented();
         let request = Request::Query(Box::new(query));
@@ -97,6 +105,7 @@ impl Conversation {
         engine.request(message).map_err(|e| Why::Engine.of(e))?;
         Ok(Conversation {
             engine: Some(engine),
+            asks,
             decoder: StreamDecoder::new(),
             undecoded: Buffer::from(&[] as &[u8]),
             received: 0,
@@ -110,15 +119,26 @@ impl Conversation {
     /// Waits until the engine has bound the request to its snapshot.
     pub fn await_ready(&mut self) -> Result<(), Trouble> {
         let timeout = limit().saturating_sub(self.begun.elapsed());
-        match self.engine.as_mut().ok_or_else(closed)?.receive(Some(timeout))? {
-            Received::TimedOut => Err("engine did not answer in time".to_string().into()),
-            Received::Frame(Kind::Ready, payload) => {
-                self.ready = Some(frame::parse(payload).map_err(|e| e.to_string())?);
-                self.wait = self.begun.elapsed();
-                Ok(())
-            }
-            Received::Frame(kind, payload) => Err(trouble(kind, payload)),
+        let answer = match self.engine.as_mut().ok_or_else(closed)?.receive(Some(timeout)) {
+            Ok(Received::TimedOut) => return Err(self.unheard("engine did not answer in time".to_string().into())),
+            Err(lost) => return Err(self.unheard(lost)),
+            Ok(Received::Frame(Kind::Ready, payload)) => frame::parse(payload).map_err(|e| e.to_string().into()),
+            Ok(Received::Frame(kind, payload)) => Err(trouble(kind, payload)),
+        };
+        if self.asks == Asks::Again {
+            silence::has_answered(session::database());
         }
+        self.ready = Some(answer?);
+        self.wait = self.begun.elapsed();
+        Ok(())
+    }
+
+    /// Why nothing was heard; others are told if the engine showed no sign of life.
+    fn unheard(&self, lost: Lost) -> Trouble {
+        if self.engine.as_ref().is_some_and(Engine::is_silent) {
+            silence::was_silent(session::database());
+        }
+        lost.into()
     }
 
     /// Closes the connection; the engine stops its work for it.
@@ -137,23 +157,35 @@ impl Conversation {
                 continue;
             }
             let engine = self.engine.as_mut().ok_or_else(closed)?;
-            match engine.receive(None)? {
-                Received::TimedOut => {}
-                Received::Frame(Kind::Arrow, _) => {
+            match engine.receive(None) {
+                Err(lost) => return Err(self.unheard(lost)),
+                Ok(Received::TimedOut) => {}
+                Ok(Received::Frame(Kind::Arrow, _)) => {
                     // Whole messages: the decoder's arrays point into them, nothing is copied.
                     self.undecoded = Buffer::from_vec(engine.take_payload());
                     self.received += self.undecoded.len();
                 }
-                Received::Frame(Kind::Done, payload) => {
+                Ok(Received::Frame(Kind::Done, payload)) => {
                     self.done = Some(frame::parse(payload).map_err(|e| e.to_string())?);
                     // A cursor may stay open for long, and does not need the connection any more.
                     self.engine.take().into_iter().for_each(Engine::keep);
                     return Ok(None);
                 }
-                Received::Frame(kind, payload) => return Err(trouble(kind, payload)),
+                Ok(Received::Frame(kind, payload)) => return Err(trouble(kind, payload)),
             }
         }
     }
+}
+
+/// Others may have waited for the engine in vain just now. Who compares it with the heap asks all the same.
+fn may_ask(database: pg_sys::Oid) -> Result<Asks, Reason> {
+    if verifying::now() {
+        return Ok(Asks::AsUsual);
+    }
+    silence::may_ask(database, limit()).map_err(|left| {
+        let seconds = left.as_secs_f64().ceil();
+        Why::Engine.of(format!("engine did not answer before, and is asked again in {seconds} s"))
+    })
 }
 
 /// How long a query waits to be bound to its snapshot.

@@ -13,6 +13,7 @@ use postgres::error::SqlState;
 use crate::runner::{Context, ensure, tests};
 
 tests![
+    nobody_waits_again_for_an_engine_that_has_not_answered,
     an_engine_that_stops_behind_ready_is_given_up,
     an_engine_that_stops_behind_the_first_rows_is_an_error,
     a_busy_engine_is_waited_for,
@@ -67,6 +68,28 @@ fn back_on_the_engine(client: &mut Client) -> Result<()> {
         Ok(by.as_deref() == Some("engine"))
     })?;
     ensure!(back, "at last answered by {by:?}");
+    Ok(())
+}
+
+/// One session has waited for it: the others are told, and go to the heap at once.
+fn nobody_waits_again_for_an_engine_that_has_not_answered(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_table(context, 1000)?;
+    let sql = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
+    let engine = anker::engine_pid(&mut client)?;
+    os::kill(engine, os::SIGSTOP)?;
+    let told = (0..3).map(|_| anker::analyzed(&mut cluster.connect()?, sql)).collect::<Result<Vec<_>>>();
+    let answer = anker::text_rows(&mut client, sql);
+    os::kill(engine, os::SIGCONT)?;
+    let told: Vec<String> = told?.into_iter().flatten().collect();
+    ensure!(told.first().is_some_and(|why| why.contains("in time")), "the first was told {told:?}");
+    ensure!(told[1..].iter().all(|why| why.contains("did not answer before")), "others were told {told:?}");
+    ensure!(answer? == ["1000|1000"], "the heap has other rows");
+    // Asked again it answers, and from then on it is asked by everybody.
+    back_on_the_engine(&mut client)?;
+    for _ in 0..3 {
+        let who = anker::analyzed(&mut cluster.connect()?, sql)?;
+        ensure!(who.as_deref() == Some("engine"), "behind the first answer: {who:?}");
+    }
     Ok(())
 }
 

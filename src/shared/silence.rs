@@ -1,0 +1,79 @@
+//! Engines that have not answered.
+//!
+//! A query that has waited in vain says so. For a while no other query asks that engine, each time for twice as long.
+//! Then one asks again; the others use the heap until that one has its answer.
+
+use std::time::Duration;
+
+use pgrx::prelude::*;
+
+use super::DATABASES;
+use crate::pg::session;
+
+const FIRST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The silence of one engine; the next one is asked as usual.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Silence {
+    engine_pid: i32,
+    /// How often in a row it was waited for in vain.
+    times: u32,
+    /// When it may be asked again, by the server's clock.
+    until: i64,
+}
+
+impl Silence {
+    pub const NONE: Silence = Silence { engine_pid: 0, times: 0, until: 0 };
+
+    fn is_of(&self, engine_pid: i32) -> bool {
+        self.times > 0 && self.engine_pid == engine_pid
+    }
+
+    /// How long it is not to be asked yet.
+    fn left(&self, now: i64) -> Option<Duration> {
+        let left = Duration::from_micros(u64::try_from(self.until - now).ok()?);
+        // A clock that was set back is no reason to wait for longer.
+        (!left.is_zero() && left <= LONGEST).then_some(left)
+    }
+}
+
+/// A query about to ask the engine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    AsUsual,
+    /// The first after a silence, which tells others if it has an answer.
+    Again,
+}
+
+/// The error is how long the engine of a database is not to be asked. Who asks waits for no longer than `limit`.
+pub fn may_ask(database: pg_sys::Oid, limit: Duration) -> Result<Asks, Duration> {
+    let is_silent = DATABASES.get(database).is_some_and(|entry| entry.silence.is_of(entry.engine_pid));
+    if !is_silent {
+        return Ok(Asks::AsUsual);
+    }
+    let now = session::now();
+    let asks = DATABASES.change(database, |entry| match entry.silence.left(now) {
+        Some(left) => Err(left),
+        None => {
+            entry.silence.until = now + limit.as_micros() as i64;
+            Ok(Asks::Again)
+        }
+    });
+    asks.unwrap_or(Ok(Asks::AsUsual))
+}
+
+pub fn was_silent(database: pg_sys::Oid) {
+    let now = session::now();
+    DATABASES.change(database, |entry| {
+        let times = if entry.silence.is_of(entry.engine_pid) { entry.silence.times } else { 0 };
+        let pause = LONGEST.min(FIRST * (1 << times.min(8)));
+        entry.silence =
+            Silence { engine_pid: entry.engine_pid, times: times + 1, until: now + pause.as_micros() as i64 };
+    });
+}
+
+pub fn has_answered(database: pg_sys::Oid) {
+    DATABASES.change(database, |entry| entry.silence = Silence::NONE);
+}
