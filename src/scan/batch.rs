@@ -226,7 +226,8 @@ fn padded(array: &dyn Array, width: usize, out: &mut Values, arena: &mut Arena) 
     let array = array.as_string_view_opt().ok_or("the engine sent a column of another type")?;
     for row in 0..array.len() {
         let text = if array.is_null(row) { "" } else { array.value(row) };
-        let blanks = width.saturating_sub(text.chars().count());
+        // PostgreSQL counts up to a zero byte.
+        let blanks = width.saturating_sub(text.chars().take_while(|c| *c != '\0').count());
         out.datums.push(arena.push(text.as_bytes(), blanks)?);
     }
     Ok(())

@@ -13,6 +13,7 @@ use crate::runner::{Context, ensure, tests};
 
 tests![
     values_of_every_type,
+    a_zero_byte_ends_a_text,
     settings_that_change_how_values_look,
     another_encoding_of_the_clients,
     an_encoding_that_the_query_changes,
@@ -131,6 +132,32 @@ fn values_of_every_type(context: &Context) -> Result<()> {
     }
     let served = anker::counter(&mut client, "queries_served")? - before;
     ensure!(served == (QUERIES.len() * FORMS.len()) as i64, "{served} by the engine");
+    Ok(())
+}
+
+/// `''::"char"::char(n)` has one, and so have texts made of it. PostgreSQL reads a text up to there to send it as text,
+/// and to count its characters for the blanks behind it. In binary form all bytes are sent.
+fn a_zero_byte_ends_a_text(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE z (id integer PRIMARY KEY, c char(1), f char(4), x text);
+         INSERT INTO z VALUES (1, ''::\"char\", ''::\"char\", 'a' || ''::\"char\"::char(1) || 'b'), (2, '', '', ''), (3, 'a', 'a', 'a'),
+            (4, 'b', ''::\"char\", ''::\"char\"::char(1)::text), (5, ' ', 'ü', 'ab'), (6, NULL, NULL, NULL)",
+    )?;
+    anker::mirror(&mut client, &["z"], LIVE)?;
+    let mut wire = Wire::connect(&cluster.config())?;
+    for select in [
+        "id, c, f, x, ''::\"char\"::char(4)",
+        "id, x || 'q', left(x, 2), substr(x, 2), replace(x, 'b', 'c'), upper(x), x::varchar(2), c::text || x, coalesce(x, c)",
+        "id, length(c), length(f), length(x), octet_length(x), c = '', x LIKE 'a%b', x > 'a', c IN ('a', 'b')",
+        "CASE WHEN id < 3 THEN f ELSE ''::\"char\"::char(4) END, rank() OVER (ORDER BY x, f), id",
+        "max(c), max(x), string_agg(x, ',' ORDER BY id)",
+    ] {
+        let order = if select.contains("max(") { "" } else { "ORDER BY id" };
+        for form in FORMS {
+            same_in_order(&mut wire, &format!("SELECT {select} FROM z WHERE anker.olap() {order}"), form)?;
+        }
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The written form of a column's values. The type's own function decides it, so that domains, and types that share a
 //! function, need no case of their own.
 
+use std::ffi::CStr;
 use std::slice::from_raw_parts;
 
 use pgrx::prelude::*;
@@ -32,6 +33,8 @@ enum Form {
     Timestamp,
     TimestampTz,
     Uuid,
+    /// Characters up to a zero byte, where PostgreSQL's functions end a text: `''::"char"::char(1)` is one.
+    Characters,
     // In either form: bytes as they are.
     Varlena,
     Name,
@@ -56,7 +59,7 @@ fn text_form(function: u32, same_encoding: bool) -> Form {
         pg_sys::F_TIMESTAMP_OUT => Form::Timestamp,
         pg_sys::F_TIMESTAMPTZ_OUT => Form::TimestampTz,
         pg_sys::F_UUID_OUT => Form::Uuid,
-        pg_sys::F_TEXTOUT | pg_sys::F_VARCHAROUT | pg_sys::F_BPCHAROUT if same_encoding => Form::Varlena,
+        pg_sys::F_TEXTOUT | pg_sys::F_VARCHAROUT | pg_sys::F_BPCHAROUT if same_encoding => Form::Characters,
         pg_sys::F_NAMEOUT if same_encoding => Form::Name,
         _ => Form::Text,
     }
@@ -151,8 +154,14 @@ impl Column {
                 message.put_value(bytes);
                 return is_new;
             },
+            // SAFETY: as above.
+            Form::Characters => unsafe {
+                let (bytes, is_new) = content(value);
+                message.put_value(until_zero(bytes));
+                return is_new;
+            },
             // SAFETY: bytes up to the first zero.
-            Form::Name => unsafe { message.put_value(std::ffi::CStr::from_ptr(value.cast_mut_ptr()).to_bytes()) },
+            Form::Name => unsafe { message.put_value(CStr::from_ptr(value.cast_mut_ptr()).to_bytes()) },
             Form::Date if is_iso() => {
                 message.put_written(wire::moment::ROOM, |out| wire::moment::date(word as i32, out));
             }
@@ -229,6 +238,11 @@ unsafe fn content<'a>(value: pg_sys::Datum) -> (&'a [u8], bool) {
         }
         (from_raw_parts(varlena::vardata_any(pointer).cast(), varlena::varsize_any_exhdr(pointer)), is_packed)
     }
+}
+
+#[inline]
+fn until_zero(bytes: &[u8]) -> &[u8] {
+    CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes)
 }
 
 #[inline]
