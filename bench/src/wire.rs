@@ -148,7 +148,7 @@ impl Wire {
         self.read_until_ready()
     }
 
-    /// What the server says of a statement's rows without running it: the description, or the error.
+    /// The description of a statement's rows, without running it; or the error.
     pub fn describe(&mut self, sql: &str) -> Result<Message> {
         self.bind(sql, TEXT)?;
         self.send(b'D', b"P\0")?;

@@ -174,7 +174,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
         Err(failure) => return Ok(End::Failed(failure)),
     };
     let scanned_rows = bound.scanned_rows;
-    let QueryRequest { mut plan, params, observed, random_joins, .. } = request;
+    let QueryRequest { mut plan, params, observed, random_joins, disk_bytes, .. } = request;
     let mut forked = None;
     if let (Some(task), Some(child)) = (task, bound.child) {
         match task.answer(peer, shared, child, scanned_rows)? {
@@ -187,7 +187,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     let limit = shared.settings.query_memory_bytes;
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
     let cancellation = Cancellation::default();
-    let manner = Manner { observed, order: join_order(random_joins) };
+    let manner = Manner { observed, order: join_order(random_joins), disk_bytes };
     let work = Work { plan, params, tables: bound.tables, sent, manner };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);

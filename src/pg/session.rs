@@ -134,6 +134,11 @@ fn executes(command: Node<'_>) -> bool {
     command.cast::<pg_sys::ExecuteStmt>().is_some()
 }
 
+/// `temp_file_limit`, in bytes; `None`: there is none.
+pub fn temp_file_limit() -> Option<u64> {
+    Some(u64::try_from(variable!(temp_file_limit)).ok()? * 1024)
+}
+
 /// `work_mem`, in kB.
 pub fn work_mem() -> i32 {
     variable!(work_mem)

@@ -44,6 +44,7 @@ impl Question<'_> {
             max_wait_ms,
             observed: false,
             random_joins: settings::random_joins(),
+            disk_bytes: session::temp_file_limit(),
             verifies: verifying::now(),
         })
     }

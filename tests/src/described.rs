@@ -1,5 +1,5 @@
-//! The description of a result's columns (name, origin, type and modifier), which clients and CREATE TABLE AS get: it is
-//! that of PostgreSQL's own plan.
+//! The description of a result's columns, which clients and CREATE TABLE AS get: name, origin, type and modifier are
+//! those of PostgreSQL's own plan.
 
 use bench::wire::{Form, Message, Wire};
 use bench::{Result, anker};

@@ -18,6 +18,7 @@ tests![
     joins_beyond_memory,
     rows_that_stream_out_of_a_join_on_disk,
     no_disk_or_too_little_of_it_is_a_matter_for_the_heap,
+    no_more_is_on_disk_than_the_users_temp_file_limit,
     two_queries_share_memory_and_disk,
     a_query_that_ends_early_leaves_nothing,
     an_engine_that_is_killed_leaves_nothing,
@@ -137,6 +138,25 @@ fn no_disk_or_too_little_of_it_is_a_matter_for_the_heap(context: &Context) -> Re
         let spilled = anker::counter(&mut client, "spilled_bytes")?;
         ensure!((disk == "0") == (spilled == 0), "{disk}: {spilled} bytes on disk");
     }
+    Ok(())
+}
+
+fn no_more_is_on_disk_than_the_users_temp_file_limit(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context, "128MB", "1GB", ROWS)?;
+    let needed = spilled(&mut client, GROUPS)?;
+    ensure!(needed > 2 << 20, "no more than {needed} bytes were put on disk");
+    client.batch_execute("SET temp_file_limit = '1MB'; SET work_mem = '1GB'")?;
+    let before = anker::counter(&mut client, "spilled_bytes")?;
+    let by = anker::analyzed(&mut client, GROUPS)?;
+    ensure!(by.as_ref().is_some_and(|by| by.contains("temp_file_limit")), "answered by {by:?}");
+    let put = anker::counter(&mut client, "spilled_bytes")? - before;
+    // Pages that were given back are written anew.
+    ensure!(put < needed, "{put} bytes were put on disk, of {needed} that it takes");
+    // With more of it the engine answers again, and what stays in memory is not bounded.
+    client.batch_execute("SET temp_file_limit = '1GB'")?;
+    ensure!(spilled(&mut client, GROUPS)? > 0, "nothing was put on disk");
+    client.batch_execute("SET temp_file_limit = 0")?;
+    ensure!(spilled(&mut client, "SELECT k % 10, count(*) FROM big WHERE anker.olap() GROUP BY 1")? == 0, "spilled");
     Ok(())
 }
 

@@ -59,6 +59,8 @@ pub struct QueryRequest {
     pub observed: bool,
     /// Joins in an order that this number decides, and not in that which promises most.
     pub random_joins: Option<u64>,
+    /// Bytes that it may put on disk; `None`: as many as all queries may.
+    pub disk_bytes: Option<u64>,
     /// Whether the mirror is compared with the heap: of an engine that forks the rows themselves are wanted, too.
     pub verifies: bool,
 }

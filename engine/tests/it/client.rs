@@ -176,6 +176,7 @@ pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
         max_wait_ms: 20_000,
         observed: false,
         random_joins: None,
+        disk_bytes: None,
         verifies: false,
     }
 }

@@ -45,7 +45,7 @@ fn is_choice(expr: Node<'_>) -> bool {
 struct Settled;
 
 impl<'a> Judge<'a> for Settled {
-    /// What is computed of values has no modifier, and what is stored keeps its own.
+    /// Computed values have no modifier, and stored ones keep theirs.
     const OTHERS: bool = true;
 
     fn judge(&mut self, node: Node<'a>) -> Verdict {

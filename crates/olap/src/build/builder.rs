@@ -39,6 +39,8 @@ pub struct Manner {
     /// Counts for EXPLAIN what the operators do.
     pub observed: bool,
     pub order: JoinOrder,
+    /// Bytes that it may have on disk, within the limit of all queries.
+    pub disk_bytes: Option<u64>,
 }
 
 pub struct Builder<'a> {
@@ -65,7 +67,7 @@ pub fn build(
     views: &[Arc<dyn TableView>],
     threads: usize,
     cancellation: &Cancellation,
-    Manner { observed, order }: Manner,
+    Manner { observed, order, .. }: Manner,
 ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
     let observer = Observer(observed);
     let statistics = Sampled::new(plan, params, views);

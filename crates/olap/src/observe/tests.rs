@@ -12,7 +12,7 @@ use protocol::tree::{Actual, Chunks, EnginePlan, Operator, Step};
 
 use crate::{Cancellation, JoinOrder, Manner, Runtime, RuntimeOptions};
 
-const OBSERVED: Manner = Manner { observed: true, order: JoinOrder::Cheapest };
+const OBSERVED: Manner = Manner { observed: true, order: JoinOrder::Cheapest, disk_bytes: None };
 
 /// Running numbers.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use crate::base::cancellation::Cancellation;
 use crate::base::error::{failure, internal};
 use crate::build::{self, Manner};
 use crate::observe::Observation;
-use crate::spill::{Disk, Pool, Share, Spill};
+use crate::spill::{Disk, Pool, Quota, Share, Spill};
 
 /// Shared by all queries: memory, disk and settings.
 pub struct Runtime {
@@ -124,7 +124,11 @@ impl Runtime {
         let (optimized, physical) = self.physical(plan, params, views, cancellation, manner)?;
         let observation = manner.observed.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
         let schema = physical.schema();
-        let context = TaskContext::default().with_session_config(self.config.clone());
+        let mut config = self.config.clone();
+        if let Some(bytes) = manner.disk_bytes {
+            config = config.with_extension(Arc::new(Quota::new(bytes)));
+        }
+        let context = TaskContext::default().with_session_config(config);
         let context = Arc::new(context.with_runtime(self.environment.clone()));
         let start = if plan.ends_with_groups() { results::all_or_nothing } else { results::streaming };
         let batches = start(physical, context).map_err(|e| failure(&e))?;
@@ -150,7 +154,7 @@ impl Runtime {
         views: Vec<Arc<dyn TableView>>,
         order: JoinOrder,
     ) -> Result<EnginePlan, Failure> {
-        let manner = Manner { observed: true, order };
+        let manner = Manner { observed: true, order, disk_bytes: None };
         let (optimized, physical) = self.physical(plan, params, views, &Cancellation::default(), manner)?;
         let observation = Observation::new(physical, words::meanings(&optimized.root));
         observation.plan(false).ok_or_else(|| internal("a plan without operators"))

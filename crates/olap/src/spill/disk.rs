@@ -86,6 +86,34 @@ impl Disk {
     }
 }
 
+/// The disk space of one query, in bytes, which its user's `temp_file_limit` bounds.
+#[derive(Debug)]
+pub struct Quota {
+    limit_bytes: u64,
+    used: AtomicU64,
+}
+
+impl Quota {
+    pub fn new(limit_bytes: u64) -> Quota {
+        Quota { limit_bytes, used: AtomicU64::new(0) }
+    }
+
+    fn take_page(&self) -> io::Result<()> {
+        let more = |used| Some(used + PAGE as u64).filter(|used| *used <= self.limit_bytes);
+        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let message = "the query has put as much on disk as its user may (temp_file_limit)";
+                Err(Error::new(ErrorKind::QuotaExceeded, message))
+            }
+        }
+    }
+
+    fn give_back_page(&self) {
+        self.used.fetch_sub(PAGE as u64, Ordering::Relaxed);
+    }
+}
+
 /// Told of the bytes on disk of one operator.
 pub trait Tally: Send + Sync {
     fn added(&self, bytes: u64);
@@ -96,16 +124,20 @@ pub trait Tally: Send + Sync {
 #[derive(Clone)]
 pub struct Account {
     pub disk: Arc<Disk>,
+    pub quota: Option<Arc<Quota>>,
     pub tally: Option<Arc<dyn Tally>>,
 }
 
 impl Account {
     fn write(&self, bytes: &[u8]) -> io::Result<u32> {
-        let (page, file) = self.disk.take()?;
-        if let Err(error) = file.write_all_at(bytes, u64::from(page) * PAGE as u64) {
-            self.disk.give_back(page);
-            return Err(error);
+        if let Some(quota) = &self.quota {
+            quota.take_page()?;
         }
+        let written = self.disk.take().and_then(|(page, file)| {
+            let written = file.write_all_at(bytes, u64::from(page) * PAGE as u64);
+            written.map(|()| page).inspect_err(|_| self.disk.give_back(page))
+        });
+        let page = written.inspect_err(|_| self.give_back_quota())?;
         self.disk.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if let Some(tally) = &self.tally {
             tally.added(PAGE as u64);
@@ -119,8 +151,15 @@ impl Account {
         file.read_exact_at(bytes, u64::from(page) * PAGE as u64)
     }
 
+    fn give_back_quota(&self) {
+        if let Some(quota) = &self.quota {
+            quota.give_back_page();
+        }
+    }
+
     fn give_back(&self, page: u32) {
         self.disk.give_back(page);
+        self.give_back_quota();
         if let Some(tally) = &self.tally {
             tally.removed(PAGE as u64);
         }

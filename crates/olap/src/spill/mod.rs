@@ -27,7 +27,7 @@ use futures::stream::{BoxStream, StreamExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use self::batches::{Kept, SINK_BYTES, Sink, Stored};
-pub use self::disk::{Account, Disk, Tally};
+pub use self::disk::{Account, Disk, Quota, Tally};
 pub use self::meter::Meter;
 use self::meter::tally;
 use self::paced::Paced;
@@ -54,7 +54,11 @@ impl Means {
         match context.session_config().get_extension::<Spill>() {
             Some(spill) => Means {
                 room: Room::new(reservation, spill.share.clone()),
-                disk: Some(Account { disk: spill.disk.clone(), tally: tally(context) }),
+                disk: Some(Account {
+                    disk: spill.disk.clone(),
+                    quota: context.session_config().get_extension::<Quota>(),
+                    tally: tally(context),
+                }),
             },
             None => Means { room: Room::new(reservation, Arc::new(Share::new(usize::MAX, 0))), disk: None },
         }

@@ -11,10 +11,10 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::disk::{Inflow, Outflow, PAGE};
 use super::testing::path;
-use super::{Account, Disk, Pool, Room, Share, Sink};
+use super::{Account, Disk, Pool, Quota, Room, Share, Sink};
 
 fn account(pages: usize) -> Account {
-    Account { disk: Arc::new(Disk::new(path(), (pages * PAGE) as u64)), tally: None }
+    Account { disk: Arc::new(Disk::new(path(), (pages * PAGE) as u64)), quota: None, tally: None }
 }
 
 fn bytes(seed: usize, length: usize) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn bytes_come_back_and_their_space_is_used_again() {
 #[test]
 fn there_is_no_file_and_what_nobody_needs_is_given_back() {
     let path = path();
-    let account = Account { disk: Arc::new(Disk::new(path.clone(), 1 << 30)), tally: None };
+    let account = Account { disk: Arc::new(Disk::new(path.clone(), 1 << 30)), quota: None, tally: None };
     let mut kept = Outflow::new(account.clone());
     kept.write_all(&bytes(1, 5 * PAGE)).unwrap();
     assert!(!path.exists());
@@ -55,9 +55,25 @@ fn there_is_no_file_and_what_nobody_needs_is_given_back() {
     assert!(account.disk.pages_in_use() > 0);
     drop(half_read);
     assert_eq!(account.disk.pages_in_use(), 0);
-    let nowhere = Account { disk: Arc::new(Disk::new("/nowhere/at/all".into(), 1 << 30)), tally: None };
+    let nowhere = Account { disk: Arc::new(Disk::new("/nowhere/at/all".into(), 1 << 30)), quota: None, tally: None };
     let mut flow = Outflow::new(nowhere);
     assert_eq!(flow.write_all(&bytes(1, 2 * PAGE)).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_quota_holds_for_one_query_and_leaves_others_alone() {
+    let others = account(10);
+    let account = Account { quota: Some(Arc::new(Quota::new(3 * PAGE as u64))), ..others.clone() };
+    for _ in 0..2 {
+        let (mut first, mut second) = (Outflow::new(account.clone()), Outflow::new(account.clone()));
+        first.write_all(&bytes(1, 3 * PAGE)).unwrap();
+        let error = second.write_all(&bytes(1, 3 * PAGE)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::QuotaExceeded);
+        assert!(error.to_string().contains("temp_file_limit"), "{error}");
+        let mut third = Outflow::new(others.clone());
+        third.write_all(&bytes(1, 7 * PAGE)).unwrap();
+    }
+    assert_eq!(account.disk.pages_in_use(), 0);
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl<'a, J: Judge<'a>> Origins<'a, '_, J> {
         followed.unwrap_or(J::OTHERS)
     }
 
-    /// What a part of the query's set operations gives.
+    /// Follows one operand of the query's set operations.
     fn operand(
         &mut self,
         operand: Node<'a>,
