@@ -1,4 +1,4 @@
--- engine: at least 90
+-- engine: at least 93
 --
 -- AGGREGATES OVER VALUES IN AN ORDER
 --
@@ -115,6 +115,9 @@ SELECT percentile_disc(1) WITHIN GROUP (ORDER BY at), percentile_disc(0.5) WITHI
 SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY wide), percentile_disc(0.8) WITHIN GROUP (ORDER BY f8), percentile_disc(0.5) WITHIN GROUP (ORDER BY flag) FROM entry;
 SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY i4) FILTER (WHERE g = 'a'), percentile_disc(0.5) WITHIN GROUP (ORDER BY i4) FILTER (WHERE g = 'z') FROM entry;
 SELECT percentile_cont(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY i4), percentile_cont(0.5) WITHIN GROUP (ORDER BY span) FROM entry;
+SELECT g, percentile_cont(0.5) WITHIN GROUP (ORDER BY span), percentile_cont(0.3) WITHIN GROUP (ORDER BY span DESC) FROM entry GROUP BY g ORDER BY g;
+SELECT percentile_cont(0) WITHIN GROUP (ORDER BY span), percentile_cont(0.77) WITHIN GROUP (ORDER BY span * 45.5), percentile_cont(0.33) WITHIN GROUP (ORDER BY make_interval(months => id) - span) FROM entry;
+SELECT id FROM entry e WHERE span > (SELECT percentile_cont(0.8) WITHIN GROUP (ORDER BY span) FROM entry o WHERE o.g = e.g) ORDER BY id;
 SELECT percentile_cont(1.5) WITHIN GROUP (ORDER BY i4) FROM entry;
 SELECT percentile_disc(-0.1) WITHIN GROUP (ORDER BY word) FROM entry;
 SELECT percentile_disc(2) WITHIN GROUP (ORDER BY word) FROM entry WHERE id < 0;

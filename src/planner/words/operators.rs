@@ -283,7 +283,7 @@ pub fn listing(oid: pg_sys::Oid) -> Option<Listing> {
         pg_sys::F_STRING_AGG_TEXT_TEXT | pg_sys::F_STRING_AGG_BYTEA_BYTEA => Listing::Joined,
         pg_sys::F_ARRAY_AGG_ANYNONARRAY => Listing::Array,
         pg_sys::F_PERCENTILE_DISC_FLOAT8_ANYELEMENT => Listing::Discrete,
-        pg_sys::F_PERCENTILE_CONT_FLOAT8_FLOAT8 => Listing::Continuous,
+        pg_sys::F_PERCENTILE_CONT_FLOAT8_FLOAT8 | pg_sys::F_PERCENTILE_CONT_FLOAT8_INTERVAL => Listing::Continuous,
         pg_sys::F_MODE => Listing::Mode,
         _ => return None,
     })

@@ -344,7 +344,7 @@ impl Interpreter<'_> {
         }
         if let Agg::Listed(listed) = agg {
             let columns: Vec<Row> = listed.arguments.iter().map(all).collect::<Result<_, _>>()?;
-            out.push(lists::listed(listed, distinct, self.plan.type_of(arg), &columns));
+            out.push(lists::listed(listed, distinct, self.plan.type_of(arg), &columns)?);
             return Ok(());
         }
         let values = all(arg)?;

@@ -33,10 +33,15 @@ pub fn literal(parts: Parts) -> Literal {
     checked(parts).unwrap_or_else(|_| panic!("{parts:?} is no interval"))
 }
 
-fn checked([months, days, microseconds]: Parts) -> Result<Literal, Raised> {
+fn checked(parts: Parts) -> Result<Literal, Raised> {
+    within(parts)?.number().map(Literal::Decimal).ok_or(Raised)
+}
+
+/// The interval of these parts, which the engine's number may have no room for.
+fn within([months, days, microseconds]: Parts) -> Result<Interval, Raised> {
     let (months, days) = (i32::try_from(months).map_err(|_| Raised)?, i32::try_from(days).map_err(|_| Raised)?);
     let microseconds = i64::try_from(microseconds).map_err(|_| Raised)?;
-    Interval { months, days, microseconds }.number().map(Literal::Decimal).ok_or(Raised)
+    Ok(Interval { months, days, microseconds })
 }
 
 pub fn parts(value: &Literal) -> Parts {
@@ -91,7 +96,7 @@ pub fn operator(function: Named, values: &[&Literal]) -> Result<Literal, Raised>
     let float = values.iter().find_map(floats);
     let interval = |f: &dyn Fn(f64) -> f64| {
         let interval = values.iter().find(|value| floats(value).is_none()).unwrap();
-        scaled(parts(interval), f)
+        scaled(parts(interval), f).and_then(checked)
     };
     let pairs = |f: fn(i128, i128) -> i128| {
         let (a, b) = (of(0), of(1));
@@ -133,6 +138,16 @@ pub fn sum(values: &[Literal]) -> Result<Value, Raised> {
     if all.is_empty() { Ok(None) } else { checked([total(0), total(1), total(2)]).map(Some) }
 }
 
+/// The interval so far on the way from one to another.
+pub fn between(low: &Literal, next: &Literal, part: f64) -> Result<Literal, Raised> {
+    let (low, next) = (parts(low), parts(next));
+    let whole: Parts = std::array::from_fn(|i| next[i] - low[i]);
+    within(whole)?;
+    let way = scaled(whole, &|of_part| of_part * part)?;
+    within(way)?;
+    checked(std::array::from_fn(|i| low[i] + way[i]))
+}
+
 fn to_even(value: f64) -> f64 {
     value.round_ties_even()
 }
@@ -141,7 +156,7 @@ fn whole(value: f64) -> Result<i128, Raised> {
     if value.is_finite() && value.abs() <= 2f64.powi(63) { Ok(value as i128) } else { Err(Raised) }
 }
 
-fn scaled([months, days, time]: Parts, scale: &dyn Fn(f64) -> f64) -> Result<Literal, Raised> {
+fn scaled([months, days, time]: Parts, scale: &dyn Fn(f64) -> f64) -> Result<Parts, Raised> {
     let integer = |value: f64| match (-2147483648.0..2147483648.0).contains(&value) {
         true => Ok(value as i32),
         false => Err(Raised),
@@ -159,7 +174,7 @@ fn scaled([months, days, time]: Parts, scale: &dyn Fn(f64) -> f64) -> Result<Lit
     }
     day = day.checked_add(whole_rest).ok_or(Raised)?;
     let time = whole(to_even(scale(time as f64) + seconds * 1e6))?;
-    checked([month.into(), day.into(), time])
+    Ok([month.into(), day.into(), time])
 }
 
 fn with_days([months, days, time]: Parts) -> Parts {

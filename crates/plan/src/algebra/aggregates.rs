@@ -150,6 +150,8 @@ const ALL: &[Kind] = &[
 const ORDERED: &[Kind] = ALL.split_at(1).1;
 const BIGINT: Rule = Rule::Is(Type::Int64);
 const NOT_A_SHARE: &[FailureKind] = &[FailureKind::PercentileOutOfRange];
+const BETWEEN: &[FailureKind] =
+    &[FailureKind::PercentileOutOfRange, FailureKind::IntervalOutOfRange, FailureKind::IntervalTooLong];
 const TOO_LARGE: &[FailureKind] = &[FailureKind::FloatTooLarge];
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
 const TOTAL: &[FailureKind] = &[
@@ -199,7 +201,7 @@ impl Aggregate {
             Aggregate::Listed(Listing::Joined) => listed("string_agg", &[Rule::Same]),
             Aggregate::Listed(Listing::Array) => listed("array_agg", &[Rule::Is(Type::Opaque)]),
             Aggregate::Listed(Listing::Discrete) => row("percentile_disc", ALL, &[Rule::Same], NOT_A_SHARE),
-            Aggregate::Listed(Listing::Continuous) => row("percentile_cont", ALL, &[Rule::Same], NOT_A_SHARE),
+            Aggregate::Listed(Listing::Continuous) => row("percentile_cont", ALL, &[Rule::Same], BETWEEN),
             Aggregate::Listed(Listing::Mode) => row("mode", ALL, &[Rule::Same], &[]),
         }
     }

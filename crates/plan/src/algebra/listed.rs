@@ -16,7 +16,7 @@ pub enum Listing {
     Array,
     /// The first value that is not before so great a share of those that are not null.
     Discrete,
-    /// The float at this share of the way from the first to the last one.
+    /// The float or interval at this share of the way from the first to the last one.
     Continuous,
     /// The most frequent value; of several the first.
     Mode,
@@ -69,7 +69,9 @@ impl Listing {
             (Listing::Joined, [value, delimiter]) => value == delimiter && matches!(value, Type::Text | Type::Bytes),
             (Listing::Array, [value, belongs]) => *value != Type::Numeric && *belongs == Type::Bool,
             (Listing::Discrete, [_, share]) => *share == Type::Float64,
-            (Listing::Continuous, both) => both == [Type::Float64; 2],
+            (Listing::Continuous, [value, share]) => {
+                matches!(value, Type::Float64 | Type::Interval) && *share == Type::Float64
+            }
             (Listing::Mode, [_]) => true,
             _ => false,
         }

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_array::{ArrayRef, Float64Array, UInt32Array};
+use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type};
+use arrow_array::{Array, ArrayRef, PrimitiveArray, UInt32Array};
+use arrow_schema::DataType;
 use arrow_select::take::take;
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
-use plan::Listing;
+use plan::{Interval, Listing};
 use protocol::request::FailureKind;
 
 use super::list_of::{ListOf, Second};
 use super::order::Order;
 use super::rows::Grouped;
+use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::error::QueryError;
+use crate::functions::time::interval_values::{Outcome, difference, number, out_of_range, sum, times};
 
 pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
     if list.of == Listing::Mode {
@@ -63,23 +66,48 @@ fn most_frequent(rows: &[u32], order: &Order) -> Option<u32> {
 
 /// The value at this share of the way from the first to the last one, as PostgreSQL computes it.
 fn between(share: f64, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
-    let mut values: Vec<Option<f64>> = Vec::with_capacity(rows.groups());
+    Ok(match rows.columns[0].data_type() {
+        DataType::Float64 => {
+            let float = |low: f64, next: f64, part: f64| Ok(low + part * (next - low));
+            Arc::new(interpolated::<Float64Type>(share, rows, order, float)?)
+        }
+        _ => {
+            let intervals = interpolated::<Decimal128Type>(share, rows, order, between_intervals)?;
+            Arc::new(intervals.with_data_type(RAW_DECIMAL))
+        }
+    })
+}
+
+/// `between`: a value, the next one, and the part of the way from one to the other.
+fn interpolated<T: ArrowPrimitiveType>(
+    share: f64,
+    rows: &mut Grouped,
+    order: &Order,
+    between: impl Fn(T::Native, T::Native, f64) -> Outcome<T::Native>,
+) -> Result<PrimitiveArray<T>> {
+    let mut found: Vec<Option<T::Native>> = Vec::with_capacity(rows.groups());
     rows.each(|columns, rows| {
         let Some(last) = rows.len().checked_sub(1) else {
-            values.push(None);
+            found.push(None);
             return Ok(());
         };
-        let floats = columns[0].as_primitive::<Float64Type>();
+        let values = columns[0].as_primitive::<T>();
         let place = share * last as f64;
         let (low, next) = order.at(rows, place.floor() as usize);
-        let low = floats.value(low as usize);
-        values.push(Some(match next {
+        let low = values.value(low as usize);
+        found.push(Some(match next {
             Some(next) if place.ceil() > place.floor() => {
-                low + (place - place.floor()) * (floats.value(next as usize) - low)
+                between(low, values.value(next as usize), place - place.floor())?
             }
             _ => low,
         }));
         Ok(())
     })?;
-    Ok(Arc::new(Float64Array::from(values)))
+    Ok(PrimitiveArray::from_iter(found))
+}
+
+fn between_intervals(low: i128, next: i128, part: f64) -> Outcome<i128> {
+    let [low, next] = [low, next].map(Interval::of_number);
+    let way = difference(next, low).and_then(|whole| times(whole, part));
+    number(way.and_then(|way| sum(way, low)).ok_or_else(out_of_range)?)
 }

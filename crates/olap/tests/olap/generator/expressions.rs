@@ -78,7 +78,7 @@ impl Generator<'_> {
         let ty = match of {
             Listing::Joined => *[Type::Text, Type::Bytes].choose(self.rng).unwrap(),
             Listing::Array => *[Type::Int32, Type::Text].choose(self.rng).unwrap(),
-            Listing::Continuous => Type::Float64,
+            Listing::Continuous => *[Type::Float64, Type::Interval].choose(self.rng).unwrap(),
             Listing::Discrete | Listing::Mode => any_type(self.rng),
         };
         let mut arguments = vec![self.expr(ty, 2)];

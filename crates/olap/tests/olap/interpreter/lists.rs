@@ -2,11 +2,13 @@
 
 use plan::{Listed, Listing, Literal, Type};
 
+use crate::interpreter::Raised;
+use crate::intervals;
 use crate::ordered::compare;
 use crate::table::{Row, Value};
 
 /// `columns`: the arguments' values, row by row.
-pub fn listed(listed: &Listed, distinct: bool, ty: Type, columns: &[Row]) -> Value {
+pub fn listed(listed: &Listed, distinct: bool, ty: Type, columns: &[Row]) -> Result<Value, Raised> {
     let own = listed.of.arguments();
     let order = listed.sort_keys();
     // Value, what comes with it, and the keys.
@@ -24,8 +26,8 @@ pub fn listed(listed: &Listed, distinct: bool, ty: Type, columns: &[Row]) -> Val
     if distinct {
         rows.dedup_by(|a, b| compare(&order, &a.2, &b.2).is_eq());
     }
-    let (_, second, _) = rows.first()?;
-    match (listed.of, second) {
+    let Some((_, second, _)) = rows.first() else { return Ok(None) };
+    Ok(match (listed.of, second) {
         (Listing::Joined, _) => Some(joined(&rows, ty)),
         (Listing::Array, _) => Some(Literal::Bytes(array(&rows, ty))),
         (Listing::Mode, _) => {
@@ -39,17 +41,18 @@ pub fn listed(listed: &Listed, distinct: bool, ty: Type, columns: &[Row]) -> Val
         }
         (Listing::Continuous, Some(Literal::Float(share))) => {
             let place = share * (rows.len() - 1) as f64;
-            let float = |at: f64| match rows[at as usize].0 {
-                Some(Literal::Float(float)) => float,
-                _ => unreachable!(),
-            };
-            let (low, high) = (float(place.floor()), float(place.ceil()));
-            let between =
-                if place.floor() == place.ceil() { low } else { low + (place - place.floor()) * (high - low) };
-            Some(Literal::Float(between))
+            let [low, next] = [place.floor(), place.ceil()].map(|at| &rows[at as usize].0);
+            let part = place - place.floor();
+            match (low, next) {
+                (low, _) if part == 0.0 => low.clone(),
+                (Some(Literal::Float(low)), Some(Literal::Float(next))) => {
+                    Some(Literal::Float(low + part * (next - low)))
+                }
+                (low, next) => Some(intervals::between(low.as_ref().unwrap(), next.as_ref().unwrap(), part)?),
+            }
         }
         _ => None,
-    }
+    })
 }
 
 fn joined(rows: &[(Value, Value, Row)], ty: Type) -> Literal {
