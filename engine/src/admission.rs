@@ -1,8 +1,8 @@
 //! Admission of queries: as many run at once as there are places (`anker.max_queries`), and the others wait.
 //!
-//! A free place goes to the user who has the fewest; among equals to the query that came first. One more place, beyond the
-//! limit, is for users who have none: where one user's long queries hold all others, somebody else's need not wait for
-//! their end. Nobody waits longer than its request allows; the heap answers then.
+//! A free place goes to the user who has the fewest; among equals to the query that came first. One more place,
+//! beyond the limit, is for users who have none: where one user's long queries hold all others, somebody else's need
+//! not wait for their end. Nobody waits longer than its request allows; the heap answers then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 /// Queries that may be open at once, each with a thread, a connection and what it holds for its client. Cursors that
 /// nobody reads are such queries, too.
 pub const MAX_OPEN_QUERIES: usize = 400;
-/// Those of one user.
+/// Open queries of one user.
 const MAX_OPEN_OF_USER: usize = 300;
 
 /// The server's number of a user.
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(admitted(&mut queue), [(ANN, 3), (BOB, 12)]);
     }
 
-    /// Whoever keeps asking, everybody who waits is admitted after at most so many places that were given back.
+    /// However often others ask, each waiting query is admitted after a limited number of freed places.
     #[test]
     fn no_user_starves() {
         let mut queue = Queue::new(3);

@@ -1,5 +1,5 @@
-//! Requests, and rows that come along with them. Long ones are read when there is memory for them, out of what all queries
-//! share. Where there is none they are read past, so that the connection goes on and the client hears why.
+//! Requests, and rows that come along with them. Long ones are read when there is memory for them, out of what all
+//! queries share. Where there is none they are read past, so that the connection goes on and the client hears why.
 
 use olap::{Reservation, Runtime};
 use protocol::frame;

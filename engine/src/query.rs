@@ -13,8 +13,8 @@
 //! The end of the result and Done are sent together, and the first rows wait a moment for the rest. So a small result
 //! arrives whole or not at all. If this process is lost or a value raises an error before that, the heap can answer.
 //!
-//! Where the mirror lacks memory for what is written beside a snapshot, the query's lease on it may be revoked. The query
-//! then ends, and the heap answers unless rows are with the client.
+//! Where the mirror lacks memory for what is written beside a snapshot, the query's lease on it may be revoked. The
+//! query then ends, and the heap answers unless rows are with the client.
 //!
 //! A client cancels by closing the connection; this thread looks for that whenever it waits. A client that does not
 //! read its result loses its place. So open cursors do not starve other queries, and cursors of one session do not

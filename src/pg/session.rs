@@ -43,7 +43,7 @@ calls! {
     in_parallel_mode => IsInParallelMode() -> bool;
     /// Whether the current user is a superuser. In a transaction.
     is_superuser => superuser() -> bool;
-    /// Who has connected: `SET ROLE` and functions of other owners change nothing about it.
+    /// The user who has connected: `SET ROLE` and functions of other owners change nothing about it.
     user => GetSessionUserId() -> pg_sys::Oid;
     /// Counts one more file that the process has open beside those that the server manages; false: that is too many.
     count_open_file => AcquireExternalFD() -> bool;

@@ -95,8 +95,8 @@ fn many_rows(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// More than a session may have files open, and than the engine takes queries of one user: what is beyond is answered by
-/// the heap, and nobody else suffers.
+/// More than a session may have files open, and than the engine takes queries of one user: what is beyond is answered
+/// by the heap, and nobody else suffers.
 fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     many_rows(&mut client)?;

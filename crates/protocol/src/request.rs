@@ -102,8 +102,8 @@ const LONGEST_GAP: usize = 16;
 /// Bytes in front of rows on their way that tell how much memory the rows take: a little-endian number.
 pub const SENT_HEAD: usize = 8;
 
-/// Rows for the request behind them, as a frame: for each relation of its plan whose rows the backend has made. They are
-/// a message of their own so that the engine can look for memory before it reads them.
+/// Rows for the request behind them, as a frame: for each relation of its plan whose rows the backend has made. They
+/// are a message of their own so that the engine can look for memory before it reads them.
 pub fn encode_sent(relations: &[SentRows]) -> Vec<u8> {
     let memory: u64 = relations.iter().map(SentRows::memory).sum();
     // Serialising plain data into memory has no way to fail.

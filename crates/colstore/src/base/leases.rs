@@ -1,11 +1,11 @@
 //! Snapshots that queries hold, and how they are asked to leave.
 //!
-//! The writer keeps what it changes for as long as a snapshot sees it. That may be long: a cursor that nobody reads is
-//! enough. Where there is no memory for more of that, snapshots are given up, and not the tables. Those beside which most
-//! was written go first.
+//! The writer keeps what it changes for as long as a snapshot sees it. That may be long: a cursor that nobody reads
+//! is enough. Where there is no memory for more of that, snapshots are given up, and not the tables. Those beside
+//! which most was written go first.
 //!
-//! Revoking a lease takes nothing away. Its holder is told, and leaves by itself. Until then it goes on to read what its
-//! snapshot sees, and memory is free when the last of that was dropped. So nobody ever reads what was given back.
+//! Revoking a lease takes nothing away. Its holder is told, and leaves by itself. Until then it goes on to read what
+//! its snapshot sees, and memory is free when the last of that was dropped. So nobody ever reads what was given back.
 
 use std::fmt;
 use std::mem;
@@ -41,8 +41,8 @@ impl Default for Terms {
 }
 
 impl Lease {
-    /// Sets how the holder leaves. It leaves at once if the lease is revoked by now, and else on the writer's thread, which
-    /// must not be held up.
+    /// Sets how the holder leaves. It leaves at once if the lease is revoked by now, and else on the writer's thread,
+    /// which must not be held up.
     pub fn when_revoked(&self, leave: impl FnOnce() + Send + 'static) {
         let mut terms = self.0.lock();
         match &mut *terms {

@@ -34,7 +34,7 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
     fn key(&self) -> Option<&[usize]> {
         None
     }
-    /// ChunkRows that are there (not those that a chunk merely has room for).
+    /// Rows that are there (not those that a chunk merely has room for).
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
     /// All columns of a chunk. Decoding needs memory, which may not be there.
@@ -105,7 +105,7 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
 pub struct ChunkRows {
     /// Length of every array.
     pub count: usize,
-    /// ChunkRows that are there; `None`: all of them.
+    /// Rows that are there; `None`: all of them.
     pub live: Option<BooleanBuffer>,
 }
 
@@ -116,7 +116,7 @@ pub struct Chunk {
     pub rows: usize,
     /// One array per column, in Arrow's form of the column's [`Type`] (see its table).
     pub arrays: Vec<ArrayRef>,
-    /// ChunkRows that are there; `None`: all of them.
+    /// Rows that are there; `None`: all of them.
     pub live: Option<BooleanBuffer>,
 }
 
