@@ -81,13 +81,13 @@ fn a_long_row_costs_its_table_and_no_memory(context: &Context) -> Result<()> {
     let worker = worker(&mut client)?;
     // Small when compressed, and not; of tables that are mirrored, and that are not; in a transaction with others.
     for (table, sql) in [
-        ("", "INSERT INTO unmirrored VALUES (1, repeat('x', 50000000), repeat('y', 50000000))"),
-        ("", "INSERT INTO unmirrored SELECT 2, string_agg(md5(i::text), '') FROM generate_series(1, 1500000) i"),
-        ("long", "INSERT INTO long VALUES (11, repeat('x', 50000000), repeat('y', 50000000), 'c')"),
+        ("", "INSERT INTO unmirrored VALUES (1, repeat('x', 30000000), repeat('y', 30000000))"),
+        ("", "INSERT INTO unmirrored SELECT 2, string_agg(md5(i::text), '') FROM generate_series(1, 600000) i"),
+        ("long", "INSERT INTO long VALUES (11, repeat('x', 30000000), repeat('y', 30000000), 'c')"),
         (
             "plain",
             "BEGIN; INSERT INTO plain VALUES (1, 'a', 'b', 'c');
-             SAVEPOINT s; INSERT INTO plain VALUES (2, repeat('x', 60000000), repeat('y', 60000000), 'c'); RELEASE s;
+             SAVEPOINT s; INSERT INTO plain VALUES (2, repeat('x', 15000000), repeat('y', 15000000), 'c'); RELEASE s;
              UPDATE plain SET b = 'short'; COMMIT",
         ),
     ] {
